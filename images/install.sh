@@ -17,4 +17,4 @@ skr-watcher) package=kyma-skr-watcher ;;
   exit 2
   ;;
 esac
-exec "$uv" sync --quiet --frozen --no-dev --no-editable --compile-bytecode --link-mode=copy --package "$package"
+exec "$uv" sync --quiet --frozen --no-dev --no-editable --compile-bytecode --link-mode=copy --package "$package" --extra tracing

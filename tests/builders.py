@@ -34,6 +34,7 @@ def kyma(
     channel: str = "regular",
     modules: list[dict[str, Any]] | None = None,
     status: dict[str, Any] | None = None,
+    records: dict[str, str] | None = None,
     **metadata: Any,
 ) -> Kyma:
     """Return a Kyma of the control plane, with its finalizer unless `finalizers` is given."""
@@ -41,7 +42,7 @@ def kyma(
         {
             "metadata": {"finalizers": [names.KYMA_FINALIZER]} | _metadata(name, metadata),
             "spec": {"channel": channel, "modules": modules or []},
-            "status": status or {},
+            "status": {**(status or {}), "records": records or {}},
         },
         Kyma,
     )

@@ -38,6 +38,7 @@ from kube_simulation import ApiRequest, Refused, SimulatedCluster, Simulation, s
 from lifecycle_manager import kyma, skr
 from lifecycle_manager.crd_installation import apply_crds
 from lifecycle_manager.kyma import KymaSettings, Patience
+from lifecycle_manager.kyma_conditions import CATALOG, REMOVED, WEBHOOK, write_condition
 from lifecycle_manager.module_catalog import Offers
 from lifecycle_manager.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
@@ -52,7 +53,7 @@ from lifecycle_manager.resources import (
 )
 from lifecycle_manager.rollout import RolloutSettings
 from lifecycle_manager.skr import ACCESS_SECRETS, OUR_SECRETS, Connections
-from lifecycle_manager_api import Kyma, names
+from lifecycle_manager_api import ConditionStatus, Kyma, names
 from tests import builders
 from tests.clocks import ManualClock
 from tests.waiting import eventually
@@ -236,6 +237,13 @@ class World:
                 yield
             finally:
                 stopping.set()
+
+    async def without_parts(self, *parts: str, name: str = "demo") -> None:
+        """Report parts of a Kyma as removed, in place of their controllers: by default all of them."""
+        for part in parts or (WEBHOOK, CATALOG):
+            removed: tuple[ConditionStatus, str, str] = ("False", REMOVED, "")
+            kyma = await self.in_kcp(name)
+            await write_condition(self.kcp, kyma, part, removed, now=self.clock.now(), field_manager=part)
 
     async def uninstall(self) -> None:
         """Remove the finalizers of Manifests that are being deleted, in place of their controller."""

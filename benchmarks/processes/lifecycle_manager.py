@@ -92,7 +92,7 @@ async def wait_for_objects(kcp: Client, resource: Resource[Any], condition: Call
 
     def changed(change: Any) -> None:
         if change.new is not None and condition(change.new):
-            done.add(change.new.metadata.name)
+            done.add(resource.key_of(change.new).name)
             if len(done) >= count:
                 reached.set()
 

@@ -391,7 +391,9 @@ def _registration(number: int, modules: int, kubeconfig: Document, configured: b
     yield {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque", "data": {"config": config}}
     chosen = [MODULES[(number + index) % (len(MODULES) - 1)] for index in range(modules)]
     chosen += [CONFIGURED] if configured else []
-    spec = {"channel": "regular", "modules": [{"name": module, "managed": True} for module in chosen]}
+    # With its defaults, as the API server stores it: else the first write would be another generation.
+    defaults = {"managed": True, "customResourcePolicy": "CreateAndDelete"}
+    spec = {"channel": "regular", "modules": [{"name": module, **defaults} for module in chosen]}
     kyma = _object("Kyma", name, spec)
     kyma["metadata"]["labels"] = {names.RUNTIME_ID: f"runtime-{number}", names.REGION: "eu-central-1"}
     yield kyma

@@ -181,10 +181,10 @@ def _since(before: dict[Request, Handled], after: dict[Request, Handled]) -> dic
     return found
 
 
-def read_handled(text: str) -> dict[tuple[str, str, str], Handled]:
+def read_handled(text: str, *, but_group: str | None = None) -> dict[tuple[str, str, str], Handled]:
     """Return the requests that an API server has handled, by verb, resource and subresource, from its metrics.
 
-    All calls of webhooks are one entry, WEBHOOK.
+    All calls of webhooks are one entry, WEBHOOK. Resources of the group `but_group` are left out.
     """
     counts: Counter[tuple[str, str, str]] = Counter()
     seconds: defaultdict[tuple[str, str, str], float] = defaultdict(float)
@@ -192,6 +192,8 @@ def read_handled(text: str) -> dict[tuple[str, str, str], Handled]:
         if (found := METRIC.match(line)) is None:
             continue
         labels = dict(LABEL.findall(found["labels"]))
+        if but_group is not None and labels.get("group") == but_group:
+            continue
         if found["metric"] != "request_duration":
             key = WEBHOOK
         elif labels.get("resource") and labels["verb"] not in {"WATCH", "CONNECT"}:

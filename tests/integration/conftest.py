@@ -41,6 +41,12 @@ def kcp() -> Iterator[Path]:
         thread.join()
 
 
+@pytest.fixture(scope="session")
+def administrator(kcp: Path) -> str:
+    """The content of that kubeconfig."""
+    return kcp.read_text()
+
+
 @pytest_asyncio.fixture
 async def client(kcp: Path) -> AsyncIterator[Client]:
     """A client of that administrator."""

@@ -11,7 +11,15 @@ from lifecycle_manager_api.conditions import Condition, ConditionStatus, LastOpe
 from lifecycle_manager_api.documents import NotDecodable, as_document, decode, decode_list, encode
 from lifecycle_manager_api.event import MalformedEvent, Watched, WatchedGvk, WatchEvent, decode_event, encode_event
 from lifecycle_manager_api.kinds import ApiObject
-from lifecycle_manager_api.kyma import CustomResourcePolicy, Kyma, KymaModule, KymaModuleStatus, KymaSpec, KymaStatus
+from lifecycle_manager_api.kyma import (
+    CustomResourcePolicy,
+    Kyma,
+    KymaModule,
+    KymaModuleStatus,
+    KymaSpec,
+    KymaStatus,
+    SkrRecords,
+)
 from lifecycle_manager_api.manifest import ImageSpec, InstallInfo, Manifest, ManifestSpec, ManifestStatus
 from lifecycle_manager_api.meta import ListMeta, ObjectList, ObjectMeta, OwnerReference
 from lifecycle_manager_api.module_config import ModuleConfig, ModuleConfigSpec, ModuleConfigStatus
@@ -104,6 +112,7 @@ __all__ = [
     "PartialMeta",
     "PodSecurityLevel",
     "ServiceInfo",
+    "SkrRecords",
     "State",
     "SyncResource",
     "SyncResourceSpec",

@@ -71,6 +71,19 @@ class KymaModuleStatus(Struct, frozen=True, kw_only=True):
     """The module's default Module CR in the user's cluster."""
 
 
+class SkrRecords(Struct, frozen=True, kw_only=True):
+    """What Lifecycle Manager applied last to the user's cluster, as digests."""
+
+    kyma_crd: str = ""
+    """The CRD of Kymas."""
+    catalog: str = ""
+    """The module catalog, and the resource versions of its objects."""
+    watcher: str = ""
+    """The Watcher, and the Watcher CRs that its webhooks are made from."""
+    trust: str = ""
+    """The CAs that the Watcher trusts."""
+
+
 class KymaStatus(Status, frozen=True, kw_only=True):
     """The observed state."""
 
@@ -78,6 +91,8 @@ class KymaStatus(Status, frozen=True, kw_only=True):
     """Current channel of the modules that do not name a channel."""
     modules: tuple[KymaModuleStatus, ...] = ()
     """The observed state of each module, except mandatory ones."""
+    records: SkrRecords = SkrRecords()
+    """What Lifecycle Manager applied last to the user's cluster, as digests. Only in the control plane."""
 
 
 class Kyma(ApiObject, frozen=True, kw_only=True):

@@ -6,6 +6,7 @@ from typing import Annotated, Generic, TypeVar
 
 import msgspec
 
+from lifecycle_manager_api import names
 from lifecycle_manager_api.fields import keyed_by
 
 T = TypeVar("T")
@@ -64,6 +65,21 @@ class ObjectMeta(Struct, frozen=True, kw_only=True):
     def being_deleted(self) -> bool:
         """Whether the deletion of the object was requested and waits for its finalizers."""
         return self.deletion_timestamp is not None
+
+    @property
+    def is_kept_from_former_version(self) -> bool:
+        """Whether `skip-reconciliation` is for the Lifecycle Manager in Go alone."""
+        return (
+            self.labels.get(names.SKIP_RECONCILIATION) == "true"
+            and self.annotations.get(names.SKIPPED_BY) == names.FORMER_VERSION
+        )
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether the object is left alone: by its label, if that is not for another version alone."""
+        return self.labels.get(names.SKIP_RECONCILIATION) == "true" and (
+            not self.is_kept_from_former_version or names.PAUSED_AT in self.annotations
+        )
 
 
 class ListMeta(Struct, frozen=True, kw_only=True):

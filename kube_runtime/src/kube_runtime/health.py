@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
 
 __all__ = ["LoopMonitor", "ProbeServer"]
 
@@ -94,14 +94,18 @@ class ProbeServer:
             server.server_close()
             thread.join()
 
-    def answer(self, path: str) -> tuple[int, str, bytes]:
-        """Return status, content type and body of the answer to a path."""
+    def answer(self, path: str, accept: str = "") -> tuple[int, str, bytes]:
+        """Return status, content type and body of the answer to a path, in the format that the client accepts.
+
+        Exemplars, which name the trace of a measured value, are part of OpenMetrics alone.
+        """
         if path == "/healthz":
             return self._text(*self._healthy())
         if path == "/readyz":
             return self._text(*self._ready())
         if path == "/metrics" and self._registry is not None:
-            return 200, CONTENT_TYPE_LATEST, generate_latest(self._registry)
+            encode, content_type = choose_encoder(accept)
+            return 200, content_type, encode(self._registry)
         return self._text(404, "not found")
 
     def _healthy(self) -> tuple[int, str]:
@@ -123,7 +127,7 @@ class ProbeServer:
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
-    def __init__(self, address: tuple[str, int], answer: Callable[[str], tuple[int, str, bytes]]) -> None:
+    def __init__(self, address: tuple[str, int], answer: Callable[[str, str], tuple[int, str, bytes]]) -> None:
         self.answer = answer
         if ":" in address[0] or (not address[0] and socket.has_dualstack_ipv6()):
             self.address_family = socket.AF_INET6
@@ -140,7 +144,8 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = 10.0  # a silent client is disconnected
 
     def do_GET(self) -> None:
-        status, content_type, body = self.server.answer(self.path.partition("?")[0])
+        accept = self.headers.get("Accept", "")
+        status, content_type, body = self.server.answer(self.path.partition("?")[0], accept)
         self.send_response(status)
         self.send_header("Content-Type", content_type)
         self.send_header("Content-Length", str(len(body)))

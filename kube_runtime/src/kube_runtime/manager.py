@@ -12,8 +12,9 @@ import asyncio
 import logging
 import socket
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Hashable, Iterable
-from contextlib import ExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Hashable, Iterable, Iterator
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, nullcontext, suppress
+from datetime import datetime
 from functools import partial
 from types import EllipsisType
 from typing import Any, TypeVar, cast
@@ -33,6 +34,7 @@ from kube_runtime.informer import Index, Informer
 from kube_runtime.metrics import RuntimeMetrics
 from kube_runtime.resource import Resource
 from kube_runtime.sharding import ALONE, Sharding
+from kube_runtime.tracing import Tracer, segment
 
 __all__ = ["Manager"]
 
@@ -43,6 +45,7 @@ log = logging.getLogger(__name__)
 
 OPTIONAL_SYNC_SECONDS = 5.0
 """How long the start waits for informers that are not required, once all others are synced."""
+MAX_REPORTED = 20
 TURN_SECONDS = 0.001
 """How long other work may delay an event at each turn of the loop that it takes."""
 
@@ -64,6 +67,7 @@ class Manager:
     - `sync_timeout_seconds`: how long the first lists may take, None for as long as it takes
     - `grace_seconds`: how long reconciles may take to end at the stop
     - `resync_seconds`: how often every watched object is enqueued without a change, never by default
+    - `tracer`: makes spans of reconciles that are part of a trace; `trace_annotation` of an object names its trace
     """
 
     def __init__(
@@ -83,7 +87,11 @@ class Manager:
         sync_timeout_seconds: float | None = 120.0,
         grace_seconds: float = 20.0,
         resync_seconds: float | None = None,
+        tracer: Tracer | None = None,
+        trace_annotation: str = "traceparent",
     ) -> None:
+        self.tracer = tracer
+        self.trace_annotation = trace_annotation
         self.client = client if sharding is ALONE else client.fenced_by(sharding.check)
         self.clock = clock
         self.sharding = sharding
@@ -208,6 +216,14 @@ class Manager:
         self.controllers[name] = made
         return made
 
+    def traced(
+        self, name: str, trace: str, *, started: datetime | None = None, **attributes: str | int | float
+    ) -> AbstractContextManager[None]:
+        """Continue a trace that comes from outside, or begin one; signals published in the context are part of it."""
+        if self.tracer is None:
+            return nullcontext()
+        return segment(self.tracer, name, trace, started=started, attributes=attributes)
+
     def publish(self, signal: object) -> int:
         """Deliver a signal to everyone who receives exactly its type; return how many keys were enqueued."""
         return sum(receive(signal) or 0 for receive in self._receivers.get(type(signal), ()))
@@ -279,6 +295,17 @@ class Manager:
     def owners(self) -> frozenset[str]:
         """Return all owners that have keys."""
         return frozenset().union(*(each.owners() for each in self.controllers.values()))
+
+    def queue_report(self) -> Iterator[str]:
+        """Yield lines about each controller: its queue, and which keys fail by what kind of error."""
+        for name, controller in self.controllers.items():
+            numbers = [f"{number} {what}" for what, number in controller.queue.numbers().items() if number]
+            yield f"{name}: {', '.join(numbers) or 'nothing'}"
+            failures = list(controller.failures.items())
+            for key, failure in failures[-MAX_REPORTED:]:
+                yield f"    {key} fails: {failure.error.partition(':')[0]}, {failure.attempts} times in a row"
+            if len(failures) > MAX_REPORTED:
+                yield f"    and {len(failures) - MAX_REPORTED} more keys fail"
 
     def begin(self, gained: Collection[str], lost: Collection[str]) -> None:
         """Begin with the keys of gained owners from scratch, and forget those of lost ones."""

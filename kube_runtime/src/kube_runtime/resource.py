@@ -6,6 +6,7 @@ run time.
 """
 
 import builtins
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast, runtime_checkable
 from urllib.parse import quote
@@ -115,6 +116,12 @@ class Resource(Generic[T]):
         if isinstance(item, dict):
             return str(item["metadata"].get("uid") or "")
         return _metadata(item).uid or ""
+
+    def annotation_of(self, item: T, name: str) -> str:
+        """Return an annotation of an object; nothing where it has none, or its type does not read annotations."""
+        metadata = item["metadata"] if isinstance(item, dict) else _metadata(item)
+        found = metadata.get("annotations") if isinstance(metadata, dict) else getattr(metadata, "annotations", None)
+        return str(found.get(name) or "") if isinstance(found, Mapping) else ""
 
     def __str__(self) -> str:
         return f"{self.kind} ({self.api_version})"

@@ -8,6 +8,8 @@ lost its lease carries out nothing more.
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeGuard, TypeVar
 
+from kube_runtime.tracing import part
+
 __all__ = ["TooManySteps", "run_steps"]
 
 S = TypeVar("S")
@@ -43,7 +45,8 @@ async def run_steps(
         if is_done(step):
             return step
         fence()
-        snapshot = await apply(snapshot, step)
+        with part(type(step).__name__):
+            snapshot = await apply(snapshot, step)
     step = plan(snapshot)
     if is_done(step):
         return step

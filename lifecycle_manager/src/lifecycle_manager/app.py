@@ -16,6 +16,8 @@ from prometheus_client import CollectorRegistry
 
 from kube_runtime import ALONE, Client, ClientOptions, EventRecorder, Manager, RuntimeMetrics
 from kube_runtime.leases import LeaseSharding
+from kube_runtime.tracing import Tracer
+from kyma_diagnostics.debug_server import debug_socket
 from lifecycle_manager import (
     catalog_sync,
     endpoints,
@@ -42,13 +44,13 @@ from lifecycle_manager.oci.downloads import Downloads
 from lifecycle_manager.open_files import allow_open_files
 from lifecycle_manager.pauses import keep_pauses_short
 from lifecycle_manager.settings import Settings, split_address
-from lifecycle_manager.telemetry import ChangeLatency, requeue_counter
+from lifecycle_manager.telemetry import ChangeLatency, fips_mode, requeue_counter
 from lifecycle_manager_api import names
 
 log = structlog.get_logger("lifecycle_manager")
 
 
-async def run(settings: Settings) -> None:
+async def run(settings: Settings, tracer: Tracer | None = None) -> None:
     """Run the Lifecycle Manager until SIGTERM or SIGINT; reconciles under way are finished first."""
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -57,12 +59,12 @@ async def run(settings: Settings) -> None:
     allow_open_files(settings)
     keep_pauses_short()
     metrics = RuntimeMetrics()
-    options = ClientOptions(qps=settings.k8s_client_qps, burst=settings.k8s_client_burst, metrics=metrics)
     async with (
-        await Client.from_environment(settings.kubeconfig, options=options) as kcp,
+        await Client.from_environment(settings.kubeconfig, options=of.kcp_options(settings, metrics)) as kcp,
         # Leases are renewed by a client of their own: no other request may delay that.
         await Client.from_environment(settings.kubeconfig, options=ClientOptions(qps=0, metrics=metrics)) as leases,
-        lifecycle_manager(settings, kcp, sharding=of.lease_sharding(settings, leases), metrics=metrics) as manager,
+        lifecycle_manager(settings, kcp, of.lease_sharding(settings, leases), metrics, tracer) as manager,
+        debug_socket(settings.debug_socket, {"queues": manager.queue_report}),
     ):
         await manager.run(stopping)
     log.info("stopped")
@@ -70,14 +72,18 @@ async def run(settings: Settings) -> None:
 
 @asynccontextmanager
 async def lifecycle_manager(
-    settings: Settings, kcp: Client, *, sharding: LeaseSharding | None = None, metrics: RuntimeMetrics | None = None
+    settings: Settings,
+    kcp: Client,
+    sharding: LeaseSharding | None = None,
+    metrics: RuntimeMetrics | None = None,
+    tracer: Tracer | None = None,
 ) -> AsyncIterator[Manager]:
     """Compose a Lifecycle Manager that is ready to run. `metrics` are those that the clients of KCP count into."""
     registry = CollectorRegistry()
     manager = Manager(
         kcp,
         name=names.LIFECYCLE_MANAGER,
-        sharding=sharding or ALONE,
+        sharding=of.selection(settings, sharding or ALONE),
         retry=of.retry_policy(settings),
         metrics=metrics,
         registry=registry,
@@ -86,6 +92,8 @@ async def lifecycle_manager(
         on_result=requeue_counter(registry),
         probes=map(split_address, (settings.health_probe_bind_address, settings.metrics_bind_address)),
         sync_timeout_seconds=settings.cache_sync_timeout.total_seconds(),
+        tracer=tracer,
+        trace_annotation=names.TRACEPARENT,
     )
     connections = skr.connections_of(manager, of.skr_settings(settings))
     registries = Registries(allowed=of.allowed_hosts(settings))
@@ -107,6 +115,7 @@ def _set_up(
     folder: Path,
 ) -> None:
     """Declare every controller and server. To add a controller, add its folder, and its `setup` here."""
+    fips_mode(manager.registry)
     latency = ChangeLatency(manager.registry, manager.clock)
     downloads = Downloads(allowed=of.allowed_hosts(options))
     kinds = ModuleKinds(downloads.text, options.sync_namespace)
@@ -114,9 +123,9 @@ def _set_up(
     store = ObjectStore(registries, downloads.text, Blobs(options.module_cache_dir or folder / "layers"))
     components = Components(registries, logins.default_login, of.component_base(options))
 
-    takeover.lease.setup(manager, kcp)
+    takeover.setup(manager, kcp)
     skr.setup(manager, connections, of.skr_settings(options))
-    offers = module_catalog.setup(manager, components.descriptor)
+    offers = module_catalog.setup(manager, components.descriptor, restricted=options.restricted_default_modules)
     fleet_metrics.setup(manager, offers, each_kyma=options.kyma_metrics)
     cas = skr_webhook.setup_ca(manager, of.ca_store(options, kcp, manager.clock), of.rotation_rules(options))
     kyma.setup(manager, connections, offers=offers, settings=of.kyma_settings(options))
@@ -133,8 +142,4 @@ def _set_up(
     listens, checks = of.endpoint_settings(options), endpoints.validators(manager, offers)
     endpoints.setup(manager, kcp, folder, cas=cas, validators=checks, latency=latency, settings=listens)
     page.setup(manager, kcp, offers, of.page_settings(options))
-    manager.serves(lambda: _report_ready(options), name="readiness")
-
-
-async def _report_ready(options: Settings) -> None:
-    log.info("ready", event_address=options.event_address)
+    manager.serves(lambda: endpoints.report_ready(options.event_address), name="readiness")

@@ -39,7 +39,10 @@ def run(context: typer.Context) -> None:
     from pydantic import ValidationError  # noqa: PLC0415
 
     from kube_runtime import KubeconfigInvalid  # noqa: PLC0415
+    from kyma_diagnostics import TracingUnavailable, tracing  # noqa: PLC0415
+    from kyma_diagnostics.debug_server import DebugSocketUnusable  # noqa: PLC0415
     from lifecycle_manager.app import run as run_lifecycle_manager  # noqa: PLC0415
+    from lifecycle_manager.domain_settings import tracing_options  # noqa: PLC0415
     from lifecycle_manager.logs import configure_logs  # noqa: PLC0415
     from lifecycle_manager.settings import Settings  # noqa: PLC0415
     from lifecycle_manager.takeover.flags import adapted  # noqa: PLC0415
@@ -56,10 +59,30 @@ def run(context: typer.Context) -> None:
     for warning in warnings:
         structlog.get_logger("klm").warning(warning)
     try:
-        uvloop.run(run_lifecycle_manager(settings))
-    except KubeconfigInvalid as error:
+        with tracing(tracing_options(settings)) as tracer:
+            uvloop.run(run_lifecycle_manager(settings, tracer))
+    except (KubeconfigInvalid, TracingUnavailable, DebugSocketUnusable) as error:
         typer.secho(str(error), err=True, fg="red")
         raise typer.Exit(1) from None
+
+
+@app.command()
+def debug(
+    command: Annotated[str, typer.Argument(help="tasks, stacks, queues, loop, or log-level")],
+    argument: Annotated[str, typer.Argument(help="the new level, for log-level", show_default=False)] = "",
+    *,
+    socket: Annotated[
+        Path | None, typer.Option(help="its debug socket; default: that of this container's environment")
+    ] = None,
+) -> None:
+    """Ask a running program what it is doing, or set its log level (`klm run --debug-socket`)."""
+    from kyma_diagnostics.debug_client import DebugFailed, ask, socket_of_environment  # noqa: PLC0415
+
+    try:
+        typer.echo(ask(socket or socket_of_environment(), f"{command} {argument}".strip()), nl=False)
+    except DebugFailed as error:
+        typer.secho(str(error), err=True, fg="red")
+        raise typer.Exit(2) from None
 
 
 @app.command()

@@ -3,9 +3,10 @@
 import re
 import socket
 
-from kube_runtime import Client, Clock, RetryPolicy
+from kube_runtime import Client, ClientOptions, Clock, RetryPolicy, RuntimeMetrics, Sharding
 from kube_runtime.leases import LeaseSharding, LeaseTiming
 from kyma_certs import Algorithm, RotationRules
+from kyma_diagnostics import TracingOptions
 from lifecycle_manager.catalog_sync import CatalogSettings
 from lifecycle_manager.endpoints import EndpointSettings, admission_names
 from lifecycle_manager.istio import IstioSettings
@@ -30,6 +31,7 @@ from lifecycle_manager.skr_webhook import (
     WatcherTimes,
 )
 from lifecycle_manager.sync_resource import SyncResourceSettings
+from lifecycle_manager.takeover import SelectedKymas
 from lifecycle_manager.takeover.policy_file import find_policy
 from lifecycle_manager_api import names
 
@@ -42,6 +44,11 @@ def retry_policy(options: Settings) -> RetryPolicy:
         rate=options.rate_limiter_frequency,
         burst=options.rate_limiter_burst,
     )
+
+
+def kcp_options(options: Settings, metrics: RuntimeMetrics) -> ClientOptions:
+    """Return the limits of requests to KCP, which are counted in `metrics`."""
+    return ClientOptions(qps=options.k8s_client_qps, burst=options.k8s_client_burst, metrics=metrics)
 
 
 def lease_timing(options: Settings) -> LeaseTiming:
@@ -76,6 +83,12 @@ def lease_sharding(options: Settings, leases: Client) -> LeaseSharding | None:
         address=replica_address(options),
         timing=lease_timing(options),
     )
+
+
+def selection(options: Settings, replicas: Sharding) -> Sharding:
+    """Return how the Kymas are shared: with the former version too, where the fleet is split."""
+    labels = dict(each.partition("=")[::2] for each in options.kyma_selector)
+    return SelectedKymas(replicas, labels) if labels else replicas
 
 
 def skr_settings(options: Settings) -> SkrSettings:
@@ -182,6 +195,8 @@ def watcher_settings(options: Settings) -> WatcherSettings:
             cpu_limit=options.skr_webhook_cpu_limits,
             replicas=options.skr_webhook_replicas,
             pull_secret=options.skr_image_pull_secret,
+            otlp_endpoint=options.skr_watcher_otlp_endpoint,
+            trace_sampling_ratio=options.trace_sampling_ratio,
         ),
         times=WatcherTimes(
             interval=options.watcher_requeue_success_interval.total_seconds(),
@@ -288,3 +303,10 @@ def page_settings(options: Settings) -> PageSettings:
     """Return where the fleet page is served, if it is, and when versions change."""
     address = split_address(options.ui_bind_address) if options.ui_bind_address else None
     return PageSettings(address=address, rollout=kyma_settings(options).rollout)
+
+
+def tracing_options(options: Settings) -> TracingOptions:
+    """Return where traces are sent, and which."""
+    return TracingOptions(
+        names.LIFECYCLE_MANAGER, options.otlp_endpoint, options.trace_sampling_ratio, instance=options.replica_name
+    )

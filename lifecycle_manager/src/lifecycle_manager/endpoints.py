@@ -15,7 +15,7 @@ import structlog
 
 from http_guard import Bounds
 from kube_runtime import Client, KubeError, Manager
-from kube_runtime.leases import LeaseSharding, Membership
+from kube_runtime.leases import Membership
 from kyma_certs import Usage
 from lifecycle_manager import admission, events, replicas
 from lifecycle_manager.events import EventPublisher, Subscriber, managers_of
@@ -30,6 +30,7 @@ from lifecycle_manager.serving_certificate import ServingCertificate
 from lifecycle_manager.signals import CAsChanged
 from lifecycle_manager.skr_webhook import CARotation, has_webhook
 from lifecycle_manager.sync_resource import objection_to
+from lifecycle_manager.takeover.split import leases_of, split_of
 from lifecycle_manager.takeover.watchers import FormerWatchers
 from lifecycle_manager.telemetry import ChangeLatency
 from lifecycle_manager_api import ModuleReleaseMeta, ModuleTemplate, SyncResource, names
@@ -106,11 +107,12 @@ def setup(
     endpoints = Endpoints(manager, kcp, folder, cas=cas, settings=settings)
     manager.before_start(endpoints.write_certificates)
     manager.runs(endpoints.renew_certificates, name="serving certificates")
-    publisher = EventPublisher(manager, latency)
+    split = split_of(manager.sharding)
+    publisher = EventPublisher(manager, latency, selects=split.selects if split is not None else None)
     events.setup(manager)
     subscriber: Subscriber = publisher.take_here
-    if isinstance(manager.sharding, LeaseSharding):
-        membership = manager.sharding.membership
+    if (leases := leases_of(manager.sharding)) is not None:
+        membership = leases.membership
         deliveries = Deliveries(endpoints.for_replicas.client_context)
         subscriber = replicas.distributed(publisher, membership, deliveries)
         manager.serves(deliveries.run, name="deliveries")
@@ -118,6 +120,11 @@ def setup(
     manager.serves(partial(endpoints.serve_events, publisher, subscriber), name="events")
     if settings.enable_webhooks:
         manager.serves(partial(endpoints.serve_admission, validators), name="admission")
+
+
+async def report_ready(address: str) -> None:
+    """Log that all servers are started; to be served after them."""
+    log.info("ready", event_address=address)
 
 
 class Endpoints:

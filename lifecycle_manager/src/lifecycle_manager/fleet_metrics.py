@@ -33,6 +33,10 @@ Key = TypeVar("Key", bound=tuple[str, ...])
 UNRESOLVED = ("", "", "")
 """Module, channel and version of what a user asked for and the control plane does not offer."""
 
+OF_KYMAS = (State.READY, State.PROCESSING, State.ERROR, State.DELETING, State.WARNING)
+OF_MODULES = (*OF_KYMAS, State.UNMANAGED)
+"""The states in upstream's metrics of Kymas and mandatory modules, and of the modules that users choose."""
+
 log = structlog.get_logger("fleet")
 
 
@@ -128,14 +132,15 @@ def _of_each_kyma(kymas: Iterable[Kyma], mandatory: Iterable[Manifest]) -> Itera
         name, labels = kyma.metadata.name, kyma.metadata.labels
         shoot = kyma.metadata.annotations.get(names.SKR_DOMAIN, "").removeprefix("*.").partition(".")[0]
         cluster = (shoot, labels.get(names.INSTANCE_ID, ""))
-        for state in State:
+        for state in OF_KYMAS:
             whole[(name, state.value, *cluster)] = int(kyma.status.state is state)
-            for module in kyma.status.modules:
+        for module in kyma.status.modules:
+            for state in OF_MODULES:
                 parts[(module.name, name, state.value, *cluster)] = int(module.state is state)
     of_mandatory = {
         (module_of_manifest(each), kyma_of_manifest(each), state.value): int(each.status.state is state)
         for each in mandatory
-        for state in State
+        for state in OF_KYMAS
     }
     cluster_labels = ("shoot", "instance_id")
     yield _gauge("lifecycle_mgr_kyma_state", "State of a Kyma.", ("kyma_name", "state", *cluster_labels), whole)

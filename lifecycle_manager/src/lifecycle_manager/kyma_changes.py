@@ -1,10 +1,5 @@
-"""Predicates on changes of Kymas and other objects in KCP that several domains use as `when=` of their triggers.
+"""Predicates on changes of Kymas and other objects in KCP that several domains use as `when=` of their triggers."""
 
-LM keeps records for itself in annotations of a Kyma. Writing one must not trigger the other domains, so the predicates
-ignore them; their names are here for that reason.
-"""
-
-from collections.abc import Mapping
 from typing import TypeVar
 
 from kube_runtime import Change
@@ -13,19 +8,9 @@ from lifecycle_manager_api import ApiObject, Kyma, ObjectMeta, names
 
 T = TypeVar("T", bound=ApiObject)
 
-CRD_HASH = f"{names.GROUP}/skr-kyma-crd-hash"
-"""A digest of the CRD of Kymas that was applied to the SKR."""
-CATALOG_RECORD = f"{names.GROUP}/skr-catalog"
-"""What the SKR has of the module catalog."""
-WATCHER_RECORD = f"{names.GROUP}/skr-watcher"
-"""What was installed of the Watcher in the SKR."""
-TRUST_RECORD = f"{names.GROUP}/skr-trust"
-"""The CAs that the Watcher in the SKR trusts."""
-RECORDS = frozenset({CRD_HASH, CATALOG_RECORD, WATCHER_RECORD, TRUST_RECORD})
-
 
 def kyma_changed(change: Change[Kyma]) -> bool:
-    """Tell whether more of a Kyma changed than times in its status and LM's own records."""
+    """Tell whether more of a Kyma changed than times and records in its status."""
     old, new = change.old, change.new
     return (
         old is None
@@ -58,10 +43,10 @@ def modules_changed(change: Change[Kyma]) -> bool:
 
 
 def metadata_changed(old: ObjectMeta, new: ObjectMeta) -> bool:
-    """Tell whether labels, the deletion timestamp, or annotations that are not LM's own records differ."""
+    """Tell whether labels, annotations, or the deletion timestamp differ."""
     return (
         old.labels != new.labels
-        or _without_records(old.annotations) != _without_records(new.annotations)
+        or old.annotations != new.annotations
         or old.deletion_timestamp != new.deletion_timestamp
     )
 
@@ -83,10 +68,6 @@ def finalizer_lost(finalizer: str, change: Change[T]) -> bool:
     if old is None or new is None:
         return False
     return finalizer in set(old.metadata.finalizers) - set(new.metadata.finalizers)
-
-
-def _without_records(annotations: Mapping[str, str]) -> dict[str, str]:
-    return {key: value for key, value in annotations.items() if key not in RECORDS}
 
 
 def _templates(kyma: Kyma) -> dict[str, object]:

@@ -6,13 +6,19 @@ the Kyma CR. Each controller waits until the condition of the part before its ow
 is removed that something else still needs.
 """
 
+from collections.abc import Mapping
 from datetime import datetime
+from types import MappingProxyType
+
+import msgspec
 
 from kube_runtime import Client
 from lifecycle_manager.kcp_writes import write_status
 from lifecycle_manager.resources import KYMAS
 from lifecycle_manager_api import Condition, ConditionStatus, Kyma, find
 from lifecycle_manager_api.conditions import set_conditions
+
+NO_RECORDS: Mapping[str, str] = MappingProxyType({})
 
 REACHABLE = "SKRReachable"
 MODULES = "Modules"
@@ -83,9 +89,7 @@ PUBLIC_REASONS = frozenset(
         # of the Watcher and the catalog
         CATALOG_SYNC_FAILED,
         PULL_SECRET_REFUSED,
-        "Installing",
         "Removing",
-        "Syncing",
         "WatcherStarting",
         REMOVED,
         *EVENT_PATH_FAULTS,
@@ -128,18 +132,21 @@ def modules_removed(kyma: Kyma) -> bool:
 
 def watcher_removed(kyma: Kyma) -> bool:
     """Tell whether the Watcher is removed or was never installed, so that the catalog may be removed."""
-    return modules_removed(kyma) and (
-        find(kyma.status.conditions, WEBHOOK) is None or _has_reason(kyma, WEBHOOK, REMOVED)
-    )
+    return modules_removed(kyma) and not may_have(kyma, WEBHOOK)
 
 
 def remaining_parts(kyma: Kyma) -> tuple[str, ...]:
-    """Name the parts that are still in the cluster after the modules."""
-    return tuple(
-        what
-        for kind, what in _PARTS
-        if find(kyma.status.conditions, kind) is not None and not _has_reason(kyma, kind, REMOVED)
-    )
+    """Name the parts that may still be in the cluster after the modules."""
+    return tuple(what for kind, what in _PARTS if may_have(kyma, kind))
+
+
+def may_have(kyma: Kyma, part: str) -> bool:
+    """Tell whether a part may be in the cluster, `part` being the type of its condition.
+
+    A part is installed once the cluster was read. Its condition is written only after that.
+    """
+    condition = find(kyma.status.conditions, part)
+    return is_introduced(kyma) if condition is None else condition.reason != REMOVED
 
 
 async def write_condition(
@@ -150,15 +157,18 @@ async def write_condition(
     *,
     now: datetime,
     field_manager: str,
+    records: Mapping[str, str] = NO_RECORDS,
 ) -> Kyma | None:
     """Write one condition of a Kyma, `content` being status, reason and message, as a field manager. Raises KubeError.
 
-    Returns the answer, for `informer.wrote`, or None where the condition is there already.
+    `records` are those that the field manager has in the status, in its JSON: left out, they would be removed.
+    Returns the answer, for `informer.wrote`, or None where all of that is there already.
     """
     merged = set_conditions(kyma.status.conditions, [(kind, *content)], kyma.metadata.generation, now)
-    if merged == kyma.status.conditions:
+    known = msgspec.to_builtins(kyma.status.records)
+    if merged == kyma.status.conditions and all(known.get(name, "") == text for name, text in records.items()):
         return None
-    own = {"conditions": [find(merged, kind)]}
+    own = {"conditions": [find(merged, kind)], "records": {name: text for name, text in records.items() if text}}
     return await write_status(kcp, KYMAS, kyma.metadata, own, field_manager=field_manager)
 
 

@@ -13,6 +13,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, IPvAnyNetwork, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from kyma_diagnostics.tracing import endpoint_of
 from lifecycle_manager.durations import Duration
 from lifecycle_manager.oci import AllowedHosts
 from lifecycle_manager_api import names
@@ -33,6 +34,13 @@ def _host_and_port_of_replica(address: str) -> str:
 
 def _hosts(texts: tuple[str, ...]) -> tuple[str, ...]:
     AllowedHosts.of(texts)
+    return texts
+
+
+def _labels(texts: tuple[str, ...]) -> tuple[str, ...]:
+    for text in texts:
+        if not re.fullmatch(r"([a-z0-9.-]{1,253}/)?[A-Za-z0-9._-]{1,63}=[A-Za-z0-9._-]{0,63}", text):
+            raise ValueError(f"invalid label {text!r}: expected key=value")
     return texts
 
 
@@ -87,6 +95,12 @@ class Settings(BaseSettings):
         "",
         description="loopback address of the fleet page, such as 127.0.0.1:8090, for kubectl port-forward or a proxy "
         "in the same Pod. Default: it is not served",
+    )
+    kyma_selector: Annotated[tuple[str, ...], AfterValidator(_labels)] = Field(
+        (),
+        description="labels, as key=value, of the Kymas that are managed while the Lifecycle Manager in Go manages the "
+        "others of this control plane and is kept from these (docs/migration.md); its Lease is not waited for. "
+        "Default: all Kymas",
     )
     enable_webhooks: bool = Field(False, description="validate resources at admission; needs a Service")
     webhook_bind_address: BindAddress = Field(":9443", description="listen address for admission requests")
@@ -258,6 +272,11 @@ class Settings(BaseSettings):
         description="be ready although the admission policy is not in force without which every module may write for "
         "every other (docs/trust.md)",
     )
+    restricted_default_modules: tuple[str, ...] = Field(
+        (),
+        description="modules for those Kymas alone that the kymaSelector of their ModuleReleaseMeta matches; without a "
+        "selector nobody may have them",
+    )
     default_module_policy: Literal["unrestricted", "restricted"] = Field(
         "unrestricted",
         description="what Manifests of modules without a ModulePolicy may contain: everything, or what the defaults of "
@@ -341,6 +360,24 @@ class Settings(BaseSettings):
         "%s-webhook-tls", pattern=r"^[^%]*%s[^%]*$", description="name of the Secret with a Kyma's Watcher certificate"
     )
 
+    otlp_endpoint: Annotated[str, AfterValidator(endpoint_of)] = Field(
+        "",
+        description="URL of an OpenTelemetry collector, such as http://collector:4318, for traces of changes by "
+        "OTLP/HTTP; needs the extra `tracing`. Default: no traces",
+    )
+    skr_watcher_otlp_endpoint: Annotated[str, AfterValidator(endpoint_of)] = Field(
+        "", description="such a URL as the Watchers reach it from the SKRs. Default: Watchers send no traces"
+    )
+    trace_sampling_ratio: float = Field(
+        0.01,
+        ge=0,
+        le=1,
+        description="share of changes whose traces are sent; those of changes that fail or take more than a second are "
+        "sent in any case",
+    )
+    debug_socket: Path | None = Field(
+        None, description="Unix socket at which `klm debug` asks this process. Default: there is none"
+    )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="minimum level of log lines")
     log_format: Literal["auto", "json", "console"] = Field(
         "auto", description="json, or console with colours; auto depends on the terminal"

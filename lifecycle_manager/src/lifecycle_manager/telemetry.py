@@ -1,13 +1,64 @@
 """Metrics that several domains count into. Those of the fleet's state are in `fleet_metrics`."""
 
-from collections.abc import Callable
+import hashlib
+from collections.abc import Callable, Mapping
 from datetime import datetime
 
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from kube_runtime import Clock, Result
+from kube_runtime import Clock, ClusterUnreachable, KubeError, Result, Unauthorized
+from kube_runtime.tracing import exemplar
 
+LONG_SECONDS = 60.0
 BUCKETS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
+
+
+def fips_mode(registry: CollectorRegistry) -> None:
+    """Report the FIPS mode of this process."""
+    gauge = Gauge("lifecycle_mgr_fips_mode", "FIPS mode of this process: 0 off, 1 on.", registry=registry)
+    gauge.set(int(_is_in_fips_mode()))
+
+
+def _is_in_fips_mode() -> bool:
+    """Tell whether both OpenSSL libraries in use are in FIPS mode, in which there is no MD5.
+
+    These are Python's, for TLS, and that of `cryptography`, for certificates and signatures.
+    """
+    try:
+        hashlib.md5(b"")  # noqa: S324 - nothing is hashed
+    except ValueError:
+        pass
+    else:
+        return False
+    try:
+        hashes.Hash(hashes.MD5())  # noqa: S303 - nothing is hashed
+    except UnsupportedAlgorithm:
+        return True
+    return False
+
+
+class LongReconciles:
+    """How long the last reconcile of a Manifest took, of those that took a minute or longer."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._gauge = Gauge(
+            "reconcile_duration_seconds",
+            "Seconds that the last reconcile of a Manifest took, if it was a minute or longer.",
+            ["manifest_name"],
+            registry=registry,
+        )
+        self._shown: set[str] = set()
+
+    def observe(self, manifest: str, seconds: float) -> None:
+        """Note a reconcile."""
+        if seconds >= LONG_SECONDS:
+            self._gauge.labels(manifest).set(seconds)
+            self._shown.add(manifest)
+        elif manifest in self._shown:
+            self._gauge.remove(manifest)
+            self._shown.remove(manifest)
 
 
 def policy_readable(registry: CollectorRegistry) -> Gauge:
@@ -19,8 +70,28 @@ def policy_readable(registry: CollectorRegistry) -> Gauge:
     )
 
 
+_FAILURES: Mapping[str, Mapping[type[Exception], str]] = {
+    "kyma": {
+        Unauthorized: "kyma_unauthorized",
+        ClusterUnreachable: "sync_context_retrieval",
+        KubeError: "processing_kyma_state",
+    },
+    "manifest": {
+        Unauthorized: "manifest_unauthorized",
+        ClusterUnreachable: "manifest_client_init",
+        KubeError: "manifest_sync_resources",
+    },
+    "catalog": {KubeError: "module_catalog_sync"},
+    "watcher": {KubeError: "skr_webhook_installation"},
+}
+"""Upstream's reasons for failures of a controller, those that are more special first."""
+
+
 def requeue_counter(registry: CollectorRegistry) -> Callable[[str, Result | Exception], None]:
-    """Return a function that counts keys that are enqueued again, by the controller and the reason."""
+    """Return a function that counts keys that are enqueued again, by the controller and the reason.
+
+    Reasons have upstream's names where they mean the same.
+    """
     counter = Counter(
         "lifecycle_mgr_requeue_reason",
         "Keys that were put into a queue again.",
@@ -30,9 +101,12 @@ def requeue_counter(registry: CollectorRegistry) -> Callable[[str, Result | Exce
 
     def count(controller: str, result: Result | Exception) -> None:
         if isinstance(result, Exception):
-            counter.labels(f"{controller}_{type(result).__name__}", "unexpected").inc()
-        elif result.requeue_after is not None:
-            counter.labels(f"{controller}_interval", "intended").inc()
+            named = (name for kind, name in _FAILURES.get(controller, {}).items() if isinstance(result, kind))
+            counter.labels(next(named, f"{controller}_{type(result).__name__}"), "unexpected").inc()
+            return
+        interval = (f"{controller}_interval",) if result.requeue_after is not None else ()
+        for reason in result.reasons or interval:
+            counter.labels(reason, "intended").inc()
 
     return count
 
@@ -65,6 +139,6 @@ class ChangeLatency:
             except (ValueError, TypeError):
                 return  # the Watcher did not send the time
             if 0 <= seconds <= 3600:
-                histogram.observe(seconds)
+                histogram.observe(seconds, exemplar=exemplar())
 
         return observe

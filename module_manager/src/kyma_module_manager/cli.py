@@ -12,6 +12,10 @@ import typer
 import uvloop
 
 from kube_runtime import Client, ClientOptions, KubeError
+from kube_runtime.tracing import Tracer
+from kyma_diagnostics import TracingOptions, TracingUnavailable, tracing
+from kyma_diagnostics.debug_server import DebugSocketUnusable
+from kyma_diagnostics.tracing import endpoint_of
 from kyma_module_manager.exceptions import ModuleManagerError
 from kyma_module_manager.loading import load_manager
 from kyma_module_manager.logs import configure_logs
@@ -83,9 +87,39 @@ def run(
         ),
     ],
     log_level: Annotated[str, typer.Option(envvar="MODULE_MANAGER_LOG_LEVEL")] = "info",
+    otlp_endpoint: Annotated[
+        str,
+        typer.Option(
+            envvar="MODULE_MANAGER_OTLP_ENDPOINT",
+            help="URL of an OpenTelemetry collector, such as http://collector:4318, for traces of changes by "
+            "OTLP/HTTP; needs the extra `tracing`.",
+            show_default="no traces",
+        ),
+    ] = "",
+    trace_sampling_ratio: Annotated[
+        float,
+        typer.Option(
+            envvar="MODULE_MANAGER_TRACE_SAMPLING_RATIO",
+            min=0,
+            max=1,
+            help="Share of changes whose traces are sent; failed and slow ones are sent in any case.",
+        ),
+    ] = 0.01,
+    debug_socket: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="MODULE_MANAGER_DEBUG_SOCKET",
+            help="Unix socket at which `python -m kyma_diagnostics` asks this process.",
+            show_default="none",
+        ),
+    ] = None,
 ) -> None:
     """Run a manager against a control plane until SIGTERM or Ctrl-C."""
     configure_logs(log_level)
+    try:
+        otlp_endpoint = endpoint_of(otlp_endpoint)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--otlp-endpoint") from None
     host, _, port = health_address.rpartition(":")
     if not port.isdecimal():
         raise typer.BadParameter(
@@ -100,8 +134,15 @@ def run(
         leader_elect=leader_elect and not once,
         lease_namespace=leader_election_namespace,
         identity=identity,
+        debug_socket=debug_socket,
     )
-    raise typer.Exit(_run_to_exit_code(_run(target, kubeconfig, options, once=once)))
+    traces = TracingOptions("module-manager", otlp_endpoint, trace_sampling_ratio, instance=identity)
+    try:
+        with tracing(traces) as tracer:
+            code = _run_to_exit_code(_run(target, kubeconfig, options, once=once, tracer=tracer))
+    except TracingUnavailable as error:
+        raise typer.BadParameter(str(error), param_hint="--otlp-endpoint") from None
+    raise typer.Exit(code)
 
 
 def main() -> None:
@@ -112,19 +153,21 @@ def main() -> None:
 def _run_to_exit_code(work: Coroutine[Any, Any, int]) -> int:
     try:
         return uvloop.run(work)
-    except (ModuleManagerError, KubeError) as error:
+    except (ModuleManagerError, KubeError, DebugSocketUnusable) as error:
         typer.secho(f"error: {error}", fg=typer.colors.RED, err=True)
         return 2
 
 
-async def _run(target: str, kubeconfig: Path | None, options: ServiceOptions, *, once: bool) -> int:
+async def _run(
+    target: str, kubeconfig: Path | None, options: ServiceOptions, *, once: bool, tracer: Tracer | None
+) -> int:
     manager = load_manager(target)
     metrics = ManagerMetrics(manager.module)
     client_options = ClientOptions(
         qps=QPS, burst=2 * QPS, user_agent=f"kyma-module-manager/{manager.module}", metrics=metrics.runtime
     )
     async with await Client.from_environment(kubeconfig, options=client_options) as client:
-        service = ManagerService(manager, client, options, metrics=metrics, echo=_echo)
+        service = ManagerService(manager, client, options, metrics=metrics, tracer=tracer, echo=_echo)
         if once:
             failed = await service.run_once()
             for name in failed:

@@ -36,10 +36,11 @@ class DesiredStatus:
 
 
 def sync_resource_document(
-    config: ModuleConfig, existing: SyncResource | None, rendering: Rendering
+    config: ModuleConfig, existing: SyncResource | None, rendering: Rendering, *, trace: str = ""
 ) -> dict[str, Any] | None:
     """Return the SyncResource to apply, or None where the one that exists needs no change.
 
+    `trace` continues that of the ModuleConfig, whose own is copied without it.
     None if the ModuleConfig or the SyncResource is being deleted: a new SyncResource is written after the deletion of
     the old one.
     """
@@ -58,6 +59,7 @@ def sync_resource_document(
             "namespace": config.metadata.namespace,
             "labels": _labels(config),
             "annotations": {key: annotations[key] for key in COPIED_ANNOTATIONS if key in annotations}
+            | ({names.TRACEPARENT: trace} if trace else {})
             | {names.MODULE_CONFIG_GENERATION: str(config.metadata.generation)},
             "finalizers": [names.SYNC_RESOURCE_FINALIZER],  # Lifecycle Manager's, set here, which saves it a write
             "ownerReferences": [_owner_reference(config)],

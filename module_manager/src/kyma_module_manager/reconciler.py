@@ -11,6 +11,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import structlog
 
 from kube_runtime import SYSTEM_CLOCK, Causes, Clock, Forbidden, Invalid, ObjectKey, Result
+from kube_runtime.tracing import exemplar, handed_on, part
 from kyma_module_manager.context import ModuleContext
 from kyma_module_manager.declaration import ModuleManager
 from kyma_module_manager.exceptions import PermanentError, RenderingFailed, SyncFailed
@@ -116,7 +117,8 @@ class Reconciler(Generic[T]):
             return None
         started = time.perf_counter()
         try:
-            rendering = await render(self.manager, ModuleContext(config, self.sync_resources.get(key)))
+            with part("render"):
+                rendering = await render(self.manager, ModuleContext(config, self.sync_resources.get(key)))
         except SyncFailed as failure:
             self.metrics.rendered(failure.reason)
             if isinstance(failure, PermanentError):  # the controller logs failures that it retries
@@ -124,7 +126,7 @@ class Reconciler(Generic[T]):
             return failure
         seconds = time.perf_counter() - started
         self.metrics.rendered("Rendered")
-        self.metrics.render_seconds.observe(seconds)
+        self.metrics.render_seconds.observe(seconds, exemplar=exemplar())
         if seconds > SLOW_SECONDS and self.manager.blocks_the_loop:
             log.warning(
                 "rendering is slow; consider in_thread", **_reference(config), milliseconds=round(seconds * 1e3, 3)
@@ -134,7 +136,8 @@ class Reconciler(Generic[T]):
     async def _write_sync_resource(
         self, key: ObjectKey, config: ModuleConfig, rendering: Rendering, *, state: KeyState, changed_at: float | None
     ) -> Rendering | SyncFailed:
-        document = sync_resource_document(config, self.sync_resources.get(key), rendering)
+        trace = handed_on(config.metadata.annotations.get(names.TRACEPARENT, ""))
+        document = sync_resource_document(config, self.sync_resources.get(key), rendering, trace=trace)
         if document is None:
             return rendering
         try:
@@ -160,7 +163,7 @@ class Reconciler(Generic[T]):
     ) -> None:
         self.metrics.sync_resources_written.inc()
         if seconds is not None:
-            self.metrics.reaction_seconds.observe(seconds)
+            self.metrics.reaction_seconds.observe(seconds, exemplar=exemplar())
         log.info(
             "sync resource written",
             **_reference(config),

@@ -7,12 +7,15 @@ import asyncio
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Generic, TypeVar
 
 import structlog
 
 from kube_runtime import ALONE, Client, KubeError, Manager, ObjectKey, Sharding
 from kube_runtime.leases import LeaseSharding, LeaseTiming
+from kube_runtime.tracing import Tracer
+from kyma_diagnostics.debug_server import debug_socket
 from kyma_module_manager.controller import LEADER, setup
 from kyma_module_manager.declaration import ModuleManager
 from kyma_module_manager.exceptions import ControlPlaneUnreadable
@@ -48,6 +51,7 @@ class ServiceOptions:
     lease_namespace: str = ""
     identity: str = field(default_factory=socket.gethostname)
     lease: LeaseTiming = field(default_factory=LeaseTiming)
+    debug_socket: Path | None = None
 
 
 class ManagerService(Generic[T]):
@@ -60,6 +64,7 @@ class ManagerService(Generic[T]):
         options: ServiceOptions = ServiceOptions(),
         *,
         metrics: ManagerMetrics | None = None,
+        tracer: Tracer | None = None,
         echo: Callable[[str], None] = print,
     ) -> None:
         metrics = metrics or ManagerMetrics(manager.module)
@@ -78,6 +83,8 @@ class ManagerService(Generic[T]):
             probes=[(options.health_host, options.health_port)],
             sync_timeout_seconds=None,
             grace_seconds=options.grace_seconds,
+            tracer=tracer,
+            trace_annotation=names.TRACEPARENT,
         )
         self._configs = self._runtime.informer(MODULE_CONFIGS, label_selector=selector)
         self._sync_resources = self._runtime.informer(SYNC_RESOURCES, label_selector=selector)
@@ -110,7 +117,8 @@ class ManagerService(Generic[T]):
 
         It waits until the control plane can be read, however long that takes.
         """
-        await self._runtime.run(stop)
+        async with debug_socket(self._options.debug_socket, {"queues": self._runtime.queue_report}):
+            await self._runtime.run(stop)
 
     async def run_once(self) -> tuple[str, ...]:
         """Reconcile all ModuleConfigs once, without leader election; return the names of those that failed.

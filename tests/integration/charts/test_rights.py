@@ -37,7 +37,6 @@ KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
 OWN = "module-cloud-resources"
 CLOUD_RESOURCES = {"name": "cloud-resources", "managed": True}
 EVENTS: Resource[dict[str, Any]] = Resource.dynamic("events.k8s.io", "v1", "Event", "events", namespaced=True)
-DEPLOYMENTS: Resource[dict[str, Any]] = Resource.dynamic("apps", "v1", "Deployment", "deployments", namespaced=True)
 NAMESPACES: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "Namespace", "namespaces", namespaced=False)
 KCP_ROLES = files("lifecycle_manager.rbac").joinpath("kcp.yaml").read_text()
 SKR_ROLES = files("lifecycle_manager.rbac").joinpath("skr.yaml").read_text()
@@ -54,8 +53,12 @@ kind: ClusterRoleBinding
 metadata: {name: telemetry-workloads}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: telemetry-workloads}
 subjects: [{kind: ServiceAccount, name: lifecycle-manager, namespace: kube-system}]
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: default, namespace: kyma-system}
 """
-"""The rights that a module with a Deployment brings along."""
+"""What a module with a Deployment needs: the rights that it brings along, and an account for its Pods."""
 ASKED_BY_A_POLICY = Right("operator.kyma-project.io", "modules", "manage")
 """The right that only an admission policy asks about: there is no such request."""
 PROBES = f"/namespaces/{names.KCP_LEASE_NAMESPACE}/syncresources"
@@ -197,7 +200,7 @@ async def _install_and_remove_modules(world: World, layers: BlobServer) -> None:
         await world.walkthrough.set_modules([CLOUD_RESOURCES, {"name": "telemetry", "managed": True}])
         for name in ("telemetry", "warden"):
             await eventually(_exists(world.skr, CONFIG_MAPS, name, SKR))
-        await _has_pods(world)
+        await _pods_are_looked_for(world)
         for resource, name in ((MODULE_TEMPLATES, "telemetry-1.0.0"), (MODULE_RELEASE_METAS, "telemetry")):
             await eventually(_exists(world.skr, resource, name, SKR))
             await _edit_until_reverted(world.skr, resource, name)
@@ -252,11 +255,12 @@ def _module(layers: BlobServer, name: str, *more: dict[str, Any], mandatory: boo
 
 
 def _deployment() -> dict[str, Any]:
+    """Return a Deployment whose Pod is on a node that does not run it."""
     labels = {"app": "telemetry"}
-    template = {
-        "metadata": {"labels": labels},
-        "spec": {"containers": [{"name": "manager", "image": "registry.example.com/absent:1"}]},
-    }
+    security = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}, "runAsNonRoot": True}
+    security |= {"seccompProfile": {"type": "RuntimeDefault"}}
+    container = {"name": "manager", "image": "registry.example.com/absent:1", "securityContext": security}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [container], "nodeName": "absent"}}
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -265,11 +269,8 @@ def _deployment() -> dict[str, Any]:
     }
 
 
-async def _has_pods(world: World) -> None:
-    """Say that the Deployment has Pods that are not ready, as its controller does, until they are looked for."""
-    await eventually(_exists(world.skr, DEPLOYMENTS, "telemetry", SKR))
-    status = {"status": {"observedGeneration": 1, "replicas": 1}}
-    await world.skr.merge_patch(DEPLOYMENTS, "telemetry", status, SKR, subresource="status", field_manager=USER)
+async def _pods_are_looked_for(world: World) -> None:
+    """Wait until Lifecycle Manager has looked why the Pod of the Deployment does not start."""
 
     async def looked_for() -> bool:
         requests = requests_in(world.clusters.skrs[0].directory / "audit.log")

@@ -92,8 +92,8 @@ def test_image_of_the_watcher_has_only_the_watcher_and_its_requirements(installe
     (packages,) = installed("skr-watcher").glob("lib/python*/site-packages")
     present = {path.name for path in packages.iterdir()}
     ours = {name.partition("-")[0] for name in present if re.fullmatch(r"kyma_\w+-[\d.]+\.dist-info", name)}
-    assert ours == {"kyma_certs", "kyma_http_guard", "kyma_skr_watcher"}
-    assert {"http_guard", "kyma_certs", "skr_watcher", "uvicorn"} <= present
+    assert ours == {"kyma_certs", "kyma_diagnostics", "kyma_http_guard", "kyma_skr_watcher"}
+    assert {"http_guard", "kyma_certs", "opentelemetry", "skr_watcher", "uvicorn"} <= present  # with traces
     assert not present & {"aiohttp", "httpx", "kubernetes_asyncio", "structlog", "typer"}
 
 

@@ -2,18 +2,16 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 import pytest_asyncio
 
-from kube_runtime import Client, ClientOptions, Manager, NotFound, Resource, load_documents
+from kube_runtime import Client, Manager, NotFound, Resource
 from kyma_certs import CAs, create_ca
 from lifecycle_manager import istio
 from lifecycle_manager.crd_installation import apply_crds, apply_objects
@@ -22,30 +20,13 @@ from lifecycle_manager.resources import WATCHERS
 from lifecycle_manager.skr_webhook import setup_status
 from lifecycle_manager_api import Condition, Watcher, find, names
 from tests.integration.istio.gateways import CRDS
+from tests.integration.restricted import restricted
 from tests.integration.skr_webhook.kymas import have_control_plane
 from tests.waiting import eventually
 
 KCP, ISTIO = names.KCP_NAMESPACE, "istio-system"
-USER = "lifecycle-manager"
 HOST = "listener.kyma.example.com"
 LABELS = {f"{names.GROUP}/watcher-gateway": "default"}
-ACCESS = f"""
-apiVersion: v1
-kind: Namespace
-metadata: {{name: {ISTIO}}}
----
-apiVersion: v1
-kind: ServiceAccount
-metadata: {{name: {USER}, namespace: {KCP}}}
-"""
-BINDING = """
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {{name: {name}, namespace: {namespace}}}
-roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: Role, name: {name}}}
-subjects: [{{kind: ServiceAccount, name: lifecycle-manager, namespace: kcp-system}}]
-"""
 
 
 @dataclass(eq=False)
@@ -112,49 +93,20 @@ def new_ca() -> Any:
     return create_ca("klm-watcher-selfsigned", lifetime=timedelta(days=3650), now=datetime.now(UTC))
 
 
-@pytest.fixture
-def administrator(kcp: Path) -> str:
-    """The kubeconfig of an administrator."""
-    return kcp.read_text()
-
-
 @pytest_asyncio.fixture
 async def world(client: Client, administrator: str) -> AsyncIterator[World]:
     """A control plane with Istio's kinds; afterwards without any of their objects."""
     await have_control_plane(client)
     await apply_crds(client)
     await apply_objects(client, CRDS)
-    await apply_objects(client, f"{ACCESS}---\n{_roles()}")
-    access = await _access(client, administrator)
-    async with await Client.from_kubeconfig(access, options=ClientOptions(qps=0)) as ours:
+    await apply_objects(client, f"{{apiVersion: v1, kind: Namespace, metadata: {{name: {ISTIO}}}}}")
+    async with restricted(client, administrator, "kcp", "kcp-istio") as ours:
         yield World(client, ours)
     resources: tuple[Resource[Any], ...] = (WATCHERS, VIRTUAL_SERVICES, GATEWAYS)
     for resource in resources:
         for each in (await client.list(resource, KCP)).items:
-            await client.delete(resource, resource.key_of(each).name, KCP)
-
-
-def _roles() -> str:
-    """Return the roles of ours with their bindings."""
-    text = "\n---\n".join(files("lifecycle_manager.rbac").joinpath(f"{name}.yaml").read_text() for name in ROLES)
-    roles = [each for each in load_documents(text) if each["kind"] == "Role"]
-    wanted = [each for each in roles if not each["metadata"]["name"].endswith("-leases")]
-    bindings = "".join(BINDING.format(**each["metadata"]) for each in wanted)
-    return "\n---\n".join(msgspec.json.encode(each).decode() for each in wanted) + bindings
-
-
-ROLES = ("kcp", "kcp-istio")
-
-
-async def _access(client: Client, administrator: str) -> dict[str, Any]:
-    """Return a kubeconfig of ours."""
-    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-    target = f"/api/v1/namespaces/{KCP}/serviceaccounts/{USER}/token"
-    answer = msgspec.json.decode(await client.raw("POST", target, body=msgspec.json.encode(request)))
-    kubeconfig: dict[str, Any] = next(iter(load_documents(administrator)))
-    for each in kubeconfig["users"]:
-        each["user"] = {"token": answer["status"]["token"]}
-    return kubeconfig
+            with suppress(NotFound):  # it went with its Watcher CR
+                await client.delete(resource, resource.key_of(each).name, KCP)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

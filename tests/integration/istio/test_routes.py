@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from lifecycle_manager.istio.snapshot import GATEWAYS, VIRTUAL_SERVICES
 from lifecycle_manager.resources import WATCHERS
 from lifecycle_manager_api import State, Watcher, find
@@ -114,6 +116,20 @@ async def test_virtual_service_of_the_former_version_stays_as_it_is(world: World
         await world.reported("painter", "Configured")
         await eventually(lambda: state_of(world, "painter", State.READY))
         assert await world.virtual_service("painter") == before
+
+
+async def test_unforeseen_exception_is_reported_without_its_text(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: object) -> None:
+        raise ValueError("secret")
+
+    await world.add_gateway(HOST)
+    await world.add_watcher("painter")
+    monkeypatch.setattr("lifecycle_manager.istio.controller.plan", fail)
+    async with world.running():
+        condition = await world.reported("painter", "InternalError")
+        assert (condition.status, "secret" in condition.message) == ("False", False)
+        monkeypatch.undo()
+        await world.reported("painter", "Configured")
 
 
 async def test_virtual_service_of_somebody_else_is_not_touched(world: World) -> None:

@@ -262,7 +262,7 @@ async def test_applies_of_one_rank_run_side_by_side(client: Client, namespace: s
     objects = parse_objects(as_text(*(config_map(f"cm-{number}", namespace) for number in range(40))))
 
     async with asyncio.timeout(120):
-        result = await applier(client, concurrency=4).apply(objects)
+        result = await applier(client).apply(objects)
 
     assert len(result.inventory) == 40
     assert not result.failed

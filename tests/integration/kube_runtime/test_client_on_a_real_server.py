@@ -22,6 +22,7 @@ from kube_runtime import (
     TooManyRequests,
     parse_objects,
 )
+from kube_runtime.client.built_in_kinds import BUILT_IN_KINDS
 from tests.integration.kube_runtime.things import THINGS, as_text, definition
 from tests.waiting import eventually
 
@@ -208,6 +209,16 @@ async def test_kind_becomes_a_resource(client: Client) -> None:
     for api_version, kind in (("apps/v1", "Nothing"), ("nowhere.io/v1", "X"), ("../v1", "X"), ("", "X")):
         with pytest.raises(KindUnknown):
             await client.mapper.resource(api_version, kind)
+
+
+async def test_table_of_built_in_kinds_says_what_the_server_says(
+    client: Client, request: pytest.FixtureRequest
+) -> None:
+    for api_version in sorted({api_version for api_version, _ in BUILT_IN_KINDS}):
+        served = await client.mapper._ask(api_version)  # noqa: SLF001 - the answer of the server itself
+        known = {kind: each for (of, kind), each in BUILT_IN_KINDS.items() if of == api_version}
+        assert known.keys() <= served.keys() or "simulated" in request.node.name
+        assert known == {kind: served.get(kind, each) for kind, each in known.items()}
 
 
 async def test_subresource_is_created(client: Client, namespace: str) -> None:

@@ -9,7 +9,6 @@ from kube_runtime import Client, JsonObject
 from kyma_demo.environment import Environment
 from kyma_demo.walkthrough import Walkthrough
 from lifecycle_manager.kyma.crd import digest_of
-from lifecycle_manager.kyma_changes import CRD_HASH
 from lifecycle_manager.resources import CUSTOM_RESOURCE_DEFINITIONS, KYMAS
 from lifecycle_manager_api import Kyma, crds, names
 from tests.waiting import eventually
@@ -25,7 +24,7 @@ async def test_recorded_digest_is_that_of_the_applied_crd_without_server_default
     """So clusters that have this CRD from an earlier version of Lifecycle Manager are not written to."""
 
     async def recorded() -> str | None:
-        return (await _outer(walkthrough.environment)).metadata.annotations.get(CRD_HASH)
+        return (await _outer(walkthrough.environment)).status.records.kyma_crd
 
     assert await eventually(recorded) == digest_of(crds.crd_for(Kyma))
 
@@ -91,7 +90,7 @@ async def _inner(environment: Environment) -> Kyma:
 
 
 async def _recorded_the_same(before: Kyma, environment: Environment) -> bool:
-    return (await _outer(environment)).metadata.annotations[CRD_HASH] == before.metadata.annotations[CRD_HASH]
+    return (await _outer(environment)).status.records.kyma_crd == before.status.records.kyma_crd
 
 
 async def _recorded_other(before: Kyma, environment: Environment) -> bool:

@@ -173,11 +173,21 @@ async def test_unmanaged_module_keeps_its_version_until_it_is_managed_again(tele
         manifest = await manifest_of(environment, "telemetry")
         return manifest is not None and names.IS_UNMANAGED in manifest.metadata.annotations
 
+    async def labels() -> Document:
+        return dict((await environment.skr.get(CONFIG_MAPS, "telemetry", SKR))["metadata"]["labels"])
+
+    async def is_released() -> bool:
+        manifest = await manifest_of(environment, "telemetry")
+        return manifest is not None and manifest.status.state == "Unmanaged" and names.MANAGED_BY not in await labels()
+
     await eventually(annotated)
+    await eventually(is_released)
     assert await at_version(environment, "telemetry", "1.0.0")() is not None
     await telemetry.set_modules([CLOUD_RESOURCES, TELEMETRY])
     managed = await eventually(at_version(environment, "telemetry", "1.1.0"))
     assert names.IS_UNMANAGED not in managed.metadata.annotations
+    await eventually(lambda: installed(environment, "1.1.0"))
+    assert (await labels())[names.MANAGED_BY] == names.LIFECYCLE_MANAGER
 
 
 async def test_removed_module_is_shown_until_its_manifest_is_deleted(telemetry: Walkthrough) -> None:

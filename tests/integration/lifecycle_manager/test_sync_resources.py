@@ -389,6 +389,8 @@ async def test_result_of_a_sync_resource_is_reported_by_events(environment: Envi
         await becomes(environment, "reported", is_ready)
         await write(environment, "reported", text_of({**config_map("reported"), "kind": "Secret"}))
         await becomes(environment, "reported", is_false("Applied", "ApplyFailed"))
+        await write(environment, "reported", text_of(config_map("reported")))
+        await becomes(environment, "reported", is_ready)
 
         async def both() -> dict[str, str] | None:
             events = (await environment.kcp.list(EVENTS, KCP, field_selector="regarding.name=reported")).items

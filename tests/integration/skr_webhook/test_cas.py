@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from kube_runtime import Cache, Causes, Client, Conflict, Manager, ObjectKey, Result
 from kyma_certs import Algorithm, CAs, LeafRequest, RotationRules, Step, describe, issue, issued_by, key_of
-from lifecycle_manager.kyma_changes import TRUST_RECORD, WATCHER_RECORD
 from lifecycle_manager.resources import SECRETS
 from lifecycle_manager.signals import CAsChanged
 from lifecycle_manager.skr_webhook import (
@@ -192,7 +191,7 @@ async def test_certificate_of_another_kind_of_key_than_is_wanted_is_replaced(cli
 
 def recorded(cas: CAs) -> Kyma:
     """Return a Kyma whose cluster has these CAs."""
-    return builders.kyma("demo", annotations={WATCHER_RECORD: "digest", TRUST_RECORD: cas.fingerprint})
+    return builders.kyma("demo", records={"watcher": "digest", "trust": cas.fingerprint})
 
 
 def following(client: Client, store: CAStore, kymas: Cache[Kyma], rules: RotationRules, seen: list[str]) -> CARotation:

@@ -14,35 +14,37 @@ from lifecycle_manager.skr_webhook.gardener import CERTIFICATES, ISSUERS
 from lifecycle_manager_api import names
 from tests.integration.cert_manager import now
 from tests.integration.gardener import CRDS, simulate_gardener
-from tests.integration.skr_webhook.kymas import register
+from tests.integration.restricted import restricted
+from tests.integration.skr_webhook.kymas import have_control_plane, register
 from tests.integration.skr_webhook.test_cert_manager import Setting
 
 NAMESPACE = names.KCP_NAMESPACE
 
 
 @pytest_asyncio.fixture
-async def gardener(client: Client) -> AsyncIterator[Client]:
-    """A control plane in which Gardener's certificate management works."""
+async def gardener(client: Client, administrator: str) -> AsyncIterator[Client]:
+    """Ours, with its roles, in a control plane in which Gardener's certificate management works."""
     await apply_objects(client, CRDS)
-    async with simulate_gardener(client):
-        yield client
+    await have_control_plane(client)
+    async with simulate_gardener(client), restricted(client, administrator, "kcp", "kcp-gardener") as ours:
+        yield ours
 
 
-async def setting_of(client: Client, name: str, rules: LeafRules | None = None) -> Setting:
-    return Setting(client, await register(client, name), rules or LeafRules(), GardenerStore)
+async def setting_of(gardener: Client, client: Client, name: str, rules: LeafRules | None = None) -> Setting:
+    return Setting(gardener, await register(client, name), rules or LeafRules(), GardenerStore)
 
 
-async def test_certificate_has_the_fields_of_gardener(gardener: Client) -> None:
-    setting = await setting_of(gardener, "gardening")
+async def test_certificate_has_the_fields_of_gardener(gardener: Client, client: Client) -> None:
+    setting = await setting_of(gardener, client, "gardening")
     cas = (await setting.cas.ensure()).cas
 
     pair = await setting.ensured(cas, **{names.SKR_DOMAIN: "skr.example"})
 
     assert issued_by(pair.certificate_pem, cas.signing.certificate_pem)
     name = f"{setting.name}-webhook-tls"
-    issuer = await gardener.get(ISSUERS, f"{setting.name}-issuer", NAMESPACE)
+    issuer = await client.get(ISSUERS, f"{setting.name}-issuer", NAMESPACE)
     assert issuer["spec"] == {"ca": {"privateKeySecretRef": {"name": setting.cas.name, "namespace": NAMESPACE}}}
-    spec = (await gardener.get(CERTIFICATES, name, NAMESPACE))["spec"]
+    spec = (await client.get(CERTIFICATES, name, NAMESPACE))["spec"]
     assert (spec["secretName"], spec["commonName"]) == (name, setting.name)
     assert "skr.example" in spec["dnsNames"]
     assert spec["issuerRef"] == {"name": f"{setting.name}-issuer", "namespace": NAMESPACE}
@@ -53,8 +55,8 @@ async def test_certificate_has_the_fields_of_gardener(gardener: Client) -> None:
     assert [each.uid for each in secret.metadata.owner_references] == [setting.registered.metadata.uid]
 
 
-async def test_certificate_of_gardener_follows_a_rotation_and_a_revocation(gardener: Client) -> None:
-    setting = await setting_of(gardener, "following-gardener")
+async def test_certificate_of_gardener_follows_a_rotation_and_a_revocation(gardener: Client, client: Client) -> None:
+    setting = await setting_of(gardener, client, "following-gardener")
     stored = await setting.cas.ensure()
     first = await setting.ensured(stored.cas)
     assert await setting.ensured(stored.cas) == first, "the common name among the DNS names is no reason to renew it"
@@ -67,9 +69,9 @@ async def test_certificate_of_gardener_follows_a_rotation_and_a_revocation(garde
     assert describe(third.certificate_pem).not_before >= moment
 
 
-async def test_rsa_key_is_gardeners_to_make(gardener: Client) -> None:
-    setting = await setting_of(gardener, "gardening-rsa", LeafRules(algorithm=Algorithm.RSA))
+async def test_rsa_key_is_gardeners_to_make(gardener: Client, client: Client) -> None:
+    setting = await setting_of(gardener, client, "gardening-rsa", LeafRules(algorithm=Algorithm.RSA))
     with pytest.raises(CertificatePending):
         await setting.store.ensure(setting.kyma(), (await setting.cas.ensure()).cas, setting.memory)
-    spec = (await gardener.get(CERTIFICATES, f"{setting.name}-webhook-tls", NAMESPACE))["spec"]
+    spec = (await client.get(CERTIFICATES, f"{setting.name}-webhook-tls", NAMESPACE))["spec"]
     assert spec["privateKey"] == {"algorithm": "RSA", "size": 4096, "encoding": "PKCS8"}

@@ -1,14 +1,26 @@
 """`klm adopt` takes a control plane over and gives it back, as an administrator runs it."""
 
+import asyncio
 import json
 from typing import Any
 
-from lifecycle_manager.resources import SECRETS
-from lifecycle_manager_api import names
-from tests.integration.takeover import seeding
-from tests.integration.takeover.conftest import KCP, World
-from tests.klm import Output, run_klm
+import pytest_asyncio
 
+from kube_runtime import InventoryEntry, JsonObject
+from kyma_fleet.adoption.back import WATCHER_ONLY_OURS
+from kyma_fleet.adoption.cluster import WATCHER
+from lifecycle_manager.resources import KYMAS, MANIFESTS, MODULE_RELEASE_METAS, RAW_KYMAS, SECRETS, SYNC_RESOURCES
+from lifecycle_manager.takeover.lease import LEASE, LEASES
+from lifecycle_manager_api import names
+from tests import builders
+from tests.integration.takeover import seeding
+from tests.integration.takeover.conftest import KCP, SKR, World
+from tests.integration.takeover.test_lease import renew
+from tests.integration.takeover.test_modules import OBJECTS, is_settled, managers_of, module_objects
+from tests.klm import Output, run_klm
+from tests.waiting import eventually
+
+FORMER = "klm-controller-manager"
 ACCESS = f"kubeconfig-{seeding.KYMA}"
 
 
@@ -32,8 +44,9 @@ async def test_check_reports_what_there_is_and_what_becomes_of_it(world: World) 
     assert {each["given"]: each["becomes"] for each in found["options"]} == {
         "--leader-elect": "--leader-elect",
         "--kyma-requeue-success-interval": "--kyma-requeue-success-interval=5m",
-        "--istio-gateway-name": "",
-        "--cert-management": "--cert-management=built-in",
+        "--istio-gateway-name": "--istio-gateway-name=klm-watcher",
+        "--listener-port-overwrite": "",
+        "--cert-management": "--cert-management=cert.gardener.cloud/v1alpha1",
         "--log-level": "--log-level=DEBUG",
     }
     (cluster,) = found["clusters"]
@@ -46,3 +59,162 @@ async def test_check_is_readable(world: World) -> None:
     assert told.lines[0].split() == ["WHAT", "FOUND", "WITH", "THIS", "VERSION"]
     assert "nothing is in the way" in told.lines
     assert "klm adopt labels them: others are not read" in told.text
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def before(world: World) -> dict[str, JsonObject]:
+    """The objects in the cluster as the former version left them."""
+    return await everything(world)
+
+
+async def everything(world: World) -> dict[str, JsonObject]:
+    """Return the objects of the module, of the Watcher and the Kyma CR."""
+    found = await module_objects(world)
+    for entry in (*WATCHER, InventoryEntry(names.GROUP, "v1beta2", "Kyma", SKR, "default")):
+        live = await world.live(entry.api_version, entry.kind, entry.name)
+        if live is not None:
+            found[f"{entry.kind} {entry.name}"] = live
+    return found
+
+
+def uids(found: dict[str, JsonObject]) -> dict[str, Any]:
+    return {key: live["metadata"]["uid"] for key, live in found.items()}
+
+
+async def replicas(world: World) -> int:
+    deployment = await world.kcp.get(seeding.DEPLOYMENTS, FORMER, KCP)
+    return int(deployment["spec"]["replicas"])
+
+
+async def access_labels(world: World) -> Any:
+    return (await world.kcp.get(SECRETS, ACCESS, KCP)).metadata.labels
+
+
+async def test_adopt_refuses_while_somebody_unknown_holds_the_lease(
+    world: World, before: dict[str, JsonObject]
+) -> None:
+    assert before
+    await renew(world, "laptop_1f6f9a3e")
+    told = await klm(world, "--yes")
+    assert (told.code, told.text) == (2, "")
+    assert "is held by laptop_1f6f9a3e, which klm may not stop" in told.errors
+    assert await replicas(world) == 1
+    await renew(world)
+
+
+async def test_adopt_asks_before_each_step_and_changes_nothing_without_an_answer(world: World) -> None:
+    told = await klm(world)
+    assert (told.code, told.text) == (2, "")
+    assert "nothing more was changed" in told.errors
+    assert names.MANAGED_BY not in await access_labels(world)
+
+
+async def test_adopt_labels_stops_the_former_version_and_waits_for_its_lease(world: World) -> None:
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(klm(world, "--yes"))
+
+        async def is_stopped() -> bool:
+            return await replicas(world) == 0
+
+        await eventually(is_stopped, what="the former version is stopped")
+        assert (await access_labels(world))[names.MANAGED_BY] == names.LIFECYCLE_MANAGER
+        ended = {"spec": {"renewTime": "2026-08-01T00:00:00.000000Z"}}
+        await world.kcp.merge_patch(LEASES, LEASE, ended, KCP, field_manager="former")
+        told = await running
+    assert told.code == 0, told.errors
+    assert told.lines[-1] == "this version may work: install it now, if it is not"
+    again = await klm(world, "--yes")
+    assert (again.code, again.lines) == (0, told.lines[-1:])
+
+
+async def test_way_back_gives_everything_back(world: World, before: dict[str, JsonObject]) -> None:
+    async with world.running():
+        await eventually(lambda: is_settled(world, "1.0.0"), what="the module is ready")
+
+        async def is_recorded() -> bool:
+            return bool((await world.kyma()).status.records.watcher)
+
+        await eventually(is_recorded, what="the Watcher is installed")
+    part = builders.as_written(builders.sync_resource("left", text="", kyma=seeding.KYMA, module="other"))
+    part["metadata"]["finalizers"] = [names.SYNC_RESOURCE_FINALIZER, "example.com/other"]
+    await world.kcp.apply(SYNC_RESOURCES, "left", part, KCP, field_manager="test")
+
+    told = await klm(world, "--back", "--yes")
+
+    assert told.code == 0, told.text + told.errors
+    after = await everything(world)
+    assert uids(after) == uids(before)
+    for version, kind, name in OBJECTS:
+        live = await world.live(version, kind, name)
+        assert live is not None
+        metadata = live["metadata"]
+        assert managers_of(live) == {seeding.APPLIER}
+        assert metadata["labels"][names.MANAGED_BY] == "kyma"
+        assert names.MODULE_NAME not in metadata["labels"]
+        assert metadata["annotations"][names.DEPRECATED_OWNED_BY] == f"{KCP}/{seeding.MANIFEST}"
+        assert {names.OWNED_BY, names.OWNER_UID}.isdisjoint(metadata["annotations"])
+    for entry in WATCHER:
+        live = after[f"{entry.kind} {entry.name}"]
+        assert managers_of(live) == {names.LIFECYCLE_MANAGER}, entry
+        assert live["metadata"]["labels"][names.MANAGED_BY] == "kyma"
+    for entry in WATCHER_ONLY_OURS:
+        assert await world.live(entry.api_version, entry.kind, entry.name) is None
+    raw = await world.skr.mapper.resource(KYMAS.api_version, MODULE_RELEASE_METAS.kind)
+    for live in (await world.skr.list(raw, SKR)).items:
+        assert "catalog-sync" in {each["manager"] for each in live["metadata"]["managedFields"]}
+        assert live["metadata"]["labels"][names.MANAGED_BY] == "kyma"
+    cr = after["Kyma default"]["metadata"]
+    assert cr["labels"][names.MANAGED_BY] == "kyma"
+    assert cr["annotations"][names.DEPRECATED_OWNED_BY] == f"{KCP}/{seeding.KYMA}"
+
+
+async def test_control_plane_is_as_the_former_version_expects_it(world: World) -> None:
+    kyma = await world.kcp.get(RAW_KYMAS, seeding.KYMA, KCP)
+    assert "records" not in kyma["status"]
+    types = {each["type"] for each in kyma["status"]["conditions"]}
+    assert types <= {"Modules", "ModuleCatalog", "SKRWebhook", "CRDsSync", "SKRImagePullSecretSync"}
+    manifest = await world.manifest()
+    assert manifest is not None
+    assert {each.type for each in manifest.status.conditions} == {"Resources", "Installation", "ModuleCR"}
+    assert {"label-removal-finalizer", "resource.kyma-project.io/finalizer"} <= set(manifest.metadata.finalizers)
+    left = await world.kcp.get(SYNC_RESOURCES, "left", KCP)
+    assert left.metadata.finalizers == ("example.com/other",)
+    secrets = {each.metadata.name for each in (await world.kcp.list(SECRETS, KCP)).items}
+    assert ACCESS in secrets
+    assert {"klm-watcher", f"{seeding.KYMA}-webhook-tls"}.isdisjoint(secrets)  # of two it would use none
+    assert names.MANAGED_BY not in await access_labels(world)
+    assert await replicas(world) == 1
+
+
+async def test_next_apply_of_the_former_version_removes_what_it_no_longer_has(
+    world: World, before: dict[str, JsonObject]
+) -> None:
+    for document in seeding.module_objects(2):
+        await seeding.apply(world.skr, document, seeding.APPLIER)
+    live = await world.live("apps/v1", "Deployment", seeding.MODULE)
+    assert live is not None
+    assert live["metadata"]["uid"] == before["Deployment template-operator"]["metadata"]["uid"]
+    pod = live["spec"]["template"]["spec"]
+    assert [each["name"] for each in pod["containers"]] == ["manager"]
+    assert not pod.get("volumes")
+    await seeding.write(world.skr, "watcher", world.seed)
+    webhooks = await world.live("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", "skr-webhook")
+    assert webhooks is not None
+    assert {each["name"] for each in webhooks["webhooks"]} == {
+        "kcp-system.lifecycle-manager.operator.kyma-project.io",
+        "kcp-system.removed.operator.kyma-project.io",
+    }
+    watcher = await world.live("apps/v1", "Deployment", "skr-webhook")
+    assert watcher is not None
+    spec = watcher["spec"]["template"]["spec"]
+    assert [each["name"] for each in spec["volumes"]] == ["ssl"]
+    assert [each["name"] for each in spec["containers"]] == ["server"]
+    assert watcher["metadata"]["uid"] == before["Deployment skr-webhook"]["metadata"]["uid"]
+
+
+async def test_second_takeover_finds_what_the_first_found(world: World) -> None:
+    told = await klm(world, "--check", "--sample", "1", "-o", "json")
+    assert told.code == 0, told.text
+    (cluster,) = json.loads(told.text)["clusters"]
+    assert (cluster["moved"], cluster["own"]) == (5, 0)
+    assert [each.metadata.name for each in (await world.kcp.list(MANIFESTS, KCP)).items] == [seeding.MANIFEST]

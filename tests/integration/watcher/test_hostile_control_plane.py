@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from kyma_certs import CAs
+from kyma_diagnostics.spans import ChangeTracer
 from lifecycle_manager.events import EndpointOptions
 from skr_watcher import client
 from skr_watcher.changes import ObjectChange
@@ -21,9 +22,12 @@ from skr_watcher.metrics import Metrics
 from skr_watcher.outbox import Entry, Outbox
 from skr_watcher.settings import Settings
 from tests.security.events.serving import ServedEndpoint, leaf, new_ca, write_files
+from tests.unit.diagnostics.recorded import Exported, tracer_with
+from tests.waiting import eventually
 
 CA = new_ca()
 CHANGE = ObjectChange("lifecycle-manager", "g", "v1", "Thing", "ns", "one", "UPDATE", "u", "7", 1)
+TRACE = "00-0123456789abcdef0123456789abcdef-0123456789abcdef-00"
 PATIENCE = 60.0
 BOMB_BYTES = 64 * 1024 * 1024
 BOMB = gzip.compress(gzip.compress(bytes(BOMB_BYTES), mtime=0), mtime=0)
@@ -71,14 +75,16 @@ class Hostile:
 
 
 @asynccontextmanager
-async def delivering(folder: Path, hostile: Any) -> AsyncGenerator[tuple[Outbox, Metrics], None]:
+async def delivering(
+    folder: Path, hostile: Any, *, tracer: ChangeTracer | None = None
+) -> AsyncGenerator[tuple[Outbox, Metrics], None]:
     endpoint = ServedEndpoint(folder, CAs(CA), EndpointOptions(), instead=hostile)
     cert, key, ca = write_files(folder / "watcher", leaf(CA, "mine"), CA.certificate_pem)
     settings = Settings(tls_cert=cert, tls_key=key, ca_cert=ca, kcp_address=endpoint.address)
     outbox, metrics = Outbox(100), Metrics()
     async with endpoint.served(), asyncio.TaskGroup() as tasks:
-        working = tasks.create_task(Delivery(settings, outbox, Identity(settings), metrics).run())
-        outbox.put(Entry(CHANGE, 1, time.time(), secrets.token_hex(16), ""))
+        working = tasks.create_task(Delivery(settings, outbox, Identity(settings), metrics, tracer).run())
+        outbox.put(Entry(CHANGE, 1, time.time(), secrets.token_hex(16), TRACE))
         yield outbox, metrics
         working.cancel()
 
@@ -90,6 +96,16 @@ async def test_refusal_of_a_gateway_is_retried(tmp_path: Path, status: int) -> N
     async with delivering(tmp_path, hostile) as (outbox, _):
         await asyncio.wait_for(outbox.drained(), PATIENCE)
     assert len(hostile.fields) == 2
+
+
+async def test_refused_attempt_has_its_trace_exported_though_it_was_not_sampled(tmp_path: Path) -> None:
+    exported = Exported()
+    async with delivering(tmp_path, Hostile(says(503)), tracer=tracer_with(exported)) as (outbox, _):
+        await asyncio.wait_for(outbox.drained(), PATIENCE)
+        await eventually(lambda: len(exported.spans) == 2)
+    assert [each.name for each in exported.spans] == ["delivery", "delivery"]
+    assert [each.status.description for each in exported.spans] == ["503", None]
+    assert {f"{each.parent.span_id:016x}" for each in exported.spans if each.parent} == {TRACE[36:52]}
 
 
 @pytest.mark.parametrize(("status", "attempts"), [(404, 1), (400, 1), (409, 2)])

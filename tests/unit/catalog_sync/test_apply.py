@@ -64,7 +64,7 @@ class Cluster:
 
 @pytest.mark.parametrize("edited", ["", *KINDS])
 async def test_edit_that_follows_a_write_at_once_is_seen_as_a_change(edited: str) -> None:
-    sync = Sync(cast("Any", Cluster(edited)), cast("Any", None))
+    sync = Sync(cast("Any", Cluster(edited)))
     written = await sync.apply(replace(SNAPSHOT, live={}), WriteObjects(KINDS, tuple(CATALOG.items.values()), ()))
     checked = await sync.apply(written, CheckResourceVersions(KINDS))
     assert checked.changed_kinds == ((edited,) if edited else ())

@@ -13,7 +13,7 @@ from lifecycle_manager import catalog_sync
 from lifecycle_manager.catalog_sync import CatalogSettings
 from lifecycle_manager.catalog_sync.controller import KindChanged
 from lifecycle_manager.catalog_sync.status import REMOVING
-from lifecycle_manager.kyma_conditions import CATALOG, CATALOG_SYNC_FAILED, CATALOG_SYNCED
+from lifecycle_manager.kyma_conditions import CATALOG, CATALOG_SYNC_FAILED, CATALOG_SYNCED, WEBHOOK
 from lifecycle_manager.resources import CUSTOM_RESOURCE_DEFINITIONS, KYMAS, MODULE_RELEASE_METAS, MODULE_TEMPLATES
 from lifecycle_manager.signals import ClusterReplaced, ObjectChanged, ObjectReference, ResyncRequested
 from lifecycle_manager_api import Condition, ModuleTemplate, find, names
@@ -201,6 +201,7 @@ async def test_object_with_a_foreign_finalizer_keeps_its_kyma_until_the_purge(pu
         await world.offer(builders.template("api", "1.0.0"), builders.release("api", regular="1.0.0"))
         await world.introduced()
         await sync(world)
+        await world.without_parts(WEBHOOK)
         skr = await world.skr()
         held = {"metadata": {"finalizers": ["example.com/nobody-is-there"]}}
         await skr.merge_patch(MODULE_TEMPLATES, "api-1.0.0", held, SKR, field_manager="user")

@@ -11,7 +11,6 @@ from kube_runtime import Revision
 from lifecycle_manager.catalog_sync.plan import differences, is_as_wanted
 from lifecycle_manager.catalog_sync.record import Record, fingerprint
 from lifecycle_manager.catalog_sync.wanted import KINDS, Catalogs, WantedCatalog, wanted_catalog
-from lifecycle_manager.kyma_changes import CATALOG_RECORD
 from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager_api import ModuleReleaseMeta, ModuleTemplate, names
 from tests import builders
@@ -218,9 +217,9 @@ def test_embedded_objects_are_compared_by_value() -> None:
 
 def test_record_is_parsed_as_it_was_written_and_an_invalid_one_is_empty() -> None:
     record = Record("a", "b", "c", "d")
-    assert Record.of(builders.kyma(annotations={CATALOG_RECORD: str(record)})) == record
+    assert Record.of(builders.kyma(records={"catalog": str(record)})) == record
     for invalid in ("", "a", "a/b/c/d/e"):
-        assert Record.of(builders.kyma(annotations={CATALOG_RECORD: invalid})) == Record()
+        assert Record.of(builders.kyma(records={"catalog": invalid})) == Record()
 
 
 REVISIONS = st.lists(

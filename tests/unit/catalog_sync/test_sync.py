@@ -13,7 +13,6 @@ from lifecycle_manager.catalog_sync.record import Record
 from lifecycle_manager.catalog_sync.snapshot import SyncSnapshot
 from lifecycle_manager.catalog_sync.status import synced
 from lifecycle_manager.catalog_sync.wanted import KINDS, Key, wanted_catalog
-from lifecycle_manager.kyma_changes import CATALOG_RECORD
 from lifecycle_manager.kyma_conditions import CATALOG, CATALOG_SYNCED, CLUSTER_CLAIMED, REACHABLE
 from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager_api import Kyma, names
@@ -40,8 +39,8 @@ def kyma(
         {"type": kind, "status": "True", "reason": each, "message": message}
         for kind, (each, message) in reasons.items()
     ]
-    annotations = {CATALOG_RECORD: str(record)} if record is not None else {}
-    return builders.kyma(status={"conditions": conditions}, annotations=annotations, **metadata)
+    records = {"catalog": str(record)} if record is not None else {}
+    return builders.kyma(status={"conditions": conditions}, records=records, **metadata)
 
 
 def snapshot(of: Kyma, **changed: Any) -> SyncSnapshot:
@@ -71,8 +70,6 @@ class Cluster:
 
     def carry_out(self, seen: SyncSnapshot, step: plan.SyncStep) -> SyncSnapshot:
         match step:
-            case plan.SetCondition():
-                return replace(seen, kyma=kyma(catalog="Syncing"))
             case plan.ApplyCRDs():
                 new, self.kinds = frozenset(KINDS) - self.kinds, set(KINDS)
                 record = replace(seen.record, crds=CRDS)
@@ -83,8 +80,6 @@ class Cluster:
                 return self._read(seen, kinds)
             case plan.WriteObjects():
                 return self._write(seen, step)
-            case plan.SaveRecord(record):
-                return replace(seen, kyma=kyma(catalog="Syncing", record=record))
         raise AssertionError(step)
 
     def _check(self, seen: SyncSnapshot, kinds: tuple[str, ...]) -> SyncSnapshot:
@@ -110,11 +105,11 @@ class Cluster:
         return replace(seen, record=record, changed_kinds=())
 
 
-def sync(cluster: Cluster, seen: SyncSnapshot) -> tuple[plan.Done, SyncSnapshot]:
+def sync(cluster: Cluster, seen: SyncSnapshot) -> plan.Done:
     for _ in range(MAX_STEPS):
         step = plan_sync(seen)
         if isinstance(step, plan.Done):
-            return step, seen
+            return step
         seen = cluster.carry_out(seen, step)
     raise AssertionError("the plan does not come to an end")
 
@@ -138,19 +133,19 @@ def test_sync_ends_with_the_wanted_catalog_and_the_next_one_writes_nothing(
     kinds: set[str], present: set[Key], record: Record | None, condition: str
 ) -> None:
     cluster = Cluster(set(kinds), {key: 1 for key in present if key[0] in kinds})
-    done, seen = sync(cluster, snapshot(kyma(catalog=condition, record=record)))
+    done = sync(cluster, snapshot(kyma(catalog=condition, record=record)))
     assert done.condition is not None
     assert done.condition.reason == CATALOG_SYNCED
     assert set(cluster.objects) == set(WANTED.items)
     cluster.writes.clear()
-    again, _ = sync(cluster, snapshot(kyma(catalog=CATALOG_SYNCED, record=seen.record)))
+    again = sync(cluster, snapshot(kyma(catalog=CATALOG_SYNCED, record=done.record)))
     assert again.condition is not None
     assert cluster.writes == []
 
 
 def test_catalog_whose_synchronization_is_off_is_not_written() -> None:
     cluster = Cluster(set(), {})
-    done, _ = sync(cluster, snapshot(kyma(), wanted=FROZEN))
+    done = sync(cluster, snapshot(kyma(), wanted=FROZEN))
     assert done.condition is not None
     assert cluster.writes == []
 
@@ -168,11 +163,6 @@ def test_catalog_that_is_up_to_date_waits_until_it_is_due() -> None:
     assert plan_sync(replace(current, is_due=True)) == plan.CheckResourceVersions(KINDS)
 
 
-def test_condition_is_written_before_the_first_object() -> None:
-    assert isinstance(plan_sync(snapshot(kyma())), plan.SetCondition)
-    assert plan_sync(snapshot(kyma(catalog="Syncing"))) == plan.ApplyCRDs()
-
-
 def test_condition_of_an_earlier_catalog_is_not_left_by_a_process_that_ended_before_writing_it() -> None:
     record = Record(crds=CRDS, catalog=WANTED.digest)
     told = kyma(catalog=CATALOG_SYNCED, record=record)
@@ -180,4 +170,5 @@ def test_condition_of_an_earlier_catalog_is_not_left_by_a_process_that_ended_bef
     untold = kyma(catalog=CATALOG_SYNCED, message="9 objects of the catalog are in the cluster", record=record)
     seen = snapshot(untold, is_due=False, seconds_until_due=60.0)
     assert plan_sync(seen) == plan.CheckResourceVersions(KINDS)
-    assert plan_sync(replace(seen, changed_kinds=())) == plan.Done(synced(len(WANTED.items), is_frozen=False), 600.0)
+    done = plan.Done(synced(len(WANTED.items), is_frozen=False), 600.0, record)
+    assert plan_sync(replace(seen, changed_kinds=())) == done

@@ -7,7 +7,6 @@ import pytest
 
 from kyma_fleet.steering.plan import Order, Verb, plan
 from lifecycle_manager.explanation.marks import (
-    PAUSED_AT,
     PAUSED_BY,
     PAUSED_REASON,
     RECONCILE_BY,
@@ -34,7 +33,7 @@ def test_pause_sets_the_label_and_says_who_when_and_why() -> None:
             "labels": {SKIP: "true"},
             "annotations": {
                 PAUSED_BY: "ada@example.com",
-                PAUSED_AT: "2026-11-22T12:00:00+00:00",
+                names.PAUSED_AT: "2026-11-22T12:00:00+00:00",
                 PAUSED_REASON: "incident 42",
             },
         }
@@ -44,7 +43,16 @@ def test_pause_sets_the_label_and_says_who_when_and_why() -> None:
 def test_resume_removes_what_a_pause_set_from_what_is_paused() -> None:
     (step,) = plan(order("resume"), [builders.kyma("demo", **PAUSED), builders.manifest()])
     assert step.labels == {SKIP: None}
-    assert step.annotations == dict.fromkeys((PAUSED_BY, PAUSED_AT, PAUSED_REASON))
+    assert step.annotations == dict.fromkeys((PAUSED_BY, names.PAUSED_AT, PAUSED_REASON))
+
+
+def test_resume_leaves_the_label_that_keeps_the_former_version_off() -> None:
+    kept = {names.SKIPPED_BY: names.FORMER_VERSION}
+    unpaused = builders.kyma("unpaused", annotations=kept, **PAUSED)
+    paused = builders.kyma("paused", annotations={**kept, names.PAUSED_AT: AT.isoformat()}, **PAUSED)
+    (step,) = plan(order("resume"), [unpaused, paused])
+    assert (step.item, step.labels) == (paused, {})
+    assert [each.item for each in plan(order("pause"), [unpaused, paused])] == [unpaused]
 
 
 def test_a_request_to_reconcile_is_an_annotation() -> None:
@@ -59,6 +67,6 @@ def test_a_request_to_reconcile_is_an_annotation() -> None:
 
 @pytest.mark.parametrize("at", ["", "yesterday", "2026-11-22T12:00:00"])
 def test_a_pause_by_other_means_has_no_time(at: str) -> None:
-    pause = pause_of(builders.kyma(annotations={PAUSED_AT: at}, **PAUSED).metadata)
+    pause = pause_of(builders.kyma(annotations={names.PAUSED_AT: at}, **PAUSED).metadata)
     assert pause is not None
     assert pause.since is None

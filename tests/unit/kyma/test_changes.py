@@ -6,10 +6,6 @@ import pytest
 
 from kube_runtime import Change
 from lifecycle_manager.kyma_changes import (
-    CATALOG_RECORD,
-    CRD_HASH,
-    TRUST_RECORD,
-    WATCHER_RECORD,
     finalizer_lost,
     generation_changed,
     kyma_changed,
@@ -24,9 +20,9 @@ def condition(kind: str, reason: str, **more: Any) -> dict[str, Any]:
     return {"type": kind, "status": "True", "reason": reason, "message": ""} | more
 
 
-@pytest.mark.parametrize("record", [CRD_HASH, CATALOG_RECORD, WATCHER_RECORD, TRUST_RECORD])
+@pytest.mark.parametrize("record", ["kymaCrd", "catalog", "watcher", "trust"])
 def test_records_of_lm_are_no_change(record: str) -> None:
-    assert not kyma_changed(Change(builders.kyma(), builders.kyma(annotations={record: "x"})))
+    assert not kyma_changed(Change(builders.kyma(), builders.kyma(records={record: "x"})))
     assert kyma_changed(Change(builders.kyma(), builders.kyma(annotations={"example.com/theirs": "x"})))
 
 

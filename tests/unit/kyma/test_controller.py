@@ -11,7 +11,7 @@ from kube_runtime import KubeError, NotFound, Resource
 from kube_simulation import Refuse
 from lifecycle_manager import catalog_sync
 from lifecycle_manager.catalog_sync import CatalogSettings
-from lifecycle_manager.kyma_changes import CRD_HASH
+from lifecycle_manager.kyma.reconciler import MAX_REPEATS
 from lifecycle_manager.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     KYMAS,
@@ -19,6 +19,7 @@ from lifecycle_manager.resources import (
     MODULE_TEMPLATES,
 )
 from lifecycle_manager.rollout import RolloutSettings
+from lifecycle_manager.signals import ClusterReplaced
 from lifecycle_manager_api import find, names
 from tests import builders
 from tests.world import NO_API, World, is_manifest, key_of, open_world
@@ -159,7 +160,6 @@ async def test_module_that_kcp_refuses_does_not_delay_others() -> None:
                 builders.template(module, "1.0.0", installs=True), builders.release(module, regular="1.0.0")
             )
         await world.register("demo", "api", "nats")
-        await world.reconcile(times=2)
         with world.cluster("kcp").ruled_by(Refuse(is_manifest("api"), refused=NO_API)), pytest.raises(KubeError):
             await world.reconcile()
         assert list(await world.manifests()) == ["demo-nats"]
@@ -173,7 +173,7 @@ async def test_crd_that_changes_in_kcp_is_applied_to_the_skr_once() -> None:
     async with open_world() as world:
         await world.register()
         await world.introduced()
-        recorded = (await world.in_kcp()).metadata.annotations[CRD_HASH]
+        recorded = (await world.in_kcp()).status.records.kyma_crd
         await world.change_crd({"spec": {"names": {"shortNames": ["ky"]}}})
         before = world.requests
         await world.reconcile()
@@ -181,7 +181,7 @@ async def test_crd_that_changes_in_kcp_is_applied_to_the_skr_once() -> None:
         assert [record.name for record in world.writes_to("kcp", before)] == ["demo"]
         definition = await (await world.skr()).get(CUSTOM_RESOURCE_DEFINITIONS, KYMAS.plural_name)
         assert definition["spec"]["names"]["shortNames"] == ["ky"]
-        assert (await world.in_kcp()).metadata.annotations[CRD_HASH] != recorded
+        assert (await world.in_kcp()).status.records.kyma_crd != recorded
         before = world.requests
         await world.reconcile(times=2)
         assert world.writes_to("demo", before) == world.writes_to("kcp", before) == []
@@ -191,14 +191,14 @@ async def test_crd_that_is_reverted_in_kcp_is_reverted_in_the_skr() -> None:
     async with open_world() as world:
         await world.register()
         await world.introduced()
-        recorded = (await world.in_kcp()).metadata.annotations[CRD_HASH]
+        recorded = (await world.in_kcp()).status.records.kyma_crd
         await world.change_crd({"spec": {"names": {"shortNames": ["ky"]}}})
         await world.reconcile()
         await world.change_crd({"spec": {"names": {"shortNames": None}}})
         await world.reconcile()
         definition = await (await world.skr()).get(CUSTOM_RESOURCE_DEFINITIONS, KYMAS.plural_name)
         assert "shortNames" not in definition["spec"]["names"]
-        assert (await world.in_kcp()).metadata.annotations[CRD_HASH] == recorded
+        assert (await world.in_kcp()).status.records.kyma_crd == recorded
 
 
 async def test_metadata_and_status_of_the_crd_in_kcp_are_not_applied_to_the_skr() -> None:
@@ -225,7 +225,7 @@ async def test_new_skr_does_not_wait_for_a_crd_that_can_not_be_read() -> None:
         await world.register()
         await world.introduced()
         assert (await world.in_skr()).spec.channel == "regular"
-        assert CRD_HASH not in (await world.in_kcp()).metadata.annotations
+        assert not (await world.in_kcp()).status.records.kyma_crd
         before = world.requests
         await world.reconcile(times=2)
         assert world.writes_to("demo", before) == world.writes_to("kcp", before) == []
@@ -235,7 +235,7 @@ async def test_new_skr_does_not_wait_for_a_crd_that_can_not_be_read() -> None:
         await world.reconcile()
         definition = await (await world.skr()).get(CUSTOM_RESOURCE_DEFINITIONS, KYMAS.plural_name)
         assert definition["spec"]["names"]["shortNames"] == ["ky"]
-        assert (await world.in_kcp()).metadata.annotations[CRD_HASH]
+        assert (await world.in_kcp()).status.records.kyma_crd
 
 
 async def test_events_are_recorded_once_on_both_sides() -> None:
@@ -331,19 +331,21 @@ async def test_kyma_cr_that_can_not_be_read_is_reported_and_changes_no_module() 
         assert await world.manifests() == {"demo-cloud-resources": "0.1.0"}
 
 
-async def test_skr_that_deletes_its_kyma_cr_each_time_is_reconciled_with_a_pause() -> None:
+async def test_skr_that_deletes_its_kyma_cr_each_time_counts_as_replaced_a_few_times() -> None:
     async with open_world() as world:
         await world.register()
         await world.introduced()
-        skr, pauses = await world.skr(), []
-        for _ in range(5):
+        replaced: list[ClusterReplaced] = []
+        world.manager.on(ClusterReplaced, replaced.append)
+        skr = await world.skr()
+        for _ in range(MAX_REPEATS + 2):
             await skr.delete(KYMAS, "default", SKR)
-            pauses.append((await world.reconcile()).requeue_after)
-        assert pauses[0] == 0.0
-        assert pauses[-1] == pytest.approx(5.0)
+            await world.reconcile()
+        assert len(replaced) == MAX_REPEATS
         await world.reconcile()
         await skr.delete(KYMAS, "default", SKR)
-        assert (await world.reconcile()).requeue_after == 0.0
+        await world.reconcile()
+        assert len(replaced) == MAX_REPEATS + 1
 
 
 @pytest.mark.parametrize("refused", ["customresourcedefinitions", "kymas"])

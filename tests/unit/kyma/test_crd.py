@@ -10,7 +10,6 @@ from kube_runtime import Change, JsonObject, NotFound, ObjectKey
 from kube_runtime.informer.cache import Cache
 from kube_simulation import Refuse, Refused
 from lifecycle_manager.kyma.crd import KymaCrds, copy_for_skr, crd_changed, digest_of
-from lifecycle_manager.kyma_changes import CRD_HASH
 from lifecycle_manager.resources import CUSTOM_RESOURCE_DEFINITIONS, KYMAS
 from lifecycle_manager_api import Kyma, crds
 from tests.waiting import eventually
@@ -73,7 +72,7 @@ async def has_short_name(world: World, name: str) -> bool:
 
 
 async def records_crd(world: World) -> bool:
-    return bool((await world.in_kcp()).metadata.annotations.get(CRD_HASH))
+    return bool((await world.in_kcp()).status.records.kyma_crd)
 
 
 def test_crd_is_copied_without_what_kcp_and_its_tools_have_added() -> None:
@@ -154,6 +153,6 @@ async def test_without_the_right_to_read_crds_kymas_get_that_of_this_package_unt
         world.cluster("kcp").add_rule(refuse)
         async with world.running():
             await eventually(lambda: has_crd(world), what="the SKR has a CRD")
-            assert CRD_HASH not in (await world.in_kcp()).metadata.annotations
+            assert not (await world.in_kcp()).status.records.kyma_crd
             world.cluster("kcp").remove_rule(refuse)
             await eventually(lambda: records_crd(world), what="the SKR has KCP's CRD")

@@ -81,6 +81,7 @@ async def test_finalizer_of_others_on_the_kyma_cr_blocks_the_deletion_until_it_i
     async with open_world(patience=Patience(purge=purge)) as world:
         await world.register()
         await world.introduced()
+        await world.without_parts()
         held = {"metadata": {"finalizers": ["example.com/nobody-is-there", names.KYMA_FINALIZER]}}
         await (await world.skr()).merge_patch(KYMAS, "default", held, SKR, field_manager="user")
         await world.kcp.delete(KYMAS, "demo", names.KCP_NAMESPACE)
@@ -102,6 +103,7 @@ async def test_kyma_cr_that_can_not_be_read_does_not_block_the_deletion() -> Non
     async with open_world() as world:
         await world.register()
         await world.introduced()
+        await world.without_parts()
         skr = await world.skr()
         definition = await skr.get(CUSTOM_RESOURCE_DEFINITIONS, KYMAS.plural_name)
         anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}

@@ -16,13 +16,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from kube_runtime import ClientOptions, KubeconfigPolicy, Manager
+from kube_runtime import Causes, ClientOptions, Controller, KubeconfigPolicy, Manager, ObjectKey, Result
 from kube_simulation.faults import Process, Users, Workload, check_under_faults
 from kube_simulation.faults.faults import AGENT
 from lifecycle_manager import catalog_sync, kyma, mandatory_modules, module_installation, skr
 from lifecycle_manager.catalog_sync import CatalogSettings
 from lifecycle_manager.kyma import KymaSettings
-from lifecycle_manager.kyma_changes import CATALOG_RECORD
+from lifecycle_manager.kyma.apply import NAMESPACE
+from lifecycle_manager.kyma_changes import kyma_changed
+from lifecycle_manager.kyma_conditions import REMOVED, WEBHOOK, modules_removed, write_condition
 from lifecycle_manager.mandatory_modules import MandatorySettings
 from lifecycle_manager.module_catalog import Offers
 from lifecycle_manager.module_installation import Logins, ManifestSettings
@@ -36,7 +38,7 @@ from lifecycle_manager.resources import (
 )
 from lifecycle_manager.rollout import RolloutSettings
 from lifecycle_manager.skr import ACCESS_SECRETS, OUR_SECRETS, Connections
-from lifecycle_manager_api import Kyma, as_document, crds, find, names
+from lifecycle_manager_api import ConditionStatus, Kyma, as_document, crds, find, names
 from tests import builders
 from tests.observed_manager import ObservedManager
 from tests.registries import BlobServer, blob_server
@@ -70,11 +72,31 @@ async def process(layers: Path, life: Process, prepare: Callable[[Manager], None
     mandatory_modules.setup(manager, offers, MandatorySettings(SECONDS))
     settings = ManifestSettings(SECONDS, SECONDS)
     module_installation.setup(manager, connections, offers, store, Logins(manager.client), settings)
+    report_watchers_as_removed(manager)
     try:
         await manager.run(asyncio.Event())
     finally:
         await connections.close()
         await registries.close()
+
+
+def report_watchers_as_removed(manager: Manager) -> None:
+    """Report the Watcher of each Kyma that is being deleted as removed: no Watchers are installed here."""
+    kymas = manager.informer(KYMAS)
+    controller: Controller[ObjectKey, None] = manager.controller("watcher")
+    removed: tuple[ConditionStatus, str, str] = ("False", REMOVED, "")
+
+    async def reconcile(key: ObjectKey, _causes: Causes, _state: None) -> Result:
+        kyma = kymas.get(key)
+        if kyma is not None and modules_removed(kyma):
+            now = manager.clock.now()
+            written = await write_condition(manager.client, kyma, WEBHOOK, removed, now=now, field_manager="watcher")
+            if written is not None:
+                kymas.wrote(written)
+        return Result()
+
+    controller.watches(kymas, when=kyma_changed)
+    controller.reconciles(reconcile)
 
 
 def parts_of(name: str, version: str) -> str:
@@ -163,13 +185,13 @@ async def leave(layers: BlobServer, users: Users) -> None:
 def workload(
     script: Callable[[BlobServer, Users], Any], layers: BlobServer, folder: Path, *in_skr: dict[str, Any]
 ) -> Workload:
-    kcp, skr = ({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in (KCP, SKR))
+    kcp = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": KCP}}
     return Workload(
         process=partial(process, folder),
         script=partial(script, layers),
         clusters=("kcp", "skr"),
-        initial={"kcp": (kcp, *crds.all_crds()), "skr": (skr, *in_skr)},
-        ignored=frozenset({CATALOG_RECORD, "config", "observedGeneration", "ownerUid", names.OWNER_UID}),
+        initial={"kcp": (kcp, *crds.all_crds()), "skr": (NAMESPACE, *in_skr)},
+        ignored=frozenset({"catalog", "config", "observedGeneration", "ownerUid", names.OWNER_UID}),
         resync_seconds=SECONDS,
     )
 

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from lifecycle_manager.kyma import plan as planned
 from lifecycle_manager.kyma.resolution import Installed
 from lifecycle_manager.kyma.snapshot import SkrView, Snapshot
-from lifecycle_manager.kyma_changes import CRD_HASH
 from lifecycle_manager.module_catalog import Offer, excluded, module_of, module_of_manifest
 from lifecycle_manager.module_catalog.offer import version_of
 from lifecycle_manager.rollout import Timing
@@ -37,7 +36,7 @@ class Fleet:
     def of(
         cls, requested: KymaSpec, labels: dict[str, str], catalog: Catalog, there: dict[str, Installed], timing: Timing
     ) -> "Fleet":
-        kyma = builders.kyma(labels=labels, annotations={CRD_HASH: "hash"})
+        kyma = builders.kyma(labels=labels, records={"kymaCrd": "hash"})
         shown, annotations = planned.visible_metadata(kyma)
         inner = builders.kyma("default", labels=shown, annotations=annotations, namespace="kyma-system")
         manifests = [builders.manifest(module, each.version, channel=each.channel) for module, each in there.items()]

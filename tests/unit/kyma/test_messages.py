@@ -14,10 +14,9 @@ from lifecycle_manager import kyma_conditions, module_cr_verdict
 from lifecycle_manager.catalog_sync import status as catalog
 from lifecycle_manager.kyma import plan as planned
 from lifecycle_manager.kyma.causes import HIDDEN, MAX_CAUSES, Cause, told
-from lifecycle_manager.kyma.events import events_between
+from lifecycle_manager.kyma.events import events_between, for_operators
 from lifecycle_manager.kyma.limits import MAX_MESSAGE_LENGTH, MAX_SUMMARY_LENGTH
 from lifecycle_manager.kyma.snapshot import SkrView, Snapshot
-from lifecycle_manager.kyma_changes import CRD_HASH
 from lifecycle_manager.kyma_conditions import PUBLIC_REASONS
 from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager.module_installation import status as installation
@@ -50,7 +49,7 @@ OTHERS_READY = {"conditions": [WATCHER, CATALOG]}
 
 
 def kyma(**given: Any) -> Kyma:
-    return builders.kyma("demo", annotations={CRD_HASH: "hash"}, **{"status": OTHERS_READY} | given)
+    return builders.kyma("demo", records={"kymaCrd": "hash"}, **{"status": OTHERS_READY} | given)
 
 
 def in_skr(of: Kyma, modules: Sequence[dict[str, Any]] = REQUESTED) -> Kyma:
@@ -218,7 +217,23 @@ def test_event_has_the_cause_and_is_not_repeated_for_the_kyma() -> None:
     assert [(each.reason, each.note) for each in events_between(before, after)] == [("ModuleError", note)]
     assert [each.reason for each in events_between(after, before)] == ["ModuleReady", "Ready"]
     waiting, _ = written(seen(kyma(), module_configs=(config(),)))
-    assert [each.reason for each in events_between(before, waiting)] == ["ModuleProcessing"]
+    assert events_between(before, waiting) == ()
+
+
+def test_modules_that_are_ready_at_the_same_time_are_one_event_that_operators_do_not_get() -> None:
+    def status(state: str) -> KymaStatus:
+        modules = [{"name": name, "version": "1.0.0", "state": state} for name in ("api", "nats")]
+        ready = {"type": "Ready", "status": "True", "reason": "Ready", "message": ""}
+        return builders.kyma(status={"state": state, "modules": modules, "conditions": [ready]}).status
+
+    of_users = events_between(status("Processing"), status("Ready"))
+    assert [(each.reason, each.note) for each in of_users] == [
+        ("ModuleReady", "modules api 1.0.0, nats 1.0.0 are ready"),
+        ("Ready", ""),
+    ]
+    assert [each.reason for each in for_operators(of_users)] == ["Ready"]
+    removed = events_between(status("Ready"), KymaStatus(state=State.READY))
+    assert [each.note for each in removed] == ["modules api, nats are removed"]
 
 
 def edited(observed_at: str) -> ModuleConfig:

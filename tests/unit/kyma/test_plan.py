@@ -12,7 +12,6 @@ from lifecycle_manager.kyma.limits import MAX_MODULES
 from lifecycle_manager.kyma.snapshot import Patience, SkrView, Snapshot
 from lifecycle_manager.kyma.status import for_skr
 from lifecycle_manager.kyma.wanted import wanted_of
-from lifecycle_manager.kyma_changes import CRD_HASH
 from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager.rollout import Timing
 from lifecycle_manager.skr import SkrFailure
@@ -64,7 +63,7 @@ def settled(kyma: Kyma, skr: Kyma, **more: Any) -> tuple[Kyma, Kyma]:
 
 
 def introduced(**given: Any) -> Kyma:
-    return builders.kyma(annotations={CRD_HASH: "hash"}, **given)
+    return builders.kyma(records={"kymaCrd": "hash"}, **given)
 
 
 def written_in(decided: planned.Plan) -> planned.WriteStatus:
@@ -86,8 +85,12 @@ def test_new_cluster_gets_crd_and_kyma_with_the_default_modules() -> None:
     assert create.spec == kyma.spec
     assert create.labels[names.REGION] == "eu"
     assert "internal.example/secret" not in create.labels
-    assert planned.RecordCrdHash("hash") in decided.in_kcp
+    assert decided.in_kcp == ()
     assert decided.at_once
+    created = replace(snapshot(kyma, SkrView(skr_kyma(kyma))), installed_crd="hash")
+    after = planned.plan(created)
+    assert planned.InstallKymaCrd() not in after.in_skr
+    assert written_in(after).status.records.kyma_crd == "hash"
 
 
 def test_users_spec_is_only_read() -> None:
@@ -106,23 +109,24 @@ def test_unchanged_kyma_needs_no_action() -> None:
 
 
 def test_crd_that_changed_is_applied_again() -> None:
-    kyma = builders.kyma(annotations={CRD_HASH: "older"})
+    kyma = builders.kyma(records={"kymaCrd": "older"})
     assert planned.InstallKymaCrd() in planned.plan(snapshot(kyma, SkrView(skr_kyma(kyma)))).in_skr
 
 
 def test_skr_keeps_its_crd_while_that_of_kcp_can_not_be_read() -> None:
-    kyma = builders.kyma(annotations={CRD_HASH: "older"})
+    kyma = builders.kyma(records={"kymaCrd": "older"})
     unseen = replace(snapshot(kyma, SkrView(skr_kyma(kyma))), crd_hash="")
     decided = planned.plan(unseen)
     assert planned.InstallKymaCrd() not in decided.in_skr
-    assert not any(isinstance(action, planned.RecordCrdHash) for action in decided.in_kcp)
+    assert written_in(decided).status.records.kyma_crd == "older"
 
 
 def test_skr_that_lost_its_crd_meanwhile_is_recorded_without_one_of_kcp() -> None:
-    kyma = builders.kyma(annotations={CRD_HASH: "older"})
-    decided = planned.plan(replace(snapshot(kyma, SkrView(None)), crd_hash=""))
-    assert planned.InstallKymaCrd() in decided.in_skr
-    assert decided.in_kcp == (planned.RecordCrdHash(""),)
+    kyma = builders.kyma(records={"kymaCrd": "older"})
+    unseen = replace(snapshot(kyma, SkrView(None)), crd_hash="")
+    assert planned.InstallKymaCrd() in planned.plan(unseen).in_skr
+    created = replace(unseen, skr=SkrView(skr_kyma(kyma)), installed_crd="")
+    assert written_in(planned.plan(created)).status.records.kyma_crd == ""
 
 
 def test_label_that_a_user_removed_is_set_again() -> None:
@@ -222,6 +226,18 @@ def test_modules_of_an_unreachable_cluster_are_errors_and_otherwise_as_they_were
     assert reachable is not None
     assert (reachable.status, reachable.reason, reachable.message) == ("False", "ClusterUnreachable", "no answer")
     assert decided.in_skr == ()
+
+
+def test_manifest_is_named_although_the_skr_refused_what_its_users_would_see() -> None:
+    """One that no Kyma names counts as orphaned."""
+    kyma = introduced(status={**OTHERS_READY, "modules": [{"name": "nats", "state": "Processing"}]})
+    manifests = (builders.manifest(), builders.manifest("nats"), builders.manifest("warden", mandatory=True))
+    decided = planned.plan(snapshot(kyma, SkrFailure("SKRRequestFailed", "no", may_pass=True), manifests=manifests))
+    named = {each.name: each.manifest for each in written_in(decided).status.modules}
+    assert {name: each and each.metadata.name for name, each in named.items()} == {
+        "nats": "demo-nats",
+        "cloud-resources": "demo-cloud-resources",
+    }
 
 
 def test_skr_that_does_not_answer_is_an_error_only_after_its_grace() -> None:

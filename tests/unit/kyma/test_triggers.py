@@ -10,10 +10,9 @@ import pytest
 
 from kube_runtime import Change as ObjectChange
 from kube_runtime import Priority
-from lifecycle_manager.kcp_writes import patch_metadata, write_status
+from lifecycle_manager.kcp_writes import write_status
 from lifecycle_manager.kyma import SKR_KYMA
 from lifecycle_manager.kyma.controller import report_changed, was_observed
-from lifecycle_manager.kyma_changes import CATALOG_RECORD
 from lifecycle_manager.kyma_conditions import CATALOG, write_condition
 from lifecycle_manager.resources import KYMAS, MANIFESTS, SECRETS
 from lifecycle_manager.signals import (
@@ -28,7 +27,7 @@ from lifecycle_manager.signals import (
 from lifecycle_manager_api import ConditionStatus, ModuleConfig, names
 from tests import builders
 from tests.waiting import eventually
-from tests.world import KCP, World, key_of, open_world
+from tests.world import KCP, SKR, World, key_of, open_world
 
 DEMO = key_of("demo")
 Change = Callable[[World], Awaitable[Any]]
@@ -90,12 +89,13 @@ async def move_times(world: World) -> None:
     await world.kcp.merge_patch(KYMAS, "demo", status, KCP, subresource="status")
 
 
-async def annotate(world: World, annotation: str) -> None:
-    await patch_metadata(world.kcp, KYMAS, (await world.in_kcp()).metadata, {"annotations": {annotation: "x"}})
+async def record(world: World) -> None:
+    records = {"status": {"records": {"catalog": "x"}}}
+    await world.kcp.merge_patch(KYMAS, "demo", records, KCP, subresource="status")
 
 
 OTHERS: dict[str, Change] = {
-    "a record on it": lambda world: annotate(world, CATALOG_RECORD),
+    "a record on it": record,
     "times in its status": move_times,
     "labels of the Kyma CRD": lambda world: world.change_crd({"metadata": {"labels": {"tool": "helm"}}}),
     "another module's template": lambda world: world.offer(builders.template("nats", "1.0.0")),
@@ -178,6 +178,9 @@ async def test_kyma_whose_skr_had_no_kyma_cr_is_published_as_replaced() -> None:
         world.manager.on(ClusterReplaced, replaced.append)
         await world.register()
         await world.introduced()
+        assert replaced == [], "a new Kyma has nothing that could count no more"
+        await (await world.skr()).delete(KYMAS, names.DEFAULT_KYMA_NAME, SKR)
+        await world.reconcile()
         assert replaced == [ClusterReplaced("demo")]
 
 

@@ -42,3 +42,15 @@ def test_catalog_of_no_cluster_has_a_module_with_an_empty_selector() -> None:
     offer = Offer.of([builders.template("api", "1.0.0")], [selecting({})])
     for labels in LABELS:
         assert not Catalogs().for_labels(offer, labels).items
+
+
+@pytest.mark.parametrize("labels", LABELS)
+def test_restricted_module_is_for_selected_kymas_alone(labels: dict[str, str]) -> None:
+    template, older = builders.template("api", "1.0.0"), builders.template("api", channel="regular")
+    release = builders.release("api", regular="1.0.0")
+    for releases in ((release,), ()):
+        offer = Offer.of([template, older], releases, restricted=["api"])
+        assert not Catalogs().for_labels(offer, labels).items
+        assert not offer.by_channel or excluded(labels, older, offer.releases.get("api")) is not None
+    selected = Offer.of([template], [selecting({"matchLabels": {"team": "a"}})], restricted=["api"])
+    assert bool(Catalogs().for_labels(selected, labels).items) is (labels.get("team") == "a")

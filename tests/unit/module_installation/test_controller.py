@@ -366,14 +366,14 @@ async def test_object_that_is_changed_after_each_repair_is_left_until_the_interv
     assert "'kubectl-edit'" in note
 
 
-async def test_event_is_recorded_for_a_state_that_changes_only(world: World) -> None:
+async def test_event_is_recorded_where_trouble_begins_and_ends(world: World) -> None:
     await world.want([CRD], resource=default_module_cr("garden"))
-    for state in ("Ready", "Ready", "Error"):
+    for state in ("Ready", "Ready", "Error", "Error", "Ready"):
         await world.reconcile()
         await says(world, state)
     await world.reconcile()
     await world.reconcile()
-    assert [reason for reason, _ in world.events.in_kcp] == ["ModuleCRProcessing", "ModuleReady", "ModuleCRError"]
+    assert [reason for reason, _ in world.events.in_kcp] == ["ModuleCRError", "ModuleReady"]
 
 
 @pytest.mark.parametrize(
@@ -601,6 +601,24 @@ async def test_version_that_can_not_be_applied_does_not_keep_a_module_from_going
     await world.skr.delete(GARDENS, "mine", SKR)
     await world.reconcile_until_gone()
     assert await brought(world) == set()
+
+
+@pytest.mark.parametrize("upgraded", [False, True])
+async def test_process_that_begins_during_a_removal_applies_only_what_is_new(
+    world: World, simulation: Simulation, *, upgraded: bool
+) -> None:
+    await world.want([CRD, config_map("rose")])
+    await world.reconcile()
+    await world.skr.create(GARDENS, {"metadata": {"name": "mine"}, "spec": {}}, SKR, field_manager="user")
+    await world.delete()
+    if upgraded:
+        await world.want([CRD, config_map("rose", "2")], version="2.0.0")
+    await world.restart()
+    before = simulation.requests()[-1].number
+    await world.reconcile()
+    assert await world.state() == ("Warning", "ModuleCRsInUse")
+    written = simulation.requests(lambda it: it.is_write and it.cluster == "skr", since=before)
+    assert {each.name for each in written} >= {"rose"} if upgraded else not written
 
 
 async def test_blocked_removal_costs_no_more_writes_once_its_version_is_applied(

@@ -7,13 +7,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from kube_runtime import InventoryEntry, Readiness
+from kube_runtime import InventoryEntry, Readiness, Resource
 from lifecycle_manager.module_installation import status as statuses
 from lifecycle_manager.module_installation.controller import concerned_by
 from lifecycle_manager.module_installation.logins import as_query, selector_of
 from lifecycle_manager.module_installation.managers import image_fault, managers_of, pods_of
 from lifecycle_manager.module_installation.module_cr import DefaultCr, default_cr
 from lifecycle_manager.module_installation.plan import (
+    CheckManagersMissing,
     Done,
     FindModuleCRs,
     LeaveAlone,
@@ -23,7 +24,8 @@ from lifecycle_manager.module_installation.plan import (
     Step,
 )
 from lifecycle_manager.module_installation.plan import plan as plan_of
-from lifecycle_manager.module_installation.snapshot import Snapshot, known_inventory
+from lifecycle_manager.module_installation.reading import ModuleCr
+from lifecycle_manager.module_installation.snapshot import Removal, Snapshot, known_inventory
 from lifecycle_manager.module_installation.status import CrView, ManagerView, Seen
 from lifecycle_manager.object_set.reporting import READY
 from lifecycle_manager.signals import ObjectReference
@@ -87,6 +89,20 @@ def test_manifest_without_objects_goes_without_a_request_to_the_cluster() -> Non
     assert plan(manifest(**DELETED, **HELD)) == RemoveFinalizer()
     assert plan(manifest(**DELETED), (DEPLOYMENT,)) == LeaveAlone()
     assert isinstance(plan(manifest(**DELETED, **HELD), (DEPLOYMENT,)), FindModuleCRs)
+
+
+def test_finalizers_of_a_default_module_cr_stay_while_the_version_before_runs() -> None:
+    """A new version may name a manager that is not applied yet."""
+    named = {"group": "apps", "version": "v1", "kind": "Deployment", "name": "garden-v2", "namespace": "kyma-system"}
+    other = InventoryEntry("apps", "v1", "Deployment", "kyma-system", "garden-v2")
+    cr = ModuleCr(Resource.dynamic("example.com", "v1", "Garden", "gardens", namespaced=True), "kyma-system", "mine")
+    live = {"metadata": {"finalizers": ["example.com/held"], "deletionTimestamp": "2026-11-01T12:00:00Z"}}
+    for inventory, checked in (((DEPLOYMENT,), (other, DEPLOYMENT)), ((DEPLOYMENT, other), (other,))):
+        thing = manifest(synced=inventory, spec={"manager": named}, **DELETED, **HELD)
+        removal = Removal((), default_crs=((cr, live),))
+        assert plan_of(Snapshot(thing, NOW, 0.0, inventory, before=inventory, removal=removal)) == (
+            CheckManagersMissing(checked)
+        )
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,10 @@ def test_upstreams_series_have_a_sample_of_each_state_until_their_objects_are_de
         'lifecycle_mgr_module_state{instance_id="instance",kyma_name="demo",module_name="api",'
         'shoot="shoot",state="Ready"} 1.0' in text
     )
+    states = {"Ready", "Processing", "Error", "Deleting", "Warning"}
+    assert _states_of(text, "lifecycle_mgr_kyma_state") == states
+    assert _states_of(text, "lifecycle_mgr_mandatory_module_state") == states
+    assert _states_of(text, "lifecycle_mgr_module_state") == {*states, "Unmanaged"}
     assert 'kyma_name="other"' not in text  # another replica reports it
     assert "lifecycle_mgr_replica_kymas 1.0" in text
     assert "lifecycle_mgr_mandatory_modules 1.0" in text
@@ -77,6 +81,12 @@ def test_broken_event_path_has_a_sample_with_the_reason() -> None:
 
 def _unknown(name: str) -> dict[str, Any]:
     return {"name": name, "channel": f"channel-of-{name}", "state": "Error"}
+
+
+def _states_of(text: str, metric: str) -> set[str]:
+    samples = [line for line in text.splitlines() if line.startswith(metric + "{")]
+    assert sum(line.endswith(" 1.0") for line in samples) == 1
+    return {line.partition('state="')[2].partition('"')[0] for line in samples}
 
 
 def _scraped(collector: FleetCollector) -> str:

@@ -7,7 +7,6 @@ import pytest
 
 from kube_runtime import Manager
 from kyma_certs import RotationRules
-from lifecycle_manager.kyma_changes import TRUST_RECORD, WATCHER_RECORD
 from lifecycle_manager.resources import KYMAS, SECRETS
 from lifecycle_manager.signals import CAsChanged
 from lifecycle_manager.skr_webhook import ROTATE, CARotation, CAStore, setup_ca
@@ -29,8 +28,8 @@ async def request_rotation(world: World, store: CAStore) -> None:
 
 async def record(world: World, name: str, trust: str) -> None:
     """Record CAs on a Kyma as those of its Watcher."""
-    annotations = {"metadata": {"annotations": {WATCHER_RECORD: "digest", TRUST_RECORD: trust}}}
-    await world.kcp.merge_patch(KYMAS, name, annotations, KCP)
+    records = {"status": {"records": {"watcher": "digest", "trust": trust}}}
+    await world.kcp.merge_patch(KYMAS, name, records, KCP, subresource="status")
 
 
 async def test_cas_are_unknown_before_the_start() -> None:

@@ -164,7 +164,7 @@ async def test_watcher_that_never_sent_an_event_is_reported_and_gets_no_webhook(
         world.clock.advance(56)
         assert await one.reported() == ("WatcherNeverHeard", True)
         told = [reason for reason, _ in world.events if reason.startswith("Watcher")]
-        assert told == ["WatcherPending", "WatcherNeverHeard"]
+        assert told == ["WatcherNeverHeard"]
         assert not await has_webhook(world)
         async with process(world) as another:
             assert await another.reported() == ("WatcherNeverHeard", True), "a new process knows no more"

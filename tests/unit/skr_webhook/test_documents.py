@@ -20,8 +20,8 @@ SETTINGS = WatcherDeployment(image="watcher:1", kcp_address="kcp.example.com:443
 SECONDS_TO_ANSWER = 5
 
 
-def workload() -> dict[str, dict[str, Any]]:
-    documents = workload_documents(SETTINGS, KeyPair(b"certificate", b"key"), b"trust")
+def workload(settings: WatcherDeployment = SETTINGS) -> dict[str, dict[str, Any]]:
+    documents = workload_documents(settings, KeyPair(b"certificate", b"key"), b"trust")
     return {document["kind"]: document for document in documents}
 
 
@@ -39,6 +39,23 @@ def test_pods_name_the_image_pull_secret_where_there_is_one() -> None:
     (pod,) = [each["spec"]["template"]["spec"] for each in documents if each["kind"] == "Deployment"]
     assert pod["imagePullSecrets"] == [{"name": "login"}]
     assert "imagePullSecrets" not in workload()["Deployment"]["spec"]["template"]["spec"]
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "port"), [("http://collector:4318", 4318), ("https://otlp.example.com", 443), ("http://[::1]", 80)]
+)
+def test_watcher_sends_traces_where_it_is_told_and_may_connect_there(endpoint: str, port: int) -> None:
+    installed = workload(replace(SETTINGS, otlp_endpoint=endpoint, trace_sampling_ratio=0.01))
+    (container,) = installed["Deployment"]["spec"]["template"]["spec"]["containers"]
+    variables = {each["name"]: each["value"] for each in container["env"]}
+    settings = Settings.from_environment(variables)
+    assert (settings.otlp_endpoint, settings.trace_sampling_ratio) == (endpoint, 0.01)
+    ports = {each["port"] for rule in installed["NetworkPolicy"]["spec"]["egress"] for each in rule["ports"]}
+    assert ports == {443, port, 53, 8053}
+
+
+def test_watcher_without_traces_is_installed_as_before() -> None:
+    assert workload(replace(SETTINGS, trace_sampling_ratio=0.01)) == workload()
 
 
 def test_all_that_is_installed_is_removed() -> None:

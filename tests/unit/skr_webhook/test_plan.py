@@ -23,7 +23,6 @@ from lifecycle_manager.skr_webhook.plan import (
     EnsureCertificate,
     FindDesired,
     RemoveObjects,
-    Report,
     SendCanary,
     Step,
     is_managed,
@@ -31,15 +30,15 @@ from lifecycle_manager.skr_webhook.plan import (
     plan,
 )
 from lifecycle_manager.skr_webhook.snapshot import Desired, ModuleRules, NoCertificate, WatcherSnapshot
-from lifecycle_manager.skr_webhook.status import INSTALLING, WATCHER_READY, WATCHER_STARTING
+from lifecycle_manager.skr_webhook.status import WATCHER_READY, WATCHER_STARTING
 from lifecycle_manager.skr_webhook.timers import Timers, WatcherTimes
 from lifecycle_manager_api import Kyma, names
 from tests import builders
 
 TIMES = WatcherTimes(interval=300, silence=55, canary=CanaryTimes())
-RECORDS = {"operator.kyma-project.io/skr-watcher": "objects.watchers", "operator.kyma-project.io/skr-trust": "cas"}
+RECORDS = {"watcher": "objects.watchers", "trust": "cas"}
 WORKING = [WATCHER_READY, CERTIFICATE_OVERDUE]
-REASONS = ["", INSTALLING, WATCHER_STARTING, *WORKING, *EVENT_PATH_FAULTS, "ClusterUnreachable", "Removing"]
+REASONS = ["", WATCHER_STARTING, *WORKING, *EVENT_PATH_FAULTS, "ClusterUnreachable", "Removing"]
 PAIR = KeyPair(b"certificate", b"key")
 DELETED = "2026-11-01T12:00:00Z"
 LEFT = InventoryEntry("apps", "v1", "Deployment", "kyma-system", "skr-webhook")
@@ -61,7 +60,7 @@ def kyma(
     metadata: dict[str, Any] = {"deletionTimestamp": DELETED} if deleting else {}
     return builders.kyma(
         status={"conditions": conditions},
-        annotations=RECORDS if recorded else {},
+        records=RECORDS if recorded else {},
         labels={names.SKIP_RECONCILIATION: "true"} if skipped else {},
         **metadata,
     )
@@ -94,13 +93,11 @@ def snapshots(draw: st.DrawFn, *, deleting: bool = False) -> WatcherSnapshot:
 def outcome(seen: WatcherSnapshot, step: Step, *, unknown: tuple[str, ...] = ()) -> WatcherSnapshot:
     """Return the snapshot after a step that succeeds."""
     match step:
-        case Report(status):
-            return replace(seen, kyma=kyma(status.reason))
         case EnsureCertificate():
             return replace(seen, certificate=PAIR)
         case FindDesired(with_webhook):
             return replace(seen, desired=Desired((), RECORDS, ModuleRules((), unknown), with_webhook))
-        case ApplyObjects(_, recorded):
+        case ApplyObjects(_, recorded, _):
             timers = seen.timers.repaired(TIMES, now=seen.now, drifted=recorded)
             return replace(seen, applied=True, timers=timers)
         case SendCanary(path, write):

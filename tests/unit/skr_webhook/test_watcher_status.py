@@ -6,7 +6,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from lifecycle_manager.kyma_changes import WATCHER_RECORD
 from lifecycle_manager.resources import WATCHERS
 from lifecycle_manager.skr_webhook import setup_status
 from lifecycle_manager.skr_webhook.watcher_status import status_of, valid_watchers, watchers_digest
@@ -37,7 +36,7 @@ def other(one: Watcher, **spec: Any) -> Watcher:
 
 def cluster(name: str, digest: str, *, reason: str = "WatcherReady", status: str = "True") -> Kyma:
     condition = {"type": "SKRWebhook", "status": status, "reason": reason, "message": ""}
-    return builders.kyma(name, status={"conditions": [condition]}, annotations={WATCHER_RECORD: f"documents.{digest}"})
+    return builders.kyma(name, status={"conditions": [condition]}, records={"watcher": f"documents.{digest}"})
 
 
 def test_change_is_processing_until_the_last_cluster_has_it() -> None:

@@ -165,6 +165,7 @@ async def test_object_that_is_refused_keeps_the_others_from_being_pruned(world: 
     simulation.cluster("skr").remove_rule(rule)
     await world.reconcile("first")
     assert await world.objects() == {"two"}
+    assert [reason for reason, _ in world.events.in_kcp] == ["ApplyFailed", "ObjectsReady"]
 
 
 async def test_intent_and_finalizer_are_written_before_the_first_object(world: World, simulation: Simulation) -> None:
@@ -191,6 +192,7 @@ async def test_apply_with_the_finalizer_set_at_creation_costs_two_writes(world: 
         await world.reconcile("first")
         writes = simulation.requests(lambda it: it.is_write and it.cluster == "kcp", since=before)
         assert [each.subresource for each in writes] == ["status"] * len(change)
+    assert not world.events.in_kcp
 
 
 async def test_nothing_is_applied_whose_intent_can_not_be_recorded(world: World, simulation: Simulation) -> None:
@@ -254,7 +256,6 @@ async def test_second_reconcile_of_what_is_ready_writes_nothing(world: World, si
     before = simulation.requests()[-1].number
     await world.reconcile("first")
     assert not simulation.requests(lambda it: it.is_write, since=before)
-    assert [reason for reason, _ in world.events.in_kcp] == ["ObjectsReady"]
 
 
 async def test_reachable_cluster_enqueues_the_sync_resources_of_its_kyma_alone(world: World) -> None:
@@ -461,7 +462,7 @@ async def test_object_that_is_changed_after_each_repair_is_left_until_the_interv
             await world.skr.delete(CONFIG_MAPS, "one", SKR)
             result = await world.reconcile("first", deleted)
     assert await world.objects() == set()
-    assert {reason for reason, _ in world.events.in_kcp} == {"ObjectsReady", CONTESTED}
+    assert {reason for reason, _ in world.events.in_kcp} == {CONTESTED}
     assert result.requeue_after == pytest.approx(120, abs=5)
     await world.reconcile("first")
     assert await world.objects() == {"one"}

@@ -14,7 +14,6 @@ import msgspec
 import pytest
 
 from kube_simulation.faults import Users, Workload, check_under_faults
-from lifecycle_manager.kyma_changes import CATALOG_RECORD
 from lifecycle_manager.resources import KYMAS, MANIFESTS
 from lifecycle_manager.takeover import lease
 from lifecycle_manager_api import State, crds, find, names
@@ -108,7 +107,7 @@ def workload(script: Any, layers: BlobServer, folder: Path) -> Workload:
         script=partial(script, layers),
         clusters=("kcp", "skr"),
         initial={"kcp": (kcp, HELD, *crds.all_crds()), "skr": (skr, *in_skr)},
-        ignored=frozenset({CATALOG_RECORD, "config", "observedGeneration", "ownerUid", names.OWNER_UID}),
+        ignored=frozenset({"catalog", "config", "observedGeneration", "ownerUid", names.OWNER_UID}),
         resync_seconds=SECONDS,
     )
 

@@ -66,6 +66,21 @@ class ObjectChange:
         return logging.DEBUG if self.operation == HEARTBEAT else logging.INFO
 
     @property
+    def names_object(self) -> bool:
+        """Whether it is a change of an object, and not a message of the Watcher itself."""
+        return bool(self.kind)
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """What names the change in logs and traces."""
+        return {
+            "kind": self.kind,
+            "namespace": self.namespace,
+            "object_name": self.name,
+            "operation": self.operation,
+        }
+
+    @property
     def size(self) -> int:
         """The number of characters in it. A change from a real API server has some hundreds, whatever the object."""
         texts = (self.manager, self.group, self.version, self.kind, self.namespace, self.name, self.uid)

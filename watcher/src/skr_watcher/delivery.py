@@ -9,10 +9,12 @@ import logging
 import secrets
 import ssl
 import time
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from random import random
+from typing import TYPE_CHECKING
 
 import msgspec
 from cryptography import x509
@@ -34,6 +36,9 @@ from skr_watcher.logs import LogRateLimit
 from skr_watcher.metrics import Metrics
 from skr_watcher.outbox import RESYNC, Entry, Outbox
 from skr_watcher.settings import OURS, UPSTREAM, Settings
+
+if TYPE_CHECKING:
+    from kyma_diagnostics.spans import ChangeTracer
 
 log = logging.getLogger("skr_watcher.delivery")
 
@@ -135,7 +140,15 @@ class RateLimit:
 class Delivery:
     """Takes entries from the outbox and sends them to the control plane."""
 
-    def __init__(self, settings: Settings, outbox: Outbox, identity: Identity, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        outbox: Outbox,
+        identity: Identity,
+        metrics: Metrics,
+        tracer: "ChangeTracer | None" = None,
+    ) -> None:
+        self._tracer = tracer
         self._outbox = outbox
         self._identity = identity
         self._metrics = metrics
@@ -169,10 +182,17 @@ class Delivery:
             await self._rate_limit.wait()
             entry = await self._outbox.take()
             try:
-                await self._deliver(entry)
+                with self._traced(entry):
+                    await self._deliver(entry)
             except asyncio.CancelledError:
                 self._outbox.retry(entry, 0)
                 raise
+
+    def _traced(self, entry: Entry) -> AbstractContextManager[None]:
+        """Measure an attempt to deliver a change."""
+        if self._tracer is None or not entry.change.names_object:
+            return nullcontext()
+        return self._tracer.segment("delivery", entry.traceparent, attributes=entry.change.facts)
 
     async def _deliver(self, entry: Entry) -> None:
         path = f"/{self._contract}/{entry.change.manager}/event"
@@ -196,6 +216,7 @@ class Delivery:
                 extra = {**_facts(entry), "milliseconds": milliseconds, "status": 200}
                 log.log(entry.change.log_level, "event delivered", extra=extra)
         elif self._is_final(answer):
+            self._failed(str(answer.status))
             self._metrics.failed(str(answer.status), retried=False)
             self._outbox.done(entry)
             log.error("event refused", extra={**_facts(entry), "status": answer.status, "answer": _text(answer)})
@@ -209,6 +230,7 @@ class Delivery:
 
     def _retry(self, entry: Entry, reason: str, detail: str, retry_after: str | None) -> None:
         self._failures += 1
+        self._failed(reason)
         self._metrics.failed(reason, retried=True)
         pause = min(FIRST_PAUSE_SECONDS * 2.0 ** min(self._failures - 1, 20), MAX_PAUSE_SECONDS)
         pause = max(pause, min(_seconds_of(retry_after), MAX_RETRY_AFTER_SECONDS))
@@ -218,6 +240,10 @@ class Delivery:
             "event not delivered",
             extra={**_facts(entry), "reason": reason, "detail": detail, "retry_after_seconds": pause},
         )
+
+    def _failed(self, reason: str) -> None:
+        if self._tracer is not None:
+            self._tracer.failed(reason)
 
     def _body(self, entry: Entry) -> bytes:
         change = entry.change
@@ -236,7 +262,7 @@ class Delivery:
             "epoch": self._epoch,
             "sequence": entry.sequence,
             "observedAt": datetime.fromtimestamp(entry.observed_at, UTC).isoformat().replace("+00:00", "Z"),
-            "traceparent": entry.traceparent,
+            "traceparent": (self._tracer.traceparent() if self._tracer is not None else "") or entry.traceparent,
         }
         if change.operation == HEARTBEAT:
             event["counters"] = {"pending": len(self._outbox) - 1, "overflows": self._outbox.overflows}
@@ -260,12 +286,4 @@ def _text(answer: Response) -> str:
 
 
 def _facts(entry: Entry) -> dict[str, object]:
-    change = entry.change
-    return {
-        "event_id": entry.event_id,
-        "traceparent": entry.traceparent,
-        "kind": change.kind,
-        "namespace": change.namespace,
-        "object_name": change.name,
-        "operation": change.operation,
-    }
+    return {"event_id": entry.event_id, "traceparent": entry.traceparent, **entry.change.facts}

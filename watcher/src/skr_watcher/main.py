@@ -5,11 +5,14 @@ import logging
 import signal
 import sys
 import time
+from typing import TYPE_CHECKING
 
 import uvloop
 
 from http_guard import Bounds, server_for
 from kyma_certs import ReloadingServerContext
+from kyma_diagnostics import TracingOptions, TracingUnavailable, tracing
+from kyma_diagnostics.debug_server import DebugSocketUnusable, debug_socket
 from skr_watcher.changes import HEARTBEAT, ObjectChange, heartbeat
 from skr_watcher.delivery import Delivery, Identity
 from skr_watcher.heartbeat import send_heartbeats
@@ -21,6 +24,9 @@ from skr_watcher.pressure import Lateness
 from skr_watcher.recorder import Recorder
 from skr_watcher.server import AdmissionApp, metrics_app
 from skr_watcher.settings import OURS, SettingInvalid, Settings
+
+if TYPE_CHECKING:
+    from kyma_diagnostics.spans import ChangeTracer
 
 log = logging.getLogger("skr_watcher")
 
@@ -36,10 +42,15 @@ def main() -> None:
         sys.exit(f"skr-watcher: {error}")
     configure_logs(settings.log_level)
     return_large_blocks()
-    uvloop.run(run(settings))
+    options = TracingOptions("skr-watcher", settings.otlp_endpoint, settings.trace_sampling_ratio)
+    try:
+        with tracing(options) as tracer:
+            uvloop.run(run(settings, tracer))
+    except (TracingUnavailable, DebugSocketUnusable) as error:
+        sys.exit(f"skr-watcher: {error}")
 
 
-async def run(settings: Settings) -> None:
+async def run(settings: Settings, tracer: "ChangeTracer | None" = None) -> None:
     """Serve admission and deliver events until SIGTERM or SIGINT; then deliver pending events within the grace time."""
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -48,14 +59,14 @@ async def run(settings: Settings) -> None:
     outbox = Outbox(settings.max_pending)
     metrics = Metrics()
     metrics.show_outbox(lambda: len(outbox), lambda: _oldest_age(outbox))
-    recorder, lateness = Recorder(outbox, resync, metrics), Lateness()
+    recorder, lateness = Recorder(outbox, resync, metrics, tracer), Lateness()
     tls = ReloadingServerContext(
         settings.tls_cert,
         settings.tls_key,
         settings.api_server_ca,
         require_client_certificate=settings.api_server_ca is not None,
     )
-    delivery = Delivery(settings, outbox, Identity(settings), metrics)
+    delivery = Delivery(settings, outbox, Identity(settings), metrics, tracer)
     admission = server_for(
         AdmissionApp(recorder, metrics, lateness),
         settings.webhook_host,
@@ -71,7 +82,8 @@ async def run(settings: Settings) -> None:
         bounds=Bounds(connections=MAX_PROBE_CONNECTIONS),
     )
     keep_from_collector()
-    async with asyncio.TaskGroup() as tasks:
+    reports = {"queues": lambda: _pending(outbox)}
+    async with debug_socket(settings.debug_socket, reports), asyncio.TaskGroup() as tasks:
         servers = [tasks.create_task(admission.serve()), tasks.create_task(probes.serve())]
         background = [
             tasks.create_task(tls.run()),
@@ -96,6 +108,13 @@ async def run(settings: Settings) -> None:
         await _drain(outbox, settings.drain_seconds)
         for task in background:
             task.cancel()
+
+
+def _pending(outbox: Outbox) -> tuple[str, ...]:
+    return (
+        f"outbox: {len(outbox)} changes, the oldest {_oldest_age(outbox):.1f} s old",
+        f"dropped for a RESYNC: {outbox.overflows} times",
+    )
 
 
 async def _drain(outbox: Outbox, seconds: float) -> None:

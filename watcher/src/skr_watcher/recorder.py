@@ -4,11 +4,16 @@ import asyncio
 import logging
 import secrets
 import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from skr_watcher.changes import ObjectChange
 from skr_watcher.logs import LogRateLimit
 from skr_watcher.metrics import Metrics
 from skr_watcher.outbox import RESYNC, Entry, Outbox
+
+if TYPE_CHECKING:
+    from kyma_diagnostics.spans import ChangeTracer
 
 log = logging.getLogger("skr_watcher.admission")
 
@@ -24,7 +29,10 @@ MAX_WRITE_SECONDS = 32.0
 class Recorder:
     """Records changes in the outbox, and requests a RESYNC after changes that were not inspected."""
 
-    def __init__(self, outbox: Outbox, resync: ObjectChange, metrics: Metrics) -> None:
+    def __init__(
+        self, outbox: Outbox, resync: ObjectChange, metrics: Metrics, tracer: "ChangeTracer | None" = None
+    ) -> None:
+        self._tracer = tracer
         self._outbox = outbox
         self._resync = resync
         self._metrics = metrics
@@ -39,8 +47,8 @@ class Recorder:
             self.missed()
             return
         self._sequence += 1
-        trace_id = secrets.token_hex(16)
-        traceparent = f"00-{trace_id}-{trace_id[:16]}-01"
+        traceparent = self._trace_of(change, observed_at)
+        trace_id = traceparent[3:35]
         if not self._outbox.put(Entry(change, self._sequence, observed_at, trace_id, traceparent)):
             self._missed.set()
         if change.operation == RESYNC:
@@ -60,6 +68,15 @@ class Recorder:
                     "unlogged_before": self._log_rate_limit.denied_before,
                 },
             )
+
+    def _trace_of(self, change: ObjectChange, observed_at: float) -> str:
+        """Return the trace that a change begins, measured from its admission where somebody made it."""
+        if self._tracer is not None and change.names_object:
+            started = datetime.fromtimestamp(observed_at, UTC)
+            with self._tracer.segment("admission", "", started=started, attributes=change.facts):
+                return self._tracer.traceparent()
+        trace_id = secrets.token_hex(16)
+        return f"00-{trace_id}-{trace_id[:16]}-00"  # not sampled here
 
     def resync(self) -> None:
         """Have the control plane reconcile everything."""

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from kyma_diagnostics.tracing import endpoint_of
+
 MAX_SECONDS = 3600.0
 OURS, UPSTREAM = "klm", "upstream"
 MAX_COUNT = 1_000_000
@@ -20,6 +22,7 @@ class Settings:
 
     With `api_server_ca` only clients with a certificate of that CA may send admission requests.
     `kcp_listener` is the kind of event listener there: `klm`, which verifies signatures, or `upstream`, which does not.
+    Traces are sent to `otlp_endpoint`, where it is given; `debug_socket` answers `klm debug`.
     """
 
     webhook_host: str = "0.0.0.0"  # noqa: S104 - a Pod's address is not known in advance
@@ -39,6 +42,9 @@ class Settings:
     max_connections: int = 40
     drain_seconds: float = 10.0
     log_level: str = "INFO"
+    otlp_endpoint: str = ""
+    trace_sampling_ratio: float = 0.0
+    debug_socket: Path | None = None
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Settings":
@@ -62,6 +68,9 @@ class Settings:
             max_connections=_count(environment, "MAX_CONNECTIONS", defaults.max_connections),
             drain_seconds=_seconds(environment, "DRAIN_SECONDS", defaults.drain_seconds),
             log_level=environment.get("LOG_LEVEL", defaults.log_level).upper(),
+            otlp_endpoint=_endpoint(environment, "OTLP_ENDPOINT"),
+            trace_sampling_ratio=_ratio(environment, "TRACE_SAMPLING_RATIO"),
+            debug_socket=Path(file) if (file := environment.get("DEBUG_SOCKET")) else None,
         )
 
 
@@ -88,6 +97,24 @@ def _seconds(environment: Mapping[str, str], name: str, default: float) -> float
     if not 0 < seconds <= MAX_SECONDS:
         raise SettingInvalid(f"{name}: invalid seconds {text!r}, expected more than 0 and at most {MAX_SECONDS:g}")
     return seconds
+
+
+def _ratio(environment: Mapping[str, str], name: str) -> float:
+    text = environment.get(name, "0")
+    try:
+        ratio = float(text)
+    except ValueError:
+        ratio = -1.0
+    if not 0 <= ratio <= 1:
+        raise SettingInvalid(f"{name}: invalid share {text!r}, expected 0 to 1")
+    return ratio
+
+
+def _endpoint(environment: Mapping[str, str], name: str) -> str:
+    try:
+        return endpoint_of(environment.get(name, ""))
+    except ValueError as error:
+        raise SettingInvalid(f"{name}: {error}") from None
 
 
 def _one_of(environment: Mapping[str, str], name: str, choices: tuple[str, ...]) -> str:

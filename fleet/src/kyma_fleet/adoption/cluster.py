@@ -20,6 +20,8 @@ R = TypeVar("R")
 MAX_OBJECTS = 2_000
 """Objects of one cluster that are read."""
 CONCURRENCY = 10
+CLUSTER_ERRORS = (KubeError, Problem, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What work with a cluster may raise: nobody promises the shape of its answers, and one ends no work with others."""
 WATCHER = (
     InventoryEntry("admissionregistration.k8s.io", "v1", "ValidatingWebhookConfiguration", "", "skr-webhook"),
     InventoryEntry("apps", "v1", "Deployment", names.SKR_NAMESPACE, "skr-webhook"),
@@ -71,15 +73,15 @@ async def report_of(kcp: Client, kyma: str) -> ClusterReport:
     try:
         async with cluster_of(kcp, kyma, is_labelled=False) as skr:
             return await _read(skr, kyma, manifests)
-    except (Problem, KubeError) as error:
+    except CLUSTER_ERRORS as error:
         return ClusterReport(kyma, error=line_for(error))
 
 
 async def _read(skr: Client, kyma: str, manifests: Iterable[Manifest]) -> ClusterReport:
     owned = [(entry, each) for each in manifests for entry in entries_of(each.status.synced)]
-    kinds = await _each(owned[:MAX_OBJECTS], lambda pair: _kind_of(skr, *pair))
-    watcher = await _each(WATCHER, lambda entry: read_object(skr, entry))
-    leftovers = await _each(former.WATCHER_OBJECTS, lambda entry: read_object(skr, entry))
+    kinds = await each_of(owned[:MAX_OBJECTS], lambda pair: _kind_of(skr, *pair))
+    watcher = await each_of(WATCHER, lambda entry: read_object(skr, entry))
+    leftovers = await each_of(former.WATCHER_OBJECTS, lambda entry: read_object(skr, entry))
     return ClusterReport(
         kyma,
         await skr.server_version(),
@@ -118,7 +120,7 @@ async def _catalog(skr: Client) -> int:
     return count
 
 
-async def _each(items: Iterable[T], read: Callable[[T], Awaitable[R]]) -> list[R]:
+async def each_of(items: Iterable[T], read: Callable[[T], Awaitable[R]]) -> list[R]:
     """Read something for each item, some at a time, and return it in their order."""
     places = asyncio.Semaphore(CONCURRENCY)
 

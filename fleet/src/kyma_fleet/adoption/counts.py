@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from lifecycle_manager.explanation.marks import is_paused
 from lifecycle_manager.skr.identity import runtime_id_of
 from lifecycle_manager.takeover import former
 from lifecycle_manager_api import Kyma, Manifest, State, names
@@ -68,7 +67,7 @@ class Counts:
         self.kymas.add(kyma.metadata.name)
         self.runtimes[runtime_id_of(kyma)] += 1
         self.deleted_kymas += kyma.metadata.being_deleted
-        if is_paused(kyma.metadata):
+        if kyma.metadata.is_paused:
             self.paused.add(kyma.metadata.name)
 
     def add_manifest(self, manifest: Manifest) -> None:

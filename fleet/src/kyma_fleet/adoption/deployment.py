@@ -2,29 +2,57 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from pydantic import ValidationError
 
 from lifecycle_manager.settings import Settings
 from lifecycle_manager.takeover.flags import taken
 from lifecycle_manager.takeover.policy_file import CONVENTIONAL
+from lifecycle_manager_api import names
 
 COMMAND = "/manager"
 COMPONENT = "lifecycle-manager.kyma-project.io"
 COMPONENT_LABEL = "app.kubernetes.io/component"
 
 
+REPLICAS_BEFORE = f"{names.GROUP}/replicas-before"
+"""On a Deployment that a takeover or the way back has scaled to zero: how many replicas it had."""
+
+
 @dataclass(frozen=True, slots=True)
-class FormerDeployment:
-    """How the former version is deployed. `has_policy`: a maintenance policy is mounted where it expects one."""
+class Deployment:
+    """How a version is deployed.
+
+    - `before`: how many replicas it had before it was scaled to zero; None where it was not
+    - `has_policy`: a maintenance policy is mounted where the former version expects one
+    """
 
     name: str
     image: str
     replicas: int
     running: int
+    before: int | None
     arguments: tuple[str, ...]
     has_policy: bool
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> Self:
+        """Describe a Deployment."""
+        containers = _containers(document)
+        manager = next((each for each in containers if each.get("name") == "manager"), containers[0])
+        mounts = [str(each.get("mountPath", "")) for each in manager.get("volumeMounts") or ()]
+        metadata, replicas = document["metadata"], document["spec"].get("replicas")
+        before = (metadata.get("annotations") or {}).get(REPLICAS_BEFORE, "")
+        return cls(
+            name=metadata["name"],
+            image=str(manager.get("image", "")),
+            replicas=1 if replicas is None else int(replicas),
+            running=int((document.get("status") or {}).get("replicas") or 0),
+            before=int(before) if before.isdecimal() else None,
+            arguments=(*(manager.get("command") or ())[1:], *(manager.get("args") or ())),
+            has_policy=any(CONVENTIONAL.is_relative_to(each) for each in mounts if each),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +68,9 @@ class Option:
     refused: bool = False
 
 
-def former_deployments(documents: Iterable[Mapping[str, Any]]) -> list[FormerDeployment]:
+def former_deployments(documents: Iterable[Mapping[str, Any]]) -> list[Deployment]:
     """Return those of some Deployments that are of the former version: by their label, or by what they run."""
-    return [_described(each) for each in documents if _is_former(each)]
+    return [Deployment.of(each) for each in documents if _is_former(each)]
 
 
 def options_of(arguments: Sequence[str]) -> list[Option]:
@@ -78,21 +106,6 @@ def _is_former(deployment: Mapping[str, Any]) -> bool:
     commands = [(each.get("command") or [""])[0] for each in _containers(deployment)]
     return labels.get(COMPONENT_LABEL) == COMPONENT or (
         COMMAND in commands and any("lifecycle-manager" in each.get("image", "") for each in _containers(deployment))
-    )
-
-
-def _described(deployment: Mapping[str, Any]) -> FormerDeployment:
-    containers = _containers(deployment)
-    manager = next((each for each in containers if each.get("name") == "manager"), containers[0])
-    mounts = [str(each.get("mountPath", "")) for each in manager.get("volumeMounts") or ()]
-    replicas = deployment["spec"].get("replicas")
-    return FormerDeployment(
-        name=deployment["metadata"]["name"],
-        image=str(manager.get("image", "")),
-        replicas=1 if replicas is None else int(replicas),
-        running=int((deployment.get("status") or {}).get("replicas") or 0),
-        arguments=(*(manager.get("command") or ())[1:], *(manager.get("args") or ())),
-        has_policy=any(CONVENTIONAL.is_relative_to(each) for each in mounts if each),
     )
 
 

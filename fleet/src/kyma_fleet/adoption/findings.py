@@ -8,7 +8,7 @@ from datetime import timedelta
 from kube_runtime.ages import age
 from kyma_fleet.adoption.cluster import ClusterReport
 from kyma_fleet.adoption.counts import Examples, named
-from kyma_fleet.adoption.deployment import FormerDeployment, Option, options_of
+from kyma_fleet.adoption.deployment import Deployment, Option, options_of
 from kyma_fleet.adoption.reading import ACCESSES, ControlPlane
 from kyma_fleet.checking.findings import of_version
 from kyma_fleet.overview.tally import counted
@@ -65,7 +65,7 @@ def obstacles_of(seen: ControlPlane, options: Iterable[Option], clusters: Iterab
     return found
 
 
-def all_options(deployments: Iterable[FormerDeployment]) -> list[Option]:
+def all_options(deployments: Iterable[Deployment]) -> list[Option]:
     """Return the options of the former version, each once."""
     return list(dict.fromkeys(option for each in deployments for option in options_of(each.arguments)))
 
@@ -102,7 +102,7 @@ def _objects(seen: ControlPlane) -> Iterator[Row]:
     if seen.for_nobody:
         text = f"empty kymaSelector: {named(seen.for_nobody)}"
         yield Row("catalog", text, "matches no Kyma, as before")
-    yield Row("Watcher CRs", f"{seen.watchers}", "become webhooks, without a VirtualService")
+    yield Row("Watcher CRs", f"{seen.watchers}", "become webhooks; VirtualServices need --watcher-virtual-services")
 
 
 def _secrets(seen: ControlPlane) -> Iterator[Row]:

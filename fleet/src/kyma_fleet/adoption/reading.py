@@ -12,7 +12,7 @@ from kube_runtime.client.kubeconfig import STRICT, connection_from_kubeconfig
 from kube_runtime.leases.lease import LEASES as REPLICA_LEASES
 from kyma_certs import describe
 from kyma_fleet.adoption.counts import Counts, FormerSecrets
-from kyma_fleet.adoption.deployment import FormerDeployment, former_deployments
+from kyma_fleet.adoption.deployment import Deployment, former_deployments
 from kyma_fleet.checking.command import DEPLOYMENTS
 from kyma_fleet.overview.command import GROUP, replicas_of
 from kyma_fleet.overview.tally import Replica
@@ -40,7 +40,7 @@ class ControlPlane:
     """What was read. `unread`: what the operator may not read, by its title, and why."""
 
     server_version: str
-    deployments: list[FormerDeployment] = field(default_factory=list)
+    deployments: list[Deployment] = field(default_factory=list)
     lease: dict[str, Any] | None = None
     replicas: list[Replica] = field(default_factory=list)
     counts: Counts = field(default_factory=Counts)

@@ -1,15 +1,33 @@
 """The command that takes a control plane over from the former version."""
 
-from typing import Annotated
+import sys
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kyma_fleet.cli.options import Context, Kubeconfig, LeaseNamespace, one_of
+from kyma_fleet.cli.options import Context, Kubeconfig, LeaseNamespace, complete_kyma, one_of
+
+if TYPE_CHECKING:
+    from kube_runtime import Client
 
 
 def adopt(
+    kymas: Annotated[
+        list[str] | None,
+        typer.Argument(help="with --kyma-selector: these Kymas", autocompletion=complete_kyma, show_default=False),
+    ] = None,
     *,
-    check: Annotated[bool, typer.Option("--check", help="report what a takeover finds and changes; write nothing")],
+    check: Annotated[bool, typer.Option("--check", help="report what a takeover finds and changes; write nothing")] = (
+        False
+    ),
+    back: Annotated[bool, typer.Option("--back", help="give the control plane back to the former version")] = False,
+    kyma_selector: Annotated[
+        list[str] | None,
+        typer.Option(help="split the fleet: the labels key=value of --kyma-selector of klm run", show_default=False),
+    ] = None,
+    labels: Annotated[str, typer.Option("--selector", "-l", help="with --kyma-selector: the Kymas with labels")] = "",
+    everything: Annotated[bool, typer.Option("--all", help="with --kyma-selector: all Kymas")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="do not ask before each step")] = False,
     sample: Annotated[
         int, typer.Option(min=0, max=100, help="with --check: read so many clusters, too, chosen at random")
     ] = 0,
@@ -21,30 +39,57 @@ def adopt(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """Take a control plane over from the Lifecycle Manager in Go.
+    """Take a control plane over from the Lifecycle Manager in Go, or give it back.
 
-    It needs the rights of an administrator of the control plane. The exit code
-    of --check is 1 where something is in the way.
+    Each step is asked for, and skipped where it is done, so a run that was
+    interrupted goes on with the next one. It needs the rights of an
+    administrator of the control plane. The exit code of --check is 1 where
+    something is in the way, that of --back where a cluster could not be given
+    back.
 
     \b
-    klm adopt --check              what there is, and what becomes of it
-    klm adopt --check --sample 5   and what changes in five clusters
-    klm adopt --check -o json
+    klm adopt --check --sample 5   what there is, what becomes of it, in five clusters too
+    klm adopt                      stop the former version, let this one work
+    klm adopt --back               stop this version, let the former one work
+    klm adopt --kyma-selector example.com/by=python demo         one Kyma of a split fleet
+    klm adopt --kyma-selector example.com/by=python -l batch=1   a batch of Kymas
+    klm adopt --kyma-selector example.com/by=python --back demo  and back
     """
     from kyma_fleet.adoption import command  # noqa: PLC0415
+    from kyma_fleet.adoption.steps import Steps, Subjects  # noqa: PLC0415
     from kyma_fleet.running import Target, run  # noqa: PLC0415
     from kyma_fleet.screen import Screen  # noqa: PLC0415
 
     form = one_of(("table", "json"), "format", output)
+    chosen = sum(map(bool, (kymas, labels, everything)))
+    if check and (back or kyma_selector):
+        raise typer.BadParameter("--check writes nothing: give neither --back nor --kyma-selector with it")
+    if chosen > 1 or bool(kyma_selector) != bool(chosen):
+        raise typer.BadParameter("--kyma-selector needs one of Kymas, -l and --all, and they need it")
+    if any(not each.partition("=")[1] for each in kyma_selector or ()):
+        raise typer.BadParameter("--kyma-selector: expected key=value")
     screen = Screen.of_process()
-    run(
-        Target(kubeconfig, context),
-        lambda kcp: command.check(
-            kcp,
-            screen,
-            sample=sample,
-            lease_namespace=lease_namespace,
-            ca_namespace=ca_namespace,
-            as_document=form == "json",
-        ),
-    )
+    target = Target(kubeconfig, context)
+    if check:
+        run(
+            target,
+            lambda kcp: command.check(
+                kcp,
+                screen,
+                sample=sample,
+                lease_namespace=lease_namespace,
+                ca_namespace=ca_namespace,
+                as_document=form == "json",
+            ),
+        )
+    split = {key: value for key, _, value in (each.partition("=") for each in kyma_selector or ())}
+    subjects = Subjects(tuple(kymas or ()), labels, split or None)
+
+    def confirm(question: str) -> bool:
+        return yes or (sys.stdin.isatty() and typer.confirm(question))
+
+    async def steps(kcp: "Client") -> int:
+        taken = Steps(kcp, screen, subjects, confirm, lease_namespace)
+        return await (taken.back() if back else taken.adopt())
+
+    run(target, steps)

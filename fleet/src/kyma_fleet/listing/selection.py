@@ -45,6 +45,8 @@ class Selection(KymaSelection):
 
     def of_kyma(self, kyma: Kyma) -> bool:
         """Tell whether a Kyma was asked for: its modules count as one, not each by itself."""
+        if self.paused and not kyma.metadata.is_paused:
+            return False
         region = kyma.metadata.labels.get(names.REGION, "")
         return self.selects(
             state=kyma.status.state.value, region=region, channel=kyma.spec.channel, modules=kyma.status.modules
@@ -70,6 +72,7 @@ class Selection(KymaSelection):
         """Tell whether a Manifest was asked for."""
         return (
             self.wants_state(manifest.status.state)
+            and (not self.paused or manifest.metadata.is_paused)
             and (not self.version or manifest.spec.version == self.version)
             and (not self.module or manifest.metadata.labels.get(names.MODULE_NAME) == self.module)
         )

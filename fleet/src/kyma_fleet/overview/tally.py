@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from kube_runtime.leases import rendezvous
-from lifecycle_manager.explanation.marks import is_paused
 from lifecycle_manager.kyma_conditions import CERTIFICATE_OVERDUE, REACHABLE, WEBHOOK, event_path_fault
 from lifecycle_manager.resources import DatedReleaseMeta
 from lifecycle_manager_api import Kyma, KymaModuleStatus, State, Watcher, find
@@ -107,7 +106,7 @@ class Tally:
         """Count one Kyma."""
         status = kyma.status
         self.states[status.state] += 1
-        self.paused += is_paused(kyma.metadata)
+        self.paused += kyma.metadata.is_paused
         owner = rendezvous(kyma.metadata.name, [each.name for each in self.replicas])
         self.shards[owner or ""] += 1
         for module in status.modules:

@@ -7,7 +7,6 @@ from datetime import datetime
 import msgspec
 
 from kyma_fleet.problems import Problem
-from lifecycle_manager.explanation.marks import is_paused
 from lifecycle_manager.kyma.reasons import ROLLOUT_PENDING, WAITS_FOR_MAINTENANCE
 from lifecycle_manager.kyma.resolution import Installed, Resolution, resolve
 from lifecycle_manager.module_catalog import Offer
@@ -129,7 +128,7 @@ def outcome_for(kyma: Kyma, release: Release, offer: Offer, timing: Timing) -> O
     if known is None or known.state is State.DELETING or (release.channel and known.channel != release.channel):
         return None
     name, before = kyma.metadata.name, known.version
-    if is_paused(kyma.metadata):
+    if kyma.metadata.is_paused:
         return Outcome(name, before, reason=PAUSED, message="its Kyma is paused")
     found, at = _resolution(kyma, known, offer, timing), timing.now
     if found.reason == ROLLOUT_PENDING and found.again is not None:

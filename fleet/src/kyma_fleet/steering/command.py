@@ -12,7 +12,6 @@ from kyma_fleet.problems import Problem, line_for
 from kyma_fleet.screen import Screen
 from kyma_fleet.steering.plan import DONE, EVENT_REASONS, Order, Steered, Step, Verb, plan
 from kyma_fleet.text import plain
-from lifecycle_manager.explanation.marks import is_paused
 from lifecycle_manager.resources import KYMAS, MANIFESTS
 from lifecycle_manager_api import Kyma, names
 
@@ -59,7 +58,7 @@ async def steer(
 ) -> int:
     """Change the objects that are meant. Returns 1 where some could not be changed."""
     items = await read_subjects(kcp, subjects, verb)
-    if verb == "reconcile" and (paused := [each for each in items if is_paused(each.metadata)]):
+    if verb == "reconcile" and (paused := [each for each in items if each.metadata.is_paused]):
         raise Problem(f"nothing is reconciled while paused: {_described(paused)}; klm resume {subjects.kyma} ends that")
     order = Order(verb, await who(kcp), datetime.now(UTC), reason)
     steps = list(plan(order, items))

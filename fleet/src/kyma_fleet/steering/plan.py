@@ -9,12 +9,10 @@ from datetime import datetime
 from typing import Any, Literal
 
 from lifecycle_manager.explanation.marks import (
-    PAUSED_AT,
     PAUSED_BY,
     PAUSED_REASON,
     RECONCILE_BY,
     RECONCILE_REASON,
-    is_paused,
 )
 from lifecycle_manager_api import Kyma, Manifest, names
 
@@ -66,17 +64,18 @@ def _step(order: Order, item: Steered) -> Step | None:
     at = order.at.isoformat(timespec="seconds")
     match order.verb:
         case "pause":
-            if is_paused(item.metadata):
+            if item.metadata.is_paused:
                 return None
-            marks: dict[str, str | None] = {PAUSED_BY: order.by, PAUSED_AT: at, PAUSED_REASON: order.reason}
+            marks: dict[str, str | None] = {PAUSED_BY: order.by, names.PAUSED_AT: at, PAUSED_REASON: order.reason}
             return Step(item, {names.SKIP_RECONCILIATION: "true"}, marks)
         case "resume":
-            if not is_paused(item.metadata):
+            if not item.metadata.is_paused:
                 return None
+            is_kept = item.metadata.is_kept_from_former_version
             return Step(
                 item,
-                {names.SKIP_RECONCILIATION: None},
-                dict.fromkeys((PAUSED_BY, PAUSED_AT, PAUSED_REASON)),
+                {} if is_kept else {names.SKIP_RECONCILIATION: None},
+                dict.fromkeys((PAUSED_BY, names.PAUSED_AT, PAUSED_REASON)),
             )
         case "reconcile":
             return Step(item, {}, {RECONCILE_BY: order.by, names.RECONCILE_AT: at, RECONCILE_REASON: order.reason})

@@ -6,7 +6,7 @@ from kube_runtime import Client
 from kyma_fleet.problems import Problem
 from kyma_fleet.screen import Screen
 from kyma_fleet.text import cut, padded, plain, wrapped
-from lifecycle_manager.explanation.moments import Moment, last_change
+from lifecycle_manager.explanation.moments import Moment, last_change, newest_trace
 from lifecycle_manager.explanation.reading import read_documents, read_moments
 
 SHOWN = 40
@@ -15,10 +15,13 @@ BAR, MAX_BY = 10, 24
 
 async def trace(kcp: Client, screen: Screen, name: str, module: str, *, everything: bool) -> int:
     """Print the timeline of the last change, or of everything that is recorded."""
-    found = await read_moments(kcp, await read_documents(kcp, name, module))
+    documents = await read_documents(kcp, name, module)
+    found = await read_moments(kcp, documents)
     if not found:
         raise Problem(f"nothing is recorded of {module or 'any module'} in Kyma {name}; klm explain {name} says why")
     print_timeline((found if everything else last_change(found))[-SHOWN:], screen)
+    if trace_id := newest_trace(documents):
+        screen.print(f"\ntrace {trace_id}")
     return 0
 
 

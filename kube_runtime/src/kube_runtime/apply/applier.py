@@ -1,12 +1,12 @@
 """Applies a set of objects to a cluster, and prunes objects of an earlier revision that are not in the set.
 
 Only objects in the inventory are pruned, whatever labels say. Objects are applied by rank, those of a rank at the same
-time; one that fails does not delay the others, but then nothing is pruned in that round. An object that is known to be
-in its desired state is read and not written.
+time as far as the client's limit on requests under way allows; one that fails does not delay the others, but then
+nothing is pruned in that round. An object that is known to be in its desired state is read and not written.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -40,7 +40,6 @@ class Applier:
     - `force`: take over fields that another manager owns; without it, that is a failure which names the owner
     - `former_managers`: field managers under which these objects were applied before: what they own becomes this one's,
       so that fields which are no longer applied are removed
-    - `concurrency`: how many requests at once
     - `established_seconds`: how long to wait for a new CustomResourceDefinition to be served
     """
 
@@ -55,7 +54,6 @@ class Applier:
         default_namespace: str = "default",
         force: bool = True,
         former_managers: Collection[str] = (),
-        concurrency: int = 8,
         established_seconds: float = 15.0,
     ) -> None:
         self._client = client
@@ -66,7 +64,6 @@ class Applier:
         self._default_namespace = default_namespace
         self._force = force
         self._former_managers = frozenset(former_managers)
-        self._places = asyncio.Semaphore(concurrency)
         self._established_seconds = established_seconds
         self._memory = Memory()
 
@@ -98,7 +95,7 @@ class Applier:
         outcomes: dict[int, ObjectOutcome] = {}
         for rank in sorted({_rank(each) for each in wanted}):
             members = [number for number, each in enumerate(wanted) if _rank(each) == rank]
-            done = await self._concurrently(
+            done = await _concurrently(
                 lambda number: self._bring(wanted[number], to_read, leave, recheck=recheck), members
             )
             outcomes.update(zip(members, done, strict=True))
@@ -137,7 +134,7 @@ class Applier:
         self, objects: Iterable[KubernetesObject], inventory: Collection[InventoryEntry] = ()
     ) -> tuple[ObjectDifference, ...]:
         """Return what an apply would change, by a dry run on the API server."""
-        found = await self._concurrently(self._differ, list(objects))
+        found = await _concurrently(self._differ, list(objects))
         named = {difference.entry.identity for difference in found}
         pruned = [ObjectDifference(entry, None, "prune") for entry in inventory if entry.identity not in named]
         return (*found, *pruned)
@@ -275,7 +272,7 @@ class Applier:
             if any(_is_there(outcome) for outcome in outcomes):
                 outcomes.extend(ObjectOutcome(entry, None, "kept") for entry in members)
             else:
-                outcomes.extend(await self._concurrently(lambda entry: self._remove(entry, spared), members))
+                outcomes.extend(await _concurrently(lambda entry: self._remove(entry, spared), members))
         return outcomes
 
     async def _remove(self, entry: InventoryEntry, spared: frozenset[str]) -> ObjectOutcome:
@@ -304,15 +301,6 @@ class Applier:
         except NotFound:
             return None
 
-    async def _concurrently(self, act: Callable[[T], Awaitable[R]], things: Sequence[T]) -> list[R]:
-        async def one(thing: T) -> R:
-            async with self._places:
-                return await act(thing)
-
-        async with asyncio.TaskGroup() as tasks:
-            started = [tasks.create_task(one(thing)) for thing in things]
-        return [task.result() for task in started]
-
     def _has_labels(self, _: InventoryEntry, live: JsonObject) -> bool:
         labels = live["metadata"].get("labels") or {}
         return all(labels.get(key) == value for key, value in self._labels.items())
@@ -332,6 +320,13 @@ class Applier:
                 metadata[key] = {**(metadata.get(key) or {}), **ours}
         document = {key: value for key, value in wanted.document.items() if key != "status"}
         return {**document, "metadata": metadata}
+
+
+async def _concurrently(act: Callable[[T], Coroutine[Any, Any, R]], things: Sequence[T]) -> list[R]:
+    """Do the same with all things at once. The client limits how many requests are under way."""
+    async with asyncio.TaskGroup() as tasks:
+        started = [tasks.create_task(act(thing)) for thing in things]
+    return [task.result() for task in started]
 
 
 _OF_THE_SERVER = frozenset(

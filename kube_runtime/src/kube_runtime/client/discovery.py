@@ -1,5 +1,7 @@
 """From apiVersion and kind to the resource that serves it, asked of the API server once a group and version.
 
+The built-in kinds are known without asking.
+
 A kind that is not known is asked for again, since its CustomResourceDefinition may be new; but not at every call.
 """
 
@@ -11,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from kube_runtime.client.built_in_kinds import BUILT_IN_KINDS
 from kube_runtime.client.transport import Transport
 from kube_runtime.exceptions import KindUnknown, NotFound, ResponseInvalid
 from kube_runtime.resource import JsonObject, Resource
@@ -55,8 +58,11 @@ class RestMapper:
         self._asking: dict[str, asyncio.Lock] = {}
 
     async def resource(self, api_version: str, kind: str) -> Resource[JsonObject]:
-        """Return the resource of a kind. Raises KindUnknown where the server has none, also after asking again."""
-        found = self._known.get(api_version, {}).get(kind)
+        """Return the resource of a kind. Raises KindUnknown where the server has none, also after asking again.
+
+        A built-in kind that a server does not serve is found out by the request for its objects: NotFound.
+        """
+        found = BUILT_IN_KINDS.get((api_version, kind)) or self._known.get(api_version, {}).get(kind)
         if found is not None:
             return found
         if not _GROUP_VERSION.fullmatch(api_version):

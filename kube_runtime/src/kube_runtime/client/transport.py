@@ -10,7 +10,7 @@ import asyncio
 import math
 import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakSet
@@ -28,8 +28,12 @@ from kube_runtime.client.limits import RequestLimits
 from kube_runtime.client.options import ClientOptions
 from kube_runtime.client.tls import tls_context
 from kube_runtime.exceptions import (
+    AlreadyExists,
     ApiError,
     ClusterUnreachable,
+    Conflict,
+    Gone,
+    NotFound,
     ResponseInvalid,
     ResponseTooLarge,
     ServerUnavailable,
@@ -37,11 +41,15 @@ from kube_runtime.exceptions import (
     Unauthorized,
     WatchSilent,
 )
+from kube_runtime.tracing import is_traced, part
 
 __all__ = ["Answer", "Transport"]
 
 _DEFAULT_RETRY_SECONDS = 1.0
 _CLOSING_TURNS = 4
+_ANSWERS = (NotFound, AlreadyExists, Conflict, Gone)
+"""Refusals that callers expect: they say how things are, and nothing failed."""
+_NOTHING = nullcontext()
 _UNREACHABLE = (aiohttp.ClientError, HttpProcessingError, OSError, TimeoutError)
 
 
@@ -104,7 +112,7 @@ class Transport:
         accept: str | None = None,
         max_bytes: int | None = None,
     ) -> Answer:
-        """Send a request and return its answer.
+        """Send a request and return its answer, as a part of the present trace.
 
         `target` is path and query, already quoted. The fence is checked before each attempt and when it is sent. A
         probe is sent while the circuit is open, too. `accept` requests another representation.
@@ -118,20 +126,21 @@ class Transport:
         if not probe:
             self.circuit.check()
         attempt = 0
-        while True:
-            attempt += 1
-            try:
-                return await self._attempt(method, target, body, content_type, timeout, fence, accept, max_bytes)
-            except Unauthorized:
-                if refused_before or attempt >= self.options.attempts or not await self._renew_identity():
-                    raise
-                refused_before = True
-            except (TooManyRequests, ServerUnavailable) as error:
-                self._pause_or_raise(error, attempt)
-            except ClusterUnreachable as error:
-                if not _was_closed_while_idle(error, method, attempt):
-                    self.circuit.failed(error)
-                    raise
+        with _part_of_trace(method, self._host, target):
+            while True:
+                attempt += 1
+                try:
+                    return await self._attempt(method, target, body, content_type, timeout, fence, accept, max_bytes)
+                except Unauthorized:
+                    if refused_before or attempt >= self.options.attempts or not await self._renew_identity():
+                        raise
+                    refused_before = True
+                except (TooManyRequests, ServerUnavailable) as error:
+                    self._pause_or_raise(error, attempt)
+                except ClusterUnreachable as error:
+                    if not _was_closed_while_idle(error, method, attempt):
+                        self.circuit.failed(error)
+                        raise
 
     @asynccontextmanager
     async def stream(self, target: str) -> AsyncIterator[aiohttp.StreamReader]:
@@ -324,6 +333,19 @@ class Transport:
     def _count(self, code: str, method: str) -> None:
         if self.options.metrics is not None:
             self.options.metrics.request(code, method, self._host)
+
+
+def _part_of_trace(method: str, host: str, target: str) -> AbstractContextManager[None]:
+    """Measure a request, named by its verb and resource: `PATCH configmaps`, `PATCH kymas/status`."""
+    if not is_traced():
+        return _NOTHING
+    path = target.partition("?")[0]
+    parts = path.split("/")[3 if path.startswith("/api/") else 4 :]  # after the version
+    if parts[:1] == ["namespaces"] and len(parts) > 2:
+        parts = parts[2:]
+    what = "/".join([*parts[:1], *parts[2:3]]) or path
+    attributes = {"http.request.method": method, "server.address": host, "url.path": path}
+    return part(f"{method} {what}", attributes, expected=_ANSWERS)
 
 
 def _time_limit(

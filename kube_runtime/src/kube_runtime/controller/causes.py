@@ -11,18 +11,19 @@ MAX_CAUSES_PER_KEY = 100
 
 
 class Causes:
-    """The distinct causes of one reconcile, in the order of their arrival. Immutable.
+    """The distinct causes of one reconcile, in the order of their arrival, and the trace of the newest. Immutable.
 
     A key keeps at most MAX_CAUSES_PER_KEY. Where more arrived, `overflowed` is true: some are missing, and the
-    reconcile has to read everything.
+    reconcile has to read everything. The trace is no cause: it names what the reconcile is a part of.
     """
 
-    __slots__ = ("_causes", "overflowed")
+    __slots__ = ("_causes", "overflowed", "trace")
 
-    def __init__(self, causes: Iterable[Hashable] = (), *, overflowed: bool = False) -> None:
+    def __init__(self, causes: Iterable[Hashable] = (), *, overflowed: bool = False, trace: str = "") -> None:
         distinct = tuple(dict.fromkeys(causes))
         self._causes = distinct[:MAX_CAUSES_PER_KEY]
         self.overflowed = overflowed or len(distinct) > MAX_CAUSES_PER_KEY
+        self.trace = trace
 
     def of(self, type_: type[T]) -> tuple[T, ...]:
         """Return the causes that are instances of a type."""
@@ -34,7 +35,8 @@ class Causes:
             return self
         if not self:
             return later
-        return Causes((*self._causes, *later), overflowed=self.overflowed or later.overflowed)
+        overflowed = self.overflowed or later.overflowed
+        return Causes((*self._causes, *later), overflowed=overflowed, trace=later.trace or self.trace)
 
     def __contains__(self, cause: object) -> bool:
         return cause in self._causes
@@ -46,7 +48,7 @@ class Causes:
         return len(self._causes)
 
     def __bool__(self) -> bool:
-        return bool(self._causes) or self.overflowed
+        return bool(self._causes or self.overflowed or self.trace)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Causes):

@@ -17,6 +17,7 @@ from kube_runtime.informer import Change, Informer
 from kube_runtime.leases.lease import LeaseLost
 from kube_runtime.resource import Resource
 from kube_runtime.sharding import Sharding
+from kube_runtime.tracing import Tracer, present, segment
 
 __all__ = ["Controller"]
 
@@ -32,6 +33,8 @@ class Sources(Protocol):
     """Where triggers come from: the Manager."""
 
     sharding: Sharding
+    tracer: Tracer | None
+    trace_annotation: str
 
     def informer(self, resource: Resource[T]) -> Informer[T]:
         """Return the informer of a resource."""
@@ -117,8 +120,9 @@ class Controller(Generic[K, S]):
                 for key in keys_of(change):
                     self.enqueue(key, *causes, priority=Priority.RESYNC)
             elif when is None or when(change):
+                trace = self._new_trace(informer.resource, change)
                 for key in keys_of(change):
-                    self.enqueue(key, *causes, priority=priority, after=after)
+                    self.enqueue(key, *causes, priority=priority, after=after, trace=trace)
 
         self._watches.append((informer, handle))
 
@@ -166,9 +170,17 @@ class Controller(Generic[K, S]):
         self._unforeseen = unforeseen
         self._foreseen = (KubeError, LeaseLost, *self._not_retried, *foreseen)
 
-    def enqueue(self, key: K, *causes: Hashable, priority: Priority = Priority.CHANGE, after: float = 0.0) -> None:
-        """Have a key reconciled, now or after so many seconds."""
-        self.queue.add_after(key, after, priority, Causes(causes) if causes else NO_CAUSES)
+    def enqueue(
+        self,
+        key: K,
+        *causes: Hashable,
+        priority: Priority = Priority.CHANGE,
+        after: float = 0.0,
+        trace: str = "",
+    ) -> None:
+        """Have a key reconciled, now or after so many seconds, as a part of a trace: by default of the present one."""
+        trace = trace or present()
+        self.queue.add_after(key, after, priority, Causes(causes, trace=trace) if causes or trace else NO_CAUSES)
 
     def state(self, key: K) -> S | None:
         """Return the state of a key, if it has one."""
@@ -252,9 +264,25 @@ class Controller(Generic[K, S]):
             return self._exists(key)
         return self._own_kind is None or self._own_kind.get(cast("Any", key)) is not None
 
+    def _new_trace(self, resource: Resource[T], change: Change[T]) -> str:
+        """Return the trace that a change brings: of an object that is new, or was written as part of another trace."""
+        if self._sources.tracer is None or change.new is None:
+            return ""
+        annotation = self._sources.trace_annotation
+        known = "" if change.old is None else resource.annotation_of(change.old, annotation)
+        found = resource.annotation_of(change.new, annotation)
+        return found if found != known else ""
+
+    async def _reconcile_traced(self, key: K, causes: Causes) -> Result:
+        tracer = self._sources.tracer
+        if tracer is None or not causes.trace:
+            return await self._reconcile_owned(key, causes)
+        with segment(tracer, f"reconcile {self.name}", causes.trace, attributes={"key": str(key)}):
+            return await self._reconcile_owned(key, causes)
+
     async def _reconcile_counted(self, key: K, causes: Causes) -> Result:
         try:
-            result = await self._reconcile_owned(key, causes)
+            result = await self._reconcile_traced(key, causes)
         except self._not_retried as error:
             log.debug("%s: %s waits for a trigger: %s", self.name, key, error)
             self.queue.keep_causes(key, causes)

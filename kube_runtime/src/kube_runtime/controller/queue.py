@@ -162,6 +162,11 @@ class WorkQueue(Generic[K]):
         if key not in self._waiting and key not in self._working:
             self._causes.pop(key, None)
 
+    def numbers(self) -> dict[str, int]:
+        """Return how many keys wait by urgency, are worked on, and are due later."""
+        waiting = {f"wait as {Priority(lane).name}": number for lane, number in self._depth().items()}
+        return waiting | {"worked on": len(self._working), "later": len(self._delayed)}
+
     def forget(self, key: K) -> None:
         """Reset the failures of a key: its next failure counts as the first."""
         self._retries.forget(key)

@@ -11,12 +11,12 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
 from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Generic, TypeVar
 
 from kube_runtime.clock import SYSTEM_CLOCK, Clock
-from kube_runtime.controller.causes import Causes
+from kube_runtime.controller.causes import NO_CAUSES, Causes
 from kube_runtime.controller.pace import Pace
 from kube_runtime.controller.queue import Priority, QueueShutDown, WorkQueue
 from kube_runtime.controller.retries import DEFAULT_POLICY, RetryPolicy
@@ -30,15 +30,20 @@ K = TypeVar("K", bound=Hashable)
 log = logging.getLogger(__name__)
 
 FAILURES_KEPT = 1_000
+SAME_CHANGE_SECONDS = 2.0
 CONFLICT_SECONDS = 0.01
 """The pause after a first conflict: another write came first, and the informers will see it any moment."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The result of a successful reconcile: after how many seconds to reconcile again, None for never."""
+    """The result of a successful reconcile: after how many seconds to reconcile again, None for never.
+
+    `reasons` is for metrics: what it has begun and not seen the end of.
+    """
 
     requeue_after: float | None = None
+    reasons: tuple[str, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,9 +198,9 @@ class Workers(Generic[K]):
                 raise
             self._retry(key, error, causes)  # it awaited something that was cancelled; this worker was not
         else:
-            self._finish(key, result)
+            self._finish(key, result, causes.trace)
 
-    def _finish(self, key: K, result: Result) -> None:
+    def _finish(self, key: K, result: Result, trace: str) -> None:
         self.queue.forget(key)
         self._failures.pop(key, None)
         if result.requeue_after is None:
@@ -203,7 +208,9 @@ class Workers(Generic[K]):
             return
         self._metrics.results["requeue_after"] += 1
         seconds = result.requeue_after * (1.0 + self._requeue_jitter * random.random())  # noqa: S311 - no secret
-        self.queue.add_after(key, seconds, Priority.RESYNC)
+        # What is due again so soon waits for something of the same change.
+        same_change = Causes(trace=trace) if trace and result.requeue_after <= SAME_CHANGE_SECONDS else NO_CAUSES
+        self.queue.add_after(key, seconds, Priority.RESYNC, same_change)
 
     def _retry(self, key: K, error: BaseException, causes: Causes) -> None:
         self._note(key, error)

@@ -25,14 +25,12 @@ from kube_runtime import (
 )
 from lifecycle_manager.catalog_sync import plan
 from lifecycle_manager.catalog_sync.plan import is_as_wanted
-from lifecycle_manager.catalog_sync.record import fingerprint
+from lifecycle_manager.catalog_sync.record import Record, fingerprint
 from lifecycle_manager.catalog_sync.snapshot import RemovalSnapshot, SyncSnapshot
 from lifecycle_manager.catalog_sync.status import CatalogCondition, ItemRefused
 from lifecycle_manager.catalog_sync.wanted import Item, Key, WantedItem
-from lifecycle_manager.kcp_writes import patch_metadata
-from lifecycle_manager.kyma_changes import CATALOG_RECORD
 from lifecycle_manager.kyma_conditions import CATALOG, write_condition
-from lifecycle_manager.resources import CUSTOM_RESOURCE_DEFINITIONS, KYMAS, MODULE_RELEASE_METAS, MODULE_TEMPLATES
+from lifecycle_manager.resources import CUSTOM_RESOURCE_DEFINITIONS, MODULE_RELEASE_METAS, MODULE_TEMPLATES
 from lifecycle_manager.skr.finalizers import is_held, strip_finalizers
 from lifecycle_manager.takeover import former
 from lifecycle_manager_api import Kyma, ModuleReleaseMeta, ModuleTemplate, crds, names
@@ -54,25 +52,20 @@ CRDS_DIGEST = hashlib.blake2b(msgspec.json.encode(_CRD_DOCUMENTS, order="sorted"
 
 @dataclass(frozen=True, eq=False)
 class KymaWrites:
-    """Writes of this domain to the Kyma in KCP."""
+    """The write of this domain to the Kyma in KCP."""
 
     kcp: Client
     kymas: Informer[Kyma]
     now: Callable[[], datetime]
 
-    async def set_condition(self, kyma: Kyma, condition: CatalogCondition) -> Kyma:
-        """Write the condition where it differs, and return the Kyma. Raises KubeError."""
-        written = await write_condition(self.kcp, kyma, CATALOG, condition, now=self.now(), field_manager=FIELD_MANAGER)
+    async def report(self, kyma: Kyma, condition: CatalogCondition, record: Record | None = None) -> None:
+        """Write the condition, and the record unless that is None, where they differ. Raises KubeError."""
+        records = {"catalog": kyma.status.records.catalog if record is None else str(record)}
+        written = await write_condition(
+            self.kcp, kyma, CATALOG, condition, now=self.now(), field_manager=FIELD_MANAGER, records=records
+        )
         if written is not None:
             self.kymas.wrote(written)
-        return written or kyma
-
-    async def save_record(self, kyma: Kyma, record: object) -> Kyma:
-        """Write the record, and return the Kyma. Raises KubeError."""
-        patch = {"annotations": {CATALOG_RECORD: str(record)}}
-        written = await patch_metadata(self.kcp, KYMAS, kyma.metadata, patch, field_manager=FIELD_MANAGER)
-        self.kymas.wrote(written)
-        return written
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,13 +73,10 @@ class Sync:
     """Steps that keep a catalog up to date. `skr` is the client of the SKR."""
 
     skr: Client
-    kyma: KymaWrites
 
     async def apply(self, seen: SyncSnapshot, step: plan.SyncStep) -> SyncSnapshot:
         """Carry one step out. Raises KubeError."""
         match step:
-            case plan.SetCondition(condition):
-                seen = replace(seen, kyma=await self.kyma.set_condition(seen.kyma, condition))
             case plan.ApplyCRDs():
                 seen = await self._apply_crds(seen)
             case plan.CheckResourceVersions(kinds):
@@ -95,8 +85,6 @@ class Sync:
                 seen = await self._read(seen, kinds)
             case plan.WriteObjects():
                 seen = await self._write(seen, step)
-            case plan.SaveRecord(record):
-                seen = replace(seen, kyma=await self.kyma.save_record(seen.kyma, record))
         return seen
 
     async def _apply_crds(self, seen: SyncSnapshot) -> SyncSnapshot:

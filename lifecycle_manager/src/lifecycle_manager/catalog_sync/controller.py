@@ -109,17 +109,17 @@ class CatalogReconciler:
         try:
             done = await (self._remove(kyma) if kyma.metadata.being_deleted else self._sync(kyma, causes, state))
         except (KubeError, SkrAccessError) as error:
-            await self.writes.set_condition(self._newest(kyma), failed(error))
+            await self.writes.report(self._newest(kyma), failed(error))
             raise
         if done.condition is not None:
-            await self.writes.set_condition(self._newest(kyma), done.condition)
+            await self.writes.report(self._newest(kyma), done.condition, done.record)
         return Result(requeue_after=done.requeue_after)
 
     async def report(self, key: ObjectKey, error: Exception) -> None:
         """Report an unforeseen exception. Raises KubeError."""
         kyma = self.kymas.get(key)
         if kyma is not None:
-            await self.writes.set_condition(kyma, failed(error))
+            await self.writes.report(kyma, failed(error))
 
     async def _sync(self, kyma: Kyma, causes: Causes, state: CatalogState) -> Done:
         state.suspected |= _kinds_in(causes)
@@ -130,8 +130,7 @@ class CatalogReconciler:
         if not state.suspected and snapshot.record.catalog == snapshot.wanted.digest:
             state.next_kind = (state.next_kind + 1) % len(KINDS)
         async with self.connections.to(kyma.metadata.name) as skr:
-            steps = Sync(skr, self.writes)
-            done = await run_steps(snapshot, plan=plan_sync, apply=steps.apply, is_done=_is_done)
+            done = await run_steps(snapshot, plan=plan_sync, apply=Sync(skr).apply, is_done=_is_done)
         state.suspected.clear()
         state.next_check = self.clock.monotonic() + snapshot.interval_seconds
         return done
@@ -149,7 +148,7 @@ class CatalogReconciler:
             return Done()
 
     def _newest(self, kyma: Kyma) -> Kyma:
-        """Return the Kyma with what the steps wrote."""
+        """Return the Kyma as others may have written it meanwhile."""
         return self.kymas.get(KYMAS.key_of(kyma)) or kyma
 
     def _snapshot(self, kyma: Kyma, state: CatalogState) -> SyncSnapshot:

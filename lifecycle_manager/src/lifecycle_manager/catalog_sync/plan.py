@@ -12,32 +12,19 @@ import msgspec
 from kube_runtime import Revision
 from lifecycle_manager.catalog_sync.record import Record
 from lifecycle_manager.catalog_sync.snapshot import RemovalSnapshot, SyncSnapshot
-from lifecycle_manager.catalog_sync.status import GONE, STARTED, CatalogCondition, removing, synced
+from lifecycle_manager.catalog_sync.status import GONE, CatalogCondition, removing, synced
 from lifecycle_manager.catalog_sync.wanted import KINDS, Item, Key, WantedCatalog, WantedItem
-from lifecycle_manager.kyma_conditions import CATALOG, REMOVED, is_introduced, watcher_removed
-from lifecycle_manager_api import ModuleReleaseMeta, find, names
+from lifecycle_manager.kyma_conditions import CATALOG, is_introduced, may_have, watcher_removed
+from lifecycle_manager_api import ModuleReleaseMeta, find
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The reconcile ends, with this condition unless it is None."""
+    """The reconcile ends, with this condition unless it is None, and with this record unless that is None."""
 
     condition: CatalogCondition | None = None
     requeue_after: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class SetCondition:
-    """Write the condition before the first object: if LM stops in between, the catalog is still known to exist."""
-
-    condition: CatalogCondition
-
-
-@dataclass(frozen=True, slots=True)
-class SaveRecord:
-    """Write the record to the Kyma."""
-
-    record: Record
+    record: Record | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,27 +86,24 @@ class DeleteCRDs(_OfKinds):
     """Delete the CRDs of kinds without objects."""
 
 
-SyncStep = Done | SetCondition | ApplyCRDs | CheckResourceVersions | ReadObjects | WriteObjects | SaveRecord
+SyncStep = Done | ApplyCRDs | CheckResourceVersions | ReadObjects | WriteObjects
 RemovalStep = Done | ReadOwnObjects | DeleteObjects | ReadRemainingObjects | DeleteCRDs | RemoveFinalizers
 
 
 def plan_sync(seen: SyncSnapshot) -> SyncStep:
     """Return the next step for a catalog that has to be kept up to date."""
-    if seen.kyma.metadata.labels.get(names.SKIP_RECONCILIATION) == "true" or not is_introduced(seen.kyma):
+    if seen.kyma.metadata.is_paused or not is_introduced(seen.kyma):
         return Done()  # the change of the Kyma triggers this again
     if not seen.is_due and _is_up_to_date(seen):
         return Done(requeue_after=seen.seconds_until_due)
-    if find(seen.kyma.status.conditions, CATALOG) is None:
-        return SetCondition(STARTED)
     if seen.are_crds_missing or seen.record.crds != seen.crds_digest:
         return ApplyCRDs()
-    return _synchronization(seen) or _end_of_sync(seen)
+    return _synchronization(seen) or Done(_outcome(seen), seen.interval_seconds, seen.record)
 
 
 def plan_removal(seen: RemovalSnapshot) -> RemovalStep:
     """Return the next step for the catalog of a Kyma that is being deleted. It is removed after the Watcher."""
-    condition = find(seen.kyma.status.conditions, CATALOG)
-    if condition is None or condition.reason == REMOVED or not watcher_removed(seen.kyma):
+    if not may_have(seen.kyma, CATALOG) or not watcher_removed(seen.kyma):
         return Done()
     return _deletion(seen) or _end_of_removal(seen)
 
@@ -134,12 +118,6 @@ def _synchronization(seen: SyncSnapshot) -> SyncStep | None:
         return ReadObjects(tuple(kind for kind in changed if kind not in seen.new_kinds))
     apply, delete = differences(seen.wanted, seen.live, changed)
     return WriteObjects(changed, apply, delete)
-
-
-def _end_of_sync(seen: SyncSnapshot) -> SyncStep:
-    if seen.record != Record.of(seen.kyma):
-        return SaveRecord(seen.record)
-    return Done(_outcome(seen), seen.interval_seconds)
 
 
 def _outcome(seen: SyncSnapshot) -> CatalogCondition:
@@ -198,7 +176,7 @@ def is_as_wanted(live: Item, wanted: Item) -> bool:
 
 
 def _is_up_to_date(seen: SyncSnapshot) -> bool:
-    """Tell whether catalog and condition are as wanted; a process may have ended between writing one and the other."""
+    """Tell whether catalog and condition are as wanted."""
     condition = find(seen.kyma.status.conditions, CATALOG)
     is_told = condition is not None and (condition.status, condition.reason, condition.message) == _outcome(seen)
     return is_told and (seen.record.crds, seen.record.catalog) == (seen.crds_digest, seen.wanted.digest)

@@ -1,8 +1,8 @@
-"""The record of an SKR's catalog, in an annotation of its Kyma: what was applied, in which resource versions.
+"""The record of an SKR's catalog, in the status of its Kyma: what was applied, in which resource versions.
 
 Only LM writes these objects, and they have no status. As long as their resource versions are the recorded ones, they
-are unchanged, and listing the resource versions is enough. The annotation outlives the process: after a restart no SKR
-has to be read.
+are unchanged, and listing the resource versions is enough. The record outlives the process: after a restart no SKR has
+to be read.
 """
 
 import hashlib
@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from kube_runtime import Revision
-from lifecycle_manager.kyma_changes import CATALOG_RECORD
 from lifecycle_manager_api import Kyma, ModuleReleaseMeta, ModuleTemplate
 
 
@@ -31,7 +30,7 @@ class Record:
     @classmethod
     def of(cls, kyma: Kyma) -> "Record":
         """Parse the record of a Kyma; an invalid one is empty."""
-        parts = kyma.metadata.annotations.get(CATALOG_RECORD, "").split("/")
+        parts = kyma.status.records.catalog.split("/")
         return cls(*parts) if len(parts) == 4 else cls()
 
     def fingerprint_of(self, kind: str) -> str:

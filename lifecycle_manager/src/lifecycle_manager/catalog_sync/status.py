@@ -8,7 +8,6 @@ from lifecycle_manager.skr import failure_of
 from lifecycle_manager_api import ConditionStatus, names
 from lifecycle_manager_api.conditions import counted
 
-SYNCING = "Syncing"
 REMOVING = "Removing"
 # The other reasons are CATALOG_SYNCED, CATALOG_SYNC_FAILED and REMOVED, which other domains read, and those of
 # skr.failure for an SKR that can't be accessed.
@@ -26,7 +25,6 @@ class CatalogCondition(NamedTuple):
     message: str
 
 
-STARTED = CatalogCondition("False", SYNCING, "the catalog is being synchronized")
 GONE = CatalogCondition("False", REMOVED, "the catalog is removed from the cluster")
 
 

@@ -6,6 +6,7 @@ signal concerns is theirs to decide.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 
 import structlog
@@ -41,16 +42,21 @@ def managers_of(watchers: Iterable[Watcher]) -> set[str]:
 
 
 class EventPublisher:
-    """Publishes verified events as signals."""
+    """Publishes verified events as signals. `selects`: the Kymas that are managed here, by default all."""
 
-    def __init__(self, manager: Manager, latency: ChangeLatency) -> None:
+    def __init__(
+        self, manager: Manager, latency: ChangeLatency, *, selects: Callable[[Kyma], bool] | None = None
+    ) -> None:
         self._manager = manager
+        self._selects = selects
         self._kymas: Informer[Kyma] = manager.informer(KYMAS, indexes=[BY_RUNTIME])
         self._latency = latency
 
     def kymas_of(self, verified: VerifiedEvent) -> Sequence[Kyma]:
         """Return the Kymas of the runtime that sent an event, usually one. Raises UnknownRuntime."""
         kymas = self._kymas.by_index(BY_RUNTIME, verified.runtime_id)
+        if self._selects is not None:
+            kymas = tuple(filter(self._selects, kymas))
         if not kymas:
             raise UnknownRuntime(verified.runtime_id)
         return kymas
@@ -83,7 +89,9 @@ class EventPublisher:
         if event.operation == HEARTBEAT:
             log.debug("heartbeat", kyma=kyma_name, counters=dict(event.counters))
             return
-        self._publish_change(kyma_name, event)
+        with self._traced(kyma_name, verified):
+            self._publish_change(kyma_name, event)
+            self._latency.event_taken(event.observed_at)
         log.info(
             "event taken",
             kyma=kyma_name,
@@ -93,7 +101,22 @@ class EventPublisher:
             traceparent=event.traceparent,
             observed_at=event.observed_at,
         )
-        self._latency.event_taken(event.observed_at)
+
+    def _traced(self, kyma_name: str, verified: VerifiedEvent) -> AbstractContextManager[None]:
+        """Continue the trace of a change with what its verification took; a RESYNC is no change."""
+        event = verified.event
+        if event.operation == RESYNC or not event.watched.name:
+            return nullcontext()
+        return self._manager.traced(
+            "verification",
+            event.traceparent,
+            started=verified.received_at,
+            kyma=kyma_name,
+            kind=event.watched_gvk.kind,
+            namespace=event.watched.namespace,
+            object_name=event.watched.name,
+            operation=event.operation,
+        )
 
     def _publish_change(self, kyma_name: str, event: WatchEvent) -> None:
         if event.operation == RESYNC or not event.watched.name:  # it names no object to read

@@ -54,6 +54,7 @@ ADVICE = {
     **dict.fromkeys(EVENT_PATH_FAULTS, "kubectl -n kyma-system logs deployment/skr-webhook   # in the cluster"),
     CERTIFICATE_OVERDUE: "kubectl -n {ns} get certificates",
     "CredentialsInvalid": "kubectl -n {ns} describe manifest {manifest}",
+    "Orphaned": "kubectl -n {ns} delete manifest {manifest}",
 }
 """What to do for a reason, as a command."""
 
@@ -237,7 +238,7 @@ def _resolved(facts: Facts, module: str, resolution: Resolution | None) -> Itera
         at = facts.timing.released_at.get(module)
         changed = f", changed {age(at, facts.now)} ago" if at is not None else ""
         by = f"ModuleReleaseMeta {release.metadata.name} generation {release.metadata.generation}{changed}"
-    if _found_nothing(resolution):
+    if resolution.is_refused:
         details = (f"by {by}",) if release is not None else ()
         yield Link("bad", "resolved to", f"nothing: {resolution.message}", details, resolution.reason)
         return
@@ -245,14 +246,9 @@ def _resolved(facts: Facts, module: str, resolution: Resolution | None) -> Itera
     yield Link("ok", "resolved to", f"{resolution.version or 'no version'} ({template}), by {by}")
 
 
-def _found_nothing(resolution: Resolution) -> bool:
-    """Tell whether a module has no version that the Kyma may have: it is refused, unknown or mandatory."""
-    return resolution.state is State.ERROR or (resolution.state is State.WARNING and resolution.template is None)
-
-
 def _held(facts: Facts, known: KymaModuleStatus | None, resolution: Resolution | None) -> Iterator[Link]:
     """Return what defers a change: what Lifecycle Manager reports precedes what the rules say without its options."""
-    if resolution is None or _found_nothing(resolution):
+    if resolution is None or resolution.is_refused:
         return
     message = resolution.message
     if known is not None and known.maintenance:

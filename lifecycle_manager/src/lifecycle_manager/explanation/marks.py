@@ -6,7 +6,6 @@ from datetime import datetime
 from lifecycle_manager_api import ObjectMeta, names
 
 PAUSED_BY = f"{names.GROUP}/paused-by"
-PAUSED_AT = f"{names.GROUP}/paused-at"
 PAUSED_REASON = f"{names.GROUP}/paused-reason"
 RECONCILE_BY = f"{names.GROUP}/reconcile-requested-by"
 RECONCILE_REASON = f"{names.GROUP}/reconcile-requested-reason"
@@ -21,18 +20,13 @@ class Pause:
     reason: str
 
 
-def is_paused(metadata: ObjectMeta) -> bool:
-    """Tell whether an object has the label by which Lifecycle Manager leaves it alone."""
-    return metadata.labels.get(names.SKIP_RECONCILIATION) == "true"
-
-
 def pause_of(metadata: ObjectMeta) -> Pause | None:
     """Return the pause of an object; None where it is reconciled."""
-    if not is_paused(metadata):
+    if not metadata.is_paused:
         return None
     noted = metadata.annotations
     try:
-        since = datetime.fromisoformat(noted.get(PAUSED_AT, ""))
+        since = datetime.fromisoformat(noted.get(names.PAUSED_AT, ""))
     except ValueError:
         since = None
     return Pause(noted.get(PAUSED_BY, ""), since if since and since.tzinfo else None, noted.get(PAUSED_REASON, ""))

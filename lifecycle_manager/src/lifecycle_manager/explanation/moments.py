@@ -1,5 +1,6 @@
 """The moments of the last changes: who wrote what, as the objects record it. Pure functions."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -10,6 +11,7 @@ from lifecycle_manager_api import names
 
 Document = Mapping[str, Any]
 PAUSE_SECONDS = 60.0
+TRACE = re.compile(r"00-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
 MAX_ENTRIES = 50
 """How many entries of one object count; API servers keep fewer."""
 
@@ -40,6 +42,18 @@ def last_change(found: list[Moment], pause_seconds: float = PAUSE_SECONDS) -> li
         if (found[index].at - found[index - 1].at).total_seconds() > pause_seconds:
             return found[index:]
     return found
+
+
+def newest_trace(documents: Iterable[Document]) -> str:
+    """Return the id of the trace of the change that was observed last; nothing where none is recorded."""
+    found: list[tuple[datetime, str]] = []
+    for document in documents:
+        annotations = (document.get("metadata") or {}).get("annotations") or {}
+        known = TRACE.fullmatch(str(annotations.get(names.TRACEPARENT, "")))
+        if known is not None:
+            observed_at = _time(annotations.get(names.OBSERVED_AT))
+            found.append((observed_at or datetime.min.replace(tzinfo=UTC), known[1]))
+    return max(found)[1] if found else ""
 
 
 def _of_object(document: Document) -> Iterator[Moment]:

@@ -9,7 +9,7 @@ from kube_runtime import Causes, Change, Controller, Manager, ObjectKey, Result
 from kube_runtime.steps import run_steps
 from kyma_certs import CAs
 from lifecycle_manager.istio.apply import RouteWriter
-from lifecycle_manager.istio.gateway_secret import GatewaySecret, expiry_gauge
+from lifecycle_manager.istio.gateway_secret import OWNER, SECRET, GatewaySecret
 from lifecycle_manager.istio.plan import Done, plan
 from lifecycle_manager.istio.snapshot import GATEWAYS, VIRTUAL_SERVICES, RouteSnapshot
 from lifecycle_manager.istio.status import Status
@@ -19,7 +19,6 @@ from lifecycle_manager.skr.failure import failure_of
 from lifecycle_manager_api import Watcher, names
 
 INTERVAL_SECONDS = 300.0
-SECRET = "klm-istio-gateway"  # noqa: S105 - a name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,10 +97,9 @@ def setup_secret(manager: Manager, cas: Callable[[], CAs], settings: IstioSettin
         gateway=lambda: gateways.get(ObjectKey(settings.gateway_namespace, settings.gateway_name)),
         event_hosts=settings.event_hosts,
         expiry_window=settings.expiry_window,
-        gauge=expiry_gauge(manager.registry),
     )
     controller: Controller[ObjectKey, None] = manager.controller(
-        "gateway-secret", owner=lambda _: f"Secret {SECRET}", exists=lambda _: True, concurrency=1
+        "gateway-secret", owner=lambda _: OWNER, exists=lambda _: True, concurrency=1
     )
     controller.watches(gateways, to=lambda _: (key,))
     controller.receives(CAsChanged, to=lambda _: (key,))

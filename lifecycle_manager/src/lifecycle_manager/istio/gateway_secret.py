@@ -7,10 +7,10 @@ Secret can impersonate the gateway, and issue nothing.
 import asyncio
 import base64
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
-from prometheus_client import CollectorRegistry, Gauge
+from prometheus_client import Gauge
 
 from kube_runtime import Causes, Manager, NotFound, ObjectKey, Result
 from kyma_certs import CAs, KeyPair, describe, issue
@@ -19,29 +19,34 @@ from lifecycle_manager.istio.snapshot import Document, SecretSnapshot
 from lifecycle_manager.resources import FIELD_MANAGER, SECRETS, Secret
 from lifecycle_manager.serving_certificate import server_request
 
+SECRET = "klm-istio-gateway"  # noqa: S105 - a name
+OWNER = f"Secret {SECRET}"
+"""By which name the Secret is shared among replicas."""
 LIFETIME = timedelta(days=90)
 INTERVAL_SECONDS = 3600.0
 
 
-def expiry_gauge(registry: CollectorRegistry) -> Gauge:
-    """Return the metric of the certificate's end, which has upstream's name."""
-    return Gauge(
-        "lifecycle_mgr_gateway_secret_server_cert_close_to_expiry",
-        "Whether the certificate in the Secret of the Istio gateway ends soon, at the replica that keeps it.",
-        registry=registry,
-    )
-
-
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class GatewaySecret:
-    """Keeps the Secret. `gateway` returns the Gateway whose hosts the certificate has, too."""
+    """Keeps the Secret. `gateway` returns the Gateway whose hosts the certificate has, too.
+
+    `is_close_to_expiry`: as last found, while this replica keeps the Secret.
+    """
 
     manager: Manager
     cas: Callable[[], CAs]
     gateway: Callable[[], Document | None]
     event_hosts: tuple[str, ...]
     expiry_window: timedelta
-    gauge: Gauge
+    is_close_to_expiry: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        gauge = Gauge(
+            "lifecycle_mgr_gateway_secret_server_cert_close_to_expiry",
+            "Whether the certificate in the Secret of the Istio gateway ends soon; 0 at replicas that do not keep it.",
+            registry=self.manager.registry,
+        )
+        gauge.set_function(lambda: self.is_close_to_expiry and self.manager.sharding.owns(OWNER))
 
     async def reconcile(self, key: ObjectKey, _causes: Causes, _state: None) -> Result:
         """Issue the certificate anew where it may not stay. Raises KubeError."""
@@ -62,7 +67,7 @@ class GatewaySecret:
             seen = replace(seen, pair=await asyncio.to_thread(issue, seen.cas.signing, request, now=seen.now))
         if step is not SecretStep.NOTHING and seen.pair is not None:
             await self._write(key, seen.pair, seen.cas.trusted, kind=stored.type if stored is not None else "Opaque")
-        self.gauge.set(is_close_to_expiry(seen, self.expiry_window))
+        self.is_close_to_expiry = is_close_to_expiry(seen, self.expiry_window)
         return Result(requeue_after=INTERVAL_SECONDS)
 
     async def _write(self, key: ObjectKey, pair: KeyPair, trusted: bytes, *, kind: str) -> None:

@@ -19,13 +19,12 @@ from kube_runtime import (
     KubernetesObject,
     NotFound,
 )
-from lifecycle_manager.kcp_writes import finalizers_of, patch_metadata, remove_finalizer, set_finalizers, write_status
+from lifecycle_manager.kcp_writes import finalizers_of, remove_finalizer, set_finalizers, write_status
 from lifecycle_manager.kyma import plan as planned
 from lifecycle_manager.kyma.events import Event
 from lifecycle_manager.kyma.purge import purge_finalizers
 from lifecycle_manager.kyma.reasons import MODULE_NOT_WRITTEN
 from lifecycle_manager.kyma.status import OWN_CONDITIONS
-from lifecycle_manager.kyma_changes import CRD_HASH
 from lifecycle_manager.module_catalog.writing import apply_manifest, delete_manifest
 from lifecycle_manager.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
@@ -37,7 +36,7 @@ from lifecycle_manager.resources import (
     SYNC_RESOURCES,
 )
 from lifecycle_manager.takeover import former
-from lifecycle_manager_api import Kyma, KymaStatus, Manifest, names
+from lifecycle_manager_api import Kyma, KymaStatus, Manifest, SkrRecords, names
 
 NAMESPACE: JsonObject = {
     "apiVersion": "v1",
@@ -69,13 +68,13 @@ class SkrActions:
     events: EventRecorder
     pull_secret: str = ""
 
-    async def carry_out(self, action: planned.SkrAction) -> None:
-        """Carry out an action. Raises KubeError."""
+    async def carry_out(self, action: planned.SkrAction) -> Kyma | None:
+        """Carry out an action; return the Kyma CR that was created, if any. Raises KubeError."""
         match action:
             case planned.InstallKymaCrd():
                 await self._install_crd()
             case planned.CreateSkrKyma():
-                await self._create_kyma(action)
+                return await self._create_kyma(action)
             case planned.SyncSkrMetadata(labels, annotations):
                 await self._patch({"metadata": {"labels": dict(labels), "annotations": dict(annotations)}})
             case planned.WriteSkrStatus(status, events):
@@ -96,13 +95,14 @@ class SkrActions:
                 await purge_finalizers(self.skr, owners)
             case _:
                 assert_never(action)
+        return None
 
     async def _install_crd(self) -> None:
         objects = [KubernetesObject.of(document) for document in (NAMESPACE, self.crd)]
         applied = await Applier(self.skr, field_manager=FIELD_MANAGER).apply(objects, (), prune=False)
         applied.raise_first_failure()
 
-    async def _create_kyma(self, action: planned.CreateSkrKyma) -> None:
+    async def _create_kyma(self, action: planned.CreateSkrKyma) -> Kyma | None:
         document = {
             "apiVersion": KYMAS.api_version,
             "kind": KYMAS.kind,
@@ -115,7 +115,8 @@ class SkrActions:
             "spec": msgspec.to_builtins(action.spec),
         }
         with suppress(AlreadyExists):  # a user was faster, and the spec belongs to the users
-            await self.skr.create(KYMAS, document, names.SKR_NAMESPACE, field_manager=FIELD_MANAGER)
+            return await self.skr.create(KYMAS, document, names.SKR_NAMESPACE, field_manager=FIELD_MANAGER)
+        return None
 
     async def _patch(self, content: dict[str, Any], *, subresource: str | None = None) -> None:
         """Change the Kyma CR by a merge patch: an apply would leave what users have added to a list or a map."""
@@ -192,14 +193,14 @@ class KcpActions:
             case planned.RemoveFinalizer(of_others):
                 removed = metadata.finalizers if of_others else (names.KYMA_FINALIZER, *former.KYMA_FINALIZERS)
                 written = await remove_finalizer(kcp, KYMAS, metadata, *removed)
-            case planned.RecordCrdHash(crd_hash):
-                written = await patch_metadata(kcp, KYMAS, metadata, {"annotations": {CRD_HASH: crd_hash}})
             case planned.WriteStatus(status, events):
                 # Those of a former version, which has the same field manager, stay until their domain replaces them.
                 own = tuple(
                     each for each in status.conditions if each.type in OWN_CONDITIONS or former.is_of_a_part(each)
                 )
-                written = await write_status(kcp, KYMAS, metadata, msgspec.structs.replace(status, conditions=own))
+                records = SkrRecords(kyma_crd=status.records.kyma_crd)
+                status = msgspec.structs.replace(status, conditions=own, records=records)
+                written = await write_status(kcp, KYMAS, metadata, status)
                 for kind, reason, note in events:
                     self.events.record(KYMAS, self.kyma, reason, note, type=kind)
             case _:

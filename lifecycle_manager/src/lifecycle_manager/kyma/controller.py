@@ -5,10 +5,11 @@ from its SKR, when its SKR can be reached again, and once an interval.
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-from kube_runtime import Change, Controller, Manager, ObjectKey, Priority
+from kube_runtime import Change, Controller, Informer, Manager, ObjectKey, Priority
 from kube_runtime.informer import Index
 from lifecycle_manager.indexes import (
     BY_CHANNEL,
@@ -23,7 +24,8 @@ from lifecycle_manager.kyma.module_status import UNDER_WAY
 from lifecycle_manager.kyma.pull_secret import PullSecretCopies, data_changed
 from lifecycle_manager.kyma.reconciler import KymaReconciler, KymaSettings, KymaState
 from lifecycle_manager.kyma.status import OWN_CONDITIONS
-from lifecycle_manager.kyma_changes import kyma_changed, metadata_changed
+from lifecycle_manager.kyma_changes import finalizer_lost, generation_changed, metadata_changed
+from lifecycle_manager.kyma_conditions import CATALOG, WEBHOOK
 from lifecycle_manager.module_catalog import Offers
 from lifecycle_manager.module_catalog.concerned import offer_changed, who_has_release, who_has_template
 from lifecycle_manager.module_namespaces import ModuleNamespaces
@@ -36,6 +38,7 @@ from lifecycle_manager.resources import (
     MODULE_TEMPLATES,
     SECRETS,
     SYNC_RESOURCES,
+    Secret,
 )
 from lifecycle_manager.rollout import Schedule
 from lifecycle_manager.signals import (
@@ -54,17 +57,26 @@ from lifecycle_manager_api import (
     Manifest,
     ModuleConfig,
     ModuleTemplate,
+    State,
     SyncResource,
     names,
 )
 
 T = TypeVar("T")
 
+UNFINISHED = frozenset({State.EMPTY, State.PROCESSING})
 KYMA_CRD = f"metadata.name={KYMAS.plural_name}"
 SKR_KYMA = ObjectReference(KYMAS.group, KYMAS.kind, names.SKR_NAMESPACE, names.DEFAULT_KYMA_NAME)
 
 SETTLE_SECONDS = 0.2
 """How long to wait for further changes: the parts of a Kyma often change several at a time."""
+PROGRESS_SECONDS = 3.0
+"""How long to wait for them while other parts of a new Kyma, or of a new version, are under way.
+
+What has to be done for other Kymas comes first, then: of thousands of new clusters, none is shown step by step.
+"""
+PARTS_SETTLE_SECONDS = 1.0
+"""The same for ModuleConfigs and SyncResources: nobody waits for what the Kyma says of them, and there may be many."""
 
 
 def setup(
@@ -80,11 +92,7 @@ def setup(
     namespaces = ModuleNamespaces.watched_by(manager)
     # Not required: SKRs have a CRD, and an installation with the rights of an earlier version can't read CRDs.
     crds = manager.informer(CUSTOM_RESOURCE_DEFINITIONS, field_selector=KYMA_CRD, required=False)
-    pull_secrets = (
-        manager.informer(SECRETS, field_selector=f"metadata.name={settings.pull_secret}")
-        if settings.pull_secret
-        else None
-    )
+    pull_secrets = _pull_secrets(manager, settings.pull_secret)
     controller: Controller[ObjectKey, KymaState] = manager.controller(
         "kyma", state=KymaState, concurrency=settings.concurrency, not_retried=(SkrAccessError,)
     )
@@ -110,8 +118,20 @@ def setup(
     controller.watches(
         releases, to=lambda change: map(KYMAS.key_of, who_has_release(change, kymas=kymas)), when=offer_changed
     )
-    controller.watches(manifests, to=_kyma_by(MANIFESTS_BY_KYMA), when=manifest_state_changed, after=SETTLE_SECONDS)
-    for when, seconds in ((report_changed, SETTLE_SECONDS), (was_observed, UNDER_WAY.total_seconds())):
+    for is_under_way, priority, seconds in (
+        (False, Priority.CHANGE, SETTLE_SECONDS),
+        (True, Priority.RESYNC, PROGRESS_SECONDS),
+    ):
+        progress = _Progress(kymas, manifests, is_under_way)
+        controller.watches(kymas, when=progress.part_changed, priority=priority, after=seconds)
+        controller.watches(
+            manifests,
+            to=_kyma_by(MANIFESTS_BY_KYMA),
+            when=progress.manifest_changed,
+            priority=priority,
+            after=seconds,
+        )
+    for when, seconds in ((report_changed, PARTS_SETTLE_SECONDS), (was_observed, UNDER_WAY.total_seconds())):
         of_a_module = partial(is_of_a_module, namespaces, when)
         controller.watches(module_configs, to=_kyma_by(MODULE_CONFIGS_BY_KYMA), when=of_a_module, after=seconds)
         controller.watches(sync_resources, to=_kyma_by(SYNC_RESOURCES_BY_KYMA), when=of_a_module, after=seconds)
@@ -142,15 +162,58 @@ def setup(
     return controller
 
 
-def status_is_outdated(change: Change[Kyma]) -> bool:
-    """Tell whether a Kyma's change is more than what its own controller wrote to its status.
+def _pull_secrets(manager: Manager, name: str) -> Informer[Secret] | None:
+    return manager.informer(SECRETS, field_selector=f"metadata.name={name}") if name else None
 
-    The SKR shows the conditions of other domains in full, with their messages and times.
+
+@dataclass(frozen=True, slots=True)
+class _Progress:
+    """Changes of Kymas whose parts are being installed, so that further ones will follow, or of the others."""
+
+    kymas: Informer[Kyma]
+    manifests: Informer[Manifest]
+    is_under_way: bool
+
+    def part_changed(self, change: Change[Kyma]) -> bool:
+        """Tell whether another domain wrote its condition."""
+        return other_part_changed(change) and self._is_under_way(_name_of(change)) == self.is_under_way
+
+    def manifest_changed(self, change: Change[Manifest]) -> bool:
+        """Tell whether a Manifest's change matters to its Kyma. What fails does not wait for others."""
+        if not manifest_state_changed(change):
+            return False
+        found = all(self._is_under_way(each.name) for each in _kyma_by(MANIFESTS_BY_KYMA)(change))
+        return (is_progress(change) and found) == self.is_under_way
+
+    def _is_under_way(self, name: str) -> bool:
+        kyma = self.kymas.cache.get(ObjectKey(names.KCP_NAMESPACE, name))
+        parts = {each.type for each in kyma.status.conditions} if kyma is not None else set()
+        return not {WEBHOOK, CATALOG} <= parts or any(
+            each.status.state in UNFINISHED for each in self.manifests.cache.by_index(MANIFESTS_BY_KYMA.name, name)
+        )
+
+
+def status_is_outdated(change: Change[Kyma]) -> bool:
+    """Tell whether a Kyma's change is more than what its own controller wrote, and what other domains did.
+
+    Those of a Kyma that is being deleted have it wait for them.
     """
     old, new = change.old, change.new
-    return kyma_changed(change) or (
-        old is not None and new is not None and _other_conditions(old) != _other_conditions(new)
+    return (
+        old is None
+        or new is None
+        or generation_changed(change)
+        or metadata_changed(old.metadata, new.metadata)
+        or finalizer_lost(names.KYMA_FINALIZER, change)
+        or (old.status.state is not State.EMPTY and new.status.state is State.EMPTY)
+        or (new.metadata.being_deleted and other_part_changed(change))
     )
+
+
+def other_part_changed(change: Change[Kyma]) -> bool:
+    """Tell whether another domain wrote its condition. The SKR shows those in full, with their messages and times."""
+    old, new = change.old, change.new
+    return old is not None and new is not None and _other_conditions(old) != _other_conditions(new)
 
 
 def manifest_state_changed(change: Change[Manifest]) -> bool:
@@ -161,10 +224,16 @@ def manifest_state_changed(change: Change[Manifest]) -> bool:
         or new is None
         or old.metadata.generation != new.metadata.generation
         or metadata_changed(old.metadata, new.metadata)
-        or old.status.state != new.status.state
+        or _shown_state(old) != _shown_state(new)
         or old.status.observed_generation != new.status.observed_generation
         or _operation(old) != _operation(new)
     )
+
+
+def is_progress(change: Change[Manifest]) -> bool:
+    """Tell whether a Manifest is on its way to be ready."""
+    new = change.new
+    return new is not None and new.status.state in {*UNFINISHED, State.READY}
 
 
 def report_changed(change: Change[ModuleConfig] | Change[SyncResource]) -> bool:
@@ -197,6 +266,15 @@ def _report(part: ModuleConfig | SyncResource) -> tuple[object, ...]:
 
 def _other_conditions(kyma: Kyma) -> list[Condition]:
     return [condition for condition in kyma.status.conditions if condition.type not in OWN_CONDITIONS]
+
+
+def _name_of(change: Change[Kyma]) -> str:
+    return next(each.metadata.name for each in (change.new, change.old) if each is not None)
+
+
+def _shown_state(manifest: Manifest) -> State:
+    """Return the state of a Manifest as the status of its Kyma shows it: one whose intent was recorded is still new."""
+    return State.PROCESSING if manifest.status.state is State.EMPTY else manifest.status.state
 
 
 def _operation(manifest: Manifest) -> str:

@@ -1,10 +1,11 @@
 """Kubernetes Events on the Kyma CR, in KCP and in the SKR: what changed between two statuses.
 
-Reported are a state that changed, and the cause of a module in trouble. What stays the same is not reported again, and
-neither is a state of the Kyma that an Event of a module explains.
+Reported are the end of a change, and the cause of a module in trouble. What stays the same is not reported again, and
+neither is a state of the Kyma that an Event of a module explains, nor that something is under way. Modules that are
+ready or removed at the same time have one Event, in the SKR: operators of KCP have one of the Kyma.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
 from lifecycle_manager.kyma.reasons import MODULE_READY, MODULE_REMOVED, MORE_MODULES, READY
@@ -12,6 +13,7 @@ from lifecycle_manager_api import KymaStatus, State, find
 
 MAX_MODULE_EVENTS = 20
 _TROUBLE = frozenset({State.ERROR, State.WARNING})
+_UNDER_WAY = frozenset({State.EMPTY, State.PROCESSING})
 
 
 class Event(NamedTuple):
@@ -23,32 +25,47 @@ class Event(NamedTuple):
 
 
 def events_between(before: KymaStatus, after: KymaStatus) -> tuple[Event, ...]:
-    """Return the Events of a change: of many modules the first, and one that counts the others."""
-    of_modules = tuple(_of_modules(before, after))
-    explained = {each.reason for each in of_modules}
+    """Return the Events of a change: of many modules in trouble the first, and one that counts the others."""
+    in_trouble = tuple(_in_trouble(before, after))
+    explained = {each.reason for each in in_trouble}
     of_kyma = (each for each in _of_kyma(before, after) if each.reason not in explained)
-    more = len(of_modules) - MAX_MODULE_EVENTS
+    more = len(in_trouble) - MAX_MODULE_EVENTS
     rest = (Event("Warning", MORE_MODULES, f"{more} more modules changed, see status.modules"),)
-    return (*of_modules[:MAX_MODULE_EVENTS], *(rest if more > 0 else ()), *of_kyma)
+    return (*in_trouble[:MAX_MODULE_EVENTS], *(rest if more > 0 else ()), *_done(before, after), *of_kyma)
 
 
-def _of_modules(before: KymaStatus, after: KymaStatus) -> Iterator[Event]:
-    known = {module.name: module for module in before.modules}
+def for_operators(events: Iterable[Event]) -> tuple[Event, ...]:
+    """Return the Events that the Kyma in KCP gets."""
+    return tuple(each for each in events if each.reason != MODULE_READY)
+
+
+def _in_trouble(before: KymaStatus, after: KymaStatus) -> Iterator[Event]:
+    known = {module.name: (module.state, module.message) for module in before.modules}
     for module in after.modules:
-        old = known.pop(module.name, None)
-        if module.state in _TROUBLE:
-            if old is None or (old.state, old.message) != (module.state, module.message):
-                yield Event("Warning", f"Module{module.state.value}", f"module {module.name}: {module.message}")
-        elif old is not None and old.state is not module.state and module.state is State.READY:
-            version = f" in version {module.version}" if module.version else ""
-            yield Event("Normal", MODULE_READY, f"module {module.name} is ready{version}")
-    for name in known:
-        yield Event("Normal", MODULE_REMOVED, f"module {name} is removed")
+        if module.state in _TROUBLE and known.get(module.name) != (module.state, module.message):
+            yield Event("Warning", f"Module{module.state.value}", f"module {module.name}: {module.message}")
+
+
+def _done(before: KymaStatus, after: KymaStatus) -> Iterator[Event]:
+    """Yield one Event of the modules that became ready, and one of those that are removed."""
+    states = {module.name: module.state for module in before.modules}
+    ready = [
+        f"{module.name} {module.version}".rstrip()
+        for module in after.modules
+        if module.state is State.READY and states.get(module.name, State.READY) is not State.READY
+    ]
+    removed = sorted(states.keys() - {module.name for module in after.modules})
+    for names, reason, what in ((ready, MODULE_READY, "ready"), (removed, MODULE_REMOVED, "removed")):
+        if len(names) == 1:
+            yield Event("Normal", reason, f"module {names[0]} is {what}")
+        elif names:
+            more = f" and {len(names) - MAX_MODULE_EVENTS} more" if len(names) > MAX_MODULE_EVENTS else ""
+            yield Event("Normal", reason, f"modules {', '.join(names[:MAX_MODULE_EVENTS])}{more} are {what}")
 
 
 def _of_kyma(before: KymaStatus, after: KymaStatus) -> Iterator[Event]:
     """Yield the Event of another state, with the reason of the condition Ready."""
     ready = find(after.conditions, READY)
-    if before.state is not after.state and after.state is not State.EMPTY and ready is not None:
+    if before.state is not after.state and after.state not in _UNDER_WAY and ready is not None:
         operation = after.last_operation.operation if after.last_operation is not None else ""
         yield Event("Warning" if after.state in _TROUBLE else "Normal", ready.reason, operation)

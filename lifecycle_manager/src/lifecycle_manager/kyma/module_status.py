@@ -80,8 +80,8 @@ def module_report(snapshot: Snapshot, module: WantedModule) -> ModuleReport:
         fqdn=module.component,
         ocm_component_name=module.component,
         maintenance=resolution.maintenance,
-        template=_reference_to(resolution.template),
-        manifest=_reference_to(module.manifest or module.wanted),
+        template=reference_to(resolution.template),
+        manifest=reference_to(module.manifest or module.wanted),
         resource=module.resource,
     )
     is_cause = resolution.state in {State.ERROR, State.WARNING}
@@ -100,7 +100,7 @@ def removed_module(snapshot: Snapshot, manifest: Manifest) -> ModuleReport:
         version=manifest.spec.version,
         state=cause.state,
         maintenance=False,
-        manifest=_reference_to(manifest),
+        manifest=reference_to(manifest),
     )
     return ModuleReport(status, (cause,))
 
@@ -222,7 +222,8 @@ def _said_by(part: Manifest | SyncResource) -> tuple[str, str]:
     return "", operation.operation if operation is not None and ready is None else ""
 
 
-def _reference_to(thing: ModuleTemplate | Manifest | None) -> TrackingObject | None:
+def reference_to(thing: ModuleTemplate | Manifest | None) -> TrackingObject | None:
+    """Return an object as a status names it."""
     if thing is None:
         return None
     metadata = thing.metadata

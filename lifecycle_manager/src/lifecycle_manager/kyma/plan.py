@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from lifecycle_manager.kyma.events import Event, events_between
+from lifecycle_manager.kyma.events import Event, events_between, for_operators
 from lifecycle_manager.kyma.module_status import module_cr_of
 from lifecycle_manager.kyma.snapshot import SkrView, Snapshot
 from lifecycle_manager.kyma.status import deleting_status, failed_status, for_skr, grace_left, status_of
@@ -97,13 +97,6 @@ class PurgeFinalizers:
 
 
 @dataclass(frozen=True, slots=True)
-class RecordCrdHash:
-    """Record on the Kyma in KCP which CRD of KCP its SKR has; empty for none."""
-
-    crd_hash: str
-
-
-@dataclass(frozen=True, slots=True)
 class AddFinalizer:
     """Keep the Kyma until its SKR is cleaned up."""
 
@@ -172,7 +165,7 @@ SkrAction = (
     | PurgeFinalizers
 )
 ModuleAction = ApplyManifest | UpdateLeavingManifest | MarkUnmanaged | DeleteManifest | DeleteSyncResource
-KcpAction = RecordCrdHash | AddFinalizer | RemoveFinalizer | ModuleAction | WriteStatus
+KcpAction = AddFinalizer | RemoveFinalizer | ModuleAction | WriteStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,15 +186,20 @@ def plan(snapshot: Snapshot) -> Plan:
     kyma = snapshot.kyma
     if kyma.metadata.being_deleted:
         return _plan_deletion(snapshot)
-    if kyma.metadata.labels.get(names.SKIP_RECONCILIATION) == "true":
+    if kyma.metadata.is_paused:
         return Plan()
-    if names.KYMA_FINALIZER not in kyma.metadata.finalizers:
+    if needs_finalizer(kyma):
         return Plan(in_kcp=(AddFinalizer(),))
     match snapshot.skr:
         case SkrFailure() as failure:
             return _plan_failure(snapshot, failure)
         case SkrView(skr_kyma):
             return _plan_creation(snapshot) if skr_kyma is None else _plan_upkeep(snapshot, skr_kyma)
+
+
+def needs_finalizer(kyma: Kyma) -> bool:
+    """Tell whether a Kyma lacks the finalizer, without which nothing may be done in its SKR."""
+    return names.KYMA_FINALIZER not in kyma.metadata.finalizers and not kyma.metadata.being_deleted
 
 
 def visible_metadata(kyma: Kyma) -> tuple[dict[str, str], dict[str, str]]:
@@ -220,22 +218,18 @@ def _plan_failure(snapshot: Snapshot, failure: SkrFailure) -> Plan:
 
 
 def _plan_creation(snapshot: Snapshot) -> Plan:
+    """Create the Kyma CR; the rest is planned from what was created."""
     labels, annotations = visible_metadata(snapshot.kyma)
-    return Plan(
-        in_skr=(InstallKymaCrd(), CreateSkrKyma(snapshot.kyma.spec, labels, annotations)),
-        in_kcp=(RecordCrdHash(snapshot.crd_hash),) if snapshot.has_another_crd else (),
-        at_once=True,
-    )
+    return Plan(in_skr=(InstallKymaCrd(), CreateSkrKyma(snapshot.kyma.spec, labels, annotations)), at_once=True)
 
 
 def _plan_upkeep(snapshot: Snapshot, skr_kyma: Kyma) -> Plan:
     kyma = snapshot.kyma
     wanted = wanted_of(snapshot, skr_kyma.spec)
     statuses = status_of(snapshot, wanted)
-    recorded = (RecordCrdHash(snapshot.crd_hash),) if snapshot.needs_crd else ()
     return Plan(
         in_skr=tuple(_upkeep_in_skr(snapshot, skr_kyma, statuses.in_skr)),
-        in_kcp=(*recorded, *_manifest_actions(wanted), *report(kyma, statuses.in_kcp)),
+        in_kcp=(*_manifest_actions(wanted), *report(kyma, statuses.in_kcp)),
         again=statuses.again,
         at_once=skr_kyma.metadata.being_deleted and names.KYMA_FINALIZER in skr_kyma.metadata.finalizers,
     )
@@ -379,7 +373,7 @@ def report(kyma: Kyma, status: KymaStatus) -> tuple[KcpAction, ...]:
     """Write a status that differs from the one there, and record what changed."""
     if kyma.status == status:
         return ()
-    return (WriteStatus(status, events_between(kyma.status, status)),)
+    return (WriteStatus(status, for_operators(events_between(kyma.status, status))),)
 
 
 def _holds(actual: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:

@@ -1,18 +1,32 @@
 """Reconciles one Kyma: reads its SKR, decides, acts in the SKR, then in KCP."""
 
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from kube_runtime import ApiError, Causes, Client, Informer, KubeError, Manager, ObjectKey, Result
 from lifecycle_manager.indexes import MANIFESTS_BY_KYMA, MODULE_CONFIGS_BY_KYMA, SYNC_RESOURCES_BY_KYMA
 from lifecycle_manager.kyma.apply import KcpActions, SkrActions
-from lifecycle_manager.kyma.crd import KymaCrds
-from lifecycle_manager.kyma.plan import CreateSkrKyma, ModuleAction, Plan, plan, report
+from lifecycle_manager.kyma.crd import KymaCrd, KymaCrds
+from lifecycle_manager.kyma.plan import (
+    AddFinalizer,
+    CreateSkrKyma,
+    DeleteManifest,
+    DeleteSkrKyma,
+    InstallKymaCrd,
+    ModuleAction,
+    Plan,
+    RemoveFinalizer,
+    RemoveSkrFinalizer,
+    needs_finalizer,
+    plan,
+    report,
+)
 from lifecycle_manager.kyma.pull_secret import PullSecretCopies, PullSecretState
 from lifecycle_manager.kyma.snapshot import Patience, SkrView, Snapshot, read_skr
 from lifecycle_manager.kyma.status import internal_error_status
-from lifecycle_manager.kyma_conditions import interval_for
+from lifecycle_manager.kyma_conditions import interval_for, is_introduced
 from lifecycle_manager.module_catalog import Offers
 from lifecycle_manager.module_namespaces import ModuleNamespaces
 from lifecycle_manager.rollout import RolloutSettings, Schedule
@@ -26,8 +40,18 @@ from lifecycle_manager.skr import (
     SkrFailure,
     failure_of,
 )
-from lifecycle_manager_api import Kyma, Manifest, ModuleConfig, SyncResource, names
+from lifecycle_manager_api import Kyma, Manifest, ModuleConfig, State, SyncResource, names
 from lifecycle_manager_api.conditions import NewCondition
+
+REQUEUE_REASONS: Mapping[type[object], str] = {
+    AddFinalizer: "labels_and_finalizers_update",
+    InstallKymaCrd: "crds_sync",
+    CreateSkrKyma: "initial_state_handling",
+    DeleteSkrKyma: "remote_kyma_deletion",
+    RemoveSkrFinalizer: "finalizers_removal_from_remote_kyma",
+    RemoveFinalizer: "kyma_deletion",
+}
+"""Upstream's names in the metric of requeues, by what a reconcile does."""
 
 MAX_REPEATS = 3
 """How often in a row the outcome is read at once. An SKR that reverts it each time has to wait after that."""
@@ -84,8 +108,11 @@ class KymaReconciler:
         kyma = self.kymas.get(key)
         if kyma is None:
             return Result()
-        if kyma.metadata.labels.get(names.SKIP_RECONCILIATION) == "true" and not kyma.metadata.being_deleted:
+        if kyma.metadata.is_paused and not kyma.metadata.being_deleted:
             return Result()  # not even its SKR is read
+        if needs_finalizer(kyma):
+            await self._in_kcp(kyma).carry_out((AddFinalizer(),))
+            kyma = self.kymas.get(key) or kyma
         try:
             decided, unseen = await self._reconcile_skr(kyma, state)
         except (KubeError, SkrAccessError) as error:
@@ -95,9 +122,10 @@ class KymaReconciler:
                 raise
             if isinstance(error, ClusterClaimed):
                 return Result(self.settings.interval_seconds)  # nothing triggers once the other Kyma is gone
-            return Result(self._seconds_until(decided.again))
+            return Result(self._seconds_until(decided.again), _reasons(kyma, decided))
         await self._in_kcp(kyma).carry_out(decided.in_kcp)
-        return self._result(kyma, decided, unseen=unseen, state=state)
+        result = self._result(kyma, decided, unseen=unseen, state=state)
+        return replace(result, reasons=_reasons(kyma, decided))
 
     async def report(self, key: ObjectKey, error: Exception) -> None:
         """Report an unforeseen exception. Raises KubeError."""
@@ -119,29 +147,44 @@ class KymaReconciler:
     async def _act_in_skr(self, skr: Client, kyma: Kyma, view: SkrView, *, state: KymaState) -> Plan:
         crd = self.crds.current()
         pull_secret = await self._sync_pull_secret(skr, kyma, view, state)
-        decided = plan(self._snapshot(kyma, view, crd.digest, pull_secret))
+        seen = self._snapshot(kyma, view, crd.digest, pull_secret)
+        decided = plan(seen)
         try:
-            in_skr = SkrActions(skr, view.kyma, crd.document, self.manager.events, self.settings.pull_secret)
-            for action in decided.in_skr:
-                await in_skr.carry_out(action)
+            created = await self._carry_out_in_skr(skr, view, decided, crd)
+            if created is not None:
+                self._note_creation(seen, state)
+                view = SkrView(created)
+                pull_secret = await self._sync_pull_secret(skr, kyma, view, state)
+                after = plan(replace(seen, skr=view, installed_crd=crd.digest, pull_secret=pull_secret))
+                await self._carry_out_in_skr(skr, view, after, crd)
+                decided = replace(after, in_skr=(*decided.in_skr, *after.in_skr))
         except ApiError:
             # Modules are changed as planned although the SKR refused what its users would see of it.
             changes = [action for action in decided.in_kcp if isinstance(action, ModuleAction)]
             with suppress(ApiError):  # reported in an Event, and retried with the rest
                 await self._in_kcp(kyma).carry_out(changes)
             raise
-        created = any(isinstance(action, CreateSkrKyma) for action in decided.in_skr)
-        if created and state.repeats < MAX_REPEATS:
-            self.manager.publish(ClusterReplaced(kyma.metadata.name))
         return decided
 
     async def _sync_pull_secret(self, skr: Client, kyma: Kyma, view: SkrView, state: KymaState) -> NewCondition | None:
         if kyma.metadata.being_deleted or names.KYMA_FINALIZER not in kyma.metadata.finalizers:
             return None
-        if view.kyma is None:  # the namespace may be missing, too; the next reconcile follows at once
+        if view.kyma is None:  # the namespace may be missing, too; it is copied once the Kyma CR is created
             state.pull_secret = PullSecretState()
             return None
         return await self.pull_secret.sync(kyma, skr, state.pull_secret, now=self.manager.clock.monotonic())
+
+    async def _carry_out_in_skr(self, skr: Client, view: SkrView, decided: Plan, crd: KymaCrd) -> Kyma | None:
+        """Carry out what is planned in the SKR; return the Kyma CR that was created, if any."""
+        in_skr = SkrActions(skr, view.kyma, crd.document, self.manager.events, self.settings.pull_secret)
+        created = [await in_skr.carry_out(action) for action in decided.in_skr]
+        return next(filter(None, created), None)
+
+    def _note_creation(self, seen: Snapshot, state: KymaState) -> None:
+        """Note that the SKR had no Kyma CR: nothing that is recorded of it counts, unless the Kyma is new."""
+        if (is_introduced(seen.kyma) or seen.manifests) and state.repeats < MAX_REPEATS:
+            self.manager.publish(ClusterReplaced(seen.kyma.metadata.name))
+        state.repeats += 1
 
     def _in_kcp(self, kyma: Kyma) -> KcpActions:
         return KcpActions(self.manager.client, kyma, self.kymas, self.manifests, self.manager.events)
@@ -163,7 +206,8 @@ class KymaReconciler:
         if decided.at_once:
             state.repeats += 1
             return Result(requeue_after=0.0 if state.repeats <= MAX_REPEATS else REVERTED_SECONDS)
-        state.repeats = 0
+        if not any(isinstance(action, CreateSkrKyma) for action in decided.in_skr):
+            state.repeats = 0
         deleting, settings = kyma.metadata.being_deleted, self.settings
         seconds = settings.deletion_interval_seconds if deleting else interval_for(kyma, settings.interval_seconds)
         retry = self.pull_secret.seconds_until_retry(state.pull_secret, now=self.manager.clock.monotonic())
@@ -192,6 +236,16 @@ class KymaReconciler:
             patience=self.settings.patience,
             pull_secret=pull_secret,
         )
+
+
+def _reasons(kyma: Kyma, decided: Plan) -> tuple[str, ...]:
+    actions = (*decided.in_skr, *decided.in_kcp)
+    named = [name for each in actions if (name := REQUEUE_REASONS.get(type(each))) is not None]
+    if kyma.metadata.being_deleted and any(isinstance(each, DeleteManifest) for each in actions):
+        named.append("manifest_crs_cleanup")
+    if kyma.metadata.being_deleted and kyma.status.state is not State.DELETING:
+        named.append("kyma_status_update_to_deleting")
+    return tuple(named)
 
 
 def _seen(view: SkrView) -> Seen:

@@ -36,6 +36,8 @@ from lifecycle_manager_api import (
     template_name,
 )
 
+_ONLY_WARNINGS = frozenset({MODULE_MANDATORY, MODULE_NOT_FOUND})
+"""Refusals that may be no more than a typing error."""
 _MANDATORY = Exclusion(MODULE_MANDATORY, "is mandatory: it is installed everywhere and can't be chosen")
 
 
@@ -64,6 +66,11 @@ class Resolution:
     message: str = ""
     maintenance: bool = False
     again: datetime | None = None
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether there is no version of the module that the Kyma may have."""
+        return self.state is State.ERROR or self.reason in _ONLY_WARNINGS
 
     @property
     def is_barred(self) -> bool:
@@ -149,7 +156,7 @@ def _unmanaged(module: KymaModule, channel: str) -> Resolution:
 
 def _refused(module: KymaModule, channel: str, why: Exclusion) -> Resolution:
     message = f"the module {why.message}"
-    state = State.WARNING if why.reason in {MODULE_MANDATORY, MODULE_NOT_FOUND} else State.ERROR
+    state = State.WARNING if why.reason in _ONLY_WARNINGS else State.ERROR
     return Resolution(module, channel, state=state, reason=why.reason, message=message)
 
 

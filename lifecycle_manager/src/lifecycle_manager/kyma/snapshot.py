@@ -6,7 +6,6 @@ from datetime import datetime, timedelta
 import msgspec
 
 from kube_runtime import Client, NotFound, ObjectUnreadable
-from lifecycle_manager.kyma_changes import CRD_HASH
 from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager.module_namespaces import Assignment
 from lifecycle_manager.resources import KYMAS, RAW_KYMAS
@@ -50,7 +49,8 @@ class Snapshot:
 
     `module_configs` and `sync_resources` are those in namespaces that their modules have or had by the `assignment`.
     `skr` is a failure where the SKR could not be read or written; `crd_hash` is that of KCP's CRD, empty where that
-    can't be read. `pull_secret` is what came of the image pull Secret, None where there is none to copy.
+    can't be read; `installed_crd` is that of the CRD that this reconcile has installed. `pull_secret` is what came of
+    the image pull Secret, None where there is none to copy.
     """
 
     timing: Timing
@@ -58,6 +58,7 @@ class Snapshot:
     offer: Offer
     skr: SkrView | SkrFailure
     crd_hash: str
+    installed_crd: str | None = None
     manifests: tuple[Manifest, ...] = ()
     module_configs: tuple[ModuleConfig, ...] = ()
     sync_resources: tuple[SyncResource, ...] = ()
@@ -66,14 +67,14 @@ class Snapshot:
     pull_secret: NewCondition | None = None
 
     @property
-    def has_another_crd(self) -> bool:
-        """Whether the CRD in the SKR is not the one of KCP."""
-        return self.kyma.metadata.annotations.get(CRD_HASH, "") != self.crd_hash
-
-    @property
     def needs_crd(self) -> bool:
         """Whether the CRD in the SKR has to be replaced by the one of KCP."""
-        return self.crd_hash != "" and self.has_another_crd
+        return self.crd_hash not in ("", self.crd_in_skr)
+
+    @property
+    def crd_in_skr(self) -> str:
+        """The hash of the CRD that the SKR has, as far as it is known; empty where it is not."""
+        return self.kyma.status.records.kyma_crd if self.installed_crd is None else self.installed_crd
 
     def deletion_plus(self, patience: timedelta | None) -> datetime | None:
         """Return when the Kyma has been deleted for so long; None for never."""

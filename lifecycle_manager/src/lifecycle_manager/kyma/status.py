@@ -9,7 +9,7 @@ import msgspec
 from lifecycle_manager.kyma import reasons
 from lifecycle_manager.kyma.causes import HIDDEN, Cause, for_users, named, told, worst_first
 from lifecycle_manager.kyma.limits import MAX_MESSAGE_LENGTH, MAX_SUMMARY_LENGTH, shown
-from lifecycle_manager.kyma.module_status import ModuleReport, module_report, removed_module
+from lifecycle_manager.kyma.module_status import ModuleReport, module_report, reference_to, removed_module
 from lifecycle_manager.kyma.snapshot import Snapshot
 from lifecycle_manager.kyma.wanted import Wanted, chosen_manifests
 from lifecycle_manager.kyma_conditions import (
@@ -26,7 +26,7 @@ from lifecycle_manager.kyma_conditions import (
 )
 from lifecycle_manager.module_catalog import module_of_manifest
 from lifecycle_manager.skr import SkrFailure
-from lifecycle_manager_api import Condition, Kyma, KymaModuleStatus, KymaStatus, State, aggregate, names
+from lifecycle_manager_api import Condition, Kyma, KymaModuleStatus, KymaStatus, SkrRecords, State, aggregate, names
 from lifecycle_manager_api.conditions import NewCondition, find, last_operation, set_conditions, shortened
 
 READY = "Ready"
@@ -77,6 +77,9 @@ def _status(snapshot: Snapshot, reports: Sequence[ModuleReport], ignored: int, *
         modules=shown(modules),
         active_channel=_active_channel(snapshot),
         dropped=unasked,
+        records=msgspec.structs.replace(
+            snapshot.kyma.status.records, kyma_crd=snapshot.crd_hash or snapshot.crd_in_skr
+        ),
         conditions=(
             (REACHABLE, "True", reasons.REACHABLE, "the cluster answers"),
             _crds_sync(snapshot),
@@ -109,7 +112,7 @@ def failed_status(snapshot: Snapshot, failure: SkrFailure) -> KymaStatus:
     """
     kyma = snapshot.kyma
     is_over = _failing_for(snapshot, failure) >= snapshot.patience.unreachable
-    modules = kyma.status.modules
+    modules = _with_manifests(snapshot)
     if is_over and failure.is_without_access:
         message = shortened(failure.message, MAX_MESSAGE_LENGTH)
         modules = tuple(
@@ -128,6 +131,23 @@ def failed_status(snapshot: Snapshot, failure: SkrFailure) -> KymaStatus:
         ),
         operation=failure.message,
     )
+
+
+def _with_manifests(snapshot: Snapshot) -> tuple[KymaModuleStatus, ...]:
+    """Return the last known states of the modules, with all Manifests: one that no Kyma names counts as orphaned."""
+    known = snapshot.kyma.status.modules
+    manifests = {module_of_manifest(each): each for each in chosen_manifests(snapshot)}
+    named = {each.name for each in known}
+    new = (
+        KymaModuleStatus(name=name, state=State.PROCESSING, version=each.spec.version, manifest=reference_to(each))
+        for name, each in sorted(manifests.items())
+        if name not in named
+    )
+    completed = (
+        each if each.manifest else msgspec.structs.replace(each, manifest=reference_to(manifests.get(each.name)))
+        for each in known
+    )
+    return shown((*completed, *new))
 
 
 def internal_error_status(kyma: Kyma, failure: SkrFailure, now: datetime) -> KymaStatus:
@@ -184,6 +204,7 @@ def for_skr(status: KymaStatus, skr_kyma: Kyma) -> KymaStatus:
         status,
         observed_generation=generation,
         modules=tuple(map(_module_for_skr, status.modules)),
+        records=SkrRecords(),
         conditions=tuple(_condition_for_skr(condition, generation) for condition in status.conditions),
     )
 

@@ -75,7 +75,7 @@ def plan_installation(seen: InstallationSnapshot) -> tuple[InstallationStep, ...
         return ()
     existing = {module_of_manifest(each): each for each in seen.manifests}
     deletions = tuple(_deletions(seen.offer, existing))
-    if kyma.metadata.labels.get(names.SKIP_RECONCILIATION) == "true" or not is_introduced(kyma):
+    if kyma.metadata.is_paused or not is_introduced(kyma):
         return deletions
     return (*_installations(kyma, seen.offer, existing), *deletions)
 

@@ -47,6 +47,7 @@ class Offers:
     templates: Informer[ModuleTemplate]
     releases: Informer[DatedReleaseMeta]
     lookups: "Lookups | None" = None
+    restricted: frozenset[str] = frozenset()
     _known: tuple[tuple[int, int, int], Offer] | None = field(default=None, init=False)
 
     def current(self) -> Offer:
@@ -56,15 +57,21 @@ class Offers:
         if self._known is None or self._known[0] != state:
             templates = self.templates.cache.list()
             looked_up = self.lookups.of(templates) if self.lookups is not None else ()
-            self._known = (state, Offer.of(templates, self.releases.cache.list(), *looked_up))
+            self._known = (
+                state,
+                Offer.of(templates, self.releases.cache.list(), *looked_up, restricted=self.restricted),
+            )
         return self._known[1]
 
 
-def setup(manager: Manager, find: Find, *, start_seconds: float = START_SECONDS) -> Offers:
+def setup(
+    manager: Manager, find: Find, *, restricted: Iterable[str] = (), start_seconds: float = START_SECONDS
+) -> Offers:
     """Add the controller that looks descriptors up with `find`, and return the offers of the catalog."""
     templates = manager.informer(MODULE_TEMPLATES)
     releases = manager.informer(DATED_RELEASE_METAS)
-    return Offers(templates, releases, Lookups(manager, templates, releases, find, start_seconds))
+    lookups = Lookups(manager, templates, releases, find, start_seconds)
+    return Offers(templates, releases, lookups, frozenset(restricted))
 
 
 @dataclass(eq=False)

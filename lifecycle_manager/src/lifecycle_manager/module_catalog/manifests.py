@@ -58,7 +58,7 @@ def wanted_manifest(
             name=held.metadata.name if held is not None else joined_name(kyma.metadata.name, module),
             namespace=kyma.metadata.namespace,
             labels=_labels(kyma, module, channel, mandatory),
-            annotations=_annotations(template, component),
+            annotations=_annotations(kyma, template, component),
             finalizers=(names.MANIFEST_FINALIZER,),  # set at creation, which saves a write for each module
             owner_references=(owner,),
         ),
@@ -117,11 +117,15 @@ def _labels(kyma: Kyma, module: str, channel: str, mandatory: bool) -> dict[str,
         labels[names.CHANNEL] = channel
     if mandatory:
         labels[names.MANDATORY_MODULE] = "true"
+    if kyma.metadata.is_kept_from_former_version:
+        labels[names.SKIP_RECONCILIATION] = "true"
     return labels
 
 
-def _annotations(template: ModuleTemplate, component: Component) -> dict[str, str]:
+def _annotations(kyma: Kyma, template: ModuleTemplate, component: Component) -> dict[str, str]:
     annotations = {names.OCM_COMPONENT_NAME: component.name}
+    if kyma.metadata.is_kept_from_former_version:
+        annotations[names.SKIPPED_BY] = names.FORMER_VERSION
     if template.metadata.annotations.get(names.IS_CLUSTER_SCOPED) == "true":
         annotations[names.IS_CLUSTER_SCOPED] = "true"
     return annotations

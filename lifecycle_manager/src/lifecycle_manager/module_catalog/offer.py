@@ -4,7 +4,7 @@ A ModuleReleaseMeta lists the version of each channel of a module; the ModuleTem
 `<module>-<version>`. A module without a ModuleReleaseMeta is offered by the deprecated channel of its templates.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
@@ -18,6 +18,7 @@ from lifecycle_manager.oci.descriptor import (
 )
 from lifecycle_manager_api import (
     InvalidVersion,
+    KymaSelector,
     ModuleReleaseMeta,
     ModuleTemplate,
     Version,
@@ -79,6 +80,7 @@ class Offer:
     - `descriptors`: the descriptors that were looked up, by the name of the template. They are not put into the
       templates: the catalog in the SKRs has those as they were written.
     - `problems`: why a descriptor was not found, by the name of the template
+    - `unreleased`: restricted modules without a ModuleReleaseMeta, which nobody may choose
     """
 
     templates: Mapping[str, ModuleTemplate]
@@ -89,6 +91,7 @@ class Offer:
     modules: frozenset[str] = frozenset()
     descriptors: Mapping[str, msgspec.Raw] = field(default_factory=dict)
     problems: Mapping[str, str] = field(default_factory=dict)
+    unreleased: frozenset[str] = frozenset()
 
     @classmethod
     def of(
@@ -97,8 +100,12 @@ class Offer:
         releases: Iterable[ModuleReleaseMeta],
         descriptors: Mapping[str, msgspec.Raw] | None = None,
         problems: Mapping[str, str] | None = None,
+        *,
+        restricted: Collection[str] = (),
     ) -> "Offer":
         """Index a catalog.
+
+        A `restricted` module is for the Kymas that its `kymaSelector` matches, and for none where it has no selector.
 
         Of several templates with one module and channel, the first by name counts; of several ModuleReleaseMetas of one
         module, the one named after the module, or else the first by name.
@@ -106,18 +113,19 @@ class Offer:
         everything = sorted(templates, key=lambda template: template.metadata.name, reverse=True)
         existing = {each.metadata.name for each in everything}
         offered = [each for each in everything if not each.metadata.being_deleted]
-        by_name = {template.metadata.name: template for template in offered}
         released = {
-            release.spec.module_name: release
+            release.spec.module_name: _selecting(release) if release.spec.module_name in restricted else release
             for release in sorted(releases, key=claim_of, reverse=True)
             if not release.metadata.being_deleted
         }
+        unreleased = {*restricted} - released.keys()
+        by_name = {template.metadata.name: template for template in offered}
         return cls(
             templates=by_name,
             by_channel={
                 (module_of(template), template.spec.channel): template
                 for template in offered
-                if module_of(template) and template.spec.channel not in {"", NO_CHANNEL}
+                if module_of(template) not in {"", *unreleased} and template.spec.channel not in {"", NO_CHANNEL}
             },
             releases=released,
             mandatory=_mandatory(by_name, released),
@@ -130,6 +138,7 @@ class Offer:
             ),
             descriptors=descriptors or {},
             problems=problems or {},
+            unreleased=frozenset(unreleased),
         )
 
     def template(self, module: str, version: str) -> ModuleTemplate | None:
@@ -165,9 +174,17 @@ class Offer:
         A mandatory version and a chosen version of one module would replace each other's Manifest for ever.
         """
         module = module_of(template)
+        if module in self.unreleased:
+            return False
         release = self.releases.get(module)
         released_as_mandatory = release is not None and release.spec.mandatory is not None
         return not (is_mandatory(template) or module in self.mandatory or released_as_mandatory)
+
+
+def _selecting(release: ModuleReleaseMeta) -> ModuleReleaseMeta:
+    if release.spec.kyma_selector is not None or release.spec.mandatory is not None:
+        return release
+    return msgspec.structs.replace(release, spec=msgspec.structs.replace(release.spec, kyma_selector=KymaSelector()))
 
 
 def _mandatory(

@@ -9,6 +9,7 @@ import msgspec
 import structlog
 
 from kube_runtime import Client, Clock, Informer, NotFound
+from kube_runtime.tracing import handed_on
 from lifecycle_manager.kcp_writes import write_status
 from lifecycle_manager.module_config.plan import DeleteModuleConfig, SetCondition, Step, WriteModuleConfig
 from lifecycle_manager.module_config.snapshot import Snapshot
@@ -63,7 +64,7 @@ class ModuleConfigWrites:
         return True
 
     async def _write(self, seen: Snapshot, step: WriteModuleConfig, trace: Trace) -> None:
-        origin = {names.TRACEPARENT: trace.traceparent, names.OBSERVED_AT: trace.observed_at}
+        origin = {names.TRACEPARENT: handed_on(trace.traceparent), names.OBSERVED_AT: trace.observed_at}
         metadata = {
             "labels": {
                 names.KYMA_NAME: seen.kyma,

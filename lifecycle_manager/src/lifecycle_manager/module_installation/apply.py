@@ -64,6 +64,16 @@ from lifecycle_manager_api import Manifest, State
 log = structlog.get_logger("manifest")
 
 
+REQUEUE_REASONS: Mapping[type[Step], str] = {
+    planned.RecordIntent: "manifest_add_finalizer",
+    planned.PruneObjects: "manifest_prune_diff_not_finished",
+    planned.ApplyObjects: "manifest_sync_resources_enqueue_required",
+    planned.DeleteDefaultCRs: "manifest_pre_delete_enqueue_required",
+    planned.ReleaseObjects: "manifest_labels_removal",
+}
+"""Upstream's names in the metric of requeues, by what a reconcile does."""
+
+
 @dataclass(slots=True)
 class ManifestState:
     """What this process remembers of a Manifest from reconcile to reconcile.
@@ -131,6 +141,7 @@ class Steps:
     record: Record[Manifest]
     state: ManifestState
     skr: BorrowedSkr
+    reasons: list[str] = field(default_factory=list, init=False)
 
     @property
     def manifest(self) -> Manifest:
@@ -143,6 +154,8 @@ class Steps:
 
     async def apply(self, seen: Snapshot, step: Step) -> Snapshot:
         """Carry a step out and return the snapshot with its outcome. Raises KubeError, SkrAccessError."""
+        if (reason := REQUEUE_REASONS.get(type(step))) is not None:
+            self.reasons.append(reason)
         return await self._methods[type(step)](self, seen, step)
 
     async def _render(self, seen: Snapshot, step: planned.Render) -> Snapshot:
@@ -326,8 +339,9 @@ class Steps:
 
 
 def _was_ready(manifest: Manifest) -> bool:
-    status = manifest.status
-    return status.state is State.READY and status.observed_generation == manifest.metadata.generation
+    """Tell whether a module is in the cluster as its Manifest wants it. Its deletion is a generation of its own."""
+    status, metadata = manifest.status, manifest.metadata
+    return status.state is State.READY and status.observed_generation == metadata.generation - metadata.being_deleted
 
 
 def _fingerprint(seen: Snapshot) -> str:

@@ -1,7 +1,7 @@
 """The controller of Manifests: settings, triggers, and one reconcile from snapshot to status."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Literal
 
@@ -43,6 +43,7 @@ from lifecycle_manager.object_set.borrowing import BorrowedSkr
 from lifecycle_manager.object_set.inventory import Identity, identities
 from lifecycle_manager.object_set.policy import Policies, module_of_policy, policy_changed
 from lifecycle_manager.object_set.repairs import CONTESTED, as_seen, seen_in
+from lifecycle_manager.object_set.reporting import READY
 from lifecycle_manager.oci import ObjectStore
 from lifecycle_manager.resources import DATED_RELEASE_METAS, KYMAS, MANIFESTS, MODULE_TEMPLATES, SECRETS, Secret
 from lifecycle_manager.signals import (
@@ -56,7 +57,8 @@ from lifecycle_manager.signals import (
 )
 from lifecycle_manager.skr import Connections, Seen, SkrAccessError, SkrFailure, failure_of
 from lifecycle_manager.takeover import former
-from lifecycle_manager_api import Kyma, Manifest, ManifestStatus, ModuleTemplate, names
+from lifecycle_manager.telemetry import LongReconciles
+from lifecycle_manager_api import Kyma, Manifest, ManifestStatus, ModuleTemplate, find, names
 
 log = structlog.get_logger("manifest")
 
@@ -164,6 +166,7 @@ def setup(
         policies=policies,
         restricted=settings.restricted,
         services=Services(neighbours, store, logins, renderings, data, settings),
+        durations=LongReconciles(manager.registry),
     )
     controller.reconciles(reconciler.reconcile, unforeseen=reconciler.report, foreseen=(RecordingFailed,))
     return controller
@@ -211,9 +214,17 @@ class ManifestReconciler:
     policies: Policies
     restricted: bool
     services: Services
+    durations: LongReconciles
 
     async def reconcile(self, key: ObjectKey, causes: Causes, state: ManifestState) -> Result:
         """Take the steps of a Manifest's plan. Raises KubeError or SkrAccessError after its status says so."""
+        began = self.clock.monotonic()
+        try:
+            return await self._reconcile(key, causes, state)
+        finally:
+            self.durations.observe(key.name, self.clock.monotonic() - began)
+
+    async def _reconcile(self, key: ObjectKey, causes: Causes, state: ManifestState) -> Result:
         manifest = self.manifests.get(key)
         if manifest is None:
             return Result()
@@ -230,11 +241,12 @@ class ManifestReconciler:
         end = await record.take_steps(seen, skr, plan=plan, apply=steps.apply, unreachable=unreachable)
         if isinstance(end, Done):
             await record.report(end.status)
-            return self._finish(state, end)
+            result = self._finish(state, end)
+            return replace(result, reasons=(*steps.reasons, _finished(end.status)))
         if isinstance(end, RemoveFinalizer):
             await record.remove_finalizer(of_others=end.of_others)
-        else:
-            state.check_all = True  # nothing was corrected in the meantime
+            return Result(reasons=(*steps.reasons, "manifest_reconcile_finished"))
+        state.check_all = True  # nothing was corrected in the meantime
         return Result()
 
     async def report(self, key: ObjectKey, error: Exception) -> None:
@@ -316,6 +328,16 @@ class ManifestReconciler:
         shown = _shown(end)
         read = {each: shown.get(each.object, Seen()) for each in announced}
         return state.announcements.settle(read, now=self.clock.monotonic())
+
+
+def _finished(status: ManifestStatus) -> str:
+    """Return upstream's name in the metric of requeues for the end of a reconcile."""
+    ready = find(status.conditions, READY)
+    return (
+        "manifest_orphaned"
+        if ready is not None and ready.reason == statuses.ORPHANED
+        else "manifest_reconcile_finished"
+    )
 
 
 def _shown(end: Done) -> dict[ObjectReference, Seen]:

@@ -253,9 +253,17 @@ def _default_crs(seen: Snapshot, found: Removal) -> Step | None:
         return DeleteDefaultCRs(undeleted)
     blocked = tuple((cr, live) for cr, live in found.default_crs if has_finalizers(live))
     if blocked and found.manager_missing is None:
-        named = seen.manifest.spec.manager
-        return CheckManagersMissing(managers_of(named, seen.before, seen.options.namespace))
+        return CheckManagersMissing(_running(seen))
     return StripFinalizers(blocked) if blocked and found.manager_missing else None
+
+
+def _running(seen: Snapshot) -> tuple[InventoryEntry, ...]:
+    """Return what may run the module: its manager, and until that is applied the workloads of the version before."""
+    named = managers_of(seen.manifest.spec.manager, seen.before, seen.options.namespace)
+    known = identities(seen.before)
+    if any(each.identity in known for each in named):
+        return named
+    return (*named, *managers_of(None, seen.before))
 
 
 def _in_use(seen: Snapshot, found: Removal) -> Step | None:

@@ -127,7 +127,7 @@ def known_inventory(manifest: Manifest, remembered: tuple[InventoryEntry, ...]) 
 def is_left_alone(manifest: Manifest) -> bool:
     """Tell whether a Manifest is unmanaged or skipped."""
     metadata = manifest.metadata
-    return names.IS_UNMANAGED in metadata.annotations or metadata.labels.get(names.SKIP_RECONCILIATION) == "true"
+    return names.IS_UNMANAGED in metadata.annotations or metadata.is_paused
 
 
 def holder(manifest: Manifest, remembered: Iterable[InventoryEntry], given_up: Collection[Identity]) -> Holder | None:

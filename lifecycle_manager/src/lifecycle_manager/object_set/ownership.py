@@ -80,6 +80,15 @@ def place_of(thing: KubernetesObject) -> Place:
     return thing.api_version.rpartition("/")[0], thing.kind, thing.name
 
 
+def by_place(entries: Iterable[InventoryEntry]) -> dict[Place, tuple[InventoryEntry, ...]]:
+    """Return entries by their places; those of one place are in different namespaces."""
+    found: dict[Place, tuple[InventoryEntry, ...]] = {}
+    for each in entries:
+        place = (each.group, each.kind, each.name)
+        found[place] = (*found.get(place, ()), each)
+    return found
+
+
 def claim_key(kyma: str, group: str, kind: str, name: str) -> str:
     """Return the value of the index of claims: an object's Kyma, kind and name, in any namespace."""
     return f"{kyma}/{group}/{kind}/{name}"

@@ -13,12 +13,14 @@ from lifecycle_manager_api import (
     Manifest,
     ManifestStatus,
     ObjectMeta,
+    State,
     SyncResource,
     SyncResourceStatus,
     find,
 )
 from lifecycle_manager_api.conditions import NewCondition, last_operation, set_conditions
 
+TROUBLE = frozenset({State.ERROR, State.WARNING})
 READY = "Ready"
 """The condition that sums up all others."""
 
@@ -61,8 +63,16 @@ def set_owner(resource: Manifest | SyncResource, module: str) -> SetOwner:
 def ready_transition(
     before: ManifestStatus | SyncResourceStatus, after: ManifestStatus | SyncResourceStatus
 ) -> Condition | None:
-    """Return the Ready condition if its status or reason changed: that is worth an Event."""
+    """Return the Ready condition if its status or reason changed: that is worth an Event.
+
+    Success at the first attempt is not: an Event would say no more than the status. Of a Manifest only where trouble
+    begins or ends: that its module is ready is an Event of the Kyma.
+    """
     old, ready = find(before.conditions, READY), find(after.conditions, READY)
     if ready is None or (old is not None and (old.status, old.reason) == (ready.status, ready.reason)):
         return None
-    return ready
+    if isinstance(after, SyncResourceStatus):
+        is_first = old is None or old.status == "Unknown"
+        return None if is_first and ready.status == "True" else ready
+    ends = before.state in TROUBLE and after.state is State.READY
+    return ready if ends or after.state in TROUBLE else None

@@ -22,8 +22,6 @@ from kube_runtime import (
     Manager,
 )
 from kyma_certs import KeyPair, describe, renewal_due
-from lifecycle_manager.kcp_writes import patch_metadata
-from lifecycle_manager.kyma_changes import WATCHER_RECORD
 from lifecycle_manager.kyma_conditions import WEBHOOK, write_condition
 from lifecycle_manager.resources import KYMAS
 from lifecycle_manager.signals import WebhookRulesChanged
@@ -40,12 +38,23 @@ from lifecycle_manager.skr_webhook.plan import (
     EnsureCertificate,
     FindDesired,
     RemoveObjects,
-    Report,
     SendCanary,
     Step,
 )
-from lifecycle_manager.skr_webhook.snapshot import ModuleRuleReader, NoCertificate, WatcherSnapshot, desired_objects
-from lifecycle_manager.skr_webhook.status import NO_CERTIFICATE, Status, event_type, is_reported
+from lifecycle_manager.skr_webhook.snapshot import (
+    ModuleRuleReader,
+    NoCertificate,
+    WatcherSnapshot,
+    desired_objects,
+    records_of,
+)
+from lifecycle_manager.skr_webhook.status import (
+    NO_CERTIFICATE,
+    Status,
+    event_type,
+    is_of_former_version,
+    reported_fault,
+)
 from lifecycle_manager.skr_webhook.timers import Timers
 from lifecycle_manager.takeover import former
 from lifecycle_manager_api import Kyma, Watcher, names
@@ -60,9 +69,13 @@ log = structlog.get_logger("skr_webhook")
 
 @dataclass(eq=False, slots=True)
 class WatcherState:
-    """What a process remembers of one Watcher, lost with the process or when another replica gets the Kyma."""
+    """What a process remembers of one Watcher, lost with the process or when another replica gets the Kyma.
+
+    `applied` are the records of objects that were applied, until they are in the Kyma's status.
+    """
 
     timers: Timers
+    applied: Mapping[str, str] | None = None
     certificate: CertificateMemory = field(default_factory=CertificateMemory)
     renewal_overdue: bool = False
     applier: tuple[Client, Applier] | None = None
@@ -91,8 +104,6 @@ class WatcherSteps:
         """Carry a step out. Raises KubeError or SkrAccessError."""
         found: dict[str, Any] = {}
         match step:
-            case Report(status):
-                found["kyma"] = await self.report(seen.kyma, status)
             case EnsureCertificate():
                 found["certificate"] = certificate = await self._ensure_certificate(seen.kyma, state)
                 if state.renewal_overdue and isinstance(certificate, KeyPair):
@@ -109,7 +120,8 @@ class WatcherSteps:
                     with_webhook=with_webhook,
                 )
             case ApplyObjects():
-                found = {"kyma": await self._apply_objects(seen, step, state=state, skr=skr), "applied": True}
+                await self._apply_objects(seen, step, state=state, skr=skr)
+                found["applied"] = True
             case SendCanary():
                 await self._send_canary(step, state=state, skr=skr)
                 found["canary_sent"] = True
@@ -119,24 +131,29 @@ class WatcherSteps:
                 raise ValueError(f"{type(step).__name__} can't be carried out now")
         return replace(seen, now=self.manager.clock.monotonic(), timers=state.timers, **found)
 
-    async def report(self, kyma: Kyma, status: Status) -> Kyma:
-        """Write the condition where it has changed, and an Event where a fault begins or ends. Raises KubeError."""
-        if is_reported(kyma, status):
-            return kyma
+    async def report(self, kyma: Kyma, status: Status, state: WatcherState | None = None) -> None:
+        """Write the condition and the records where they have changed. Raises KubeError.
+
+        Where a fault begins or ends, that is an Event, too.
+        """
+        reported = reported_fault(kyma, status)
+        records = state.applied if state is not None else None
         written = await write_condition(
             self.manager.client,
             kyma,
             WEBHOOK,
-            status,
+            reported or status,
             now=self.manager.clock.now(),
             field_manager=FIELD_MANAGER,
+            records=records_of(kyma) if records is None else records,
         )
+        if state is not None:
+            state.applied = None
         if written is None:
-            return kyma
+            return
         self.kymas.wrote(written)
-        if kind := event_type(kyma, status):
+        if reported is None and (kind := event_type(kyma, status)):
             self.manager.events.record(KYMAS, kyma, status.reason, status.message, type=kind, action="Watch")
-        return written
 
     async def _ensure_certificate(self, kyma: Kyma, state: WatcherState) -> KeyPair | NoCertificate:
         try:
@@ -155,25 +172,24 @@ class WatcherSteps:
 
     async def _apply_objects(
         self, seen: WatcherSnapshot, step: ApplyObjects, *, state: WatcherState, skr: Client
-    ) -> Kyma:
-        applied = await apply_over_changes(skr, applier_of(state, skr), step.desired.documents)
+    ) -> None:
+        # The Watcher of a former version changes what the apply finds, so its objects are read first.
+        is_new = not any(records_of(seen.kyma).values()) and not is_of_former_version(seen.kyma)
+        applied = await apply_over_changes(
+            skr, applier_of(state, skr), step.desired.documents, recheck=step.recheck, is_new=is_new
+        )
         applied.raise_first_failure()
-        if WATCHER_RECORD not in seen.kyma.metadata.annotations:
+        if not seen.kyma.status.records.watcher and _found_some(applied):
             await applier_of(state, skr).delete(former.WATCHER_OBJECTS)
         now = self.manager.clock.monotonic()
-        drifted = step.recorded and any(outcome.action != "unchanged" for outcome in applied.outcomes)
-        state.timers = state.timers.repaired(seen.times, now=now, drifted=drifted)
+        if step.recheck or is_new:
+            drifted = step.recorded and any(outcome.action != "unchanged" for outcome in applied.outcomes)
+            state.timers = state.timers.repaired(seen.times, now=now, drifted=drifted)
         if any(each.entry.kind == WEBHOOK_KIND and each.action in {"created", "changed"} for each in applied.outcomes):
             self.manager.publish(WebhookRulesChanged(seen.kyma.metadata.name))
-        if step.recorded:
-            return seen.kyma
-        if not step.desired.with_webhook:
+        state.applied = step.desired.records
+        if not step.recorded and not step.desired.with_webhook:
             state.timers = replace(state.timers, since=now)
-        patch = {"annotations": dict(step.desired.records)}
-        client, metadata = self.manager.client, seen.kyma.metadata
-        written = await patch_metadata(client, KYMAS, metadata, patch, field_manager=FIELD_MANAGER)
-        self.kymas.wrote(written)
-        return written
 
     async def _send_canary(self, step: SendCanary, *, state: WatcherState, skr: Client) -> None:
         state.timers = replace(state.timers, path=step.path)
@@ -206,17 +222,27 @@ def is_labelled(live: JsonObject, labels: Mapping[str, str]) -> bool:
     return labels.items() <= (live["metadata"].get("labels") or {}).items()
 
 
-async def apply_over_changes(skr: Client, applier: Applier, documents: Sequence[Document]) -> ApplyResult:
+async def apply_over_changes(
+    skr: Client, applier: Applier, documents: Sequence[Document], *, recheck: bool = True, is_new: bool = False
+) -> ApplyResult:
     """Apply objects that belong to LM alone, over the changes of others. The outcomes have the errors.
+
+    Without `recheck` objects that were applied before are not read. `is_new`: none was, so none is.
 
     Apply keeps fields that others added, and where these conflict it is refused for ever: a port whose number was
     edited would be there twice, with one name. So a refused object is overwritten, and applied once more.
     """
     objects = [KubernetesObject.of(document, index) for index, document in enumerate(documents)]
-    applied = await applier.apply(objects, INVENTORY, prune=False)
+    new = INVENTORY if is_new else ()
+    applied = await applier.apply(objects, INVENTORY, new=new, prune=False, recheck=recheck)
     refused = [outcome.index for outcome in applied.failed if isinstance(outcome.cause, Invalid)]
     overwritten = [index for index in refused if index is not None and await _overwrite(skr, documents[index])]
     return await applier.apply(objects, INVENTORY, prune=False) if overwritten else applied
+
+
+def _found_some(applied: ApplyResult) -> bool:
+    """Tell whether objects existed before an apply: the Watcher of a former version may be there."""
+    return any(each.action in {"changed", "unchanged"} for each in applied.outcomes)
 
 
 async def _overwrite(skr: Client, document: Document) -> bool:

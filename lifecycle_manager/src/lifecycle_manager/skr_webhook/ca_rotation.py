@@ -15,7 +15,6 @@ from prometheus_client.core import Metric
 
 from kube_runtime import Causes, Change, Conflict, Controller, Informer, Manager, ObjectKey, Result
 from kyma_certs import CAs, RotationRules, Step, describe, next_step
-from lifecycle_manager.kyma_changes import TRUST_RECORD, WATCHER_RECORD
 from lifecycle_manager.resources import KYMAS, SECRETS, Secret
 from lifecycle_manager.signals import CAsChanged
 from lifecycle_manager.skr import OUR_SECRETS
@@ -85,8 +84,8 @@ class CARotation:
             kyma.metadata.name
             for kyma in self.kymas.list()
             if not kyma.metadata.being_deleted
-            and (self.is_adopted or WATCHER_RECORD in kyma.metadata.annotations)
-            and kyma.metadata.annotations.get(TRUST_RECORD) != self.current.fingerprint
+            and (self.is_adopted or kyma.status.records.watcher)
+            and kyma.status.records.trust != self.current.fingerprint
         ]
 
     async def _take(self, step: Step, stored: StoredCAs) -> StoredCAs:

@@ -162,9 +162,9 @@ class WatcherReconciler:
         except (KubeError, SkrAccessError) as error:
             if kyma.metadata.being_deleted and isinstance(error, AccessSecretMissing):
                 return Result()
-            await self.steps.report(kymas.get(key) or kyma, failed(error))
+            await self.steps.report(kymas.get(key) or kyma, failed(error), state)
             raise
-        await self.steps.report(kymas.get(key) or kyma, done.status)
+        await self.steps.report(kymas.get(key) or kyma, done.status, state)
         return Result(requeue_after=done.requeue_after)
 
     async def report(self, key: ObjectKey, error: Exception) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
+from urllib.parse import urlsplit
 
 from kube_runtime import InventoryEntry
 from kyma_certs import KeyPair
@@ -62,6 +63,7 @@ class WatcherDeployment:
     """How the Watcher runs in every SKR.
 
     `kcp_address` is host:port of the event endpoint; `pull_secret` the name of the image pull Secret, if there is one.
+    It sends traces to `otlp_endpoint`, where one is given.
     """
 
     image: str = "skr-watcher:latest"
@@ -70,6 +72,8 @@ class WatcherDeployment:
     cpu_limit: str = "0.1"
     replicas: int = 1
     pull_secret: str = ""
+    otlp_endpoint: str = ""
+    trace_sampling_ratio: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -250,17 +254,24 @@ def _network_policy(settings: WatcherDeployment) -> Document:
 
     The addresses of the API server and of KCP are not known here, so only ports are restricted.
     """
-    port = int(settings.kcp_address.rpartition(":")[2])
+    ports = [int(settings.kcp_address.rpartition(":")[2]), *_port_of_collector(settings)]
     spec = {
         "podSelector": {"matchLabels": LABELS},
         "policyTypes": ["Ingress", "Egress"],
         "ingress": [{"ports": [{"port": number, "protocol": "TCP"}]} for number in (WEBHOOK_PORT, METRICS_PORT)],
         "egress": [
-            {"ports": [{"port": port, "protocol": "TCP"}]},
+            {"ports": [{"port": port, "protocol": "TCP"} for port in ports]},
             {"ports": [{"port": number, "protocol": protocol} for number in (53, 8053) for protocol in DNS]},
         ],
     }
     return _document("networking.k8s.io/v1", "NetworkPolicy", spec=spec)
+
+
+def _port_of_collector(settings: WatcherDeployment) -> tuple[int, ...]:
+    if not settings.otlp_endpoint:
+        return ()
+    url = urlsplit(settings.otlp_endpoint)
+    return (url.port or (443 if url.scheme == "https" else 80),)
 
 
 def _disruption_budget() -> Document:
@@ -311,6 +322,7 @@ def _container(settings: WatcherDeployment, *, has_api_server_ca: bool) -> Docum
             {"name": "KCP_ADDR", "value": settings.kcp_address},
             {"name": "KCP_CONTRACT", "value": CONTRACT},
             *([api_server_ca] if has_api_server_ca else []),
+            *(_traces(settings) if settings.otlp_endpoint else []),
         ],
         "ports": [
             {"name": "webhook", "containerPort": WEBHOOK_PORT, "protocol": "TCP"},
@@ -330,6 +342,13 @@ def _container(settings: WatcherDeployment, *, has_api_server_ca: bool) -> Docum
         },
         "volumeMounts": [{"name": "tls", "mountPath": "/tls", "readOnly": True}],
     }
+
+
+def _traces(settings: WatcherDeployment) -> list[Document]:
+    return [
+        {"name": "OTLP_ENDPOINT", "value": settings.otlp_endpoint},
+        {"name": "TRACE_SAMPLING_RATIO", "value": f"{settings.trace_sampling_ratio:g}"},
+    ]
 
 
 def _document(api_version: str, kind: str, **content: Any) -> Document:

@@ -15,16 +15,14 @@ from lifecycle_manager.kyma_conditions import (
     modules_removed,
 )
 from lifecycle_manager.skr_webhook.canary import EventPath
-from lifecycle_manager.skr_webhook.snapshot import Desired, NoCertificate, WatcherSnapshot
+from lifecycle_manager.skr_webhook.snapshot import Desired, NoCertificate, WatcherSnapshot, records_of
 from lifecycle_manager.skr_webhook.status import (
-    INSTALLATION_BEGUN,
     REMOVAL_DONE,
     REMOVING,
     WATCHER_READY,
     WATCHER_STARTING,
     Status,
     has_webhook,
-    is_begun,
     is_of_former_version,
     reason_of,
 )
@@ -33,13 +31,6 @@ from lifecycle_manager_api import Kyma, names
 
 UNKNOWN_KIND_SECONDS = 2.0
 REMOVAL_SECONDS = 2.0
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """Write the condition before anything is done in the SKR, so that a process that ends leaves a trace."""
-
-    status: Status
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +47,15 @@ class FindDesired:
 
 @dataclass(frozen=True, slots=True)
 class ApplyObjects:
-    """Apply the objects over the changes of others, and record them on the Kyma.
+    """Apply the objects over the changes of others.
 
-    `recorded` objects were applied before: what differs now was changed by somebody else.
+    `recorded` objects were applied before: what differs now was changed by somebody else. With `recheck` objects that
+    this process applied before are read; without, only those are requested whose content changes.
     """
 
     desired: Desired
     recorded: bool
+    recheck: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +80,7 @@ class Done:
     requeue_after: float | None = None
 
 
-Step = Report | EnsureCertificate | FindDesired | ApplyObjects | SendCanary | RemoveObjects | Done
+Step = EnsureCertificate | FindDesired | ApplyObjects | SendCanary | RemoveObjects | Done
 
 
 def is_managed(kyma: Kyma) -> bool:
@@ -102,7 +95,7 @@ def is_managed(kyma: Kyma) -> bool:
         return (is_introduced(kyma) or is_of_former_version(kyma)) and modules_removed(kyma)
     if not is_introduced(kyma):
         return False
-    return kyma.metadata.labels.get(names.SKIP_RECONCILIATION) != "true"
+    return not kyma.metadata.is_paused
 
 
 def plan(seen: WatcherSnapshot) -> Step:
@@ -112,8 +105,6 @@ def plan(seen: WatcherSnapshot) -> Step:
 
 def plan_installation(seen: WatcherSnapshot) -> Step:
     """Return the next step until it is known which objects belong into the SKR."""
-    if not is_begun(seen.kyma):
-        return Report(INSTALLATION_BEGUN)
     if seen.certificate is None:
         return EnsureCertificate()
     if isinstance(seen.certificate, NoCertificate):
@@ -126,8 +117,9 @@ def plan_installation(seen: WatcherSnapshot) -> Step:
 
 def plan_desired(seen: WatcherSnapshot, desired: Desired) -> ApplyObjects | SendCanary | Done:
     """Return the next step for a Watcher whose objects are known."""
-    if not seen.applied and (not _is_applied(seen, desired) or _is_repair_due(seen)):
-        return ApplyObjects(desired, recorded=_is_recorded(seen.kyma, desired))
+    is_due, recorded = _is_repair_due(seen), _is_recorded(seen.kyma, desired)
+    if not seen.applied and (not _is_applied(seen, desired) or is_due):
+        return ApplyObjects(desired, recorded=recorded, recheck=is_due or recorded)
     if not desired.with_webhook:
         return _without_webhook(seen)
     if is_silent(seen):
@@ -218,4 +210,4 @@ def _is_applied(seen: WatcherSnapshot, desired: Desired) -> bool:
 
 
 def _is_recorded(kyma: Kyma, desired: Desired) -> bool:
-    return desired.records.items() <= kyma.metadata.annotations.items()
+    return desired.records == records_of(kyma)

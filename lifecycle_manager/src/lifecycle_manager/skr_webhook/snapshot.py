@@ -10,7 +10,6 @@ import structlog
 
 from kube_runtime import Client, Informer, InventoryEntry, KindUnknown, ObjectKey
 from kyma_certs import CAs, KeyPair
-from lifecycle_manager.kyma_changes import TRUST_RECORD, WATCHER_RECORD
 from lifecycle_manager.module_catalog.module_kinds import ModuleCrKind, ModuleKinds, TemplateUnreadable
 from lifecycle_manager.skr_webhook.documents import (
     Document,
@@ -51,7 +50,7 @@ class ModuleRules:
 
 @dataclass(frozen=True, slots=True)
 class Desired:
-    """The objects that belong into the SKR, and the annotations of the Kyma that record them once they are applied."""
+    """The objects that belong into the SKR, and the records in the Kyma's status once they are applied."""
 
     documents: tuple[Document, ...]
     records: Mapping[str, str]
@@ -143,7 +142,12 @@ def desired_objects(
         valid = valid_watchers(watchers)
         documents.append(webhook_document(valid, rules.rules, cas.trusted, object_rules=object_rules))
     digest = f"{_digest(documents)}{RECORD_SEPARATOR}{watchers_digest(watchers)}"
-    return Desired(tuple(documents), {WATCHER_RECORD: digest, TRUST_RECORD: cas.fingerprint}, rules, with_webhook)
+    return Desired(tuple(documents), {"watcher": digest, "trust": cas.fingerprint}, rules, with_webhook)
+
+
+def records_of(kyma: Kyma) -> dict[str, str]:
+    """Return what the Kyma's status records of its Watcher."""
+    return {"watcher": kyma.status.records.watcher, "trust": kyma.status.records.trust}
 
 
 def _digest(documents: list[Document]) -> str:

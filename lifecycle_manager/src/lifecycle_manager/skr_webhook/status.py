@@ -19,7 +19,6 @@ from lifecycle_manager.takeover import former
 from lifecycle_manager_api import Condition, ConditionStatus, Kyma
 from lifecycle_manager_api.conditions import find
 
-INSTALLING = "Installing"
 WATCHER_STARTING = "WatcherStarting"
 WATCHER_READY = "WatcherReady"
 REMOVING = "Removing"
@@ -42,7 +41,6 @@ class Status(NamedTuple):
     message: str
 
 
-INSTALLATION_BEGUN = Status("False", INSTALLING, "the Watcher is being installed")
 REMOVAL_DONE = Status("False", REMOVED, "the Watcher is removed from the cluster")
 
 
@@ -68,20 +66,18 @@ def has_webhook(kyma: Kyma) -> bool:
     return reason_of(kyma) in BROKEN_AFTER_WORKING | {WATCHER_READY, CERTIFICATE_OVERDUE}
 
 
-def is_begun(kyma: Kyma) -> bool:
-    """Tell whether the installation of the Watcher was reported before, by this version."""
-    return condition_of(kyma) is not None and not is_of_former_version(kyma)
-
-
 def is_of_former_version(kyma: Kyma) -> bool:
     """Tell whether the Watcher was reported by a former version, and not by this one yet."""
     condition = condition_of(kyma)
     return condition is not None and former.is_of_a_part(condition)
 
 
-def is_reported(kyma: Kyma, status: Status) -> bool:
-    """Tell whether the condition says so already; how long a fault has lasted is not reported again."""
-    return status.reason in EVENT_PATH_FAULTS and status.reason == reason_of(kyma)
+def reported_fault(kyma: Kyma, status: Status) -> Status | None:
+    """Return what the condition says, if it is about the same fault: how long that has lasted is not reported again."""
+    known = condition_of(kyma)
+    if known is None or status.reason not in EVENT_PATH_FAULTS or status.reason != known.reason:
+        return None
+    return Status(known.status, known.reason, known.message)
 
 
 def event_type(kyma: Kyma, status: Status) -> Literal["Normal", "Warning"] | None:

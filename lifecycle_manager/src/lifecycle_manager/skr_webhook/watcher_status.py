@@ -13,7 +13,6 @@ from msgspec.structs import replace
 
 from kube_runtime import Causes, Change, Controller, Manager, ObjectKey, Result
 from lifecycle_manager.kcp_writes import remove_finalizer, write_status
-from lifecycle_manager.kyma_changes import WATCHER_RECORD
 from lifecycle_manager.kyma_conditions import VIRTUAL_SERVICE
 from lifecycle_manager.resources import KYMAS, WATCHERS
 from lifecycle_manager.skr.watcher import manager_of
@@ -25,7 +24,7 @@ from lifecycle_manager_api.conditions import set_condition
 
 FIELD_MANAGER = "lifecycle-manager-watcher-status"
 RECORD_SEPARATOR = "."
-"""Between the digest of the objects and that of the Watcher CRs, in the annotation that records both."""
+"""Between the digest of the objects and that of the Watcher CRs, in the record of both."""
 
 READY = "Ready"
 INVALID = "Invalid"
@@ -145,4 +144,4 @@ def _fault_of_the_route(watcher: Watcher) -> Condition | None:
 
 
 def _recorded_watchers(kyma: Kyma) -> str:
-    return kyma.metadata.annotations.get(WATCHER_RECORD, "").partition(RECORD_SEPARATOR)[2]
+    return kyma.status.records.watcher.partition(RECORD_SEPARATOR)[2]

@@ -1,12 +1,13 @@
 """Carries out one step of a SyncResource's plan. Every step may be repeated."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from kube_runtime import ApplyResult, InventoryEntry
 from lifecycle_manager.object_set import Record, SkrObjects
 from lifecycle_manager.object_set.borrowing import BorrowedSkr
 from lifecycle_manager.object_set.inventory import united, unresolved_entries, without
+from lifecycle_manager.object_set.ownership import Place, by_place
 from lifecycle_manager.object_set.protected import is_protected_entry
 from lifecycle_manager.object_set.repairs import Repairs
 from lifecycle_manager.object_set.reporting import set_owner
@@ -23,12 +24,12 @@ class SyncResourceState:
     """What this process remembers of a SyncResource from reconcile to reconcile.
 
     - `inventory`: what is in the SKR or about to be, from before the status says so
-    - `claims`: what it claims among the SyncResources of its Kyma, from before the inventory is known
+    - `claims`: what it claims among the SyncResources of its Kyma by its place, from before the inventory is known
     - `check_due`: the monotonic time from which on every object is read, whatever triggers the reconcile
     """
 
     inventory: tuple[InventoryEntry, ...] = ()
-    claims: frozenset[InventoryEntry] = frozenset()
+    claims: Mapping[Place, tuple[InventoryEntry, ...]] = field(default_factory=dict)
     objects: SkrObjects | None = None
     announcements: Announcements = field(default_factory=Announcements)
     repairs: Repairs = field(default_factory=Repairs)
@@ -37,7 +38,7 @@ class SyncResourceState:
     def remember(self, entries: Iterable[InventoryEntry]) -> None:
         """Put these objects in the place of those that were known."""
         self.inventory = tuple(entries)
-        self.claims = frozenset(self.inventory)
+        self.claims = by_place(self.inventory)
 
 
 @dataclass(eq=False)
@@ -53,7 +54,7 @@ class Steps:
         match step:
             case ResolveScopes(objects):
                 # Before the first await: of two SyncResources that want one object, the second sees the first's claim.
-                self.state.claims = unresolved_entries(objects)
+                self.state.claims = by_place(unresolved_entries(objects))
                 return replace(seen, scopes=await (await self._objects()).scopes(objects))
             case RecordIntent():
                 return await self._record_intent(seen, step)

@@ -1,7 +1,7 @@
 """The controller of SyncResources: settings, triggers, and one reconcile from snapshot to status."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 
 import msgspec
@@ -36,7 +36,7 @@ from lifecycle_manager.module_namespaces import (
 from lifecycle_manager.object_set import Record, RecordingFailed
 from lifecycle_manager.object_set.borrowing import BorrowedSkr
 from lifecycle_manager.object_set.inventory import Identity, identities, without
-from lifecycle_manager.object_set.ownership import Claim, Place, claim_key, claimed_earlier, place_of
+from lifecycle_manager.object_set.ownership import Claim, Place, by_place, claim_key, claimed_earlier, place_of
 from lifecycle_manager.object_set.policy import Policies, module_of_policy, policy_changed
 from lifecycle_manager.object_set.repairs import CONTESTED, seen_in
 from lifecycle_manager.resources import KYMAS, MODULE_CONFIGS, SYNC_RESOURCES
@@ -70,6 +70,10 @@ log = structlog.get_logger("sync_resource")
 
 SYNC_RESOURCES_BY_CLAIM: Index[SyncResource] = Index("claim", claim_index)
 """SyncResources by the objects that they have in their SKR, or may have."""
+SYNC_RESOURCES_WAITING: Index[SyncResource] = Index(
+    "waiting", lambda each: (each.spec.kyma,) if in_conflict(each) or awaits_others(each) else ()
+)
+"""By their Kyma, the SyncResources that wait for what another one has to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +90,9 @@ def setup(
 ) -> Controller[ObjectKey, SyncResourceState]:
     """Declare the controller with all that triggers it."""
     sync_resources = manager.informer(
-        SYNC_RESOURCES, namespace=None, indexes=[SYNC_RESOURCES_BY_KYMA, SYNC_RESOURCES_BY_CLAIM]
+        SYNC_RESOURCES,
+        namespace=None,
+        indexes=[SYNC_RESOURCES_BY_KYMA, SYNC_RESOURCES_BY_CLAIM, SYNC_RESOURCES_WAITING],
     )
     configs = manager.informer(MODULE_CONFIGS, namespace=None, indexes=[MODULE_CONFIGS_BY_KYMA])
     namespaces = ModuleNamespaces.watched_by(manager)
@@ -114,8 +120,8 @@ def setup(
 
     def waiting_for(change: Change[SyncResource]) -> Iterable[ObjectKey]:
         changed = change.new or change.old
-        others = sync_resources.by_index(SYNC_RESOURCES_BY_KYMA, changed.spec.kyma) if changed is not None else ()
-        return [SYNC_RESOURCES.key_of(other) for other in others if in_conflict(other) or awaits_others(other)]
+        others = sync_resources.by_index(SYNC_RESOURCES_WAITING, changed.spec.kyma) if changed is not None else ()
+        return map(SYNC_RESOURCES.key_of, others)
 
     def of_object(change: ObjectChanged) -> Iterable[ObjectKey]:
         claim = claim_key(change.kyma, change.reference.group, change.reference.kind, change.reference.name)
@@ -275,8 +281,7 @@ class SyncResourceReconciler:
             written = resource.spec.resource
             text = await parse_aside(len(written), read_text, written)
         known = known_inventory(resource, state.inventory)
-        places = {(each.group, each.kind, each.name) for each in known}
-        places |= {place_of(thing) for thing in text} if isinstance(text, tuple) else set()
+        places = {*by_place(known), *(map(place_of, text) if isinstance(text, tuple) else ())}
         claims = tuple(dict.fromkeys(self._claims(resource, assignment, places)))
         inventory = without(known, claimed_earlier(known, since(resource), claims))
         return Snapshot(
@@ -302,7 +307,7 @@ class SyncResourceReconciler:
         others = self.sync_resources.by_index(SYNC_RESOURCES_BY_KYMA, resource.spec.kyma)
         return unserved(resource, placement.wanted, configs, others)
 
-    def _claims(self, resource: SyncResource, assignment: Assignment, places: Collection[Place]) -> Iterable[Claim]:
+    def _claims(self, resource: SyncResource, assignment: Assignment, places: Set[Place]) -> Iterable[Claim]:
         """Return the claims of other SyncResources of this Kyma to objects: recorded ones, and those of their state."""
         kyma = resource.spec.kyma
         for place in places:
@@ -312,9 +317,10 @@ class SyncResourceReconciler:
                     yield from (Claim(entry, *rank) for entry in found)
         for other in self.sync_resources.by_index(SYNC_RESOURCES_BY_KYMA, kyma) if places else ():
             state = self.state_of(SYNC_RESOURCES.key_of(other))
-            if state is not None and state.claims and (rank := rank_among(resource, other, assignment)) is not None:
-                claimed = (each for each in state.claims if (each.group, each.kind, each.name) in places)
-                yield from (Claim(entry, *rank) for entry in claimed)
+            if state is None or not (common := state.claims.keys() & places):
+                continue
+            if (rank := rank_among(resource, other, assignment)) is not None:
+                yield from (Claim(entry, *rank) for place in common for entry in state.claims[place])
 
     async def _finish(
         self, record: Record[SyncResource], state: SyncResourceState, end: Done, *, checked_all: bool

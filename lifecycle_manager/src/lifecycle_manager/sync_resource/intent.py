@@ -57,5 +57,5 @@ def synced_object(entry: InventoryEntry, state: State, message: str) -> SyncedOb
 
 
 def pending_object(entry: InventoryEntry) -> SyncedObject:
-    """Return an object of an intent as a status shows it."""
-    return synced_object(entry, State.PROCESSING, "was about to be applied")
+    """Return an object of an intent as a status shows it: in a status of many objects, each value costs time."""
+    return synced_object(entry, State.PROCESSING, "")

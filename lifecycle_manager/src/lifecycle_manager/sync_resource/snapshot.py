@@ -96,11 +96,11 @@ def rank_among(resource: SyncResource, other: SyncResource, assignment: Assignme
     By age, but of one module those in its present namespace precede those in a former one, so that they take over.
     What is in a namespace of another module, or of none, claims nothing.
     """
-    standing = assignment.standing(other)
     is_same = (other.metadata.namespace, other.metadata.name) == (resource.metadata.namespace, resource.metadata.name)
     if is_same or not assignment.holds(other):
         return None
     created, name = since(other)
+    standing = assignment.standing(other)
     if other.spec.module == resource.spec.module and standing is not (own := assignment.standing(resource)):
         return None if own is Standing.CURRENT else ("", name)
     return created, name

@@ -28,7 +28,6 @@ WITHOUT_EFFECT: Mapping[str, str] = {
     "pprof": _PROFILE,
     "pprof-bind-address": _PROFILE,
     "pprof-server-timeout": _PROFILE,
-    "restricted-default-modules": "restrict a module by the kymaSelector of its ModuleReleaseMeta",
     "skr-watcher-image-name": _IMAGE,
     "skr-watcher-image-registry": _IMAGE,
     "skr-watcher-image-tag": _IMAGE,

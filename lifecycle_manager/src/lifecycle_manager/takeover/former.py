@@ -11,7 +11,10 @@ import msgspec
 from kube_runtime import InventoryEntry
 from lifecycle_manager_api import Condition, names, raw_object
 
-FIELD_MANAGERS = frozenset({"declarative.kyma-project.io/applier"})
+APPLIER = "declarative.kyma-project.io/applier"
+CATALOG_MANAGER = "catalog-sync"
+KYMA_MANAGER = "kyma-sync-context"
+FIELD_MANAGERS = frozenset({APPLIER})
 """Applied the objects of modules."""
 
 WATCHER_FIELD_MANAGERS = frozenset({names.LIFECYCLE_MANAGER})

@@ -1,0 +1,181 @@
+"""Makes the spans of changes with the SDK of OpenTelemetry.
+
+What a span says comes from clusters that are not trusted: names and messages are cut, and there are few of them.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+
+from opentelemetry import trace
+from opentelemetry.context import Context
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import SpanLimits, SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace.sampling import Decision, Sampler, SamplingResult, TraceIdRatioBased
+from opentelemetry.trace import Link, SpanKind, Status, StatusCode, TraceState
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+from opentelemetry.util.types import Attributes as AnyAttributes
+
+from kyma_diagnostics.tail import DEFAULT_LIMITS, Tail, TailLimits
+
+__all__ = ["ChangeTracer"]
+
+Attributes = Mapping[str, str | int | float]
+MAX_TEXT = 256
+MAX_ATTRIBUTES = 16
+MAX_NAME = 128
+_NO_ATTRIBUTES: Attributes = {}
+_PROPAGATOR = TraceContextTextMapPropagator()
+_LIMITS = SpanLimits(
+    max_span_attributes=MAX_ATTRIBUTES,
+    max_attribute_length=MAX_TEXT,
+    max_span_attribute_length=MAX_TEXT,
+    max_events=0,
+    max_links=0,
+)
+
+
+class ChangeTracer:
+    """The tracer of one program. A span is the present one within its context and the tasks that are started there."""
+
+    def __init__(
+        self,
+        exporter: SpanProcessor,
+        *,
+        service: str,
+        instance: str = "",
+        sampling_ratio: float = 0.0,
+        limits: TailLimits = DEFAULT_LIMITS,
+    ) -> None:
+        self._tail = Tail(exporter, limits)
+        described = {"service.name": service, "service.instance.id": instance}
+        provider = TracerProvider(
+            sampler=HeadSampler(sampling_ratio),
+            resource=Resource({key: value for key, value in described.items() if value}),
+            span_limits=_LIMITS,
+            shutdown_on_exit=False,
+        )
+        provider.add_span_processor(self._tail)
+        self._tracer = provider.get_tracer("kyma")
+
+    @contextmanager
+    def segment(
+        self,
+        name: str,
+        trace: str,
+        *,
+        started: datetime | None = None,
+        attributes: Attributes = _NO_ATTRIBUTES,
+    ) -> Iterator[None]:
+        """Continue a trace of another process or task, or begin one where it is empty.
+
+        Nothing is measured for a text that names no trace, nor for a trace with too many spans.
+        """
+        context = _PROPAGATOR.extract({"traceparent": trace}, context=Context()) if trace else Context()
+        known = _span_context(context)
+        if trace and not (known.is_valid and self._tail.admits(known.trace_id)):
+            yield
+            return
+        began = None if started is None else int(started.timestamp() * 1e9)
+        with self._measured(name, context, attributes, began=began, expected=()):
+            yield
+
+    @contextmanager
+    def part(
+        self, name: str, attributes: Attributes = _NO_ATTRIBUTES, *, expected: tuple[type[Exception], ...] = ()
+    ) -> Iterator[None]:
+        """Measure a part of the present segment; nothing where that has ended or has too many."""
+        span = trace.get_current_span()
+        if not span.is_recording() or not self._tail.admits(span.get_span_context().trace_id):
+            yield
+            return
+        with self._measured(name, None, attributes, began=None, expected=expected):
+            yield
+
+    def traceparent(self) -> str:
+        """Return the name of the present span; nothing outside of a trace."""
+        if not trace.get_current_span().is_recording():
+            return ""
+        carrier: dict[str, str] = {}
+        _PROPAGATOR.inject(carrier)
+        return carrier.get("traceparent", "")
+
+    def exemplar(self) -> dict[str, str] | None:
+        """Return the id of the present trace, None where it is not exported as far as that is known."""
+        span = trace.get_current_span()
+        context = span.get_span_context()
+        if not span.is_recording() or not self._tail.exports(context):
+            return None
+        return {"trace_id": trace.format_trace_id(context.trace_id)}
+
+    def failed(self, reason: str) -> None:
+        """Mark the present span as failed."""
+        trace.get_current_span().set_status(Status(StatusCode.ERROR, _cut(reason)))
+
+    @contextmanager
+    def _measured(
+        self,
+        name: str,
+        context: Context | None,
+        attributes: Attributes,
+        *,
+        began: int | None,
+        expected: tuple[type[Exception], ...],
+    ) -> Iterator[None]:
+        with self._tracer.start_as_current_span(
+            _cut(name, MAX_NAME),
+            context=context,
+            attributes={key: _cut(value) if isinstance(value, str) else value for key, value in attributes.items()},
+            start_time=began,
+            record_exception=False,
+            set_status_on_exception=False,
+        ) as span:
+            try:
+                yield
+            except Exception as error:
+                said = _cut(f"{type(error).__name__}: {error}")
+                if isinstance(error, expected):
+                    span.set_attribute("answer", said)
+                else:
+                    span.set_status(Status(StatusCode.ERROR, said))
+                raise
+
+
+class HeadSampler(Sampler):
+    """Samples a share of all traces by their ids, and those that the sender has sampled; records all others, too.
+
+    By the id, every process comes to the same answer, whether or not those before it make spans.
+    """
+
+    def __init__(self, ratio: float) -> None:
+        self._by_id = TraceIdRatioBased(ratio)
+
+    def should_sample(
+        self,
+        parent_context: Context | None,
+        trace_id: int,
+        name: str,
+        kind: SpanKind | None = None,
+        attributes: AnyAttributes = None,
+        links: Sequence[Link] | None = None,
+        trace_state: TraceState | None = None,
+    ) -> SamplingResult:
+        """Decide on one span."""
+        parent = _span_context(parent_context)
+        is_sampled = parent.is_valid and parent.trace_flags.sampled
+        if not is_sampled:
+            is_sampled = self._by_id.should_sample(None, trace_id, name).decision is Decision.RECORD_AND_SAMPLE
+        return SamplingResult(Decision.RECORD_AND_SAMPLE if is_sampled else Decision.RECORD_ONLY, attributes)
+
+    def get_description(self) -> str:
+        """Return what the sampler is called."""
+        return f"HeadSampler{{{self._by_id.get_description()}}}"
+
+
+def _cut(text: str, most: int = MAX_TEXT) -> str:
+    """Return the beginning of a text, without what has no UTF-8: one such text would have its whole batch dropped."""
+    return text[:most].encode(errors="replace").decode()
+
+
+def _span_context(context: Context | None) -> trace.SpanContext:
+    return trace.get_current_span(context).get_span_context()

@@ -1,0 +1,149 @@
+"""Gives one Kyma with its cluster back to the former version. Each write is idempotent, so all can be done again."""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from kube_runtime import Client, Conflict, InventoryEntry, JsonObject, KindUnknown, KubeError, NotFound, Resource
+from kyma_fleet.adoption import back
+from kyma_fleet.adoption.cluster import WATCHER, each_of, read_object
+from kyma_fleet.comparison.reading import cluster_of
+from kyma_fleet.problems import Problem
+from lifecycle_manager.object_set.inventory import entries_of
+from lifecycle_manager.resources import KYMAS, MANIFESTS, RAW_KYMAS, SECRETS, SYNC_RESOURCES
+from lifecycle_manager.skr_webhook.tls_secret import CERTIFICATE_PURPOSE
+from lifecycle_manager_api import Kyma, Manifest, names
+
+ATTEMPTS = 5
+FIELD_MANAGER = "klm"
+
+
+@dataclass(frozen=True)
+class GivingBack:
+    """Gives a Kyma back; the numbers that are returned are those of objects that were changed."""
+
+    kcp: Client
+
+    async def kyma(self, kyma: Kyma) -> int:
+        """Change what the former version would not take for its own. Raises Problem, KubeError.
+
+        Where the cluster can't be reached, the control plane is changed all the same: what this version has there would
+        keep the former one from the cluster for ever.
+        """
+        name = kyma.metadata.name
+        selector = f"{names.KYMA_NAME}={name}"
+        manifests = (await self.kcp.list(MANIFESTS, names.KCP_NAMESPACE, label_selector=selector)).items
+        try:
+            async with cluster_of(self.kcp, name, is_labelled=False) as skr:
+                changed = await self._cluster(skr, name, manifests)
+        except (Problem, KubeError):
+            await self._control_plane(kyma, manifests)
+            raise
+        return changed + await self._control_plane(kyma, manifests)
+
+    async def sync_resources(self, kymas: Collection[str]) -> int:
+        """Remove a finalizer that the former version does not know: it would block the deletion of these Kymas."""
+        changed = 0
+        async for page in self.kcp.pages(SYNC_RESOURCES):
+            for metadata in (each.metadata for each in page.items if each.spec.kyma in kymas):
+                if names.SYNC_RESOURCE_FINALIZER not in metadata.finalizers:
+                    continue
+                left = [name for name in metadata.finalizers if name != names.SYNC_RESOURCE_FINALIZER]
+                patch = {"metadata": {"finalizers": left, "resourceVersion": metadata.resource_version}}
+                await self.kcp.merge_patch(
+                    SYNC_RESOURCES, metadata.name, patch, metadata.namespace, field_manager=FIELD_MANAGER
+                )
+                changed += 1
+        return changed
+
+    async def _cluster(self, skr: Client, kyma: str, manifests: tuple[Manifest, ...]) -> int:
+        changed = 0
+        for manifest in manifests:
+            entries = entries_of(manifest.status.synced)
+            changed += sum(await each_of(entries, partial(_return_module_object, skr, manifest)))
+        watcher = await each_of(WATCHER, lambda entry: _return(skr, entry, back.of_watcher_object, back.WATCHER))
+        changed += sum(watcher) + await _return_catalog(skr)
+        for entry in back.WATCHER_ONLY_OURS:
+            changed += await _delete(skr, entry)
+        cr = InventoryEntry(names.GROUP, KYMAS.version, KYMAS.kind, names.SKR_NAMESPACE, names.DEFAULT_KYMA_NAME)
+        return changed + await _return(skr, cr, lambda live: back.of_kyma_cr(live, kyma), back.KYMA_CR)
+
+    async def _control_plane(self, kyma: Kyma, manifests: tuple[Manifest, ...]) -> int:
+        changed = 0
+        for manifest in manifests:
+            if (kept := back.of_status(manifest.status.conditions, back.MANIFEST_CONDITIONS)) is not None:
+                status = {"conditions": msgspec.to_builtins(kept), "ownerUid": None}
+                changed += await self._patch(MANIFESTS, manifest.metadata.name, {"status": status}, "status")
+        purpose = f"{names.KYMA_NAME}={kyma.metadata.name},{names.PURPOSE}={CERTIFICATE_PURPOSE}"
+        for secret in (await self.kcp.list(SECRETS, names.KCP_NAMESPACE, label_selector=purpose)).items:
+            await self.kcp.delete(SECRETS, secret.metadata.name, names.KCP_NAMESPACE)
+            changed += 1
+        if (patch := back.of_kyma(kyma)) is not None:
+            changed += await self._patch(RAW_KYMAS, kyma.metadata.name, patch, "status")
+        return changed
+
+    async def _patch(
+        self, resource: Resource[Any], name: str, patch: back.Patch, subresource: str | None = None
+    ) -> int:
+        await self.kcp.merge_patch(
+            resource, name, patch, names.KCP_NAMESPACE, field_manager=FIELD_MANAGER, subresource=subresource
+        )
+        return 1
+
+
+async def _return_module_object(skr: Client, manifest: Manifest, entry: InventoryEntry) -> int:
+    return await _return(skr, entry, lambda live: back.of_module_object(live, manifest), back.MODULES)
+
+
+async def _return_catalog(skr: Client) -> int:
+    changed = 0
+    for kind in ("ModuleTemplate", "ModuleReleaseMeta"):
+        try:
+            resource = await skr.mapper.resource(f"{names.GROUP}/v1beta2", kind)
+        except KindUnknown:
+            continue
+        async for page in skr.pages(resource, names.SKR_NAMESPACE):
+            entries = [
+                InventoryEntry(names.GROUP, "v1beta2", kind, names.SKR_NAMESPACE, each["metadata"]["name"])
+                for each in page.items
+            ]
+            changed += sum(
+                await each_of(entries, lambda entry: _return(skr, entry, back.of_catalog_object, back.CATALOG))
+            )
+    return changed
+
+
+async def _return(
+    skr: Client, entry: InventoryEntry, patch_of: Callable[[JsonObject], back.Patch | None], owner: back.Owner
+) -> int:
+    """Patch an object in the version that was read, as the former field manager; somebody else may write meanwhile."""
+    for attempt in range(ATTEMPTS):
+        live = await read_object(skr, entry)
+        patch = patch_of(live) if live is not None else None
+        if patch is None:
+            return 0
+        resource = await skr.mapper.resource(entry.api_version, entry.kind)
+        try:
+            await skr.merge_patch(resource, entry.name, patch, entry.namespace or None, field_manager=owner.manager)
+        except NotFound:
+            return 0
+        except Conflict:
+            if attempt == ATTEMPTS - 1:
+                raise
+        else:
+            return 1
+    return 0
+
+
+async def _delete(skr: Client, entry: InventoryEntry) -> int:
+    live = await read_object(skr, entry)
+    if live is None or back.of_watcher_object(live) is None:
+        return 0
+    try:
+        await skr.delete(await skr.mapper.resource(entry.api_version, entry.kind), entry.name, entry.namespace)
+    except NotFound:
+        return 0
+    return 1

@@ -1,0 +1,74 @@
+"""Limits this version to some Kymas, while the former version manages the others of the same control plane.
+
+A Kyma is selected that has certain labels, and from which the former version is kept: `skip-reconciliation`, for the
+former version alone. So no mistake in a label has both versions work on one cluster. Everything of the other Kymas is
+left alone, and what belongs to no Kyma, such as the status of Watcher CRs, is left to the former version.
+"""
+
+from collections.abc import Mapping
+
+import structlog
+
+from kube_runtime import Change, Informer, Manager, ObjectKey, Sharding
+from kube_runtime.leases import LeaseSharding
+from kube_runtime.sharding import Work
+from lifecycle_manager.resources import KYMAS
+from lifecycle_manager_api import Kyma, names
+
+log = structlog.get_logger("takeover")
+
+
+class SelectedKymas:
+    """A sharding among the replicas of this version that has the selected Kymas alone. `follow` comes before `run`."""
+
+    def __init__(self, replicas: Sharding, labels: Mapping[str, str]) -> None:
+        self.replicas = replicas
+        self._labels = labels
+        self._kymas: Informer[Kyma] | None = None
+        self._work: Work | None = None
+
+    def follow(self, manager: Manager) -> None:
+        """Read Kymas by the informer of a Manager, and follow their labels."""
+        self._kymas = manager.informer(KYMAS)
+        self._kymas.on_change(self._changed)
+        log.warning("the fleet is split: only Kymas with these labels are managed", labels=dict(self._labels))
+
+    def selects(self, kyma: Kyma) -> bool:
+        """Tell whether a Kyma is managed by this version, by whichever replica."""
+        labels = kyma.metadata.labels
+        return kyma.metadata.is_kept_from_former_version and self._labels.items() <= labels.items()
+
+    def owns(self, owner: str) -> bool:
+        """Tell whether an owner is a selected Kyma of this replica. One that does not exist is not selected."""
+        kyma = self._kymas.get(ObjectKey(names.KCP_NAMESPACE, owner)) if self._kymas is not None else None
+        return kyma is not None and self.selects(kyma) and self.replicas.owns(owner)
+
+    def check(self) -> None:
+        """Raise LeaseLost where this replica must not write."""
+        self.replicas.check()
+
+    async def run(self, work: Work) -> None:
+        """Share the work until cancelled."""
+        self._work = work
+        await self.replicas.run(work)
+
+    def _changed(self, change: Change[Kyma]) -> None:
+        """Begin with a Kyma that is selected now, and forget one that no longer is."""
+        was, new = change.old is not None and self.selects(change.old), change.new
+        if self._work is None or new is None or was == self.selects(new):
+            return
+        name = frozenset({new.metadata.name})
+        log.info("Kyma left to the former version" if was else "Kyma taken over", kyma=new.metadata.name)
+        self._work.begin(frozenset() if was else name, name if was else frozenset())
+
+
+def split_of(sharding: Sharding) -> SelectedKymas | None:
+    """Return the selection of Kymas where the fleet is split, None where all are this version's."""
+    return sharding if isinstance(sharding, SelectedKymas) else None
+
+
+def leases_of(sharding: Sharding) -> LeaseSharding | None:
+    """Return how the replicas share Kymas by Leases; None where there is one replica."""
+    split = split_of(sharding)
+    replicas = sharding if split is None else split.replicas
+    return replicas if isinstance(replicas, LeaseSharding) else None

@@ -1,0 +1,97 @@
+"""One control plane and one user cluster for all scenarios; Lifecycle Manager and Watcher are processes."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+import pytest
+import pytest_asyncio
+
+from kube_runtime import load_yaml
+from kyma_demo import processes
+from kyma_demo.environment import Environment, open_environment, prepare_kcp
+from kyma_demo.programs import Programs
+from kyma_local.ports import free_port
+from lifecycle_manager.resources import SECRETS
+from lifecycle_manager_api import State
+from tests.e2e.upstream.link import Link
+from tests.e2e.upstream.runtime import Runtime
+from tests.e2e.upstream.world import KCP, PULL_SECRET, World
+from tests.integration.lifecycle_manager.programs import MANAGER, Manager, with_options
+from tests.registries import blob_server
+
+OPTIONS = (
+    "--kyma-metrics",
+    f"--skr-image-pull-secret={PULL_SECRET}",
+    "--module-upgrade-rollout-max-delay=0s",
+    "--manifest-requeue-busy-interval=0.1s",
+    "--manifest-requeue-success-interval=5s",
+    "--kyma-requeue-success-interval=5s",
+    "--kyma-requeue-busy-interval=0.2s",
+    "--catalog-requeue-success-interval=30s",
+    "--watcher-requeue-success-interval=5s",
+    "--watcher-silence=12s",
+    "--failure-max-delay=0.5s",
+    "--skr-unreachable-grace=0s",
+    "--self-signed-ca-rotation-grace=0s",
+    "--leader-election-lease-duration=15s",
+    "--leader-election-renew-deadline=12s",
+)
+DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+
+
+def maintenance_policy(today: int) -> dict[str, Any]:
+    """Return a policy by which a window is open in Asia at any time, and elsewhere on none of the next two days."""
+    later = [DAYS[(today + 3) % 7]]
+    always, elsewhere = (
+        {"days": days, "begin": "00:00:00+00:00", "end": "00:00:00+00:00"} for days in ([*DAYS], later)
+    )
+    return {"rules": [{"match": {"region": "asia"}, "windows": [always]}], "default": elsewhere}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run these tests in one event loop and one worker: they share the clusters."""
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
+            item.add_marker(pytest.mark.xdist_group("upstream"))
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World]:
+    """All programs run, and the Kyma is ready."""
+    folder = tmp_path_factory.mktemp("upstream")
+    async with open_environment(folder, None, None) as environment, AsyncExitStack() as stack, blob_server() as layers:
+        programs = Programs(environment, stack)
+        programs.manager_kubeconfig, _ = await prepare_kcp(environment)
+        server = urlsplit(load_yaml(environment.skr_kubeconfig.read_text())["clusters"][0]["cluster"]["server"])
+        assert server.port is not None
+        link = Link(server.port)
+        await stack.enter_async_context(link.serving())
+        manager = await _start(environment, programs)
+        runtime = Runtime(environment.skr, folder / "skr-webhook-tls")
+        world = World(environment, programs, layers, link, runtime, manager)
+        secret = {"metadata": {"name": PULL_SECRET}, "data": {".dockerconfigjson": "e30="}}
+        await world.kcp.create(SECRETS, secret, KCP, field_manager="operator")
+        async with asyncio.TaskGroup() as tasks:
+            running = tasks.create_task(runtime.run())
+            await world.write_kyma()
+            await programs.start_watcher()
+            await world.kyma_is(State.READY)
+            yield world
+            running.cancel()
+
+
+async def _start(environment: Environment, programs: Programs) -> Manager:
+    port, policy = free_port(), environment.directory / "policy.json"
+    policy.write_bytes(msgspec.json.encode(maintenance_policy(datetime.now(UTC).weekday())))
+    program = processes.lifecycle_manager(programs.manager_kubeconfig, programs.event_port, by_interval=False)
+    metrics = f"--metrics-bind-address=127.0.0.1:{port}"
+    await programs.start(with_options(program, metrics, f"--maintenance-policy={policy}", *OPTIONS))
+    return Manager(programs.running[MANAGER], port)

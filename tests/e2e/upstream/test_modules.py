@@ -1,0 +1,216 @@
+"""Modules are installed, kept as they are, and upgraded."""
+
+import pytest
+
+from kube_runtime import Resource
+from lifecycle_manager.resources import MANIFESTS, MODULE_TEMPLATES
+from lifecycle_manager_api import State, names
+from tests.e2e.upstream.modules import BROKEN_IMAGE, NEW, OLD, Document, Module
+from tests.e2e.upstream.runtime import WORKLOADS
+from tests.e2e.upstream.world import GLOBAL_ACCOUNT, KCP, SKR, World
+from tests.integration.lifecycle_manager.catalog_entries import put_in_catalog
+from tests.waiting import eventually
+
+NAMESPACES: Resource[Document] = Resource.dynamic("", "v1", "Namespace", "namespaces", namespaced=False)
+DEPLOYMENTS = WORKLOADS["Deployment"]
+MANAGED = (names.MANAGED_BY, names.LIFECYCLE_MANAGER)
+OURS = (
+    ("operator.kyma-project.io/v1beta2", "Kyma", "default"),
+    ("apps/v1", "Deployment", "skr-webhook"),
+    ("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", "skr-webhook"),
+    ("v1", "Secret", "skr-webhook-tls"),
+    ("v1", "Namespace", SKR),
+)
+
+
+async def synced(world: World, module: Module) -> list[Document]:
+    """Return the objects of a module as they are in the user cluster."""
+    manifest = await world.manifest(module)
+    assert manifest is not None
+    found = []
+    for each in manifest.status.synced:
+        version = f"{each.group}/{each.version}" if each.group else each.version
+        resource = await world.skr.mapper.resource(version, each.kind)
+        found.append(await world.skr.get(resource, each.name, each.namespace or None))
+    return found
+
+
+async def test_labelling(world: World) -> None:
+    for version, kind, name in OURS:
+        resource = await world.skr.mapper.resource(version, kind)
+        live = await world.skr.get(resource, name, SKR if resource.namespaced else None)
+        assert MANAGED in live["metadata"]["labels"].items(), kind
+    namespace = (await world.skr.get(NAMESPACES, SKR))["metadata"]["labels"]
+    assert namespace["istio-injection"] == "enabled"
+    assert namespace["namespaces.warden.kyma-project.io/validate"] == "enabled"
+    labels = (await world.users_kyma()).metadata.labels
+    assert labels[names.WATCHED_BY] == "kyma"
+    assert labels[names.GLOBAL_ACCOUNT_ID] == GLOBAL_ACCOUNT
+    assert labels[names.SUBACCOUNT_ID] == "dummy-sub-account"
+    async with world.offered(Module(name="labelled")) as module:
+        await world.enable(module)
+        await world.installed(module)
+        manifest = await world.manifest(module)
+        assert manifest is not None
+        expected = {MANAGED, (names.PART_OF, "Kyma"), (names.COMPONENT, manifest.metadata.name)}
+        for live in await synced(world, module):
+            assert expected <= live["metadata"]["labels"].items()
+            assert "DO NOT EDIT" in live["metadata"]["annotations"][names.DISCLAIMER]
+
+
+async def test_module_consistency(world: World) -> None:
+    async with world.offered(Module(name="consistent")) as module:
+        await world.enable(module)
+        await world.installed(module)
+        await world.runs(module, OLD)
+        before = {each["metadata"]["uid"]: each["metadata"]["resourceVersion"] for each in await synced(world, module)}
+        await world.skip(module)
+        await world.skr.delete(DEPLOYMENTS, module.operator(OLD), SKR)
+        await world.skip(module, skipped=False)
+        await world.runs(module, OLD)
+        after = {each["metadata"]["uid"]: each["metadata"]["resourceVersion"] for each in await synced(world, module)}
+        assert len(before.items() & after.items()) == len(before) - 1
+
+
+async def test_manifest_reconciliation(world: World) -> None:
+    async with world.offered(Module(name="skipped")) as module:
+        await world.enable(module)
+        await world.installed(module)
+        manifest = await world.manifest(module)
+        assert manifest is not None
+        assert manifest.metadata.labels[names.CHANNEL] == "regular"
+        await world.skip(module)
+        await world.skr.delete(DEPLOYMENTS, module.operator(OLD), SKR)
+        async with world.labelled("seen", "true"):  # the Kyma is reconciled, and with it its Manifests
+            await world.kyma_is(State.READY)
+        assert await world.workload(module, OLD) is None
+        await world.skip(module, skipped=False)
+        await world.runs(module, OLD)
+        await world.kyma_is(State.READY)
+        held = {"metadata": {"finalizers": [names.MANIFEST_FINALIZER, "example.com/blocking"]}}
+        await world.kcp.merge_patch(MANIFESTS, manifest.metadata.name, held, KCP)
+        await world.disable(module)
+        waiting = await world.manifest_is(module, State.DELETING)
+        assert waiting.metadata.being_deleted
+        await world.kcp.merge_patch(MANIFESTS, manifest.metadata.name, {"metadata": {"finalizers": []}}, KCP)
+
+
+@pytest.mark.parametrize("workload", ["Deployment", "StatefulSet"])
+async def test_module_status_decoupling(world: World, workload: str) -> None:
+    async with world.offered(Module(name=f"decoupled-{workload.lower()}", workload=workload)) as module:
+        world.runtime.states[module.name] = "Warning"
+        await world.enable(module)
+        await world.has_default_cr(module, "Warning")
+        await world.runs(module, OLD)
+        await world.module_is(module, State.WARNING)
+        await world.hold(module)
+        await world.disable(module)
+        await world.manifest_is(module, State.DELETING)
+        assert await world.workload(module, OLD) is not None
+        await world.hold(module, held=False)
+
+
+@pytest.mark.parametrize("workload", ["Deployment", "StatefulSet"])
+async def test_module_status_decoupling_with_wrong_image(world: World, workload: str) -> None:
+    module = Module(name=f"failing-{workload.lower()}", workload=workload, image=BROKEN_IMAGE)
+    async with world.offered(module):
+        await world.enable(module)
+        await world.module_is(module, State.ERROR)
+        await world.kyma_is(State.ERROR)
+        await world.disable(module)
+        await world.until_gone(module)
+        assert await world.workload(module, OLD) is None
+    await world.kyma_is(State.READY)
+
+
+async def test_module_upgrade_channel_switch(world: World) -> None:
+    async with world.offered(Module(name="switched")) as module:
+        await world.enable(module, "regular")
+        await world.installed(module)
+        await world.runs(module, OLD)
+        await world.enable(module, "fast")
+        await world.installed(module, NEW)
+        await world.runs(module, NEW, but_not=OLD)
+        await world.has_default_cr(module)
+        await world.enable(module, "regular")
+        status = await world.module_is(module, State.WARNING, version=NEW)
+        assert "DowngradeNotAllowed" in status.message or "downgrade" in status.message
+        await world.runs(module, NEW, but_not=OLD)
+
+
+async def test_module_upgrade_new_version(world: World) -> None:
+    async with world.offered(Module(name="upgraded")) as module:
+        await world.enable(module)
+        await world.installed(module)
+        await world.release(module, regular=NEW, fast=NEW)
+        await world.installed(module, NEW)
+        await world.runs(module, NEW, but_not=OLD)
+        await world.has_default_cr(module)
+        manifest = await world.manifest(module)
+        assert manifest is not None
+        assert manifest.spec.version == NEW
+
+
+async def test_modulereleasemeta_watch_trigger(world: World) -> None:
+    async with world.offered(Module(name="triggered")) as module:
+        await world.enable(module)
+        await world.installed(module)
+        await world.release(module, regular="9.9.9", fast=NEW)
+        status = await world.module_is(module, State.ERROR)
+        assert "9.9.9" in status.message
+        await world.kyma_is(State.ERROR)
+        await world.release(module, regular=OLD, fast=NEW)
+        await world.installed(module)
+
+
+async def test_module_transferred_to_another_oci_registry(world: World) -> None:
+    local = "eu.registry.example.com/restricted/operator:1.0.0"
+    async with world.offered(Module(name="transferred")) as module:
+        (document,) = module.templates(world.layers, OLD)
+        access = {"type": "ociArtifact", "imageReference": local}
+        image = {"name": "operator", "type": "ociArtifact", "version": OLD, "relation": "external", "access": access}
+        document["spec"]["descriptor"]["component"]["resources"].append(image)
+        await put_in_catalog(world.kcp, document)
+        await world.enable(module)
+        await world.installed(module)
+        manifest = await world.manifest(module)
+        assert manifest is not None
+        assert manifest.spec.localized_images == (local,)
+        live = await world.workload(module, OLD)
+        assert live is not None
+        assert live["spec"]["template"]["spec"]["containers"][0]["image"] == local
+
+
+async def test_module_unmanage(world: World) -> None:
+    async with world.offered(Module(name="unmanaged")) as module:
+        await world.enable(module)
+        await world.installed(module)
+        objects = await synced(world, module)
+        await world.enable(module, managed=False)
+
+        async def is_released() -> bool:
+            live = [await current(world, each) for each in objects]
+            cr = await world.default_cr(module)
+            assert cr is not None
+            return not any(names.MANAGED_BY in each["metadata"]["labels"] for each in (*live, cr))
+
+        await eventually(is_released, within=20, what="the objects have no owner")
+        await world.kyma_is(State.READY)
+        await world.measures(1.0, "lifecycle_mgr_module_state", module_name=module.name, state="Unmanaged")
+        await world.enable(module)
+        await world.installed(module)
+        await world.enable(module, managed=False)
+        await world.module_is(module, State.UNMANAGED)
+        assert await world.workload(module, OLD) is not None
+        await world.enable(module, customResourcePolicy="Ignore")
+        await world.installed(module)
+        await world.skr.delete(module.samples(), "sample", SKR)  # it is the user's now, and would block the removal
+    await world.until_lacks(MODULE_TEMPLATES, "unmanaged-1.0.0", KCP, of=world.kcp)
+
+
+async def current(world: World, thing: Document) -> Document:
+    """Return an object as it is now."""
+    resource = await world.skr.mapper.resource(thing["apiVersion"], thing["kind"])
+    metadata = thing["metadata"]
+    live: Document = await world.skr.get(resource, metadata["name"], metadata.get("namespace"))
+    return live

@@ -1,0 +1,302 @@
+"""The control plane and the user cluster that all scenarios share, and what operators and users do in them."""
+
+import base64
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from kube_runtime import Client, KindUnknown, NotFound, Resource, load_yaml
+from kyma_demo import names as demo_names
+from kyma_demo.environment import Environment
+from kyma_demo.programs import Programs
+from lifecycle_manager.resources import KYMAS, MANIFESTS, MODULE_RELEASE_METAS, MODULE_TEMPLATES, SECRETS
+from lifecycle_manager_api import Condition, Kyma, KymaModuleStatus, Manifest, State, find, names
+from tests.e2e.upstream.link import Link
+from tests.e2e.upstream.modules import NEW, OLD, Document, Module
+from tests.e2e.upstream.runtime import WORKLOADS, Runtime
+from tests.integration.lifecycle_manager.catalog_entries import put_in_catalog, remove_from_catalog
+from tests.integration.lifecycle_manager.programs import Manager
+from tests.registries import BlobServer
+from tests.waiting import eventually
+
+KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
+KYMA = "kyma-sample"
+PULL_SECRET = "some-special-image-pull-secret"
+GLOBAL_ACCOUNT = "dummy-global-account"
+WITHIN = 20.0
+
+
+@dataclass(eq=False)
+class World:
+    """Both clusters with clients of their administrators, and the programs."""
+
+    environment: Environment
+    programs: Programs
+    layers: BlobServer
+    link: Link
+    runtime: Runtime
+    manager: Manager
+    chosen: dict[str, Document] = field(default_factory=dict)
+
+    @property
+    def kcp(self) -> Client:
+        """The client of the control plane's administrator."""
+        return self.environment.kcp
+
+    @property
+    def skr(self) -> Client:
+        """The client of the user cluster's administrator."""
+        return self.environment.skr
+
+    @property
+    def access(self) -> str:
+        """The kubeconfig by which Lifecycle Manager accesses the user cluster."""
+        text = self.environment.skr_kubeconfig.read_text()
+        server = load_yaml(text)["clusters"][0]["cluster"]["server"]
+        return text.replace(server, f"https://127.0.0.1:{self.link.port}")
+
+    @asynccontextmanager
+    async def offered(
+        self, module: Module, *versions: str, spec: Document | None = None, **channels: str
+    ) -> AsyncIterator[Module]:
+        """Offer versions of a module until the block ends; then it is disabled and gone."""
+        await self.offer(module, *(versions or (OLD, NEW)), spec=spec, **(channels or {"regular": OLD, "fast": NEW}))
+        try:
+            yield module
+        finally:
+            await self.withdraw(module)
+
+    async def offer(self, module: Module, *versions: str, spec: Document | None = None, **channels: str) -> None:
+        """Put versions of a module into the catalog, and a version into each channel."""
+        self.runtime.modules[module.name] = module
+        for document in module.templates(self.layers, *versions):
+            await put_in_catalog(self.kcp, document)
+        await put_in_catalog(self.kcp, module.release(spec=spec, **channels))
+
+    async def release(self, module: Module, spec: Document | None = None, **channels: str) -> None:
+        """Put other versions into the channels of a module."""
+        await put_in_catalog(self.kcp, module.release(spec=spec, **channels))
+
+    async def withdraw(self, module: Module) -> None:
+        """Disable a module, wait until it is gone, and remove it from the catalog."""
+        self.runtime.states.pop(module.name, None)
+        if module.name in self.chosen:
+            await self.disable(module)
+        await self.until_gone(module)
+        found = (await self.kcp.list(MODULE_TEMPLATES, KCP)).items
+        for each in found:
+            if each.spec.module_name == module.name:
+                await self.kcp.delete(MODULE_TEMPLATES, each.metadata.name, KCP)
+        await remove_from_catalog(self.kcp, module.release(regular=OLD))
+        self.runtime.modules.pop(module.name, None)
+
+    async def enable(self, module: Module, channel: str = "", **more: Any) -> None:
+        """Enable a module as a user, or change how it is enabled."""
+        given = {"channel": channel} if channel else {}
+        self.chosen[module.name] = {"name": module.name, "managed": True, **given, **more}
+        await self._choose()
+
+    async def disable(self, module: Module) -> None:
+        """Disable a module as a user."""
+        self.chosen.pop(module.name, None)
+        await self._choose()
+
+    async def _choose(self) -> None:
+        patch = {"spec": {"modules": list(self.chosen.values())}}
+        await self.skr.merge_patch(KYMAS, names.DEFAULT_KYMA_NAME, patch, SKR, field_manager="user")
+
+    async def kyma(self) -> Kyma:
+        """Return the Kyma in the control plane."""
+        return await self.kcp.get(KYMAS, KYMA, KCP)
+
+    async def users_kyma(self) -> Kyma:
+        """Return the Kyma in the user cluster."""
+        return await self.skr.get(KYMAS, names.DEFAULT_KYMA_NAME, SKR)
+
+    async def condition(self, kind: str) -> Condition | None:
+        """Return a condition of the Kyma."""
+        return find((await self.kyma()).status.conditions, kind)
+
+    async def module_status(self, module: Module) -> KymaModuleStatus | None:
+        """Return what the Kyma says about a module."""
+        return next((each for each in (await self.kyma()).status.modules if each.name == module.name), None)
+
+    async def manifest(self, module: Module) -> Manifest | None:
+        """Return the Manifest of a module."""
+        selector = f"{names.MODULE_NAME}={module.name}"
+        found = (await self.kcp.list(MANIFESTS, KCP, label_selector=selector)).items
+        return found[0] if found else None
+
+    async def installed(self, module: Module, version: str = OLD) -> None:
+        """Wait until a version of a module is ready, with the Kyma."""
+        await self.module_is(module, State.READY, version=version)
+        await self.kyma_is(State.READY)
+
+    async def kyma_is(self, state: State) -> None:
+        """Wait until the Kyma has a state, in both clusters."""
+
+        async def reached() -> bool:
+            return state == (await self.kyma()).status.state == (await self.users_kyma()).status.state
+
+        try:
+            await eventually(reached, within=WITHIN, what=f"the Kyma is {state}")
+        except AssertionError as error:
+            raise AssertionError(f"{error}: {(await self.kyma()).status}") from None
+
+    async def module_is(self, module: Module, state: State, *, version: str = "") -> KymaModuleStatus:
+        """Wait until the Kyma says that a module has a state; return what it says."""
+
+        async def reached() -> KymaModuleStatus | None:
+            found = await self.module_status(module)
+            is_so = found is not None and found.state is state and version in {"", found.version}
+            return found if is_so else None
+
+        return await eventually(reached, within=WITHIN, what=f"{module.name} {version} is {state}")
+
+    async def manifest_is(self, module: Module, *states: State) -> Manifest:
+        """Wait until the Manifest of a module has one of these states."""
+
+        async def reached() -> Manifest | None:
+            found = await self.manifest(module)
+            return found if found is not None and found.status.state in states else None
+
+        return await eventually(reached, within=WITHIN, what=f"the Manifest of {module.name} is {states}")
+
+    async def until_gone(self, module: Module) -> None:
+        """Wait until the Manifest of a module is gone, and the Kyma no longer names it."""
+
+        async def gone() -> bool:
+            return await self.manifest(module) is None and await self.module_status(module) is None
+
+        await eventually(gone, within=WITHIN, what=f"{module.name} is gone")
+
+    async def workload(self, module: Module, version: str) -> Document | None:
+        """Return what runs a version of a module, None where it does not exist."""
+        with suppress(NotFound):
+            return await self.skr.get(WORKLOADS[module.workload], module.operator(version), SKR)
+        return None
+
+    async def runs(self, module: Module, version: str, *, but_not: str = "") -> None:
+        """Wait until a version of a module runs, and another one does not."""
+
+        async def running() -> bool:
+            live = await self.workload(module, version)
+            is_ready = live is not None and (live.get("status") or {}).get("readyReplicas") == 1
+            return is_ready and (not but_not or await self.workload(module, but_not) is None)
+
+        await eventually(running, within=WITHIN, what=f"{module.operator(version)} runs")
+
+    async def default_cr(self, module: Module, version: str = OLD) -> Document | None:
+        """Return the default Module CR of a module, None where it does not exist."""
+        with suppress(NotFound, KindUnknown):
+            return await self.skr.get(module.samples(version), "sample", module.namespace)
+        return None
+
+    async def has_default_cr(self, module: Module, state: str = "") -> None:
+        """Wait until the default Module CR exists, in a state."""
+
+        async def exists() -> bool:
+            found = await self.default_cr(module)
+            return found is not None and state in {"", (found.get("status") or {}).get("state")}
+
+        await eventually(exists, within=WITHIN, what=f"the Module CR of {module.name} is {state or 'there'}")
+
+    async def hold(self, module: Module, *, name: str = "sample", held: bool = True) -> None:
+        """Put a finalizer on a Module CR, or remove it, as its operator does."""
+        patch = {"metadata": {"finalizers": ["example.com/blocked"] if held else []}}
+        await self.skr.merge_patch(module.samples(), name, patch, module.namespace, field_manager="operator")
+
+    async def until_lacks(self, resource: Resource[Any], name: str, namespace: str | None, *, of: Client) -> None:
+        """Wait until an object does not exist."""
+
+        async def gone() -> bool:
+            try:
+                await of.get(resource, name, namespace)
+            except (NotFound, KindUnknown):
+                return True
+            return False
+
+        await eventually(gone, within=WITHIN, what=f"{resource.kind} {name} is gone")
+
+    async def catalog(self) -> set[str]:
+        """Return the kinds and names of the catalog in the user cluster."""
+        templates = (await self.skr.list(MODULE_TEMPLATES, SKR)).items
+        releases = (await self.skr.list(MODULE_RELEASE_METAS, SKR)).items
+        return {f"{each.KIND} {each.metadata.name}" for each in (*templates, *releases)}
+
+    async def write_kyma(self) -> None:
+        """Create the access Secret and the Kyma, as the environment broker does."""
+        await self.write_access(self.access)
+        labels = {
+            names.RUNTIME_ID: demo_names.RUNTIME_ID,
+            names.REGION: "europe",
+            names.GLOBAL_ACCOUNT_ID: GLOBAL_ACCOUNT,
+            names.SUBACCOUNT_ID: "dummy-sub-account",
+        }
+        document = {"metadata": {"name": KYMA, "labels": labels}, "spec": {"channel": "regular", "modules": []}}
+        await self.kcp.create(KYMAS, document, KCP, field_manager="broker")
+
+    async def write_access(self, kubeconfig: str) -> None:
+        """Write the access Secret."""
+        marks = {names.KYMA_NAME: KYMA, names.MANAGED_BY: names.LIFECYCLE_MANAGER}
+        data = {"config": base64.b64encode(kubeconfig.encode()).decode()}
+        secret = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": f"kubeconfig-{KYMA}", "labels": marks},
+            "data": data,
+        }
+        await self.kcp.apply(SECRETS, f"kubeconfig-{KYMA}", secret, KCP, field_manager="broker")
+
+    async def delete_access(self) -> None:
+        """Delete the access Secret."""
+        await self.kcp.delete(SECRETS, f"kubeconfig-{KYMA}", KCP)
+
+    async def patch_kyma(self, patch: Document) -> None:
+        """Change the Kyma in the control plane."""
+        await self.kcp.merge_patch(KYMAS, KYMA, patch, KCP, field_manager="broker")
+
+    async def label_kyma(self, **labels: str | None) -> None:
+        """Change labels of the Kyma in the control plane."""
+        await self.patch_kyma({"metadata": {"labels": labels}})
+
+    @asynccontextmanager
+    async def labelled(self, label: str, value: str) -> AsyncGenerator[None, None]:
+        """Have a label on the Kyma until the block ends."""
+        await self.patch_kyma({"metadata": {"labels": {label: value}}})
+        try:
+            yield
+        finally:
+            await self.patch_kyma({"metadata": {"labels": {label: None}}})
+
+    async def skip(self, module: Module, *, skipped: bool = True) -> None:
+        """Have the Manifest of a module skipped, or no longer."""
+        manifest = await self.manifest(module)
+        assert manifest is not None
+        patch = {"metadata": {"labels": {names.SKIP_RECONCILIATION: "true" if skipped else None}}}
+        await self.kcp.merge_patch(MANIFESTS, manifest.metadata.name, patch, KCP, field_manager="operator")
+
+    async def sample(self, name: str, **labels: str) -> float | None:
+        """Return the value of a metric with these labels, None where it has no such sample."""
+        for text, value in (await self.manager.metrics()).items():
+            if text.partition("{")[0] == name and all(f'{key}="{each}"' in text for key, each in labels.items()):
+                return value
+        return None
+
+    async def measures(self, value: float | None, name: str, **labels: str) -> None:
+        """Wait until a metric has a value."""
+
+        async def has() -> bool:
+            return await self.sample(name, **labels) == value
+
+        await eventually(has, within=WITHIN, what=f"{name} {labels} is {value}")
+
+
+def holds(wanted: set[str], read: Callable[[], Awaitable[set[str]]]) -> Callable[[], Awaitable[bool]]:
+    """Return a condition: what is read has all of the wanted."""
+
+    async def has() -> bool:
+        return wanted <= await read()
+
+    return has

@@ -1,0 +1,167 @@
+"""One user's change is one trace across the Watcher, the Lifecycle Manager and the Module Manager."""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import httpx
+import pytest
+import pytest_asyncio
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+
+from kyma_demo.walkthrough import Walkthrough
+from tests.integration.lifecycle_manager.event_path import is_watcher_ready
+from tests.integration.lifecycle_manager.programs import MANAGER, Manager, manager_with, with_options
+from tests.otlp import Collector, ReceivedSpan, collector
+from tests.waiting import eventually
+
+WATCHER, MODULE_MANAGER = "skr-watcher", "module-manager"
+CHANGE = (
+    (WATCHER, "admission"),
+    (WATCHER, "delivery"),
+    (MANAGER, "verification"),
+    (MANAGER, "reconcile module-config"),
+    (MODULE_MANAGER, "reconcile module-manager-cloud-resources"),
+    (MANAGER, "reconcile sync-resource"),
+    (MANAGER, "reconcile module-cr-status"),
+)
+"""The stations of a change: each continues the one before."""
+PARTS = {
+    (MANAGER, "reconcile module-config"): {"GET infrastructures", "PATCH moduleconfigs"},
+    (MODULE_MANAGER, "reconcile module-manager-cloud-resources"): {"render", "PATCH syncresources"},
+    (MANAGER, "reconcile sync-resource"): {"ApplyObjects"},
+    (MANAGER, "ApplyObjects"): {"PATCH persistentvolumes"},
+}
+"""What is measured within them."""
+LATENCIES = ("event_taken", "module_config_written", "sync_resource_applied")
+STATUS = "PATCH infrastructures/status"
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """The programs send every trace to `collector`."""
+
+    collector: Collector
+    manager: Manager
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def traced(walkthrough: Walkthrough) -> AsyncIterator[Traced]:
+    """All programs send every trace, and answer on debug sockets."""
+    programs = walkthrough.programs
+    with collector() as received:
+        options = (f"--otlp-endpoint={received.endpoint}", "--trace-sampling-ratio=1")
+        variables = {"OTLP_ENDPOINT": received.endpoint, "TRACE_SAMPLING_RATIO": "1"}
+        sockets = {name: str(socket_of(walkthrough, name)) for name in (MANAGER, WATCHER, MODULE_MANAGER)}
+        others = {name: programs.started[name] for name in (WATCHER, MODULE_MANAGER)}
+        async with manager_with(programs, *options, f"--debug-socket={sockets[MANAGER]}") as manager:
+            await programs.start(with_options(others[WATCHER], **variables, DEBUG_SOCKET=sockets[WATCHER]))
+            debug_option = f"--debug-socket={sockets[MODULE_MANAGER]}"
+            await programs.start(with_options(others[MODULE_MANAGER], *options, debug_option))
+            await eventually(lambda: is_watcher_ready(walkthrough.environment))
+            yield Traced(received, manager)
+            for program in others.values():
+                await programs.start(program)
+
+
+async def test_change_is_one_trace_with_each_station_below_the_one_before(
+    traced: Traced, walkthrough: Walkthrough
+) -> None:
+    for capacity in ("301Gi", "302Gi"):
+        await walkthrough.change_volume(capacity)
+
+    def whole() -> list[ReceivedSpan] | None:
+        found = [spans for spans in traced.collector.traces().values() if _stations(spans) and _part(spans, STATUS)]
+        return found[0] if found else None
+
+    spans = await eventually(whole, what=f"a whole trace in {_summary(traced.collector)}")
+    by_id = {each.span_id: each for each in spans}
+    stations = _stations(spans)
+    for before, after in pairwise(stations):
+        assert by_id[after.parent_id] == before
+        assert after.began >= before.began
+    assert stations[0].parent_id == ""
+    for (service, name), parts in PARTS.items():
+        children = {
+            each.name for each in spans for parent in [by_id.get(each.parent_id)] if parent and parent.name == name
+        }
+        assert parts <= children, (service, name, children)
+    assert not [each for each in spans if each.failed]
+    assert stations[0].attributes["kind"] == "Infrastructure"
+
+
+@pytest.mark.parametrize("program", [MANAGER, WATCHER, MODULE_MANAGER])
+async def test_each_program_answers_on_its_debug_socket(traced: Traced, walkthrough: Walkthrough, program: str) -> None:
+    path = socket_of(walkthrough, program)
+    said = {command: await _debugged(path, command) for command in ("tasks", "stacks", "queues", "loop")}
+
+    queue = {MANAGER: "module-config: ", WATCHER: "outbox: ", MODULE_MANAGER: "module-manager-cloud-resources: "}
+    assert queue[program] in said["queues"]
+    assert "(event loop)" in said["stacks"]
+    assert "uvloop.Loop" in said["loop"]
+    assert ".py:" in said["tasks"]
+    assert await _debugged(path, "log-level", "DEBUG") == "DEBUG\n"
+    log = walkthrough.environment.logs / f"{program}.log"
+    await eventually(lambda: "the log level is DEBUG now" in log.read_text(errors="replace"))
+    assert await _debugged(path, "log-level", "INFO") == "INFO\n"
+    for answer in said.values():
+        assert "BEGIN" not in answer
+        assert "token" not in answer.lower()
+
+
+async def test_latency_of_a_change_names_its_trace_for_who_accepts_open_metrics(
+    traced: Traced, walkthrough: Walkthrough
+) -> None:
+    await walkthrough.change_volume("303Gi")
+    url = f"http://127.0.0.1:{traced.manager.metrics_port}/metrics"
+
+    async def exemplars() -> set[tuple[str, str]]:
+        async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
+            answer = await client.get(url, headers={"Accept": "application/openmetrics-text;version=1.0.0"})
+        families = text_string_to_metric_families(answer.text)  # type: ignore[no-untyped-call]
+        samples = [each for family in families for each in family.samples if each.exemplar]
+        return {(each.name, each.exemplar.labels["trace_id"]) for each in samples if each.exemplar}
+
+    stations = {f"lifecycle_mgr_change_to_{each}_seconds_bucket" for each in LATENCIES}
+    found = await eventually(exemplars)
+    assert {name for name, _ in found} == stations
+    await eventually(lambda: {trace_id for _, trace_id in found} <= traced.collector.traces().keys())
+
+
+def socket_of(walkthrough: Walkthrough, program: str) -> Path:
+    """Return where a program answers."""
+    return walkthrough.environment.directory / f"{program}.sock"
+
+
+async def _debugged(path: Path, *command: str) -> str:
+    """Ask by `klm debug`."""
+    klm = str(Path(sys.executable).with_name("klm"))
+    process = await asyncio.create_subprocess_exec(
+        klm, "debug", *command, "--socket", str(path), stdout=asyncio.subprocess.PIPE
+    )
+    output, _ = await process.communicate()
+    assert process.returncode == 0
+    return output.decode()
+
+
+def _part(spans: list[ReceivedSpan], name: str) -> bool:
+    return any(each.name == name for each in spans)
+
+
+def _stations(spans: list[ReceivedSpan]) -> list[ReceivedSpan]:
+    """Return the stations of a whole change, each of them the child of the one before; none for another trace."""
+    path: list[ReceivedSpan] = []
+    for service, name in CHANGE:
+        above = path[-1].span_id if path else ""
+        found = [each for each in spans if (each.service, each.name, each.parent_id) == (service, name, above)]
+        if not found:
+            return []
+        path.append(found[-1])
+    return path
+
+
+def _summary(traced: Collector) -> list[list[str]]:
+    return [[f"{each.service} {each.name}" for each in spans] for spans in traced.traces().values()]

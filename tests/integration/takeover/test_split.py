@@ -1,0 +1,152 @@
+"""Both versions work in one control plane, each for its own Kymas."""
+
+from typing import Any
+
+from kube_runtime import Manager, Resource
+from lifecycle_manager.resources import KYMAS, MANIFESTS, SECRETS
+from lifecycle_manager.takeover.lease import LEASE, LEASES
+from lifecycle_manager_api import State, names
+from tests.integration.takeover import seeding
+from tests.integration.takeover.conftest import KCP, World
+from tests.integration.takeover.test_lease import renew
+from tests.integration.takeover.test_modules import is_settled, managers_of, module_objects, reconciles
+from tests.klm import run_klm
+from tests.waiting import eventually
+
+LABEL = "example.com/lifecycle-manager"
+SPLIT = ("--kyma-selector", f"{LABEL}=python")
+CONTROLLERS = ("kyma", "catalog", "watcher")
+
+
+async def versions(world: World) -> dict[str, Any]:
+    """Return the resource versions of everything of the Kyma, and of what belongs to none."""
+    found = {key: live["metadata"]["resourceVersion"] for key, live in (await module_objects(world)).items()}
+    resources: tuple[Resource[Any], ...] = (KYMAS, MANIFESTS, SECRETS)
+    for resource in resources:
+        for each in (await world.kcp.list(resource, KCP)).items:
+            if each.metadata.name != "klm-watcher":  # the adopted CA
+                found[f"{resource.kind} {each.metadata.name}"] = each.metadata.resource_version
+    (watcher,) = (await world.kcp.list(await world.kcp.mapper.resource(KYMAS.api_version, "Watcher"), KCP)).items
+    return {**found, "Watcher": watcher["metadata"]["resourceVersion"]}
+
+
+async def mark(world: World, resource: Any, name: str, metadata: dict[str, Any]) -> None:
+    await world.kcp.merge_patch(resource, name, {"metadata": metadata}, KCP, field_manager="administrator")
+
+
+async def have_reconciled(manager: Manager) -> None:
+    await eventually(
+        lambda: all(reconciles(manager, each) for each in CONTROLLERS), what="every controller has reconciled"
+    )
+
+
+async def test_other_kymas_are_left_alone_while_the_former_version_works(world: World) -> None:
+    await renew(world)
+    before = await versions(world)
+    async with world.running(kyma_selector=(f"{LABEL}=python",)) as manager:
+        await have_reconciled(manager)
+        await mark(world, KYMAS, seeding.KYMA, {"labels": {LABEL: "python"}})  # the former version is not kept from it
+
+        def is_noticed() -> bool:
+            kyma = manager.informer(KYMAS).list()[0]
+            return kyma.metadata.labels.get(LABEL) == "python"
+
+        await eventually(is_noticed, what="the label is read")
+        assert not manager.sharding.owns(seeding.KYMA)
+    after = await versions(world)
+    assert {key for key in after if after[key] != before.get(key)} == {f"Kyma {seeding.KYMA}"}
+
+
+async def test_kyma_that_the_former_version_is_kept_from_is_taken_over_at_once(world: World) -> None:
+    async with world.running(kyma_selector=(f"{LABEL}=python",)) as manager:
+        await have_reconciled(manager)
+        await renew(world)
+        before = await versions(world)
+        told = await run_klm(world.clusters.kcp.admin_kubeconfig, "adopt", *SPLIT, "--yes", seeding.KYMA)
+        assert told.code == 0, told.errors
+        await eventually(lambda: is_settled(world, "1.0.0"), what="the module is ready")
+
+        manifest = await world.manifest()
+        assert manifest is not None
+        assert manifest.metadata.is_kept_from_former_version
+        assert (await world.kyma()).status.state in {State.READY, State.PROCESSING}
+        secrets = [each.metadata.name for each in (await world.kcp.list(SECRETS, KCP)).items]
+        assert f"{seeding.KYMA}-webhook-tls" in secrets  # with two Secrets the former version can't access the cluster
+        assert (await versions(world))["Watcher"] == before["Watcher"]
+        lease = await world.kcp.get(LEASES, LEASE, KCP)
+        assert lease["spec"]["holderIdentity"]
+
+
+async def test_new_manifests_are_kept_from_the_former_version_from_the_start(world: World) -> None:
+    async with world.running(kyma_selector=(f"{LABEL}=python",)):
+        await world.choose("fast")
+
+        async def is_removed() -> bool:
+            return await world.manifest() is None
+
+        await eventually(is_removed, what="the Manifest is gone")
+        await world.choose("fast", seeding.MODULE)
+
+        async def is_created() -> bool:
+            return await world.manifest() is not None
+
+        await eventually(is_created, what="there is a Manifest")
+        manifest = await world.manifest()
+        assert manifest is not None
+        assert manifest.metadata.is_kept_from_former_version
+        creation = await world.kcp.get(
+            await world.kcp.mapper.resource(MANIFESTS.api_version, MANIFESTS.kind), manifest.metadata.name, KCP
+        )
+        fields = creation["metadata"]["managedFields"]
+        (applied,) = (each for each in fields if each["operation"] == "Apply" and not each.get("subresource"))
+        assert f"f:{names.SKIP_RECONCILIATION}" in applied["fieldsV1"]["f:metadata"]["f:labels"]
+
+
+async def test_pause_by_klm_holds_in_a_split_fleet_too(world: World) -> None:
+    async with world.running(kyma_selector=(f"{LABEL}=python",)) as manager:
+        await mark(world, KYMAS, seeding.KYMA, {"annotations": {names.PAUSED_AT: "2026-11-22T12:00:00+00:00"}})
+        await have_reconciled(manager)
+        await world.choose("regular")
+        before = await world.manifest()
+        await mark(world, KYMAS, seeding.KYMA, {"annotations": {names.RECONCILE_AT: "2026-11-22T12:00:01+00:00"}})
+
+        def is_noticed() -> bool:
+            return names.RECONCILE_AT in manager.informer(KYMAS).list()[0].metadata.annotations
+
+        await eventually(is_noticed, what="the annotation is read")
+        assert await world.manifest() == before
+        await mark(world, KYMAS, seeding.KYMA, {"annotations": {names.PAUSED_AT: None}})
+
+        async def is_removed() -> bool:
+            return await world.manifest() is None
+
+        await eventually(is_removed, what="the module is removed")
+
+
+async def test_kyma_that_is_given_back_is_left_alone(world: World) -> None:
+    async with world.running(kyma_selector=(f"{LABEL}=python",)) as manager:
+        await world.choose("fast", seeding.MODULE)
+
+        async def is_installed() -> bool:
+            return await world.live("apps/v1", "Deployment", seeding.MODULE) is not None
+
+        await eventually(is_installed, what="the module is installed")
+
+        told = await run_klm(
+            world.clusters.kcp.admin_kubeconfig, "adopt", *SPLIT, "--back", "--yes", "-l", f"{LABEL}=python"
+        )
+
+        assert told.code == 0, told.text + told.errors
+        kyma, manifest = await world.kyma(), await world.manifest()
+        assert manifest is not None
+        for metadata in (kyma.metadata, manifest.metadata):
+            assert {LABEL, names.SKIP_RECONCILIATION}.isdisjoint(metadata.labels)
+            assert names.SKIPPED_BY not in metadata.annotations
+        await eventually(lambda: not manager.sharding.owns(seeding.KYMA), what="the Kyma is not managed")
+        before = await versions(world)
+    live = await world.live("apps/v1", "Deployment", seeding.MODULE)
+    assert live is not None
+    assert managers_of(live) == {seeding.APPLIER}
+    async with world.running(kyma_selector=(f"{LABEL}=python",)) as manager:
+        await have_reconciled(manager)
+        assert await versions(world) == before

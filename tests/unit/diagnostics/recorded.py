@@ -1,0 +1,31 @@
+"""An exporter that keeps what it is given, and a tracer before it."""
+
+from dataclasses import dataclass, field
+
+from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
+
+from kyma_diagnostics.spans import ChangeTracer
+from kyma_diagnostics.tail import DEFAULT_LIMITS, TailLimits
+
+
+@dataclass(eq=False)
+class Exported(SpanProcessor):
+    """The spans that would be sent."""
+
+    spans: list[ReadableSpan] = field(default_factory=list)
+
+    def on_end(self, span: ReadableSpan) -> None:
+        """Keep a span."""
+        assert span.context is not None
+        assert span.context.trace_flags.sampled  # exporters leave others out
+        self.spans.append(span)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the spans, in the order of their ends."""
+        return [each.name for each in self.spans]
+
+
+def tracer_with(exported: Exported, *, ratio: float = 0.0, limits: TailLimits = DEFAULT_LIMITS) -> ChangeTracer:
+    """Return a tracer that passes its spans on."""
+    return ChangeTracer(exported, service="test", sampling_ratio=ratio, limits=limits)

@@ -1,0 +1,149 @@
+"""A fleet can be split: only some Kymas are this version's, shared among its replicas."""
+
+from collections.abc import AsyncIterator, Callable, Collection
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pytest
+import pytest_asyncio
+from prometheus_client import CollectorRegistry
+from pydantic import ValidationError
+
+from kube_runtime.leases.lease import LeaseLost
+from lifecycle_manager import domain_settings as of
+from lifecycle_manager.events import EventPublisher, UnknownRuntime, VerifiedEvent
+from lifecycle_manager.resources import KYMAS
+from lifecycle_manager.settings import Settings
+from lifecycle_manager.takeover.split import SelectedKymas
+from lifecycle_manager.telemetry import ChangeLatency
+from lifecycle_manager_api import decode_event, names
+from tests import builders
+from tests.clocks import ManualClock
+from tests.waiting import eventually
+from tests.world import KCP, World, open_world
+
+LABELS = {"example.com/lifecycle-manager": "python"}
+SKIPPED = {names.SKIP_RECONCILIATION: "true"}
+KEPT = {names.SKIPPED_BY: names.FORMER_VERSION}
+
+
+class Replicas:
+    """Replicas of which this one has the Kymas whose names begin with a letter."""
+
+    def __init__(self) -> None:
+        self.lost = False
+
+    def owns(self, owner: str) -> bool:
+        return owner.startswith("a")
+
+    def check(self) -> None:
+        if self.lost:
+            raise LeaseLost("lost")
+
+    async def run(self, work: Any) -> None:
+        work.begin(work.owners(), ())
+
+
+class Begun:
+    """Work that notes what it was told to begin with and to forget."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[set[str], set[str]]] = []
+
+    def owners(self) -> Collection[str]:
+        return ()
+
+    def begin(self, gained: Collection[str], lost: Collection[str]) -> None:
+        self.calls.append((set(gained), set(lost)))
+
+    async def finish(self, is_lost: Callable[[str], bool]) -> None:
+        raise AssertionError
+
+
+@pytest_asyncio.fixture
+async def world() -> AsyncIterator[World]:
+    async with open_world() as world:
+        world.manager.informer(KYMAS)
+        await world.look()
+        yield world
+
+
+async def put(world: World, name: str, labels: dict[str, str], annotations: dict[str, str]) -> None:
+    metadata = {"name": name, "labels": labels, "annotations": annotations}
+    document = {"metadata": metadata, "spec": {"channel": "regular"}}
+    await world.kcp.apply(KYMAS, name, document, KCP, field_manager="test")
+
+
+async def test_kyma_is_managed_by_its_labels_its_mark_and_its_replica(world: World) -> None:
+    replicas, work = Replicas(), Begun()
+    split = SelectedKymas(replicas, LABELS)
+    split.follow(world.manager)
+    await split.run(work)
+    await put(world, "a-selected", LABELS | SKIPPED, KEPT)
+    await put(world, "b-selected", LABELS | SKIPPED, KEPT)
+    await put(world, "a-other", SKIPPED, KEPT)
+    await put(world, "a-paused", LABELS | SKIPPED, {})
+    await put(world, "a-forgotten", LABELS, KEPT)
+    kymas = world.manager.informer(KYMAS)
+    await eventually(lambda: len(kymas.list()) == 5)
+
+    owned = {name for each in kymas.list() if split.owns(name := each.metadata.name)}
+    assert owned == {"a-selected"}
+    assert {each.metadata.name for each in kymas.list() if split.selects(each)} == {"a-selected", "b-selected"}
+    assert not split.owns("gone")
+    assert not split.owns("Watcher lifecycle-manager")
+    assert ({"a-selected"}, set()) in work.calls
+
+    await put(world, "a-selected", SKIPPED, KEPT)
+    await eventually(lambda: work.calls[-1] == (set(), {"a-selected"}))
+    assert not split.owns("a-selected")
+    replicas.lost = True
+    with pytest.raises(LeaseLost):
+        split.check()
+
+
+async def test_events_of_other_kymas_are_those_of_an_unknown_runtime(world: World) -> None:
+    latency = ChangeLatency(CollectorRegistry(), ManualClock())
+    split = SelectedKymas(Replicas(), LABELS)
+    publisher = EventPublisher(world.manager, latency, selects=split.selects)
+    await put(world, "a-selected", LABELS | SKIPPED, KEPT)
+    await put(world, "a-other", {}, {})
+    await eventually(lambda: len(world.manager.informer(KYMAS).list()) == 2)
+
+    def verified(kyma: str) -> VerifiedEvent:
+        event = decode_event(msgspec.json.encode({"operation": "RESYNC"}))
+        return VerifiedEvent(kyma, names.LIFECYCLE_MANAGER, event, datetime.now(UTC))
+
+    assert [each.metadata.name for each in publisher.kymas_of(verified("a-selected"))] == ["a-selected"]
+    with pytest.raises(UnknownRuntime):
+        publisher.kymas_of(verified("a-other"))
+
+
+def test_fleet_is_split_by_an_option_alone() -> None:
+    def settings(*labels: str) -> Settings:
+        given: dict[str, Any] = {"kyma_selector": labels}
+        return Settings(**given)
+
+    replicas = Replicas()
+    assert of.selection(settings(), replicas) is replicas
+    assert isinstance(of.selection(settings("example.com/by=python"), replicas), SelectedKymas)
+    with pytest.raises(ValidationError, match="expected key=value"):
+        settings("example.com/by in (python)")
+
+
+@pytest.mark.parametrize(
+    ("labels", "annotations", "paused", "kept"),
+    [
+        ({}, {}, False, False),
+        (SKIPPED, {}, True, False),
+        (SKIPPED, KEPT, False, True),
+        (SKIPPED, {**KEPT, names.PAUSED_AT: "2026-11-22T12:00:00+00:00"}, True, True),
+        ({}, {**KEPT, names.PAUSED_AT: "2026-11-22T12:00:00+00:00"}, False, False),
+    ],
+)
+def test_label_of_the_former_version_is_no_pause(
+    labels: dict[str, str], annotations: dict[str, str], *, paused: bool, kept: bool
+) -> None:
+    metadata = builders.kyma(labels=labels, annotations=annotations).metadata
+    assert (metadata.is_paused, metadata.is_kept_from_former_version) == (paused, kept)
