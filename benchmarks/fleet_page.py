@@ -1,7 +1,8 @@
 """Measures what open fleet pages cost: the time of events and the CPU beside 20 of them, and the first paint of 10,000.
 
 Users change modules in rounds, in alternation without any page and with 20 that are open and receive updates, so that
-whatever else the machine does delays both. The first paint is the whole answer of the page, of a made-up fleet.
+whatever else the machine does delays both; the clock means something only where nobody else wants the cores, the CPU
+of the process in any case. The first paint is the whole answer of the page, of a made-up fleet.
 
 Run by `python -m benchmarks.fleet_page [--kymas 300] [--rounds 8]`.
 """

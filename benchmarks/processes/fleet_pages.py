@@ -3,6 +3,7 @@
 import asyncio
 import html
 import re
+import sys
 import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -28,7 +29,23 @@ async def load(client: httpx.AsyncClient, path: str) -> tuple[str, float]:
 
 @asynccontextmanager
 async def open_pages(address: str, number: int) -> AsyncGenerator[None, None]:
-    """Keep pages of the fleet open until the block ends; each reads its updates."""
+    """Keep pages of the fleet open until the block ends, in a process of their own that reads their updates."""
+    if not number:
+        yield
+        return
+    command = (sys.executable, "-m", "benchmarks.processes.fleet_pages", address, str(number))
+    process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        async with asyncio.timeout(120):
+            assert await process.stdout.readline() == b"open\n"
+        yield
+    finally:
+        process.terminate()
+        await process.wait()
+
+
+async def _follow_all(address: str, number: int) -> None:
     opened = asyncio.Semaphore(0)
 
     async def follow(client: httpx.AsyncClient) -> None:
@@ -44,9 +61,12 @@ async def open_pages(address: str, number: int) -> AsyncGenerator[None, None]:
         httpx.AsyncClient(base_url=address, timeout=60, limits=limits, trust_env=False) as client,  # a ping each 15 s
         asyncio.TaskGroup() as tasks,
     ):
-        following = [tasks.create_task(follow(client)) for _ in range(number)]
-        for _ in following:
+        for _ in range(number):
+            tasks.create_task(follow(client))
+        for _ in range(number):
             await opened.acquire()
-        yield
-        for task in following:
-            task.cancel()
+        print("open", flush=True)
+
+
+if __name__ == "__main__":
+    asyncio.run(_follow_all(sys.argv[1], int(sys.argv[2])))
