@@ -154,13 +154,14 @@ async def _time_floor(walkthrough: Walkthrough, changes: Changes, count: int) ->
     kcp = walkthrough.environment.kcp
     config = (await kcp.list(MODULE_CONFIGS, names.KCP_NAMESPACE)).items[0]
     sync = await kcp.get(SYNC_RESOURCES, config.metadata.name, names.KCP_NAMESPACE)
-    before, began = await _handled(walkthrough.environment), time.perf_counter()
-    changes.floor = (await measure.floor(walkthrough.environment, INFRASTRUCTURES, config, sync, count)).median
-    elapsed = time.perf_counter() - began
-    during = _since(before, await _handled(walkthrough.environment))
+    async with measure.floor_of(walkthrough.environment, INFRASTRUCTURES, config, sync) as once:
+        before = await _handled(walkthrough.environment)
+        times = [await once() for _ in range(count)]
+        during = _since(before, await _handled(walkthrough.environment))
+    changes.floor = statistics.median(times)
     resources = {resource for _, _, resource, _ in (*ON_PATH, ("skr", "PATCH", "persistentvolumes", ""))}
     server = sum(handled.seconds for (_, _, each, part), handled in during.items() if each in resources and not part)
-    changes.network = max(0.0, 1000 * (elapsed - server) / (count + 1))
+    changes.network = max(0.0, (sum(times) - 1000 * server) / count)
 
 
 async def _handled(environment: Environment) -> dict[Request, Handled]:

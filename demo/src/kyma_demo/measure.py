@@ -1,7 +1,9 @@
 """The duration of a change, and the floor: the same API calls sent back to back by a plain client."""
 
+import itertools
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any
 
@@ -16,44 +18,59 @@ from lifecycle_manager.resources import MODULE_CONFIGS, SYNC_RESOURCES
 from lifecycle_manager_api import ModuleConfig, SyncResource
 
 CHANGING_KINDS = frozenset({"ConfigMap", "PersistentVolume"})
+IN_A_ROW = 10
+"""Changes before the floor is measured as often. What a change still writes for nobody delays the first of them."""
 
 
 async def changes(
-    count: int, change: Callable[[str], Awaitable[tuple[datetime, tuple[Station, ...]]]], *, first_capacity: int = 1000
-) -> tuple[Spread, Spread]:
-    """Make changes, each after the user has seen the previous one.
+    count: int,
+    change: Callable[[str], Awaitable[tuple[datetime, tuple[Station, ...]]]],
+    floor: Callable[[], Awaitable[float]],
+    *,
+    first_capacity: int = 1000,
+) -> tuple[Spread, Spread, Spread]:
+    """Make changes, each after the user has seen the previous one, and measure the floor after every few of them.
 
-    Returns after which time each is in force, and after which time the status of the Module CR says so.
+    What else runs on the machine changes within seconds, and is to concern both alike. Returns after which time each
+    change is in force, after which time the status of the Module CR says so, and the floor.
     """
-    in_force, shown = [], []
+    in_force, shown, floors = list[float](), list[float](), list[float]()
     for number in range(count):
         _, (_, seen, ready) = await change(f"{first_capacity + number}Gi")
         in_force.append(seen.ms)
         shown.append(ready.ms)
-    return Spread.of(in_force), Spread.of(shown)
+        if len(in_force) % IN_A_ROW == 0 or len(in_force) == count:
+            floors += [await floor() for _ in range(len(in_force) - len(floors))]
+    return Spread.of(in_force), Spread.of(shown), Spread.of(floors)
 
 
-async def floor(
-    environment: Environment, module_cr: Resource[dict[str, Any]], config: ModuleConfig, sync: SyncResource, count: int
-) -> Spread:
-    """Send the API calls of one change back to back: the user's write (with admission), the read, the ModuleConfig, the
-    SyncResource, and the objects that a change of one volume modifies.
+@asynccontextmanager
+async def floor_of(
+    environment: Environment, module_cr: Resource[dict[str, Any]], config: ModuleConfig, sync: SyncResource
+) -> AsyncIterator[Callable[[], Awaitable[float]]]:
+    """Give a function that sends the API calls of one change back to back, and returns the milliseconds that they take.
 
-    They write scratch objects in a namespace that no program manages. The user's write changes an annotation only: the
-    Watcher admits it like any other, and sends no event.
+    They are the user's write (with admission), the read, the ModuleConfig, the SyncResource, and the objects that a
+    change of one volume modifies. They write scratch objects in a namespace that no program manages. The user's write
+    changes an annotation only: the Watcher admits it like any other, and sends no event.
     """
     bare = _PlainClient(environment.kcp, environment.skr)
-    durations = []
-    for number in range(count + 1):
-        started = time.perf_counter()
+    numbers = itertools.count()
+
+    async def once() -> float:
+        number, started = next(numbers), time.perf_counter()
         await bare.user_writes(module_cr, number)
         await bare.read(module_cr)
         await bare.apply_module_config(config, number)
         await bare.apply_sync_resource(sync, number)
         await bare.apply_objects(sync, number)
-        durations.append((time.perf_counter() - started) * 1000)
-    await bare.clean_up(sync)
-    return Spread.of(durations[1:])  # the first round creates the objects that the others change
+        return (time.perf_counter() - started) * 1000
+
+    await once()  # creates the objects that the others change
+    try:
+        yield once
+    finally:
+        await bare.clean_up(sync)
 
 
 class _PlainClient:

@@ -312,11 +312,11 @@ class Walkthrough:
             return ()
 
     async def _measure(self) -> str:
-        self.report.change, self.report.status = await measure.changes(self.changes, self._see_change)
         config = await self._module_config(names.INFRASTRUCTURE)
         sync = await self.environment.kcp.get(SYNC_RESOURCES, config.metadata.name, names.KCP_NAMESPACE)
-        self.report.floor = await measure.floor(self.environment, INFRASTRUCTURES, config, sync, self.changes)
-        change, status, floor = self.report.change, self.report.status, self.report.floor
+        async with measure.floor_of(self.environment, INFRASTRUCTURES, config, sync) as once:
+            change, status, floor = await measure.changes(self.changes, self._see_change, once)
+        self.report.change, self.report.status, self.report.floor = change, status, floor
         return (
             f"median {change.median:.0f} ms, p99 {change.p99:.0f} ms; "
             f"Ready in the status after {status.median:.0f} and {status.p99:.0f} ms; "
