@@ -24,7 +24,7 @@ from lifecycle_manager_api import ModuleTemplate, State
 from tests import builders
 from tests.registries import BlobServer, blob_server, packed
 from tests.waiting import eventually
-from tests.world import KCP, World, open_world
+from tests.world import KCP, World, key_of, open_world
 
 MODULES = tuple(f"module-{letter * 3}" for letter in "abcdefghij")
 CHOSEN = MODULES[:5]
@@ -62,6 +62,8 @@ IN_SKR = {
 }
 """What a new cluster costs. None of it may grow: ten thousand clusters pay for it."""
 
+ALSO_AT_A_START = {"create discovery", "create syncresources"}
+"""Which user LM is in the cluster, and a dry run: whether module authorization is in force."""
 CONTROLLERS = ("kyma", "catalog", "mandatory-modules", "manifest", "module-config", "watcher")
 LAST_DELAY_SECONDS = 10.0
 """Keys that are due later are those of intervals and time limits."""
@@ -145,27 +147,30 @@ def template(layers: BlobServer, module: str, version: str) -> ModuleTemplate:
 
 
 @asynccontextmanager
-async def service() -> AsyncIterator[Turns]:
-    """Open the whole service with a catalog of 30 objects, before its first cluster."""
+async def catalog() -> AsyncIterator[World]:
+    """Open a control plane with a catalog of 30 objects, before its first cluster."""
+    async with blob_server() as layers, open_world() as world:
+        for module in MODULES:
+            await world.offer(*(template(layers, module, version) for version in VERSIONS))
+            await world.offer(builders.release(module, regular=VERSIONS[0], fast=VERSIONS[1]))
+        yield world
+
+
+@asynccontextmanager
+async def service(world: World) -> AsyncIterator[Turns]:
+    """Start the whole service."""
     options: dict[str, Any] = {
         "health_probe_bind_address": ":0",
         "metrics_bind_address": ":0",
         "allow_insecure_kubeconfigs": True,
         "watcher_canary_interval": "10000h",
     }
-    async with (
-        blob_server() as layers,
-        open_world() as world,
-        lifecycle_manager(Settings(**options), world.kcp) as manager,
-    ):
-        for module in MODULES:
-            await world.offer(*(template(layers, module, version) for version in VERSIONS))
-            await world.offer(builders.release(module, regular=VERSIONS[0], fast=VERSIONS[1]))
-        async with manager.background():
-            await manager.start()
-            turns = Turns(world, manager)
-            turns.take_over()
-            yield turns
+    async with lifecycle_manager(Settings(**options), world.kcp) as manager, manager.background():
+        await manager.start()
+        turns = Turns(world, manager)
+        turns.take_over()
+        manager.begin(manager.owners(), ())
+        yield turns
 
 
 def requests(world: World, since: int) -> dict[str, Counter[str]]:
@@ -178,17 +183,36 @@ def requests(world: World, since: int) -> dict[str, Counter[str]]:
     return counted
 
 
-async def test_new_cluster_costs_no_more_requests_than_needed() -> None:
-    async with service() as turns:
-        world = turns.world
-        since = world.requests
-        await world.register("demo", *CHOSEN)
-        await turns.settle()
-        turns.manager.publish(WatcherHeard("demo", is_canary=False))
-        await turns.settle()
-        await eventually(lambda: not turns.manager.events._unsent, what="Events are sent")  # noqa: SLF001
-        counted = requests(world, since)
-        kyma = await world.in_kcp()
+async def install(turns: Turns) -> None:
+    """Have a new cluster with five modules until its Kyma is ready."""
+    await turns.world.register("demo", *CHOSEN)
+    await turns.settle()
+    turns.manager.publish(WatcherHeard("demo", is_canary=False))
+    await turns.settle()
+    await eventually(lambda: not turns.manager.events._unsent, what="Events are sent")  # noqa: SLF001
+    kyma = turns.manager.informer(KYMAS).get(key_of("demo"))
+    assert kyma is not None
     assert kyma.status.state is State.READY
+
+
+async def test_new_cluster_costs_no_more_requests_than_needed() -> None:
+    async with catalog() as world, service(world) as turns:
+        since = world.requests
+        await install(turns)
+        counted = requests(world, since)
     assert counted["kcp"] - Counter(IN_KCP) == Counter()
     assert counted["demo"] - Counter(IN_SKR) == Counter()
+
+
+async def test_process_that_starts_with_an_unchanged_cluster_reads_its_kyma_and_writes_nothing() -> None:
+    async with catalog() as world:
+        async with service(world) as turns:
+            await install(turns)
+        since = world.requests
+        async with service(world) as turns:
+            await turns.settle()
+            counted = requests(world, since)
+    writes = {"create", "apply", "patch", "update", "delete"}
+    written = {what for each in counted.values() for what in each if what.split()[0] in writes}
+    assert written <= ALSO_AT_A_START
+    assert counted["demo"]["get kymas"] == 1
