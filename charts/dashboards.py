@@ -43,7 +43,8 @@ def rate(counter: str, *by: str, only: str = "", window: str = "5m") -> str:
     return f"sum{labels} (rate({counter}{selector}[{window}]))"
 
 
-CHANGE = "lifecycle_mgr_change_to_{}_seconds"
+CHANGE_PREFIX = "lifecycle_mgr_change_to_"
+CHANGE = CHANGE_PREFIX + "{}_seconds"
 IN_FORCE = CHANGE.format("sync_resource_applied")
 
 FLEET = Dashboard(
@@ -249,7 +250,12 @@ def _panel(panel: Panel, number: int) -> dict[str, Any]:
         "gridPos": {"x": number % 2 * WIDTH, "y": number // 2 * HEIGHT, "w": WIDTH, "h": HEIGHT},
         "fieldConfig": {"defaults": {"unit": panel.unit, "min": 0}, "overrides": []},
         "targets": [
-            {"refId": chr(ord("A") + index), "expr": expression, "legendFormat": legend}
+            {
+                "refId": chr(ord("A") + index),
+                "expr": expression,
+                "legendFormat": legend,
+                **({"exemplar": True} if CHANGE_PREFIX in expression else {}),
+            }
             for index, (legend, expression) in targets
         ],
     }

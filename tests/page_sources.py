@@ -34,6 +34,7 @@ class MadeUp:
     parts: Mapping[str, Parts] = field(default_factory=dict)
     releases: Callable[[], Iterable[ModuleReleaseMeta]] = tuple
     note: str = "module api-gateway: no nodes"
+    offer: Callable[[], Offer] = lambda: Offer.of((), ())
 
     def sources(self) -> Sources:
         """Return what a page needs."""
@@ -51,7 +52,7 @@ class MadeUp:
         parts, now = self.parts.get(kyma.metadata.name, Parts()), datetime.now(UTC)
         timing = Timing(now, {}, timedelta(0))
         of_kyma: tuple[Any, ...] = (parts.manifests, parts.configs, parts.sync_resources)
-        facts = Facts(now, kyma, Offer.of((), ()), timing, *of_kyma)
+        facts = Facts(now, kyma, self.offer(), timing, *of_kyma)
         chains = explain_all(facts)
         return Explanation(tree_of(facts, chains), tuple(each.next_command for each in chains if each.next_command))
 

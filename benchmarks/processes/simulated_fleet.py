@@ -30,6 +30,8 @@ from kube_simulation import (
     ApiRequest,
     Delay,
     NeverAnswer,
+    Refuse,
+    Refused,
     Rule,
     SimulatedCluster,
     Simulation,
@@ -101,6 +103,16 @@ class ManifestReporter(Rule):
         return answer
 
 
+class Reviewer(Rule):
+    """Lets everybody see the fleet page: any token is of somebody who may list Kymas."""
+
+    async def around(self, request: ApiRequest, proceed: Callable[[], Awaitable[Answer]]) -> Answer:
+        if request.path.endswith(("/tokenreviews", "/subjectaccessreviews")):
+            status = {"authenticated": True, "allowed": True, "user": {"username": "operator"}}
+            return Answer(201, msgspec.json.encode({"metadata": {}, "status": status}))
+        return await proceed()
+
+
 class ThingOperator(Rule):
     """Reports a default Thing as ready once it is created, as the operator of the module would."""
 
@@ -155,6 +167,7 @@ class Fleet:
             self._set_up(modules, layers, kubeconfigs, configured=configured)
         for cluster in (self.kcp, *self.skrs.values()):
             cluster.add_rule(self.requests)
+        self.kcp.add_rule(Reviewer())
         self.kcp.add_rule(self.awaited)
         self.kcp.add_rule(self.configs)
         if configured:
@@ -242,6 +255,12 @@ class Fleet:
             self.silent[skr.name] = NeverAnswer()
             skr.add_rule(self.silent[skr.name])
         return {"silent": len(self.silent)}
+
+    def _refuse(self, kyma: int, name: str, text: str) -> Document:
+        """Let a cluster refuse to write objects of a name, as a webhook does."""
+        refused = Refused(403, "Forbidden", text)
+        self.skrs[kyma].add_rule(Refuse(lambda request: request.is_write and request.name == name, refused=refused))
+        return {"refusing": kyma}
 
     def _expect(self, kyma: int, mark: str) -> Document:
         """Report when a text with this mark arrives in a ModuleConfig of a cluster."""
@@ -372,7 +391,9 @@ def _registration(number: int, modules: int, kubeconfig: Document, configured: b
     yield {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque", "data": {"config": config}}
     chosen = [MODULES[(number + index) % (len(MODULES) - 1)] for index in range(modules)]
     chosen += [CONFIGURED] if configured else []
-    spec = {"channel": "regular", "modules": [{"name": module, "managed": True} for module in chosen]}
+    # With its defaults, as the API server stores it: else the first write would be another generation.
+    defaults = {"managed": True, "customResourcePolicy": "CreateAndDelete"}
+    spec = {"channel": "regular", "modules": [{"name": module, **defaults} for module in chosen]}
     kyma = _object("Kyma", name, spec)
     kyma["metadata"]["labels"] = {names.RUNTIME_ID: f"runtime-{number}", names.REGION: "eu-central-1"}
     yield kyma

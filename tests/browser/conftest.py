@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, BrowserContext, Page, async_playwright
@@ -15,7 +16,9 @@ from http_guard import Bounds, server_for
 from kyma_fleet_page import create_app
 from kyma_fleet_page.access import Verdict
 from kyma_local.ports import free_port
-from lifecycle_manager_api import Kyma, ModuleReleaseMeta, names
+from lifecycle_manager.module_catalog import Offer
+from lifecycle_manager.resources import DatedReleaseMeta
+from lifecycle_manager_api import Kyma, ModuleReleaseMeta, ModuleTemplate, as_document, names
 from tests import builders
 from tests.page_sources import MadeUp, Parts
 
@@ -33,6 +36,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip(reason="needs Chromium: make browser, or CHROMIUM=/path/to/it"))
 
 
+IN_ORDER = [
+    {"type": kind, "status": "True", "reason": "Ready", "message": said, "lastTransitionTime": "2026-11-22T10:00:00Z"}
+    for kind, said in (
+        ("SKRReachable", "the cluster answers"),
+        ("SKRWebhook", "kinds of Module CR that are watched: 1"),
+        ("ModuleCatalog", "objects of the catalog in the cluster: 3"),
+    )
+]
+
+
 class OneToken:
     """Knows one token."""
 
@@ -47,6 +60,7 @@ class Fleet:
     kymas: dict[str, Kyma] = field(default_factory=dict)
     parts: dict[str, Parts] = field(default_factory=dict)
     releases: list[ModuleReleaseMeta] = field(default_factory=list)
+    templates: list[ModuleTemplate] = field(default_factory=list)
     revision: int = 0
 
     def put(self, name: str, state: str = "Ready", message: str = "", *, version: str = "1.2.0", **given: Any) -> None:
@@ -66,10 +80,18 @@ class Fleet:
             status={
                 "state": state,
                 "modules": given.get("modules", [module | {"state": state, "message": message}]),
-                "conditions": [ready],
+                "conditions": [ready, *IN_ORDER],
+                "observedGeneration": 1,
+                "activeChannel": "regular",
             },
             labels={names.REGION: given.get("region", REGIONS[len(name) % 3])},
             resourceVersion=str(self.revision),
+        )
+
+    def offer(self) -> Offer:
+        """Return what the control plane offers."""
+        return Offer.of(
+            self.templates, [msgspec.convert(as_document(each), DatedReleaseMeta) for each in self.releases]
         )
 
 
@@ -82,7 +104,7 @@ def fleet() -> Fleet:
 @pytest_asyncio.fixture
 async def address(fleet: Fleet) -> AsyncIterator[str]:
     """Where the page is served."""
-    sources = MadeUp(fleet.kymas, fleet.parts, lambda: fleet.releases).sources()
+    sources = MadeUp(fleet.kymas, fleet.parts, lambda: fleet.releases, offer=fleet.offer).sources()
     port = free_port()
     server = server_for(create_app(sources, OneToken()), "127.0.0.1", port, bounds=Bounds(connections=100))  # type: ignore[arg-type]
     serving = asyncio.create_task(server.serve())

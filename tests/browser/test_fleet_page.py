@@ -15,6 +15,7 @@ SCREENSHOTS = os.environ.get("SCREENSHOTS")
 """A folder for the pictures of the documentation: `SCREENSHOTS=docs/pictures pytest tests/browser`."""
 OBJECT = {"group": "", "version": "v1", "kind": "ConfigMap", "namespace": "kyma-system"}
 ERROR = re.compile("^error")
+TIME = "2026-11-22T10:00:00Z"
 MISTAKE = "Infrastructure default: VPC peering all is with the whole internet (NetworkTooWide)"
 
 
@@ -63,10 +64,18 @@ async def test_filters_are_in_the_address_and_stay_live(fleet: Fleet, address: s
 
 
 async def test_cluster_shows_the_way_to_the_cause(fleet: Fleet, address: str, page: Page) -> None:
+    fleet.templates.append(builders.template("cloud-resources", "0.2.0"))
+    fleet.releases.append(builders.release("cloud-resources", fast="0.2.0"))
     module = {"name": "cloud-resources", "version": "0.2.0", "channel": "fast", "state": "Error", "message": MISTAKE}
     fleet.put("demo", "Error", MISTAKE, modules=[module])
     reference = {"apiVersion": "v1", "kind": "Infrastructure", "namespace": "kyma-system", "name": "default"}
-    condition = {"type": "Ready", "status": "False", "reason": "NetworkTooWide", "message": MISTAKE}
+    condition = {
+        "type": "Ready",
+        "status": "False",
+        "reason": "NetworkTooWide",
+        "message": MISTAKE,
+        "lastTransitionTime": TIME,
+    }
     config = builders.module_config(
         spec={"resourceRef": reference},
         status={"state": "Error", "conditions": [condition]},

@@ -224,7 +224,7 @@ async def test_access_secret_enqueues_all_of_its_kyma_alone(fleet: Fleet) -> Non
     labels = {names.KYMA_NAME: "uses-fast", names.MANAGED_BY: names.LIFECYCLE_MANAGER}
     document = {"metadata": {"name": "access", "labels": labels}, "data": {}}
     await fleet.seen(SECRETS, fleet.kcp.create(SECRETS, document, KCP, field_manager="broker"))
-    of_kyma = {name: {"uses-fast"} for name in ("kyma", "catalog", "mandatory-modules", "watcher")}
+    of_kyma = {name: {"uses-fast"} for name in ("kyma", "catalog", "mandatory-modules", "skr-token", "watcher")}
     assert fleet.take() == {
         **of_kyma,
         "module-config": {"uses-fast/api"},

@@ -24,10 +24,10 @@ class WatchedResource(Struct, frozen=True, kw_only=True):
 
 
 class Gateway(Struct, frozen=True, kw_only=True):
-    """An Istio Gateway in front of the control plane."""
+    """Istio Gateways in front of the control plane."""
 
     selector: Selector
-    """Labels of the Gateway."""
+    """Labels of the Gateways."""
 
 
 class ServiceInfo(Struct, frozen=True, kw_only=True):
@@ -47,7 +47,7 @@ class WatcherSpec(Struct, frozen=True, kw_only=True):
     field: Literal["spec", "status"]
     """The part of an object whose changes are reported: spec or status."""
     gateway: Gateway
-    """An Istio Gateway. Lifecycle Manager's own endpoint does not need one."""
+    """The Istio Gateways that route the events, if Lifecycle Manager runs with watcher-virtual-services."""
     resource_to_watch: WatchedResource
     """The resource to watch."""
     service_info: ServiceInfo

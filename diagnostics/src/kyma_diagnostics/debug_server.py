@@ -23,7 +23,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from types import FrameType
 
-__all__ = ["LEVELS", "Report", "debug_socket"]
+__all__ = ["LEVELS", "DebugSocketUnusable", "Report", "debug_socket"]
 
 Report = Callable[[], Iterable[str]]
 """Returns lines. It is called on the event loop."""
@@ -39,6 +39,10 @@ MAX_AWAITS = 100
 ROUND_TRIPS = 10
 
 
+class DebugSocketUnusable(Exception):
+    """The debug socket can't be made; the text says why."""
+
+
 class _Refused(Exception):
     """The command is unknown, or could not be carried out."""
 
@@ -47,18 +51,13 @@ class _Refused(Exception):
 async def debug_socket(path: Path | None, reports: Mapping[str, Report]) -> AsyncIterator[None]:
     """Answer inside the context about the process and its event loop; nothing without a path.
 
-    `reports` are commands beside those of every program. Raises OSError where the socket cannot be made.
+    `reports` are commands beside those of every program. Raises DebugSocketUnusable.
     """
     if path is None:
         yield
         return
     answers = _Answers(asyncio.get_running_loop(), reports)
-    _remove_stale(path)
-    mask = os.umask(0o177)  # of the socket from its first moment
-    try:
-        server = _Server(str(path), answers)
-    finally:
-        os.umask(mask)
+    server = _bound(path, answers)
     thread = threading.Thread(target=server.serve_forever, args=(0.1,), name="debug socket", daemon=True)
     thread.start()
     try:
@@ -179,14 +178,26 @@ class _Handler(socketserver.StreamRequestHandler):
             return  # the client has gone, or takes too long
 
 
+def _bound(path: Path, answers: _Answers) -> _Server:
+    """Make the socket. Raises DebugSocketUnusable."""
+    mask = os.umask(0o177)  # of the socket from its first moment
+    try:
+        _remove_stale(path)
+        return _Server(str(path), answers)
+    except OSError as error:
+        raise DebugSocketUnusable(f"debug socket {path}: {error.strerror or error}") from error
+    finally:
+        os.umask(mask)
+
+
 def _remove_stale(path: Path) -> None:
-    """Remove the socket of a process that has ended. Raises OSError for one in use, and for anything else there."""
+    """Remove the socket of a process that has ended. Raises DebugSocketUnusable or OSError."""
     try:
         mode = path.lstat().st_mode
     except FileNotFoundError:
         return
     if not stat.S_ISSOCK(mode):
-        raise FileExistsError(f"the debug socket {path} is a file of another kind")
+        raise DebugSocketUnusable(f"debug socket {path}: a file of another kind is there")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(CLIENT_SECONDS)
         try:
@@ -194,7 +205,7 @@ def _remove_stale(path: Path) -> None:
         except ConnectionRefusedError:
             path.unlink(missing_ok=True)
             return
-    raise FileExistsError(f"another process answers at the debug socket {path}")
+    raise DebugSocketUnusable(f"debug socket {path}: another process answers there")
 
 
 def _function_of(task: "asyncio.Task[object]") -> str:

@@ -110,7 +110,7 @@ class ChangeTracer:
 
     def failed(self, reason: str) -> None:
         """Mark the present span as failed."""
-        trace.get_current_span().set_status(Status(StatusCode.ERROR, reason[:MAX_TEXT]))
+        trace.get_current_span().set_status(Status(StatusCode.ERROR, _cut(reason)))
 
     @contextmanager
     def _measured(
@@ -123,9 +123,9 @@ class ChangeTracer:
         expected: tuple[type[Exception], ...],
     ) -> Iterator[None]:
         with self._tracer.start_as_current_span(
-            name[:MAX_NAME],
+            _cut(name, MAX_NAME),
             context=context,
-            attributes=attributes,
+            attributes={key: _cut(value) if isinstance(value, str) else value for key, value in attributes.items()},
             start_time=began,
             record_exception=False,
             set_status_on_exception=False,
@@ -133,7 +133,7 @@ class ChangeTracer:
             try:
                 yield
             except Exception as error:
-                said = f"{type(error).__name__}: {error}"[:MAX_TEXT]
+                said = _cut(f"{type(error).__name__}: {error}")
                 if isinstance(error, expected):
                     span.set_attribute("answer", said)
                 else:
@@ -170,6 +170,11 @@ class HeadSampler(Sampler):
     def get_description(self) -> str:
         """Return what the sampler is called."""
         return f"HeadSampler{{{self._by_id.get_description()}}}"
+
+
+def _cut(text: str, most: int = MAX_TEXT) -> str:
+    """Return the beginning of a text, without what has no UTF-8: one such text would have its whole batch dropped."""
+    return text[:most].encode(errors="replace").decode()
 
 
 def _span_context(context: Context | None) -> trace.SpanContext:

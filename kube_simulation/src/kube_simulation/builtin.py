@@ -166,7 +166,10 @@ BUILTIN_KINDS: tuple[Kind, ...] = (
     _kind("v1", "ResourceQuota", "resourcequotas", status=True, short="quota", spec=_struct()),
     _kind("v1", "LimitRange", "limitranges", short="limits", spec=_struct()),
     _kind("v1", "Event", "events", short="ev", fields=_CORE_EVENT),
-    _kind("events.k8s.io/v1", "Event", "events", short="ev", fields=_EVENT),
+    replace(
+        _kind("events.k8s.io/v1", "Event", "events", short="ev", fields=_EVENT),
+        selectable=("regarding.kind", "regarding.name", "regarding.namespace", "reason", "type"),
+    ),
     replace(
         _kind("coordination.k8s.io/v1", "Lease", "leases", spec=_struct()), unconditional=False, creates_on_update=True
     ),

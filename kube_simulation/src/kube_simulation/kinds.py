@@ -17,6 +17,7 @@ class Kind:
     - `generation`: changes of what is not metadata or status are counted in metadata.generation
     - `custom`: made by a CustomResourceDefinition, so that what is empty stays, and unknown fields go
     - `unconditional`: may be replaced without naming a resource version
+    - `selectable`: what field selectors may name beside name and namespace
     - `creates_on_update`: an update of an object that is not there makes it
     """
 
@@ -35,6 +36,7 @@ class Kind:
     short_names: tuple[str, ...] = ()
     subresources: tuple[str, ...] = ()
     list_kind: str = ""
+    selectable: tuple[str, ...] = ()
     storage: tuple[str, str] = ("", "")
 
     @property

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from kube_simulation.kinds import Kind
 from kube_simulation.refusals import Refused, bad_request
@@ -27,8 +28,8 @@ def selector_of(kind: Kind, labels: str, fields: str) -> Selector | None:
         return None
 
     def selects(stored: Stored) -> bool:
-        for is_name, value, equal in wanted:
-            if ((stored.name if is_name else stored.namespace) == value) is not equal:
+        for field, value, equal in wanted:
+            if (_value_of(stored, field) == value) is not equal:
                 return False
         if not requirements:
             return True
@@ -67,17 +68,27 @@ def _requirement(found: "re.Match[str]") -> _Requirement:
     return lambda labels: labels.get(key) == value
 
 
-def _field_requirements(kind: Kind, text: str) -> list[tuple[bool, str, bool]]:
+def _field_requirements(kind: Kind, text: str) -> list[tuple[str, str, bool]]:
     requirements = []
     for part in text.split(","):
         found = re.fullmatch(r"\s*([^=!\s]+)\s*(==|=|!=)\s*(.*?)\s*", part)
         if found is None:
             raise bad_request(f"invalid selector: {part!r}; can't understand {part!r}")
         field, operator, value = found.groups()
-        if field not in {"metadata.name", "metadata.namespace"}:
+        if field not in {"metadata.name", "metadata.namespace", *kind.selectable}:
             raise _unknown_field(kind, field)
-        requirements.append((field == "metadata.name", value, operator != "!="))
+        requirements.append((field, value, operator != "!="))
     return requirements
+
+
+def _value_of(stored: Stored, field: str) -> str:
+    """Return the value of a field, as a text; empty where the object has none."""
+    if field.startswith("metadata."):
+        return stored.name if field == "metadata.name" else stored.namespace
+    found: Any = stored.document()
+    for part in field.split("."):
+        found = found.get(part) if isinstance(found, dict) else None
+    return str(found or "")
 
 
 def _unknown_field(kind: Kind, field: str) -> Refused:

@@ -142,8 +142,4 @@ def _set_up(
     listens, checks = of.endpoint_settings(options), endpoints.validators(manager, offers)
     endpoints.setup(manager, kcp, folder, cas=cas, validators=checks, latency=latency, settings=listens)
     page.setup(manager, kcp, offers, of.page_settings(options))
-    manager.serves(lambda: _report_ready(options), name="readiness")
-
-
-async def _report_ready(options: Settings) -> None:
-    log.info("ready", event_address=options.event_address)
+    manager.serves(lambda: endpoints.report_ready(options.event_address), name="readiness")

@@ -40,6 +40,7 @@ def run(context: typer.Context) -> None:
 
     from kube_runtime import KubeconfigInvalid  # noqa: PLC0415
     from kyma_diagnostics import TracingUnavailable, tracing  # noqa: PLC0415
+    from kyma_diagnostics.debug_server import DebugSocketUnusable  # noqa: PLC0415
     from lifecycle_manager.app import run as run_lifecycle_manager  # noqa: PLC0415
     from lifecycle_manager.domain_settings import tracing_options  # noqa: PLC0415
     from lifecycle_manager.logs import configure_logs  # noqa: PLC0415
@@ -60,7 +61,7 @@ def run(context: typer.Context) -> None:
     try:
         with tracing(tracing_options(settings)) as tracer:
             uvloop.run(run_lifecycle_manager(settings, tracer))
-    except (KubeconfigInvalid, TracingUnavailable) as error:
+    except (KubeconfigInvalid, TracingUnavailable, DebugSocketUnusable) as error:
         typer.secho(str(error), err=True, fg="red")
         raise typer.Exit(1) from None
 

@@ -122,6 +122,11 @@ def setup(
         manager.serves(partial(endpoints.serve_admission, validators), name="admission")
 
 
+async def report_ready(address: str) -> None:
+    """Log that all servers are started; to be served after them."""
+    log.info("ready", event_address=address)
+
+
 class Endpoints:
     """The servers, and the certificates that they have."""
 

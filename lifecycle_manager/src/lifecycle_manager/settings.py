@@ -409,6 +409,8 @@ class Settings(BaseSettings):
             raise ValueError("Gardener makes no ED25519 keys: use another self-signed-cert-key-algorithm")
         if self.watcher_virtual_services and not self.trusted_proxy_cidrs:
             raise ValueError("watcher-virtual-services needs trusted-proxy-cidrs: the addresses of the Istio gateway")
+        if self.watcher_virtual_services and self.kyma_selector:
+            raise ValueError("with kyma-selector the former version routes events: drop watcher-virtual-services")
         if self.self_signed_cert_key_algorithm == "RSA" and not self.accept_unsigned_events:
             raise ValueError(
                 "events cannot be signed with RSA keys: self-signed-cert-key-algorithm RSA needs accept-unsigned-events"

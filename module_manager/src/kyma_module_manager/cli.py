@@ -14,6 +14,7 @@ import uvloop
 from kube_runtime import Client, ClientOptions, KubeError
 from kube_runtime.tracing import Tracer
 from kyma_diagnostics import TracingOptions, TracingUnavailable, tracing
+from kyma_diagnostics.debug_server import DebugSocketUnusable
 from kyma_diagnostics.tracing import endpoint_of
 from kyma_module_manager.exceptions import ModuleManagerError
 from kyma_module_manager.loading import load_manager
@@ -152,7 +153,7 @@ def main() -> None:
 def _run_to_exit_code(work: Coroutine[Any, Any, int]) -> int:
     try:
         return uvloop.run(work)
-    except (ModuleManagerError, KubeError) as error:
+    except (ModuleManagerError, KubeError, DebugSocketUnusable) as error:
         typer.secho(f"error: {error}", fg=typer.colors.RED, err=True)
         return 2
 

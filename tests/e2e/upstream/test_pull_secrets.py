@@ -3,7 +3,7 @@
 import base64
 from typing import Any
 
-from kube_runtime import Resource
+from kube_runtime import NotFound, Resource
 from lifecycle_manager.resources import SECRETS
 from lifecycle_manager_api import State, names
 from tests.e2e.upstream.modules import OLD, Document, Module
@@ -29,7 +29,10 @@ def asking(name: str) -> Document:
 
 async def data_is(world: World, name: str, data: str) -> None:
     async def is_so() -> bool:
-        return (await world.skr.get(SECRETS, name, SKR)).data[KEY] == data
+        try:
+            return (await world.skr.get(SECRETS, name, SKR)).data[KEY] == data
+        except NotFound:
+            return False  # while it is replaced
 
     await eventually(is_so, within=20, what=f"{name} has the data")
 

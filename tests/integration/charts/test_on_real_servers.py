@@ -37,9 +37,7 @@ def crds() -> str:
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def newest(world: World, crds: str) -> World:
     """The clusters of the newest version."""
-    await apply_objects(
-        world.kcp, f"{crds}\n---\n{{apiVersion: v1, kind: Namespace, metadata: {{name: istio-system}}}}"
-    )
+    await apply_objects(world.kcp, f"{crds}\n---\n{OF_ISTIO}")
     return world
 
 

@@ -1,10 +1,11 @@
 """One user's change is one trace across the Watcher, the Lifecycle Manager and the Module Manager."""
 
 import asyncio
+import re
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path
 
 import httpx
@@ -70,14 +71,19 @@ async def traced(walkthrough: Walkthrough) -> AsyncIterator[Traced]:
 async def test_change_is_one_trace_with_each_station_below_the_one_before(
     traced: Traced, walkthrough: Walkthrough
 ) -> None:
-    for capacity in ("301Gi", "302Gi"):
-        await walkthrough.change_volume(capacity)
+    sizes = count(301)
 
     def whole() -> list[ReceivedSpan] | None:
         found = [spans for spans in traced.collector.traces().values() if _stations(spans) and _part(spans, STATUS)]
         return found[0] if found else None
 
-    spans = await eventually(whole, what=f"a whole trace in {_summary(traced.collector)}")
+    async def whole_after_a_change() -> list[ReceivedSpan] | None:
+        """A busy API server may allow a change without the Watcher; then it is found at the interval, by no trace."""
+        if whole() is None:
+            await walkthrough.change_volume(f"{next(sizes)}Gi")
+        return whole()
+
+    spans = await eventually(whole_after_a_change, within=180, every=2.0, what="a whole trace")
     by_id = {each.span_id: each for each in spans}
     stations = _stations(spans)
     for before, after in pairwise(stations):
@@ -107,9 +113,12 @@ async def test_each_program_answers_on_its_debug_socket(traced: Traced, walkthro
     log = walkthrough.environment.logs / f"{program}.log"
     await eventually(lambda: "the log level is DEBUG now" in log.read_text(errors="replace"))
     assert await _debugged(path, "log-level", "INFO") == "INFO\n"
+    programs = walkthrough.programs
+    kubeconfigs = programs.manager_kubeconfig.read_text() + programs.module_kubeconfig.read_text()
+    tokens = re.findall(r"token: (\S{20,})", kubeconfigs)
+    assert tokens
     for answer in said.values():
-        assert "BEGIN" not in answer
-        assert "token" not in answer.lower()
+        assert not [each for each in ("PRIVATE KEY", *tokens) if each in answer]
 
 
 async def test_latency_of_a_change_names_its_trace_for_who_accepts_open_metrics(
@@ -118,16 +127,16 @@ async def test_latency_of_a_change_names_its_trace_for_who_accepts_open_metrics(
     await walkthrough.change_volume("303Gi")
     url = f"http://127.0.0.1:{traced.manager.metrics_port}/metrics"
 
-    async def exemplars() -> set[tuple[str, str]]:
+    async def exemplars() -> set[tuple[str, str]] | None:
         async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
             answer = await client.get(url, headers={"Accept": "application/openmetrics-text;version=1.0.0"})
         families = text_string_to_metric_families(answer.text)  # type: ignore[no-untyped-call]
         samples = [each for family in families for each in family.samples if each.exemplar]
-        return {(each.name, each.exemplar.labels["trace_id"]) for each in samples if each.exemplar}
+        found = {(each.name, each.exemplar.labels["trace_id"]) for each in samples if each.exemplar}
+        return found if {name for name, _ in found} == stations else None
 
     stations = {f"lifecycle_mgr_change_to_{each}_seconds_bucket" for each in LATENCIES}
     found = await eventually(exemplars)
-    assert {name for name, _ in found} == stations
     await eventually(lambda: {trace_id for _, trace_id in found} <= traced.collector.traces().keys())
 
 
@@ -161,7 +170,3 @@ def _stations(spans: list[ReceivedSpan]) -> list[ReceivedSpan]:
             return []
         path.append(found[-1])
     return path
-
-
-def _summary(traced: Collector) -> list[list[str]]:
-    return [[f"{each.service} {each.name}" for each in spans] for spans in traced.traces().values()]

@@ -99,6 +99,7 @@ def test_api_brings_msgspec_alone_and_its_readme_works(tmp_path: Path, wheels: P
     ("distribution", "package"),
     [
         ("kyma-certs", "kyma_certs"),
+        ("kyma-diagnostics[tracing]", "kyma_diagnostics"),
         ("kyma-http-guard", "http_guard"),
         ("kyma-kube-runtime", "kube_runtime"),
         ("kyma-kube-simulation", "kube_simulation"),

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from kyma_diagnostics.debug_client import DebugFailed, ask
-from kyma_diagnostics.debug_server import MAX_ANSWER_BYTES, debug_socket
+from kyma_diagnostics.debug_server import MAX_ANSWER_BYTES, DebugSocketUnusable, debug_socket
 from kyma_local.processes import start_child
 from tests.waiting import eventually
 
@@ -24,7 +24,7 @@ PROGRAM = textwrap.dedent(
     f"""
     import asyncio, logging, sys, time
     from pathlib import Path
-    from kyma_diagnostics.debug_server import debug_socket
+    from kyma_diagnostics.debug_server import MAX_ANSWER_BYTES, DebugSocketUnusable, Report, debug_socket
 
     logging.basicConfig(level="INFO", stream=sys.stderr)
 
@@ -152,10 +152,16 @@ async def test_socket_of_a_dead_process_is_replaced_and_another_file_is_not(tmp_
         left.bind(str(path))
     async with debug_socket(path, {}):
         assert "tasks" in await asked(path, "tasks")
-        with pytest.raises(FileExistsError, match="another process"):
+        with pytest.raises(DebugSocketUnusable, match="another process"):
             async with debug_socket(path, {}):
                 pass
     other.touch()
-    with pytest.raises(FileExistsError, match="another kind"):
+    with pytest.raises(DebugSocketUnusable, match="another kind"):
         async with debug_socket(other, {}):
+            pass
+
+
+async def test_socket_in_a_folder_that_does_not_exist_is_refused_with_its_path(tmp_path: Path) -> None:
+    with pytest.raises(DebugSocketUnusable, match="No such file"):
+        async with debug_socket(tmp_path / "none" / "debug.sock", {}):
             pass

@@ -1,13 +1,20 @@
 """Spans reach a collector, and a collector that does not take them costs nothing but spans."""
 
+import asyncio
+import os
+import subprocess
 import sys
 import time
+from pathlib import Path
 
+import msgspec
 import pytest
 
 from kyma_diagnostics import TracingOptions, TracingUnavailable, tracing
 from kyma_diagnostics.tracing import END_SECONDS, endpoint_of
+from kyma_local.ports import free_port
 from tests.otlp import collector
+from tests.waiting import eventually
 
 
 def test_spans_arrive_at_a_collector_when_the_program_ends() -> None:
@@ -19,6 +26,47 @@ def test_spans_arrive_at_a_collector_when_the_program_ends() -> None:
 
     (span,) = received.spans
     assert (span.service, span.name, span.attributes) == ("klm", "admission", {"kind": "Kyma"})
+
+
+def test_text_without_utf_8_costs_no_other_span() -> None:
+    with collector() as received, tracing(TracingOptions("klm", received.endpoint, 1.0)) as tracer:
+        assert tracer is not None
+        with tracer.segment("reconcile", "", attributes={"name": "x\ud800"}), tracer.part("render \udfff"):
+            tracer.failed("y\ud800")
+        with pytest.raises(ValueError, match="z"), tracer.segment("other", ""):
+            raise ValueError("z\ud800")
+    assert [(each.name, each.message) for each in received.spans] == [
+        ("render ?", "y?"),
+        ("reconcile", ""),
+        ("other", "ValueError: z?"),
+    ]
+    assert received.spans[1].attributes == {"name": "x?"}
+
+
+@pytest.mark.skipif("OTEL_COLLECTOR" not in os.environ, reason="OTEL_COLLECTOR is the program of a collector")
+def test_opentelemetry_collector_takes_the_spans(tmp_path: Path) -> None:
+    port, log = free_port(), tmp_path / "log"
+    pipeline = {"receivers": ["otlp"], "exporters": ["debug"]}
+    config = {
+        "receivers": {"otlp": {"protocols": {"http": {"endpoint": f"127.0.0.1:{port}"}}}},
+        "exporters": {"debug": {"verbosity": "detailed"}},
+        "service": {"telemetry": {"metrics": {"level": "none"}}, "pipelines": {"traces": pipeline}},
+    }
+    (tmp_path / "config.yaml").write_bytes(msgspec.json.encode(config))
+    command = [os.environ["OTEL_COLLECTOR"], f"--config=file:{tmp_path / 'config.yaml'}"]
+    with log.open("wb") as output, subprocess.Popen(command, stderr=output) as process:
+        try:
+            asyncio.run(eventually(lambda: "Everything is ready" in log.read_text()))
+            with tracing(TracingOptions("klm", f"http://127.0.0.1:{port}", 1.0)) as tracer:
+                assert tracer is not None
+                with tracer.segment("admission", "", attributes={"kind": "Kyma"}):
+                    trace_id = tracer.traceparent()[3:35]
+            asyncio.run(eventually(lambda: trace_id in log.read_text()))
+        finally:
+            process.terminate()
+    text = log.read_text()
+    for said in ("service.name: Str(klm)", "Name           : admission", "kind: Str(Kyma)"):
+        assert said in text
 
 
 def test_collector_that_takes_nothing_delays_nobody() -> None:

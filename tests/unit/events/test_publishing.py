@@ -24,6 +24,7 @@ from lifecycle_manager.signals import (
 from lifecycle_manager.telemetry import ChangeLatency
 from lifecycle_manager_api import WatchEvent, decode_event, names
 from tests.clocks import ManualClock
+from tests.unit.diagnostics.recorded import Exported, tracer_with
 from tests.world import KCP, World, open_world
 
 SIGNALS = (ObjectChanged, ResyncReported, UnclaimedChange, WatcherHeard)
@@ -74,6 +75,21 @@ async def test_change_is_published_with_its_object_its_version_and_its_trace(pub
         WatcherHeard("demo", is_canary=False),
         ObjectChanged("demo", OBJECT, "UPDATE", "u", "7", Trace("e", "t", "2026-11-01T12:00:00Z")),
     ]
+
+
+async def test_verification_of_a_change_continues_its_trace_and_a_resync_has_none(publishing: Publishing) -> None:
+    exported = Exported()
+    publishing.world.manager.tracer = tracer_with(exported, ratio=1.0)
+    trace = "00-0123456789abcdef0123456789abcdef-0123456789abcdef-00"
+    publishing.take(**watched(OBJECT), traceparent=trace)
+    publishing.take(operation="RESYNC", traceparent=trace)
+    publishing.take(operation="HEARTBEAT", traceparent=trace)
+
+    (span,) = exported.spans
+    assert span.parent is not None
+    assert (span.name, f"{span.parent.span_id:016x}") == ("verification", trace[36:52])
+    assert span.attributes is not None
+    assert span.attributes["kyma"] == "demo"
 
 
 async def test_change_that_no_controller_claims_is_published_as_such(publishing: Publishing) -> None:

@@ -1,12 +1,14 @@
 """`klm trace`: the moments that objects and Events record."""
 
 import io
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from kyma_fleet.screen import Screen
 from kyma_fleet.timeline.command import print_timeline
 from lifecycle_manager.explanation.facts import Occurrence
-from lifecycle_manager.explanation.moments import Moment, last_change, moments
+from lifecycle_manager.explanation.moments import Moment, last_change, moments, newest_trace
 from lifecycle_manager_api import names
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -51,3 +53,23 @@ def test_timeline_is_drawn_in_lines_that_fit() -> None:
     assert lines[0] == "from 2026-11-22 12:00:00 UTC"
     assert lines[-1] == "   3.0 s ─────────● you y"
     assert all(len(line) <= 80 for line in lines)
+
+
+def test_trace_of_the_change_that_was_observed_last_is_found() -> None:
+    def written(trace: str, observed_at: str) -> Mapping[str, Any]:
+        return {"metadata": {"annotations": {names.TRACEPARENT: trace, names.OBSERVED_AT: observed_at}}}
+
+    def trace(digit: str) -> str:
+        return f"00-{digit * 32}-{'1' * 16}-00"
+
+    documents = [
+        written(trace("a"), "2026-11-22T12:00:00Z"),
+        written(trace("b"), "2026-11-22T12:00:01.5Z"),
+        written(trace("d"), "2026-11-22T12:00:01Z"),
+        written(trace("e"), "yesterday"),
+        written("\x1b[2J" + trace("c"), "2026-11-22T12:00:02Z"),
+        {"metadata": {}},
+        {},
+    ]
+    assert newest_trace(documents) == "b" * 32
+    assert newest_trace([]) == ""

@@ -1,11 +1,12 @@
 """Refusals become the exception that is named like them, and what a server says is never trusted."""
 
 import json
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import pytest
@@ -41,6 +42,7 @@ class Metadata(msgspec.Struct, frozen=True, rename="camel"):
 class Spec(msgspec.Struct, frozen=True):
     size: int
     extra: msgspec.Raw = msgspec.Raw(b"null")
+    described: Annotated[msgspec.Raw, msgspec.Meta(extra_json_schema={"x": 1})] = msgspec.Raw(b"null")
 
 
 class Thing(msgspec.Struct, frozen=True):
@@ -50,7 +52,8 @@ class Thing(msgspec.Struct, frozen=True):
     more: dict[str, msgspec.Raw] = {}
 
 
-GOOD = {"metadata": {"name": "a", "resourceVersion": "7"}, "spec": {"size": 1, "extra": {"deep": [1, 2]}}}
+DEEP = {"deep": [1, 2]}
+GOOD = {"metadata": {"name": "a", "resourceVersion": "7"}, "spec": {"size": 1, "extra": DEEP, "described": DEEP}}
 BAD = {"metadata": {"name": "b", "namespace": "n", "resourceVersion": "8"}, "spec": {"size": "large"}}
 
 
@@ -124,14 +127,15 @@ def test_pause_in_the_details_counts_where_no_header_says_it() -> None:
 
 
 def test_object_is_decoded_and_lets_go_of_the_answer() -> None:
-    thing = Decoding(Thing).object(json.dumps({**GOOD, "parts": [GOOD["spec"]], "more": {"a": [1]}}).encode())
+    body = json.dumps({**GOOD, "parts": [GOOD["spec"]], "more": {"a": [1]}}).encode()
+    before = sys.getrefcount(body)
 
-    for raw in (thing.spec.extra, thing.parts[0].extra):
+    thing = Decoding(Thing).object(body)
+
+    for raw in (thing.spec.extra, thing.parts[0].extra, thing.spec.described):
         assert bytes(raw) == b'{"deep": [1, 2]}'
-        owner = memoryview(raw).obj
-        assert isinstance(owner, bytes | msgspec.Raw)
-        assert len(bytes(owner)) < 20
     assert bytes(thing.more["a"]) == b"[1]"
+    assert sys.getrefcount(body) == before, "a view of the answer keeps all of it"
 
 
 def test_list_tells_of_what_it_can_not_read_and_goes_on() -> None:

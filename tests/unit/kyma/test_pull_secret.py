@@ -151,6 +151,7 @@ async def test_secret_that_kcp_does_not_have_is_awaited() -> None:
 async def test_copy_goes_with_the_kyma() -> None:
     async with introduced() as world:
         await world.kcp.delete(KYMAS, "demo", KCP)
+        await world.without_parts()
         await world.reconcile(times=3)
         assert await is_gone(world.in_kcp())
         assert await is_gone(copy(world))

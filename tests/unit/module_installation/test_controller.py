@@ -603,6 +603,24 @@ async def test_version_that_can_not_be_applied_does_not_keep_a_module_from_going
     assert await brought(world) == set()
 
 
+@pytest.mark.parametrize("upgraded", [False, True])
+async def test_process_that_begins_during_a_removal_applies_only_what_is_new(
+    world: World, simulation: Simulation, *, upgraded: bool
+) -> None:
+    await world.want([CRD, config_map("rose")])
+    await world.reconcile()
+    await world.skr.create(GARDENS, {"metadata": {"name": "mine"}, "spec": {}}, SKR, field_manager="user")
+    await world.delete()
+    if upgraded:
+        await world.want([CRD, config_map("rose", "2")], version="2.0.0")
+    await world.restart()
+    before = simulation.requests()[-1].number
+    await world.reconcile()
+    assert await world.state() == ("Warning", "ModuleCRsInUse")
+    written = simulation.requests(lambda it: it.is_write and it.cluster == "skr", since=before)
+    assert {each.name for each in written} >= {"rose"} if upgraded else not written
+
+
 async def test_blocked_removal_costs_no_more_writes_once_its_version_is_applied(
     world: World, simulation: Simulation
 ) -> None:

@@ -17,6 +17,12 @@ from lifecycle_manager.settings import Settings
         ({"self_signed_cert_key_algorithm": "RSA"}, "accept-unsigned-events"),
         ({"self_signed_cert_key_size": "1024"}, "2048"),
         ({"trusted_proxy_cidrs": ["10.0.0.0/33"]}, "network"),
+        ({"cert_management": "cert.gardener.cloud/v1alpha1", "self_signed_cert_key_algorithm": "ED25519"}, "Gardener"),
+        ({"watcher_virtual_services": True}, "trusted-proxy-cidrs"),
+        (
+            {"watcher_virtual_services": True, "trusted_proxy_cidrs": ["10.0.0.0/8"], "kyma_selector": ["a=b"]},
+            "the former version routes events",
+        ),
     ],
 )
 def test_harmful_options_are_refused(options: dict[str, Any], complaint: str) -> None:

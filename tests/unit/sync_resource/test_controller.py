@@ -20,9 +20,14 @@ from lifecycle_manager.signals import ClusterReachable, ObjectChanged, ObjectRef
 from lifecycle_manager.skr import AccessSecretMissing, Connections
 from lifecycle_manager.sync_resource import SyncResourceSettings, setup
 from lifecycle_manager.sync_resource.apply import SyncResourceState
-from lifecycle_manager.sync_resource.controller import gives_up_objects, kyma_is_leaving, wants_other_objects
+from lifecycle_manager.sync_resource.controller import (
+    gives_up_objects,
+    kyma_is_leaving,
+    pause_ended,
+    wants_other_objects,
+)
 from lifecycle_manager.telemetry import ChangeLatency
-from lifecycle_manager_api import find, names
+from lifecycle_manager_api import Kyma, find, names
 from lifecycle_manager_api.documents import plain
 from tests import builders
 from tests.manifest_world import Clusters, simulated_client, simulated_control_plane
@@ -132,6 +137,21 @@ async def test_objects_follow_the_text_and_are_deleted_with_it(world: World) -> 
     await world.reconcile("first")
     assert await world.objects() == set()
     assert not (await world.kcp.list(SYNC_RESOURCES, KCP)).items
+
+
+async def test_objects_stay_while_the_kyma_is_paused_and_follow_when_it_is_resumed(world: World) -> None:
+    await world.write("first", "one")
+    await world.reconcile("first")
+    changes: list[Change[Kyma]] = []
+    world.manager.informer(KYMAS, namespace=KCP).on_change(changes.append, replay=False)
+    for value in ("true", None):
+        patch = {"metadata": {"labels": {names.SKIP_RECONCILIATION: value}}}
+        await world.kcp.merge_patch(KYMAS, "demo", patch, KCP, field_manager="klm")
+        await world.see(KYMAS, KCP)
+        await world.write("first", "two")
+        await world.reconcile("first")
+        assert await world.objects() == ({"one"} if value else {"two"})
+    assert [pause_ended(each) for each in changes] == [False, True]
 
 
 async def test_object_that_is_refused_keeps_the_others_from_being_pruned(world: World, simulation: Simulation) -> None:

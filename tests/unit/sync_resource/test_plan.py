@@ -12,7 +12,7 @@ from lifecycle_manager.sync_resource import status as statuses
 from lifecycle_manager.sync_resource.intent import TooManyObjects, begun, claim_index, inventory_of
 from lifecycle_manager.sync_resource.snapshot import Snapshot, known_inventory, read_text
 from lifecycle_manager.sync_resource.status import Refusal
-from lifecycle_manager_api import KindRule, Kyma, ModulePolicySpec, NamespacedResources, State, SyncResource
+from lifecycle_manager_api import KindRule, Kyma, ModulePolicySpec, NamespacedResources, State, SyncResource, names
 from lifecycle_manager_api.conditions import find
 from lifecycle_manager_api.policy_checks import ModuleRules
 from tests import builders
@@ -102,6 +102,19 @@ def test_deletion_after_an_interrupted_apply_deletes_the_intended_objects() -> N
     interrupted = after(builders.sync_resource(deletionTimestamp=DELETING), ENTRY)
 
     assert plan(interrupted, builders.kyma()) == planned.DeleteObjects((ENTRY,))
+
+
+@pytest.mark.parametrize("metadata", [{}, {"deletionTimestamp": DELETING}])
+def test_objects_of_a_paused_kyma_stay_as_they_are_until_it_is_deleted(metadata: dict[str, Any]) -> None:
+    status = {"synced": SYNCED, "state": "Ready", "ownerUid": "first"}
+    resource = builders.sync_resource(text="", status=status, **metadata)
+    paused = {names.SKIP_RECONCILIATION: "true"}
+    step = plan(resource, builders.kyma(labels=paused))
+    assert isinstance(step, planned.Done)
+    assert step.status == resource.status
+    assert step.result is None
+    leaving = plan(resource, builders.kyma(labels=paused, deletionTimestamp=DELETING))
+    assert not isinstance(leaving, planned.Done) or leaving.status != resource.status
 
 
 def test_too_many_objects_are_refused_before_any_is_applied() -> None:

@@ -11,6 +11,7 @@ time. This one sends what it is given, never follows, decodes or stores anything
 """
 
 import asyncio
+import codecs
 import socket
 import ssl
 from dataclasses import dataclass
@@ -65,6 +66,7 @@ class Client:
         self._opening = asyncio.Lock()
         self._failed_at = -1.0
         self._failure = ""
+        codecs.lookup("idna")  # TLS encodes the host by it; its import would take milliseconds of the first connection
 
     async def post(self, path: str, fields: dict[str, str], body: bytes, tls: ssl.SSLContext) -> Response:
         """Send a POST over a connection that was made with this context. Raises RequestFailed."""

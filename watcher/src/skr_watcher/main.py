@@ -12,7 +12,7 @@ import uvloop
 from http_guard import Bounds, server_for
 from kyma_certs import ReloadingServerContext
 from kyma_diagnostics import TracingOptions, TracingUnavailable, tracing
-from kyma_diagnostics.debug_server import debug_socket
+from kyma_diagnostics.debug_server import DebugSocketUnusable, debug_socket
 from skr_watcher.changes import HEARTBEAT, ObjectChange, heartbeat
 from skr_watcher.delivery import Delivery, Identity
 from skr_watcher.heartbeat import send_heartbeats
@@ -46,8 +46,8 @@ def main() -> None:
     try:
         with tracing(options) as tracer:
             uvloop.run(run(settings, tracer))
-    except TracingUnavailable as error:
-        sys.exit(f"skr-watcher: OTLP_ENDPOINT: {error}")
+    except (TracingUnavailable, DebugSocketUnusable) as error:
+        sys.exit(f"skr-watcher: {error}")
 
 
 async def run(settings: Settings, tracer: "ChangeTracer | None" = None) -> None:

@@ -20,6 +20,8 @@ R = TypeVar("R")
 MAX_OBJECTS = 2_000
 """Objects of one cluster that are read."""
 CONCURRENCY = 10
+CLUSTER_ERRORS = (KubeError, Problem, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What work with a cluster may raise: nobody promises the shape of its answers, and one ends no work with others."""
 WATCHER = (
     InventoryEntry("admissionregistration.k8s.io", "v1", "ValidatingWebhookConfiguration", "", "skr-webhook"),
     InventoryEntry("apps", "v1", "Deployment", names.SKR_NAMESPACE, "skr-webhook"),
@@ -71,7 +73,7 @@ async def report_of(kcp: Client, kyma: str) -> ClusterReport:
     try:
         async with cluster_of(kcp, kyma, is_labelled=False) as skr:
             return await _read(skr, kyma, manifests)
-    except (Problem, KubeError) as error:
+    except CLUSTER_ERRORS as error:
         return ClusterReport(kyma, error=line_for(error))
 
 

@@ -1,6 +1,7 @@
 """Gives one Kyma with its cluster back to the former version. Each write is idempotent, so all can be done again."""
 
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -14,6 +15,7 @@ from kyma_fleet.comparison.reading import cluster_of
 from kyma_fleet.problems import Problem
 from lifecycle_manager.object_set.inventory import entries_of
 from lifecycle_manager.resources import KYMAS, MANIFESTS, RAW_KYMAS, SECRETS, SYNC_RESOURCES
+from lifecycle_manager.skr_webhook import cert_manager, gardener
 from lifecycle_manager.skr_webhook.tls_secret import CERTIFICATE_PURPOSE
 from lifecycle_manager_api import Kyma, Manifest, names
 
@@ -79,11 +81,17 @@ class GivingBack:
                 changed += await self._patch(MANIFESTS, manifest.metadata.name, {"status": status}, "status")
         purpose = f"{names.KYMA_NAME}={kyma.metadata.name},{names.PURPOSE}={CERTIFICATE_PURPOSE}"
         for secret in (await self.kcp.list(SECRETS, names.KCP_NAMESPACE, label_selector=purpose)).items:
-            await self.kcp.delete(SECRETS, secret.metadata.name, names.KCP_NAMESPACE)
+            await self._delete_certificate(secret.metadata.name)
             changed += 1
         if (patch := back.of_kyma(kyma)) is not None:
             changed += await self._patch(RAW_KYMAS, kyma.metadata.name, patch, "status")
         return changed
+
+    async def _delete_certificate(self, name: str) -> None:
+        """Delete the Secret with a Watcher's certificate, and before it what would have it issued again."""
+        for resource in (cert_manager.CERTIFICATES, gardener.CERTIFICATES, SECRETS):
+            with suppress(NotFound):
+                await self.kcp.delete(resource, name, names.KCP_NAMESPACE)
 
     async def _patch(
         self, resource: Resource[Any], name: str, patch: back.Patch, subresource: str | None = None

@@ -5,12 +5,14 @@ So a command that was interrupted, or that could not do everything, is run again
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from kube_runtime import Client, KubeError, NotFound, Resource
+from kube_runtime import Client, NotFound, Resource
 from kube_runtime.leases.lease import LEASES as REPLICA_LEASES
+from kyma_fleet.adoption.cluster import CLUSTER_ERRORS
 from kyma_fleet.adoption.deployment import REPLICAS_BEFORE, Deployment, former_deployments
 from kyma_fleet.adoption.giving_back import FIELD_MANAGER, GivingBack
 from kyma_fleet.adoption.reading import access_secrets, former_lease
@@ -31,7 +33,7 @@ LABELLED_BY = f"{names.GROUP}/labelled-by"
 EVERY_VERSION = "every-version"
 CONCURRENCY = 20
 POLL_SECONDS = 1.0
-LONGEST_WAIT_SECONDS = 300.0
+MAX_WAIT_SECONDS = 300.0
 MAX_PASSES = 5
 SHOWN = 20
 Patch = dict[str, Any]
@@ -122,7 +124,7 @@ class Steps:
             and each.metadata.labels.get(names.MANAGED_BY) != names.LIFECYCLE_MANAGER
         ]
         labels = {names.MANAGED_BY: names.LIFECYCLE_MANAGER}
-        patch = {"metadata": {"labels": labels, "annotations": {LABELLED_BY: FIELD_MANAGER}}}
+        patch = {"labels": labels, "annotations": {LABELLED_BY: FIELD_MANAGER}}
         question = f"label {counted(len(wanted), 'access Secret')} {names.MANAGED_BY}={names.LIFECYCLE_MANAGER}"
         await self._each(question, wanted, lambda each: self._patch(SECRETS, each, patch))
 
@@ -132,7 +134,7 @@ class Steps:
             async for each in access_secrets(self.kcp)
             if each.metadata.labels[names.KYMA_NAME] in kymas and LABELLED_BY in each.metadata.annotations
         ]
-        patch = {"metadata": {"labels": {names.MANAGED_BY: None}, "annotations": {LABELLED_BY: None}}}
+        patch = {"labels": {names.MANAGED_BY: None}, "annotations": {LABELLED_BY: None}}
         question = f"remove the label {names.MANAGED_BY} from {counted(len(wanted), 'access Secret')}"
         await self._each(question, wanted, lambda each: self._patch(SECRETS, each, patch))
 
@@ -145,7 +147,7 @@ class Steps:
         )
         wanted = [each async for each in self._manifests(chosen) if not each.is_kept_from_former_version]
         question = f"keep the former version from {counted(len(wanted), 'Manifest')}"
-        await self._each(question, wanted, lambda each: self._patch(MANIFESTS, each, {"metadata": _marking(each)}))
+        await self._each(question, wanted, lambda each: self._patch(MANIFESTS, each, _marking(each)))
         await self._patch_kymas(
             "take over",
             chosen,
@@ -175,7 +177,7 @@ class Steps:
     async def _unmark_manifests(self, chosen: Collection[str]) -> None:
         wanted = [each async for each in self._manifests(chosen) if _unmarked(each) is not None]
         question = f"give {counted(len(wanted), 'Manifest')} back to the former version"
-        await self._each(question, wanted, lambda each: self._patch(MANIFESTS, each, {"metadata": _unmarked(each)}))
+        await self._each(question, wanted, lambda each: self._patch(MANIFESTS, each, _unmarked(each) or {}))
 
     async def _patch_kymas(
         self, verb: str, chosen: Collection[str], patch_of: Callable[[ObjectMeta], Patch | None]
@@ -184,7 +186,7 @@ class Steps:
         wanted = [(metadata, patch) for metadata, patch in found if patch is not None]
 
         async def write(each: tuple[ObjectMeta, Patch]) -> None:
-            await self._patch(RAW_KYMAS, each[0], {"metadata": {**each[1], "uid": each[0].uid}})
+            await self._patch(RAW_KYMAS, *each)
 
         await self._each(f"{verb} {counted(len(wanted), 'Kyma')}", wanted, write)
 
@@ -201,7 +203,7 @@ class Steps:
             async with places:
                 try:
                     return await self._until_settled(giving, name)
-                except (KubeError, Problem) as error:
+                except CLUSTER_ERRORS as error:
                     failures[name] = line_for(error)
                     return 0
 
@@ -253,6 +255,7 @@ class Steps:
         await self._each(question, wanted, lambda each: self._patch_deployment(each.name, patch(each)))
 
     async def _former_holder(self) -> str:
+        """Return who holds the Lease of the former version. This version checks it once more before it works."""
         lease = await former_lease(self.kcp)
         return holder_of(lease, datetime.now(UTC)) if lease is not None else ""
 
@@ -268,15 +271,17 @@ class Steps:
             return
         self._say(f"waiting until {what}: it is held by {holder}")
         try:
-            async with asyncio.timeout(LONGEST_WAIT_SECONDS):
+            async with asyncio.timeout(MAX_WAIT_SECONDS):
                 while holder:
                     await asyncio.sleep(POLL_SECONDS)
                     holder = await holder_of_lease()
         except TimeoutError:
             raise Problem(f"{holder} still renews its Lease; stop it, then run this again") from None
 
-    async def _patch(self, resource: Resource[Any], metadata: ObjectMeta, patch: Patch) -> None:
-        await self.kcp.merge_patch(resource, metadata.name, patch, metadata.namespace, field_manager=FIELD_MANAGER)
+    async def _patch(self, resource: Resource[Any], of: ObjectMeta, metadata: Patch) -> None:
+        """Patch the metadata of this very object, not of a later one of its name."""
+        patch = {"metadata": {**metadata, "uid": of.uid}}
+        await self.kcp.merge_patch(resource, of.name, patch, of.namespace, field_manager=FIELD_MANAGER)
 
     async def _patch_deployment(self, name: str, patch: Patch) -> None:
         await self.kcp.merge_patch(DEPLOYMENTS, name, patch, names.KCP_NAMESPACE, field_manager=FIELD_MANAGER)
@@ -290,9 +295,14 @@ class Steps:
 
         async def one(item: T) -> None:
             async with places:
-                await write(item)
+                with suppress(NotFound):  # deleted meanwhile
+                    await write(item)
 
-        await asyncio.gather(*(one(each) for each in items))
+        results = await asyncio.gather(*(one(each) for each in items), return_exceptions=True)
+        failures = [each for each in results if isinstance(each, BaseException)]
+        if failures:
+            self._say(f"{counted(len(failures), 'write')} of {len(items):,} failed: {question}")
+            raise failures[0]
         self._say(f"done: {question}")
 
     def _ask(self, question: str) -> None:

@@ -63,8 +63,8 @@ def pause(
     """Have Lifecycle Manager leave a cluster, a module or the fleet as it is.
 
     A paused cluster gets no module installed, upgraded, repaired or removed.
-    What its users change in Module CRs still travels. Who, when and why is in
-    annotations, in an Event, and in `klm get kymas --paused`.
+    What its users change in Module CRs is applied when the pause ends. Who,
+    when and why is in annotations, an Event, and `klm get kymas --paused`.
 
     \b
     klm pause demo --reason "incident 4711"

@@ -21,7 +21,7 @@ async def trace(kcp: Client, screen: Screen, name: str, module: str, *, everythi
         raise Problem(f"nothing is recorded of {module or 'any module'} in Kyma {name}; klm explain {name} says why")
     print_timeline((found if everything else last_change(found))[-SHOWN:], screen)
     if trace_id := newest_trace(documents):
-        screen.print(f"\ntrace {trace_id}   # of the newest change, in the logs, and in the traces if it was sampled")
+        screen.print(f"\ntrace {trace_id}")
     return 0
 
 

@@ -23,6 +23,8 @@ def detacher_for(kind: Any) -> Callable[[Any], None] | None:
 
 
 def _detach_of(kind: inspect.Type, within: frozenset[type]) -> Detach | None:
+    while isinstance(kind, inspect.Metadata):  # an annotated type, with a schema for example
+        kind = kind.type
     match kind:
         case inspect.RawType():
             return _copied

@@ -54,6 +54,7 @@ ADVICE = {
     **dict.fromkeys(EVENT_PATH_FAULTS, "kubectl -n kyma-system logs deployment/skr-webhook   # in the cluster"),
     CERTIFICATE_OVERDUE: "kubectl -n {ns} get certificates",
     "CredentialsInvalid": "kubectl -n {ns} describe manifest {manifest}",
+    "Orphaned": "kubectl -n {ns} delete manifest {manifest}",
 }
 """What to do for a reason, as a command."""
 

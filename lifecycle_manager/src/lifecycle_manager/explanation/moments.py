@@ -46,13 +46,14 @@ def last_change(found: list[Moment], pause_seconds: float = PAUSE_SECONDS) -> li
 
 def newest_trace(documents: Iterable[Document]) -> str:
     """Return the id of the trace of the change that was observed last; nothing where none is recorded."""
-    found: list[tuple[str, str]] = []
+    found: list[tuple[datetime, str]] = []
     for document in documents:
         annotations = (document.get("metadata") or {}).get("annotations") or {}
         known = TRACE.fullmatch(str(annotations.get(names.TRACEPARENT, "")))
         if known is not None:
-            found.append((str(annotations.get(names.OBSERVED_AT, "")), known[1]))
-    return max(found, default=("", ""))[1]
+            observed_at = _time(annotations.get(names.OBSERVED_AT))
+            found.append((observed_at or datetime.min.replace(tzinfo=UTC), known[1]))
+    return max(found)[1] if found else ""
 
 
 def _of_object(document: Document) -> Iterator[Moment]:

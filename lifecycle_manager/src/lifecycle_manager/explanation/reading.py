@@ -30,7 +30,6 @@ MAX_EVENTS = 500
 """How many Events of one Kyma are kept while they are read; the newest of them are shown."""
 MAX_SELECTED = 10
 """The Events of so many objects are selected by the API server, one list each; of more, all Events are read."""
-PARTS: tuple[Resource[Any], ...] = (MANIFESTS, MODULE_CONFIGS, SYNC_RESOURCES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +87,8 @@ async def read_documents(kcp: Client, kyma: str, module: str = "") -> tuple[Json
     selector = f"{names.KYMA_NAME}={kyma}" + (f",{names.MODULE_NAME}={module}" if module else "")
     itself, *parts = await asyncio.gather(
         kcp.list(RAW_KYMAS, names.KCP_NAMESPACE, field_selector=f"metadata.name={kyma}"),
-        *(kcp.list(_raw(each), label_selector=selector) for each in PARTS),
+        kcp.list(_raw(MANIFESTS), names.KCP_NAMESPACE, label_selector=selector),
+        *(kcp.list(_raw(each), label_selector=selector) for each in (MODULE_CONFIGS, SYNC_RESOURCES)),
     )
     if not itself.items:
         raise NotFound(404, "NotFound", f"kymas.{names.GROUP} {kyma!r} not found", {"name": kyma})

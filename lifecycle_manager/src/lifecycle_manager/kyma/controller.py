@@ -70,8 +70,11 @@ SKR_KYMA = ObjectReference(KYMAS.group, KYMAS.kind, names.SKR_NAMESPACE, names.D
 
 SETTLE_SECONDS = 0.2
 """How long to wait for further changes: the parts of a Kyma often change several at a time."""
-PROGRESS_SECONDS = 1.0
-"""How long to wait for them while other parts of a new Kyma, or of a new version, are under way."""
+PROGRESS_SECONDS = 3.0
+"""How long to wait for them while other parts of a new Kyma, or of a new version, are under way.
+
+What has to be done for other Kymas comes first, then: of thousands of new clusters, none is shown step by step.
+"""
 PARTS_SETTLE_SECONDS = 1.0
 """The same for ModuleConfigs and SyncResources: nobody waits for what the Kyma says of them, and there may be many."""
 
@@ -115,10 +118,19 @@ def setup(
     controller.watches(
         releases, to=lambda change: map(KYMAS.key_of, who_has_release(change, kymas=kymas)), when=offer_changed
     )
-    for is_under_way, seconds in ((False, SETTLE_SECONDS), (True, PROGRESS_SECONDS)):
+    for is_under_way, priority, seconds in (
+        (False, Priority.CHANGE, SETTLE_SECONDS),
+        (True, Priority.RESYNC, PROGRESS_SECONDS),
+    ):
         progress = _Progress(kymas, manifests, is_under_way)
-        controller.watches(kymas, when=progress.part_changed, after=seconds)
-        controller.watches(manifests, to=_kyma_by(MANIFESTS_BY_KYMA), when=progress.manifest_changed, after=seconds)
+        controller.watches(kymas, when=progress.part_changed, priority=priority, after=seconds)
+        controller.watches(
+            manifests,
+            to=_kyma_by(MANIFESTS_BY_KYMA),
+            when=progress.manifest_changed,
+            priority=priority,
+            after=seconds,
+        )
     for when, seconds in ((report_changed, PARTS_SETTLE_SECONDS), (was_observed, UNDER_WAY.total_seconds())):
         of_a_module = partial(is_of_a_module, namespaces, when)
         controller.watches(module_configs, to=_kyma_by(MODULE_CONFIGS_BY_KYMA), when=of_a_module, after=seconds)

@@ -339,8 +339,9 @@ class Steps:
 
 
 def _was_ready(manifest: Manifest) -> bool:
-    status = manifest.status
-    return status.state is State.READY and status.observed_generation == manifest.metadata.generation
+    """Tell whether a module is in the cluster as its Manifest wants it. Its deletion is a generation of its own."""
+    status, metadata = manifest.status, manifest.metadata
+    return status.state is State.READY and status.observed_generation == metadata.generation - metadata.being_deleted
 
 
 def _fingerprint(seen: Snapshot) -> str:

@@ -51,7 +51,7 @@ from lifecycle_manager.skr import Connections, Seen, SkrAccessError, SkrFailure,
 from lifecycle_manager.sync_resource import status as statuses
 from lifecycle_manager.sync_resource.apply import Steps, SyncResourceState
 from lifecycle_manager.sync_resource.intent import claim_index, inventory_of
-from lifecycle_manager.sync_resource.plan import Done, plan, wants_namespaces
+from lifecycle_manager.sync_resource.plan import Done, is_paused, plan, wants_namespaces
 from lifecycle_manager.sync_resource.snapshot import (
     Placement,
     Snapshot,
@@ -141,6 +141,7 @@ def setup(
     controller.watches(sync_resources, to=waiting_for, when=concerns_others)
     controller.watches(namespaces.informer, to=of_namespace, when=assignment_changed, priority=Priority.RESYNC)
     controller.watches(kymas, to=of_changed_kyma, when=kyma_is_leaving)
+    controller.watches(kymas, to=of_changed_kyma, when=pause_ended)
     controller.watches(policies.informer, to=of_policy, when=policy_changed)
     controller.receives(ObjectChanged, to=of_object)
     controller.receives(ResyncRequested, to=lambda signal: of_kyma(signal.kyma), priority=Priority.CHANGE)
@@ -194,6 +195,11 @@ def kyma_is_leaving(change: Change[Kyma]) -> bool:
     """Tell whether a Kyma is deleted, or was marked for deletion."""
     old, new = change.old, change.new
     return new is None or (new.metadata.being_deleted and (old is None or not old.metadata.being_deleted))
+
+
+def pause_ended(change: Change[Kyma]) -> bool:
+    """Tell whether a Kyma is no longer paused: what waited is carried out."""
+    return is_paused(change.old) and not is_paused(change.new)
 
 
 @dataclass(frozen=True, eq=False)

@@ -76,6 +76,8 @@ class Done(End, frozen=True):
 def plan(seen: Snapshot) -> Step:
     """Return the next step of a SyncResource."""
     resource = seen.resource
+    if is_paused(seen.kyma):
+        return Done(resource.status, seen.interval_seconds)
     if resource.metadata.being_deleted:
         return _removal(seen)
     if (refusal := _refusal(seen)) is not None:
@@ -96,6 +98,13 @@ def plan(seen: Snapshot) -> Step:
     status = statuses.applied(resource, seen.applied, seen.now, held)
     seconds = seen.interval_seconds if status.state is State.READY or held else READINESS_SECONDS
     return Done(status, seconds, result=seen.applied)
+
+
+def is_paused(kyma: Kyma | None) -> bool:
+    """Tell whether the objects of a Kyma stay as they are: it is paused, and not being deleted."""
+    if kyma is None or kyma.metadata.being_deleted:
+        return False
+    return kyma.metadata.labels.get(names.SKIP_RECONCILIATION) == "true"
 
 
 def prunable(seen: Snapshot, applied: ApplyResult) -> tuple[InventoryEntry, ...]:

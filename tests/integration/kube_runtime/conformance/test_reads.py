@@ -8,6 +8,7 @@ from tests.integration.kube_runtime.conformance.widgets import CRDS, GROUP, WIDG
 from tests.waiting import eventually
 
 CONFIG_MAPS = "/api/v1/namespaces/{ns}/configmaps"
+EVENTS = "/apis/events.k8s.io/v1/namespaces/{ns}/events"
 
 
 async def labelled_config_maps(both: Both, count: int = 5) -> None:
@@ -34,6 +35,28 @@ async def test_selectors_choose_by_labels_and_names(both: Both) -> None:
     await both.ask(400, "GET", f"{CONFIG_MAPS}?fieldSelector=data.x%3D1", wording=False)
     await both.ask(400, "GET", f"{WIDGETS}?fieldSelector=spec.x%3D1")
     await both.ask(400, "GET", f"{CONFIG_MAPS}?limit=x")
+
+
+async def test_events_are_selected_by_what_they_are_about(both: Both) -> None:
+    for name in ("one", "two"):
+        about = {"apiVersion": "v1", "kind": "ConfigMap", "name": name, "namespace": "default"}
+        event = {
+            "apiVersion": "events.k8s.io/v1",
+            "kind": "Event",
+            "metadata": {"name": f"event-{name}"},
+            "regarding": about,
+            "reason": "Tested",
+            "type": "Normal",
+            "action": "Test",
+            "eventTime": "2026-11-22T10:00:00.000000Z",
+            "reportingController": "test",
+            "reportingInstance": "test",
+        }
+        await both.own("POST", EVENTS, event)
+    for query, count in (("regarding.name%3Done", 1), ("regarding.kind%3DConfigMap,reason%3DTested", 2)):
+        for found in await both.own("GET", f"{EVENTS}?fieldSelector={query}"):
+            assert len(found["items"]) == count, query
+    await both.ask(400, "GET", f"{EVENTS}?fieldSelector=note%3Dx", wording=False)
 
 
 async def test_pages_are_of_one_moment(both: Both) -> None:

@@ -1,0 +1,193 @@
+"""`klm adopt --back`: what each object needs to be the former version's own again."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from kyma_fleet.adoption import back
+from kyma_fleet.adoption.giving_back import GivingBack
+from kyma_fleet.adoption.steps import EVERY_VERSION, Steps, Subjects
+from kyma_fleet.problems import Problem
+from kyma_fleet.screen import Screen
+from lifecycle_manager.resources import CUSTOM_RESOURCE_DEFINITIONS, KYMAS, MANIFESTS, SECRETS, SYNC_RESOURCES
+from lifecycle_manager.skr_webhook.cert_manager import CERTIFICATES
+from lifecycle_manager.skr_webhook.tls_secret import CERTIFICATE_PURPOSE
+from lifecycle_manager_api import Condition, ObjectMeta, SkrRecords, names
+from tests import builders
+from tests.world import KCP, World, open_world
+
+MANIFEST = builders.manifest("keda")
+KEY = f"{KCP}/{MANIFEST.metadata.name}"
+OURS = {names.MANAGED_BY: names.LIFECYCLE_MANAGER, names.MODULE_NAME: "keda", "app": "keda"}
+SKIP = names.SKIP_RECONCILIATION
+SPLIT = {"example.com/by": "python"}
+
+
+def applied(manager: str, *fields: str) -> dict[str, Any]:
+    owned: dict[str, Any] = {f"f:{each}": {} for each in fields}
+    return {"manager": manager, "operation": "Apply", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": owned}
+
+
+def live(labels: dict[str, str], annotations: dict[str, str], *fields: dict[str, Any]) -> dict[str, Any]:
+    metadata = {"name": "x", "resourceVersion": "7", "labels": labels, "annotations": annotations}
+    return {"metadata": {**metadata, "managedFields": list(fields)}}
+
+
+def test_object_of_a_module_changes_its_owner_in_one_patch() -> None:
+    found = live(OURS, {names.OWNED_BY: KEY, names.OWNER_UID: "u"}, applied("lifecycle-manager", "data", "metadata"))
+    assert back.of_module_object(found, MANIFEST) == {
+        "metadata": {
+            "labels": {names.MANAGED_BY: "kyma", names.MODULE_NAME: None},
+            "annotations": {names.OWNED_BY: None, names.OWNER_UID: None, names.DEPRECATED_OWNED_BY: KEY},
+            "managedFields": [applied("declarative.kyma-project.io/applier", "data", "metadata")],
+            "resourceVersion": "7",
+        }
+    }
+
+
+@pytest.mark.parametrize(
+    ("labels", "annotations"),
+    [
+        ({names.MANAGED_BY: "kyma"}, {names.DEPRECATED_OWNED_BY: KEY}),
+        ({}, {names.OWNED_BY: KEY}),
+        (OURS, {names.OWNED_BY: f"{KCP}/another-module"}),
+    ],
+)
+def test_object_of_others_is_left_alone(labels: dict[str, str], annotations: dict[str, str]) -> None:
+    assert back.of_module_object(live(labels, annotations), MANIFEST) is None
+
+
+def test_field_managers_of_the_watcher_and_of_its_repairs_become_one() -> None:
+    ours = (applied("lifecycle-manager-skr-webhook", "spec"), applied("lifecycle-manager-skr-webhook-repair", "data"))
+    patch = back.of_watcher_object(live({names.MANAGED_BY: names.LIFECYCLE_MANAGER}, {}, *ours))
+    assert patch is not None
+    assert patch["metadata"]["managedFields"] == [applied("lifecycle-manager", "spec", "data")]
+
+
+def test_conditions_that_the_former_version_does_not_know_are_removed() -> None:
+    kinds = ("Modules", "SKRReachable")
+    known, other = (Condition(type=each, status="False", reason="R", message="m") for each in kinds)
+    assert back.of_status([known, other], back.KYMA_CONDITIONS) == [known]
+    assert back.of_status([known], back.KYMA_CONDITIONS) is None
+
+
+@pytest_asyncio.fixture
+async def world() -> AsyncIterator[World]:
+    async with open_world() as world:
+        await world.kcp.apply(KYMAS, "demo", kyma_document({}), KCP, field_manager="test")
+        condition = {"type": "SKRReachable", "status": "False", "reason": "R", "message": "m"}
+        status = {
+            "records": {"watcher": "r"},
+            "conditions": [condition | {"lastTransitionTime": "2026-11-22T12:00:00Z"}],
+        }
+        await world.kcp.merge_patch(KYMAS, "demo", {"status": status}, KCP, subresource="status", field_manager="test")
+        labels = {names.KYMA_NAME: "demo", names.PURPOSE: CERTIFICATE_PURPOSE}
+        secret = {"metadata": {"name": "demo-webhook-tls", "labels": labels}}
+        await world.kcp.apply(SECRETS, "demo-webhook-tls", secret, KCP, field_manager="test")
+        yield world
+
+
+def kyma_document(annotations: dict[str, str], **labels: str) -> dict[str, Any]:
+    return {"metadata": {"name": "demo", "annotations": annotations, "labels": labels}, "spec": {"channel": "regular"}}
+
+
+def steps_of(world: World, *, answer: bool = True, split: bool = True) -> Steps:
+    subjects = Subjects(("demo",), split=SPLIT) if split else Subjects()
+    return Steps(world.kcp, Screen(), subjects, lambda _: answer, names.KCP_LEASE_NAMESPACE)
+
+
+async def metadata(world: World) -> ObjectMeta:
+    return (await world.kcp.get(KYMAS, "demo", KCP)).metadata
+
+
+async def test_control_plane_is_given_back_although_the_cluster_can_not_be_read(world: World) -> None:
+    with pytest.raises(Problem, match="no access to the cluster of Kyma demo"):
+        await GivingBack(world.kcp).kyma(await world.kcp.get(KYMAS, "demo", KCP))
+    assert (await world.kcp.list(SECRETS, KCP)).items == ()
+    status = (await world.kcp.get(KYMAS, "demo", KCP)).status
+    assert (status.records, status.conditions) == (SkrRecords(), ())
+
+
+async def test_certificate_that_cert_manager_would_issue_again_is_deleted(world: World) -> None:
+    schema = {"openAPIV3Schema": {"type": "object"}}
+    spec = {
+        "group": CERTIFICATES.group,
+        "scope": "Namespaced",
+        "names": {"plural": CERTIFICATES.plural, "singular": "certificate", "kind": CERTIFICATES.kind},
+        "versions": [{"name": CERTIFICATES.version, "served": True, "storage": True, "schema": schema}],
+    }
+    crd = {"metadata": {"name": f"{CERTIFICATES.plural}.{CERTIFICATES.group}"}, "spec": spec}
+    await world.kcp.create(CUSTOM_RESOURCE_DEFINITIONS, crd, field_manager="test")
+    await world.kcp.create(CERTIFICATES, {"metadata": {"name": "demo-webhook-tls"}}, KCP, field_manager="test")
+    with pytest.raises(Problem, match="no access"):
+        await GivingBack(world.kcp).kyma(await world.kcp.get(KYMAS, "demo", KCP))
+    assert (await world.kcp.list(CERTIFICATES, KCP)).items == ()
+    assert (await world.kcp.list(SECRETS, KCP)).items == ()
+
+
+async def test_cluster_that_can_not_be_read_is_named_and_delays_no_other_step(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    marks = {names.SKIPPED_BY: names.FORMER_VERSION}
+    await world.kcp.apply(KYMAS, "demo", kyma_document(marks, **{SKIP: "true"}, **SPLIT), KCP, field_manager="test")
+    assert await steps_of(world).back() == 1
+    assert "not given back: Kyma demo: no access" in capsys.readouterr().out
+    found = await metadata(world)
+    assert (dict(found.labels), dict(found.annotations)) == ({}, {})
+
+
+async def test_pause_stays_one_there_and_back(world: World) -> None:
+    await world.kcp.apply(KYMAS, "demo", kyma_document({}, **{SKIP: "true"}), KCP, field_manager="test")
+    assert await steps_of(world).adopt() == 0
+    found = await metadata(world)
+    assert found.is_paused
+    assert found.is_kept_from_former_version
+    assert await steps_of(world).back() == 1  # the cluster has no access Secret
+    found = await metadata(world)
+    assert found.is_paused
+    assert names.SKIPPED_BY not in found.annotations
+
+
+async def test_interrupted_way_back_leaves_the_kyma_to_neither_version_and_is_found_again(world: World) -> None:
+    assert await steps_of(world).adopt() == 0
+
+    def until_objects(question: str) -> bool:
+        return "objects" not in question
+
+    steps = Steps(world.kcp, Screen(), Subjects(selector="example.com/by=python", split=SPLIT), until_objects, "leases")
+    with pytest.raises(Problem, match="another run goes on from here"):
+        await steps.back()
+    found = await metadata(world)
+    assert found.annotations[names.SKIPPED_BY] == EVERY_VERSION
+    assert (found.labels[SKIP], found.is_kept_from_former_version) == ("true", False)
+    again = Steps(world.kcp, Screen(), steps.subjects, lambda _: True, "leases")
+    assert await again.back() == 1
+    assert dict((await metadata(world)).labels) == {}
+
+
+async def test_nothing_is_written_without_an_answer(world: World) -> None:
+    before = await metadata(world)
+    for split in (True, False):
+        for steps in (
+            steps_of(world, answer=False, split=split).adopt,
+            steps_of(world, answer=False, split=split).back,
+        ):
+            try:
+                await steps()
+            except Problem:
+                continue
+    assert await metadata(world) == before
+    assert [each.metadata.name for each in (await world.kcp.list(SECRETS, KCP)).items] == ["demo-webhook-tls"]
+
+
+async def test_finalizer_of_this_version_leaves_sync_resources_of_the_kymas_alone(world: World) -> None:
+    for kyma in ("demo", "other"):
+        part = builders.as_written(builders.sync_resource(f"{kyma}-part", text="", kyma=kyma, module="m"))
+        part["metadata"]["finalizers"] = [names.SYNC_RESOURCE_FINALIZER]
+        await world.kcp.apply(SYNC_RESOURCES, f"{kyma}-part", part, KCP, field_manager="test")
+    assert await GivingBack(world.kcp).sync_resources({"demo"}) == 1
+    left = {each.spec.kyma: each.metadata.finalizers for each in (await world.kcp.list(SYNC_RESOURCES, KCP)).items}
+    assert left == {"demo": (), "other": (names.SYNC_RESOURCE_FINALIZER,)}
+    assert (await world.kcp.list(MANIFESTS, KCP)).items == ()
