@@ -15,7 +15,7 @@ from lifecycle_manager.mandatory_modules import MandatorySettings
 from lifecycle_manager.module_authorization import ModuleAuthorizationSettings
 from lifecycle_manager.module_config import ModuleConfigSettings, Quota
 from lifecycle_manager.module_cr_status import ModuleCrStatusSettings
-from lifecycle_manager.module_installation import ManifestSettings
+from lifecycle_manager.module_installation import DEPLOYER, ManifestSettings
 from lifecycle_manager.oci import AllowedHosts
 from lifecycle_manager.page import PageSettings
 from lifecycle_manager.replicas import REPLICA_HOST
@@ -173,6 +173,7 @@ def manifest_settings(options: Settings) -> ManifestSettings:
         namespace=options.sync_namespace,
         pull_secret=options.skr_image_pull_secret,
         restricted=options.default_module_policy == "restricted",
+        injects_data=DEPLOYER in options.restricted_default_modules,
     )
 
 

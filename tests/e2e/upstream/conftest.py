@@ -28,6 +28,7 @@ from tests.registries import blob_server
 OPTIONS = (
     "--kyma-metrics",
     f"--skr-image-pull-secret={PULL_SECRET}",
+    "--restricted-default-modules=deployer,restricted,restricted-installed",
     "--module-upgrade-rollout-max-delay=0s",
     "--manifest-requeue-busy-interval=0.1s",
     "--manifest-requeue-success-interval=5s",

@@ -69,7 +69,7 @@ class Module:
             "spec": spec,
         }
         account_document = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": account}}
-        return [self._crd(version), account_document, workload, *self.more]
+        return [self.crd(version), account_document, workload, *self.more]
 
     def templates(self, layers: BlobServer, *versions: str, **metadata: Any) -> list[Document]:
         """Return the ModuleTemplates of versions, whose layers a registry then has."""
@@ -105,7 +105,8 @@ class Module:
         document: Document = as_document(builders.release(self.name, **given))
         return {**document, "metadata": {"name": self.name, "namespace": names.KCP_NAMESPACE}}
 
-    def _crd(self, version: str) -> Document:
+    def crd(self, version: str) -> Document:
+        """Return the definition of its kind in a version of the module."""
         schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
         served = sorted({"v1", *self.api.values()}) if self.api.get(version) else ["v1"]
         stored = self.api.get(version, "v1")

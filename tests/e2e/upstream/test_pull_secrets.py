@@ -8,7 +8,7 @@ from lifecycle_manager.resources import SECRETS
 from lifecycle_manager_api import State, names
 from tests.e2e.upstream.modules import OLD, Document, Module
 from tests.e2e.upstream.runtime import WORKLOADS
-from tests.e2e.upstream.world import KCP, PULL_SECRET, SKR, World
+from tests.e2e.upstream.world import GLOBAL_ACCOUNT, KCP, PULL_SECRET, SKR, World
 from tests.waiting import eventually
 
 KEY = ".dockerconfigjson"
@@ -68,7 +68,9 @@ async def test_deployer_module_image_pull_secret_injection(world: World) -> None
     source = secret("image-pull-secret", DATA, labels={names.MODULE_NAME: "deployer"})
     await world.kcp.create(SECRETS, source, KCP, field_manager="operator")
     own = secret("non-inject-pull-secret", namespace=SKR)
-    async with world.offered(Module(name="deployer", more=(asking("image-pull-secret"), own))) as module:
+    deployer = Module(name="deployer", more=(asking("image-pull-secret"), own))
+    everybody = {"kymaSelector": {"matchLabels": {names.GLOBAL_ACCOUNT_ID: GLOBAL_ACCOUNT}}}
+    async with world.offered(deployer, spec=everybody, regular=OLD) as module:
         await world.enable(module)
         await world.installed(module)
         await data_is(world, "image-pull-secret", DATA)

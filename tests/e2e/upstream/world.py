@@ -10,7 +10,14 @@ from kube_runtime import Client, KindUnknown, NotFound, Resource, load_yaml
 from kyma_demo import names as demo_names
 from kyma_demo.environment import Environment
 from kyma_demo.programs import Programs
-from lifecycle_manager.resources import KYMAS, MANIFESTS, MODULE_RELEASE_METAS, MODULE_TEMPLATES, SECRETS
+from lifecycle_manager.resources import (
+    CUSTOM_RESOURCE_DEFINITIONS,
+    KYMAS,
+    MANIFESTS,
+    MODULE_RELEASE_METAS,
+    MODULE_TEMPLATES,
+    SECRETS,
+)
 from lifecycle_manager_api import Condition, Kyma, KymaModuleStatus, Manifest, State, find, names
 from tests.e2e.upstream.link import Link
 from tests.e2e.upstream.modules import NEW, OLD, Document, Module
@@ -70,6 +77,8 @@ class World:
     async def offer(self, module: Module, *versions: str, spec: Document | None = None, **channels: str) -> None:
         """Put versions of a module into the catalog, and a version into each channel."""
         self.runtime.modules[module.name] = module
+        # A cluster in which the module was before: for a second, API servers read no objects of a kind that is new.
+        await self.skr.create(CUSTOM_RESOURCE_DEFINITIONS, module.crd(versions[0]), field_manager="user")
         for document in module.templates(self.layers, *versions):
             await put_in_catalog(self.kcp, document)
         await put_in_catalog(self.kcp, module.release(spec=spec, **channels))
@@ -90,12 +99,19 @@ class World:
                 await self.kcp.delete(MODULE_TEMPLATES, each.metadata.name, KCP)
         await remove_from_catalog(self.kcp, module.release(regular=OLD))
         self.runtime.modules.pop(module.name, None)
+        with suppress(NotFound):  # gone with the module
+            await self.skr.delete(CUSTOM_RESOURCE_DEFINITIONS, f"samples.{module.group}")
 
     async def enable(self, module: Module, channel: str = "", **more: Any) -> None:
         """Enable a module as a user, or change how it is enabled."""
         given = {"channel": channel} if channel else {}
         self.chosen[module.name] = {"name": module.name, "managed": True, **given, **more}
         await self._choose()
+
+    async def skip_windows(self, *, skipped: bool) -> None:
+        """Have upgrades not wait for maintenance windows, or wait again, as a user."""
+        patch = {"spec": {"skipMaintenanceWindows": skipped}}
+        await self.skr.merge_patch(KYMAS, names.DEFAULT_KYMA_NAME, patch, SKR, field_manager="user")
 
     async def disable(self, module: Module) -> None:
         """Disable a module as a user."""

@@ -123,13 +123,13 @@ class Neighbours:
 
 @dataclass(frozen=True, eq=False)
 class Services:
-    """What all reconciles of Manifests share. `data` are the Secrets of KCP whose data the module DEPLOYER may have."""
+    """What all reconciles of Manifests share. `data` are the Secrets of KCP for the module DEPLOYER."""
 
     neighbours: Neighbours
     store: ObjectStore
     logins: Logins
     renderings: Renderings
-    data: Informer[Secret]
+    data: Informer[Secret] | None
     options: Options
 
 
@@ -165,7 +165,7 @@ class Steps:
                 step.source, partial(logins.login, self.manifest), logins.whose(self.manifest)
             )
             spec, module = self.manifest.spec, module_of_manifest(self.manifest)
-            data = self.services.data.list() if module == DEPLOYER else None
+            data = self.services.data.list() if self.services.data is not None and module == DEPLOYER else None
             rendering = self.services.renderings.of(objects, spec.localized_images, manager=spec.manager, data=data)
             return replace(seen, rendering=rendering)
         except SourceError as error:

@@ -1,6 +1,6 @@
 """The controller of Manifests: settings, triggers, and one reconcile from snapshot to status."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Literal
@@ -77,10 +77,14 @@ class Look(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ManifestSettings(Options):
-    """Options of this controller. `restricted`: the defaults of a ModulePolicy apply to modules without one."""
+    """Options of this controller. `restricted`: the defaults of a ModulePolicy apply to modules without one.
+
+    `injects_data`: Secrets of the module DEPLOYER get data of KCP.
+    """
 
     concurrency: int = 50
     restricted: bool = False
+    injects_data: bool = False
 
 
 def setup(
@@ -98,7 +102,6 @@ def setup(
     releases = manager.informer(DATED_RELEASE_METAS, namespace=namespace)
     kymas = manager.informer(KYMAS, namespace=namespace, indexes=[BY_TEMPLATE, BY_CHANNEL])
 
-    data = manager.informer(SECRETS, namespace=namespace, label_selector=f"{names.MODULE_NAME}={DEPLOYER}")
     policies = Policies.watched_by(manager)
 
     def owner(key: ObjectKey) -> str:
@@ -132,7 +135,7 @@ def setup(
     controller.watches(manifests, when=wants_other_module)
     controller.watches(templates, to=lambda change: with_template(change.new or change.old), when=offer_changed)
     controller.watches(policies.informer, to=lambda it: of_module(module_of_policy(it)), when=policy_changed)
-    controller.watches(data, to=lambda _: of_module(DEPLOYER), when=data_changed)
+    data = watch_data(manager, controller, of_module) if settings.injects_data else None
     controller.receives(
         DescriptorFound,
         to=lambda found: with_template(templates.get(ObjectKey(found.namespace, found.template))),
@@ -182,6 +185,18 @@ def wants_other_module(change: Change[Manifest]) -> bool:
         or metadata_changed(old.metadata, new.metadata)
         or finalizer_lost(names.MANIFEST_FINALIZER, change)
     )
+
+
+def watch_data(
+    manager: Manager,
+    controller: Controller[ObjectKey, ManifestState],
+    of_module: Callable[[str], Iterable[ObjectKey]],
+) -> Informer[Secret]:
+    """Return the Secrets of KCP whose data the module DEPLOYER may have; each change is brought to the clusters."""
+    label = f"{names.MODULE_NAME}={DEPLOYER}"
+    data = manager.informer(SECRETS, namespace=names.KCP_NAMESPACE, label_selector=label)
+    controller.watches(data, to=lambda _: of_module(DEPLOYER), when=data_changed)
+    return data
 
 
 def data_changed(change: Change[Secret]) -> bool:

@@ -1,0 +1,107 @@
+"""Who is offered a module, and who may have it."""
+
+from typing import Any
+
+from lifecycle_manager.resources import MODULE_RELEASE_METAS, MODULE_TEMPLATES
+from lifecycle_manager_api import State, names
+from tests.e2e.upstream.modules import NEW, OLD, Module
+from tests.e2e.upstream.world import KCP, SKR, World
+from tests.waiting import eventually
+
+ALLOWED = f"{names.GROUP}/restricted-module"
+
+
+async def offers(world: World, module: Module, **versions: str) -> None:
+    """Wait until the user cluster has the templates of these versions alone, and the release with these channels."""
+
+    async def is_so() -> bool:
+        templates = (await world.skr.list(MODULE_TEMPLATES, SKR)).items
+        found = {each.spec.version for each in templates if each.spec.module_name == module.name}
+        releases = (await world.skr.list(MODULE_RELEASE_METAS, SKR)).items
+        channels = [each.spec.channels for each in releases if each.spec.module_name == module.name]
+        named = {each.channel: each.version for every in channels for each in every}
+        return found == {*versions.values()} and named == versions and len(channels) == bool(versions)
+
+    await eventually(is_so, within=20, what=f"{module.name} is offered as {versions}")
+
+
+async def label_template(world: World, module: Module, version: str, **labels: str | None) -> None:
+    patch = {"metadata": {"labels": {f"{names.GROUP}/{key}": value for key, value in labels.items()}}}
+    await world.kcp.merge_patch(MODULE_TEMPLATES, f"{module.name}-{version}", patch, KCP, field_manager="team")
+
+
+def selecting(value: str) -> dict[str, Any]:
+    return {"kymaSelector": {"matchLabels": {ALLOWED: value}}}
+
+
+async def test_modulereleasemeta_sync(world: World) -> None:
+    async with world.offered(Module(name="synced")) as module:
+        await offers(world, module, regular=OLD, fast=NEW)
+        for group in ("beta", "internal"):
+            await label_template(world, module, OLD, **{group: "true"})
+            # A user may have it by now: it stays, as long as it is not deleted in KCP.
+            async with world.labelled(f"{names.GROUP}/{group}", "true"):
+                await offers(world, module, regular=OLD, fast=NEW)
+            await label_template(world, module, OLD, **{group: None})
+        await world.release(module, regular=NEW)
+        await world.kcp.delete(MODULE_TEMPLATES, f"{module.name}-{OLD}", KCP)
+        await offers(world, module, regular=NEW)
+        await world.kcp.delete(MODULE_RELEASE_METAS, module.name, KCP)
+
+        async def is_withdrawn() -> bool:
+            return f"ModuleReleaseMeta {module.name}" not in await world.catalog()
+
+        await eventually(is_withdrawn, within=20)
+
+
+async def test_restricted_module_catalog_sync(world: World) -> None:
+    module = Module(name="restricted")
+    await world.offer(module, OLD, regular=OLD)
+    await offers(world, module)
+    await world.release(module, {"kymaSelector": {}}, regular=OLD)
+    await offers(world, module)
+    async with world.labelled(ALLOWED, "allowed"):
+        await world.release(module, selecting("allowed"), regular=OLD)
+        await offers(world, module, regular=OLD)
+        await world.release(module, selecting("others"), regular=OLD)
+        await offers(world, module)
+        await world.patch_kyma({"metadata": {"labels": {ALLOWED: "others"}}})
+        await offers(world, module, regular=OLD)
+        await world.release(module, selecting("nobody"), regular=OLD)
+        await offers(world, module)
+    await world.withdraw(module)
+
+
+async def test_restricted_modules(world: World) -> None:
+    module = Module(name="restricted-installed")
+    async with world.labelled(ALLOWED, "allowed"), world.offered(module, OLD, spec=selecting("allowed"), regular=OLD):
+        for _ in range(2):
+            await world.enable(module)
+            await world.installed(module)
+            await world.has_default_cr(module)
+            await world.disable(module)
+            await world.until_gone(module)
+        await world.enable(module)
+        await world.installed(module)
+        await world.release(module, selecting("others"), regular=OLD)
+        status = await world.module_is(module, State.ERROR)
+        assert status.message
+
+        async def is_uninstalled() -> bool:
+            return await world.workload(module, OLD) is None and await world.default_cr(module) is None
+
+        await eventually(is_uninstalled, within=20, what="the module is uninstalled")
+        await world.kyma_is(State.ERROR)
+    await world.kyma_is(State.READY)
+
+
+async def test_modulereleasemeta_not_allowed_installation(world: World) -> None:
+    async with world.offered(Module(name="groups"), OLD, regular=OLD) as module:
+        for group in ("beta", "internal"):
+            await label_template(world, module, OLD, **{group: "true"})
+            await world.enable(module)
+            await world.module_is(module, State.ERROR)
+            await label_template(world, module, OLD, **{group: None})
+            await world.installed(module)
+            await world.disable(module)
+            await world.until_gone(module)

@@ -1,0 +1,167 @@
+"""The way to a user cluster: its access Secret, its loss, and the end of a Kyma whose cluster is gone."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.resources import files
+from typing import Any, Literal
+
+import pytest
+
+from kube_runtime import Resource, parse_objects
+from kyma_fleet.identities import create_identity
+from lifecycle_manager.resources import KYMAS, MANIFESTS
+from lifecycle_manager_api import State, names
+from tests.e2e.upstream.modules import OLD, Module
+from tests.e2e.upstream.world import KCP, KYMA, SKR, World
+from tests.waiting import eventually
+
+ROLES: Resource[dict[str, Any]] = Resource.dynamic("rbac.authorization.k8s.io", "v1", "Role", "roles", namespaced=True)
+BINDINGS: Resource[dict[str, Any]] = Resource.dynamic(
+    "rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings", namespaced=False
+)
+ADMIN = {"roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}}
+
+
+@asynccontextmanager
+async def installed(world: World, module: Module) -> AsyncIterator[Module]:
+    """Have a module installed, whose removal is awaited at the end."""
+    async with world.offered(module, OLD, regular=OLD):
+        await world.enable(module)
+        await world.installed(module)
+        yield module
+
+
+async def test_skr_connection_lost(world: World) -> None:
+    async with installed(world, Module(name="lost")) as module:
+        async with world.link.cut():
+            await world.module_is(module, State.ERROR)
+
+            async def is_error() -> bool:
+                return (await world.kyma()).status.state is State.ERROR
+
+            await eventually(is_error, within=20, what="the Kyma is an Error")
+        await world.installed(module)
+
+
+async def test_misconfigured_kyma_secret(world: World) -> None:
+    await world.delete_access()
+    await world.write_access("invalid")
+    module = Module(name="late")
+    try:
+        await world.offer(module, OLD, regular=OLD)
+        await world.enable(module)
+
+        async def is_refused() -> bool:
+            condition = await world.condition("SKRReachable")
+            return condition is not None and condition.reason == "AccessSecretUnusable"
+
+        await eventually(is_refused, within=20, what="the Kyma says that its Secret is unusable")
+        assert await world.manifest(module) is None
+    finally:
+        await world.delete_access()
+        await world.write_access(world.access)
+    await world.manifest_is(module, State.READY)
+    await world.has_default_cr(module)
+    await world.withdraw(module)
+
+
+async def test_skr_secret_rotation(world: World) -> None:
+    """The identity of Lifecycle Manager in the cluster loses its rights; another Secret gives access again."""
+    kubeconfig = await create_identity(
+        world.skr, world.environment.skr_kubeconfig, name="test-skr-admin", namespace="default", roles=()
+    )
+    account = {"kind": "ServiceAccount", "name": "test-skr-admin", "namespace": "default"}
+    binding = {"metadata": {"name": "test-skr-admin"}, **ADMIN, "subjects": [account]}
+    await world.skr.create(BINDINGS, binding, field_manager="test")
+    await world.write_access(kubeconfig)
+    async with installed(world, Module(name="rotated")) as module:
+        await world.skr.delete(BINDINGS, "test-skr-admin")
+        await world.manifest_is(module, State.ERROR)
+
+        async def is_error() -> bool:
+            return (await world.kyma()).status.state is State.ERROR
+
+        await eventually(is_error, within=20, what="the Kyma is an Error")
+        await world.delete_access()
+        await world.write_access(world.access)
+        await world.installed(module)
+        await world.manifest_is(module, State.READY)
+
+
+async def test_rbac_privileges(world: World) -> None:
+    """The identity of Lifecycle Manager has the rights in the repository and no others."""
+    text = files("lifecycle_manager.rbac").joinpath("kcp.yaml").read_text()
+    for each in parse_objects(text):
+        if each.kind == "Role":
+            live = await world.kcp.get(ROLES, each.name, each.namespace)
+            assert live["rules"] == each.document["rules"]
+    bound = [
+        each["metadata"]["name"]
+        for each in (await world.kcp.list(BINDINGS)).items
+        for subject in each.get("subjects") or ()
+        if subject.get("name") == "lifecycle-manager"
+    ]
+    cluster_roles = [each.name for each in parse_objects(text) if each.kind == "ClusterRole"]
+    assert len(bound) <= len(cluster_roles) + 2  # those of the page and of Istio
+
+
+async def abandoned(world: World, module: Module, propagation: Literal["Background", "Foreground"]) -> None:
+    """Delete the Kyma of a cluster that is gone; when its access Secret is deleted too, the Kyma goes."""
+    await world.kcp.delete(KYMAS, KYMA, KCP, propagation=propagation)
+
+    async def is_deleting() -> bool:
+        kyma = await world.kyma()
+        return kyma.metadata.being_deleted and kyma.status.state is State.DELETING
+
+    await eventually(is_deleting, within=20, what="the Kyma is being deleted")
+    async with world.link.cut():
+        assert (await world.kyma()).status.state is State.DELETING
+        await world.delete_access()
+        await world.until_lacks(MANIFESTS, f"{KYMA}-{module.name}", KCP, of=world.kcp)
+        await world.until_lacks(KYMAS, KYMA, KCP, of=world.kcp)
+    await restored(world, module)
+
+
+async def restored(world: World, module: Module) -> None:
+    """Write the Kyma again, with the cluster that has what the former one left."""
+    world.chosen.clear()
+    if module.has_default and await world.default_cr(module) is not None:
+        await world.hold(module, held=False)
+    await world.skr.merge_patch(KYMAS, names.DEFAULT_KYMA_NAME, {"spec": {"modules": []}}, SKR, field_manager="user")
+    await world.write_kyma()
+    await world.kyma_is(State.READY)
+
+
+@pytest.mark.parametrize("propagation", ["Background", "Foreground"])
+async def test_kyma_deprovision(world: World, propagation: Literal["Background", "Foreground"]) -> None:
+    module = Module(name=f"left-{propagation.lower()}")
+    await world.offer(module, OLD, regular=OLD)
+    await world.enable(module)
+    await world.installed(module)
+    await world.hold(module)
+    await world.disable(module)
+    await world.has_default_cr(module, "Deleting")
+    await world.manifest_is(module, State.DELETING)
+    await abandoned(world, module, propagation)
+    await world.withdraw(module)
+
+
+async def test_module_without_default_cr(world: World) -> None:
+    module = Module(name="bare", has_default=False)
+    await world.offer(module, OLD, regular=OLD)
+    await world.enable(module)
+    await world.installed(module)
+    assert await world.default_cr(module) is None
+    manifest = await world.manifest(module)
+    assert manifest is not None
+    finalizers = {"finalizers": [*manifest.metadata.finalizers, "example.com/blocking"]}
+    await world.kcp.merge_patch(MANIFESTS, manifest.metadata.name, {"metadata": finalizers}, KCP)
+    await world.disable(module)
+
+    async def is_being_deleted() -> bool:
+        found = await world.manifest(module)
+        return found is not None and found.metadata.being_deleted
+
+    await eventually(is_being_deleted, within=20)
+    await abandoned(world, module, "Background")
+    await world.withdraw(module)

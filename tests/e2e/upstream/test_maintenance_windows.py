@@ -1,0 +1,54 @@
+"""Versions that require a downtime wait for a maintenance window, unless nothing is installed or the Kyma says so."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from lifecycle_manager_api import names
+from tests.e2e.upstream.modules import NEW, OLD, Module
+from tests.e2e.upstream.world import World
+from tests.waiting import eventually
+
+
+@asynccontextmanager
+async def installed(world: World, name: str) -> AsyncIterator[Module]:
+    """Install the version that requires no downtime, and ask for the one that does."""
+    async with world.offered(Module(name=name, requires_downtime=(NEW,))) as module:
+        await world.enable(module, "regular")
+        await world.installed(module)
+        await world.enable(module, "fast")
+        yield module
+
+
+async def test_maintenance_windows_wait(world: World) -> None:
+    async with installed(world, "waiting") as module:
+
+        async def waits() -> bool:
+            found = await world.module_status(module)
+            return found is not None and found.maintenance and found.version == OLD
+
+        await eventually(waits, within=20, what="the upgrade waits")
+        await world.runs(module, OLD)
+        assert await world.workload(module, NEW) is None
+        await world.patch_kyma({"metadata": {"labels": {names.REGION: "asia"}}})
+        await world.installed(module, NEW)
+        await world.runs(module, NEW, but_not=OLD)
+        done = await world.module_status(module)
+        assert done is not None
+        assert not done.maintenance
+    await world.patch_kyma({"metadata": {"labels": {names.REGION: "europe"}}})
+
+
+async def test_maintenance_windows_skip(world: World) -> None:
+    await world.skip_windows(skipped=True)
+    async with installed(world, "hurried") as module:
+        await world.installed(module, NEW)
+        await world.runs(module, NEW, but_not=OLD)
+    await world.skip_windows(skipped=False)
+
+
+async def test_maintenance_windows_initial_installation(world: World) -> None:
+    await world.measures(1.0, "lifecycle_mgr_maintenance_window_config_read_success")
+    async with world.offered(Module(name="first", requires_downtime=(NEW,))) as module:
+        await world.enable(module, "fast")
+        await world.installed(module, NEW)
+        await world.runs(module, NEW)

@@ -1,0 +1,33 @@
+"""Metrics of upstream's names and values."""
+
+from tests.e2e.upstream.modules import OLD, Module
+from tests.e2e.upstream.world import KYMA, World
+
+KYMA_STATE, MODULE_STATE = "lifecycle_mgr_kyma_state", "lifecycle_mgr_module_state"
+REASONS = "lifecycle_mgr_requeue_reason_total"
+
+
+async def counted(world: World, reason: str) -> float:
+    return await world.sample(REASONS, requeue_reason=reason, requeue_type="intended") or 0.0
+
+
+async def test_kyma_metrics(world: World) -> None:
+    enabling = ("manifest_add_finalizer", "manifest_sync_resources_enqueue_required")
+    removing = ("manifest_pre_delete_enqueue_required", "manifest_reconcile_finished")
+    before = {reason: await counted(world, reason) for reason in (*enabling, *removing)}
+    async with world.offered(Module(name="metered"), OLD, regular=OLD) as module:
+        await world.enable(module)
+        await world.installed(module)
+        await world.measures(1.0, KYMA_STATE, kyma_name=KYMA, state="Ready")
+        await world.measures(0.0, KYMA_STATE, kyma_name=KYMA, state="Error")
+        await world.measures(1.0, MODULE_STATE, module_name=module.name, state="Ready")
+        assert all([await counted(world, reason) > before[reason] for reason in enabling])
+        await world.disable(module)
+        await world.until_gone(module)
+        assert await world.sample(MODULE_STATE, module_name=module.name, state="Ready") in {None, 0.0}
+        await world.measures(1.0, KYMA_STATE, kyma_name=KYMA, state="Ready")
+        assert all([await counted(world, reason) > before[reason] for reason in removing])
+
+
+async def test_fips_mode_metric(world: World) -> None:
+    assert await world.sample("lifecycle_mgr_fips_mode") in {0.0, 1.0}
