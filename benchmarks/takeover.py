@@ -82,7 +82,7 @@ class FormerWatcher:
         async with asyncio.TaskGroup() as tasks:
             for number in range(count):
                 await asyncio.sleep(began + number / rate - time.monotonic())
-                tasks.create_task(self._count_one())
+                tasks.create_task(self._count_one(number))
 
     async def send_one(self) -> int | str:
         """Send an event; return the status of the answer, or why there is none."""
@@ -97,8 +97,11 @@ class FormerWatcher:
         except (OSError, EOFError, TimeoutError) as error:
             return type(error).__name__
 
-    async def _count_one(self) -> None:
-        self.answers[await self.send_one()] += 1
+    async def _count_one(self, number: int) -> None:
+        answer = await self.send_one()
+        self.answers[answer] += 1
+        if answer != ACCEPTED:
+            print(f"event {number}: {answer}", file=sys.stderr)
 
     def close(self) -> None:
         """Close what it never would."""

@@ -195,6 +195,21 @@ async def test_event_goes_to_the_member_that_owns_its_key(client: Client, namesp
             await hand_over.give(other, "lost")
 
 
+async def test_event_before_the_member_has_joined_waits_for_that(client: Client, namespace: str) -> None:
+    member, taken = membership(client, namespace, "a"), list[str]()
+
+    async def deliver(_to: Member, _key: str, _event: str) -> None:
+        raise ConnectionError
+
+    hand_over: HandOver[str] = HandOver(
+        member, accept=lambda key, _event: taken.append(key), deliver=deliver, timeout_seconds=60
+    )
+    giving = asyncio.create_task(hand_over.give("early", "event"))
+    async with taking_part(member):
+        await giving
+    assert taken == ["early"]
+
+
 def membership(client: Client, namespace: str, name: str, **options: Any) -> Membership:
     return Membership(client, namespace=namespace, group="keepers", identity=name, **{"timing": TIMING, **options})
 

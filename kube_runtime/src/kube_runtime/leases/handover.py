@@ -6,6 +6,7 @@ has accepted it; otherwise the sender sends it again.
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Generic, TypeVar
 
 from kube_runtime.leases.membership import Member, Membership
@@ -40,7 +41,13 @@ class HandOver(Generic[E]):
         self._timeout_seconds = timeout_seconds
 
     async def give(self, key: str, event: E) -> None:
-        """Pass an event to the member that owns its key. Raises NotHandedOver."""
+        """Pass an event to the member that owns its key. Raises NotHandedOver.
+
+        An event that arrives before this member has joined waits for that: not every sender sends it again.
+        """
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._timeout_seconds):
+                await self._membership.joined.wait()
         owner = self._membership.owner_of(key)
         if owner is None:
             raise NotHandedOver("no member owns the key")

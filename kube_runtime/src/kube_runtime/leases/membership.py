@@ -105,6 +105,8 @@ class Membership:
         self._act_until = _NEVER
         self._published: tuple[str, ...] = ()
         self._wanted: tuple[str, ...] = ()
+        self.joined = asyncio.Event()
+        """Set once this process has joined, and so knows for the first time which member owns which key."""
         self._changed = asyncio.Event()
         self._writing = asyncio.Lock()
 
@@ -174,6 +176,8 @@ class Membership:
     async def _agree(self) -> None:
         """Give away the keys lost by the new view, publish it, and read what others claim by now."""
         self._wanted = tuple(sorted({self.identity, *self._others}))
+        if self._own is not None:
+            self.joined.set()
         if self._wanted == self._published or self._own is None:
             return
         wanted = self._wanted
