@@ -76,8 +76,12 @@ async def test_mistake_of_a_user_is_explained_in_their_kyma_until_it_is_correcte
         return (kyma.status.state, ready.reason, module.message) == (state, reason, message)
 
     await eventually(lambda: said("Error", "ModuleError", cause), what="the Kyma explains the mistake")
-    events = (await skr.list(EVENTS, "kyma-system")).items
-    assert f"module cloud-resources: {cause}" in [event["note"] for event in events]
+
+    async def notes() -> bool:
+        events = (await skr.list(EVENTS, "kyma-system")).items
+        return f"module cloud-resources: {cause}" in [event["note"] for event in events]
+
+    await eventually(notes, what="an Event explains the mistake")
     corrected = infrastructure("bad", {}, {"all": "10.0.0.0/16"})
     await skr.merge_patch(INFRASTRUCTURES, "bad", {"spec": corrected["spec"]}, "kyma-system", field_manager="user")
     await eventually(lambda: said("Ready", "Ready", ""), what="the Kyma is ready again")
