@@ -1,9 +1,13 @@
 """What a new cluster costs in requests: the whole service installs one with 5 modules and a catalog of 30 objects.
 
-No workers run. The test takes the keys itself: first all that are due now, and only then the one that is due next. So
-the counts depend neither on the machine nor on chance.
+No workers run. This program takes the keys itself: first all that are due now, and only then the one that is due next.
+So the counts depend neither on the machine nor on chance. Where a connection breaks meanwhile, it ends at a time limit.
+
+Run by `python -m benchmarks.new_cluster_requests`.
 """
 
+import asyncio
+import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Hashable
 from contextlib import asynccontextmanager
@@ -13,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from benchmarks.figures import Figure
 from kube_runtime import Controller, Manager, Priority, Resource
 from kube_runtime.controller.causes import NO_CAUSES, Causes
 from lifecycle_manager.app import lifecycle_manager
@@ -30,7 +35,7 @@ MODULES = tuple(f"module-{letter * 3}" for letter in "abcdefghij")
 CHOSEN = MODULES[:5]
 VERSIONS = ("1.0.0", "1.1.0")
 IN_KCP = {
-    "create kymas": 1,  # the test itself: the Kyma and its access Secret
+    "create kymas": 1,  # this program itself: the Kyma and its access Secret
     "create secrets": 1 + 1,  # the Watcher's certificate
     "patch kymas": 1,  # the finalizer
     "apply kymas/status": 6,  # the Kyma: begun, modules ready, ready; the Watcher: begun, ready; the catalog
@@ -62,8 +67,7 @@ IN_SKR = {
 }
 """What a new cluster costs. None of it may grow: ten thousand clusters pay for it."""
 
-ALSO_AT_A_START = {"create discovery", "create syncresources"}
-"""Which user LM is in the cluster, and a dry run: whether module authorization is in force."""
+MAX_SECONDS = 60.0
 CONTROLLERS = ("kyma", "catalog", "mandatory-modules", "manifest", "module-config", "watcher")
 LAST_DELAY_SECONDS = 10.0
 """Keys that are due later are those of intervals and time limits."""
@@ -174,7 +178,7 @@ async def service(world: World) -> AsyncIterator[Turns]:
 
 
 def requests(world: World, since: int) -> dict[str, Counter[str]]:
-    """Return how many requests of each kind each cluster got, without those of the test and of watches."""
+    """Return how many requests of each kind each cluster got, without those of this program and of watches."""
     counted: dict[str, Counter[str]] = {"kcp": Counter(), "demo": Counter()}
     for each in world.simulation.records:
         if each.number > since and each.verb != "watch" and not (each.cluster == "kcp" and each.verb == "list"):
@@ -195,24 +199,37 @@ async def install(turns: Turns) -> None:
     assert kyma.status.state is State.READY
 
 
-async def test_new_cluster_costs_no_more_requests_than_needed() -> None:
-    async with catalog() as world, service(world) as turns:
+async def _measure() -> list[Figure]:
+    async with asyncio.timeout(MAX_SECONDS), catalog() as world, service(world) as turns:
         since = world.requests
         await install(turns)
         counted = requests(world, since)
-    assert counted["kcp"] - Counter(IN_KCP) == Counter()
-    assert counted["demo"] - Counter(IN_SKR) == Counter()
+    return [_figure("kcp", counted["kcp"], IN_KCP), _figure("skr", counted["demo"], IN_SKR)]
 
 
-async def test_process_that_starts_with_an_unchanged_cluster_reads_its_kyma_and_writes_nothing() -> None:
-    async with catalog() as world:
-        async with service(world) as turns:
-            await install(turns)
-        since = world.requests
-        async with service(world) as turns:
-            await turns.settle()
-            counted = requests(world, since)
-    writes = {"create", "apply", "patch", "update", "delete"}
-    written = {what for each in counted.values() for what in each if what.split()[0] in writes}
-    assert written <= ALSO_AT_A_START
-    assert counted["demo"]["get kymas"] == 1
+def _figure(side: str, counted: Counter[str], expected: dict[str, int]) -> Figure:
+    more = counted - Counter(expected)
+    if more:
+        print(f"{side}: more than expected of {dict(more)}", file=sys.stderr)
+    bound = sum(expected.values())
+    return Figure(
+        name=f"new_cluster_requests_{side}",
+        unit="requests",
+        value=sum(counted.values()),
+        peer="",
+        peer_value=0,
+        bar=f"of no kind more than expected, which are {bound}",
+        met=not more,
+    )
+
+
+def main() -> int:
+    """Count and print the figures; return 1 if there are more requests of a kind than expected."""
+    figures = asyncio.run(_measure())
+    for figure in figures:
+        figure.print()
+    return 0 if all(figure.met for figure in figures) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
