@@ -61,7 +61,7 @@ class Cost:
     start_kcp_requests: float
     start_skr_requests: float
     memory_mb: float
-    largest_replica_mb: float
+    max_replica_mb: float
     stored_bytes: float
     quiet_cpu_seconds: float
     quiet_kcp_requests: float
@@ -135,7 +135,7 @@ async def _measure(options: argparse.Namespace, replicas: int) -> Cost:
                 start_kcp_requests=start[0],
                 start_skr_requests=start[1],
                 memory_mb=sum(memory),
-                largest_replica_mb=max(memory),
+                max_replica_mb=max(memory),
                 stored_bytes=_stored_bytes(await _stored(fleet)) - stored,
                 quiet_cpu_seconds=quiet_cpu,
                 quiet_kcp_requests=quiet[0] / minutes,

@@ -151,8 +151,8 @@ def _figures(
     lost = options.events - former.answers[ACCEPTED]
     bars = (
         ("replaced", f"of {objects} objects", gone, "0 deleted or created again", gone == 0),
-        ("applies", "for an object", verdict["most_applies"], "1 at most", verdict["most_applies"] <= 1),
-        ("patches", "for an object", verdict["most_patches"], "1 at most", verdict["most_patches"] <= 1),
+        ("applies", "for an object", verdict["max_applies"], "1 at most", verdict["max_applies"] <= 1),
+        ("patches", "for an object", verdict["max_patches"], "1 at most", verdict["max_patches"] <= 1),
         ("events_lost", f"of {options.events}", lost, "0", lost == 0),
         ("signed_events_lost", f"of {options.kymas}", takeover.lost, "0", takeover.lost == 0),
         ("former_accepted_after", "of 1", int(after != REFUSED), "0 once the Watcher is replaced", after == REFUSED),

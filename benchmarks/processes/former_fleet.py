@@ -202,8 +202,8 @@ class FormerFleet:
             "objects": len(counter.uids),
             "replaced": len(counter.uids) - same,
             "taken_over": ours,
-            "most_applies": max((each["apply"] for each in counter.writes.values()), default=0),
-            "most_patches": max((each["patch"] for each in counter.writes.values()), default=0),
+            "max_applies": max((each["apply"] for each in counter.writes.values()), default=0),
+            "max_patches": max((each["patch"] for each in counter.writes.values()), default=0),
             "deletions": verbs["delete"],
             "writes": dict(verbs),
         }

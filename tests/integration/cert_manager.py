@@ -10,15 +10,16 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kube_runtime import AlreadyExists, Client, Conflict, NotFound
+from kube_runtime import AlreadyExists, Client, Conflict, NotFound, Resource
 from kyma_certs import Algorithm, KeyPair, LeafRequest, describe, issue
 from lifecycle_manager.resources import SECRETS
 from lifecycle_manager.skr_webhook.cert_manager import CERTIFICATES, ISSUERS
@@ -71,15 +72,22 @@ async def run_controller(program: Path, kubeconfig: Path, log: Path) -> AsyncGen
             await process.wait()
 
 
-@asynccontextmanager
-async def simulate_controller(client: Client) -> AsyncGenerator[None, None]:
+def simulate_controller(client: Client) -> AbstractAsyncContextManager[None]:
     """Simulate cert-manager's controller: issue certificates that are missing or requested again."""
+    return looking_at_all(client, CERTIFICATES, partial(_issue, client))
+
+
+@asynccontextmanager
+async def looking_at_all(
+    client: Client, certificates: Resource[dict[str, Any]], issue: Callable[[dict[str, Any]], Awaitable[None]]
+) -> AsyncGenerator[None, None]:
+    """Look at all certificates over and over, as a controller of certificates does, until the block ends."""
 
     async def work() -> None:
         while True:
-            for certificate in (await client.list(CERTIFICATES, NAMESPACE)).items:
+            for certificate in (await client.list(certificates, NAMESPACE)).items:
                 try:
-                    await _issue(client, certificate)
+                    await issue(certificate)
                 except (Conflict, NotFound, AlreadyExists):
                     continue
             await asyncio.sleep(0.05)

@@ -3,18 +3,17 @@
 The fields are those of gardener/cert-management (pkg/apis/cert/v1alpha1), and so is what the simulation does.
 """
 
-import asyncio
 import base64
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
-from kube_runtime import AlreadyExists, Client, Conflict, NotFound
+from kube_runtime import Client
 from kyma_certs import LeafRequest, describe
 from lifecycle_manager.skr_webhook.gardener import CERTIFICATES, ISSUERS
 from lifecycle_manager_api import names
-from tests.integration.cert_manager import ALGORITHMS, find_secret, issue_into, now
+from tests.integration.cert_manager import ALGORITHMS, find_secret, issue_into, looking_at_all, now
 
 NAMESPACE = names.KCP_NAMESPACE
 CRDS = """
@@ -86,23 +85,9 @@ spec:
 """
 
 
-@asynccontextmanager
-async def simulate_gardener(client: Client) -> AsyncGenerator[None, None]:
+def simulate_gardener(client: Client) -> AbstractAsyncContextManager[None]:
     """Issue certificates that are missing, other than wanted, or requested again, until the block ends."""
-
-    async def work() -> None:
-        while True:
-            for certificate in (await client.list(CERTIFICATES, NAMESPACE)).items:
-                try:
-                    await _issue(client, certificate)
-                except (Conflict, NotFound, AlreadyExists):
-                    continue
-            await asyncio.sleep(0.05)
-
-    async with asyncio.TaskGroup() as tasks:
-        working = tasks.create_task(work())
-        yield
-        working.cancel()
+    return looking_at_all(client, CERTIFICATES, partial(_issue, client))
 
 
 async def _issue(client: Client, certificate: dict[str, Any]) -> None:

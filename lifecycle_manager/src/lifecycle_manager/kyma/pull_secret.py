@@ -20,7 +20,7 @@ RETRY_SECONDS = 15.0
 
 @dataclass(eq=False, slots=True)
 class PullSecretState:
-    """What is remembered of one SKR: the version that it got last, what came of it, and when to write it again."""
+    """What is remembered of one SKR: the version that it got last, its condition, and when to write it again."""
 
     version: str = ""
     outcome: NewCondition | None = None
