@@ -10,7 +10,7 @@ export UV_PROJECT_ENVIRONMENT := $(VENV)
 export UV_NO_PROGRESS := $(if $(CI),1,0)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup clusters helm browser oldest demo test test-fast lint format types bench profile soak charts clean
+.PHONY: help setup clusters helm browser oldest demo test test-fast fuzz lint format types bench profile soak charts clean
 
 help: ## List the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +44,11 @@ test: lint types clusters helm ## Run every check: lint, types, import contracts
 
 test-fast: setup ## Run the tests that need no API server
 	$(BIN)/python -m pytest -n $(WORKERS) tests/unit $(ARGS)
+
+fuzz: setup ## Run the property tests with random examples, ROUNDS times (10)
+	for round in $$(seq $(or $(ROUNDS),10)); do \
+	  $(BIN)/python -m pytest -q -n $(WORKERS) -m hypothesis --hypothesis-profile=random tests/unit tests/security $(ARGS) || exit 1; \
+	done
 
 lint: setup ## Check style, formatting, import contracts and declared dependencies
 	$(BIN)/ruff check .

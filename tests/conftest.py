@@ -6,8 +6,10 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 # The duration of an example depends on the machine more than on the code.
-settings.register_profile("on any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("on any machine")
+settings.register_profile("random", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# The same examples at each run, so that what a change has to pass does not depend on chance. `make fuzz` takes others.
+settings.register_profile("repeatable", settings.get_profile("random"), derandomize=True)
+settings.load_profile("repeatable")
 
 # looptime requests the current loop before every test; without one, asyncio would create one that is not closed.
 asyncio.set_event_loop(None)

@@ -131,9 +131,11 @@ def _requested(module: KymaModule, channel: str, *, labels: Mapping[str, str], o
         return Exclusion(MODULE_NOT_FOUND, f"is not in the catalog for channel {channel!r}; check its name")
     if isinstance(template, Exclusion):
         return excluded(labels, None, release) or template
+    if (refused := excluded(labels, template, release)) is not None:
+        return refused
     if not offer.can_be_chosen(template):
         return _MANDATORY
-    return excluded(labels, template, release) or Resolution(module, channel, version_of(template), template)
+    return Resolution(module, channel, version_of(template), template)
 
 
 def _released(release: ModuleReleaseMeta, channel: str, offer: Offer) -> ModuleTemplate | Exclusion:
