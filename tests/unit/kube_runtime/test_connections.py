@@ -87,6 +87,14 @@ async def test_one_connection_is_left_soon_after_a_burst_and_serves_what_comes_t
         assert (door.opened, door.open) == (opened, 1)
 
 
+async def test_bursts_may_come_long_after_each_other_and_leave_one_connection_each_time() -> None:
+    door = Door()
+    async with door.serving(), await door.client(spare_seconds=0.05) as client:
+        for _ in range(3):
+            await burst(door, client)
+            await eventually(lambda: door.open == 1)
+
+
 async def test_burst_that_follows_at_once_finds_its_connections() -> None:
     door = Door()
     async with door.serving(), await door.client(spare_seconds=600) as client:

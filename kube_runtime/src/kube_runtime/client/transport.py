@@ -8,12 +8,10 @@ caller's queue.
 
 import asyncio
 import math
-import socket
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
-from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext, suppress
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
-from weakref import WeakSet
 
 import aiohttp
 from aiohttp.http_exceptions import HttpProcessingError
@@ -26,6 +24,7 @@ from kube_runtime.client.json_limits import JsonLimits, check_json_aside
 from kube_runtime.client.kubeconfig import Connection
 from kube_runtime.client.limits import RequestLimits
 from kube_runtime.client.options import ClientOptions
+from kube_runtime.client.sessions import Sessions
 from kube_runtime.client.tls import tls_context
 from kube_runtime.exceptions import (
     AlreadyExists,
@@ -46,7 +45,6 @@ from kube_runtime.tracing import is_traced, part
 __all__ = ["Answer", "Transport"]
 
 _DEFAULT_RETRY_SECONDS = 1.0
-_CLOSING_TURNS = 4
 _ANSWERS = (NotFound, AlreadyExists, Conflict, Gone)
 """Refusals that callers expect: they say how things are, and nothing failed."""
 _NOTHING = nullcontext()
@@ -78,26 +76,14 @@ class Transport:
         self._stream_timeout = _time_limit(options.connect_timeout_seconds, read=options.watch_silence_seconds)
         self._tls = connection.tls
         self._ssl = True if connection.tls is None else tls_context(connection.tls)
-        self._sockets: WeakSet[socket.socket] = WeakSet()
-        self._session = self._open_session(options.keep_alive_seconds)
-        self._is_lent = False
-        self._spare: aiohttp.ClientSession | None = None
+        self._sessions = Sessions(options)
         self._extra: dict[str, Any] = {"server_hostname": connection.server_name} if connection.server_name else {}
         if connection.proxy:
             self._extra["proxy"] = connection.proxy
 
     async def close(self) -> None:
         """Close every connection."""
-        await self._session.close()
-        if self._spare is not None:
-            await self._spare.close()
-        await _finish_closing()
-        abandoned = [each for each in self._sockets if each.fileno() >= 0]
-        for each in abandoned:
-            with suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-        if abandoned:
-            await _finish_closing()
+        await self._sessions.close()
 
     async def request(
         self,
@@ -148,7 +134,7 @@ class Transport:
         await self._limits.turn()
         headers = {**self._fixed, **await self._connection.credentials.headers()}
         try:
-            async with self._session.get(
+            async with self._sessions.warm.get(
                 self._url(target),
                 headers=headers,
                 timeout=self._stream_timeout,
@@ -200,41 +186,6 @@ class Transport:
             if pending:
                 raise ClusterUnreachable("the watch ended in the middle of a line")
 
-    def _open_session(self, keep_alive_seconds: float) -> aiohttp.ClientSession:
-        return aiohttp.ClientSession(
-            connector=_connector(keep_alive_seconds, self._socket),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            trust_env=False,
-            read_bufsize=self.options.read_buffer_bytes,
-            auto_decompress=self.options.compression,
-        )
-
-    @contextmanager
-    def _lend_session(self) -> Iterator[aiohttp.ClientSession]:
-        """Lend the session of the warm connection or, while that is in use, the one of spare connections."""
-        if self.options.spare_seconds is None:
-            yield self._session
-        elif self._is_lent:
-            if self._spare is None:
-                self._spare = self._open_session(self.options.spare_seconds)
-            yield self._spare
-        else:
-            self._is_lent = True
-            try:
-                yield self._session
-            finally:
-                self._is_lent = False
-
-    def _socket(self, address: tuple[Any, ...]) -> socket.socket:
-        """Return a socket for a new connection, and remember it.
-
-        An attempt that is cancelled just before its TLS handshake goes on in asyncio, owned by nobody: closing its
-        transport does nothing as long as its protocol does not know of it. `close` ends such connections.
-        """
-        made = _socket(address)
-        self._sockets.add(made)
-        return made
-
     async def _renew_identity(self) -> bool:
         """Renew credentials that the server refused. Returns whether others may be accepted.
 
@@ -276,7 +227,7 @@ class Transport:
             if fence is not None:
                 fence()
             try:
-                with self._lend_session() as session:
+                with self._sessions.lend() as session:
                     async with session.request(
                         method,
                         self._url(target),
@@ -356,35 +307,6 @@ def _time_limit(
     Then the time of hundreds of silent clusters were up at once, and who waits behind them would wait for all.
     """
     return aiohttp.ClientTimeout(total=total, sock_connect=connect, sock_read=read, ceil_threshold=math.inf)
-
-
-async def _finish_closing() -> None:
-    """Give closing connections the iterations of the event loop in which they release their sockets."""
-    for _ in range(_CLOSING_TURNS):
-        await asyncio.sleep(0)
-
-
-def _connector(
-    keep_alive_seconds: float, socket_factory: Callable[[tuple[Any, ...]], socket.socket]
-) -> aiohttp.TCPConnector:
-    return aiohttp.TCPConnector(
-        limit=0,
-        keepalive_timeout=keep_alive_seconds,
-        ttl_dns_cache=30,
-        socket_factory=socket_factory,
-    )
-
-
-def _socket(address: tuple[Any, ...]) -> socket.socket:
-    """Return a socket that sends at once, and notices after a minute that its peer is gone."""
-    family, kind, protocol = address[:3]
-    made = socket.socket(family=family, type=kind, proto=protocol)
-    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
-        if hasattr(socket, option):
-            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
-    return made
 
 
 def _cut(response: aiohttp.ClientResponse) -> None:

@@ -29,6 +29,7 @@ from kube_runtime.exceptions import (
 )
 from kube_runtime.informer.cache import Cache, Index
 from kube_runtime.informer.own_writes import OwnWrites
+from kube_runtime.informer.sharing import sharer_for
 from kube_runtime.metrics import InformerMetrics, RuntimeMetrics
 from kube_runtime.resource import ObjectKey, Resource, version_number
 
@@ -97,6 +98,7 @@ class Informer(Generic[T]):
         self._metrics = metrics.informer(resource.plural_name) if metrics else InformerMetrics()
         self._metrics.objects = self.cache.__len__
         self._decoding = decoding_for(resource.type)
+        self._share = sharer_for(resource.type)
         self._handlers: list[Handler[T]] = []
         self._version = ""
         self._highest = 0
@@ -225,6 +227,7 @@ class Informer(Generic[T]):
                 self._highest = max(self._highest, version_number(page.resource_version))  # even if the list breaks
             version = page.resource_version
             for item in page.items:
+                self._share(item)
                 key = self.resource.key_of(item)
                 seen.add(key)
                 self._put(key, item)
@@ -285,6 +288,7 @@ class Informer(Generic[T]):
             return
         self._metrics.events += 1
         kind, item = event
+        self._share(item)
         key, version = self.resource.key_of(item), self.resource.version_of(item)
         self._advance(version)
         if kind != "DELETED":

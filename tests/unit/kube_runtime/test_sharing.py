@@ -1,0 +1,79 @@
+"""Objects of a cache have equal strings once, and are equal to what was decoded."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from kube_runtime.client.decoding import decoding_for
+from kube_runtime.informer.sharing import MAX_CHARACTERS, sharer_for
+from lifecycle_manager.resources import Secret
+from lifecycle_manager_api import Kyma, Manifest
+
+DOCUMENTS: dict[type[Any], dict[str, Any]] = {
+    Manifest: {
+        "metadata": {
+            "name": "api",
+            "namespace": "kcp-system",
+            "labels": {"operator.kyma-project.io/kyma-name": "a-kyma-with-a-name"},
+            "annotations": {},
+            "finalizers": ["declarative.kyma-project.io/finalizer"],
+        },
+        "spec": {"remote": True, "install": {"name": "raw-manifest", "source": {"type": "oci-ref", "ref": "some-ref"}}},
+        "status": {
+            "state": "Ready",
+            "conditions": [
+                {"type": "Installation", "status": "True", "reason": "Ready now", "message": "All is there"}
+            ],
+        },
+    },
+    Kyma: {
+        "metadata": {"name": "a-kyma-with-a-name"},
+        "spec": {"channel": "regular", "modules": [{"name": "api-gateway"}]},
+        "status": {"modules": [{"name": "api-gateway", "manifest": {"kind": "Manifest of a Kyma", "metadata": {}}}]},
+    },
+    Secret: {"metadata": {"name": "kubeconfig-of-a-kyma"}, "data": {"config": "x" * 1000}},
+}
+
+
+@pytest.mark.parametrize("kind", DOCUMENTS)
+def test_equal_objects_have_the_same_strings(kind: type[Any]) -> None:
+    first, second = _decoded(kind), _decoded(kind)
+    share = sharer_for(kind)
+    assert share(first) is first
+    share(second)
+    assert first == second == _decoded(kind)
+    assert msgspec.json.encode(first.metadata) == msgspec.json.encode(_decoded(kind).metadata)
+    pairs = list(zip(_strings(first), _strings(second), strict=True))
+    assert pairs
+    assert [one for one, other in pairs if one is not other and len(one) <= MAX_CHARACTERS] == []
+
+
+def test_long_strings_such_as_credentials_are_left_alone() -> None:
+    secret = _decoded(Secret)
+    before = secret.data["config"]
+    assert sharer_for(Secret)(secret).data["config"] is before
+
+
+def test_dict_is_left_alone() -> None:
+    document = {"metadata": {"name": "a"}}
+    assert sharer_for(dict)(document) is document
+
+
+def _decoded(kind: type[Any]) -> Any:
+    return decoding_for(kind).object(msgspec.json.encode(DOCUMENTS[kind]))
+
+
+def _strings(value: Any) -> list[str]:
+    """Return the strings of an object in their order, but those that are values of an enumeration."""
+    match value:
+        case str():
+            return [value] if type(value) is str else []
+        case msgspec.Struct():
+            return [text for name in value.__struct_fields__ for text in _strings(getattr(value, name))]
+        case dict():
+            return [text for pair in value.items() for each in pair for text in _strings(each)]
+        case tuple() | list():
+            return [text for each in value for text in _strings(each)]
+        case _:
+            return []
