@@ -33,7 +33,6 @@ from benchmarks.processes.fleet import (
     run_fleet,
     run_lifecycle_manager,
     serve_layers,
-    wait_for_endpoint,
 )
 from benchmarks.processes.simulated_fleet import MODULES, VERSIONS
 from kyma_local.ports import free_port
@@ -79,7 +78,7 @@ async def _measure(options: argparse.Namespace) -> list[Figure]:
             before = await fleet.do("begin_round")
             began = time.perf_counter()
             async with run_lifecycle_manager(kubeconfig, port, folder) as manager:
-                await wait_for_endpoint(port)
+                await manager.wait_until_ready()
                 changing = asyncio.create_task(_changes(fleet, users, 4))
                 await _wait_until_reconciled(fleet, options.kymas)
                 resync = time.perf_counter() - began

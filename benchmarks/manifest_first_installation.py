@@ -31,7 +31,7 @@ from lifecycle_manager_api import names
 from tests.modules import as_text, operator
 from tests.registries import BlobServer, blob_server, packed
 
-BAR = 1.5
+BAR = 1.25
 PAUSE_SECONDS = (
     1.5  # before each one, until follow-up work of the previous one is done: CRDs published, states computed
 )

@@ -9,7 +9,7 @@ import ssl
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -125,6 +125,15 @@ class LifecycleManagerProcess:
                 if lines and not any(float(line.rpartition(" ")[2]) for line in lines):
                     return
                 await asyncio.sleep(1)
+
+    async def wait_until_ready(self) -> None:
+        """Wait until the process is ready, as a Service does before it routes anything to it."""
+        async with asyncio.timeout(TIMEOUT_SECONDS), httpx.AsyncClient(timeout=30) as client:
+            while True:
+                with suppress(httpx.TransportError):
+                    if (await client.get(f"http://127.0.0.1:{self.metrics_port}/readyz")).is_success:
+                        return
+                await asyncio.sleep(0.02)
 
     def peak_memory(self) -> float:
         """Return the peak memory of the process, in MB."""

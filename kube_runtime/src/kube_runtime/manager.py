@@ -119,6 +119,7 @@ class Manager:
         self._checks: dict[str, Callable[[], bool | str]] = {
             "informers": self._synced,
             "controllers": lambda: self.working,
+            "sharding": lambda: self.sharding.has_begun,
         }
         self.working = False
         """Whether the controllers take keys: from the start to the beginning of the stop."""

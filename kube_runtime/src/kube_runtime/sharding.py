@@ -31,6 +31,11 @@ class Work(Protocol):
 class Sharding(Protocol):
     """Says whose a key is."""
 
+    @property
+    def has_begun(self) -> bool:
+        """Tell whether this process has begun with the keys that are its own."""
+        ...
+
     def owns(self, owner: str) -> bool:
         """Tell whether the keys of an owner are this process's, and nobody else's, right now."""
         ...
@@ -46,6 +51,8 @@ class Sharding(Protocol):
 
 class Alone:
     """The only replica: everything is its own."""
+
+    has_begun = True
 
     def owns(self, owner: str) -> bool:
         """Tell that it is."""

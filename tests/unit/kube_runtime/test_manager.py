@@ -27,7 +27,7 @@ from kube_runtime import (
 )
 from kube_runtime.leases import LeaseLost
 from kube_runtime.leases.lease_sharding import Ownership
-from kube_runtime.sharding import Work
+from kube_runtime.sharding import Alone, Work
 from kube_simulation import serve_simulation
 from tests.unit.kube_runtime.until import until
 
@@ -115,6 +115,12 @@ def controller_of(manager: Manager, reconciler: Reconciler, **options: Any) -> C
     controller.watches(CONFIG_MAPS)
     controller.reconciles(reconciler.reconcile)
     return controller
+
+
+class Joining(Alone):
+    """A replica whose share the others do not know yet."""
+
+    has_begun = False
 
 
 def manager_on(client: Client, **options: Any) -> Manager:
@@ -523,6 +529,17 @@ async def test_manager_is_ready_when_its_controllers_work_and_every_check_says_s
         (port,) = manager.probe_ports
         assert await asyncio.to_thread(_readiness, port) == (503, "not ready: door\n")
         opened = True
+        assert await asyncio.to_thread(_readiness, port) == (200, "ok\n")
+
+
+async def test_manager_is_ready_once_it_has_begun_with_its_share(client: Client) -> None:
+    sharding = Joining()
+    manager = manager_on(client, probes=[("127.0.0.1", 0)], sharding=sharding)
+    controller_of(manager, Reconciler())
+    async with running(manager):
+        (port,) = manager.probe_ports
+        assert await asyncio.to_thread(_readiness, port) == (503, "not ready: sharding\n")
+        sharding.has_begun = True
         assert await asyncio.to_thread(_readiness, port) == (200, "ok\n")
 
 

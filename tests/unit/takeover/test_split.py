@@ -33,6 +33,7 @@ class Replicas:
 
     def __init__(self) -> None:
         self.lost = False
+        self.has_begun = False
 
     def owns(self, owner: str) -> bool:
         return owner.startswith("a")

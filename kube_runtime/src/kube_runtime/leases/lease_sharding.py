@@ -61,6 +61,8 @@ class LeaseSharding:
             finish=self._finish,
             timing=timing,
         )
+        self.has_begun = False
+        """Whether this replica has begun with its share: from then on it can be sent what concerns any key."""
         self._work: Work | None = None
         self._ownership = Ownership()
 
@@ -86,6 +88,7 @@ class LeaseSharding:
         if gained or lost:
             log.info("%s: %d owners gained, %d lost", self.membership.identity, len(gained), len(lost))
         self._work.begin(gained, lost)
+        self.has_begun = self.has_begun or self.membership.has_share
 
     async def _finish(self, is_lost: Callable[[str], bool]) -> None:
         if self._work is not None:

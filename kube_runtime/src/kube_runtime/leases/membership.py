@@ -127,6 +127,11 @@ class Membership:
         if not self.active:
             raise LeaseLost(f"{self.identity} could not renew its membership of {self._group}")
 
+    @property
+    def has_share(self) -> bool:
+        """Tell whether this process has published which keys it takes."""
+        return bool(self._published)
+
     def owns(self, key: str) -> bool:
         """Tell whether this process, and no other, may act on a key right now."""
         if not self.active or not self._claims(key):

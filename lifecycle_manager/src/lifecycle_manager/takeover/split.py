@@ -38,6 +38,11 @@ class SelectedKymas:
         labels = kyma.metadata.labels
         return kyma.metadata.is_kept_from_former_version and self._labels.items() <= labels.items()
 
+    @property
+    def has_begun(self) -> bool:
+        """Tell whether the replica has begun with its share."""
+        return self.replicas.has_begun
+
     def owns(self, owner: str) -> bool:
         """Tell whether an owner is a selected Kyma of this replica. One that does not exist is not selected."""
         kyma = self._kymas.get(ObjectKey(names.KCP_NAMESPACE, owner)) if self._kymas is not None else None
