@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from kube_runtime.client.decoding import decoding_for
-from kube_runtime.informer.sharing import MAX_CHARACTERS, sharer_for
+from kube_runtime.informer.sharing import MAX_CHARACTERS, Strings, sharer_for
 from lifecycle_manager.resources import Secret
 from lifecycle_manager_api import Kyma, Manifest
 
@@ -53,6 +53,15 @@ def test_long_strings_such_as_credentials_are_left_alone() -> None:
     secret = _decoded(Secret)
     before = secret.data["config"]
     assert sharer_for(Secret)(secret).data["config"] is before
+
+
+def test_strings_that_only_one_object_has_are_not_kept_for_ever() -> None:
+    strings = Strings(max_strings=100)
+    for number in range(1000):
+        strings.shared(f"only once {number}")
+        assert len(strings) < 100
+    first, second = ("the same " + str(number) for number in (1, 1))
+    assert strings.shared(first) is strings.shared(second)
 
 
 def test_dict_is_left_alone() -> None:

@@ -1,24 +1,49 @@
 """Keeping the strings once that many objects have: kinds, namespaces, labels, reasons.
 
 More than half of what a decoded object takes are strings that other objects have as well. `sharer_for` returns a
-function that replaces them by one copy, made once a kind from its annotations. Python drops a copy with the last object
-that has it.
+function that replaces them by one copy, made once a kind from its annotations. It does not use `sys.intern`: what
+Python 3.12 interns is never freed.
 """
 
 from collections.abc import Callable
-from sys import intern
 from typing import Any
 
 import msgspec
 from msgspec import inspect
 
-__all__ = ["sharer_for"]
+__all__ = ["Strings", "sharer_for"]
 
 MAX_CHARACTERS = 128
 """Longer strings are rarely equal, and to look them up costs the more."""
+MAX_STRINGS = 20_000
+_OF_ONE_OBJECT = frozenset({"resource_version"})
+"""Fields in which no two objects are equal."""
 
 Share = Callable[[Any], Any]
 """Returns an equal value with shared strings: a new one, or the same object after it was changed in place."""
+
+
+class Strings:
+    """The strings that were seen lately, each once. Where they become too many, all are forgotten."""
+
+    def __init__(self, max_strings: int = MAX_STRINGS) -> None:
+        self._max_strings = max_strings
+        self._known: dict[str, str] = {}
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def shared(self, text: str) -> str:
+        """Return the copy of an equal string, or this one from now on."""
+        if len(text) > MAX_CHARACTERS:
+            return text
+        known = self._known.setdefault(text, text)
+        if known is text and len(self._known) >= self._max_strings:
+            self._known.clear()
+        return known
+
+
+_STRINGS = Strings()
 
 
 def sharer_for(kind: type[Any]) -> Share:
@@ -31,7 +56,7 @@ def _share_of(kind: inspect.Type, within: frozenset[type]) -> Share | None:
         kind = kind.type
     match kind:
         case inspect.StrType():
-            return _shared
+            return _STRINGS.shared
         case inspect.StructType():
             return None if kind.cls in within else _struct(kind, within | {kind.cls})
         case inspect.UnionType():
@@ -47,10 +72,6 @@ def _share_of(kind: inspect.Type, within: frozenset[type]) -> Share | None:
             return None
 
 
-def _shared(text: str) -> str:
-    return intern(text) if len(text) <= MAX_CHARACTERS else text
-
-
 def _same(value: Any) -> Any:
     return value
 
@@ -59,7 +80,7 @@ def _struct(kind: inspect.StructType, within: frozenset[type]) -> Share | None:
     parts = [
         (field.name, field.default, part)
         for field in kind.fields
-        if (part := _share_of(field.type, within)) is not None
+        if field.name not in _OF_ONE_OBJECT and (part := _share_of(field.type, within)) is not None
     ]
     replace = msgspec.structs.force_setattr
 
