@@ -157,6 +157,8 @@ def _comparable_field(key: str, value: Any) -> Any:
         value, list
     ):  # whether the items of a built-in kind's list say what they are is left to the server
         return [{k: v for k, v in comparable(each).items() if k not in {"kind", "apiVersion"}} for each in value]
+    if key == "managedFields" and isinstance(value, list):  # sorted by the second of the write
+        return sorted(comparable(value), key=lambda each: (each["manager"], each.get("subresource", "")))
     return comparable(value)
 
 
