@@ -87,15 +87,14 @@ def evaluate(samples: Sequence[Sample]) -> list[Figure]:
     filled = sum(sample.edits < WARM_UP_EDITS for sample in samples)
     last = samples[third:]
     steady = samples[filled:] if third < filled <= 2 * third else last
-    edits = [float(sample.edits) for sample in last]
-    made = edits[-1] - edits[0]
+    edits, filled_edits = ([float(sample.edits) for sample in some] for some in (last, steady))
+    made, filled_made = edits[-1] - edits[0], filled_edits[-1] - filled_edits[0]
     memory_bar = f"{MAX_KB_AN_EDIT:g} or less, or under {MIN_GROWTH_MB:g} MB in all"
     figures = []
     for index, program in enumerate(PROGRAMS):
-        memory = slope([float(sample.edits) for sample in steady], [sample.rss_kb[index] for sample in steady])
+        memory = slope(filled_edits, [sample.rss_kb[index] for sample in steady])
         files = slope(edits, [sample.files[index] for sample in last]) * made
-        growth = memory * (steady[-1].edits - steady[0].edits) / 1024
-        grows = memory > MAX_KB_AN_EDIT and growth > MIN_GROWTH_MB
+        grows = memory > MAX_KB_AN_EDIT and memory * filled_made / 1024 > MIN_GROWTH_MB
         figures += [
             _figure(f"soak_memory_{program}", "kB an edit", memory, memory_bar, met=not grows),
             _figure(f"soak_files_{program}", "more files", files, f"{MAX_FILES:g} or less", met=files <= MAX_FILES),
