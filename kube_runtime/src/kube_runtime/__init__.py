@@ -24,12 +24,18 @@ from kube_runtime.controller import (
     MAX_CAUSES_PER_KEY,
     Causes,
     Controller,
+    End,
     Failure,
     Pace,
     Priority,
     QueueShutDown,
+    Request,
     Result,
     RetryPolicy,
+    Snapshot,
+    Step,
+    StepFailure,
+    TooManySteps,
     WorkQueue,
 )
 from kube_runtime.event_recorder import EventRecorder
@@ -67,7 +73,7 @@ from kube_runtime.metrics import RuntimeMetrics
 from kube_runtime.parsing import parse_aside
 from kube_runtime.resource import JsonObject, ObjectKey, ObjectList, Resource
 from kube_runtime.sharding import ALONE, Sharding
-from kube_runtime.steps import TooManySteps, run_steps
+from kube_runtime.steps import run_steps
 from kube_runtime.yaml_output import TextTooLong, dump_yaml
 from kube_runtime.yaml_text import YamlLimits, load_documents, load_yaml
 
@@ -91,6 +97,7 @@ __all__ = [
     "ClusterUnreachable",
     "Conflict",
     "Controller",
+    "End",
     "EventRecorder",
     "Failure",
     "Forbidden",
@@ -119,6 +126,7 @@ __all__ = [
     "Priority",
     "QueueShutDown",
     "Readiness",
+    "Request",
     "RequestTooLarge",
     "Resource",
     "ResponseInvalid",
@@ -130,6 +138,9 @@ __all__ = [
     "RuntimeMetrics",
     "ServerUnavailable",
     "Sharding",
+    "Snapshot",
+    "Step",
+    "StepFailure",
     "TerminalError",
     "TextTooLong",
     "TooManyRequests",

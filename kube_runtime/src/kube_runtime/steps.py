@@ -8,19 +8,14 @@ lost its lease carries out nothing more.
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeGuard, TypeVar
 
+from kube_runtime.controller.steps import MAX_STEPS, TooManySteps
 from kube_runtime.tracing import part
 
-__all__ = ["TooManySteps", "run_steps"]
+__all__ = ["run_steps"]
 
 S = TypeVar("S")
 P = TypeVar("P")
 D = TypeVar("D")
-
-MAX_STEPS = 20
-
-
-class TooManySteps(Exception):
-    """A plan did not come to an end: the outcome of its last step led to another step again."""
 
 
 def _no_fence() -> None:

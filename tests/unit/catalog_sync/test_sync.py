@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kube_runtime.steps import MAX_STEPS
+from kube_runtime.controller.steps import MAX_STEPS
 from lifecycle_manager.catalog_sync import plan
 from lifecycle_manager.catalog_sync.plan import plan_sync
 from lifecycle_manager.catalog_sync.record import Record

@@ -1,61 +1,182 @@
-"""The loop around snapshot, plan and apply."""
+"""The loop of a reconcile: each outcome is planned from, failures too, and clients are closed at the end."""
 
-from dataclasses import dataclass
-from typing import TypeGuard
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
 
 import pytest
 
-from kube_runtime import TooManySteps, run_steps
+from kube_runtime import (
+    Causes,
+    Conflict,
+    End,
+    KubeError,
+    NotFound,
+    Request,
+    Result,
+    Snapshot,
+    Step,
+    StepFailure,
+    TooManySteps,
+)
+from kube_runtime.controller.steps import Stages
 from kube_runtime.leases import LeaseLost
 
 
-@dataclass(frozen=True)
-class Add:
+@dataclass(frozen=True, slots=True)
+class Add(Step):
     number: int
 
 
-@dataclass(frozen=True)
-class Done:
+@dataclass(frozen=True, slots=True)
+class Note(Step):
+    pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Total(End):
     total: int
 
 
-def plan(total: int) -> Add | Done:
-    return Done(total) if total >= 3 else Add(1)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counted(Snapshot):
+    total: int = 0
+    wanted: int = 3
+    is_noted: bool = False
 
 
-def is_done(step: object) -> TypeGuard[Done]:
-    return isinstance(step, Done)
+@dataclass(eq=False)
+class Counter:
+    """Adds ones; `errors` are raised by the next additions instead."""
+
+    errors: list[Exception] = field(default_factory=list)
+    ends: list[Total] = field(default_factory=list)
+    open_clients: int = 0
+    connected: int = 0
+
+    async def read(self, request: Request[str, None]) -> Counted | None:
+        return Counted() if request.key == "there" else None
+
+    async def apply(self, request: Request[str, None], seen: Counted, step: Add | Note) -> Counted:
+        await request.shared("client", self.connect)
+        match step:
+            case Add(number):
+                if self.errors:
+                    raise self.errors.pop(0)
+                return replace(seen, total=seen.total + number)
+            case Note():
+                return replace(seen, is_noted=True)
+
+    async def finish(self, _: Request[str, None], seen: Counted, end: Total) -> Result:
+        assert seen.total == end.total
+        self.ends.append(end)
+        return Result(end.requeue_after)
+
+    @asynccontextmanager
+    async def connect(self) -> AsyncIterator[object]:
+        self.connected += 1
+        self.open_clients += 1
+        try:
+            yield object()
+        finally:
+            self.open_clients -= 1
+
+    async def reconcile(self, key: str = "there", *, max_steps: int = 20) -> Result:
+        stages = Stages(read=self.read, plan=plan, apply=self.apply, finish=self.finish, max_steps=max_steps)
+        return await stages.reconcile(key, Causes(()), None)
 
 
-async def add(total: int, step: Add | Done) -> int:
-    assert isinstance(step, Add)
-    return total + step.number
+def plan(seen: Counted) -> Add | Note | Total:
+    if seen.failure_of(Add) is not None:
+        return Note() if not seen.is_noted else Total(total=seen.total, error=seen.error)
+    return Total(total=seen.total, requeue_after=60.0) if seen.total >= seen.wanted else Add(1)
 
 
 async def test_outcome_of_each_step_goes_into_the_next_plan() -> None:
-    assert await run_steps(0, plan=plan, apply=add, is_done=is_done) == Done(3)
+    counter = Counter()
+    assert await counter.reconcile() == Result(60.0)
+    assert [end.total for end in counter.ends] == [3]
 
 
-async def test_plan_that_takes_exactly_as_many_steps_as_it_may_is_done() -> None:
-    assert await run_steps(0, plan=plan, apply=add, is_done=is_done, max_steps=3) == Done(3)
+async def test_key_without_a_snapshot_has_nothing_to_do() -> None:
+    counter = Counter()
+    assert await counter.reconcile("gone") == Result()
+    assert not counter.ends
+
+
+async def test_plan_that_takes_exactly_as_many_steps_as_it_may_ends() -> None:
+    assert await Counter().reconcile(max_steps=3) == Result(60.0)
 
 
 async def test_plan_without_an_end_is_stopped() -> None:
+    counter = Counter()
     with pytest.raises(TooManySteps, match="2 steps"):
-        await run_steps(0, plan=plan, apply=add, is_done=is_done, max_steps=2)
+        await counter.reconcile(max_steps=2)
+    assert counter.open_clients == 0
 
 
-async def test_nothing_is_carried_out_behind_the_fence() -> None:
-    carried_out: list[Add | Done] = []
+async def test_plan_decides_what_runs_after_a_failed_step_and_the_error_is_raised_at_the_end() -> None:
+    refused = Conflict(409, "Conflict", "somebody else wrote first")
+    counter = Counter(errors=[refused])
+    with pytest.raises(Conflict) as raised:
+        await counter.reconcile()
+    assert raised.value is refused
+    assert [end.error for end in counter.ends] == [refused], "finished before it is raised"
 
-    async def apply(total: int, step: Add | Done) -> int:
-        carried_out.append(step)
-        return await add(total, step)
 
-    def fence() -> None:
-        if carried_out:
-            raise LeaseLost("others may have taken over")
+async def test_all_failures_in_a_group_are_in_the_snapshot() -> None:
+    group = ExceptionGroup(
+        "two", [NotFound(404, "NotFound", "a"), ExceptionGroup("inner", [Conflict(409, "Conflict", "b")])]
+    )
+    counter = Counter(errors=[group])
+    with pytest.raises(NotFound):
+        await counter.reconcile()
+    assert len(counter.ends) == 1
 
-    with pytest.raises(LeaseLost):
-        await run_steps(0, plan=plan, apply=apply, is_done=is_done, fence=fence)
-    assert carried_out == [Add(1)]
+
+@pytest.mark.parametrize("error", [ValueError("a mistake"), LeaseLost("another replica has it")])
+async def test_exception_that_nobody_expects_is_no_outcome(error: Exception) -> None:
+    counter = Counter(errors=[error])
+    with pytest.raises(type(error)):
+        await counter.reconcile()
+    assert not counter.ends
+    assert counter.open_clients == 0
+
+
+async def test_group_with_an_exception_that_nobody_expects_is_no_outcome() -> None:
+    counter = Counter(errors=[ExceptionGroup("two", [NotFound(404, "NotFound", "a"), ValueError("a mistake")])])
+    with pytest.raises(ExceptionGroup):
+        await counter.reconcile()
+    assert not counter.ends
+
+
+async def test_step_that_failed_is_not_repeated_by_a_plan_that_ignores_the_failure() -> None:
+    attempts = []
+
+    async def apply(request: Request[str, None], seen: Counted, step: Add | Note) -> Counted:
+        attempts.append(step)
+        raise KubeError("refused")
+
+    def stubborn(seen: Counted) -> Add | Total:
+        return Total(total=0) if seen.total else Add(1)
+
+    counter = Counter()
+    stages = Stages(read=counter.read, plan=stubborn, apply=apply, finish=counter.finish)
+    with pytest.raises(KubeError, match="refused"):
+        await stages.reconcile("there", Causes(()), None)
+    assert attempts == [Add(1)]
+
+
+async def test_steps_share_a_client_that_is_closed_at_the_end() -> None:
+    counter = Counter()
+    await counter.reconcile()
+    assert (counter.connected, counter.open_clients) == (1, 0)
+
+
+def test_snapshot_names_its_failures() -> None:
+    first, second = NotFound(404, "NotFound", "a"), Conflict(409, "Conflict", "b")
+    seen = Counted(failures=(StepFailure(Add(1), first), StepFailure(Note(), second)))
+    assert seen.error is first
+    assert seen.failure_of(Note) is second
+    assert Counted().error is None
+    assert Counted().failure_of(Add, Note) is None

@@ -1,5 +1,6 @@
 """Reconciling keys: `controller.Controller` declares what triggers them and keeps their state, `queue` holds them with
-their `causes`, `workers` reconcile them, `retries` spaces failures, `turns` and `pace` leave room for events.
+their `causes`, `workers` reconcile them, `steps` is the loop of a reconcile, `retries` spaces failures, `turns` and
+`pace` leave room for events.
 """
 
 from kube_runtime.controller.causes import MAX_CAUSES_PER_KEY, NO_CAUSES, Causes
@@ -7,6 +8,7 @@ from kube_runtime.controller.controller import Controller
 from kube_runtime.controller.pace import Pace
 from kube_runtime.controller.queue import Priority, QueueShutDown, WorkQueue
 from kube_runtime.controller.retries import RetryPolicy
+from kube_runtime.controller.steps import End, Request, Snapshot, Step, StepFailure, TooManySteps
 from kube_runtime.controller.workers import Failure, Result, Workers
 
 __all__ = [
@@ -14,12 +16,18 @@ __all__ = [
     "NO_CAUSES",
     "Causes",
     "Controller",
+    "End",
     "Failure",
     "Pace",
     "Priority",
     "QueueShutDown",
+    "Request",
     "Result",
     "RetryPolicy",
+    "Snapshot",
+    "Step",
+    "StepFailure",
+    "TooManySteps",
     "WorkQueue",
     "Workers",
 ]

@@ -11,6 +11,7 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 
 from kube_runtime.controller.causes import NO_CAUSES, Causes
 from kube_runtime.controller.queue import Priority, WorkQueue
+from kube_runtime.controller.steps import MAX_STEPS, Request, Snapshot, Stages, Step
 from kube_runtime.controller.workers import Failure, Result, Workers
 from kube_runtime.exceptions import KubeError
 from kube_runtime.informer import Change, Informer
@@ -24,6 +25,7 @@ __all__ = ["Controller"]
 K = TypeVar("K", bound=Hashable)
 S = TypeVar("S")
 T = TypeVar("T")
+V = TypeVar("V", bound=Snapshot)
 log = logging.getLogger(__name__)
 
 OnResult = Callable[[str, Result | Exception], None]
@@ -169,6 +171,30 @@ class Controller(Generic[K, S]):
         self._reconcile = reconcile
         self._unforeseen = unforeseen
         self._foreseen = (KubeError, LeaseLost, *self._not_retried, *foreseen)
+
+    def steps(
+        self,
+        *,
+        read: Callable[[Request[K, S]], Awaitable[V | None]],
+        plan: Callable[[V], Step],
+        apply: Callable[[Request[K, S], V, Any], Awaitable[V]],
+        finish: Callable[[Request[K, S], V, Any], Awaitable[Result]],
+        unforeseen: Callable[[K, Exception], Awaitable[None]] | None = None,
+        outcomes: tuple[type[Exception], ...] = (),
+        max_steps: int = MAX_STEPS,
+    ) -> None:
+        """Reconcile a key in steps, see `kube_runtime.controller.steps`.
+
+        - `read`: the snapshot of a key; None where there is nothing to do
+        - `plan`: the next step for a snapshot, or the end of the reconcile
+        - `apply`: carries a step out; returns the snapshot with its outcome
+        - `finish`: writes what the end says; returns when to reconcile again
+        - `unforeseen`: as for `reconciles`
+        - `outcomes`: exceptions of a step that the plan decides about, beside KubeError and those that are not retried
+        """
+        folded: tuple[type[Exception], ...] = (KubeError, *self._not_retried, *outcomes)
+        stages = Stages(read=read, plan=plan, apply=apply, finish=finish, outcomes=folded, max_steps=max_steps)
+        self.reconciles(stages.reconcile, unforeseen=unforeseen, foreseen=folded)
 
     def enqueue(
         self,
