@@ -23,8 +23,8 @@ DOMAINS: dict[str, tuple[Resource[Any], str, str, str, str]] = {
         KYMAS,
         "demo",
         "ModuleCatalog",
-        "catalog_sync.controller.SyncSnapshot",
-        "catalog_sync.controller.plan_sync",
+        "catalog_sync.snapshot.CatalogSnapshot",
+        "catalog_sync.plan._synchronization",
     ),
     "mandatory-modules": (
         KYMAS,

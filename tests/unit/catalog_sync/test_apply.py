@@ -1,5 +1,7 @@
 """The recorded fingerprints are those of the objects as LM wrote them, whatever others write meanwhile."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -7,26 +9,18 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from kube_runtime import Resource
-from lifecycle_manager.catalog_sync.apply import CRDS_DIGEST, Sync
-from lifecycle_manager.catalog_sync.plan import CheckResourceVersions, WriteObjects
-from lifecycle_manager.catalog_sync.record import Record
-from lifecycle_manager.catalog_sync.snapshot import SyncSnapshot
+from kube_runtime import ObjectKey, Request, Resource
+from lifecycle_manager.catalog_sync.apply import CatalogActions
+from lifecycle_manager.catalog_sync.plan import CheckResourceVersions, WriteItems
+from lifecycle_manager.catalog_sync.snapshot import CatalogRecord, CatalogSnapshot, CatalogState
 from lifecycle_manager.catalog_sync.wanted import KINDS, wanted_catalog
 from lifecycle_manager.module_catalog import Offer
 from tests import builders
 
 OFFER = Offer.of([builders.template("api", "1.0.0")], [builders.release("api", regular="1.0.0")])
 CATALOG = wanted_catalog(OFFER, {})
-SNAPSHOT = SyncSnapshot(
-    kyma=builders.kyma(),
-    wanted=CATALOG,
-    record=Record(),
-    crds_digest=CRDS_DIGEST,
-    kinds_to_check=KINDS,
-    is_due=True,
-    seconds_until_due=0.0,
-    interval_seconds=600.0,
+SNAPSHOT = CatalogSnapshot(
+    kyma=builders.kyma(), now=builders.NOW, wanted=CATALOG, record=CatalogRecord(), interval_seconds=600.0
 )
 
 
@@ -38,6 +32,11 @@ class Cluster:
     items: dict[tuple[str, str], Any] = field(default_factory=dict)
     writes: int = 0
     server: str = "https://skr.example.com"
+
+    @asynccontextmanager
+    async def to(self, _kyma: str) -> AsyncIterator["Cluster"]:
+        """Return itself, as the connections to all SKRs."""
+        yield self
 
     async def list_revisions(self, resource: Resource[Any], *_: Any, **__: Any) -> Any:
         """Return the objects of a kind; their resource versions are in them."""
@@ -64,7 +63,9 @@ class Cluster:
 
 @pytest.mark.parametrize("edited", ["", *KINDS])
 async def test_edit_that_follows_a_write_at_once_is_seen_as_a_change(edited: str) -> None:
-    sync = Sync(cast("Any", Cluster(edited)))
-    written = await sync.apply(replace(SNAPSHOT, live={}), WriteObjects(KINDS, tuple(CATALOG.items.values()), ()))
-    checked = await sync.apply(written, CheckResourceVersions(KINDS))
+    actions = CatalogActions(cast("Any", Cluster(edited)))
+    async with Request(ObjectKey("kcp-system", "demo"), CatalogState()) as request:
+        write = WriteItems(KINDS, tuple(CATALOG.items.values()), ())
+        written = await actions.apply(request, replace(SNAPSHOT, live={}), write)
+        checked = await actions.apply(request, written, CheckResourceVersions(KINDS))
     assert checked.changed_kinds == ((edited,) if edited else ())

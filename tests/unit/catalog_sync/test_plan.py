@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kube_runtime import Revision
 from lifecycle_manager.catalog_sync.plan import differences, is_as_wanted
-from lifecycle_manager.catalog_sync.record import Record, fingerprint
+from lifecycle_manager.catalog_sync.snapshot import CatalogRecord, fingerprint
 from lifecycle_manager.catalog_sync.wanted import KINDS, Catalogs, WantedCatalog, wanted_catalog
 from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager_api import ModuleReleaseMeta, ModuleTemplate, names
@@ -216,10 +216,10 @@ def test_embedded_objects_are_compared_by_value() -> None:
 
 
 def test_record_is_parsed_as_it_was_written_and_an_invalid_one_is_empty() -> None:
-    record = Record("a", "b", "c", "d")
-    assert Record.of(builders.kyma(records={"catalog": str(record)})) == record
+    record = CatalogRecord("a", "b", "c", "d")
+    assert CatalogRecord.of(builders.kyma(records={"catalog": str(record)})) == record
     for invalid in ("", "a", "a/b/c/d/e"):
-        assert Record.of(builders.kyma(records={"catalog": invalid})) == Record()
+        assert CatalogRecord.of(builders.kyma(records={"catalog": invalid})) == CatalogRecord()
 
 
 REVISIONS = st.lists(

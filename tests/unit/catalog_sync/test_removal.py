@@ -9,17 +9,19 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kube_runtime import Revision
+from kube_runtime import KubeError, Revision, StepFailure
 from lifecycle_manager.catalog_sync import plan
-from lifecycle_manager.catalog_sync.plan import plan_removal
-from lifecycle_manager.catalog_sync.snapshot import RemovalSnapshot
-from lifecycle_manager.catalog_sync.status import REMOVING
-from lifecycle_manager.catalog_sync.wanted import KINDS
+from lifecycle_manager.catalog_sync.snapshot import CatalogRecord, CatalogSnapshot
+from lifecycle_manager.catalog_sync.status import REMOVING, failed
+from lifecycle_manager.catalog_sync.wanted import KINDS, wanted_catalog
 from lifecycle_manager.kyma_conditions import CATALOG, MODULES, MODULES_REMOVED, REMOVED, WEBHOOK
+from lifecycle_manager.module_catalog import Offer
+from lifecycle_manager.skr import AccessSecretMissing
 from lifecycle_manager_api import Kyma
 from tests import builders
 
 AGE = timedelta(minutes=5)
+NOTHING = wanted_catalog(Offer.of([], []), {})
 
 
 def kyma(**reasons: str) -> Kyma:
@@ -31,8 +33,15 @@ def kyma(**reasons: str) -> Kyma:
     return builders.kyma(status={"conditions": conditions}, deletionTimestamp=deleted_at)
 
 
-def snapshot(of: Kyma, purge_after: timedelta | None = None) -> RemovalSnapshot:
-    return RemovalSnapshot(of, builders.NOW, purge_after, interval_seconds=5.0)
+def snapshot(of: Kyma, purge_after: timedelta | None = None) -> CatalogSnapshot:
+    return CatalogSnapshot(
+        kyma=of,
+        now=builders.NOW,
+        wanted=NOTHING,
+        record=CatalogRecord(),
+        interval_seconds=5.0,
+        purge_after=purge_after,
+    )
 
 
 @dataclass
@@ -52,31 +61,30 @@ class Cluster:
             for name in found
         )
 
-    def carry_out(self, seen: RemovalSnapshot, step: plan.RemovalStep) -> RemovalSnapshot:
+    def carry_out(self, seen: CatalogSnapshot, step: plan.SyncStep | plan.RemovalStep) -> CatalogSnapshot:
         match step:
-            case plan.ReadOwnObjects():
+            case plan.ListOwnItems():
                 return replace(seen, own=self.revisions(KINDS, own=True))
-            case plan.DeleteObjects(keys):
+            case plan.DeleteOwnItems(keys, kinds):
                 assert all(self.objects[key][0] for key in keys), "an object of somebody else is deleted"
                 for key in keys:
                     if not self.objects[key][1]:
                         del self.objects[key]
-                return replace(seen, are_deleted=True)
-            case plan.ReadRemainingObjects(kinds):
                 return replace(seen, remaining=self.revisions(kinds, own=False))
-            case plan.DeleteCRDs(kinds):
+            case plan.DeleteCatalogCRDs(kinds):
                 assert not any(of in kinds for of, _ in self.objects), "a CRD with objects is deleted"
                 self.kinds -= set(kinds)
-                return replace(seen, deleted_crds=seen.deleted_crds.union(kinds))
-            case plan.RemoveFinalizers():
+                remaining = seen.remaining or {}
+                return replace(seen, remaining={kind: remaining[kind] for kind in remaining if kind not in kinds})
+            case plan.RemoveOthersFinalizers():
                 return replace(seen, are_finalizers_removed=True)
         raise AssertionError(step)
 
 
-def remove(cluster: Cluster, seen: RemovalSnapshot) -> plan.Done:
-    while not isinstance(step := plan_removal(seen), plan.Done):
+def remove(cluster: Cluster, seen: CatalogSnapshot) -> tuple[CatalogSnapshot, plan.CatalogDone]:
+    while not isinstance(step := plan.plan(seen), plan.CatalogDone):
         seen = cluster.carry_out(seen, step)
-    return step
+    return seen, step
 
 
 OBJECTS = st.dictionaries(
@@ -90,7 +98,7 @@ def test_removal_never_deletes_objects_of_others_nor_a_crd_with_objects(
 ) -> None:
     there = {key: flags for key, flags in objects.items() if key[0] in kinds}
     cluster = Cluster(dict(there), set(kinds))
-    done = remove(cluster, snapshot(kyma(), AGE if purge else None))
+    _, done = remove(cluster, snapshot(kyma(), AGE if purge else None))
     others = {key for key, (own, _) in there.items() if not own}
     held = {key for key, (own, is_held) in there.items() if own and is_held}
     assert set(cluster.objects) == others | held
@@ -101,19 +109,28 @@ def test_removal_never_deletes_objects_of_others_nor_a_crd_with_objects(
 
 def test_catalog_is_removed_after_modules_and_watcher() -> None:
     for reasons in ({MODULES: "Deleting"}, {WEBHOOK: "Installed"}):
-        assert plan_removal(snapshot(kyma(**reasons))) == plan.Done()
-    assert plan_removal(snapshot(kyma())) == plan.ReadOwnObjects()
+        assert plan.plan(snapshot(kyma(**reasons))) == plan.CatalogDone()
+    assert plan.plan(snapshot(kyma())) == plan.ListOwnItems()
 
 
 def test_removed_catalog_and_one_that_never_was_need_no_request() -> None:
-    assert plan_removal(snapshot(kyma(**{CATALOG: REMOVED}))) == plan.Done()
-    assert plan_removal(snapshot(builders.kyma(deletionTimestamp="2026-11-01T11:00:00Z"))) == plan.Done()
+    assert plan.plan(snapshot(kyma(**{CATALOG: REMOVED}))) == plan.CatalogDone()
+    assert plan.plan(snapshot(builders.kyma(deletionTimestamp="2026-11-01T11:00:00Z"))) == plan.CatalogDone()
 
 
 def test_finalizers_of_others_are_removed_only_after_the_purge_time() -> None:
     held = {(KINDS[0], "a"): (True, True)}
     for purge_after, purged in ((None, False), (AGE + timedelta(seconds=1), False), (AGE, True)):
         seen, cluster = snapshot(kyma(), purge_after), Cluster(dict(held), set(KINDS))
-        while not isinstance(step := plan_removal(seen), plan.Done):
-            seen = cluster.carry_out(seen, step)
+        seen, _ = remove(cluster, seen)
         assert seen.are_finalizers_removed is purged
+
+
+def test_removal_that_failed_is_reported_and_one_without_access_secret_is_left_to_the_kyma() -> None:
+    refused, missing = KubeError("refused"), AccessSecretMissing("demo")
+    seen = snapshot(kyma())
+    for error, end in (
+        (refused, plan.CatalogDone(condition=failed(refused), error=refused)),
+        (missing, plan.CatalogDone()),
+    ):
+        assert plan.plan(replace(seen, failures=(StepFailure(plan.ListOwnItems(), error),))) == end

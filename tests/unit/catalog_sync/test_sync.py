@@ -6,12 +6,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kube_runtime import KubeError, StepFailure
 from kube_runtime.controller.steps import MAX_STEPS
 from lifecycle_manager.catalog_sync import plan
-from lifecycle_manager.catalog_sync.plan import plan_sync
-from lifecycle_manager.catalog_sync.record import Record
-from lifecycle_manager.catalog_sync.snapshot import SyncSnapshot
-from lifecycle_manager.catalog_sync.status import synced
+from lifecycle_manager.catalog_sync.snapshot import CatalogRecord, CatalogSnapshot
+from lifecycle_manager.catalog_sync.status import failed, synced
 from lifecycle_manager.catalog_sync.wanted import KINDS, Key, wanted_catalog
 from lifecycle_manager.kyma_conditions import CATALOG, CATALOG_SYNCED, CLUSTER_CLAIMED, REACHABLE
 from lifecycle_manager.module_catalog import Offer
@@ -31,7 +30,7 @@ def kyma(
     reason: str = "Reachable",
     catalog: str = "",
     message: str = synced(len(WANTED.items), is_frozen=False).message,
-    record: Record | None = None,
+    record: CatalogRecord | None = None,
     **metadata: Any,
 ) -> Kyma:
     reasons = {REACHABLE: (reason, "")} | ({CATALOG: (catalog, message)} if catalog else {})
@@ -43,17 +42,15 @@ def kyma(
     return builders.kyma(status={"conditions": conditions}, records=records, **metadata)
 
 
-def snapshot(of: Kyma, **changed: Any) -> SyncSnapshot:
+def snapshot(of: Kyma, **changed: Any) -> CatalogSnapshot:
     given: dict[str, Any] = {
+        "now": builders.NOW,
         "wanted": WANTED,
-        "record": Record.of(of),
+        "record": CatalogRecord.of(of),
         "crds_digest": CRDS,
-        "kinds_to_check": KINDS,
-        "is_due": True,
-        "seconds_until_due": 0.0,
         "interval_seconds": 600.0,
     }
-    return SyncSnapshot(kyma=of, **(given | changed))
+    return CatalogSnapshot(kyma=of, **(given | changed))
 
 
 @dataclass
@@ -68,33 +65,34 @@ class Cluster:
         objects = (f"{name}:{version}" for (of, name), version in sorted(self.objects.items()) if of == kind)
         return f"objects {','.join(objects)}"
 
-    def carry_out(self, seen: SyncSnapshot, step: plan.SyncStep) -> SyncSnapshot:
+    def carry_out(self, seen: CatalogSnapshot, step: plan.SyncStep | plan.RemovalStep) -> CatalogSnapshot:
         match step:
-            case plan.ApplyCRDs():
+            case plan.ApplyCatalogCRDs():
                 new, self.kinds = frozenset(KINDS) - self.kinds, set(KINDS)
+                changed = KINDS if new else seen.changed_kinds
                 record = replace(seen.record, crds=CRDS)
-                return replace(seen, record=record, new_kinds=new, are_crds_missing=False)
+                return replace(seen, record=record, new_kinds=new, changed_kinds=changed, are_crds_missing=False)
             case plan.CheckResourceVersions(kinds):
                 return self._check(seen, kinds)
-            case plan.ReadObjects(kinds):
+            case plan.ReadItems(kinds):
                 return self._read(seen, kinds)
-            case plan.WriteObjects():
+            case plan.WriteItems():
                 return self._write(seen, step)
         raise AssertionError(step)
 
-    def _check(self, seen: SyncSnapshot, kinds: tuple[str, ...]) -> SyncSnapshot:
+    def _check(self, seen: CatalogSnapshot, kinds: tuple[str, ...]) -> CatalogSnapshot:
         known = [kind for kind in kinds if kind in self.kinds]
         same = {kind for kind in known if self.fingerprint(kind) == seen.record.fingerprint_of(kind)}
         changed = tuple(kind for kind in kinds if kind not in same)
         return replace(seen, changed_kinds=changed, are_crds_missing=len(known) < len(kinds))
 
-    def _read(self, seen: SyncSnapshot, kinds: tuple[str, ...]) -> SyncSnapshot:
+    def _read(self, seen: CatalogSnapshot, kinds: tuple[str, ...]) -> CatalogSnapshot:
         if not self.kinds.issuperset(kinds):
-            return replace(seen, changed_kinds=KINDS, are_crds_missing=True)
+            return replace(seen, are_crds_missing=True)
         items = {key: WANTED.items[key].item for key in self.objects if key in WANTED.items and key[0] in kinds}
         return replace(seen, live=items)
 
-    def _write(self, seen: SyncSnapshot, step: plan.WriteObjects) -> SyncSnapshot:
+    def _write(self, seen: CatalogSnapshot, step: plan.WriteItems) -> CatalogSnapshot:
         for each in step.apply:
             key = (each.item.KIND, each.item.metadata.name)
             assert key[0] in self.kinds
@@ -105,17 +103,17 @@ class Cluster:
         return replace(seen, record=record, changed_kinds=())
 
 
-def sync(cluster: Cluster, seen: SyncSnapshot) -> plan.Done:
+def sync(cluster: Cluster, seen: CatalogSnapshot) -> plan.CatalogDone:
     for _ in range(MAX_STEPS):
-        step = plan_sync(seen)
-        if isinstance(step, plan.Done):
+        step = plan.plan(seen)
+        if isinstance(step, plan.CatalogDone):
             return step
         seen = cluster.carry_out(seen, step)
     raise AssertionError("the plan does not come to an end")
 
 
 RECORDS = st.builds(
-    Record,
+    CatalogRecord,
     crds=st.sampled_from(["", CRDS]),
     catalog=st.sampled_from(["", WANTED.digest]),
     templates=st.sampled_from(["", "x"]),
@@ -130,7 +128,7 @@ RECORDS = st.builds(
     condition=st.sampled_from(["", CATALOG_SYNCED]),
 )
 def test_sync_ends_with_the_wanted_catalog_and_the_next_one_writes_nothing(
-    kinds: set[str], present: set[Key], record: Record | None, condition: str
+    kinds: set[str], present: set[Key], record: CatalogRecord | None, condition: str
 ) -> None:
     cluster = Cluster(set(kinds), {key: 1 for key in present if key[0] in kinds})
     done = sync(cluster, snapshot(kyma(catalog=condition, record=record)))
@@ -153,22 +151,44 @@ def test_catalog_whose_synchronization_is_off_is_not_written() -> None:
 def test_kyma_that_is_skipped_claimed_or_was_not_read_needs_no_step() -> None:
     skipped = kyma(labels={names.SKIP_RECONCILIATION: "true"})
     for each in (skipped, kyma(reason=CLUSTER_CLAIMED), builders.kyma()):
-        assert plan_sync(snapshot(each)) == plan.Done()
+        assert plan.plan(snapshot(each)) == plan.CatalogDone()
 
 
 def test_catalog_that_is_up_to_date_waits_until_it_is_due() -> None:
-    record = Record(CRDS, WANTED.digest, "a", "b")
+    record = CatalogRecord(CRDS, WANTED.digest, "a", "b")
     current = snapshot(kyma(catalog=CATALOG_SYNCED, record=record), is_due=False, seconds_until_due=7.0)
-    assert plan_sync(current) == plan.Done(requeue_after=7.0)
-    assert plan_sync(replace(current, is_due=True)) == plan.CheckResourceVersions(KINDS)
+    assert plan.plan(current) == plan.CatalogDone(requeue_after=7.0)
+    assert plan.plan(replace(current, is_due=True)) == plan.CheckResourceVersions(KINDS)
+
+
+def test_catalog_that_was_written_before_it_is_due_is_recorded() -> None:
+    """Its condition says the same as before, but not its record: else each reconcile would read all objects again."""
+    earlier = kyma(catalog=CATALOG_SYNCED, record=CatalogRecord(CRDS, "earlier", "a", "b"))
+    done = sync(Cluster(set(KINDS), {}), snapshot(earlier, is_due=False, seconds_until_due=60.0))
+    assert done.record is not None
+    assert done.record.catalog == WANTED.digest
+
+
+def test_step_that_failed_ends_the_sync_with_its_error() -> None:
+    error = KubeError("refused")
+    seen = snapshot(kyma(), failures=(StepFailure(plan.ApplyCatalogCRDs(), error),))
+    assert plan.plan(seen) == plan.CatalogDone(condition=failed(error), error=error)
+
+
+def test_cluster_that_never_knows_the_crds_is_not_asked_for_ever() -> None:
+    done = plan.plan(snapshot(kyma(), new_kinds=frozenset(), are_crds_missing=True))
+    assert isinstance(done, plan.CatalogDone)
+    assert done.error is not None
+    assert done.condition == failed(done.error)
 
 
 def test_condition_of_an_earlier_catalog_is_not_left_by_a_process_that_ended_before_writing_it() -> None:
-    record = Record(crds=CRDS, catalog=WANTED.digest)
+    record = CatalogRecord(crds=CRDS, catalog=WANTED.digest)
     told = kyma(catalog=CATALOG_SYNCED, record=record)
-    assert isinstance(plan_sync(snapshot(told, is_due=False, seconds_until_due=60.0)), plan.Done)
+    assert isinstance(plan.plan(snapshot(told, is_due=False, seconds_until_due=60.0)), plan.CatalogDone)
     untold = kyma(catalog=CATALOG_SYNCED, message="9 objects of the catalog are in the cluster", record=record)
     seen = snapshot(untold, is_due=False, seconds_until_due=60.0)
-    assert plan_sync(seen) == plan.CheckResourceVersions(KINDS)
-    done = plan.Done(synced(len(WANTED.items), is_frozen=False), 600.0, record)
-    assert plan_sync(replace(seen, changed_kinds=())) == done
+    assert plan.plan(seen) == plan.CheckResourceVersions(KINDS)
+    condition = synced(len(WANTED.items), is_frozen=False)
+    done = plan.CatalogDone(condition=condition, requeue_after=600.0, record=record)
+    assert plan.plan(replace(seen, changed_kinds=())) == done

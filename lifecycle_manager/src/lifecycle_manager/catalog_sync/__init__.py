@@ -2,7 +2,7 @@
 
 `controller` says what triggers it. `wanted` decides what an SKR has, once for all SKRs with the same audience; `plan`
 compares that with the SKR and returns the next step, `apply` carries the step out. As long as the resource versions of
-the objects are the recorded ones, nothing else is read: `record` keeps their fingerprint in the status of the Kyma.
+the objects are those of the record in the status of the Kyma (`snapshot`), nothing else is read.
 """
 
 from lifecycle_manager.catalog_sync.controller import CatalogSettings, setup

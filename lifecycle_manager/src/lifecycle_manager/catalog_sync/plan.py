@@ -1,7 +1,8 @@
-"""The rules of the catalog in an SKR: pure functions from a snapshot to the next step.
+"""The rules of the catalog in an SKR, in the order of its steps.
 
-The order of the lines is the order of the steps. Never deleted are objects that LM did not create, and CRDs that have
-objects.
+May delete: objects of LM that are deleted in KCP, or whose module is for selected Kymas that this one is not among.
+Once the Kyma is being deleted, and its modules and Watcher are removed: all objects of LM, then CRDs without objects.
+Never deleted are objects that LM did not create, and CRDs that have objects.
 """
 
 from collections.abc import Iterable, Mapping
@@ -9,26 +10,47 @@ from dataclasses import dataclass
 
 import msgspec
 
-from kube_runtime import Revision
-from lifecycle_manager.catalog_sync.record import Record
-from lifecycle_manager.catalog_sync.snapshot import RemovalSnapshot, SyncSnapshot
-from lifecycle_manager.catalog_sync.status import GONE, CatalogCondition, removing, synced
+from kube_runtime import End, Revision, Step
+from lifecycle_manager.catalog_sync.snapshot import CatalogRecord, CatalogSnapshot
+from lifecycle_manager.catalog_sync.status import GONE, CatalogCondition, CatalogRefused, failed, removing, synced
 from lifecycle_manager.catalog_sync.wanted import KINDS, Item, Key, WantedCatalog, WantedItem
 from lifecycle_manager.kyma_conditions import CATALOG, is_introduced, may_have, watcher_removed
+from lifecycle_manager.skr import AccessSecretMissing
 from lifecycle_manager_api import ModuleReleaseMeta, find
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
-    """The reconcile ends, with this condition unless it is None, and with this record unless that is None."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogDone(End):
+    """The reconcile ends, with this condition unless it is None. `record` is that of a catalog that is as wanted."""
 
     condition: CatalogCondition | None = None
-    requeue_after: float | None = None
-    record: Record | None = None
+    record: CatalogRecord | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class WriteObjects:
+class ApplyCatalogCRDs(Step):
+    """Apply the CRDs of the catalog."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResourceVersions(Step):
+    """List the resource versions of LM's objects, and compare them with the record."""
+
+    kinds: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadItems(Step):
+    """Read LM's objects.
+
+    Kinds that are new in the SKR are left out: right after a CRD, an API server answers lists with "retry in a second".
+    """
+
+    kinds: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WriteItems(Step):
     """Apply and delete objects, then record the resource versions of some kinds."""
 
     kinds: tuple[str, ...]
@@ -37,115 +59,81 @@ class WriteObjects:
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteObjects:
-    """Delete objects."""
-
-    objects: tuple[Key, ...]
-
-
-@dataclass(frozen=True)
-class _Plain:
-    """A step that needs no more than its name."""
-
-
-class ApplyCRDs(_Plain):
-    """Apply the CRDs of the catalog."""
-
-
-class ReadOwnObjects(_Plain):
+class ListOwnItems(Step):
     """List the resource versions of all objects of LM."""
 
 
-class RemoveFinalizers(_Plain):
-    """Remove the finalizers of others from LM's objects that are being deleted."""
+@dataclass(frozen=True, slots=True)
+class DeleteOwnItems(Step):
+    """Delete objects, then list those of these kinds that still exist, whoever created them."""
+
+    items: tuple[Key, ...]
+    kinds: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class _OfKinds:
-    """A step for some kinds."""
+@dataclass(frozen=True, slots=True)
+class DeleteCatalogCRDs(Step):
+    """Delete the CRDs of kinds without objects."""
 
     kinds: tuple[str, ...]
 
 
-class CheckResourceVersions(_OfKinds):
-    """List the resource versions of LM's objects, and compare them with the record."""
+@dataclass(frozen=True, slots=True)
+class RemoveOthersFinalizers(Step):
+    """Remove the finalizers of others from LM's objects that are being deleted."""
 
 
-class ReadObjects(_OfKinds):
-    """Read LM's objects.
-
-    Kinds that are new in the SKR are left out: right after a CRD, an API server answers lists with "retry in a second".
-    """
+SyncStep = ApplyCatalogCRDs | CheckResourceVersions | ReadItems | WriteItems
+RemovalStep = ListOwnItems | DeleteOwnItems | DeleteCatalogCRDs | RemoveOthersFinalizers
 
 
-class ReadRemainingObjects(_OfKinds):
-    """List the objects that exist after the deletion, whoever created them."""
+def plan(seen: CatalogSnapshot) -> SyncStep | RemovalStep | CatalogDone:
+    """Return the next step."""
+    return _removal(seen) if seen.kyma.metadata.being_deleted else _synchronization(seen)
 
 
-class DeleteCRDs(_OfKinds):
-    """Delete the CRDs of kinds without objects."""
-
-
-SyncStep = Done | ApplyCRDs | CheckResourceVersions | ReadObjects | WriteObjects
-RemovalStep = Done | ReadOwnObjects | DeleteObjects | ReadRemainingObjects | DeleteCRDs | RemoveFinalizers
-
-
-def plan_sync(seen: SyncSnapshot) -> SyncStep:
-    """Return the next step for a catalog that has to be kept up to date."""
+def _synchronization(seen: CatalogSnapshot) -> SyncStep | CatalogDone:
     if seen.kyma.metadata.is_paused or not is_introduced(seen.kyma):
-        return Done()  # the change of the Kyma triggers this again
+        return CatalogDone()  # the change of the Kyma triggers this again
     if not seen.is_due and _is_up_to_date(seen):
-        return Done(requeue_after=seen.seconds_until_due)
+        return CatalogDone(requeue_after=seen.seconds_until_due)
+    if seen.error is not None:
+        return CatalogDone(condition=failed(seen.error), error=seen.error)
+    if seen.are_crds_missing and seen.new_kinds is not None:
+        error = CatalogRefused("the cluster does not have the CRDs of the catalog although it accepted them")
+        return CatalogDone(condition=failed(error), error=error)
     if seen.are_crds_missing or seen.record.crds != seen.crds_digest:
-        return ApplyCRDs()
-    return _synchronization(seen) or Done(_outcome(seen), seen.interval_seconds, seen.record)
-
-
-def plan_removal(seen: RemovalSnapshot) -> RemovalStep:
-    """Return the next step for the catalog of a Kyma that is being deleted. It is removed after the Watcher."""
-    if not may_have(seen.kyma, CATALOG) or not watcher_removed(seen.kyma):
-        return Done()
-    return _deletion(seen) or _end_of_removal(seen)
-
-
-def _synchronization(seen: SyncSnapshot) -> SyncStep | None:
+        return ApplyCatalogCRDs()
     changed = seen.changed_kinds if seen.record.catalog == seen.wanted.digest else KINDS
     if changed is None:
         return CheckResourceVersions(seen.kinds_to_check)
     if not changed:
-        return None
+        return CatalogDone(condition=_condition(seen), requeue_after=seen.interval_seconds, record=seen.record)
     if seen.live is None:
-        return ReadObjects(tuple(kind for kind in changed if kind not in seen.new_kinds))
-    apply, delete = differences(seen.wanted, seen.live, changed)
-    return WriteObjects(changed, apply, delete)
+        return ReadItems(tuple(kind for kind in changed if kind not in (seen.new_kinds or ())))
+    return WriteItems(changed, *differences(seen.wanted, seen.live, changed))
 
 
-def _outcome(seen: SyncSnapshot) -> CatalogCondition:
-    return synced(len(seen.wanted.items), is_frozen=seen.wanted.is_frozen)
-
-
-def _deletion(seen: RemovalSnapshot) -> RemovalStep | None:
+def _removal(seen: CatalogSnapshot) -> RemovalStep | CatalogDone:
+    if not may_have(seen.kyma, CATALOG) or not watcher_removed(seen.kyma):
+        return CatalogDone()  # the catalog is removed after the Watcher
+    if isinstance(seen.error, AccessSecretMissing):
+        return CatalogDone()
+    if seen.error is not None:
+        return CatalogDone(condition=failed(seen.error), error=seen.error)
     if seen.own is None:
-        return ReadOwnObjects()
-    if not seen.are_deleted:
-        return DeleteObjects(tuple((kind, each.metadata.name) for kind, own in seen.own.items() for each in own))
+        return ListOwnItems()
     if seen.remaining is None:
-        return ReadRemainingObjects(tuple(seen.own))
-    unused = tuple(kind for kind, objects in seen.remaining.items() if not objects and kind not in seen.deleted_crds)
-    return DeleteCRDs(unused) if unused else None
-
-
-def _end_of_removal(seen: RemovalSnapshot) -> RemovalStep:
-    left = _uids(seen.own or {}) & _uids(seen.remaining or {})
+        own = tuple((kind, each.metadata.name) for kind, items in seen.own.items() for each in items)
+        return DeleteOwnItems(own, tuple(seen.own))
+    if unused := tuple(kind for kind, items in seen.remaining.items() if not items):
+        return DeleteCatalogCRDs(unused)
+    left = _uids(seen.own) & _uids(seen.remaining)
     if not left:
-        return Done(GONE)
+        return CatalogDone(condition=GONE)
     if not seen.are_finalizers_removed and _may_purge(seen):
-        return RemoveFinalizers()
-    return Done(removing(len(left)), seen.interval_seconds)
-
-
-def _uids(objects: Mapping[str, tuple[Revision, ...]]) -> set[str]:
-    return {each.metadata.uid for of_kind in objects.values() for each in of_kind}
+        return RemoveOthersFinalizers()
+    return CatalogDone(condition=removing(len(left)), requeue_after=seen.interval_seconds)
 
 
 def differences(
@@ -175,14 +163,22 @@ def is_as_wanted(live: Item, wanted: Item) -> bool:
     )
 
 
-def _is_up_to_date(seen: SyncSnapshot) -> bool:
-    """Tell whether catalog and condition are as wanted."""
-    condition = find(seen.kyma.status.conditions, CATALOG)
-    is_told = condition is not None and (condition.status, condition.reason, condition.message) == _outcome(seen)
-    return is_told and (seen.record.crds, seen.record.catalog) == (seen.crds_digest, seen.wanted.digest)
+def _condition(seen: CatalogSnapshot) -> CatalogCondition:
+    return synced(len(seen.wanted.items), is_frozen=seen.wanted.is_frozen)
 
 
-def _may_purge(seen: RemovalSnapshot) -> bool:
+def _is_up_to_date(seen: CatalogSnapshot) -> bool:
+    """Tell whether condition and record of the Kyma say that its catalog is as wanted."""
+    found, record = find(seen.kyma.status.conditions, CATALOG), CatalogRecord.of(seen.kyma)
+    is_reported = found is not None and (found.status, found.reason, found.message) == _condition(seen)
+    return is_reported and (record.crds, record.catalog) == (seen.crds_digest, seen.wanted.digest)
+
+
+def _uids(items: Mapping[str, tuple[Revision, ...]]) -> set[str]:
+    return {each.metadata.uid for of_kind in items.values() for each in of_kind}
+
+
+def _may_purge(seen: CatalogSnapshot) -> bool:
     since = seen.kyma.metadata.deletion_timestamp
     return since is not None and seen.purge_after is not None and seen.now - since >= seen.purge_after
 

@@ -1,59 +1,180 @@
-"""What the plan of a catalog is decided on: the Kyma, the wanted catalog, and what the steps so far have shown."""
+"""What the plan of a catalog is decided on: the Kyma, the wanted catalog, its record, and what the steps have shown.
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+Only LM writes the objects of a catalog, and they have no status. As long as their resource versions are the recorded
+ones, they are unchanged, and listing the resource versions is enough. The record is in the status of the Kyma, so it
+outlives the process: after a restart no SKR has to be read.
+"""
+
+import hashlib
+import random
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from kube_runtime import Revision
-from lifecycle_manager.catalog_sync.record import Record
-from lifecycle_manager.catalog_sync.wanted import Item, Key, WantedCatalog
-from lifecycle_manager_api import Kyma
+from kube_runtime import Causes, Clock, Informer, ObjectKey, Request, Revision, Snapshot
+from lifecycle_manager.catalog_sync.wanted import CRDS_DIGEST, KINDS, Catalogs, Item, Key, WantedCatalog
+from lifecycle_manager.kyma_conditions import is_event_path_faulty
+from lifecycle_manager.module_catalog import Offers
+from lifecycle_manager.signals import ClusterReplaced, ResyncRequested
+from lifecycle_manager_api import Kyma, ModuleReleaseMeta, ModuleTemplate
+
+MAX_SILENT_SECONDS = 30.0
+"""The interval while no events arrive from an SKR that should send some."""
 
 
 @dataclass(frozen=True, slots=True)
-class SyncSnapshot:
-    """The catalog of an SKR that has to be kept up to date.
+class CatalogRecord:
+    """What an SKR had after its last synchronization.
 
+    - `crds`: the digest of the CRDs
+    - `catalog`: the digest of the wanted catalog
+    - `templates`, `releases`: fingerprints of the objects' resource versions
+    """
+
+    crds: str = ""
+    catalog: str = ""
+    templates: str = ""
+    releases: str = ""
+
+    @classmethod
+    def of(cls, kyma: Kyma) -> "CatalogRecord":
+        """Parse the record of a Kyma; an invalid one is empty."""
+        parts = kyma.status.records.catalog.split("/")
+        return cls(*parts) if len(parts) == 4 else cls()
+
+    def fingerprint_of(self, kind: str) -> str:
+        """Return the fingerprint of a kind."""
+        return self.templates if kind == ModuleTemplate.KIND else self.releases
+
+    def with_fingerprints(self, fingerprints: Mapping[str, str]) -> "CatalogRecord":
+        """Return the record with new fingerprints, by kind."""
+        return replace(
+            self,
+            templates=fingerprints.get(ModuleTemplate.KIND, self.templates),
+            releases=fingerprints.get(ModuleReleaseMeta.KIND, self.releases),
+        )
+
+    def __str__(self) -> str:
+        return "/".join((self.crds, self.catalog, self.templates, self.releases))
+
+
+def fingerprint(revisions: Iterable[Revision | ModuleTemplate | ModuleReleaseMeta]) -> str:
+    """Return a digest of the objects' names, uids and resource versions."""
+    digest = hashlib.blake2b(digest_size=8)
+    for metadata in sorted((each.metadata for each in revisions), key=lambda metadata: metadata.name):
+        digest.update(f"{metadata.name}/{metadata.uid}/{metadata.resource_version}\n".encode())
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogSnapshot(Snapshot):
+    """The catalog of an SKR, which is kept up to date until its Kyma is being deleted, and then removed.
+
+    - `record`: that of the Kyma, with what the steps added
     - `crds_digest`: of the CRDs that the SKR has to have
     - `kinds_to_check`: the kinds whose resource versions are listed, if anything is
     - `is_due`: the interval has passed, or an event reported a change; else `seconds_until_due` remain
-    - `record`: that of the Kyma, with what the steps added
-    - `new_kinds`: those whose CRD a step has just created, so there are no objects of them yet
-    - `are_crds_missing`: the SKR answered that it does not know a kind; `were_crds_missing`: it did so before
+    - `interval_seconds`: until the next reconcile without a trigger
+    - `purge_after`: finalizers of others are removed from objects of a Kyma that is being deleted for so long
+
+    Found while the catalog is brought up to date:
+    - `are_crds_missing`: the SKR answered that it does not know a kind
+    - `new_kinds`: those whose CRD a step has just created, so there are no objects of them yet; None before CRDs
+      were applied
     - `changed_kinds`: kinds whose objects differ from the record; None until their resource versions are listed
     - `live`: LM's objects of the changed kinds in the SKR; None until they are read
-    """
 
-    kyma: Kyma
-    wanted: WantedCatalog
-    record: Record
-    crds_digest: str
-    kinds_to_check: tuple[str, ...]
-    is_due: bool
-    seconds_until_due: float
-    interval_seconds: float
-    new_kinds: frozenset[str] = frozenset()
-    are_crds_missing: bool = False
-    were_crds_missing: bool = False
-    changed_kinds: tuple[str, ...] | None = None
-    live: Mapping[Key, Item] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class RemovalSnapshot:
-    """The catalog of an SKR whose Kyma is being deleted. A kind without CRD is in neither mapping.
-
+    Found while it is removed, where a kind without CRD is in neither mapping:
     - `own`: LM's objects before the deletion, by kind; None until they are listed
-    - `remaining`: all objects after the deletion, whoever created them; None until they are listed
-    - `purge_after`: finalizers of others are removed from objects of a Kyma that is being deleted for so long
+    - `remaining`: all objects after the deletion, whoever created them, by kinds whose CRD is left; None until then
     """
 
     kyma: Kyma
     now: datetime
-    purge_after: timedelta | None
+    wanted: WantedCatalog
+    record: CatalogRecord
+    crds_digest: str = CRDS_DIGEST
+    kinds_to_check: tuple[str, ...] = KINDS
+    is_due: bool = True
+    seconds_until_due: float = 0.0
     interval_seconds: float
+    purge_after: timedelta | None = None
+    are_crds_missing: bool = False
+    new_kinds: frozenset[str] | None = None
+    changed_kinds: tuple[str, ...] | None = None
+    live: Mapping[Key, Item] | None = None
     own: Mapping[str, tuple[Revision, ...]] | None = None
-    are_deleted: bool = False
     remaining: Mapping[str, tuple[Revision, ...]] | None = None
-    deleted_crds: frozenset[str] = frozenset()
     are_finalizers_removed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class KindChanged:
+    """Cause: objects of this kind may have changed in the SKR."""
+
+    kind: str
+
+
+@dataclass(eq=False, slots=True)
+class CatalogState:
+    """The state of one Kyma.
+
+    - `next_check`: the monotonic time of the next check; None before the first reconcile
+    - `turn`: which kind is checked then, as an index of KINDS
+    - `suspected`: kinds that may have changed, until they are checked
+    """
+
+    next_check: float | None = None
+    turn: int = 0
+    suspected: set[str] = field(default_factory=set)
+
+    def checked(self, *, next_check: float) -> None:
+        """Note that the catalog is as wanted: the other kind is checked next."""
+        if not self.suspected:
+            self.turn = (self.turn + 1) % len(KINDS)
+        self.suspected.clear()
+        self.next_check = next_check
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CatalogReader:
+    """Reads what is known without the SKR."""
+
+    kymas: Informer[Kyma]
+    offers: Offers
+    clock: Clock
+    interval_seconds: float
+    removal_interval_seconds: float
+    purge_after: timedelta | None
+    catalogs: Catalogs = field(default_factory=Catalogs)
+
+    async def read(self, request: Request[ObjectKey, CatalogState]) -> CatalogSnapshot | None:
+        """Return the snapshot of a Kyma. A new process spreads the first checks over the interval."""
+        kyma, state, now = self.kymas.get(request.key), request.state, self.clock.monotonic()
+        if kyma is None:
+            return None
+        state.suspected |= _kinds_in(request.causes)
+        if state.next_check is None:
+            state.next_check = now + self.interval_seconds * random.random()  # noqa: S311 - not for cryptography
+        return CatalogSnapshot(
+            kyma=kyma,
+            now=self.clock.now(),
+            wanted=self.catalogs.for_labels(self.offers.current(), kyma.metadata.labels),
+            record=CatalogRecord.of(kyma),
+            kinds_to_check=tuple(sorted(state.suspected)) or (KINDS[state.turn],),
+            is_due=bool(state.suspected) or now >= state.next_check,
+            seconds_until_due=max(state.next_check - now, 0.0),
+            interval_seconds=self._interval(kyma),
+            purge_after=self.purge_after,
+        )
+
+    def _interval(self, kyma: Kyma) -> float:
+        if kyma.metadata.being_deleted:
+            return self.removal_interval_seconds
+        return min(self.interval_seconds, MAX_SILENT_SECONDS) if is_event_path_faulty(kyma) else self.interval_seconds
+
+
+def _kinds_in(causes: Causes) -> set[str]:
+    if causes.overflowed or any(isinstance(each, ClusterReplaced | ResyncRequested) for each in causes):
+        return set(KINDS)
+    return {each.kind for each in causes.of(KindChanged)}

@@ -13,8 +13,8 @@ REMOVING = "Removing"
 # skr.failure for an SKR that can't be accessed.
 
 
-class ItemRefused(KubeError):
-    """The SKR refused objects of the catalog; all others were written."""
+class CatalogRefused(KubeError):
+    """The SKR refused objects of the catalog, all others were written; or it does not have its CRDs."""
 
 
 class CatalogCondition(NamedTuple):
@@ -46,7 +46,7 @@ def removing(objects: int) -> CatalogCondition:
 
 def failed(error: Exception) -> CatalogCondition:
     """Return the condition after a failure."""
-    if isinstance(error, ItemRefused):
+    if isinstance(error, CatalogRefused):
         return CatalogCondition("False", CATALOG_SYNC_FAILED, str(error))
     failure = failure_of(error)
     return CatalogCondition("False", failure.reason, failure.message)

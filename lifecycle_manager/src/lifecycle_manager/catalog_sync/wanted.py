@@ -11,12 +11,14 @@ from typing import Any
 
 import msgspec
 
+from kube_runtime import KubernetesObject
 from lifecycle_manager.module_catalog import Offer, excluded, is_barred, module_of
 from lifecycle_manager_api import (
     ModuleReleaseMeta,
     ModuleTemplate,
     ObjectMeta,
     as_document,
+    crds,
     names,
     template_name,
 )
@@ -25,6 +27,9 @@ Item = ModuleTemplate | ModuleReleaseMeta
 Key = tuple[str, str]
 """Kind and name of an object of the catalog."""
 KINDS = (ModuleTemplate.KIND, ModuleReleaseMeta.KIND)
+_CRD_DOCUMENTS = [crds.crd_for(kind) for kind in (ModuleTemplate, ModuleReleaseMeta)]
+CRDS = tuple(KubernetesObject.of(document) for document in _CRD_DOCUMENTS)
+CRDS_DIGEST = hashlib.blake2b(msgspec.json.encode(_CRD_DOCUMENTS, order="sorted"), digest_size=8).hexdigest()
 _COPIED_LABELS = frozenset({names.MODULE_NAME, names.CHANNEL, names.INTERNAL, names.BETA})
 _COPIED_ANNOTATIONS = frozenset({names.IS_CLUSTER_SCOPED})
 
