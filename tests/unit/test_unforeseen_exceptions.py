@@ -8,7 +8,7 @@ import pytest
 
 from kube_runtime import Manager, ObjectKey, Resource
 from lifecycle_manager.app import lifecycle_manager
-from lifecycle_manager.mandatory_modules.controller import ReleaseKey
+from lifecycle_manager.mandatory_modules import ReleaseKey
 from lifecycle_manager.resources import KYMAS, MANIFESTS, MODULE_TEMPLATES, SYNC_RESOURCES
 from lifecycle_manager.settings import Settings
 from lifecycle_manager.skr.failure import INTERNAL_ERROR
@@ -30,8 +30,8 @@ DOMAINS: dict[str, tuple[Resource[Any], str, str, str, str]] = {
         KYMAS,
         "demo",
         "MandatoryModules",
-        "mandatory_modules.controller.InstallationSnapshot",
-        "mandatory_modules.controller.plan_installation",
+        "mandatory_modules.snapshot.InstallationSnapshot",
+        "mandatory_modules.plan._manifests",
     ),
     "watcher": (KYMAS, "demo", "SKRWebhook", "skr_webhook.controller.WatcherSnapshot", "skr_webhook.controller.plan"),
     "manifest": (
@@ -134,7 +134,7 @@ async def test_unforeseen_exception_with_a_release_becomes_an_event(
 ) -> None:
     recorded: list[tuple[Any, ...]] = []
     monkeypatch.setattr(service.manager.events, "record", lambda *given, **_: recorded.append(given))
-    monkeypatch.setattr("lifecycle_manager.mandatory_modules.controller.plan_retirement", fail)
+    monkeypatch.setattr("lifecycle_manager.mandatory_modules.plan.is_held", fail)
     key = ReleaseKey("ModuleTemplate", KCP, "api-1.0.0")
     informer = service.manager.informer(MODULE_TEMPLATES)
     await eventually(lambda: informer.get(ObjectKey(KCP, key.name)) is not None, what="the template is cached")

@@ -6,19 +6,23 @@ from typing import Any
 import msgspec
 import pytest
 
-from lifecycle_manager.mandatory_modules.controller import MANIFESTS_BY_MANDATORY_MODULE
+from kube_runtime import Forbidden, StepFailure
 from lifecycle_manager.mandatory_modules.plan import (
-    ApplyManifest,
-    CannotInstall,
-    DeleteManifest,
-    InstallationStep,
+    WAITING_SECONDS,
+    InstallationDone,
+    RetirementDone,
     SetFinalizer,
-    Wait,
+    WriteManifests,
     plan_installation,
     plan_retirement,
 )
 from lifecycle_manager.mandatory_modules.plan import is_held as held_in
-from lifecycle_manager.mandatory_modules.snapshot import InstallationSnapshot, Release, RetirementSnapshot
+from lifecycle_manager.mandatory_modules.snapshot import (
+    MANIFESTS_BY_MANDATORY_MODULE,
+    InstallationSnapshot,
+    Release,
+    RetirementSnapshot,
+)
 from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager_api import Kyma, Manifest, names
 from tests import builders
@@ -34,12 +38,18 @@ def introduced(reason: str = "Reachable", **metadata: Any) -> Kyma:
     return builders.kyma(status={"conditions": [condition]}, **metadata)
 
 
-def plan(kyma: Kyma, offer: Offer, manifests: Iterable[Manifest]) -> tuple[InstallationStep, ...]:
-    return plan_installation(InstallationSnapshot(kyma, offer, tuple(manifests)))
+def plan(kyma: Kyma, offer: Offer, manifests: Iterable[Manifest]) -> WriteManifests:
+    seen = InstallationSnapshot(kyma=kyma, offer=offer, manifests=tuple(manifests), interval_seconds=300.0)
+    step = plan_installation(seen)
+    return WriteManifests() if isinstance(step, InstallationDone) else step
+
+
+def retirement(release: Release, offer: Offer, manifests: Iterable[Manifest]) -> RetirementSnapshot:
+    return RetirementSnapshot(release=release, offer=offer, manifests=tuple(manifests))
 
 
 def is_held(release: Release, offer: Offer, manifests: Iterable[Manifest]) -> bool:
-    return held_in(RetirementSnapshot(release, offer, tuple(manifests)))
+    return held_in(retirement(release, offer, manifests))
 
 
 OFFER = Offer.of([mandatory()], [])
@@ -48,17 +58,15 @@ LEAVING = "2026-11-01T12:00:00Z"
 
 def test_highest_version_wins() -> None:
     offer = Offer.of([mandatory("1.9.0"), mandatory("1.10.0"), mandatory("1.10.0-rc")], [])
-    (apply,) = plan(introduced(), offer, ())
-    assert isinstance(apply, ApplyManifest)
-    assert apply.manifest.spec.version == "1.10.0"
-    assert apply.manifest.metadata.labels[names.MANDATORY_MODULE] == "true"
+    (manifest,) = plan(introduced(), offer, ()).apply
+    assert manifest.spec.version == "1.10.0"
+    assert manifest.metadata.labels[names.MANDATORY_MODULE] == "true"
 
 
 def test_release_names_the_version_whatever_else_there_is() -> None:
     offer = Offer.of([mandatory("1.0.0"), mandatory("2.0.0")], [builders.release("warden", mandatory="1.0.0")])
-    (apply,) = plan(introduced(), offer, ())
-    assert isinstance(apply, ApplyManifest)
-    assert apply.manifest.spec.version == "1.0.0"
+    (manifest,) = plan(introduced(), offer, ()).apply
+    assert manifest.spec.version == "1.0.0"
 
 
 def test_mandatory_version_without_template_deletes_nothing() -> None:
@@ -67,9 +75,9 @@ def test_mandatory_version_without_template_deletes_nothing() -> None:
     offer = Offer.of(
         [builders.template("warden", "1.0.0", installs=True)], [builders.release("warden", mandatory="2.0.0")]
     )
-    (step,) = plan(introduced(), offer, [there])
-    assert isinstance(step, CannotInstall)
-    assert step.release.KIND == "ModuleReleaseMeta"
+    step = plan(introduced(), offer, [there])
+    assert [each.release.KIND for each in step.cannot] == ["ModuleReleaseMeta"]
+    assert step == WriteManifests(cannot=step.cannot)
     leaving = builders.template("warden", "1.0.0", installs=True, deletionTimestamp=LEAVING)
     waiting = Offer.of([leaving], [builders.release("warden", mandatory="2.0.0")])
     assert is_held(leaving, waiting, [there])
@@ -79,44 +87,43 @@ def test_deletion_of_the_template_removes_the_module_although_its_release_stays(
     there = builders.manifest("warden", "1.0.0", mandatory=True)
     leaving = builders.template("warden", "1.0.0", installs=True, deletionTimestamp=LEAVING)
     offer = Offer.of([leaving], [builders.release("warden", mandatory="1.0.0")])
-    assert plan(introduced(), offer, [there]) == (DeleteManifest("demo-warden"),)
+    assert plan(introduced(), offer, [there]) == WriteManifests(delete=("demo-warden",))
     assert is_held(leaving, offer, [there])
     assert not is_held(leaving, offer, [])
 
 
 def test_existing_manifest_is_changed_under_its_own_name_and_only_if_it_differs() -> None:
     old = builders.manifest("warden", "0.9.0", mandatory=True, name="named-by-another-version")
-    (apply,) = plan(introduced(), OFFER, [old])
-    assert isinstance(apply, ApplyManifest)
-    assert apply.manifest.metadata.name == "named-by-another-version"
-    assert plan(introduced(), OFFER, [apply.manifest]) == ()
+    (manifest,) = plan(introduced(), OFFER, [old]).apply
+    assert manifest.metadata.name == "named-by-another-version"
+    assert plan(introduced(), OFFER, [manifest]) == WriteManifests()
 
 
 @pytest.mark.parametrize("metadata", [{"deletionTimestamp": LEAVING}, {"finalizers": []}])
 def test_kyma_that_is_being_deleted_or_has_no_finalizer_gets_nothing(metadata: dict[str, Any]) -> None:
-    assert plan(introduced(**metadata), OFFER, ()) == ()
+    assert plan(introduced(**metadata), OFFER, ()) == WriteManifests()
 
 
 @pytest.mark.parametrize("kyma", [builders.kyma(), introduced("SKRClaimed")])
 def test_cluster_that_was_not_read_or_is_claimed_gets_nothing_but_deletions(kyma: Kyma) -> None:
-    assert plan(kyma, OFFER, ()) == ()
+    assert plan(kyma, OFFER, ()) == WriteManifests()
     there = builders.manifest("warden", mandatory=True)
-    assert plan(kyma, Offer.of([], []), [there]) == (DeleteManifest("demo-warden"),)
+    assert plan(kyma, Offer.of([], []), [there]) == WriteManifests(delete=("demo-warden",))
 
 
 def test_cluster_that_is_unreachable_gets_its_manifests() -> None:
-    assert len(plan(introduced("ClusterUnreachable"), OFFER, ())) == 1
+    assert len(plan(introduced("ClusterUnreachable"), OFFER, ()).apply) == 1
 
 
 def test_skipped_kyma_gets_nothing_but_deletions() -> None:
     skipped = introduced(labels={names.SKIP_RECONCILIATION: "true"})
-    assert plan(skipped, OFFER, ()) == ()
+    assert plan(skipped, OFFER, ()) == WriteManifests()
     there = builders.manifest("warden", mandatory=True)
-    assert plan(skipped, Offer.of([], []), [there]) == (DeleteManifest("demo-warden"),)
+    assert plan(skipped, Offer.of([], []), [there]) == WriteManifests(delete=("demo-warden",))
 
 
 def test_manifests_of_chosen_modules_stay() -> None:
-    assert plan(introduced(), Offer.of([], []), [builders.manifest()]) == ()
+    assert plan(introduced(), Offer.of([], []), [builders.manifest()]) == WriteManifests()
 
 
 def test_template_without_anything_to_install_is_reported_and_blocks_no_other() -> None:
@@ -125,17 +132,16 @@ def test_template_without_anything_to_install_is_reported_and_blocks_no_other() 
         broken, spec=msgspec.structs.replace(broken.spec, descriptor=msgspec.Raw(b"[]")), metadata=broken.metadata
     )
     offer = Offer.of([unreadable, builders.template("istio", installs=True, mandatory=True)], [])
-    steps = plan(introduced(), offer, ())
-    assert {type(each) for each in steps} == {ApplyManifest, CannotInstall}
+    step = plan(introduced(), offer, ())
+    assert (len(step.apply), len(step.cannot)) == (1, 1)
     nothing = Offer.of([mandatory(installs=False)], [])
-    (cannot,) = plan(introduced(), nothing, ())
-    assert isinstance(cannot, CannotInstall)
+    assert len(plan(introduced(), nothing, ()).cannot) == 1
 
 
 def test_manifest_that_is_being_deleted_is_neither_deleted_nor_applied_again() -> None:
     going = builders.manifest("warden", "0.9.0", mandatory=True, deletionTimestamp=LEAVING)
-    assert plan(introduced(), Offer.of([], []), [going]) == ()
-    assert plan(introduced(), OFFER, [going]) == ()
+    assert plan(introduced(), Offer.of([], []), [going]) == WriteManifests()
+    assert plan(introduced(), OFFER, [going]) == WriteManifests()
 
 
 def test_manifests_of_mandatory_modules_are_indexed_by_their_module() -> None:
@@ -160,17 +166,15 @@ def test_template_that_is_being_deleted_waits_for_the_manifests_of_its_version()
     offer = Offer.of([leaving, mandatory("0.9.0")], [])
     assert is_held(leaving, offer, [builders.manifest("warden", "1.0.0", mandatory=True)])
     assert not is_held(leaving, offer, [builders.manifest("warden", "0.9.0", mandatory=True)])
-    (apply,) = plan(introduced(), offer, [builders.manifest("warden", "1.0.0", mandatory=True)])
-    assert isinstance(apply, ApplyManifest)
-    assert apply.manifest.spec.version == "0.9.0"
+    (manifest,) = plan(introduced(), offer, [builders.manifest("warden", "1.0.0", mandatory=True)]).apply
+    assert manifest.spec.version == "0.9.0"
 
 
 def test_template_that_is_named_after_a_channel_has_the_version_of_its_descriptor() -> None:
     leaving = mandatory("1.9.0", channel="fast", deletionTimestamp=LEAVING)
     offer = Offer.of([leaving, mandatory("1.10.0", channel="alpha"), mandatory("1.8.0", channel="regular")], [])
-    (apply,) = plan(introduced(), offer, ())
-    assert isinstance(apply, ApplyManifest)
-    assert apply.manifest.spec.version == "1.10.0"
+    (manifest,) = plan(introduced(), offer, ()).apply
+    assert manifest.spec.version == "1.10.0"
     assert is_held(leaving, offer, [builders.manifest("warden", "1.9.0", mandatory=True)])
 
 
@@ -180,23 +184,37 @@ def test_release_that_is_being_deleted_waits_for_all_manifests_of_its_module() -
     there = builders.manifest("warden", "1.0.0", mandatory=True)
     assert is_held(leaving, offer, [there])
     assert not is_held(leaving, offer, [])
-    assert plan(introduced(), offer, [there]) == (DeleteManifest("demo-warden"),)
+    assert plan(introduced(), offer, [there]) == WriteManifests(delete=("demo-warden",))
     still_mandatory = Offer.of([mandatory()], [leaving])
     assert not is_held(leaving, still_mandatory, [there])
 
 
 def test_finalizer_is_written_only_where_it_is_wrong() -> None:
     held = mandatory(finalizers=[names.MANDATORY_FINALIZER])
-    assert plan_retirement(RetirementSnapshot(held, OFFER, ())) is None
-    assert plan_retirement(RetirementSnapshot(mandatory(), OFFER, ())) == SetFinalizer(mandatory(), held=True)
+    assert plan_retirement(retirement(held, OFFER, ())) == RetirementDone()
+    assert plan_retirement(retirement(mandatory(), OFFER, ())) == SetFinalizer(mandatory(), held=True)
     nothing_mandatory = Offer.of([], [])
     chosen = builders.template("warden", "1.0.0", finalizers=[names.MANDATORY_FINALIZER])
-    assert plan_retirement(RetirementSnapshot(chosen, nothing_mandatory, ())) == SetFinalizer(chosen, held=False)
+    assert plan_retirement(retirement(chosen, nothing_mandatory, ())) == SetFinalizer(chosen, held=False)
 
 
 def test_release_that_is_being_deleted_waits_as_long_as_manifests_exist() -> None:
     leaving = mandatory("1.0.0", deletionTimestamp=LEAVING, finalizers=[names.MANDATORY_FINALIZER])
     offer = Offer.of([leaving], [])
     manifest = builders.manifest("warden", "1.0.0", mandatory=True)
-    assert plan_retirement(RetirementSnapshot(leaving, offer, (manifest,))) == Wait(1)
-    assert plan_retirement(RetirementSnapshot(leaving, offer, ())) == SetFinalizer(leaving, held=False)
+    waiting = RetirementDone(waits_for=1, requeue_after=WAITING_SECONDS)
+    assert plan_retirement(retirement(leaving, offer, (manifest,))) == waiting
+    assert plan_retirement(retirement(leaving, offer, ())) == SetFinalizer(leaving, held=False)
+
+
+def test_refusals_end_the_installation_with_the_first_of_them() -> None:
+    first, second = Forbidden(403, "Forbidden", "a"), Forbidden(403, "Forbidden", "b")
+    step = plan(introduced(), OFFER, ())
+    seen = InstallationSnapshot(
+        kyma=introduced(),
+        offer=OFFER,
+        manifests=(),
+        interval_seconds=300.0,
+        failures=(StepFailure(step, first), StepFailure(step, second)),
+    )
+    assert plan_installation(seen) == InstallationDone(error=first)

@@ -5,6 +5,7 @@ a finalizer on the ModuleTemplates and ModuleReleaseMetas of mandatory modules, 
 the last Manifest that was built from it.
 """
 
-from lifecycle_manager.mandatory_modules.controller import MandatorySettings, ReleaseKey, setup
+from lifecycle_manager.mandatory_modules.controller import MandatorySettings, setup
+from lifecycle_manager.mandatory_modules.snapshot import ReleaseKey
 
 __all__ = ["MandatorySettings", "ReleaseKey", "setup"]

@@ -1,70 +1,113 @@
-"""Carries out the steps for mandatory modules, in KCP. The SKRs are not involved."""
+"""Carries out the steps for mandatory modules in KCP, and reports on them. The SKRs are not involved."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
+from collections.abc import Awaitable
+from dataclasses import dataclass, replace
 
-from kube_runtime import ApiError, Client, EventRecorder, Informer
+import structlog
+
+from kube_runtime import ApiError, Client, Clock, EventRecorder, ObjectKey, Request, Result
 from lifecycle_manager.kcp_writes import remove_finalizer, set_finalizers
 from lifecycle_manager.kyma_conditions import MANDATORY_MODULES, write_condition
-from lifecycle_manager.mandatory_modules.plan import (
-    ApplyManifest,
-    CannotInstall,
-    DeleteManifest,
-    InstallationStep,
-    SetFinalizer,
+from lifecycle_manager.mandatory_modules.plan import InstallationDone, RetirementDone, SetFinalizer, WriteManifests
+from lifecycle_manager.mandatory_modules.snapshot import (
+    InstallationSnapshot,
+    MandatoryReader,
+    ReleaseKey,
+    RetirementSnapshot,
 )
-from lifecycle_manager.mandatory_modules.status import FIELD_MANAGER, report
+from lifecycle_manager.mandatory_modules.status import CANNOT_BE_INSTALLED, MandatoryCondition, failed
 from lifecycle_manager.module_catalog.writing import apply_manifest, delete_manifest
-from lifecycle_manager_api import ConditionStatus, Kyma, Manifest, names
+from lifecycle_manager_api import Kyma, names
+
+FIELD_MANAGER = "lifecycle-manager-mandatory-modules"
+log = structlog.get_logger("mandatory_modules")
 
 
 @dataclass(frozen=True, eq=False)
 class Installation:
-    """Writes the Manifests of a Kyma."""
+    """Writes the Manifests of a Kyma, and its condition."""
 
     kcp: Client
-    manifests: Informer[Manifest]
+    known: MandatoryReader
+    events: EventRecorder
+    clock: Clock
+
+    async def apply(
+        self, request: Request[ObjectKey, None], seen: InstallationSnapshot, step: WriteManifests
+    ) -> InstallationSnapshot:
+        """Write all Manifests, then raise all refusals: each concerns one module. Raises KubeError."""
+        for each in step.cannot:
+            resource = self.known.informer_of(each.release.KIND).resource
+            self.events.record(resource, each.release, CANNOT_BE_INSTALLED, each.why, type="Warning")
+        refused: list[ApiError] = []
+
+        async def attempt(write: Awaitable[None]) -> None:
+            try:
+                await write
+            except ApiError as error:
+                refused.append(error)
+
+        for manifest in step.apply:
+            await attempt(apply_manifest(self.kcp, self.known.manifests, manifest))
+        for name in step.delete:
+            await attempt(delete_manifest(self.kcp, name, request.key.namespace))
+        if refused:
+            raise ExceptionGroup("KCP refused Manifests of mandatory modules", refused)
+        return replace(seen, are_written=True)
+
+    async def finish(
+        self, _request: Request[ObjectKey, None], seen: InstallationSnapshot, end: InstallationDone
+    ) -> Result:
+        """Write the condition. Raises KubeError."""
+        if end.condition is not None:
+            await self._write(seen.kyma, end.condition)
+        return Result(end.requeue_after)
+
+    async def unforeseen(self, key: ObjectKey, error: Exception) -> None:
+        """Report an unforeseen exception as a condition of the Kyma. Raises KubeError."""
+        if (kyma := self.known.kymas.get(key)) is not None:
+            await self._write(kyma, failed(error))
+
+    async def _write(self, kyma: Kyma, condition: MandatoryCondition) -> None:
+        written = await write_condition(
+            self.kcp, kyma, MANDATORY_MODULES, condition, now=self.clock.now(), field_manager=FIELD_MANAGER
+        )
+        if written is not None:
+            self.known.kymas.wrote(written)
+
+
+@dataclass(frozen=True, eq=False)
+class Retirement:
+    """Writes the finalizers of releases."""
+
+    kcp: Client
+    known: MandatoryReader
     events: EventRecorder
 
-    async def apply(self, steps: Iterable[InstallationStep], namespace: str) -> None:
-        """Carry out all steps, then raise the first refusal: it concerns one module. Raises KubeError."""
-        refusals = []
-        for step in steps:
-            try:
-                await self._apply_one(step, namespace)
-            except ApiError as error:
-                refusals.append(error)
-        if refusals:
-            raise refusals[0]
+    async def apply(
+        self, request: Request[ReleaseKey, None], seen: RetirementSnapshot, step: SetFinalizer
+    ) -> RetirementSnapshot:
+        """Add or remove the finalizer of a release. Raises KubeError."""
+        informer, metadata = self.known.informer_of(request.key.kind), step.release.metadata
+        if step.held:
+            finalizers = (*metadata.finalizers, names.MANDATORY_FINALIZER)
+            written = await set_finalizers(self.kcp, informer.resource, metadata, finalizers)
+        else:
+            written = await remove_finalizer(self.kcp, informer.resource, metadata, names.MANDATORY_FINALIZER)
+        if written is not None:
+            informer.wrote(written)
+        return replace(seen, is_written=True)
 
-    async def _apply_one(self, step: InstallationStep, namespace: str) -> None:
-        match step:
-            case ApplyManifest(manifest):
-                await apply_manifest(self.kcp, self.manifests, manifest)
-            case DeleteManifest(name):
-                await delete_manifest(self.kcp, name, namespace)
-            case CannotInstall():
-                report(self.events, step)
+    async def finish(
+        self, request: Request[ReleaseKey, None], _seen: RetirementSnapshot, end: RetirementDone
+    ) -> Result:
+        """Log what a release waits for."""
+        if end.waits_for:
+            log.info("waiting for Manifests of a mandatory module", release=str(request.key), manifests=end.waits_for)
+        return Result(end.requeue_after)
 
-
-async def set_condition(
-    kcp: Client, kymas: Informer[Kyma], kyma: Kyma, content: tuple[ConditionStatus, str, str], *, now: datetime
-) -> None:
-    """Write the condition of a Kyma. Raises KubeError."""
-    written = await write_condition(kcp, kyma, MANDATORY_MODULES, content, now=now, field_manager=FIELD_MANAGER)
-    if written is not None:
-        kymas.wrote(written)
-
-
-async def set_finalizer(kcp: Client, informer: Informer[Any], step: SetFinalizer) -> None:
-    """Add or remove the finalizer of a release, which the informer has. Raises KubeError."""
-    metadata = step.release.metadata
-    if step.held:
-        finalizers = (*metadata.finalizers, names.MANDATORY_FINALIZER)
-        written = await set_finalizers(kcp, informer.resource, metadata, finalizers)
-    else:
-        written = await remove_finalizer(kcp, informer.resource, metadata, names.MANDATORY_FINALIZER)
-    if written is not None:
-        informer.wrote(written)
+    async def unforeseen(self, key: ReleaseKey, error: Exception) -> None:
+        """Report an unforeseen exception as an Event: releases have no conditions."""
+        if (release := self.known.get(key)) is not None:
+            _, reason, message = failed(error)
+            self.events.record(self.known.informer_of(key.kind).resource, release, reason, message, type="Warning")

@@ -1,10 +1,16 @@
-"""The rules of mandatory modules: which Manifests a Kyma has, and which releases keep the finalizer."""
+"""The rules of mandatory modules: which Manifests a Kyma has, and which releases keep the finalizer.
+
+May delete: the Manifests of modules that were mandatory and are not any more. A Manifest of a module that a user chose
+is never deleted here, nor any while the mandatory version has no ModuleTemplate.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from kube_runtime import End, Step
 from lifecycle_manager.kyma_conditions import is_introduced
 from lifecycle_manager.mandatory_modules.snapshot import InstallationSnapshot, Release, RetirementSnapshot
+from lifecycle_manager.mandatory_modules.status import DECIDED, MandatoryCondition, is_reported
 from lifecycle_manager.module_catalog import (
     DescriptorUnreadable,
     Offer,
@@ -24,69 +30,64 @@ WAITING_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class ApplyManifest:
-    """Apply the Manifest of a mandatory module."""
-
-    manifest: Manifest
-
-
-@dataclass(frozen=True, slots=True)
-class DeleteManifest:
-    """Delete the Manifest of a module that is not mandatory any more."""
-
-    manifest: str
-
-
-@dataclass(frozen=True, slots=True)
 class CannotInstall:
-    """Report on a template or release why its module can't be installed."""
+    """Why the module of a template or release can't be installed."""
 
     release: Release
     why: str
 
 
 @dataclass(frozen=True, slots=True)
-class SetFinalizer:
+class WriteManifests(Step):
+    """Apply and delete Manifests, and report the modules that can't be installed by Events."""
+
+    apply: tuple[Manifest, ...] = ()
+    delete: tuple[str, ...] = ()
+    cannot: tuple[CannotInstall, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstallationDone(End):
+    """The reconcile of a Kyma ends, with this condition unless it is None."""
+
+    condition: MandatoryCondition | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SetFinalizer(Step):
     """Add the finalizer to a release, or remove it."""
 
     release: Release
     held: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """A release that is being deleted waits for the deletion of Manifests."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetirementDone(End):
+    """The reconcile of a release ends; while it is being deleted, it waits for the deletion of these Manifests."""
 
-    manifests: int
-    requeue_after: float = WAITING_SECONDS
-
-
-InstallationStep = ApplyManifest | DeleteManifest | CannotInstall
+    waits_for: int = 0
 
 
-def plan_installation(seen: InstallationSnapshot) -> tuple[InstallationStep, ...]:
-    """Return what a Kyma needs; the steps are independent of each other.
-
-    The modules of a Kyma that is being deleted are removed by its own controller. Nothing is installed before the SKR
-    was read once, nor in an SKR that belongs to another Kyma.
-    """
-    kyma = seen.kyma
-    if kyma.metadata.being_deleted or names.KYMA_FINALIZER not in kyma.metadata.finalizers:
-        return ()
-    existing = {module_of_manifest(each): each for each in seen.manifests}
-    deletions = tuple(_deletions(seen.offer, existing))
-    if kyma.metadata.is_paused or not is_introduced(kyma):
-        return deletions
-    return (*_installations(kyma, seen.offer, existing), *deletions)
+def plan_installation(seen: InstallationSnapshot) -> WriteManifests | InstallationDone:
+    """Return the next step for a Kyma. A Manifest that KCP refuses blocks no other."""
+    if seen.error is not None:
+        return InstallationDone(error=seen.error)
+    step = WriteManifests() if seen.are_written else _manifests(seen)
+    if step != WriteManifests():
+        return step
+    condition = DECIDED if is_reported(seen.kyma) else None
+    return InstallationDone(condition=condition, requeue_after=seen.interval_seconds)
 
 
-def plan_retirement(seen: RetirementSnapshot) -> SetFinalizer | Wait | None:
-    """Return what a release needs; None where its finalizer is right."""
+def plan_retirement(seen: RetirementSnapshot) -> SetFinalizer | RetirementDone:
+    """Return the next step for a release: whether it needs its finalizer, or waits with it."""
+    if seen.error is not None or seen.is_written:
+        return RetirementDone(error=seen.error)
     has_finalizer = names.MANDATORY_FINALIZER in seen.release.metadata.finalizers
     held = is_held(seen)
     if held and seen.release.metadata.being_deleted:
-        return Wait(len(seen.manifests))
-    return SetFinalizer(seen.release, held) if held != has_finalizer else None
+        return RetirementDone(waits_for=len(seen.manifests), requeue_after=WAITING_SECONDS)
+    return SetFinalizer(seen.release, held) if held != has_finalizer else RetirementDone()
 
 
 def is_held(seen: RetirementSnapshot) -> bool:
@@ -107,7 +108,28 @@ def is_held(seen: RetirementSnapshot) -> bool:
     return any(manifest.spec.version == version for manifest in seen.manifests)
 
 
-def _installations(kyma: Kyma, offer: Offer, existing: Mapping[str, Manifest]) -> Iterator[InstallationStep]:
+def _manifests(seen: InstallationSnapshot) -> WriteManifests:
+    """Return what a Kyma needs.
+
+    The modules of a Kyma that is being deleted are removed by its own controller. Nothing is installed before the SKR
+    was read once, nor in an SKR that belongs to another Kyma.
+    """
+    kyma = seen.kyma
+    if kyma.metadata.being_deleted or names.KYMA_FINALIZER not in kyma.metadata.finalizers:
+        return WriteManifests()
+    existing = {module_of_manifest(each): each for each in seen.manifests}
+    delete = tuple(_deletions(seen.offer, existing))
+    if kyma.metadata.is_paused or not is_introduced(kyma):
+        return WriteManifests(delete=delete)
+    wanted = tuple(_installations(kyma, seen.offer, existing))
+    return WriteManifests(
+        apply=tuple(each for each in wanted if isinstance(each, Manifest)),
+        delete=delete,
+        cannot=tuple(each for each in wanted if isinstance(each, CannotInstall)),
+    )
+
+
+def _installations(kyma: Kyma, offer: Offer, existing: Mapping[str, Manifest]) -> Iterator[Manifest | CannotInstall]:
     for module in sorted(offer.awaited):
         yield CannotInstall(offer.releases[module], NO_TEMPLATE)
     for module, template in sorted(offer.mandatory.items()):
@@ -123,14 +145,14 @@ def _installations(kyma: Kyma, offer: Offer, existing: Mapping[str, Manifest]) -
         if wanted is None:
             yield CannotInstall(template, NOTHING_TO_INSTALL)
         elif manifest is None or differs(manifest, wanted):
-            yield ApplyManifest(wanted)
+            yield wanted
 
 
-def _deletions(offer: Offer, existing: Mapping[str, Manifest]) -> Iterator[DeleteManifest]:
+def _deletions(offer: Offer, existing: Mapping[str, Manifest]) -> Iterator[str]:
     for module, manifest in sorted(existing.items()):
         is_wanted = module in offer.mandatory or module in offer.awaited
         if is_mandatory_manifest(manifest) and not is_wanted and not manifest.metadata.being_deleted:
-            yield DeleteManifest(manifest.metadata.name)
+            yield manifest.metadata.name
 
 
 def _makes_mandatory(release: Release, offer: Offer) -> bool:
