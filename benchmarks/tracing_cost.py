@@ -21,8 +21,8 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeGuard
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import uvloop
@@ -31,17 +31,19 @@ from opentelemetry.sdk.trace import SpanProcessor
 from benchmarks.figures import Figure
 from benchmarks.klm import kubeconfig
 from kube_runtime import (
-    Causes,
     Client,
     ClientOptions,
     Controller,
+    End,
     KubeconfigPolicy,
     Manager,
     ObjectKey,
+    Request,
     Resource,
     Result,
+    Snapshot,
+    Step,
 )
-from kube_runtime.steps import run_steps
 from kyma_diagnostics.spans import ChangeTracer
 
 CONFIG_MAPS: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
@@ -65,10 +67,18 @@ class Changed:
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
+class Write(Step):
     """A step."""
 
     value: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen(Snapshot):
+    """What a plan is decided on."""
+
+    wanted: str
+    written: str = ""
 
 
 def main() -> int:
@@ -145,7 +155,7 @@ class _Bench:
         self.manager.serves(self._start, name="started")
         controller: Controller[ObjectKey, None] = self.manager.controller("bench")
         controller.receives(Changed, to=lambda signal: [ObjectKey(NAMESPACE, signal.name)])
-        controller.reconciles(self._reconcile)
+        controller.steps(read=self._read, plan=_plan, apply=self._apply, finish=self._finish)
 
     async def _start(self) -> None:
         self.started.set()
@@ -161,24 +171,25 @@ class _Bench:
         await self._all_done.wait()
         return (time.process_time() - began) / keys
 
-    async def _reconcile(self, key: ObjectKey, _causes: Causes, _state: None) -> Result:
-        async def apply(_seen: Write | None, step: Write | None) -> Write | None:
-            document = {"data": {"value": str(step)}}
-            await self._client.apply(CONFIG_MAPS, key.name, document, key.namespace, field_manager="bench")
-            return step
+    async def _read(self, _request: Request[ObjectKey, None]) -> Seen:
+        return Seen(wanted=str(self._value))
 
-        def plan(seen: Write | None) -> Write | None:
-            return None if seen is not None else Write(str(self._value))
+    async def _apply(self, request: Request[ObjectKey, None], seen: Seen, step: Write) -> Seen:
+        key, document = request.key, {"data": {"value": step.value}}
+        await self._client.apply(CONFIG_MAPS, key.name, document, key.namespace, field_manager="bench")
+        return replace(seen, written=step.value)
 
-        await run_steps(None, plan=plan, apply=apply, is_done=_is_done)
+    async def _finish(self, _request: Request[ObjectKey, None], _seen: Seen, end: End) -> Result:
         self._left -= 1
         if not self._left:
             self._all_done.set()
-        return Result()
+        return Result(end.requeue_after)
 
 
-def _is_done(step: Any) -> TypeGuard[None]:
-    return step is None
+def _plan(seen: Seen) -> Write | End:
+    if seen.error is not None:
+        return End(error=seen.error)
+    return End() if seen.written == seen.wanted else Write(seen.wanted)
 
 
 def _tracer() -> ChangeTracer:
@@ -190,7 +201,7 @@ def _absent() -> Iterator[None]:
     nothing = nullcontext()
     with (
         patch("kube_runtime.client.transport._part_of_trace", lambda _method, _host, _target: nothing),
-        patch("kube_runtime.steps.part", lambda _name: nothing),
+        patch("kube_runtime.controller.steps.part", lambda _name: nothing),
         patch("kube_runtime.controller.controller.present", str),
         patch.object(Controller, "_reconcile_traced", Controller._reconcile_owned),  # noqa: SLF001
     ):

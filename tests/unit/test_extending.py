@@ -60,7 +60,7 @@ def test_unit_test_of_the_page_passes(code: dict[str, str]) -> None:
     tests = [value for name, value in found.items() if name.startswith("test_")]
     for test in tests:
         test()
-    assert len(tests) == 4
+    assert len(tests) == 5
 
 
 async def test_controller_of_the_page_keeps_the_report_of_a_kyma(code: dict[str, str]) -> None:

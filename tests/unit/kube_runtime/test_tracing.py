@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, TypeGuard
+from typing import Any
 
 import pytest_asyncio
 from prometheus_client import CollectorRegistry, Counter, Histogram
@@ -17,15 +17,18 @@ from kube_runtime import (
     Client,
     ClientOptions,
     Controller,
+    End,
     KubeconfigPolicy,
     Manager,
     ObjectKey,
+    Request,
     Resource,
     Result,
+    Snapshot,
+    Step,
 )
 from kube_runtime.health import LoopMonitor, ProbeServer
 from kube_runtime.metrics import RuntimeMetrics
-from kube_runtime.steps import run_steps
 from kube_runtime.tracing import exemplar, handed_on, part, present
 from kube_simulation import serve_simulation
 from tests.unit.diagnostics.recorded import Exported, tracer_with
@@ -46,8 +49,38 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
+class Write(Step):
     """A step."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen(Snapshot):
+    """What the plan is decided on."""
+
+    is_written: bool = False
+
+
+class Steps:
+    """Writes a ConfigMap in one step."""
+
+    def __init__(self, client: Client, read: Callable[[str], None]) -> None:
+        self._client = client
+        self._read = read
+
+    async def read(self, request: Request[ObjectKey, None]) -> Seen | None:
+        self._read(request.key.name)
+        return Seen() if request.key.name == "one" else None
+
+    def plan(self, seen: Seen) -> Write | End:
+        return End() if seen.is_written else Write()
+
+    async def apply(self, _request: Request[ObjectKey, None], seen: Seen, _step: Write) -> Seen:
+        document = {"data": {"value": "x"}}
+        await self._client.apply(CONFIG_MAPS, "written", document, NAMESPACE, field_manager="test")
+        return replace(seen, is_written=True)
+
+    async def finish(self, _request: Request[ObjectKey, None], _seen: Seen, end: End) -> Result:
+        return Result(end.requeue_after)
 
 
 @pytest_asyncio.fixture
@@ -61,14 +94,17 @@ async def client() -> AsyncIterator[Client]:
 
 
 @asynccontextmanager
-async def running(client: Client, exported: Exported, reconcile: Reconcile) -> AsyncIterator[Manager]:
+async def running(client: Client, exported: Exported, reconcile: Reconcile | Steps) -> AsyncIterator[Manager]:
     """Run a controller of ConfigMaps that receives a signal, with a tracer."""
     manager = Manager(client, namespace=NAMESPACE, tracer=tracer_with(exported), trace_annotation="trace")
     config_maps = manager.informer(CONFIG_MAPS)
     controller: Controller[ObjectKey, None] = manager.controller("maps")
     controller.watches(config_maps)
     controller.receives(Written, to=lambda signal: [ObjectKey(NAMESPACE, signal.name)])
-    controller.reconciles(reconcile)
+    if isinstance(reconcile, Steps):
+        controller.steps(read=reconcile.read, plan=reconcile.plan, apply=reconcile.apply, finish=reconcile.finish)
+    else:
+        controller.reconciles(reconcile)
     stopping = asyncio.Event()
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(manager.run(stopping))
@@ -86,26 +122,13 @@ async def test_signal_within_a_trace_makes_the_reconcile_with_its_steps_and_requ
 ) -> None:
     exported, handed = Exported(), list[str]()
 
-    async def apply(_seen: bool, _step: Write | None) -> bool:
-        document = {"data": {"value": "x"}}
-        await client.apply(CONFIG_MAPS, "written", document, NAMESPACE, field_manager="test")
-        return True
-
-    def plan(seen: bool) -> Write | None:
-        return None if seen else Write()
-
-    def is_done(step: Any) -> TypeGuard[None]:
-        return step is None
-
-    async def reconcile(key: ObjectKey, _causes: Causes, _state: None) -> Result:
-        if key.name == "one":
+    def read(name: str) -> None:
+        if name == "one":
             handed.append(handed_on(TRACE))
             assert exemplar() == {"trace_id": TRACE[3:35]}
             assert handed_on(OTHER) == OTHER
-            await run_steps(False, plan=plan, apply=apply, is_done=is_done)
-        return Result()
 
-    async with running(client, exported, reconcile) as manager:
+    async with running(client, exported, Steps(client, read)) as manager:
         with manager.traced("verification", TRACE, kyma="demo"):
             assert manager.publish(Written("one")) == 1
         await until(lambda: "reconcile maps" in exported.names)
