@@ -169,7 +169,7 @@ async def service(world: World) -> AsyncIterator[Turns]:
         "allow_insecure_kubeconfigs": True,
         "watcher_canary_interval": "10000h",
     }
-    async with lifecycle_manager(Settings(**options), world.kcp) as manager, manager.background():
+    async with lifecycle_manager(Settings(options), world.kcp) as manager, manager.background():
         await manager.start()
         turns = Turns(world, manager)
         turns.take_over()

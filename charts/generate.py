@@ -15,7 +15,7 @@ from kube_runtime import dump_yaml
 from kyma_certs import KeyPair
 from lifecycle_manager.crd_installation import write_crds
 from lifecycle_manager.events.openapi import openapi_document
-from lifecycle_manager.settings import Settings
+from lifecycle_manager.settings import options
 from lifecycle_manager.skr_webhook.documents import WatcherDeployment, workload_documents
 
 CHARTS = Path("charts")
@@ -61,24 +61,24 @@ PROJECT_CHANGES = {
 OWN_VALUES = frozenset(
     {
         "kubeconfig",
-        "kyma_skr_listener_bind_address",
-        "metrics_bind_address",
-        "health_probe_bind_address",
-        "event_address",
-        "enable_webhooks",
-        "webhook_bind_address",
-        "webhook_service",
-        "additional_dns_names",
-        "skr_watcher_image",
-        "skr_webhook_memory_limits",
-        "skr_webhook_cpu_limits",
-        "maintenance_policy",
-        "module_cache_dir",
-        "replica_name",
-        "replica_bind_address",
-        "replica_address",
-        "log_level",
-        "log_format",
+        "kyma-skr-listener-bind-address",
+        "metrics-bind-address",
+        "health-probe-bind-address",
+        "event-address",
+        "enable-webhooks",
+        "webhook-bind-address",
+        "webhook-service",
+        "additional-dns-names",
+        "skr-watcher-image",
+        "skr-webhook-memory-limits",
+        "skr-webhook-cpu-limits",
+        "maintenance-policy",
+        "module-cache-dir",
+        "replica-name",
+        "replica-bind-address",
+        "replica-address",
+        "log-level",
+        "log-format",
     }
 )
 """Options of `klm run` that the chart sets from values with other names."""
@@ -163,12 +163,12 @@ def project_chart_texts(source: Path = CHARTS / "module-manager") -> dict[str, s
 
 def options_schema() -> dict[str, Any]:
     """Return the schema of the value `options`: every option of `klm run` without a value of its own."""
-    options = {
-        name.replace("_", "-"): {"description": field.description, "$ref": "#/definitions/option"}
-        for name, field in sorted(Settings.model_fields.items())
+    described = {
+        name: {"description": field.option.help, "$ref": "#/definitions/option"}
+        for name, field in sorted(options().items())
         if name not in OWN_VALUES
     }
-    return {"type": "object", "additionalProperties": False, "properties": options}
+    return {"type": "object", "additionalProperties": False, "properties": described}
 
 
 def _with_options(text: str) -> str:

@@ -99,7 +99,7 @@ async def fleet() -> AsyncIterator[Fleet]:
     options: dict[str, Any] = {"health_probe_bind_address": ":0", "metrics_bind_address": ":0"}
     async with (
         open_world() as world,
-        lifecycle_manager(Settings(**options), world.kcp) as manager,
+        lifecycle_manager(Settings(options), world.kcp) as manager,
         manager.background(),
     ):
         await manager.start()

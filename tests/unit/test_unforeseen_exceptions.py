@@ -90,7 +90,7 @@ async def service() -> AsyncIterator[Service]:
     }
     async with (
         open_world() as world,
-        lifecycle_manager(Settings(**options), world.kcp) as manager,
+        lifecycle_manager(Settings(options), world.kcp) as manager,
         manager.background(),
     ):
         await manager.start()

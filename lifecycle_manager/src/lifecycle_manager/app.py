@@ -36,14 +36,28 @@ from lifecycle_manager import (
     sync_resource,
     takeover,
 )
-from lifecycle_manager import domain_settings as of
+from lifecycle_manager.catalog_sync import CatalogSettings
+from lifecycle_manager.endpoints import EndpointSettings
+from lifecycle_manager.istio import IstioSettings
+from lifecycle_manager.kyma import KymaSettings
+from lifecycle_manager.mandatory_modules import MandatorySettings
+from lifecycle_manager.module_authorization import ModuleAuthorizationSettings
 from lifecycle_manager.module_catalog.module_kinds import ModuleKinds
-from lifecycle_manager.module_installation import Logins
+from lifecycle_manager.module_config import ModuleConfigSettings
+from lifecycle_manager.module_cr_status import ModuleCrStatusSettings
+from lifecycle_manager.module_installation import Logins, ManifestSettings, SourceSettings
 from lifecycle_manager.oci import Blobs, Components, ObjectStore, Registries
 from lifecycle_manager.oci.downloads import Downloads
 from lifecycle_manager.open_files import allow_open_files
+from lifecycle_manager.page import PageSettings
 from lifecycle_manager.pauses import keep_pauses_short
-from lifecycle_manager.settings import Settings, split_address
+from lifecycle_manager.process.settings import ProcessSettings
+from lifecycle_manager.replicas import ReplicaSettings
+from lifecycle_manager.settings import Settings
+from lifecycle_manager.skr import SkrSettings
+from lifecycle_manager.skr_webhook import CASettings, WatcherSettings
+from lifecycle_manager.sync_resource import SyncResourceSettings
+from lifecycle_manager.takeover import TakeoverSettings
 from lifecycle_manager.telemetry import ChangeLatency, fips_mode, requeue_counter
 from lifecycle_manager_api import names
 
@@ -55,16 +69,18 @@ async def run(settings: Settings, tracer: Tracer | None = None) -> None:
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    log.info("starting", **settings.model_dump(mode="json"))
-    allow_open_files(settings)
+    log.info("starting", **settings.shown())
+    process, replica = settings[ProcessSettings], settings[ReplicaSettings]
+    connections = settings[EndpointSettings].max_event_connections
+    allow_open_files(event_connections=connections, clients=settings[SkrSettings].max_clients)
     keep_pauses_short()
     metrics = RuntimeMetrics()
     async with (
-        await Client.from_environment(settings.kubeconfig, options=of.kcp_options(settings, metrics)) as kcp,
+        await Client.from_environment(process.kubeconfig, options=process.kcp_options(metrics)) as kcp,
         # Leases are renewed by a client of their own: no other request may delay that.
-        await Client.from_environment(settings.kubeconfig, options=ClientOptions(qps=0, metrics=metrics)) as leases,
-        lifecycle_manager(settings, kcp, of.lease_sharding(settings, leases), metrics, tracer) as manager,
-        debug_socket(settings.debug_socket, {"queues": manager.queue_report}),
+        await Client.from_environment(process.kubeconfig, options=ClientOptions(qps=0, metrics=metrics)) as leases,
+        lifecycle_manager(settings, kcp, replica.sharding(leases), metrics, tracer) as manager,
+        debug_socket(process.debug_socket, {"queues": manager.queue_report}),
     ):
         await manager.run(stopping)
     log.info("stopped")
@@ -79,24 +95,24 @@ async def lifecycle_manager(
     tracer: Tracer | None = None,
 ) -> AsyncIterator[Manager]:
     """Compose a Lifecycle Manager that is ready to run. `metrics` are those that the clients of KCP count into."""
-    registry = CollectorRegistry()
+    registry, process = CollectorRegistry(), settings[ProcessSettings]
     manager = Manager(
         kcp,
         name=names.LIFECYCLE_MANAGER,
-        sharding=of.selection(settings, sharding or ALONE),
-        retry=of.retry_policy(settings),
+        sharding=settings[TakeoverSettings].selection(sharding or ALONE),
+        retry=process.retries,
         metrics=metrics,
         registry=registry,
         namespace=names.KCP_NAMESPACE,
         events=EventRecorder(kcp, controller=names.LIFECYCLE_MANAGER, instance=socket.gethostname()),
         on_result=requeue_counter(registry),
-        probes=map(split_address, (settings.health_probe_bind_address, settings.metrics_bind_address)),
-        sync_timeout_seconds=settings.cache_sync_timeout.total_seconds(),
+        probes=(process.probes, process.metrics),
+        sync_timeout_seconds=process.sync_timeout.total_seconds(),
         tracer=tracer,
         trace_annotation=names.TRACEPARENT,
     )
-    connections = skr.connections_of(manager, of.skr_settings(settings))
-    registries = Registries(allowed=of.allowed_hosts(settings))
+    connections = skr.connections_of(manager, settings[SkrSettings])
+    registries = Registries(allowed=settings[SourceSettings].allowed_hosts)
     async with AsyncExitStack() as stack:
         for each in (registries, connections):
             stack.push_async_callback(each.close)
@@ -117,29 +133,31 @@ def _set_up(
     """Declare every controller and server. To add a controller, add its folder, and its `setup` here."""
     fips_mode(manager.registry)
     latency = ChangeLatency(manager.registry, manager.clock)
-    downloads = Downloads(allowed=of.allowed_hosts(options))
-    kinds = ModuleKinds(downloads.text, options.sync_namespace)
-    logins = Logins(kcp, options.oci_registry_cred_secret)
-    store = ObjectStore(registries, downloads.text, Blobs(options.module_cache_dir or folder / "layers"))
-    components = Components(registries, logins.default_login, of.component_base(options))
+    sources, manifests = options[SourceSettings], options[ManifestSettings]
+    downloads = Downloads(allowed=sources.allowed_hosts)
+    kinds = ModuleKinds(downloads.text, manifests.namespace)
+    logins = Logins(kcp, sources.login_secret)
+    store = ObjectStore(registries, downloads.text, Blobs(sources.cache_folder or folder / "layers"))
+    components = Components(registries, logins.default_login, sources.component_base)
 
     takeover.setup(manager, kcp)
-    skr.setup(manager, connections, of.skr_settings(options))
-    offers = module_catalog.setup(manager, components.descriptor, restricted=options.restricted_default_modules)
-    fleet_metrics.setup(manager, offers, each_kyma=options.kyma_metrics)
-    cas = skr_webhook.setup_ca(manager, of.ca_store(options, kcp, manager.clock), of.rotation_rules(options))
-    kyma.setup(manager, connections, offers=offers, settings=of.kyma_settings(options))
-    catalog_sync.setup(manager, connections, offers, of.catalog_settings(options))
-    mandatory_modules.setup(manager, offers, of.mandatory_settings(options))
-    module_installation.setup(manager, connections, offers, store, logins, of.manifest_settings(options))
-    module_config.setup(manager, connections, kinds=kinds, latency=latency, settings=of.module_config_settings(options))
-    module_cr_status.setup(manager, connections, of.module_cr_status_settings(options))
-    sync_resource.setup(manager, connections, latency, of.sync_resource_settings(options))
-    skr_webhook.setup(manager, connections, kinds, cas=cas, settings=of.watcher_settings(options))
-    skr_webhook.setup_status(manager, are_routed=options.watcher_virtual_services)
-    istio.setup(manager, lambda: cas.current, of.istio_settings(options))
-    module_authorization.setup(manager, kcp, of.module_authorization_settings(options))
-    listens, checks = of.endpoint_settings(options), endpoints.validators(manager, offers)
+    skr.setup(manager, connections, options[SkrSettings])
+    offers = module_catalog.setup(manager, components.descriptor, restricted=manifests.restricted_modules)
+    fleet_metrics.setup(manager, offers, each_kyma=options[ProcessSettings].kyma_metrics)
+    ca = options[CASettings]
+    cas = skr_webhook.setup_ca(manager, ca.store(kcp, manager.clock), ca.rotation)
+    kyma.setup(manager, connections, offers=offers, settings=options[KymaSettings])
+    catalog_sync.setup(manager, connections, offers, options[CatalogSettings])
+    mandatory_modules.setup(manager, offers, options[MandatorySettings])
+    module_installation.setup(manager, connections, offers, store, logins, manifests)
+    module_config.setup(manager, connections, kinds=kinds, latency=latency, settings=options[ModuleConfigSettings])
+    module_cr_status.setup(manager, connections, options[ModuleCrStatusSettings])
+    sync_resource.setup(manager, connections, latency, options[SyncResourceSettings])
+    skr_webhook.setup(manager, connections, kinds, cas=cas, settings=options[WatcherSettings])
+    skr_webhook.setup_status(manager, are_routed=options[IstioSettings].enabled)
+    istio.setup(manager, lambda: cas.current, options[IstioSettings])
+    module_authorization.setup(manager, kcp, options[ModuleAuthorizationSettings])
+    listens, checks = options[EndpointSettings], endpoints.validators(manager, offers)
     endpoints.setup(manager, kcp, folder, cas=cas, validators=checks, latency=latency, settings=listens)
-    page.setup(manager, kcp, offers, of.page_settings(options))
-    manager.serves(lambda: endpoints.report_ready(options.event_address), name="readiness")
+    page.setup(manager, kcp, offers, options[PageSettings])
+    manager.serves(lambda: endpoints.report_ready(listens.event_names.address), name="readiness")

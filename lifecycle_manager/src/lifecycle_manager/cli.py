@@ -31,39 +31,10 @@ def options(
     """Hold the options of `klm` itself."""
 
 
-@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True}, add_help_option=False)
-def run(context: typer.Context) -> None:
+@app.command()
+def run() -> None:
     """Run the Lifecycle Manager (`klm run --help` lists its options)."""
-    import structlog  # noqa: PLC0415
-    import uvloop  # noqa: PLC0415 - a command pays only for its own imports
-    from pydantic import ValidationError  # noqa: PLC0415
-
-    from kube_runtime import KubeconfigInvalid  # noqa: PLC0415
-    from kyma_diagnostics import TracingUnavailable, tracing  # noqa: PLC0415
-    from kyma_diagnostics.debug_server import DebugSocketUnusable  # noqa: PLC0415
-    from lifecycle_manager.app import run as run_lifecycle_manager  # noqa: PLC0415
-    from lifecycle_manager.domain_settings import tracing_options  # noqa: PLC0415
-    from lifecycle_manager.logs import configure_logs  # noqa: PLC0415
-    from lifecycle_manager.settings import Settings  # noqa: PLC0415
-    from lifecycle_manager.takeover.flags import adapted  # noqa: PLC0415
-
-    arguments, warnings = adapted(context.args)
-    try:
-        settings = Settings(_cli_parse_args=arguments)  # type: ignore[call-arg]  # pydantic-settings' own keyword
-    except ValidationError as error:
-        for problem in error.errors():
-            option = "--" + "-".join(str(part) for part in problem["loc"]).replace("_", "-")
-            typer.secho(f"{option}: {problem['msg']}", err=True, fg="red")
-        raise typer.Exit(2) from None
-    configure_logs(settings.log_level, settings.log_format)
-    for warning in warnings:
-        structlog.get_logger("klm").warning(warning)
-    try:
-        with tracing(tracing_options(settings)) as tracer:
-            uvloop.run(run_lifecycle_manager(settings, tracer))
-    except (KubeconfigInvalid, TracingUnavailable, DebugSocketUnusable) as error:
-        typer.secho(str(error), err=True, fg="red")
-        raise typer.Exit(1) from None
+    raise AssertionError("main() puts the command with the options of all domains in its place")
 
 
 @app.command()
@@ -116,12 +87,18 @@ def main() -> None:
     Only the one that is called is imported, unless its name has to be found first or all are listed.
     """
     found = {each.name: each for each in entry_points(group="klm.commands")}
-    called = sys.argv[1] if len(sys.argv) > 1 else ""
+    called, arguments = (sys.argv[1] if len(sys.argv) > 1 else ""), sys.argv[1:]
     own = {each.callback.__name__ for each in app.registered_commands if each.callback is not None}
+    if called == run.__name__:
+        from lifecycle_manager.command_line import run_command  # noqa: PLC0415 - it imports all domains
+
+        command, options = run_command(arguments[1:])
+        app.command(name=called, add_help_option=False)(command)
+        arguments = [called, *options]
     for name in [called] if called in found else [] if called in own else sorted(found):
         command = found[name].load()
         if isinstance(command, typer.Typer):
             app.add_typer(command, name=name)
         else:
             app.command(name=name)(command)
-    app()
+    app(arguments)

@@ -7,19 +7,31 @@ CAs are in force.
 import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Annotated
 
 import structlog
+from pydantic import BeforeValidator, IPvAnyNetwork
 
 from http_guard import Bounds
 from kube_runtime import Client, KubeError, Manager
 from kube_runtime.leases import Membership
 from kyma_certs import Usage
 from lifecycle_manager import admission, events, replicas
+from lifecycle_manager.contract.options import (
+    BindAddress,
+    Count,
+    EventNames,
+    admission_names,
+    everywhere,
+    option,
+    replica_bind_address_option,
+    split_texts,
+    webhook_service_option,
+)
 from lifecycle_manager.events import EventPublisher, Subscriber, managers_of
-from lifecycle_manager.events.arrival import Network
 from lifecycle_manager.module_catalog import Offers
 from lifecycle_manager.module_catalog.validation import release_warnings, template_error, template_warnings
 from lifecycle_manager.object_set import Policies
@@ -51,22 +63,33 @@ class EndpointSettings:
     `trusted_proxies` may terminate TLS in front of the event endpoint.
     """
 
-    events: Address = ("0.0.0.0", 8082)  # noqa: S104 - every interface, as a Pod needs it
-    event_hosts: tuple[str, ...] = ("localhost",)
-    max_event_connections: int = 15_000
-    accept_unsigned_events: bool = False
-    trusted_proxies: tuple[Network, ...] = ()
-    replicas: Address = ("0.0.0.0", 8443)  # noqa: S104
-    enable_webhooks: bool = False
-    admission: Address = ("0.0.0.0", 9443)  # noqa: S104
-    webhook_service: str = "lifecycle-manager-webhook"
-    webhook_client_ca: Path | None = None
-
-
-def admission_names(service: str) -> tuple[str, ...]:
-    """Return the DNS names by which the API server of KCP connects to a Service."""
-    name = f"{service}.{names.KCP_NAMESPACE}"
-    return (f"{name}.svc", f"{name}.svc.cluster.local", name)
+    events: BindAddress = option(
+        everywhere(8082), "kyma-skr-listener-bind-address", "listen address for events of Watchers"
+    )
+    event_names: EventNames = field(default_factory=EventNames)
+    max_event_connections: Count = option(
+        15_000, "max-event-connections", "maximum of open event connections; an idle Watcher keeps one"
+    )
+    accept_unsigned_events: bool = option(
+        False,
+        "accept-unsigned-events",
+        "accept unsigned events, as the Watcher of upstream Kyma sends them, by their TLS certificate",
+    )
+    trusted_proxies: Annotated[tuple[IPvAnyNetwork, ...], BeforeValidator(split_texts)] = option(
+        (),
+        "trusted-proxy-cidrs",
+        "addresses of TLS-terminating proxies whose X-Forwarded-Client-Cert header is trusted",
+    )
+    replicas: BindAddress = replica_bind_address_option()
+    enable_webhooks: bool = option(False, "enable-webhooks", "validate resources at admission; needs a Service")
+    admission: BindAddress = option(everywhere(9443), "webhook-bind-address", "listen address for admission requests")
+    webhook_service: str = webhook_service_option()
+    webhook_client_ca: Path | None = option(
+        None,
+        "webhook-client-ca",
+        "PEM file with the CA of the client certificate that the API server has for webhooks; others are refused. "
+        "Default: no certificate is asked for",
+    )
 
 
 def validators(manager: Manager, offers: Offers) -> Mapping[str, admission.Validator]:
@@ -134,7 +157,7 @@ class Endpoints:
         self, manager: Manager, kcp: Client, folder: Path, *, cas: CARotation, settings: EndpointSettings
     ) -> None:
         certificate = partial(ServingCertificate, clock=manager.clock)
-        self.for_events = certificate(folder / "events", settings.event_hosts)
+        self.for_events = certificate(folder / "events", settings.event_names.hosts)
         self.for_admission = certificate(folder / "admission", admission_names(settings.webhook_service))
         self.for_replicas = certificate(folder / "replicas", (REPLICA_HOST,), usages=frozenset(Usage))
         self._manager = manager

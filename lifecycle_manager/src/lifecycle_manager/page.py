@@ -6,7 +6,7 @@ proxy in the same Pod.
 
 import asyncio
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import structlog
 from prometheus_client import Gauge
@@ -14,6 +14,7 @@ from prometheus_client import Gauge
 from http_guard import Bounds, server_for
 from kube_runtime import Client, Informer, Manager, ObjectKey
 from kyma_fleet_page import Access, Explanation, RecordedEvent, Sources, create_app
+from lifecycle_manager.contract.options import LoopbackAddress, option
 from lifecycle_manager.explanation.chain import GOOD, explain_all, worth_telling
 from lifecycle_manager.explanation.facts import Facts
 from lifecycle_manager.explanation.moments import Moment, last_change, moments
@@ -44,8 +45,13 @@ log = structlog.get_logger("page")
 class PageSettings:
     """Where the page is served, if at all, and when versions change, for the explanation of what is held back."""
 
-    address: tuple[str, int] | None
-    rollout: RolloutSettings
+    address: LoopbackAddress = option(
+        None,
+        "ui-bind-address",
+        "loopback address of the fleet page, such as 127.0.0.1:8090, for kubectl port-forward or a proxy in the same "
+        "Pod. Default: it is not served",
+    )
+    rollout: RolloutSettings = field(default_factory=RolloutSettings)
 
 
 def setup(manager: Manager, kcp: Client, offers: Offers, settings: PageSettings) -> None:

@@ -21,8 +21,15 @@ from kyma_module_manager.project.generation import generate_project
 from kyma_module_manager.project.names import ModuleNames
 from kyma_module_manager.rights import lease_namespace_of, roles_of
 from lifecycle_manager.admission import webhook_configuration
+from lifecycle_manager.catalog_sync import CatalogSettings
+from lifecycle_manager.command_line import settings_in
+from lifecycle_manager.endpoints import EndpointSettings
+from lifecycle_manager.kyma import KymaSettings
+from lifecycle_manager.module_installation import ManifestSettings, SourceSettings
 from lifecycle_manager.oci.blobs import MAX_BYTES as MAX_BYTES_OF_LAYERS
 from lifecycle_manager.oci.registry import MAX_BYTES as MAX_BYTES_OF_A_LAYER
+from lifecycle_manager.process.settings import ProcessSettings
+from lifecycle_manager.replicas import ReplicaSettings
 from lifecycle_manager.settings import Settings
 from lifecycle_manager.skr_webhook import CAStore
 from lifecycle_manager.skr_webhook.documents import ModuleRule, WatcherDeployment, webhook_document, workload_documents
@@ -358,26 +365,27 @@ async def test_images_are_pulled_with_the_given_secrets(helm: Helm, way: str) ->
 async def test_program_reads_every_option_of_the_chart(helm: Helm) -> None:
     rendered = await helm.render(LIFECYCLE_MANAGER, *EVERYTHING)
     settings = _settings(rendered)
-    assert settings.event_address == "events.kcp.example.com:443"
-    assert (settings.replica_name, settings.replica_address) == ("lifecycle-manager-0", "10.0.0.1:8443")
-    assert settings.additional_dns_names == ("events.kcp.internal",)
-    assert settings.max_concurrent_kyma_reconciles == 100
-    assert settings.k8s_client_burst == 4_000_000
-    assert settings.rate_limiter_frequency == 0.5
-    assert settings.kyma_requeue_success_interval.total_seconds() == 60
-    assert settings.enable_purge_finalizer
-    assert settings.default_module_policy == "restricted"
-    assert settings.enable_webhooks
-    assert settings.webhook_service in of_kind(rendered, "Service")
-    assert settings.kubeconfig == Path("/etc/lifecycle-manager/kubeconfig/kubeconfig")
-    assert settings.log_level == "DEBUG"
+    process, endpoint, replica = settings[ProcessSettings], settings[EndpointSettings], settings[ReplicaSettings]
+    assert endpoint.event_names.address == "events.kcp.example.com:443"
+    assert (replica.name, replica.address) == ("lifecycle-manager-0", "10.0.0.1:8443")
+    assert endpoint.event_names.additional == ("events.kcp.internal",)
+    assert settings[KymaSettings].concurrency == 100
+    assert process.burst == 4_000_000
+    assert process.retry_rate == 0.5
+    assert settings[KymaSettings].interval_seconds == 60
+    assert settings[CatalogSettings].purge.enabled
+    assert settings[ManifestSettings].restricted
+    assert endpoint.enable_webhooks
+    assert endpoint.webhook_service in of_kind(rendered, "Service")
+    assert process.kubeconfig == Path("/etc/lifecycle-manager/kubeconfig/kubeconfig")
+    assert process.log_level == "DEBUG"
 
 
 async def test_single_replica_without_leases_ends_before_the_next_one_starts(helm: Helm) -> None:
     for arguments, wanted in (((), "RollingUpdate"), (("--set", "replicas=1,options.leader-elect=false"), "Recreate")):
         rendered = await helm.render(LIFECYCLE_MANAGER, *arguments)
         assert _deployment(rendered)["strategy"]["type"] == wanted
-        assert _settings(rendered).leader_elect == (wanted == "RollingUpdate")
+        assert _settings(rendered)[ReplicaSettings].enabled == (wanted == "RollingUpdate")
 
 
 @pytest.mark.parametrize(
@@ -483,7 +491,7 @@ async def test_pod_waits_for_the_ca_of_cert_manager(helm: Helm) -> None:
 
 async def test_layers_are_cached_on_a_disk_that_is_large_enough_and_apart_from_the_keys(helm: Helm) -> None:
     rendered = await helm.render(LIFECYCLE_MANAGER)
-    cache = _settings(rendered).module_cache_dir
+    cache = _settings(rendered)[SourceSettings].cache_folder
     (mount,) = (each for each in _container(rendered)["volumeMounts"] if each["mountPath"] == str(cache))
     (folder,) = (each["emptyDir"] for each in _pod(rendered)["volumes"] if each["name"] == mount["name"])
     assert folder == {"sizeLimit": "2Gi"}
@@ -583,7 +591,7 @@ def _settings(objects: list[dict[str, Any]]) -> Settings:
     in_a_pod = {"POD_NAME": "lifecycle-manager-0", "POD_IP": "10.0.0.1"}
     command, *arguments = (expanded(word, in_a_pod) for word in _container(objects)["args"])
     assert command == "run"
-    return Settings(_cli_parse_args=arguments)  # type: ignore[call-arg]  # pydantic-settings' own keyword
+    return settings_in(arguments)
 
 
 def _one_sided(

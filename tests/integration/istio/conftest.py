@@ -14,6 +14,7 @@ import pytest_asyncio
 from kube_runtime import Client, Manager, NotFound, Resource
 from kyma_certs import CAs, create_ca
 from lifecycle_manager import istio
+from lifecycle_manager.contract.options import EventNames
 from lifecycle_manager.crd_installation import apply_crds, apply_objects
 from lifecycle_manager.istio.snapshot import GATEWAYS, VIRTUAL_SERVICES
 from lifecycle_manager.resources import WATCHERS
@@ -41,7 +42,9 @@ class World:
     async def running(self) -> AsyncGenerator[Manager, None]:
         """Run ours until the block ends."""
         manager = Manager(self.ours, name="lifecycle-manager", namespace=KCP)
-        settings = istio.IstioSettings(event_hosts=(HOST, "127.0.0.1"))
+        settings = istio.IstioSettings(
+            enabled=True, event_names=EventNames(address=f"{HOST}:443", additional=("127.0.0.1",))
+        )
         setup_status(manager, are_routed=True)
         istio.setup(manager, lambda: self.cas, settings)
         stopping = asyncio.Event()

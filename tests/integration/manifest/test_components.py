@@ -167,7 +167,7 @@ async def test_module_without_a_descriptor_of_its_own_reaches_the_cluster(
     async with kcp, skr:
         await prepare(kcp, skr, shelf.host)
         stopping = asyncio.Event()
-        async with lifecycle_manager(Settings(**options), kcp) as manager, asyncio.TaskGroup() as tasks:
+        async with lifecycle_manager(Settings(options), kcp) as manager, asyncio.TaskGroup() as tasks:
             tasks.create_task(manager.run(stopping))
 
             async def ready() -> Manifest | None:

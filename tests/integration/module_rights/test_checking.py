@@ -107,7 +107,7 @@ async def test_lifecycle_manager_runs_without_the_policy_where_that_is_allowed(
     admin: Client, lifecycle_manager: Client
 ) -> None:
     await admin.delete(checking.BINDINGS, MODULE_AUTHORIZATION)
-    async with running(lifecycle_manager, ModuleAuthorizationSettings(is_required=False)) as port:
+    async with running(lifecycle_manager, ModuleAuthorizationSettings(is_optional=True)) as port:
         await says(port, "ok")
         await eventually(lambda: _has(port, f"{METRIC} 0.0"))
 

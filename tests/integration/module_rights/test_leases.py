@@ -7,7 +7,7 @@ from kube_runtime import Client, KubeError
 from kube_runtime.leases.lease import LEASES, wall_time
 from kube_runtime.leases.membership import GROUP_LABEL, VIEW
 from kyma_module_manager.rights import lease_namespace_of
-from lifecycle_manager.domain_settings import lease_sharding
+from lifecycle_manager.replicas import ReplicaSettings
 from lifecycle_manager.settings import Settings
 from lifecycle_manager_api import names
 from tests.integration.module_rights.conftest import NAMESPACES
@@ -20,8 +20,8 @@ KEYS = [f"kyma-{number}" for number in range(1000)]
 async def test_foreign_lease_of_a_module_manager_takes_no_key_away(
     lifecycle_manager: Client, telemetry: Client
 ) -> None:
-    settings = Settings.model_validate({"replica_name": "replica", **PATIENT})
-    sharding = lease_sharding(settings, lifecycle_manager)
+    settings = Settings({"replica_name": "replica", **PATIENT})
+    sharding = settings[ReplicaSettings].sharding(lifecycle_manager)
     assert sharding is not None
     membership = sharding.membership
     async with asyncio.TaskGroup() as tasks:
@@ -29,7 +29,7 @@ async def test_foreign_lease_of_a_module_manager_takes_no_key_away(
         await eventually(lambda: all(map(membership.owns, KEYS)))
 
         written = [namespace for namespace in NAMESPACES if await _writes(telemetry, namespace)]
-        await asyncio.sleep(3 * settings.leader_election_retry_period.total_seconds())
+        await asyncio.sleep(3 * settings[ReplicaSettings].retry_period.total_seconds())
 
         assert all(map(membership.owns, KEYS))
         assert len(membership.members) == 1

@@ -85,7 +85,7 @@ class World:
         events = f"127.0.0.1:{self.event_port}"
         given = {**FAST, **bound, "kyma_skr_listener_bind_address": events, "event_address": events, **options}
         stopping = asyncio.Event()
-        async with lifecycle_manager(Settings(**given), self.kcp) as manager, asyncio.TaskGroup() as tasks:
+        async with lifecycle_manager(Settings(given), self.kcp) as manager, asyncio.TaskGroup() as tasks:
             running = tasks.create_task(manager.run(stopping))
             yield manager
             stopping.set()

@@ -13,6 +13,7 @@ from lifecycle_manager import catalog_sync
 from lifecycle_manager.catalog_sync import CatalogSettings
 from lifecycle_manager.catalog_sync.snapshot import KindChanged
 from lifecycle_manager.catalog_sync.status import REMOVING
+from lifecycle_manager.contract.options import PurgeSettings
 from lifecycle_manager.kyma_conditions import CATALOG, CATALOG_SYNC_FAILED, CATALOG_SYNCED, WEBHOOK
 from lifecycle_manager.resources import CUSTOM_RESOURCE_DEFINITIONS, KYMAS, MODULE_RELEASE_METAS, MODULE_TEMPLATES
 from lifecycle_manager.signals import ClusterReplaced, ObjectChanged, ObjectReference, ResyncRequested
@@ -200,7 +201,7 @@ async def test_cluster_that_replaces_another_gets_the_whole_catalog_at_once() ->
 
 @pytest.mark.parametrize("purge", [None, timedelta(minutes=5)])
 async def test_object_with_a_foreign_finalizer_keeps_its_kyma_until_the_purge(purge: timedelta | None) -> None:
-    async with catalog_world(purge_after=purge) as world:
+    async with catalog_world(purge=PurgeSettings(enabled=purge is not None, timeout=purge or timedelta())) as world:
         await world.offer(builders.template("api", "1.0.0"), builders.release("api", regular="1.0.0"))
         await world.introduced()
         await sync(world)

@@ -8,6 +8,7 @@ import pytest
 
 from kube_runtime import KubeError
 from kube_simulation import Answer, ApiRequest, Drop, Rule
+from lifecycle_manager.contract.options import PurgeSettings
 from lifecycle_manager.kyma import Patience
 from lifecycle_manager.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
@@ -78,7 +79,9 @@ async def test_kyma_whose_skr_does_not_answer_is_deleted_once_its_secret_is_gone
 async def test_finalizer_of_others_on_the_kyma_cr_blocks_the_deletion_until_it_is_purged(
     purge: timedelta | None,
 ) -> None:
-    async with open_world(patience=Patience(purge=purge)) as world:
+    async with open_world(
+        patience=Patience(purging=PurgeSettings(enabled=purge is not None, timeout=purge or timedelta()))
+    ) as world:
         await world.register()
         await world.introduced()
         await world.without_parts()

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from lifecycle_manager.contract.options import PurgeSettings
 from lifecycle_manager.kyma import plan as planned
 from lifecycle_manager.kyma.limits import MAX_MODULES
 from lifecycle_manager.kyma.snapshot import Patience, SkrView, Snapshot
@@ -598,14 +599,24 @@ def test_deletion_without_progress_is_a_warning_that_names_what_it_waits_for() -
     assert written_in(decided).status.state is State.WARNING
     assert "module cloud-resources" in operation(decided)
     assert not any(isinstance(action, planned.PurgeFinalizers) for action in decided.in_skr)
-    purging = planned.plan(replace(stuck, patience=Patience(purge=timedelta(minutes=5))))
+    purging = planned.plan(
+        replace(stuck, patience=Patience(purging=PurgeSettings(enabled=True, timeout=timedelta(minutes=5))))
+    )
     assert planned.PurgeFinalizers(stuck.manifests) in purging.in_skr
-    on_time = planned.plan(replace(stuck, patience=Patience(purge=timedelta(minutes=11))))
+    on_time = planned.plan(
+        replace(stuck, patience=Patience(purging=PurgeSettings(enabled=True, timeout=timedelta(minutes=11))))
+    )
     assert planned.PurgeFinalizers(stuck.manifests) in on_time.in_skr
-    patient = planned.plan(replace(stuck, patience=Patience(purge=timedelta(minutes=12))))
+    patient = planned.plan(
+        replace(stuck, patience=Patience(purging=PurgeSettings(enabled=True, timeout=timedelta(minutes=12))))
+    )
     assert not any(isinstance(action, planned.PurgeFinalizers) for action in patient.in_skr)
     assert patient.again == builders.NOW + timedelta(minutes=1)
-    away = replace(stuck, skr=SkrFailure("ClusterUnreachable", ""), patience=Patience(purge=timedelta(0)))
+    away = replace(
+        stuck,
+        skr=SkrFailure("ClusterUnreachable", ""),
+        patience=Patience(purging=PurgeSettings(enabled=True, timeout=timedelta(0))),
+    )
     assert planned.plan(away).in_skr == ()
 
 
@@ -614,7 +625,9 @@ def test_objects_of_sync_resources_are_purged_like_those_of_modules() -> None:
     held = (builders.sync_resource("held", deletionTimestamp=DELETED),)
     stuck = snapshot(kyma, SkrView(skr_kyma(kyma)), sync_resources=held)
     assert not any(isinstance(action, planned.PurgeFinalizers) for action in planned.plan(stuck).in_skr)
-    purging = planned.plan(replace(stuck, patience=Patience(purge=timedelta(minutes=5))))
+    purging = planned.plan(
+        replace(stuck, patience=Patience(purging=PurgeSettings(enabled=True, timeout=timedelta(minutes=5))))
+    )
     assert planned.PurgeFinalizers(held) in purging.in_skr
 
 

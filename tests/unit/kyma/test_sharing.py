@@ -37,7 +37,7 @@ async def create_parts_of(world: World, *kymas: str) -> None:
 async def synced(world: World) -> AsyncIterator[Manager]:
     """Open Lifecycle Manager as its command composes it, up to the start of its controllers."""
     options: dict[str, Any] = {"health_probe_bind_address": ":0", "metrics_bind_address": ":0"}
-    async with lifecycle_manager(Settings(**options), world.kcp) as manager, manager.background():
+    async with lifecycle_manager(Settings(options), world.kcp) as manager, manager.background():
         await manager.wait_synced()
         yield manager
 

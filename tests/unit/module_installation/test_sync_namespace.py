@@ -1,13 +1,13 @@
 """The namespace of what names none, where it is not the one that the Lifecycle Manager itself lives in."""
 
 import pytest
-from pydantic import ValidationError
 
 from kube_runtime import NotFound
 from lifecycle_manager.module_catalog.module_kinds import ModuleKinds
+from lifecycle_manager.module_installation import ManifestSettings
 from lifecycle_manager.module_installation.controller import concerned_by
 from lifecycle_manager.resources import NAMESPACES
-from lifecycle_manager.settings import Settings
+from lifecycle_manager.settings import Settings, SettingsInvalid
 from lifecycle_manager.signals import ObjectReference
 from lifecycle_manager_api import names
 from tests import builders
@@ -79,9 +79,9 @@ async def test_events_of_the_default_module_cr_are_known_by_the_same_namespace()
 
 @pytest.mark.parametrize("name", ["", "Modules", "kyma_system", "-modules", "a" * 64, "modules\n"])
 def test_name_that_no_namespace_can_have_is_refused_at_start(name: str) -> None:
-    with pytest.raises(ValidationError, match="invalid namespace"):
-        Settings.model_validate({"sync_namespace": name})
+    with pytest.raises(SettingsInvalid, match="invalid namespace"):
+        Settings({"sync_namespace": name})
 
 
 def test_namespace_is_kyma_system_unless_said_otherwise() -> None:
-    assert Settings.model_validate({}).sync_namespace == names.SKR_NAMESPACE
+    assert Settings()[ManifestSettings].namespace == names.SKR_NAMESPACE

@@ -2,13 +2,11 @@
 
 import resource
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 import structlog
 
 from lifecycle_manager.open_files import allow_open_files
-from lifecycle_manager.settings import Settings
 
 
 @pytest.fixture(autouse=True)
@@ -19,13 +17,9 @@ def lowered() -> Iterator[None]:
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def settings(**options: Any) -> Settings:
-    return Settings(**options)
-
-
 def test_soft_limit_is_raised_to_the_hard_one() -> None:
     with structlog.testing.capture_logs() as logs:
-        allow_open_files(settings(max_event_connections=10, max_warm_skrs=10))
+        allow_open_files(event_connections=10, clients=10)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     assert soft == hard
     assert logs == []
@@ -33,7 +27,7 @@ def test_soft_limit_is_raised_to_the_hard_one() -> None:
 
 def test_limit_that_the_options_can_reach_is_logged() -> None:
     with structlog.testing.capture_logs() as logs:
-        allow_open_files(settings(max_event_connections=2**40))
+        allow_open_files(event_connections=2**40, clients=1000)
     (line,) = logs
     assert line["limit"] < line["needed"]
     assert line["log_level"] == "warning"

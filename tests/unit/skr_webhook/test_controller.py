@@ -258,7 +258,8 @@ async def test_signals_of_the_cluster_and_of_the_cas_enqueue_the_watcher() -> No
 
 async def test_renewal_that_is_late_is_a_metric_until_it_took_place() -> None:
     rules = LeafRules(lifetime=timedelta(days=90), renew_before=timedelta(days=30))
-    settings = WatcherSettings(deployment=SETTINGS.deployment, certificates=rules, renewal_alarm=timedelta(days=59))
+    late = timedelta(days=-29)
+    settings = WatcherSettings(deployment=SETTINGS.deployment, certificates=rules, renewal_buffer=late)
     async with world_with_kyma() as world, process(world, settings) as one:
         samples = []
         for days in (0, 32, 29):
@@ -269,7 +270,7 @@ async def test_renewal_that_is_late_is_a_metric_until_it_took_place() -> None:
 
 
 async def test_late_renewal_is_reported_only_by_the_replica_that_has_the_kyma() -> None:
-    settings = WatcherSettings(deployment=SETTINGS.deployment, renewal_alarm=timedelta(days=91))
+    settings = WatcherSettings(deployment=SETTINGS.deployment, renewal_buffer=timedelta(days=-31))
     shard = Shard({"demo"})
     async with world_with_kyma() as world, process(world, settings, shard) as one:
         await one.turn()

@@ -4,13 +4,14 @@ from datetime import UTC, datetime
 
 import pytest
 
+from lifecycle_manager.contract.options import EventNames
 from lifecycle_manager.skr_webhook import LeafRules
 from lifecycle_manager.skr_webhook.certificates import NameReserved
 from lifecycle_manager_api import names
 from tests import builders
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
-RULES = LeafRules(reserved_names=("listener.kcp.example",))
+RULES = LeafRules(event_names=EventNames(address="listener.kcp.example:443"))
 
 
 @pytest.mark.parametrize("runtime", ["listener.kcp.example", "Listener.KCP.example"])

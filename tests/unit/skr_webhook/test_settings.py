@@ -3,9 +3,10 @@
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
-from lifecycle_manager.settings import Settings
+from lifecycle_manager.endpoints import EndpointSettings
+from lifecycle_manager.settings import Settings, SettingsInvalid
+from lifecycle_manager.skr_webhook import WatcherSettings
 
 
 @pytest.mark.parametrize(
@@ -26,22 +27,22 @@ from lifecycle_manager.settings import Settings
     ],
 )
 def test_harmful_options_are_refused(options: dict[str, Any], complaint: str) -> None:
-    with pytest.raises(ValidationError, match=complaint):
-        Settings.model_validate(options)
+    with pytest.raises(SettingsInvalid, match=complaint):
+        Settings(options)
 
 
 def test_interoperability_is_off_unless_asked_for() -> None:
-    settings = Settings.model_validate({})
-    assert not settings.accept_unsigned_events
-    assert settings.trusted_proxy_cidrs == ()
+    settings = Settings()
+    assert not settings[EndpointSettings].accept_unsigned_events
+    assert settings[EndpointSettings].trusted_proxies == ()
 
 
 def test_upstreams_options_are_taken() -> None:
-    settings = Settings.model_validate(
+    settings = Settings(
         {
             "self_signed_cert_key_algorithm": "RSA",
             "self_signed_cert_key_size": 4096,
             "accept_unsigned_events": True,
         }
     )
-    assert settings.self_signed_cert_key_size == 4096
+    assert settings[WatcherSettings].certificates.rsa_key_size == 4096

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from lifecycle_manager.takeover.policy_file import find_policy
+from lifecycle_manager.rollout.maintenance import find_policy
 
 
 def test_policy_at_the_conventional_place_is_used_unless_another_is_named(tmp_path: Path) -> None:

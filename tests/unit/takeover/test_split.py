@@ -8,13 +8,12 @@ import msgspec
 import pytest
 import pytest_asyncio
 from prometheus_client import CollectorRegistry
-from pydantic import ValidationError
 
 from kube_runtime.leases.lease import LeaseLost
-from lifecycle_manager import domain_settings as of
 from lifecycle_manager.events import EventPublisher, UnknownRuntime, VerifiedEvent
 from lifecycle_manager.resources import KYMAS
-from lifecycle_manager.settings import Settings
+from lifecycle_manager.settings import Settings, SettingsInvalid
+from lifecycle_manager.takeover import TakeoverSettings
 from lifecycle_manager.takeover.split import SelectedKymas
 from lifecycle_manager.telemetry import ChangeLatency
 from lifecycle_manager_api import decode_event, names
@@ -124,12 +123,12 @@ async def test_events_of_other_kymas_are_those_of_an_unknown_runtime(world: Worl
 def test_fleet_is_split_by_an_option_alone() -> None:
     def settings(*labels: str) -> Settings:
         given: dict[str, Any] = {"kyma_selector": labels}
-        return Settings(**given)
+        return Settings(given)
 
     replicas = Replicas()
-    assert of.selection(settings(), replicas) is replicas
-    assert isinstance(of.selection(settings("example.com/by=python"), replicas), SelectedKymas)
-    with pytest.raises(ValidationError, match="expected key=value"):
+    assert settings()[TakeoverSettings].selection(replicas) is replicas
+    assert isinstance(settings("example.com/by=python")[TakeoverSettings].selection(replicas), SelectedKymas)
+    with pytest.raises(SettingsInvalid, match="expected key=value"):
         settings("example.com/by in (python)")
 
 

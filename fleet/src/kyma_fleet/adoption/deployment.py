@@ -4,11 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from pydantic import ValidationError
-
-from lifecycle_manager.settings import Settings
+from lifecycle_manager.rollout.maintenance import CONVENTIONAL
+from lifecycle_manager.settings import Settings, SettingsInvalid, options
 from lifecycle_manager.takeover.flags import taken
-from lifecycle_manager.takeover.policy_file import CONVENTIONAL
 from lifecycle_manager_api import names
 
 COMMAND = "/manager"
@@ -88,16 +86,15 @@ def _option(name: str, argument: str | None, warning: str) -> Option:
 def _problem_with(argument: str) -> str:
     """Return why this version refuses an option; empty where it takes it."""
     name, _, value = argument.removeprefix("--").partition("=")
-    field = name.removeprefix("no-").replace("-", "_")
-    if field not in Settings.model_fields:
+    if name.removeprefix("no-") not in options():
         return "this version has no such option"
     if not value:
         return ""
     try:
-        Settings(_cli_parse_args=[argument])  # type: ignore[call-arg]  # pydantic-settings' own keyword
-    except ValidationError as error:
+        Settings({name: value})
+    except SettingsInvalid as error:
         # Rules that concern several options are checked with all of them.
-        return next((each["msg"] for each in error.errors() if each["loc"]), "")
+        return next((problem for option, problem in error.problems if option), "")
     return ""
 
 

@@ -58,7 +58,7 @@ def join(
     from kyma_fleet.registration.plan import Joining, checked_lifetime, labels_of  # noqa: PLC0415
     from kyma_fleet.running import Target, run  # noqa: PLC0415
     from kyma_fleet.screen import Screen  # noqa: PLC0415
-    from lifecycle_manager.durations import parse_duration  # noqa: PLC0415
+    from lifecycle_manager.contract.options import parse_duration  # noqa: PLC0415
 
     try:
         joining = Joining(
@@ -115,7 +115,7 @@ def leave(
     from kyma_fleet.registration import leave as command  # noqa: PLC0415
     from kyma_fleet.running import Target, run  # noqa: PLC0415
     from kyma_fleet.screen import Screen  # noqa: PLC0415
-    from lifecycle_manager.durations import parse_duration  # noqa: PLC0415
+    from lifecycle_manager.contract.options import parse_duration  # noqa: PLC0415
 
     try:
         leaving = command.Leaving(name, kubeconfig, context, keep_modules, parse_duration(timeout))

@@ -10,14 +10,14 @@ A catalog is reconciled when
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from datetime import timedelta
+from dataclasses import dataclass, field
 
 from kube_runtime import Controller, Manager, ObjectKey, Priority
 from lifecycle_manager.catalog_sync.apply import CatalogActions, CatalogReports
 from lifecycle_manager.catalog_sync.plan import plan
 from lifecycle_manager.catalog_sync.snapshot import CatalogReader, CatalogState, KindChanged
 from lifecycle_manager.catalog_sync.wanted import KINDS
+from lifecycle_manager.contract.options import Count, PurgeSettings, Seconds, deletion_interval_option, option
 from lifecycle_manager.kyma_changes import kyma_changed
 from lifecycle_manager.module_catalog import Offers
 from lifecycle_manager.module_catalog.concerned import watch_offer
@@ -29,12 +29,18 @@ from lifecycle_manager_api import names
 
 @dataclass(frozen=True, slots=True)
 class CatalogSettings:
-    """The settings of the domain. `purge_after`: see `CatalogSnapshot`."""
+    """The settings of the domain."""
 
-    interval_seconds: float = 600.0
-    removal_interval_seconds: float = 5.0
-    purge_after: timedelta | None = None
-    concurrency: int = 20
+    interval_seconds: Seconds = option(
+        600.0,
+        "catalog-requeue-success-interval",
+        "interval at which the module catalog of an SKR is reconciled without an event",
+    )
+    removal_interval_seconds: Seconds = deletion_interval_option()
+    purge: PurgeSettings = field(default_factory=PurgeSettings)
+    concurrency: Count = option(
+        20, "max-concurrent-catalog-reconciles", "concurrent reconciles of module catalogs in SKRs"
+    )
 
 
 def setup(
@@ -58,7 +64,7 @@ def setup(
         clock=manager.clock,
         interval_seconds=settings.interval_seconds,
         removal_interval_seconds=settings.removal_interval_seconds,
-        purge_after=settings.purge_after,
+        purge_after=settings.purge.after,
     )
     reports = CatalogReports(manager.client, kymas, manager.clock)
     controller.steps(

@@ -1,13 +1,14 @@
 """The controllers of the VirtualServices and of the gateway's Secret: their triggers and settings."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, TypeGuard
 
 from kube_runtime import Causes, Change, Controller, Manager, ObjectKey, Result
 from kube_runtime.steps import run_steps
 from kyma_certs import CAs
+from lifecycle_manager.contract.options import Duration, EventNames, Namespace, istio_namespace_option, option
 from lifecycle_manager.istio.apply import RouteWriter
 from lifecycle_manager.istio.gateway_secret import OWNER, SECRET, GatewaySecret
 from lifecycle_manager.istio.plan import Done, plan
@@ -28,16 +29,32 @@ class IstioSettings:
     `expiry_window`: how long before its end the metric reports the gateway's certificate.
     """
 
-    namespace: str = "istio-system"
-    gateway_name: str = "klm-watcher"
-    gateway_namespace: str = names.KCP_NAMESPACE
-    event_hosts: tuple[str, ...] = ("localhost",)
-    expiry_window: timedelta = timedelta(days=14)
+    enabled: bool = option(
+        False,
+        "watcher-virtual-services",
+        "keep an Istio VirtualService for each Watcher CR, which routes its events to its serviceInfo, and the Secret "
+        "klm-istio-gateway of the gateway, which terminates TLS; needs trusted-proxy-cidrs",
+    )
+    namespace: Namespace = istio_namespace_option()
+    gateway_name: str = option(
+        "klm-watcher",
+        "istio-gateway-name",
+        "Gateway whose hosts the gateway's certificate has beside the event address",
+    )
+    gateway_namespace: Namespace = option(
+        names.KCP_NAMESPACE, "istio-gateway-namespace", "namespace of the Gateways that Watcher CRs select"
+    )
+    expiry_window: Duration = option(
+        timedelta(days=14),
+        "istio-gateway-server-cert-expiry-window",
+        "time before its expiry at which a metric reports the gateway's certificate",
+    )
+    event_names: EventNames = field(default_factory=EventNames)
 
 
-def setup(manager: Manager, cas: Callable[[], CAs], settings: IstioSettings | None) -> None:
-    """Keep a VirtualService for each Watcher CR, and the Secret of the gateway; nothing without settings."""
-    if settings is not None:
+def setup(manager: Manager, cas: Callable[[], CAs], settings: IstioSettings) -> None:
+    """Keep a VirtualService for each Watcher CR, and the Secret of the gateway; nothing unless enabled."""
+    if settings.enabled:
         setup_routes(manager, settings)
         setup_secret(manager, cas, settings)
 
@@ -95,7 +112,7 @@ def setup_secret(manager: Manager, cas: Callable[[], CAs], settings: IstioSettin
         manager,
         cas,
         gateway=lambda: gateways.get(ObjectKey(settings.gateway_namespace, settings.gateway_name)),
-        event_hosts=settings.event_hosts,
+        event_hosts=settings.event_names.hosts,
         expiry_window=settings.expiry_window,
     )
     controller: Controller[ObjectKey, None] = manager.controller(

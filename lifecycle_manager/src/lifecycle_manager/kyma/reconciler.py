@@ -6,6 +6,14 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from kube_runtime import ApiError, Causes, Client, Informer, KubeError, Manager, ObjectKey, Result
+from lifecycle_manager.contract.options import (
+    Count,
+    Seconds,
+    SecretName,
+    deletion_interval_option,
+    option,
+    pull_secret_option,
+)
 from lifecycle_manager.indexes import MANIFESTS_BY_KYMA, MODULE_CONFIGS_BY_KYMA, SYNC_RESOURCES_BY_KYMA
 from lifecycle_manager.kyma.apply import KcpActions, SkrActions
 from lifecycle_manager.kyma.crd import KymaCrd, KymaCrds
@@ -66,10 +74,12 @@ class KymaSettings:
     `pull_secret` is the name of the image pull Secret in KCP, empty for none.
     """
 
-    interval_seconds: float = 240.0
-    deletion_interval_seconds: float = 5.0
-    concurrency: int = 50
-    pull_secret: str = ""
+    interval_seconds: Seconds = option(
+        240.0, "kyma-requeue-success-interval", "interval at which a Kyma is reconciled without an event"
+    )
+    deletion_interval_seconds: Seconds = deletion_interval_option()
+    concurrency: Count = option(50, "max-concurrent-kyma-reconciles", "concurrent reconciles of Kymas")
+    pull_secret: SecretName = pull_secret_option()
     patience: Patience = field(default_factory=Patience)
     rollout: RolloutSettings = field(default_factory=RolloutSettings)
 

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from kube_runtime import Client, NotFound, ObjectUnreadable
+from lifecycle_manager.contract.options import Duration, PurgeSettings, option
 from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager.module_namespaces import Assignment
 from lifecycle_manager.resources import KYMAS, RAW_KYMAS
@@ -37,10 +38,28 @@ class Patience:
     With `others_finalizers` a Kyma whose access Secret is gone loses the finalizers of others as well.
     """
 
-    unreachable: timedelta = timedelta(seconds=30)
-    deletion: timedelta = timedelta(minutes=10)
-    purge: timedelta | None = None
-    others_finalizers: bool = False
+    unreachable: Duration = option(
+        timedelta(seconds=30),
+        "skr-unreachable-grace",
+        "time without an answer of the SKR after which the state of its Kyma is Error",
+    )
+    deletion: Duration = option(
+        timedelta(minutes=10),
+        "deletion-warning-after",
+        "time after which the state of a Kyma is Warning whose deletion is blocked",
+    )
+    purging: PurgeSettings = field(default_factory=PurgeSettings)
+    others_finalizers: bool = option(
+        False,
+        "remove-finalizers-of-others",
+        "remove all finalizers, not just its own, from a Kyma that is being deleted and whose access Secret is gone, "
+        "as upstream does with ENABLE_LEGACY_KYMA_DELETION; from Manifests they are always removed",
+    )
+
+    @property
+    def purge(self) -> timedelta | None:
+        """How long after a deletion finalizers that block it are removed."""
+        return self.purging.after
 
 
 @dataclass(frozen=True, slots=True)

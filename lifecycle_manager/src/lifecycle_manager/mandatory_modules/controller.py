@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kube_runtime import Change, Controller, Manager, ObjectKey, Priority
+from lifecycle_manager.contract.options import Count, Seconds, option
 from lifecycle_manager.indexes import MANIFESTS_BY_KYMA
 from lifecycle_manager.kyma_changes import generation_changed, kyma_changed, versions
 from lifecycle_manager.mandatory_modules.apply import Installation, Retirement
@@ -40,9 +41,19 @@ SETTLE_SECONDS = 0.2
 class MandatorySettings:
     """The settings of both controllers."""
 
-    interval_seconds: float = 300.0
-    installation_concurrency: int = 20
-    retirement_concurrency: int = 2
+    interval_seconds: Seconds = option(
+        300.0,
+        "mandatory-module-requeue-success-interval",
+        "interval at which mandatory modules are reconciled without a change",
+    )
+    installation_concurrency: Count = option(
+        20, "max-concurrent-mandatory-modules-reconciles", "concurrent reconciles of mandatory modules"
+    )
+    retirement_concurrency: Count = option(
+        2,
+        "max-concurrent-mandatory-modules-deletion-reconciles",
+        "concurrent reconciles of deleted mandatory modules",
+    )
 
 
 def setup(

@@ -13,9 +13,9 @@ import structlog
 from prometheus_client import Gauge
 
 from kube_runtime import Client, Forbidden, KubeError, Manager, NotFound, Resource, parse_objects
+from lifecycle_manager.contract.options import Namespace, lease_namespace_option, option
 from lifecycle_manager.module_authorization.plan import Probe, Seen, why_not_in_force
 from lifecycle_manager.resources import FIELD_MANAGER, SYNC_RESOURCES
-from lifecycle_manager_api import names
 from lifecycle_manager_api.module_authorization import MODULE_AUTHORIZATION, module_authorization_as_yaml
 
 POLICIES: Resource[dict[str, Any]] = Resource.dynamic(
@@ -32,6 +32,7 @@ BINDINGS: Resource[dict[str, Any]] = Resource.dynamic(
     "validatingadmissionpolicybindings",
     namespaced=False,
 )
+
 PROBE = {
     "apiVersion": SYNC_RESOURCES.api_version,
     "kind": SYNC_RESOURCES.kind,
@@ -45,17 +46,22 @@ log = structlog.get_logger("module_authorization")
 
 @dataclass(frozen=True, slots=True)
 class ModuleAuthorizationSettings:
-    """Where the policy is tried, in the namespace of the Leases; and whether nothing is ready without it."""
+    """Where the policy is tried, in the namespace of the Leases; and whether this replica may be ready without it."""
 
-    namespace: str = names.KCP_LEASE_NAMESPACE
-    is_required: bool = True
+    namespace: Namespace = lease_namespace_option()
+    is_optional: bool = option(
+        False,
+        "allow-unprotected-modules",
+        "be ready although the admission policy is not in force without which every module may write for every other "
+        "(docs/trust.md)",
+    )
 
 
 def setup(manager: Manager, kcp: Client, settings: ModuleAuthorizationSettings) -> None:
     """Check while the manager runs. `kcp` is a client that is not fenced, since every replica checks."""
     check = ModuleAuthorizationCheck(manager, kcp, settings.namespace)
     manager.runs(check.run, name="module authorization")
-    if settings.is_required:
+    if not settings.is_optional:
         manager.check("module authorization", check.ready)
 
 

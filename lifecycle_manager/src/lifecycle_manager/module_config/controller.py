@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from kube_runtime import Causes, Change, Clock, Controller, Informer, KubeError, Manager, ObjectKey, Priority, Result
 from kube_runtime.informer import Index
+from lifecycle_manager.contract.options import Count, Seconds, config_concurrency_option, option
 from lifecycle_manager.indexes import (
     BY_CHANNEL,
     BY_MODULE,
@@ -101,8 +102,10 @@ class ModuleKey(NamedTuple):
 class ModuleConfigSettings:
     """The settings of the domain."""
 
-    interval_seconds: float = 30.0
-    concurrency: int = 50
+    interval_seconds: Seconds = option(
+        240.0, "module-config-requeue-success-interval", "interval at which Module CRs are read without an event"
+    )
+    concurrency: Count = config_concurrency_option()
     quota: Quota = field(default_factory=Quota)
 
 

@@ -2,7 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated
 
+from annotated_types import Ge
+
+from lifecycle_manager.contract.options import Count, option
 from lifecycle_manager.module_config.status import SyncedCondition
 from lifecycle_manager.signals import ObjectReference
 from lifecycle_manager_api import ModuleConfig, SyncResource
@@ -13,8 +17,14 @@ from lifecycle_manager_api import ObjectReference as ResourceReference
 class Quota:
     """How many Module CRs of one module in one SKR become ModuleConfigs, and how many bytes of text they have."""
 
-    max_objects: int = 200
-    max_bytes: int = 4 * 1024 * 1024
+    max_objects: Count = option(
+        200, "max-module-crs", "maximum of Module CRs of one module that are synchronized from an SKR"
+    )
+    max_bytes: Annotated[int, Ge(1024)] = option(
+        4 * 1024 * 1024,
+        "max-module-crs-bytes",
+        "maximum of bytes of their texts; what was synchronized before stays",
+    )
 
 
 @dataclass(frozen=True, slots=True)

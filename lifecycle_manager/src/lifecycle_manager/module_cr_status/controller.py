@@ -17,6 +17,7 @@ from kube_runtime import (
 )
 from kube_runtime.clock import Clock
 from kube_runtime.steps import run_steps
+from lifecycle_manager.contract.options import Count, config_concurrency_option
 from lifecycle_manager.indexes import MODULE_CONFIGS_BY_KYMA
 from lifecycle_manager.kyma_changes import generation_changed
 from lifecycle_manager.module_cr_status.apply import Memory, ModuleCrState, Steps
@@ -46,7 +47,7 @@ SYNC_RESOURCES_BY_CONFIG: Index[SyncResource] = Index("config", lambda resource:
 class ModuleCrStatusSettings:
     """The settings of the domain."""
 
-    concurrency: int = 50
+    concurrency: Count = config_concurrency_option()
 
 
 def setup(

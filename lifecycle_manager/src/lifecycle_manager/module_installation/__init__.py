@@ -12,5 +12,6 @@ What it shares with `sync_resource` is in `object_set`.
 from lifecycle_manager.module_installation.controller import ManifestSettings, setup
 from lifecycle_manager.module_installation.logins import Logins
 from lifecycle_manager.module_installation.pull_secrets import DEPLOYER
+from lifecycle_manager.module_installation.sources import SourceSettings
 
-__all__ = ["DEPLOYER", "Logins", "ManifestSettings", "setup"]
+__all__ = ["DEPLOYER", "Logins", "ManifestSettings", "SourceSettings", "setup"]

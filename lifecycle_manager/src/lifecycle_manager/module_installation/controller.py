@@ -20,6 +20,7 @@ from kube_runtime import (
     Priority,
     Result,
 )
+from lifecycle_manager.contract.options import Count, Texts, option, restricted_modules_option
 from lifecycle_manager.indexes import BY_CHANNEL, BY_TEMPLATE, MANIFESTS_BY_KYMA
 from lifecycle_manager.kyma_changes import finalizer_lost, generation_changed, metadata_changed
 from lifecycle_manager.module_catalog import (
@@ -82,9 +83,24 @@ class ManifestSettings(Options):
     `injects_data`: Secrets of the module DEPLOYER get data of KCP.
     """
 
-    concurrency: int = 50
-    restricted: bool = False
-    injects_data: bool = False
+    concurrency: Count = option(50, "max-concurrent-manifest-reconciles", "concurrent reconciles of Manifests")
+    default_policy: Literal["unrestricted", "restricted"] = option(
+        "unrestricted",
+        "default-module-policy",
+        "what Manifests of modules without a ModulePolicy may contain: everything, or what the defaults of a "
+        "ModulePolicy allow, as is always the case for SyncResources",
+    )
+    restricted_modules: Texts = restricted_modules_option()
+
+    @property
+    def restricted(self) -> bool:
+        """Whether the defaults of a ModulePolicy apply to modules without one."""
+        return self.default_policy == "restricted"
+
+    @property
+    def injects_data(self) -> bool:
+        """Whether Secrets of the module DEPLOYER get data of KCP."""
+        return DEPLOYER in self.restricted_modules
 
 
 def setup(

@@ -6,6 +6,14 @@ from datetime import datetime
 from typing import Any
 
 from kube_runtime import ApplyResult, InventoryEntry, JsonObject, Resource
+from lifecycle_manager.contract.options import (
+    Namespace,
+    Seconds,
+    SecretName,
+    option,
+    pull_secret_option,
+    sync_namespace_option,
+)
 from lifecycle_manager.module_catalog import module_of_manifest
 from lifecycle_manager.module_installation.reading import ModuleCr
 from lifecycle_manager.module_installation.rendering import Rendering
@@ -26,10 +34,18 @@ class Options:
     Secret.
     """
 
-    interval_seconds: float = 600.0
-    busy_seconds: float = 2.0
-    namespace: str = names.SKR_NAMESPACE
-    pull_secret: str = ""
+    interval_seconds: Seconds = option(
+        600.0,
+        "manifest-requeue-success-interval",
+        "interval at which the objects of a Manifest are reconciled without an event",
+    )
+    busy_seconds: Seconds = option(
+        2.0,
+        "manifest-requeue-busy-interval",
+        "interval at which a Manifest is reconciled that is being installed or removed",
+    )
+    namespace: Namespace = sync_namespace_option()
+    pull_secret: SecretName = pull_secret_option()
 
 
 @dataclass(frozen=True, slots=True)

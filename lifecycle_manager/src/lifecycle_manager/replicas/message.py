@@ -3,10 +3,6 @@
 import msgspec
 
 from lifecycle_manager.events import VerifiedEvent
-from lifecycle_manager_api import names
-
-REPLICA_HOST = f"replica.{names.LIFECYCLE_MANAGER}.{names.KCP_NAMESPACE}"
-"""The DNS name in the certificates of replicas; no certificate of a Watcher has it."""
 
 PATH = "/events"
 MAX_BATCH = 64

@@ -11,8 +11,9 @@ import structlog
 
 from kube_runtime.leases import Member, NotHandedOver
 from kyma_certs import ReloadingClientContext
+from lifecycle_manager.contract.options import REPLICA_HOST
 from lifecycle_manager.events import VerifiedEvent
-from lifecycle_manager.replicas.message import MAX_BATCH, PATH, REPLICA_HOST, Answer, Handed
+from lifecycle_manager.replicas.message import MAX_BATCH, PATH, Answer, Handed
 
 log = structlog.get_logger("replicas")
 

@@ -20,6 +20,10 @@ _DAYS: tuple[Day, ...] = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _DAYS_AHEAD = 9
 
 
+CONVENTIONAL = Path("/etc/maintenance-policy/policy.json")
+"""Where upstream expects the maintenance policy, without an option for it."""
+
+
 class PolicyUnreadable(Exception):
     """The maintenance policy can't be read or is invalid."""
 
@@ -141,3 +145,8 @@ def _time_of(text: str) -> time:
     if parsed.tzinfo is None:
         raise PolicyUnreadable(f"maintenance policy: invalid time {text!r}: expected one like 22:00:00+00:00")
     return parsed
+
+
+def find_policy(given: Path | None, conventional: Path = CONVENTIONAL) -> Path | None:
+    """Return the file that an option names, else the one at the conventional place, if there is one."""
+    return given or (conventional if conventional.is_file() else None)

@@ -9,9 +9,10 @@ import structlog
 from prometheus_client import Gauge
 
 from kube_runtime import Clock, Informer
+from lifecycle_manager.contract.options import Duration, option
 from lifecycle_manager.module_catalog.offer import claim_of
 from lifecycle_manager.resources import DatedReleaseMeta
-from lifecycle_manager.rollout.maintenance import MaintenancePolicy, PolicyUnreadable, read_policy
+from lifecycle_manager.rollout.maintenance import MaintenancePolicy, PolicyUnreadable, find_policy, read_policy
 
 log = structlog.get_logger("rollout")
 
@@ -25,9 +26,22 @@ class RolloutSettings:
     - `min_window`: how long a window has to be open still for an upgrade to begin
     """
 
-    max_delay: timedelta = timedelta(minutes=5)
-    policy_file: Path | None = None
-    min_window: timedelta = timedelta(minutes=20)
+    max_delay: Duration = option(
+        timedelta(minutes=5),
+        "module-upgrade-rollout-max-delay",
+        "time over which a new version in a channel is rolled out to the fleet",
+    )
+    policy_file: Path | None = option(
+        None,
+        "maintenance-policy",
+        "file with the maintenance policy; default: /etc/maintenance-policy/policy.json, if it exists. Without a "
+        "policy no upgrade waits for a maintenance window",
+    )
+    min_window: Duration = option(
+        timedelta(minutes=20),
+        "min-maintenance-window-size",
+        "remaining time of a maintenance window that an upgrade needs to begin",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +70,15 @@ class Schedule:
     clock: Clock
     settings: RolloutSettings
     readable: Gauge
+    _file: Path | None = field(default=None, init=False)
     _policy: MaintenancePolicy | None = field(default=None, init=False)
     _policy_error: str = field(default="", init=False)
     _modified: int | None = field(default=None, init=False)
     _released: tuple[int, dict[str, datetime]] = field(default=(-1, {}), init=False)
 
     def __post_init__(self) -> None:
-        self.readable.set(self.settings.policy_file is None)  # without a file there is nothing to fail on
+        self._file = find_policy(self.settings.policy_file)
+        self.readable.set(self._file is None)  # without a file there is nothing to fail on
 
     def timing(self) -> Timing:
         """Return what changes may happen now."""
@@ -83,7 +99,7 @@ class Schedule:
         return self._released[1]
 
     def _read_policy(self) -> None:
-        file = self.settings.policy_file
+        file = self._file
         if file is None:
             return
         try:

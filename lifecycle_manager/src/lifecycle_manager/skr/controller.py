@@ -21,6 +21,7 @@ from kube_runtime import (
     RetryPolicy,
 )
 from kube_runtime.client import LargeAnswers
+from lifecycle_manager.contract.options import Count, Rate, Seconds, option
 from lifecycle_manager.resources import SECRETS, Secret
 from lifecycle_manager.signals import ClusterReachable, ClusterSilent
 from lifecycle_manager.skr import token_renewal
@@ -48,12 +49,18 @@ READ_BUFFER_BYTES = 64 * 1024
 class SkrSettings:
     """Limits of the access to SKRs."""
 
-    qps: float = 200.0
-    burst: int = 400
-    request_timeout_seconds: float = 10.0
-    max_clients: int = 1000
-    allow_insecure_kubeconfigs: bool = False
-    max_concurrent_probes: int = 200
+    qps: Rate = option(200.0, "k8s-skr-client-qps", "requests per second to each SKR")
+    burst: Count = option(400, "k8s-skr-client-burst", "burst of requests above that rate")
+    request_timeout_seconds: Seconds = option(10.0, "skr-request-timeout", "timeout of one request to an SKR")
+    max_clients: Count = option(1000, "max-warm-skrs", "maximum of SKRs to which connections are kept open")
+    allow_insecure_kubeconfigs: bool = option(
+        False,
+        "allow-insecure-kubeconfigs",
+        "accept kubeconfigs with exec plugins, file paths or TLS verification switched off",
+    )
+    max_concurrent_probes: Count = option(
+        200, "max-concurrent-skr-probes", "concurrent probes of SKRs that do not answer"
+    )
 
 
 def connections_of(manager: Manager, settings: SkrSettings = SkrSettings()) -> Connections:

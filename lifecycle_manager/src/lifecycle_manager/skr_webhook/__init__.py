@@ -7,7 +7,7 @@ it issued by `cert_manager` or `gardener`. `ca_store` and `ca_rotation` keep the
 `watcher_status` is the controller of Watcher CRs.
 """
 
-from lifecycle_manager.skr_webhook.ca_rotation import CARotation, setup_ca
+from lifecycle_manager.skr_webhook.ca_rotation import CARotation, CASettings, setup_ca
 from lifecycle_manager.skr_webhook.ca_store import ROTATE, CAStore
 from lifecycle_manager.skr_webhook.canary import CanaryTimes
 from lifecycle_manager.skr_webhook.cert_manager import CertManagerStore
@@ -23,6 +23,7 @@ from lifecycle_manager.skr_webhook.watcher_status import setup_status
 __all__ = [
     "ROTATE",
     "CARotation",
+    "CASettings",
     "CAStore",
     "CanaryTimes",
     "CertManagerStore",

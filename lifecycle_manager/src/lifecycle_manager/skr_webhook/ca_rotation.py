@@ -13,8 +13,19 @@ from typing import Literal
 import structlog
 from prometheus_client.core import Metric
 
-from kube_runtime import Causes, Change, Conflict, Controller, Informer, Manager, ObjectKey, Result
+from kube_runtime import Causes, Change, Client, Clock, Conflict, Controller, Informer, Manager, ObjectKey, Result
 from kyma_certs import CAs, RotationRules, Step, describe, next_step
+from lifecycle_manager.contract.options import (
+    GARDENER,
+    CertManagement,
+    Duration,
+    Namespace,
+    OptionalNamespace,
+    cert_management_option,
+    issuer_namespace_option,
+    istio_namespace_option,
+    option,
+)
 from lifecycle_manager.resources import KYMAS, SECRETS, Secret
 from lifecycle_manager.signals import CAsChanged
 from lifecycle_manager.skr import OUR_SECRETS
@@ -122,6 +133,49 @@ class CARotation:
         before, self.in_force = self.in_force, cas
         if before is not None and before.fingerprint != cas.fingerprint:
             self.manager.publish(CAsChanged())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CASettings:
+    """The lifetime of CAs, the times of their rotation, and where the CA of a former version is."""
+
+    lifetime: Duration = option(timedelta(days=3650), "self-signed-ca-duration", "lifetime of a CA")
+    renew_before: Duration = option(
+        timedelta(days=365), "self-signed-ca-renew-before", "time before its expiry at which a CA is replaced"
+    )
+    grace: Duration = option(
+        timedelta(minutes=10),
+        "self-signed-ca-rotation-grace",
+        "time by which a phase of a CA rotation goes on after every SKR has it",
+    )
+    patience: Duration = option(
+        timedelta(days=7),
+        "self-signed-ca-rotation-patience",
+        "maximum time that an unreachable SKR delays a phase of a CA rotation",
+    )
+    cert_management: CertManagement = cert_management_option()
+    issuer_namespace: OptionalNamespace = issuer_namespace_option()
+    istio_namespace: Namespace = istio_namespace_option()
+
+    def __post_init__(self) -> None:
+        """Refuse a CA that would be replaced without end. Raises ValueError."""
+        if self.renew_before >= self.lifetime:
+            raise ValueError("self-signed-ca-renew-before must be shorter than self-signed-ca-duration")
+
+    def store(self, kcp: Client, clock: Clock) -> CAStore:
+        """Return where the CAs are kept."""
+        return CAStore(kcp, clock, lifetime=self.lifetime, former_namespace=self.former_namespace)
+
+    @property
+    def rotation(self) -> RotationRules:
+        """The times of a rotation."""
+        return RotationRules(renew_before=self.renew_before, grace=self.grace, patience=self.patience)
+
+    @property
+    def former_namespace(self) -> str:
+        """Where the CA of a former version is, "" for nowhere. With Gardener its Issuer may be in another namespace."""
+        is_gardener = self.issuer_namespace and self.cert_management == GARDENER
+        return self.istio_namespace if is_gardener else self.issuer_namespace
 
 
 def setup_ca(manager: Manager, store: CAStore, rules: RotationRules) -> CARotation:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kube_runtime import Client, Resource
+from lifecycle_manager.contract.options import Seconds, option
 from lifecycle_manager.skr.watcher import CANARY
 from lifecycle_manager_api import names
 
@@ -30,8 +31,14 @@ SERVICE_ACCOUNTS: Resource[dict[str, Any]] = Resource.dynamic(
 class CanaryTimes:
     """How often the event path is tested, in seconds. A broken one is found within `interval + patience`, 50 s."""
 
-    interval: float = 30.0
-    patience: float = 20.0
+    interval: Seconds = option(
+        30.0, "watcher-canary-interval", "interval at which the event path of an SKR is tested by a dry-run write"
+    )
+    patience: Seconds = option(
+        20.0,
+        "watcher-canary-patience",
+        "time without a reported test write after which the event path counts as broken",
+    )
     again: float = 5.0
     write_interval: float = 600.0
 

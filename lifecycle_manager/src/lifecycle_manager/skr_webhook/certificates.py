@@ -9,9 +9,21 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Annotated
+
+from annotated_types import Ge, Le, MultipleOf
+from pydantic import StringConstraints
 
 from kube_runtime import AlreadyExists, Client, Clock, Conflict, Informer, ObjectKey
 from kyma_certs import Algorithm, CAs, KeyPair, LeafRequest, describe, issue, key_of, renewal_due
+from lifecycle_manager.contract.options import (
+    REPLICA_HOST,
+    Duration,
+    EventNames,
+    admission_names,
+    option,
+    webhook_service_option,
+)
 from lifecycle_manager.resources import FIELD_MANAGER, KYMAS, SECRETS, Secret
 from lifecycle_manager.skr.identity import runtime_id_of
 from lifecycle_manager.skr.revocation import revoked_before
@@ -49,13 +61,42 @@ class LeafRules:
     `reserved_names` are those of KCP: a Watcher with one of them could impersonate it.
     """
 
-    lifetime: timedelta = timedelta(days=90)
-    renew_before: timedelta = timedelta(days=60)
-    algorithm: Algorithm = Algorithm.ECDSA_P256
-    rsa_key_size: int = 4096
-    additional_dns_names: tuple[str, ...] = ()
-    reserved_names: tuple[str, ...] = ()
-    naming_template: str = "%s-webhook-tls"
+    lifetime: Duration = option(timedelta(days=90), "self-signed-cert-duration", "lifetime of a Watcher's certificate")
+    renew_before: Duration = option(
+        timedelta(days=60),
+        "self-signed-cert-renew-before",
+        "time before its expiry at which a certificate is renewed",
+    )
+    algorithm: Algorithm = option(
+        Algorithm.ECDSA_P256,
+        "self-signed-cert-key-algorithm",
+        "key algorithm of a Watcher's certificate; events cannot be signed with an RSA key",
+    )
+    rsa_key_size: Annotated[int, Ge(2048), Le(8192), MultipleOf(8)] = option(
+        4096, "self-signed-cert-key-size", "bits of an RSA key"
+    )
+    naming_template: Annotated[str, StringConstraints(pattern=r"^[^%]*%s[^%]*$")] = option(
+        "%s-webhook-tls",
+        "self-signed-cert-naming-template",
+        "name of the Secret with a Kyma's Watcher certificate",
+    )
+    event_names: EventNames = field(default_factory=EventNames)
+    webhook_service: str = webhook_service_option()
+
+    def __post_init__(self) -> None:
+        """Refuse certificates that would be renewed without end. Raises ValueError."""
+        if self.renew_before >= self.lifetime:
+            raise ValueError("self-signed-cert-renew-before must be shorter than self-signed-cert-duration")
+
+    @property
+    def additional_dns_names(self) -> tuple[str, ...]:
+        """What certificates contain beside the domain of the SKR."""
+        return self.event_names.additional
+
+    @property
+    def reserved_names(self) -> tuple[str, ...]:
+        """The names of KCP: a Watcher with one of them could impersonate it."""
+        return (self.event_names.hosts[0], *admission_names(self.webhook_service), REPLICA_HOST)
 
     def name(self, kyma: Kyma) -> str:
         """Return the name of a Kyma's certificate and its Secret."""

@@ -8,6 +8,17 @@ from functools import partial
 from typing import TypeGuard
 
 from kube_runtime import Causes, Controller, KubeError, Manager, ObjectKey, Priority, Result, run_steps
+from kyma_certs import Algorithm
+from lifecycle_manager.contract.options import (
+    GARDENER,
+    CertManagement,
+    Count,
+    Duration,
+    OptionalNamespace,
+    cert_management_option,
+    issuer_namespace_option,
+    option,
+)
 from lifecycle_manager.kyma_changes import kyma_changed
 from lifecycle_manager.module_catalog.module_kinds import ModuleKinds
 from lifecycle_manager.resources import KYMAS, MODULE_TEMPLATES, SECRETS, WATCHERS
@@ -48,12 +59,40 @@ class WatcherSettings:
     deployment: WatcherDeployment = field(default_factory=WatcherDeployment)
     times: WatcherTimes = field(default_factory=WatcherTimes)
     certificates: LeafRules = field(default_factory=LeafRules)
-    cert_management: str = BUILT_IN
-    issuer: str = "klm-watcher-selfsigned"
-    issuer_namespace: str = names.KCP_NAMESPACE
-    renewal_alarm: timedelta = timedelta(days=59)
-    repair_on_events: bool = True
-    concurrency: int = 20
+    cert_management: CertManagement = cert_management_option()
+    issuer: str = option(
+        "klm-watcher-selfsigned",
+        "self-signed-cert-issuer-name",
+        "name of the Issuer that is created for cert-manager or Gardener",
+    )
+    given_issuer_namespace: OptionalNamespace = issuer_namespace_option()
+    renewal_buffer: Duration = option(
+        timedelta(hours=24),
+        "self-signed-cert-renew-buffer",
+        "time by which a renewal may be overdue before the metric reports it",
+    )
+    repair_on_events: bool = option(
+        True,
+        "repair-on-events",
+        "have Watchers report objects of modules that others delete or edit, so that these are repaired at once and "
+        "not at the interval; a ModulePolicy can switch this off for a module",
+    )
+    concurrency: Count = option(20, "max-concurrent-watcher-reconciles", "concurrent reconciles of Watchers in SKRs")
+
+    def __post_init__(self) -> None:
+        """Refuse keys that the issuer can't make. Raises ValueError."""
+        if self.cert_management == GARDENER and self.certificates.algorithm is Algorithm.ED25519:
+            raise ValueError("Gardener makes no ED25519 keys: use another self-signed-cert-key-algorithm")
+
+    @property
+    def issuer_namespace(self) -> str:
+        """Where the Issuers of Gardener are."""
+        return self.given_issuer_namespace or names.KCP_NAMESPACE
+
+    @property
+    def renewal_alarm(self) -> timedelta:
+        """A certificate whose end is nearer should have been renewed."""
+        return self.certificates.renew_before - self.renewal_buffer
 
 
 def setup(

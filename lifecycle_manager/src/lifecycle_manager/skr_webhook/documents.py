@@ -5,11 +5,23 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import urlsplit
+
+from annotated_types import Ge, Le
 
 from kube_runtime import InventoryEntry
 from kyma_certs import KeyPair
+from lifecycle_manager.contract.options import (
+    HostAndPort,
+    OtlpEndpoint,
+    SecretName,
+    Share,
+    event_address_option,
+    option,
+    pull_secret_option,
+    trace_sampling_ratio_option,
+)
 from lifecycle_manager.resources import FIELD_MANAGER
 from lifecycle_manager.skr.watcher import manager_of
 from lifecycle_manager.skr_webhook.tls_secret import encoded, tls_secret_document
@@ -66,14 +78,18 @@ class WatcherDeployment:
     It sends traces to `otlp_endpoint`, where one is given.
     """
 
-    image: str = "skr-watcher:latest"
-    kcp_address: str = "localhost:8082"
-    memory_limit: str = "200Mi"
-    cpu_limit: str = "0.1"
-    replicas: int = 1
-    pull_secret: str = ""
-    otlp_endpoint: str = ""
-    trace_sampling_ratio: float = 0.0
+    image: str = option("skr-watcher:latest", "skr-watcher-image", "image of the Watcher")
+    kcp_address: HostAndPort = event_address_option()
+    memory_limit: str = option("200Mi", "skr-webhook-memory-limits", "memory limit of the Watcher")
+    cpu_limit: str = option("0.1", "skr-webhook-cpu-limits", "CPU limit of the Watcher")
+    replicas: Annotated[int, Ge(1), Le(10)] = option(1, "skr-webhook-replicas", "replicas of the Watcher in each SKR")
+    pull_secret: SecretName = pull_secret_option()
+    otlp_endpoint: OtlpEndpoint = option(
+        "",
+        "skr-watcher-otlp-endpoint",
+        "URL of an OpenTelemetry collector, as the Watchers reach it from the SKRs. Default: Watchers send no traces",
+    )
+    trace_sampling_ratio: Share = trace_sampling_ratio_option()
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -106,6 +122,7 @@ INVENTORY = (
     InventoryEntry("networking.k8s.io", "v1", "NetworkPolicy", names.SKR_NAMESPACE, NAME),
     InventoryEntry("policy", "v1", "PodDisruptionBudget", names.SKR_NAMESPACE, NAME),
 )
+
 """All objects that any revision installs: those that a removal deletes."""
 
 

@@ -6,6 +6,7 @@ over their intervals, and takes over from the condition what a former process ha
 
 from dataclasses import dataclass, field, replace
 
+from lifecycle_manager.contract.options import Seconds, option
 from lifecycle_manager.skr_webhook.canary import CanaryTimes, EventPath
 
 FAULT_REPAIR_SECONDS = 30.0
@@ -16,8 +17,10 @@ FAULT_REPAIR_SECONDS = 30.0
 class WatcherTimes:
     """Intervals of the controller, in seconds."""
 
-    interval: float = 300.0
-    silence: float = 55.0
+    interval: Seconds = option(
+        300.0, "watcher-requeue-success-interval", "interval at which the Watcher of an SKR is reconciled"
+    )
+    silence: Seconds = option(55.0, "watcher-silence", "time without any event after which a Watcher counts as silent")
     canary: CanaryTimes = field(default_factory=CanaryTimes)
 
 

@@ -22,6 +22,7 @@ from kube_runtime import (
     Result,
     parse_aside,
 )
+from lifecycle_manager.contract.options import Count, Seconds, SecretName, option, pull_secret_option
 from lifecycle_manager.indexes import MODULE_CONFIGS_BY_KYMA, SYNC_RESOURCES_BY_KYMA
 from lifecycle_manager.kyma_changes import finalizer_lost, generation_changed
 from lifecycle_manager.module_namespaces import (
@@ -73,6 +74,7 @@ SYNC_RESOURCES_BY_CLAIM: Index[SyncResource] = Index("claim", claim_index)
 SYNC_RESOURCES_WAITING: Index[SyncResource] = Index(
     "waiting", lambda each: (each.spec.kyma,) if in_conflict(each) or awaits_others(each) else ()
 )
+
 """By their Kyma, the SyncResources that wait for what another one has to do."""
 
 
@@ -80,9 +82,13 @@ SYNC_RESOURCES_WAITING: Index[SyncResource] = Index(
 class SyncResourceSettings:
     """Options of this controller. `pull_secret`: the name of the image pull Secret."""
 
-    interval_seconds: float = 120.0
-    pull_secret: str = ""
-    concurrency: int = 50
+    interval_seconds: Seconds = option(
+        120.0,
+        "sync-resource-requeue-success-interval",
+        "interval at which the objects of a SyncResource are reconciled without an event",
+    )
+    pull_secret: SecretName = pull_secret_option()
+    concurrency: Count = option(50, "max-concurrent-sync-resource-reconciles", "concurrent reconciles of SyncResources")
 
 
 def setup(

@@ -12,9 +12,10 @@ A control plane that it never managed needs none of this: to remove the folder, 
 
 from kube_runtime import Client, Manager
 from lifecycle_manager.takeover import lease
+from lifecycle_manager.takeover.settings import TakeoverSettings
 from lifecycle_manager.takeover.split import SelectedKymas, split_of
 
-__all__ = ["SelectedKymas", "setup"]
+__all__ = ["SelectedKymas", "TakeoverSettings", "setup"]
 
 
 def setup(manager: Manager, kcp: Client) -> None:

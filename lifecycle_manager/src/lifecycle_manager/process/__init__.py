@@ -1,0 +1,1 @@
+"""What the process needs, whatever it manages."""

@@ -1,0 +1,78 @@
+"""The options of the process itself: its addresses, its requests to KCP, retries, logs and traces."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Literal
+
+from kube_runtime import ClientOptions, RetryPolicy, RuntimeMetrics
+from kyma_diagnostics import TracingOptions
+from lifecycle_manager.contract.options import (
+    BindAddress,
+    Count,
+    Duration,
+    OtlpEndpoint,
+    Rate,
+    Share,
+    everywhere,
+    option,
+    trace_sampling_ratio_option,
+)
+from lifecycle_manager_api import names
+
+LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessSettings:
+    """See the help of each option."""
+
+    kubeconfig: Path | None = option(None, "kubeconfig", "kubeconfig of KCP; default: the identity of the Pod")
+    metrics: BindAddress = option(everywhere(8080), "metrics-bind-address", "listen address for /metrics")
+    probes: BindAddress = option(
+        everywhere(8081), "health-probe-bind-address", "listen address for /healthz and /readyz"
+    )
+    kyma_metrics: bool = option(
+        False, "kyma-metrics", "also the metrics of upstream with several series for each Kyma and each of its modules"
+    )
+    failure_base_delay: Duration = option(
+        timedelta(milliseconds=100), "failure-base-delay", "first delay after a failure"
+    )
+    failure_max_delay: Duration = option(timedelta(seconds=5), "failure-max-delay", "maximum delay after failures")
+    retry_rate: Rate = option(30.0, "rate-limiter-frequency", "retries per second of one controller")
+    retry_burst: Count = option(200, "rate-limiter-burst", "burst of retries above that rate")
+    sync_timeout: Duration = option(timedelta(minutes=2), "cache-sync-timeout", "timeout of the first lists at start")
+    qps: Rate = option(1000.0, "k8s-client-qps", "requests per second to KCP")
+    burst: Count = option(2000, "k8s-client-burst", "burst of requests above that rate")
+    otlp_endpoint: OtlpEndpoint = option(
+        "",
+        "otlp-endpoint",
+        "URL of an OpenTelemetry collector, such as http://collector:4318, for traces of changes by OTLP/HTTP; needs "
+        "the extra `tracing`. Default: no traces",
+    )
+    trace_sampling_ratio: Share = trace_sampling_ratio_option()
+    debug_socket: Path | None = option(
+        None, "debug-socket", "Unix socket at which `klm debug` asks this process. Default: there is none"
+    )
+    log_level: LogLevel = option("INFO", "log-level", "minimum level of log lines")
+    log_format: Literal["auto", "json", "console"] = option(
+        "auto", "log-format", "json, or console with colours; auto depends on the terminal"
+    )
+
+    @property
+    def retries(self) -> RetryPolicy:
+        """The pauses after failures of all controllers."""
+        return RetryPolicy(
+            base_seconds=self.failure_base_delay.total_seconds(),
+            max_seconds=self.failure_max_delay.total_seconds(),
+            rate=self.retry_rate,
+            burst=self.retry_burst,
+        )
+
+    def kcp_options(self, metrics: RuntimeMetrics) -> ClientOptions:
+        """Return the limits of requests to KCP, which are counted in `metrics`."""
+        return ClientOptions(qps=self.qps, burst=self.burst, metrics=metrics)
+
+    def tracing(self, replica: str) -> TracingOptions:
+        """Return where traces are sent, and which."""
+        return TracingOptions(names.LIFECYCLE_MANAGER, self.otlp_endpoint, self.trace_sampling_ratio, instance=replica)

@@ -1,0 +1,96 @@
+"""How this replica shares the Kymas with others: its Lease, its name, and the address at which the others reach it."""
+
+import re
+import socket
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Annotated
+
+from pydantic import StringConstraints
+
+from kube_runtime import Client
+from kube_runtime.leases import LeaseSharding, LeaseTiming
+from lifecycle_manager.contract.options import (
+    BindAddress,
+    Duration,
+    Namespace,
+    OptionalHostAndPort,
+    lease_namespace_option,
+    option,
+    replica_bind_address_option,
+)
+from lifecycle_manager_api import names
+
+LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaSettings:
+    """See the help of each option."""
+
+    enabled: bool = option(
+        True, "leader-elect", "share the Kymas with other replicas by Leases; if off, this must be the only replica"
+    )
+    namespace: Namespace = lease_namespace_option()
+    lease_duration: Duration = option(
+        timedelta(seconds=10),
+        "leader-election-lease-duration",
+        "how long a replica may miss renewals of its Lease before others take its Kymas over",
+    )
+    renew_deadline: Duration = option(
+        timedelta(seconds=7),
+        "leader-election-renew-deadline",
+        "how long a replica may write after its last renewal",
+    )
+    retry_period: Duration = option(
+        timedelta(milliseconds=1500), "leader-election-retry-period", "how often a replica renews its Lease"
+    )
+    given_name: Annotated[str, StringConstraints(pattern=rf"^({LABEL}(\.{LABEL})*)?$", max_length=200)] = option(
+        "",
+        "replica-name",
+        "unique name of this replica, such as the name of its Pod; after a restart it takes its Kymas back at once",
+    )
+    bind_address: BindAddress = replica_bind_address_option()
+    given_address: OptionalHostAndPort = option(
+        "",
+        "replica-address",
+        "host:port at which other replicas reach it; default: host name and port of replica-bind-address",
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse times with which two replicas could write at the same time, or none for long. Raises ValueError."""
+        if not timedelta(0) < self.retry_period < self.renew_deadline < self.lease_duration:
+            raise ValueError(
+                "leader-election-retry-period must be shorter than leader-election-renew-deadline, "
+                "and that shorter than leader-election-lease-duration"
+            )
+        if self.lease_duration % timedelta(seconds=1):
+            raise ValueError("leader-election-lease-duration must be whole seconds, as in a Lease")
+
+    @property
+    def name(self) -> str:
+        """The name of this replica: by default its host name, in the letters of a Lease's name."""
+        return self.given_name or re.sub(r"[^a-z0-9-]+", "-", socket.gethostname().lower()).strip("-") or "replica"
+
+    @property
+    def address(self) -> str:
+        """host:port at which the other replicas reach this one."""
+        return self.given_address or f"{socket.gethostname()}:{self.bind_address[1]}"
+
+    def sharding(self, leases: Client) -> LeaseSharding | None:
+        """Return how the Kymas are shared among replicas; None where this is the only one."""
+        if not self.enabled:
+            return None
+        return LeaseSharding(
+            leases,
+            namespace=self.namespace,
+            group=names.LIFECYCLE_MANAGER,
+            name=self.name,
+            succeeds=bool(self.given_name),
+            address=self.address,
+            timing=LeaseTiming(
+                lease_seconds=int(self.lease_duration.total_seconds()),
+                act_seconds=self.renew_deadline.total_seconds(),
+                renew_seconds=self.retry_period.total_seconds(),
+            ),
+        )

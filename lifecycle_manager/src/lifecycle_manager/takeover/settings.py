@@ -1,0 +1,36 @@
+"""The options that only a control plane needs where the Lifecycle Manager in Go works as well."""
+
+import re
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import AfterValidator
+
+from kube_runtime import Sharding
+from lifecycle_manager.contract.options import Texts, option
+from lifecycle_manager.takeover.split import SelectedKymas
+
+
+def _labels(texts: tuple[str, ...]) -> tuple[str, ...]:
+    for text in texts:
+        if not re.fullmatch(r"([a-z0-9.-]{1,253}/)?[A-Za-z0-9._-]{1,63}=[A-Za-z0-9._-]{0,63}", text):
+            raise ValueError(f"invalid label {text!r}: expected key=value")
+    return texts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakeoverSettings:
+    """Which Kymas are managed while the Lifecycle Manager in Go manages the others."""
+
+    kyma_selector: Annotated[Texts, AfterValidator(_labels)] = option(
+        (),
+        "kyma-selector",
+        "labels, as key=value, of the Kymas that are managed while the Lifecycle Manager in Go manages the others of "
+        "this control plane and is kept from these (docs/migration.md); its Lease is not waited for. Default: "
+        "all Kymas",
+    )
+
+    def selection(self, replicas: Sharding) -> Sharding:
+        """Return how the Kymas are shared: with the former version too, where the fleet is split."""
+        labels = dict(each.partition("=")[::2] for each in self.kyma_selector)
+        return SelectedKymas(replicas, labels) if labels else replicas
