@@ -36,29 +36,16 @@ from lifecycle_manager import (
     sync_resource,
     takeover,
 )
-from lifecycle_manager.catalog_sync import CatalogSettings
-from lifecycle_manager.endpoints import EndpointSettings
-from lifecycle_manager.istio import IstioSettings
-from lifecycle_manager.kyma import KymaSettings
-from lifecycle_manager.mandatory_modules import MandatorySettings
-from lifecycle_manager.module_authorization import ModuleAuthorizationSettings
 from lifecycle_manager.module_catalog.module_kinds import ModuleKinds
-from lifecycle_manager.module_config import ModuleConfigSettings
-from lifecycle_manager.module_cr_status import ModuleCrStatusSettings
 from lifecycle_manager.module_installation import Logins, ManifestSettings, SourceSettings
 from lifecycle_manager.oci import Blobs, Components, ObjectStore, Registries
 from lifecycle_manager.oci.downloads import Downloads
 from lifecycle_manager.open_files import allow_open_files
-from lifecycle_manager.page import PageSettings
 from lifecycle_manager.pauses import keep_pauses_short
 from lifecycle_manager.process.settings import ProcessSettings
 from lifecycle_manager.replicas import ReplicaSettings
 from lifecycle_manager.settings import Settings
-from lifecycle_manager.skr import SkrSettings
-from lifecycle_manager.skr_webhook import CASettings, WatcherSettings
-from lifecycle_manager.sync_resource import SyncResourceSettings
-from lifecycle_manager.takeover import TakeoverSettings
-from lifecycle_manager.telemetry import ChangeLatency, fips_mode, requeue_counter
+from lifecycle_manager.telemetry import ChangeLatency, requeue_counter
 from lifecycle_manager_api import names
 
 log = structlog.get_logger("lifecycle_manager")
@@ -70,16 +57,15 @@ async def run(settings: Settings, tracer: Tracer | None = None) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     log.info("starting", **settings.shown())
-    process, replica = settings[ProcessSettings], settings[ReplicaSettings]
-    connections = settings[EndpointSettings].max_event_connections
-    allow_open_files(event_connections=connections, clients=settings[SkrSettings].max_clients)
+    process = settings[ProcessSettings]
+    allow_open_files(settings[endpoints.EndpointSettings].max_event_connections, settings[skr.SkrSettings].max_clients)
     keep_pauses_short()
     metrics = RuntimeMetrics()
     async with (
         await Client.from_environment(process.kubeconfig, options=process.kcp_options(metrics)) as kcp,
         # Leases are renewed by a client of their own: no other request may delay that.
         await Client.from_environment(process.kubeconfig, options=ClientOptions(qps=0, metrics=metrics)) as leases,
-        lifecycle_manager(settings, kcp, replica.sharding(leases), metrics, tracer) as manager,
+        lifecycle_manager(settings, kcp, settings[ReplicaSettings].sharding(leases), metrics, tracer) as manager,
         debug_socket(process.debug_socket, {"queues": manager.queue_report}),
     ):
         await manager.run(stopping)
@@ -99,7 +85,7 @@ async def lifecycle_manager(
     manager = Manager(
         kcp,
         name=names.LIFECYCLE_MANAGER,
-        sharding=settings[TakeoverSettings].selection(sharding or ALONE),
+        sharding=settings[takeover.TakeoverSettings].selection(sharding or ALONE),
         retry=process.retries,
         metrics=metrics,
         registry=registry,
@@ -111,7 +97,7 @@ async def lifecycle_manager(
         tracer=tracer,
         trace_annotation=names.TRACEPARENT,
     )
-    connections = skr.connections_of(manager, settings[SkrSettings])
+    connections = skr.connections_of(manager, settings[skr.SkrSettings])
     registries = Registries(allowed=settings[SourceSettings].allowed_hosts)
     async with AsyncExitStack() as stack:
         for each in (registries, connections):
@@ -131,9 +117,8 @@ def _set_up(
     folder: Path,
 ) -> None:
     """Declare every controller and server. To add a controller, add its folder, and its `setup` here."""
-    fips_mode(manager.registry)
     latency = ChangeLatency(manager.registry, manager.clock)
-    sources, manifests = options[SourceSettings], options[ManifestSettings]
+    sources, manifests, ca = options[SourceSettings], options[ManifestSettings], options[skr_webhook.CASettings]
     downloads = Downloads(allowed=sources.allowed_hosts)
     kinds = ModuleKinds(downloads.text, manifests.namespace)
     logins = Logins(kcp, sources.login_secret)
@@ -141,23 +126,24 @@ def _set_up(
     components = Components(registries, logins.default_login, sources.component_base)
 
     takeover.setup(manager, kcp)
-    skr.setup(manager, connections, options[SkrSettings])
+    skr.setup(manager, connections, options[skr.SkrSettings])
     offers = module_catalog.setup(manager, components.descriptor, restricted=manifests.restricted_modules)
     fleet_metrics.setup(manager, offers, each_kyma=options[ProcessSettings].kyma_metrics)
-    ca = options[CASettings]
     cas = skr_webhook.setup_ca(manager, ca.store(kcp, manager.clock), ca.rotation)
-    kyma.setup(manager, connections, offers=offers, settings=options[KymaSettings])
-    catalog_sync.setup(manager, connections, offers, options[CatalogSettings])
-    mandatory_modules.setup(manager, offers, options[MandatorySettings])
+    kyma.setup(manager, connections, offers=offers, settings=options[kyma.KymaSettings])
+    catalog_sync.setup(manager, connections, offers, options[catalog_sync.CatalogSettings])
+    mandatory_modules.setup(manager, offers, options[mandatory_modules.MandatorySettings])
     module_installation.setup(manager, connections, offers, store, logins, manifests)
-    module_config.setup(manager, connections, kinds=kinds, latency=latency, settings=options[ModuleConfigSettings])
-    module_cr_status.setup(manager, connections, options[ModuleCrStatusSettings])
-    sync_resource.setup(manager, connections, latency, options[SyncResourceSettings])
-    skr_webhook.setup(manager, connections, kinds, cas=cas, settings=options[WatcherSettings])
-    skr_webhook.setup_status(manager, are_routed=options[IstioSettings].enabled)
-    istio.setup(manager, lambda: cas.current, options[IstioSettings])
-    module_authorization.setup(manager, kcp, options[ModuleAuthorizationSettings])
-    listens, checks = options[EndpointSettings], endpoints.validators(manager, offers)
+    module_config.setup(
+        manager, connections, kinds=kinds, latency=latency, settings=options[module_config.ModuleConfigSettings]
+    )
+    module_cr_status.setup(manager, connections, options[module_cr_status.ModuleCrStatusSettings])
+    sync_resource.setup(manager, connections, latency, options[sync_resource.SyncResourceSettings])
+    skr_webhook.setup(manager, connections, kinds, cas=cas, settings=options[skr_webhook.WatcherSettings])
+    skr_webhook.setup_status(manager, are_routed=options[istio.IstioSettings].enabled)
+    istio.setup(manager, lambda: cas.current, options[istio.IstioSettings])
+    module_authorization.setup(manager, kcp, options[module_authorization.ModuleAuthorizationSettings])
+    listens, checks = options[endpoints.EndpointSettings], endpoints.validators(manager, offers)
     endpoints.setup(manager, kcp, folder, cas=cas, validators=checks, latency=latency, settings=listens)
-    page.setup(manager, kcp, offers, options[PageSettings])
+    page.setup(manager, kcp, offers, options[page.PageSettings])
     manager.serves(lambda: endpoints.report_ready(listens.event_names.address), name="readiness")

@@ -26,6 +26,7 @@ from lifecycle_manager.module_namespaces import (
     modules_of,
 )
 from lifecycle_manager.resources import KYMAS, MANIFESTS
+from lifecycle_manager.telemetry import fips_mode
 from lifecycle_manager_api import Kyma, Manifest, State, names
 
 Key = TypeVar("Key", bound=tuple[str, ...])
@@ -75,7 +76,8 @@ class FleetCollector(Collector):
 
 
 def setup(manager: Manager, offers: Offers, *, each_kyma: bool) -> None:
-    """Register the metrics of the fleet."""
+    """Register the metrics of the fleet, and of this process."""
+    fips_mode(manager.registry)
     kymas, manifests = manager.informer(KYMAS), manager.informer(MANIFESTS)
     namespaces = ModuleNamespaces.watched_by(manager)
     collector = FleetCollector(

@@ -10,7 +10,7 @@ CONNECTIONS_TO_A_CLUSTER = 2
 EVERYTHING_ELSE = 200
 
 
-def allow_open_files(*, event_connections: int, clients: int) -> None:
+def allow_open_files(event_connections: int, clients: int) -> None:
     """Raise this process's own limit to the one that it is given, and say where that is too low for its options."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:

@@ -7,6 +7,10 @@ import pytest
 from typer.testing import CliRunner
 
 from lifecycle_manager.cli import app
+from lifecycle_manager.endpoints import EndpointSettings
+from lifecycle_manager.process.settings import ProcessSettings
+from lifecycle_manager.settings import Settings, all_fields, options
+from lifecycle_manager.skr import SkrSettings
 
 
 @pytest.mark.parametrize(("option", "shown"), [("--version", "klm 0."), ("--help", "--install-completion")])
@@ -36,3 +40,41 @@ main()
     modules = done.stdout.rpartition("imported ")[2].split()
     assert brought in modules, done.stderr
     assert not [each for each in modules if each.startswith(others)]
+
+
+def klm_run(*arguments: str) -> tuple[int, str]:
+    code = "import sys; sys.argv[0] = 'klm'; from lifecycle_manager.cli import main; main()"
+    command = [sys.executable, "-c", code, "run", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_help_of_run_lists_each_option_once_and_whole_within_80_columns() -> None:
+    code, shown = klm_run("--help")
+    assert code == 0
+    lines = shown.splitlines()
+    assert [name for name in options() if sum(line.split()[:1] == [f"--{name}"] for line in lines) != 1] == []
+    assert max(map(len, lines)) <= 80
+
+
+def test_each_invalid_option_is_named_with_what_is_wrong() -> None:
+    code, shown = klm_run("--cache-sync-timeout=3x", "--log-level=LOUD", "--max-warm-skrs=0")
+    assert code == 2
+    assert "--cache-sync-timeout: invalid duration '3x'" in shown
+    assert "--log-level: Input should be 'DEBUG'" in shown
+    assert "--max-warm-skrs: Input should be greater than or equal to 1" in shown
+
+
+def test_an_option_that_several_domains_share_is_declared_alike_in_all() -> None:
+    declared: dict[str, set[str]] = {}
+    for _, each in all_fields():
+        declared.setdefault(each.option.name, set()).add(f"{each.option.help} {each.type} {each.default}")
+    assert [name for name, ways in declared.items() if len(ways) > 1] == []
+
+
+def test_flags_precede_the_environment() -> None:
+    environment = {"KLM_LOG_LEVEL": "ERROR", "KLM_MAX_WARM_SKRS": "7", "KLM_ADDITIONAL_DNS_NAMES": "a,b"}
+    settings = Settings({"log-level": "DEBUG"}, environment=environment)
+    assert settings[ProcessSettings].log_level == "DEBUG"
+    assert settings[SkrSettings].max_clients == 7
+    assert settings[EndpointSettings].event_names.additional == ("a", "b")
