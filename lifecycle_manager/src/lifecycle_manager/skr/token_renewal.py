@@ -7,23 +7,26 @@ Kyma. That an expired or revoked token is refused shows in the condition `SKRRea
 
 import base64
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
 import structlog
 
 from kube_runtime import (
-    Causes,
     Change,
     Controller,
+    End,
     Informer,
-    KubeError,
     Manager,
     ObjectKey,
     Priority,
+    Request,
     Resource,
     Result,
     RetryPolicy,
+    Snapshot,
+    Step,
 )
 from lifecycle_manager.resources import FIELD_MANAGER, KYMAS, SECRETS, Secret
 from lifecycle_manager.signals import ClusterReachable
@@ -60,8 +63,53 @@ def setup(manager: Manager, connections: Connections) -> Controller[str, None]:
     controller.starts_with(kymas_with_tokens)
     controller.watches(secrets, to=_kymas_of, when=lambda change: change.new is not None and is_renewed(change.new))
     controller.receives(ClusterReachable, to=lambda signal: (signal.kyma,), priority=Priority.RESYNC)
-    controller.reconciles(_Renewal(manager, connections, manager.informer(KYMAS)).reconcile)
+    renewal = _Renewal(manager, connections, manager.informer(KYMAS))
+    controller.steps(
+        read=renewal.read, plan=plan, apply=renewal.apply, finish=renewal.finish, outcomes=(TokenUnusable,)
+    )
     return controller
+
+
+@dataclass(frozen=True, slots=True)
+class RenewToken(Step):
+    """Have the SKR issue another token, and write it to the access Secret."""
+
+    token: Token
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RenewalDone(End):
+    """The reconcile ends; `note` is that of the Event which says why the token was not renewed."""
+
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenSnapshot(Snapshot):
+    """The access Secret of a Kyma, its token or why it has none, and the token that replaced it in this reconcile."""
+
+    kyma: str
+    now: datetime
+    secret: Secret
+    token: Token | TokenUnusable
+    renewed: Token | None = None
+
+
+def plan(seen: TokenSnapshot) -> RenewToken | RenewalDone:
+    """Return the next step: a token is renewed once it is due."""
+    token = seen.renewed or seen.token
+    if isinstance(token, TokenUnusable):
+        return RenewalDone(note=f"the access Secret {seen.secret.metadata.name} has no token to renew: {token}")
+    if seen.error is not None:
+        is_refused = isinstance(seen.error, TokenUnusable)
+        return RenewalDone(
+            note=_failure_note(seen, token, seen.error),
+            requeue_after=RETRY.max_seconds if is_refused else None,
+            error=None if is_refused else seen.error,
+        )
+    if seen.renewed is None and seen.now >= token.due:
+        return RenewToken(token)
+    return RenewalDone(requeue_after=(token.due - seen.now).total_seconds())
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,55 +118,47 @@ class _Renewal:
     connections: Connections
     kymas: Informer[Kyma]
 
-    async def reconcile(self, kyma: str, _causes: Causes, _state: None) -> Result:
-        """Renew the token of one Kyma where it is due. Raises KubeError, SkrAccessError after an Event says so."""
-        secret = self.connections.access_secret(kyma)
+    async def read(self, request: Request[str, None]) -> TokenSnapshot | None:
+        """Return the snapshot of a Kyma whose token is renewed. Raises SkrAccessError."""
+        secret = self.connections.access_secret(request.key)
         if not is_renewed(secret):
-            return Result()
+            return None
+        token: Token | TokenUnusable
         try:
             token = token_in(kubeconfig_in(secret))
         except TokenUnusable as error:
-            self._report(kyma, f"the access Secret {secret.metadata.name} has no token to renew: {error}")
-            return Result()
-        now = self.manager.clock.now()
-        if now < token.due:
-            return Result(requeue_after=(token.due - now).total_seconds())
-        try:
-            renewed = await self._renewed(kyma, secret, token)
-        except (KubeError, SkrAccessError, TokenUnusable) as error:
-            why = f"what the cluster issued is refused: {error}"
-            self._report_failure(kyma, token, why if isinstance(error, TokenUnusable) else failure_of(error).message)
-            if isinstance(error, TokenUnusable):
-                return Result(requeue_after=RETRY.max_seconds)
-            raise
-        log.info("token renewed", kyma=kyma, expires=renewed.expires.isoformat())
-        return Result(requeue_after=(renewed.due - now).total_seconds())
+            token = error
+        return TokenSnapshot(kyma=request.key, now=self.manager.clock.now(), secret=secret, token=token)
 
-    async def _renewed(self, kyma: str, secret: Secret, token: Token) -> Token:
-        async with self.connections.to(kyma) as skr:
-            answer = await skr.create_subresource(
-                SERVICE_ACCOUNTS, token.account, token.namespace, "token", token.request
-            )
+    async def apply(self, request: Request[str, None], seen: TokenSnapshot, step: RenewToken) -> TokenSnapshot:
+        """Renew a token. Raises KubeError, SkrAccessError, TokenUnusable."""
+        token, metadata = step.token, seen.secret.metadata
+        skr = await request.shared("skr", lambda: self.connections.to(request.key))
+        answer = await skr.create_subresource(SERVICE_ACCOUNTS, token.account, token.namespace, "token", token.request)
         renewed = issued_token(answer, token)
-        config = base64.b64encode(with_token(kubeconfig_in(secret), renewed).encode()).decode()
-        metadata = secret.metadata
+        config = base64.b64encode(with_token(kubeconfig_in(seen.secret), renewed).encode()).decode()
         patch = {"metadata": {"resourceVersion": metadata.resource_version}, "data": {"config": config}}
         written = await self.manager.client.merge_patch(
             SECRETS, metadata.name, patch, metadata.namespace, field_manager=FIELD_MANAGER
         )
         self.connections.secrets.wrote(written)
-        return renewed
+        log.info("token renewed", kyma=request.key, expires=renewed.expires.isoformat())
+        return replace(seen, renewed=renewed)
 
-    def _report_failure(self, kyma: str, token: Token, why: str) -> None:
-        expired = token.expires <= self.manager.clock.now()
-        until = f"{'has expired' if expired else 'expires'} at {token.expires:%Y-%m-%d %H:%M:%S} UTC"
-        advice = f"; klm join {kyma} --kubeconfig FILE gives access again" if expired else ""
-        self._report(kyma, f"the token for the cluster {until} and could not be renewed: {why}{advice}")
+    async def finish(self, request: Request[str, None], _seen: TokenSnapshot, end: RenewalDone) -> Result:
+        """Report a token that was not renewed."""
+        known = self.kymas.get(ObjectKey(names.KCP_NAMESPACE, request.key))
+        if known is not None and end.note:
+            self.manager.events.record(KYMAS, known, NOT_RENEWED, end.note, type="Warning", action="RenewToken")
+        return Result(end.requeue_after)
 
-    def _report(self, kyma: str, note: str) -> None:
-        known = self.kymas.get(ObjectKey(names.KCP_NAMESPACE, kyma))
-        if known is not None:
-            self.manager.events.record(KYMAS, known, NOT_RENEWED, note, type="Warning", action="RenewToken")
+
+def _failure_note(seen: TokenSnapshot, token: Token, error: Exception) -> str:
+    is_refused, has_expired = isinstance(error, TokenUnusable), token.expires <= seen.now
+    why = f"what the cluster issued is refused: {error}" if is_refused else failure_of(error).message
+    until = f"{'has expired' if has_expired else 'expires'} at {token.expires:%Y-%m-%d %H:%M:%S} UTC"
+    advice = f"; klm join {seen.kyma} --kubeconfig FILE gives access again" if has_expired else ""
+    return f"the token for the cluster {until} and could not be renewed: {why}{advice}"
 
 
 def _kymas_of(change: Change[Secret]) -> Iterable[str]:
