@@ -1,10 +1,19 @@
 """The rules of the Lifecycle Manager's structure (docs/architecture.md), held against its source."""
 
 import ast
-from collections.abc import Iterator
+import asyncio
+import inspect
+import textwrap
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, get_args, get_type_hints
 
 import pytest
+
+from kube_runtime import Client, Controller, End, KubeconfigPolicy, Step
+from kube_runtime.controller.steps import Stages
+from lifecycle_manager.app import lifecycle_manager
+from lifecycle_manager.settings import Settings
 
 SOURCE = Path("lifecycle_manager/src/lifecycle_manager")
 DOMAINS = (
@@ -19,6 +28,24 @@ DOMAINS = (
     "sync_resource",
 )
 """The folders that reconcile a resource. `module_catalog` and `rollout` hold rules alone."""
+
+NOT_IN_STEPS = {
+    "istio",
+    "kyma",
+    "module_config",
+    "module_cr_status",
+    "module_installation",
+    "skr_webhook",
+    "sync_resource",
+}
+"""Domains whose reconcile is not one of `controller.steps` yet. To be emptied."""
+
+PLAIN = {
+    "descriptor": "looks a descriptor up for a cache; no resource is written",
+    "resync": "publishes a signal at a limited rate",
+    "skr-probe": "sends one request to an SKR and publishes a signal",
+}
+"""Controllers below the domains that reconcile by one function, and why steps would add nothing."""
 
 FILES = ("controller", "snapshot", "plan", "apply", "status")
 PURE = ("plan", "status")
@@ -161,3 +188,104 @@ def test_what_modules_have_in_kcp_is_watched_in_all_namespaces() -> None:
 
 def is_none(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value is None
+
+
+class Composed(dict[str, Callable[..., Any]]):
+    """What reconciles the keys of each controller, by its name."""
+
+    @property
+    def stages(self) -> dict[str, Stages[Any, Any, Any]]:
+        """The controllers that reconcile in steps."""
+        owners = {name: getattr(reconcile, "__self__", None) for name, reconcile in self.items()}
+        return {name: owner for name, owner in owners.items() if isinstance(owner, Stages)}
+
+
+@pytest.fixture(scope="module")
+def composed() -> Composed:
+    """The controllers of the whole service with all its options, of which none runs."""
+    found = Composed()
+    reconciles = Controller.reconciles
+
+    def record(controller: Any, reconcile: Callable[..., Any], **options: Any) -> None:
+        found[controller.name] = reconcile
+        reconciles(controller, reconcile, **options)
+
+    async def compose() -> None:
+        cluster = {"name": "kcp", "cluster": {"server": "http://127.0.0.1:1"}}
+        context = {"name": "kcp", "context": {"cluster": "kcp", "user": "kcp"}}
+        kubeconfig = {"clusters": [cluster], "contexts": [context], "users": [{"name": "kcp", "user": {}}]}
+        options: dict[str, Any] = {"watcher_virtual_services": True, "trusted_proxy_cidrs": ["10.0.0.0/8"]}
+        policy = KubeconfigPolicy(allow_insecure=True)
+        async with (
+            await Client.from_kubeconfig(kubeconfig | {"current-context": "kcp"}, policy=policy) as client,
+            lifecycle_manager(Settings(**options), client),
+        ):
+            pass
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Controller, "reconciles", record)
+        asyncio.run(compose())
+    return found
+
+
+def test_each_controller_of_a_domain_reconciles_in_steps(composed: Composed) -> None:
+    plain = {name: domain_of(reconcile) for name, reconcile in composed.items() if name not in composed.stages}
+    assert plain.keys() >= PLAIN.keys()
+    assert {domain for name, domain in plain.items() if name not in PLAIN} == NOT_IN_STEPS
+
+
+def test_apply_and_finish_accept_exactly_what_plan_returns(composed: Composed) -> None:
+    for name, stages in composed.stages.items():
+        returned = members(get_type_hints(stages.plan)["return"])
+        steps, ends = accepted(stages.apply), accepted(stages.finish)
+        assert all(issubclass(each, Step) for each in returned), name
+        assert {each for each in returned if issubclass(each, End)} == ends, name
+        assert returned - ends == steps, name
+
+
+def test_apply_matches_its_steps_exhaustively(composed: Composed) -> None:
+    for name, stages in composed.stages.items():
+        assert len(accepted(stages.apply)) == 1 or ends_with_assert_never(stages.apply), name
+
+
+def test_the_loop_of_steps_is_the_runtimes_alone() -> None:
+    found = [
+        f"{name_of(file)}:{line} {word}"
+        for domain in [*DOMAINS, *([] if NOT_IN_STEPS else ["object_set"])]
+        if domain not in NOT_IN_STEPS
+        for file in (SOURCE / domain).rglob("*.py")
+        for line, word in words_of(tree_of(file))
+        if word in {"is_done", "is_end", "run_steps", "fence", "TypeGuard"}
+    ]
+    assert not found
+
+
+def domain_of(reconcile: Callable[..., Any]) -> str:
+    """Return the folder of a function; of a method, that of its class."""
+    return str(reconcile.__module__).split(".")[1]
+
+
+def members(annotation: Any) -> set[type[Any]]:
+    """Return the types of a union."""
+    return set(get_args(annotation)) or {annotation}
+
+
+def accepted(function: Callable[..., Any]) -> set[type[Any]]:
+    """Return what a function accepts as its last parameter."""
+    return members(get_type_hints(function)[list(inspect.signature(function).parameters)[-1]])
+
+
+def ends_with_assert_never(function: Callable[..., Any]) -> bool:
+    """Tell whether a function has a `match` whose last case is for what is left, and calls assert_never."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    last = [each.cases[-1] for each in ast.walk(tree) if isinstance(each, ast.Match)]
+    return any("assert_never(" in ast.unparse(case) and case.guard is None for case in last)
+
+
+def words_of(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    for each in ast.walk(tree):
+        match each:
+            case ast.Name(id=word) | ast.Attribute(attr=word) | ast.FunctionDef(name=word) | ast.alias(name=word):
+                yield each.lineno, word
+            case ast.keyword(arg=str(word)) | ast.arg(arg=word):
+                yield each.lineno, word
