@@ -218,7 +218,7 @@ def composed() -> Composed:
         policy = KubeconfigPolicy(allow_insecure=True)
         async with (
             await Client.from_kubeconfig(kubeconfig | {"current-context": "kcp"}, policy=policy) as client,
-            lifecycle_manager(Settings(**options), client),
+            lifecycle_manager(Settings(options), client),
         ):
             pass
 

@@ -333,7 +333,7 @@ async def test_replaced_cluster_enqueues_all_that_belongs_there_but_the_kyma_whi
 async def test_each_trigger_finds_the_same_twice_and_changes_no_state(fleet: Fleet, triggers: list[Trigger]) -> None:
     """What a trigger knows travels as a cause: a change may be delivered twice, and an enqueued key may be dropped."""
     options: dict[str, Any] = {"watcher_virtual_services": True, "trusted_proxy_cidrs": ["10.0.0.0/8"]}
-    async with lifecycle_manager(Settings(**options), fleet.kcp):
+    async with lifecycle_manager(Settings(options), fleet.kcp):
         pass
     istio = [each for each in triggers if each.controller.name not in fleet.manager.controllers]
     assert istio
