@@ -11,7 +11,7 @@ from kube_runtime import KubeError, NotFound, Resource
 from kube_simulation import Refuse
 from lifecycle_manager import catalog_sync
 from lifecycle_manager.catalog_sync import CatalogSettings
-from lifecycle_manager.kyma.reconciler import MAX_REPEATS
+from lifecycle_manager.kyma.ending import MAX_REPEATS
 from lifecycle_manager.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     KYMAS,

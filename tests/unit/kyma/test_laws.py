@@ -2,21 +2,25 @@
 
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lifecycle_manager.kyma import plan as planned
+from kube_runtime import ClusterUnreachable, Forbidden, KubeError, Step
+from lifecycle_manager.kyma import steps
+from lifecycle_manager.kyma.plan import visible_metadata
 from lifecycle_manager.kyma.resolution import Installed
-from lifecycle_manager.kyma.snapshot import SkrView, Snapshot
+from lifecycle_manager.kyma.snapshot import KymaSnapshot, SkrStep, SkrView
 from lifecycle_manager.module_catalog import Offer, excluded, module_of, module_of_manifest
 from lifecycle_manager.module_catalog.offer import version_of
 from lifecycle_manager.rollout import Timing
+from lifecycle_manager.skr import AccessSecretMissing
 from lifecycle_manager_api import Kyma, KymaSpec, Manifest, ModuleReleaseMeta, ModuleTemplate, names
 from tests import builders
 from tests.unit.kyma.generated_fleets import INSTALLED, LABELS, SPECS, TIMINGS, offers
+from tests.unit.kyma.planning import Planned, planned, snapshot
 
 LAWS = settings(max_examples=60)
 Catalog = tuple[list[ModuleTemplate], list[ModuleReleaseMeta]]
@@ -37,7 +41,7 @@ class Fleet:
         cls, requested: KymaSpec, labels: dict[str, str], catalog: Catalog, there: dict[str, Installed], timing: Timing
     ) -> "Fleet":
         kyma = builders.kyma(labels=labels, records={"kymaCrd": "hash"})
-        shown, annotations = planned.visible_metadata(kyma)
+        shown, annotations = visible_metadata(kyma)
         inner = builders.kyma("default", labels=shown, annotations=annotations, namespace="kyma-system")
         manifests = [builders.manifest(module, each.version, channel=each.channel) for module, each in there.items()]
         return cls(
@@ -48,31 +52,35 @@ class Fleet:
             {each.metadata.name: each for each in manifests},
         )
 
-    def turn(self) -> planned.Plan:
-        """Plan, and have what was planned come true."""
-        view = SkrView(self.inner)
+    @property
+    def snapshot(self) -> KymaSnapshot:
+        """The snapshot of the next turn."""
         manifests = tuple(self.manifests.values())
-        decided = planned.plan(Snapshot(self.timing, self.kyma, self.offer, view, "hash", manifests=manifests))
-        for action in (*decided.in_skr, *decided.in_kcp):
-            self._carry_out(action)
+        return snapshot(self.kyma, SkrView(self.inner), self.offer, timing=self.timing, manifests=manifests)
+
+    def turn(self) -> Planned:
+        """Plan, and have what was planned come true."""
+        decided = planned(self.snapshot)
+        for step in (*decided.in_skr, *decided.changes):
+            self._carry_out(step)
+        if decided.end.status is not None:
+            self.kyma = msgspec.structs.replace(self.kyma, status=decided.end.status)
         return decided
 
     def _carry_out(self, action: Any) -> None:
         match action:
-            case planned.ApplyManifest(manifest):
+            case steps.ApplyManifest(manifest):
                 self.manifests[manifest.metadata.name] = manifest
-            case planned.MarkUnmanaged(name):
+            case steps.MarkUnmanaged(name):
                 held = self.manifests[name]
                 marks = {**held.metadata.annotations, names.IS_UNMANAGED: "true"}
                 metadata = msgspec.structs.replace(held.metadata, annotations=marks)
                 self.manifests[name] = msgspec.structs.replace(held, metadata=metadata)
-            case planned.DeleteManifest(name):
+            case steps.DeleteManifest(name):
                 del self.manifests[name]
-            case planned.WriteStatus(status):
-                self.kyma = msgspec.structs.replace(self.kyma, status=status)
-            case planned.WriteSkrStatus(status):
+            case steps.WriteSkrStatus(status):
                 self.inner = msgspec.structs.replace(self.inner, status=status)
-            case planned.SyncSkrMetadata() | planned.DeleteSkrKyma():
+            case steps.SyncMetadata() | steps.DeleteKyma():
                 pass
             case _:
                 raise AssertionError(f"not expected of a Kyma that is introduced: {action}")
@@ -87,7 +95,32 @@ def test_plan_comes_to_an_end(fleet: Fleet) -> None:
     for _ in range(3):
         fleet.turn()
     settled = fleet.turn()
-    assert (settled.in_skr, settled.in_kcp) == ((), ())
+    assert settled.is_quiet
+
+
+REFUSED = Forbidden(403, "Forbidden", "no")
+ERRORS = st.sampled_from([REFUSED, ClusterUnreachable("no answer"), AccessSecretMissing("demo")])
+SKR_STEPS = [each for each in get_args(steps.KymaStep) if issubclass(each, SkrStep)]
+FAILURES = st.dictionaries(st.sampled_from(SKR_STEPS), ERRORS, max_size=3)
+
+
+@LAWS
+@given(fleet=FLEETS, in_skr=FAILURES, in_kcp=st.booleans(), is_there=st.booleans(), is_deleted=st.booleans())
+def test_reconcile_ends_whatever_fails_and_nothing_follows_in_an_skr_that_refused_a_step(
+    fleet: Fleet, in_skr: dict[type[Step], Exception], in_kcp: bool, is_there: bool, is_deleted: bool
+) -> None:
+    deleted_at = builders.NOW if is_deleted else None
+    metadata = msgspec.structs.replace(fleet.kyma.metadata, deletion_timestamp=deleted_at)
+    kyma = msgspec.structs.replace(fleet.kyma, metadata=metadata)
+    view = SkrView(fleet.inner if is_there else None)
+    refused = in_skr | ({steps.ChangeModules: REFUSED} if in_kcp else {})
+    decided = planned(replace(fleet.snapshot, kyma=kyma, skr=view), refused=refused)
+    failed = [refused[type(each)] for each in decided.steps if type(each) in refused]
+    in_order = [type(each) in refused for each in decided.in_skr]
+    assert not any(in_order[:-1])
+    assert (decided.end.error is not None) is any(isinstance(each, KubeError) for each in failed)
+    if steps.RemoveFinalizer() in decided.steps:
+        assert all(isinstance(each, AccessSecretMissing) for each in failed)
 
 
 @LAWS
@@ -98,7 +131,7 @@ def test_settled_status_does_not_change_by_time_alone(fleet: Fleet) -> None:
         fleet.turn()
     fleet.timing = Timing(builders.NOW + timedelta(hours=1, microseconds=1))
     later = fleet.turn()
-    assert (later.in_skr, later.in_kcp) == ((), ())
+    assert later.is_quiet
 
 
 @LAWS
@@ -126,7 +159,7 @@ def test_new_version_is_requested_offered_and_allowed(fleet: Fleet) -> None:
 def test_exactly_the_modules_that_are_not_requested_or_barred_are_removed(fleet: Fleet) -> None:
     before = dict(fleet.manifests)
     decided = fleet.turn()
-    removed = {action.manifest for action in decided.in_kcp if isinstance(action, planned.DeleteManifest)}
+    removed = {action.manifest for action in decided.changes if isinstance(action, steps.DeleteManifest)}
     managed = {module.name: module.managed for module in fleet.inner.spec.modules}
     barred = {
         name

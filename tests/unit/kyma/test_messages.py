@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 from lifecycle_manager import kyma_conditions, module_cr_verdict
 from lifecycle_manager.catalog_sync import status as catalog
-from lifecycle_manager.kyma import plan as planned
+from lifecycle_manager.kyma import steps
 from lifecycle_manager.kyma.causes import HIDDEN, MAX_CAUSES, Cause, told
 from lifecycle_manager.kyma.events import events_between, for_operators
 from lifecycle_manager.kyma.limits import MAX_MESSAGE_LENGTH, MAX_SUMMARY_LENGTH
-from lifecycle_manager.kyma.snapshot import SkrView, Snapshot
+from lifecycle_manager.kyma.plan import visible_metadata
+from lifecycle_manager.kyma.snapshot import KymaSnapshot, SkrView
 from lifecycle_manager.kyma_conditions import PUBLIC_REASONS
 from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager.module_installation import status as installation
@@ -27,6 +28,8 @@ from lifecycle_manager.skr_webhook import status as watcher
 from lifecycle_manager.sync_resource import status as sync_resource
 from lifecycle_manager_api import Kyma, KymaStatus, Manifest, ModuleConfig, State, find, names
 from tests import builders
+from tests.unit.kyma import planning
+from tests.unit.kyma.planning import planned
 
 TOO_WIDE = "VPC peering all is with the whole internet"
 OFFER = Offer.of([builders.template(installs=True)], [builders.release(regular="0.1.0")])
@@ -53,7 +56,7 @@ def kyma(**given: Any) -> Kyma:
 
 
 def in_skr(of: Kyma, modules: Sequence[dict[str, Any]] = REQUESTED) -> Kyma:
-    labels, annotations = planned.visible_metadata(of)
+    labels, annotations = visible_metadata(of)
     return builders.kyma(
         "default",
         labels=labels,
@@ -65,16 +68,14 @@ def in_skr(of: Kyma, modules: Sequence[dict[str, Any]] = REQUESTED) -> Kyma:
     )
 
 
-def seen(kyma_in_kcp: Kyma, offer: Offer = NOTHING_TO_INSTALL, **parts: Any) -> Snapshot:
-    return Snapshot(Timing(builders.NOW), kyma_in_kcp, offer, SkrView(in_skr(kyma_in_kcp)), "hash", **parts)
+def seen(kyma_in_kcp: Kyma, offer: Offer = NOTHING_TO_INSTALL, **parts: Any) -> KymaSnapshot:
+    return planning.snapshot(kyma_in_kcp, SkrView(in_skr(kyma_in_kcp)), offer, **parts)
 
 
-def written(snapshot: Snapshot) -> tuple[KymaStatus, KymaStatus]:
+def written(snapshot: KymaSnapshot) -> tuple[KymaStatus, KymaStatus]:
     """Return the statuses that are written to KCP and to the SKR."""
-    decided = planned.plan(snapshot)
-    (inner,) = [each.status for each in decided.in_skr if isinstance(each, planned.WriteSkrStatus)]
-    (outer,) = [each.status for each in decided.in_kcp if isinstance(each, planned.WriteStatus)]
-    return outer, inner
+    decided = planned(snapshot)
+    return decided.status, decided.shown
 
 
 def said(status: KymaStatus, kind: str) -> tuple[str, str, str]:
@@ -151,10 +152,10 @@ def manifest(state: str, reason: str, message: str) -> Manifest:
     return builders.manifest(status=status)
 
 
-def installed(broken: Manifest) -> Snapshot:
+def installed(broken: Manifest) -> KymaSnapshot:
     """Return a snapshot in which the Manifest is as it has to be, but for its state."""
     base = seen(kyma(), OFFER)
-    (applied,) = [each.manifest for each in planned.plan(base).in_kcp if isinstance(each, planned.ApplyManifest)]
+    (applied,) = [each.manifest for each in planned(base).changes if isinstance(each, steps.ApplyManifest)]
     return replace(base, manifests=(msgspec.structs.replace(applied, status=broken.status),))
 
 
@@ -179,8 +180,8 @@ def test_text_for_users_that_differs_is_not_written_again() -> None:
     skr = msgspec.structs.replace(in_skr(base.kyma), status=inner)
     later = Timing(builders.NOW + timedelta(minutes=1))
     settled = replace(base, kyma=msgspec.structs.replace(base.kyma, status=outer), skr=SkrView(skr), timing=later)
-    decided = planned.plan(settled)
-    assert (decided.in_skr, decided.in_kcp) == ((), ())
+    decided = planned(settled)
+    assert decided.is_quiet
 
 
 @pytest.mark.parametrize(
@@ -256,10 +257,10 @@ def edited(observed_at: str) -> ModuleConfig:
 def test_change_that_is_under_way_does_not_change_a_module_that_is_ready(observed_at: str, state: State) -> None:
     """Otherwise each edit would be two more writes of the status, in both clusters."""
     before, _ = written(seen(kyma(), module_configs=(config("bad", state="Ready", observedGeneration=2),)))
-    decided = planned.plan(seen(kyma(status=msgspec.to_builtins(before)), module_configs=(edited(observed_at),)))
-    after = [each.status.modules[0].state for each in decided.in_kcp if isinstance(each, planned.WriteStatus)]
-    assert after == ([] if state is State.READY else [state])
-    assert decided.again == (builders.NOW + timedelta(seconds=0.5) if state is State.READY else None)
+    decided = planned(seen(kyma(status=msgspec.to_builtins(before)), module_configs=(edited(observed_at),)))
+    after = decided.end.status
+    assert (None if after is None else after.modules[0].state) == (None if state is State.READY else state)
+    assert decided.end.requeue_after == (0.5 if state is State.READY else 240)
 
 
 STATES = st.sampled_from([state.value for state in State])
@@ -329,9 +330,9 @@ def test_nothing_that_is_written_to_the_skr_names_an_object_of_the_control_plane
     webhook = [each | {"type": "SKRWebhook", "reason": each["reason"][:60]} for each in webhook]
     hidden = [each | {"message": SECRET} if each["reason"][0] == "X" else each for each in webhook]
     times = {"deletionTimestamp": "2026-11-01T11:00:00Z"} if is_deleted else {}
-    decided = planned.plan(seen(kyma(status={"conditions": [*hidden, CATALOG, UNREACHABLE]}, **times), offer, **found))
+    decided = planned(seen(kyma(status={"conditions": [*hidden, CATALOG, UNREACHABLE]}, **times), offer, **found))
     for action in decided.in_skr:
-        if isinstance(action, planned.WriteSkrStatus):
+        if isinstance(action, steps.WriteSkrStatus):
             assert SECRET not in msgspec.json.encode(action.status).decode()
             assert all(SECRET not in event.note for event in action.events)
             assert all(len(module.message) <= MAX_MESSAGE_LENGTH for module in action.status.modules)

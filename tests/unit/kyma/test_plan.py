@@ -7,17 +7,24 @@ from typing import Any
 import msgspec
 import pytest
 
+from kube_runtime import ClusterUnreachable, Conflict, Forbidden, Invalid, Step
 from lifecycle_manager.contract.options import PurgeSettings
-from lifecycle_manager.kyma import plan as planned
+from lifecycle_manager.kyma import steps
+from lifecycle_manager.kyma.crd import KymaCrd
 from lifecycle_manager.kyma.limits import MAX_MODULES
-from lifecycle_manager.kyma.snapshot import Patience, SkrView, Snapshot
+from lifecycle_manager.kyma.plan import visible_metadata
+from lifecycle_manager.kyma.settings import Patience
+from lifecycle_manager.kyma.snapshot import KymaSnapshot, SkrView
 from lifecycle_manager.kyma.status import for_skr
+from lifecycle_manager.kyma.steps import ModuleChange
 from lifecycle_manager.kyma.wanted import wanted_of
 from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager.rollout import Timing
-from lifecycle_manager.skr import SkrFailure
+from lifecycle_manager.skr import AccessSecretMissing
 from lifecycle_manager_api import Kyma, Manifest, State, find, names
 from tests import builders
+from tests.unit.kyma import planning
+from tests.unit.kyma.planning import Planned, planned
 
 
 def condition(kind: str, status: str, reason: str) -> dict[str, str]:
@@ -37,16 +44,20 @@ OFFER = Offer.of([builders.template()], [builders.release(regular="0.1.0")])
 INSTALLING = Offer.of([builders.template(installs=True)], [builders.release(regular="0.1.0")])
 REQUESTED = [{"name": "cloud-resources", "managed": True}]
 DELETED = "2026-11-01T12:00:00Z"
+IMPATIENT = Patience(unreachable=timedelta(0))
+LATE = 86_400.0
 
 
-def snapshot(kyma: Kyma, skr: SkrView | SkrFailure, *, offer: Offer = OFFER, **more: Any) -> Snapshot:
-    given = {"patience": Patience(unreachable=timedelta(0))} | more
-    return Snapshot(Timing(builders.NOW), kyma, offer, skr, "hash", **given)
+def snapshot(
+    kyma: Kyma, skr: SkrView | Exception, *, offer: Offer = OFFER, patience: Patience = IMPATIENT, **more: Any
+) -> KymaSnapshot:
+    settings = {"patience": patience, "interval_seconds": LATE, "deletion_interval_seconds": LATE}
+    return planning.snapshot(kyma, skr, offer, settings=settings, **more)
 
 
 def skr_kyma(of: Kyma, **given: Any) -> Kyma:
     """Return the Kyma CR in the SKR as it is once it has been written."""
-    labels, annotations = planned.visible_metadata(of)
+    labels, annotations = visible_metadata(of)
     return builders.kyma(
         "default",
         **{"labels": labels, "annotations": annotations, "namespace": "kyma-system", "finalizers": []} | given,
@@ -55,11 +66,10 @@ def skr_kyma(of: Kyma, **given: Any) -> Kyma:
 
 def settled(kyma: Kyma, skr: Kyma, **more: Any) -> tuple[Kyma, Kyma]:
     """Return both Kymas after the status was written to both."""
-    decided = planned.plan(snapshot(kyma, SkrView(skr), **more))
-    (written,) = [action for action in decided.in_kcp if isinstance(action, planned.WriteStatus)]
+    decided = planned(snapshot(kyma, SkrView(skr), **more))
     return (
-        msgspec.structs.replace(kyma, status=written.status),
-        msgspec.structs.replace(skr, status=for_skr(written.status, skr)),
+        msgspec.structs.replace(kyma, status=decided.status),
+        msgspec.structs.replace(skr, status=for_skr(decided.status, skr)),
     )
 
 
@@ -67,74 +77,77 @@ def introduced(**given: Any) -> Kyma:
     return builders.kyma(records={"kymaCrd": "hash"}, **given)
 
 
-def written_in(decided: planned.Plan) -> planned.WriteStatus:
-    (written,) = [action for action in decided.in_kcp if isinstance(action, planned.WriteStatus)]
-    return written
+def patiently(seen: KymaSnapshot, *, purge: timedelta | None = None) -> KymaSnapshot:
+    patience = Patience(purging=PurgeSettings(enabled=purge is not None, timeout=purge or timedelta()))
+    return replace(seen, settings=replace(seen.settings, patience=patience))
 
 
 def test_finalizer_is_set_before_the_skr_is_written() -> None:
     kyma = builders.kyma(finalizers=[])
-    assert planned.plan(snapshot(kyma, SkrView(None))) == planned.Plan(in_kcp=(planned.AddFinalizer(),))
+    assert planned(snapshot(kyma, SkrView(None))).steps[:2] == (steps.AddFinalizer(), steps.InstallCrd())
 
 
 def test_new_cluster_gets_crd_and_kyma_with_the_default_modules() -> None:
     kyma = builders.kyma(modules=REQUESTED, labels={names.REGION: "eu", "internal.example/secret": "x"})
-    decided = planned.plan(snapshot(kyma, SkrView(None)))
-    install, create = decided.in_skr
-    assert install == planned.InstallKymaCrd()
-    assert isinstance(create, planned.CreateSkrKyma)
+    decided = planned(snapshot(kyma, SkrView(None)))
+    install, create, show = decided.in_skr
+    assert install == steps.InstallCrd()
+    assert isinstance(create, steps.CreateKyma)
     assert create.spec == kyma.spec
     assert create.labels[names.REGION] == "eu"
     assert "internal.example/secret" not in create.labels
-    assert decided.in_kcp == ()
-    assert decided.at_once
-    created = replace(snapshot(kyma, SkrView(skr_kyma(kyma))), installed_crd="hash")
-    after = planned.plan(created)
-    assert planned.InstallKymaCrd() not in after.in_skr
-    assert written_in(after).status.records.kyma_crd == "hash"
+    assert isinstance(show, steps.WriteSkrStatus)
+    assert decided.status.records.kyma_crd == "hash"
+
+
+def test_kyma_cr_that_a_user_creates_first_is_read_at_once() -> None:
+    kyma = builders.kyma()
+    seen = snapshot(kyma, SkrView(None))
+    tried = seen.after(steps.InstallCrd()).after(steps.CreateKyma(kyma.spec, {}, {}))
+    decided = planned(tried)
+    assert (decided.steps, decided.end.status, decided.end.requeue_after) == ((), None, 0)
 
 
 def test_users_spec_is_only_read() -> None:
     kyma = introduced(modules=REQUESTED)
-    decided = planned.plan(snapshot(kyma, SkrView(skr_kyma(kyma, channel="fast"))))
-    assert not any(isinstance(action, planned.CreateSkrKyma) for action in decided.in_skr)
-    written = written_in(decided)
-    assert written.status.active_channel == "fast"
-    assert written.status.modules == ()
+    decided = planned(snapshot(kyma, SkrView(skr_kyma(kyma, channel="fast"))))
+    assert not any(isinstance(action, steps.CreateKyma) for action in decided.in_skr)
+    assert decided.status.active_channel == "fast"
+    assert decided.status.modules == ()
 
 
 def test_unchanged_kyma_needs_no_action() -> None:
     kyma = introduced(status=OTHERS_READY)
     kyma, in_skr = settled(kyma, skr_kyma(kyma, modules=REQUESTED))
-    assert planned.plan(snapshot(kyma, SkrView(in_skr))) == planned.Plan()
+    assert planned(snapshot(kyma, SkrView(in_skr))).is_quiet
 
 
 def test_crd_that_changed_is_applied_again() -> None:
     kyma = builders.kyma(records={"kymaCrd": "older"})
-    assert planned.InstallKymaCrd() in planned.plan(snapshot(kyma, SkrView(skr_kyma(kyma)))).in_skr
+    assert steps.InstallCrd() in planned(snapshot(kyma, SkrView(skr_kyma(kyma)))).in_skr
 
 
 def test_skr_keeps_its_crd_while_that_of_kcp_can_not_be_read() -> None:
     kyma = builders.kyma(records={"kymaCrd": "older"})
-    unseen = replace(snapshot(kyma, SkrView(skr_kyma(kyma))), crd_hash="")
-    decided = planned.plan(unseen)
-    assert planned.InstallKymaCrd() not in decided.in_skr
-    assert written_in(decided).status.records.kyma_crd == "older"
+    unseen = replace(snapshot(kyma, SkrView(skr_kyma(kyma))), crd=KymaCrd({}, ""))
+    decided = planned(unseen)
+    assert steps.InstallCrd() not in decided.in_skr
+    assert decided.status.records.kyma_crd == "older"
 
 
 def test_skr_that_lost_its_crd_meanwhile_is_recorded_without_one_of_kcp() -> None:
     kyma = builders.kyma(records={"kymaCrd": "older"})
-    unseen = replace(snapshot(kyma, SkrView(None)), crd_hash="")
-    assert planned.InstallKymaCrd() in planned.plan(unseen).in_skr
+    unseen = replace(snapshot(kyma, SkrView(None)), crd=KymaCrd({}, ""))
+    assert steps.InstallCrd() in planned(unseen).in_skr
     created = replace(unseen, skr=SkrView(skr_kyma(kyma)), installed_crd="")
-    assert written_in(planned.plan(created)).status.records.kyma_crd == ""
+    assert planned(created).status.records.kyma_crd == ""
 
 
 def test_label_that_a_user_removed_is_set_again() -> None:
     kyma = introduced()
     bare = msgspec.structs.replace(skr_kyma(kyma), metadata=builders.kyma("default").metadata)
-    actions = planned.plan(snapshot(kyma, SkrView(bare))).in_skr
-    assert any(isinstance(action, planned.SyncSkrMetadata) for action in actions)
+    actions = planned(snapshot(kyma, SkrView(bare))).in_skr
+    assert any(isinstance(action, steps.SyncMetadata) for action in actions)
 
 
 @pytest.mark.parametrize(
@@ -147,23 +160,23 @@ def test_label_that_a_user_removed_is_set_again() -> None:
 )
 def test_label_or_annotation_that_a_user_changed_is_corrected(changed: dict[str, dict[str, str]]) -> None:
     kyma = introduced(labels={names.REGION: "eu"})
-    labels, annotations = planned.visible_metadata(kyma)
+    labels, annotations = visible_metadata(kyma)
     given: dict[str, Any] = {
         "labels": {**labels, "mine": "x", **changed.get("labels", {})},
         "annotations": {**annotations, "mine": "x", **changed.get("annotations", {})},
     }
     (sync,) = [
         action
-        for action in planned.plan(snapshot(kyma, SkrView(skr_kyma(kyma, **given)))).in_skr
-        if isinstance(action, planned.SyncSkrMetadata)
+        for action in planned(snapshot(kyma, SkrView(skr_kyma(kyma, **given)))).in_skr
+        if isinstance(action, steps.SyncMetadata)
     ]
     assert (sync.labels, sync.annotations) == (labels, annotations)
 
 
 def test_label_that_was_removed_in_kcp_is_removed_in_the_skr() -> None:
     before = introduced(labels={names.BETA: "true"})
-    actions = planned.plan(snapshot(introduced(), SkrView(skr_kyma(before)))).in_skr
-    (sync,) = [action for action in actions if isinstance(action, planned.SyncSkrMetadata)]
+    actions = planned(snapshot(introduced(), SkrView(skr_kyma(before)))).in_skr
+    (sync,) = [action for action in actions if isinstance(action, steps.SyncMetadata)]
     assert sync.labels[names.BETA] is None
 
 
@@ -188,15 +201,14 @@ def test_unknown_module_is_reported_and_does_not_delay_others() -> None:
     kyma = introduced(status=OTHERS_READY)
     requested = [*REQUESTED, {"name": "tpyo", "managed": True}]
     in_skr = skr_kyma(kyma, modules=requested)
-    decided = planned.plan(snapshot(kyma, SkrView(in_skr)))
-    written = written_in(decided)
-    states = {module.name: module.state for module in written.status.modules}
+    decided = planned(snapshot(kyma, SkrView(in_skr)))
+    states = {module.name: module.state for module in decided.status.modules}
     assert states == {"cloud-resources": State.READY, "tpyo": State.WARNING}
-    modules = find(written.status.conditions, "Modules")
+    modules = find(decided.status.conditions, "Modules")
     assert modules is not None
     assert modules.status == "False"
     assert "tpyo" in modules.message
-    (recorded,) = [action for action in decided.in_skr if isinstance(action, planned.WriteSkrStatus)]
+    (recorded,) = [action for action in decided.in_skr if isinstance(action, steps.WriteSkrStatus)]
     assert [each.reason for each in recorded.events if "tpyo" in each.note] == ["ModuleWarning"]
 
 
@@ -214,18 +226,18 @@ def test_modules_of_an_unreachable_cluster_are_errors_and_otherwise_as_they_were
     kyma = introduced(status=OTHERS_READY)
     inner = skr_kyma(kyma, modules=REQUESTED)
     kyma, inner = settled(kyma, inner)
-    decided = planned.plan(snapshot(kyma, SkrFailure("ClusterUnreachable", "no answer", is_without_access=True)))
-    written = written_in(decided)
-    assert written.status.state is State.ERROR
-    known = [msgspec.structs.replace(each, state=State.ERROR, message="no answer") for each in kyma.status.modules]
-    assert [*written.status.modules] == known != []
-    again = planned.plan(snapshot(msgspec.structs.replace(kyma, status=written.status), SkrView(inner)))
-    assert written_in(again).status.modules == kyma.status.modules
-    refused = planned.plan(snapshot(kyma, SkrFailure("SKRForbidden", "no right")))
-    assert written_in(refused).status.modules == kyma.status.modules
-    reachable = find(written.status.conditions, "SKRReachable")
+    decided = planned(snapshot(kyma, ClusterUnreachable("no answer")))
+    assert decided.status.state is State.ERROR
+    why = "the cluster can't be reached: no answer"
+    known = [msgspec.structs.replace(each, state=State.ERROR, message=why) for each in kyma.status.modules]
+    assert [*decided.status.modules] == known != []
+    again = planned(snapshot(msgspec.structs.replace(kyma, status=decided.status), SkrView(inner)))
+    assert again.status.modules == kyma.status.modules
+    refused = planned(snapshot(kyma, Forbidden(403, "Forbidden", "no right")))
+    assert refused.status.modules == kyma.status.modules
+    reachable = find(decided.status.conditions, "SKRReachable")
     assert reachable is not None
-    assert (reachable.status, reachable.reason, reachable.message) == ("False", "ClusterUnreachable", "no answer")
+    assert (reachable.status, reachable.reason, reachable.message) == ("False", "ClusterUnreachable", why)
     assert decided.in_skr == ()
 
 
@@ -233,42 +245,76 @@ def test_manifest_is_named_although_the_skr_refused_what_its_users_would_see() -
     """One that no Kyma names counts as orphaned."""
     kyma = introduced(status={**OTHERS_READY, "modules": [{"name": "nats", "state": "Processing"}]})
     manifests = (builders.manifest(), builders.manifest("nats"), builders.manifest("warden", mandatory=True))
-    decided = planned.plan(snapshot(kyma, SkrFailure("SKRRequestFailed", "no", may_pass=True), manifests=manifests))
-    named = {each.name: each.manifest for each in written_in(decided).status.modules}
+    decided = planned(snapshot(kyma, Invalid(422, "Invalid", "no"), manifests=manifests))
+    named = {each.name: each.manifest for each in decided.status.modules}
     assert {name: each and each.metadata.name for name, each in named.items()} == {
         "nats": "demo-nats",
         "cloud-resources": "demo-cloud-resources",
     }
 
 
+REFUSED = Forbidden(403, "Forbidden", "no api today")
+NO_ANSWER = ClusterUnreachable("no answer")
+
+
+@pytest.mark.parametrize("step", [steps.InstallCrd, steps.SyncMetadata, steps.WriteSkrStatus])
+def test_modules_are_changed_although_the_skr_refuses_what_its_users_would_see(step: type[Step]) -> None:
+    kyma = builders.kyma(status=OTHERS_READY, records={"kymaCrd": "older"})
+    inner = skr_kyma(introduced(labels={names.BETA: "true"}), modules=REQUESTED)
+    seen = snapshot(kyma, SkrView(inner), offer=INSTALLING)
+    decided = planned(seen, refused={step: REFUSED})
+    assert isinstance(decided.in_skr[-1], step), "nothing more is written there"
+    assert isinstance(decided.steps[-1], steps.ChangeModules)
+    assert decided.end.error is REFUSED
+    reachable = find(decided.status.conditions, "SKRReachable")
+    assert reachable is not None
+    assert "no api today" in reachable.message
+    assert [each.manifest is not None for each in decided.status.modules] == [True]
+    silent = planned(seen, refused={step: NO_ANSWER})
+    assert (silent.changes, silent.end.error) == ((), NO_ANSWER)
+
+
+def test_status_is_written_although_kcp_refuses_a_module() -> None:
+    kyma = introduced(status=OTHERS_READY)
+    seen = snapshot(kyma, SkrView(skr_kyma(kyma, modules=REQUESTED)), offer=INSTALLING)
+    decided = planned(seen, refused={steps.ChangeModules: REFUSED})
+    assert decided.end.error is REFUSED
+    assert [module.name for module in decided.status.modules] == ["cloud-resources"]
+    both = planned(seen, refused={steps.ChangeModules: Conflict(409, "Conflict", ""), steps.WriteSkrStatus: REFUSED})
+    assert both.end.error is REFUSED, "the first of both"
+    assert "no api today" in str(both.status.last_operation)
+    silent = planned(seen, refused={steps.ChangeModules: NO_ANSWER})
+    assert (silent.end.error, silent.end.status) == (NO_ANSWER, None)
+
+
 def test_skr_that_does_not_answer_is_an_error_only_after_its_grace() -> None:
     kyma = introduced(status=OTHERS_READY)
     kyma, _ = settled(kyma, skr_kyma(kyma))
     patience = Patience(unreachable=timedelta(seconds=30))
-    away = snapshot(kyma, SkrFailure("ClusterUnreachable", "no answer", may_pass=True), patience=patience)
-    first = planned.plan(away)
-    assert written_in(first).status.state is State.READY
-    assert written_in(first).status.modules == kyma.status.modules
-    assert first.again == builders.NOW + timedelta(seconds=30)
+    away = snapshot(kyma, ClusterUnreachable("no answer"), patience=patience)
+    first = planned(away)
+    assert first.status.state is State.READY
+    assert first.status.modules == kyma.status.modules
+    assert first.end.requeue_after == 30
     later = replace(
         away,
-        kyma=msgspec.structs.replace(kyma, status=written_in(first).status),
+        kyma=msgspec.structs.replace(kyma, status=first.status),
         timing=Timing(builders.NOW + timedelta(seconds=31)),
     )
-    assert written_in(planned.plan(later)).status.state is State.ERROR
+    assert planned(later).status.state is State.ERROR
 
 
 def test_skipped_kyma_needs_no_action_unless_it_is_being_deleted() -> None:
     skipped = builders.kyma(labels={names.SKIP_RECONCILIATION: "true"})
-    assert planned.plan(snapshot(skipped, SkrView(None))) == planned.Plan()
+    assert planned(snapshot(skipped, SkrView(None))).is_quiet
     deleting = builders.kyma(labels={names.SKIP_RECONCILIATION: "true"}, deletionTimestamp=DELETED)
-    assert planned.RemoveFinalizer() in planned.plan(snapshot(deleting, SkrView(None))).in_kcp
+    assert steps.RemoveFinalizer() in planned(snapshot(deleting, SkrView(None))).in_kcp
 
 
 def test_module_that_installs_something_gets_a_manifest() -> None:
     kyma = introduced(status=OTHERS_READY)
-    decided = planned.plan(snapshot(kyma, SkrView(skr_kyma(kyma, modules=REQUESTED)), offer=INSTALLING))
-    (applied,) = [action for action in decided.in_kcp if isinstance(action, planned.ApplyManifest)]
+    decided = planned(snapshot(kyma, SkrView(skr_kyma(kyma, modules=REQUESTED)), offer=INSTALLING))
+    (applied,) = [action for action in decided.in_kcp if isinstance(action, steps.ApplyManifest)]
     manifest = applied.manifest
     assert manifest.metadata.labels[names.KYMA_NAME] == "demo"
     assert manifest.metadata.labels[names.CHANNEL] == "regular"
@@ -279,7 +325,7 @@ def test_module_that_installs_something_gets_a_manifest() -> None:
         "repo": "registry.example.com/modules/component-descriptors",
         "type": "oci-ref",
     }
-    (module,) = written_in(decided).status.modules
+    (module,) = decided.status.modules
     assert module.state is State.PROCESSING
     assert module.manifest is not None
     assert module.resource is not None
@@ -289,10 +335,10 @@ def test_module_that_installs_something_gets_a_manifest() -> None:
 def test_manifest_that_is_as_it_should_be_is_not_written_again() -> None:
     kyma = introduced(status=OTHERS_READY)
     in_skr = SkrView(skr_kyma(kyma, modules=REQUESTED))
-    first = planned.plan(snapshot(kyma, in_skr, offer=INSTALLING))
-    (applied,) = [action for action in first.in_kcp if isinstance(action, planned.ApplyManifest)]
-    second = planned.plan(snapshot(kyma, in_skr, offer=INSTALLING, manifests=(applied.manifest,)))
-    assert not any(isinstance(action, planned.ApplyManifest) for action in second.in_kcp)
+    first = planned(snapshot(kyma, in_skr, offer=INSTALLING))
+    (applied,) = [action for action in first.in_kcp if isinstance(action, steps.ApplyManifest)]
+    second = planned(snapshot(kyma, in_skr, offer=INSTALLING, manifests=(applied.manifest,)))
+    assert not any(isinstance(action, steps.ApplyManifest) for action in second.in_kcp)
 
 
 def test_module_has_the_state_of_its_manifest() -> None:
@@ -300,14 +346,14 @@ def test_module_has_the_state_of_its_manifest() -> None:
     in_skr = SkrView(skr_kyma(kyma, modules=REQUESTED))
     (applied,) = [
         action
-        for action in planned.plan(snapshot(kyma, in_skr, offer=INSTALLING)).in_kcp
-        if isinstance(action, planned.ApplyManifest)
+        for action in planned(snapshot(kyma, in_skr, offer=INSTALLING)).in_kcp
+        if isinstance(action, steps.ApplyManifest)
     ]
     for said, state in (("Ready", State.READY), ("Error", State.ERROR), ("Warning", State.WARNING)):
         status = msgspec.convert({"state": said, "lastOperation": {"operation": "why"}}, type(applied.manifest.status))
         manifest = msgspec.structs.replace(applied.manifest, status=status)
-        decided = planned.plan(snapshot(kyma, in_skr, offer=INSTALLING, manifests=(manifest,)))
-        (module,) = written_in(decided).status.modules
+        decided = planned(snapshot(kyma, in_skr, offer=INSTALLING, manifests=(manifest,)))
+        (module,) = decided.status.modules
         assert module.state is state
         assert ("why" in module.message) is (state is not State.READY)
 
@@ -316,15 +362,15 @@ def test_module_that_is_not_requested_any_more_is_removed_with_its_manifest() ->
     kyma = introduced(status=OTHERS_READY)
     in_skr = SkrView(skr_kyma(kyma))
     there = builders.manifest()
-    decided = planned.plan(snapshot(kyma, in_skr, manifests=(there,)))
-    assert planned.DeleteManifest("demo-cloud-resources") in decided.in_kcp
-    (module,) = written_in(decided).status.modules
+    decided = planned(snapshot(kyma, in_skr, manifests=(there,)))
+    assert steps.DeleteManifest("demo-cloud-resources") in decided.in_kcp
+    (module,) = decided.status.modules
     assert module.state is State.DELETING
     going = builders.manifest(deletionTimestamp=DELETED, status={"state": "Warning"})
-    later = planned.plan(snapshot(kyma, in_skr, manifests=(going,)))
-    assert not any(isinstance(action, planned.DeleteManifest) for action in later.in_kcp)
-    assert written_in(later).status.modules[0].state is State.WARNING
-    assert written_in(planned.plan(snapshot(kyma, in_skr))).status.modules == ()
+    later = planned(snapshot(kyma, in_skr, manifests=(going,)))
+    assert not any(isinstance(action, steps.DeleteManifest) for action in later.in_kcp)
+    assert later.status.modules[0].state is State.WARNING
+    assert planned(snapshot(kyma, in_skr)).status.modules == ()
 
 
 RESTRICTED = Offer.of(
@@ -337,17 +383,17 @@ def test_module_that_a_kyma_may_no_longer_have_is_removed_although_it_is_request
     kyma = introduced(status=OTHERS_READY)
     manifest = builders.manifest(finalizers=[names.MANIFEST_FINALIZER])
     inner = SkrView(skr_kyma(kyma, modules=REQUESTED))
-    decided = planned.plan(snapshot(kyma, inner, offer=RESTRICTED, manifests=(manifest,)))
-    assert planned.DeleteManifest(manifest.metadata.name) in decided.in_kcp
-    (module,) = written_in(decided).status.modules
+    decided = planned(snapshot(kyma, inner, offer=RESTRICTED, manifests=(manifest,)))
+    assert steps.DeleteManifest(manifest.metadata.name) in decided.in_kcp
+    (module,) = decided.status.modules
     assert (module.state, module.version, module.template) == (State.ERROR, "", None)
     assert "not released for this cluster" in module.message
     assert "ModuleNotForThisCluster" in module.message
 
     leaving = builders.manifest(finalizers=[names.MANIFEST_FINALIZER], deletionTimestamp=DELETED)
-    decided = planned.plan(snapshot(kyma, inner, offer=RESTRICTED, manifests=(leaving,)))
-    assert not [each for each in decided.in_kcp if isinstance(each, planned.DeleteManifest | planned.ApplyManifest)]
-    (module,) = written_in(decided).status.modules
+    decided = planned(snapshot(kyma, inner, offer=RESTRICTED, manifests=(leaving,)))
+    assert not [each for each in decided.in_kcp if isinstance(each, steps.DeleteManifest | steps.ApplyManifest)]
+    (module,) = decided.status.modules
     assert (module.state, "is being removed" in module.message) == (State.ERROR, True)
 
 
@@ -356,8 +402,8 @@ def test_restricted_module_stays_where_it_is_unmanaged_or_allowed() -> None:
     for labels, managed in (({"team": "a"}, True), ({}, False)):
         kyma = introduced(status=OTHERS_READY, labels=labels)
         inner = SkrView(skr_kyma(kyma, modules=[{"name": "cloud-resources", "managed": managed}]))
-        decided = planned.plan(snapshot(kyma, inner, offer=RESTRICTED, manifests=(manifest,)))
-        assert not [each for each in decided.in_kcp if isinstance(each, planned.DeleteManifest)]
+        decided = planned(snapshot(kyma, inner, offer=RESTRICTED, manifests=(manifest,)))
+        assert not [each for each in decided.in_kcp if isinstance(each, steps.DeleteManifest)]
 
 
 @pytest.mark.parametrize("restriction", [{"beta": True}, {"internal": True}])
@@ -367,8 +413,8 @@ def test_beta_and_internal_modules_stay_installed_when_the_label_of_the_kyma_is_
     offer = Offer.of([builders.template(installs=True)], [builders.release(regular="0.1.0", spec=restriction)])
     kyma = introduced(status=OTHERS_READY)
     inner = SkrView(skr_kyma(kyma, modules=REQUESTED))
-    decided = planned.plan(snapshot(kyma, inner, offer=offer, manifests=(builders.manifest(),)))
-    assert not [each for each in decided.in_kcp if isinstance(each, planned.DeleteManifest)]
+    decided = planned(snapshot(kyma, inner, offer=offer, manifests=(builders.manifest(),)))
+    assert not [each for each in decided.in_kcp if isinstance(each, steps.DeleteManifest)]
 
 
 def offered(*versions: str, **channels: Any) -> Offer:
@@ -376,11 +422,11 @@ def offered(*versions: str, **channels: Any) -> Offer:
     return Offer.of(templates, [builders.release(**channels)])
 
 
-def leaving_versions(decided: planned.Plan) -> list[tuple[str, str]]:
+def leaving_versions(decided: Planned) -> list[tuple[str, str]]:
     return [
         (each.manifest.spec.version, each.manifest.metadata.labels[names.CHANNEL])
         for each in decided.in_kcp
-        if isinstance(each, planned.UpdateLeavingManifest)
+        if isinstance(each, steps.UpdateLeavingManifest)
     ]
 
 
@@ -417,9 +463,9 @@ def test_manifest_that_is_being_deleted_gets_the_version_of_its_channel(
 ) -> None:
     kyma = introduced(status=OTHERS_READY)
     inner = SkrView(skr_kyma(kyma, modules=requested))
-    decided = planned.plan(snapshot(kyma, inner, offer=offer, manifests=(going(),)))
+    decided = planned(snapshot(kyma, inner, offer=offer, manifests=(going(),)))
     assert leaving_versions(decided) == expected
-    assert not [each for each in decided.in_kcp if isinstance(each, planned.ApplyManifest | planned.DeleteManifest)]
+    assert not [each for each in decided.in_kcp if isinstance(each, steps.ApplyManifest | steps.DeleteManifest)]
 
 
 def test_deletion_keeps_the_default_module_cr_and_the_uid_of_its_manifest() -> None:
@@ -429,41 +475,39 @@ def test_deletion_keeps_the_default_module_cr_and_the_uid_of_its_manifest() -> N
     manifest, offer = going(), offered("0.3.0", fast="0.3.0")
     (updated,) = [
         each.manifest
-        for each in planned.plan(snapshot(kyma, inner, offer=offer, manifests=(manifest,))).in_kcp
-        if isinstance(each, planned.UpdateLeavingManifest)
+        for each in planned(snapshot(kyma, inner, offer=offer, manifests=(manifest,))).in_kcp
+        if isinstance(each, steps.UpdateLeavingManifest)
     ]
     assert (updated.spec.custom_resource_policy, updated.spec.resource) == ("CreateAndDelete", manifest.spec.resource)
     assert (updated.metadata.name, updated.metadata.uid) == (manifest.metadata.name, "of-the-first")
     metadata = msgspec.structs.replace(updated.metadata, deletion_timestamp=builders.NOW)
     known = msgspec.structs.replace(updated, metadata=metadata)
-    assert leaving_versions(planned.plan(snapshot(kyma, inner, offer=offer, manifests=(known,)))) == []
+    assert leaving_versions(planned(snapshot(kyma, inner, offer=offer, manifests=(known,)))) == []
 
 
 def test_mandatory_module_never_shows_and_is_not_removed() -> None:
     kyma = introduced(status=OTHERS_READY)
     mandatory = builders.manifest("warden", mandatory=True, status={"state": "Error"})
-    decided = planned.plan(snapshot(kyma, SkrView(skr_kyma(kyma)), manifests=(mandatory,)))
-    assert written_in(decided).status.modules == ()
-    assert written_in(decided).status.state is State.READY
-    assert not any(isinstance(action, planned.DeleteManifest) for action in decided.in_kcp)
+    decided = planned(snapshot(kyma, SkrView(skr_kyma(kyma)), manifests=(mandatory,)))
+    assert decided.status.modules == ()
+    assert decided.status.state is State.READY
+    assert not any(isinstance(action, steps.DeleteManifest) for action in decided.in_kcp)
 
 
 def test_unmanaged_module_keeps_its_manifest_and_comes_back() -> None:
     kyma = introduced(status=OTHERS_READY)
     unmanaged = SkrView(skr_kyma(kyma, modules=[{"name": "cloud-resources", "managed": False}]))
     there = builders.manifest(version="0.0.9", status={"state": "Ready"})
-    decided = planned.plan(snapshot(kyma, unmanaged, offer=INSTALLING, manifests=(there,)))
-    assert [action for action in decided.in_kcp if isinstance(action, planned.ModuleAction)] == [
-        planned.MarkUnmanaged("demo-cloud-resources")
+    decided = planned(snapshot(kyma, unmanaged, offer=INSTALLING, manifests=(there,)))
+    assert [action for action in decided.in_kcp if isinstance(action, ModuleChange)] == [
+        steps.MarkUnmanaged("demo-cloud-resources")
     ]
-    (module,) = written_in(decided).status.modules
+    (module,) = decided.status.modules
     assert (module.state, module.version) == (State.UNMANAGED, "0.0.9")
     left = builders.manifest(version="0.0.9", annotations={names.IS_UNMANAGED: "true"})
-    again = planned.plan(
-        snapshot(kyma, SkrView(skr_kyma(kyma, modules=REQUESTED)), offer=INSTALLING, manifests=(left,))
-    )
-    (applied,) = [action for action in again.in_kcp if isinstance(action, planned.ModuleAction)]
-    assert isinstance(applied, planned.ApplyManifest)
+    again = planned(snapshot(kyma, SkrView(skr_kyma(kyma, modules=REQUESTED)), offer=INSTALLING, manifests=(left,)))
+    (applied,) = [action for action in again.in_kcp if isinstance(action, ModuleChange)]
+    assert isinstance(applied, steps.ApplyManifest)
     assert applied.managed_again
     assert applied.manifest.spec.version == "0.1.0"
 
@@ -471,10 +515,10 @@ def test_unmanaged_module_keeps_its_manifest_and_comes_back() -> None:
 def test_custom_resource_policy_reaches_the_manifest() -> None:
     kyma = introduced(status=OTHERS_READY)
     requested = [{"name": "cloud-resources", "managed": True, "customResourcePolicy": "Ignore"}]
-    decided = planned.plan(
+    decided = planned(
         snapshot(kyma, SkrView(skr_kyma(kyma, modules=requested)), offer=INSTALLING, manifests=(builders.manifest(),))
     )
-    (applied,) = [action for action in decided.in_kcp if isinstance(action, planned.ApplyManifest)]
+    (applied,) = [action for action in decided.in_kcp if isinstance(action, steps.ApplyManifest)]
     assert applied.manifest.spec.custom_resource_policy == "Ignore"
     assert msgspec.json.decode(applied.manifest.spec.resource) is None
 
@@ -484,7 +528,7 @@ def test_unreadable_descriptor_is_reported_and_the_manifest_stays() -> None:
     spec = msgspec.structs.replace(broken.spec, descriptor=msgspec.Raw(b'{"component": {}}'))
     offer = Offer.of([msgspec.structs.replace(broken, spec=spec)], [builders.release(regular="0.1.0")])
     kyma = introduced(status=OTHERS_READY)
-    decided = planned.plan(
+    decided = planned(
         snapshot(
             kyma,
             SkrView(skr_kyma(kyma, modules=REQUESTED)),
@@ -492,17 +536,17 @@ def test_unreadable_descriptor_is_reported_and_the_manifest_stays() -> None:
             manifests=(builders.manifest(version="0.0.9"),),
         )
     )
-    (module,) = written_in(decided).status.modules
+    (module,) = decided.status.modules
     assert module.state is State.ERROR
     assert "spec.descriptor.component.name is missing" in module.message
-    assert not any(isinstance(action, planned.ModuleAction) for action in decided.in_kcp)
+    assert not any(isinstance(action, ModuleChange) for action in decided.in_kcp)
 
 
 def test_module_that_installs_nothing_stays_as_it_is_while_its_descriptor_is_not_found() -> None:
     kyma = introduced(status=OTHERS_READY)
     kyma, inner = settled(kyma, skr_kyma(kyma, modules=REQUESTED))
     offer = replace(OFFER, problems={"cloud-resources-0.1.0": "the registry is on fire"})
-    assert planned.plan(snapshot(kyma, SkrView(inner), offer=offer)).in_kcp == ()
+    assert planned(snapshot(kyma, SkrView(inner), offer=offer)).in_kcp == ()
 
 
 def test_version_that_could_not_be_installed_does_not_block_another_one() -> None:
@@ -512,12 +556,12 @@ def test_version_that_could_not_be_installed_does_not_block_another_one() -> Non
     templates = [msgspec.structs.replace(broken, spec=spec), builders.template(installs=True)]
     kyma = introduced(status=OTHERS_READY)
     seen = SkrView(skr_kyma(kyma, modules=REQUESTED))
-    first = planned.plan(snapshot(kyma, seen, offer=Offer.of(templates, [builders.release(regular="0.2.0")])))
-    (module,) = written_in(first).status.modules
+    first = planned(snapshot(kyma, seen, offer=Offer.of(templates, [builders.release(regular="0.2.0")])))
+    (module,) = first.status.modules
     assert (module.state, module.version) == (State.ERROR, "0.2.0")
-    kyma = msgspec.structs.replace(kyma, status=written_in(first).status)
-    mended = planned.plan(snapshot(kyma, seen, offer=Offer.of(templates, [builders.release(regular="0.1.0")])))
-    (applied,) = [action for action in mended.in_kcp if isinstance(action, planned.ApplyManifest)]
+    kyma = msgspec.structs.replace(kyma, status=first.status)
+    mended = planned(snapshot(kyma, seen, offer=Offer.of(templates, [builders.release(regular="0.1.0")])))
+    (applied,) = [action for action in mended.in_kcp if isinstance(action, steps.ApplyManifest)]
     assert applied.manifest.spec.version == "0.1.0"
 
 
@@ -527,12 +571,12 @@ def test_module_that_is_installed_needs_no_descriptor_to_stay_as_it_is() -> None
     (manifest,) = (builders.manifest(version="0.1.0"),)
     offer = replace(INSTALLING, problems={"cloud-resources-0.1.0": "the registry is on fire"})
     seen = SkrView(skr_kyma(kyma, modules=REQUESTED))
-    decided = planned.plan(snapshot(kyma, seen, offer=offer, manifests=(manifest,)))
-    (module,) = written_in(decided).status.modules
+    decided = planned(snapshot(kyma, seen, offer=offer, manifests=(manifest,)))
+    (module,) = decided.status.modules
     assert module.state is not State.ERROR
-    assert not any(isinstance(action, planned.ModuleAction) for action in decided.in_kcp)
+    assert not any(isinstance(action, ModuleChange) for action in decided.in_kcp)
     older = (builders.manifest(version="0.0.9"),)
-    (module,) = written_in(planned.plan(snapshot(kyma, seen, offer=offer, manifests=older))).status.modules
+    (module,) = planned(snapshot(kyma, seen, offer=offer, manifests=older)).status.modules
     assert (module.state, "on fire" in module.message) == (State.ERROR, True)
 
 
@@ -546,48 +590,48 @@ def test_deletion_has_the_order_that_leaves_no_objects() -> None:
         module_configs=(builders.module_config(),),
         sync_resources=(builders.sync_resource("left"),),
     )
-    first = planned.plan(there)
-    assert {action.manifest for action in first.in_kcp if isinstance(action, planned.DeleteManifest)} == {
+    first = planned(there)
+    assert {action.manifest for action in first.in_kcp if isinstance(action, steps.DeleteManifest)} == {
         "demo-cloud-resources",
         "demo-warden",
     }
-    assert [module.name for module in written_in(first).status.modules] == ["cloud-resources"]
+    assert [module.name for module in first.status.modules] == ["cloud-resources"]
     assert "module cloud-resources" in operation(first)
 
-    assert first.again == builders.NOW + timedelta(minutes=10)  # then it is stuck
+    assert first.end.requeue_after == 600  # then it is stuck
 
-    second = planned.plan(replace(there, manifests=()))
-    assert written_in(second).status.modules == ()
+    second = planned(replace(there, manifests=()))
+    assert second.status.modules == ()
     assert operation(second) == "waits for a Module CR of cloud-resources, the objects of module cloud-resources"
-    assert not any(isinstance(action, planned.DeleteSyncResource) for action in second.in_kcp)
+    assert not any(isinstance(action, steps.DeleteSyncResource) for action in second.in_kcp)
 
     for decided in (first, second):  # or the Watcher would leave before what it serves
-        removing = find(written_in(decided).status.conditions, "Modules")
+        removing = find(decided.status.conditions, "Modules")
         assert removing is not None
         assert removing.reason == "Removing"
 
-    third = planned.plan(replace(there, manifests=(), module_configs=()))
-    assert planned.DeleteSyncResource("left", names.KCP_NAMESPACE) in third.in_kcp
+    third = planned(replace(there, manifests=(), module_configs=()))
+    assert steps.DeleteSyncResource("left", names.KCP_NAMESPACE) in third.in_kcp
 
     modules_gone = replace(there, manifests=(), module_configs=(), sync_resources=())
-    fourth = planned.plan(modules_gone)
-    modules = find(written_in(fourth).status.conditions, "Modules")
+    fourth = planned(modules_gone)
+    modules = find(fourth.status.conditions, "Modules")
     assert modules is not None
     assert modules.reason == "ModulesRemoved"
-    assert not any(isinstance(action, planned.DeleteSkrKyma) for action in fourth.in_skr)
+    assert not any(isinstance(action, steps.DeleteKyma) for action in fourth.in_skr)
 
     gone = {"conditions": [condition(kind, "False", "Removed") for kind in ("SKRWebhook", "ModuleCatalog")]}
     left = introduced(status=gone, deletionTimestamp=DELETED)
-    fifth = planned.plan(replace(modules_gone, kyma=left))
-    assert fifth.in_skr == (planned.DeleteSkrKyma(),)
-    assert planned.RemoveFinalizer() not in fifth.in_kcp
+    fifth = planned(replace(modules_gone, kyma=left))
+    assert fifth.in_skr == (steps.DeleteKyma(),)
+    assert steps.RemoveFinalizer() not in fifth.in_kcp
 
-    last = planned.plan(replace(modules_gone, kyma=left, skr=SkrView(None)))
-    assert last == planned.Plan(in_skr=(planned.RemoveKymaCrd(),), in_kcp=(planned.RemoveFinalizer(),))
+    last = planned(replace(modules_gone, kyma=left, skr=SkrView(None)))
+    assert (last.steps, last.end.status) == ((steps.RemoveCrd(), steps.RemoveFinalizer()), None)
 
 
-def operation(decided: planned.Plan) -> str:
-    last = written_in(decided).status.last_operation
+def operation(decided: Planned) -> str:
+    last = decided.status.last_operation
     assert last is not None
     return last.operation
 
@@ -595,53 +639,41 @@ def operation(decided: planned.Plan) -> str:
 def test_deletion_without_progress_is_a_warning_that_names_what_it_waits_for() -> None:
     kyma = introduced(deletionTimestamp="2026-11-01T11:49:00Z")
     stuck = snapshot(kyma, SkrView(skr_kyma(kyma)), manifests=(builders.manifest(deletionTimestamp=DELETED),))
-    decided = planned.plan(stuck)
-    assert written_in(decided).status.state is State.WARNING
+    decided = planned(stuck)
+    assert decided.status.state is State.WARNING
     assert "module cloud-resources" in operation(decided)
-    assert not any(isinstance(action, planned.PurgeFinalizers) for action in decided.in_skr)
-    purging = planned.plan(
-        replace(stuck, patience=Patience(purging=PurgeSettings(enabled=True, timeout=timedelta(minutes=5))))
-    )
-    assert planned.PurgeFinalizers(stuck.manifests) in purging.in_skr
-    on_time = planned.plan(
-        replace(stuck, patience=Patience(purging=PurgeSettings(enabled=True, timeout=timedelta(minutes=11))))
-    )
-    assert planned.PurgeFinalizers(stuck.manifests) in on_time.in_skr
-    patient = planned.plan(
-        replace(stuck, patience=Patience(purging=PurgeSettings(enabled=True, timeout=timedelta(minutes=12))))
-    )
-    assert not any(isinstance(action, planned.PurgeFinalizers) for action in patient.in_skr)
-    assert patient.again == builders.NOW + timedelta(minutes=1)
-    away = replace(
-        stuck,
-        skr=SkrFailure("ClusterUnreachable", ""),
-        patience=Patience(purging=PurgeSettings(enabled=True, timeout=timedelta(0))),
-    )
-    assert planned.plan(away).in_skr == ()
+    assert not any(isinstance(action, steps.PurgeFinalizers) for action in decided.in_skr)
+    purging = planned(patiently(stuck, purge=timedelta(minutes=5)))
+    assert steps.PurgeFinalizers(stuck.manifests) in purging.in_skr
+    on_time = planned(patiently(stuck, purge=timedelta(minutes=11)))
+    assert steps.PurgeFinalizers(stuck.manifests) in on_time.in_skr
+    patient = planned(patiently(stuck, purge=timedelta(minutes=12)))
+    assert not any(isinstance(action, steps.PurgeFinalizers) for action in patient.in_skr)
+    assert patient.end.requeue_after == 60
+    away = snapshot(kyma, ClusterUnreachable("no answer"), manifests=stuck.manifests)
+    assert planned(patiently(away, purge=timedelta(0))).in_skr == ()
 
 
 def test_objects_of_sync_resources_are_purged_like_those_of_modules() -> None:
     kyma = introduced(deletionTimestamp="2026-11-01T11:49:00Z")
     held = (builders.sync_resource("held", deletionTimestamp=DELETED),)
     stuck = snapshot(kyma, SkrView(skr_kyma(kyma)), sync_resources=held)
-    assert not any(isinstance(action, planned.PurgeFinalizers) for action in planned.plan(stuck).in_skr)
-    purging = planned.plan(
-        replace(stuck, patience=Patience(purging=PurgeSettings(enabled=True, timeout=timedelta(minutes=5))))
-    )
-    assert planned.PurgeFinalizers(held) in purging.in_skr
+    assert not any(isinstance(action, steps.PurgeFinalizers) for action in planned(stuck).in_skr)
+    purging = planned(patiently(stuck, purge=timedelta(minutes=5)))
+    assert steps.PurgeFinalizers(held) in purging.in_skr
 
 
 def test_users_see_that_their_kyma_is_being_deleted_and_what_it_waits_for() -> None:
     kyma = introduced(deletionTimestamp=DELETED)
     inner = skr_kyma(kyma)
-    decided = planned.plan(snapshot(kyma, SkrView(inner), manifests=(builders.manifest(),)))
-    (shown,) = [action.status for action in decided.in_skr if isinstance(action, planned.WriteSkrStatus)]
+    decided = planned(snapshot(kyma, SkrView(inner), manifests=(builders.manifest(),)))
+    shown = decided.shown
     assert shown.state is State.DELETING
     assert shown.last_operation is not None
     assert shown.last_operation.operation == "waits for module cloud-resources"
-    again = planned.plan(
+    again = planned(
         snapshot(
-            msgspec.structs.replace(kyma, status=written_in(decided).status),
+            msgspec.structs.replace(kyma, status=decided.status),
             SkrView(msgspec.structs.replace(inner, status=shown)),
             manifests=(builders.manifest(deletionTimestamp=DELETED),),
         )
@@ -651,27 +683,27 @@ def test_users_see_that_their_kyma_is_being_deleted_and_what_it_waits_for() -> N
 
 def test_deletion_continues_without_the_skr_only_where_its_secret_is_gone() -> None:
     kyma = introduced(status=OTHERS_READY, deletionTimestamp=DELETED)
-    gone = planned.plan(snapshot(kyma, SkrFailure("AccessSecretMissing", "no Secret")))
-    assert gone.in_kcp == (planned.RemoveFinalizer(),)
+    gone = planned(snapshot(kyma, AccessSecretMissing("demo")))
+    assert gone.in_kcp == (steps.RemoveFinalizer(),)
     patience = Patience(others_finalizers=True)
-    abandoned = snapshot(kyma, SkrFailure("AccessSecretMissing", "no Secret"), patience=patience)
-    assert planned.plan(abandoned).in_kcp == (planned.RemoveFinalizer(of_others=True),)
+    abandoned = snapshot(kyma, AccessSecretMissing("demo"), patience=patience)
+    assert planned(abandoned).in_kcp == (steps.RemoveFinalizer(of_others=True),)
     metadata = msgspec.structs.replace(kyma.metadata, finalizers=("example.com/observer",))
     left = replace(abandoned, kyma=msgspec.structs.replace(kyma, metadata=metadata))
-    assert planned.plan(left).in_kcp == (planned.RemoveFinalizer(of_others=True),)
-    assert planned.plan(replace(left, patience=Patience())) == planned.Plan()
-    claimed = snapshot(kyma, SkrFailure("SKRClaimed", "another Kyma's"), patience=patience)
-    assert planned.plan(claimed).in_kcp == (planned.RemoveFinalizer(),)
-    away = planned.plan(snapshot(introduced(deletionTimestamp=DELETED), SkrFailure("ClusterUnreachable", "")))
-    assert planned.RemoveFinalizer() not in away.in_kcp
+    assert planned(left).in_kcp == (steps.RemoveFinalizer(of_others=True),)
+    assert planned(patiently(left)).is_quiet
+    claimed = snapshot(kyma, SkrView(None, claimed_by="other"), patience=patience)
+    assert planned(claimed).in_kcp == (steps.RemoveFinalizer(),)
+    away = planned(snapshot(introduced(deletionTimestamp=DELETED), ClusterUnreachable("no answer")))
+    assert steps.RemoveFinalizer() not in away.in_kcp
 
 
 def test_own_finalizer_is_removed_from_a_kyma_cr_that_a_user_deletes() -> None:
     kyma = introduced(status=OTHERS_READY)
     going = skr_kyma(kyma, finalizers=[names.KYMA_FINALIZER], deletionTimestamp=DELETED)
-    decided = planned.plan(snapshot(kyma, SkrView(going)))
-    assert decided.in_skr == (planned.RemoveSkrFinalizer(),)
-    assert decided.at_once
+    decided = planned(snapshot(kyma, SkrView(going)))
+    assert decided.in_skr == (steps.RemoveSkrFinalizer(),)
+    assert decided.end.requeue_after == 0
 
 
 def test_kyma_cr_with_a_finalizer_of_others_is_not_read_again_sooner() -> None:
@@ -679,6 +711,6 @@ def test_kyma_cr_with_a_finalizer_of_others_is_not_read_again_sooner() -> None:
     held = skr_kyma(kyma, finalizers=[names.KYMA_FINALIZER])
     by_another = skr_kyma(kyma, finalizers=["example.com/mine"], deletionTimestamp=DELETED)
     for inner in (held, by_another):
-        decided = planned.plan(snapshot(kyma, SkrView(inner)))
-        assert not decided.at_once
-        assert planned.RemoveSkrFinalizer() not in decided.in_skr
+        decided = planned(snapshot(kyma, SkrView(inner)))
+        assert decided.end.requeue_after == LATE
+        assert steps.RemoveSkrFinalizer() not in decided.in_skr

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+from kube_runtime import Resource
 from kube_simulation import ApiRequest, Refuse, Refused
 from lifecycle_manager.kyma import pull_secret
 from lifecycle_manager.resources import KYMAS, SECRETS, Secret
@@ -14,6 +15,7 @@ from tests.waiting import eventually, is_gone
 from tests.world import KCP, SKR, World, open_world
 
 NAME = "registry-login"
+NAMESPACES: Resource[Any] = Resource.dynamic("", "v1", "Namespace", "namespaces", namespaced=False)
 OVER_QUOTA = Refused(403, "Forbidden", 'secrets "registry-login" is forbidden: exceeded quota: no-secrets')
 
 
@@ -99,6 +101,14 @@ async def test_what_others_do_to_the_copy_is_corrected_at_the_interval() -> None
         assert await password(world) == "first"
         await skr.delete(SECRETS, NAME, SKR)
         world.clock.advance(300)
+        await world.reconcile()
+        assert await password(world) == "first"
+
+
+async def test_copy_that_users_delete_with_its_namespace_is_written_again_with_the_kyma_cr() -> None:
+    """The Kyma says that its cluster has the Secret, which holds no more."""
+    async with introduced() as world:
+        await (await world.skr()).delete(NAMESPACES, SKR)
         await world.reconcile()
         assert await password(world) == "first"
 

@@ -78,7 +78,9 @@ async def test_changes_that_were_announced_are_forgotten_where_a_kyma_moves() ->
     async with open_world() as world:
         await world.register()
         await world.introduced()
-        assert world.manager.publish(ObjectChanged("demo", SKR_KYMA, "UPDATE", resource_version="1")) == 1
+        version = (await world.in_skr()).metadata.resource_version or ""
+        change = ObjectChanged("demo", SKR_KYMA, "UPDATE", resource_version=version)
+        await world.turn("kyma", key_of("demo"), change)
         state = world.manager.controllers["kyma"].state_or_new(key_of("demo"))
         assert [each.object for each in state.announcements.of()] == [SKR_KYMA]
         world.manager.begin((), {"demo"})

@@ -146,8 +146,8 @@ async def test_kyma_is_not_enqueued_by_changes_of_other_objects(world: World, re
 
 async def test_announced_change_that_a_read_does_not_show_is_read_again_soon(world: World) -> None:
     version = (await world.in_skr()).metadata.resource_version
-    world.manager.publish(ObjectChanged("demo", SKR_KYMA, "UPDATE", resource_version=version or ""))
-    soon = (await world.reconcile()).requeue_after
+    change = ObjectChanged("demo", SKR_KYMA, "UPDATE", resource_version=version or "")
+    soon = (await world.turn("kyma", DEMO, change)).requeue_after
     assert soon is not None
     assert soon < 0.1
     await world.choose()

@@ -10,7 +10,6 @@ from that, `status` for what users see.
 """
 
 from lifecycle_manager.kyma.controller import SKR_KYMA, setup
-from lifecycle_manager.kyma.reconciler import KymaSettings
-from lifecycle_manager.kyma.snapshot import Patience
+from lifecycle_manager.kyma.settings import KymaSettings, Patience
 
 __all__ = ["SKR_KYMA", "KymaSettings", "Patience", "setup"]

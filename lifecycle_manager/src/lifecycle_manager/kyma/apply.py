@@ -1,6 +1,6 @@
-"""Carries out the actions that were planned for a Kyma, each idempotent."""
+"""Carries out the steps that were planned for a Kyma, each idempotent, and writes its status in KCP."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, assert_never
@@ -13,28 +13,34 @@ from kube_runtime import (
     Applier,
     Client,
     Conflict,
-    EventRecorder,
     Informer,
     JsonObject,
     KubernetesObject,
+    Manager,
     NotFound,
+    ObjectKey,
+    Request,
+    Result,
 )
-from lifecycle_manager.kcp_writes import finalizers_of, remove_finalizer, set_finalizers, write_status
-from lifecycle_manager.kyma import plan as planned
+from lifecycle_manager.kcp_writes import remove_finalizer, set_finalizers, write_status
+from lifecycle_manager.kyma import steps
+from lifecycle_manager.kyma.deletion import remove_finalizers, remove_in_skr
+from lifecycle_manager.kyma.ending import report
 from lifecycle_manager.kyma.events import Event
-from lifecycle_manager.kyma.purge import purge_finalizers
+from lifecycle_manager.kyma.pull_secret import SyncPullSecret, sync_pull_secret
 from lifecycle_manager.kyma.reasons import MODULE_NOT_WRITTEN
-from lifecycle_manager.kyma.status import OWN_CONDITIONS
+from lifecycle_manager.kyma.snapshot import KymaSnapshot, KymaState, SkrView, read_skr
+from lifecycle_manager.kyma.status import OWN_CONDITIONS, internal_error_status
 from lifecycle_manager.module_catalog.writing import apply_manifest, delete_manifest
 from lifecycle_manager.resources import (
-    CUSTOM_RESOURCE_DEFINITIONS,
     FIELD_MANAGER,
     KYMAS,
     MANIFESTS,
     RAW_KYMAS,
-    SECRETS,
     SYNC_RESOURCES,
 )
+from lifecycle_manager.signals import ClusterReplaced
+from lifecycle_manager.skr import Connections, Seen, failure_of
 from lifecycle_manager.takeover import former
 from lifecycle_manager_api import Kyma, KymaStatus, Manifest, SkrRecords, names
 
@@ -52,183 +58,185 @@ NAMESPACE: JsonObject = {
 }
 """The namespace of all that is ours in an SKR, with upstream's labels for Istio and for Warden, which checks images."""
 NO_STATUS: dict[str, None] = dict.fromkeys(KymaStatus.__struct_encode_fields__)
+KymaRequest = Request[ObjectKey, KymaState]
 
 
 @dataclass(frozen=True, eq=False)
-class SkrActions:
-    """Acts in one SKR.
+class KymaActions:
+    """Acts on Kymas in KCP and in their SKRs. The informers learn what was written."""
 
-    `kyma` is the Kyma CR there as it was read, None where there is none; `crd` is the CRD that the SKR gets;
-    `pull_secret` is the name of the image pull Secret.
-    """
+    manager: Manager
+    connections: Connections
+    kymas: Informer[Kyma]
+    manifests: Informer[Manifest]
 
-    skr: Client
-    kyma: Kyma | None
-    crd: JsonObject
-    events: EventRecorder
-    pull_secret: str = ""
-
-    async def carry_out(self, action: planned.SkrAction) -> Kyma | None:
-        """Carry out an action; return the Kyma CR that was created, if any. Raises KubeError."""
-        match action:
-            case planned.InstallKymaCrd():
-                await self._install_crd()
-            case planned.CreateSkrKyma():
-                return await self._create_kyma(action)
-            case planned.SyncSkrMetadata(labels, annotations):
-                await self._patch({"metadata": {"labels": dict(labels), "annotations": dict(annotations)}})
-            case planned.WriteSkrStatus(status, events):
-                whole = {**NO_STATUS, **msgspec.to_builtins(status)}
-                await self._patch({"status": whole}, subresource="status")
-                await self._record(events)
-            case planned.DeleteSkrKyma(purge):
-                await self._remove_finalizers(of_others=purge)
-                with suppress(NotFound):  # a user was faster
-                    await self.skr.delete(KYMAS, names.DEFAULT_KYMA_NAME, names.SKR_NAMESPACE)
-            case planned.DeletePullSecret():
-                await self._delete_pull_secret()
-            case planned.RemoveSkrFinalizer():
-                await self._remove_finalizers(of_others=False)
-            case planned.RemoveKymaCrd():
-                await self._remove_crd()
-            case planned.PurgeFinalizers(owners):
-                await purge_finalizers(self.skr, owners)
+    async def apply(self, request: KymaRequest, seen: KymaSnapshot, step: steps.KymaStep) -> KymaSnapshot:
+        """Carry a step out; return the snapshot with its outcome. Raises KubeError, SkrAccessError."""
+        kcp, metadata = self.manager.client, seen.kyma.metadata
+        match step:
+            case steps.AddFinalizer():
+                written = await set_finalizers(kcp, KYMAS, metadata, (*metadata.finalizers, names.KYMA_FINALIZER))
+                self.kymas.wrote(written)
+                return seen.after(step, kyma=written)
+            case steps.ChangeModules(changes):
+                await self._change_modules(seen.kyma, changes)
+                return seen.after(step)
+            case steps.RemoveFinalizer(of_others):
+                removed = metadata.finalizers if of_others else (names.KYMA_FINALIZER, *former.KYMA_FINALIZERS)
+                left = await remove_finalizer(kcp, KYMAS, metadata, *removed)
+                if left is not None:
+                    self.kymas.wrote(left)
+                return seen.after(step)
             case _:
-                assert_never(action)
-        return None
+                return await self._apply_in_skr(request, seen, step)
 
-    async def _install_crd(self) -> None:
-        objects = [KubernetesObject.of(document) for document in (NAMESPACE, self.crd)]
-        applied = await Applier(self.skr, field_manager=FIELD_MANAGER).apply(objects, (), prune=False)
-        applied.raise_first_failure()
+    async def finish(self, request: KymaRequest, seen: KymaSnapshot, end: steps.KymaDone) -> Result:
+        """Remember what the next reconcile has to know, and write the status. Raises KubeError."""
+        request.state.repeats, request.state.pull_secret = end.repeats, end.pull_secret
+        if end.status is not None:
+            await self._write_status(seen.kyma, end.status, end.events)
+        return Result(end.requeue_after, end.reasons)
 
-    async def _create_kyma(self, action: planned.CreateSkrKyma) -> Kyma | None:
+    async def report(self, key: ObjectKey, error: Exception) -> None:
+        """Report an unforeseen exception. Raises KubeError."""
+        kyma = self.kymas.get(key)
+        if kyma is not None:
+            status, events = report(kyma, internal_error_status(kyma, failure_of(error), self.manager.clock.now()))
+            if status is not None:
+                await self._write_status(kyma, status, events)
+
+    async def _write_status(self, kyma: Kyma, status: KymaStatus, events: Iterable[Event]) -> None:
+        # Those of a former version, which has the same field manager, stay until their domain replaces them.
+        own = tuple(each for each in status.conditions if each.type in OWN_CONDITIONS or former.is_of_a_part(each))
+        records = SkrRecords(kyma_crd=status.records.kyma_crd)
+        status = msgspec.structs.replace(status, conditions=own, records=records)
+        self.kymas.wrote(await write_status(self.manager.client, KYMAS, kyma.metadata, status))
+        for kind, reason, note in events:
+            self.manager.events.record(KYMAS, kyma, reason, note, type=kind)
+
+    async def _apply_in_skr(self, request: KymaRequest, seen: KymaSnapshot, step: steps.SkrSteps) -> KymaSnapshot:
+        skr = await request.shared("skr", lambda: self.connections.to(seen.kyma.metadata.name))
+        inner = seen.skr.kyma if seen.skr is not None else None
+        match step:
+            case steps.ReadSkr(metadata_suffices):
+                return self._seen(request, seen, step, await read_skr(skr, metadata_suffices=metadata_suffices))
+            case steps.InstallCrd():
+                objects = [KubernetesObject.of(document) for document in (NAMESPACE, seen.crd.document)]
+                applied = await Applier(skr, field_manager=FIELD_MANAGER).apply(objects, (), prune=False)
+                applied.raise_first_failure()
+                return seen.after(step, installed_crd=seen.crd.digest)
+            case steps.CreateKyma():
+                return await self._create_kyma(skr, seen, step)
+            case SyncPullSecret():
+                await sync_pull_secret(skr, step)
+                return seen.after(step, pull_secret=seen.pull_secret.written() if seen.pull_secret else None)
+            case steps.SyncMetadata(labels, annotations):
+                await _patch(skr, {"metadata": {"labels": dict(labels), "annotations": dict(annotations)}})
+            case steps.WriteSkrStatus(status, events):
+                await _patch(skr, {"status": {**NO_STATUS, **msgspec.to_builtins(status)}}, subresource="status")
+                if inner is not None:
+                    await self._record_in_skr(skr, inner, events)
+            case steps.RemoveSkrFinalizer():
+                await remove_finalizers(skr, inner)
+            case _:
+                await remove_in_skr(skr, inner, step)
+        return seen.after(step)
+
+    async def _record_in_skr(self, skr: Client, kyma: Kyma, events: Iterable[Event]) -> None:
+        """Write Events at once: the recorder's queue is for KCP, not for thousands of SKRs."""
+        for kind, reason, note in events:
+            await self.manager.events.write_to(skr, KYMAS, kyma, reason, note, type=kind)
+
+    def _seen(self, request: KymaRequest, seen: KymaSnapshot, step: steps.ReadSkr, view: SkrView) -> KymaSnapshot:
+        """Return the snapshot with the Kyma CR that was read, and whose it is; without one there is no other object."""
+        metadata = view.kyma.metadata if view.kyma is not None else None
+        shown = Seen()
+        if metadata is not None:
+            shown = Seen(metadata.uid, metadata.resource_version or "", metadata.being_deleted)
+        announced, now = request.state.announcements, self.manager.clock.monotonic()
+        unseen = announced.settle(dict.fromkeys(announced.of(), shown), now=now)
+        claimant = self._claimant(seen.kyma, metadata.annotations if metadata is not None else {})
+        view = SkrView(view.kyma, view.is_readable, claimant, unseen)
+        secret = seen.pull_secret.lost() if seen.pull_secret is not None and metadata is None else seen.pull_secret
+        return seen.after(step, skr=view, pull_secret=secret)
+
+    def _claimant(self, kyma: Kyma, annotations: Mapping[str, str]) -> str:
+        """Return the Kyma to which an SKR belongs by the annotations of its Kyma CR, empty where it is free.
+
+        That is another Kyma whose Secret leads there; users can't forge both.
+        """
+        owner = annotations.get(names.OWNED_BY) or annotations.get(names.DEPRECATED_OWNED_BY, "")
+        namespace, _, name = owner.partition("/")
+        if name == kyma.metadata.name or self.kymas.get(ObjectKey(namespace, name)) is None:
+            return ""
+        return name if self.connections.lead_to_the_same_cluster(kyma.metadata.name, name) else ""
+
+    async def _create_kyma(self, skr: Client, seen: KymaSnapshot, step: steps.CreateKyma) -> KymaSnapshot:
         document = {
             "apiVersion": KYMAS.api_version,
             "kind": KYMAS.kind,
             "metadata": {
                 "name": names.DEFAULT_KYMA_NAME,
                 "namespace": names.SKR_NAMESPACE,
-                "labels": dict(action.labels),
-                "annotations": dict(action.annotations),
+                "labels": dict(step.labels),
+                "annotations": dict(step.annotations),
             },
-            "spec": msgspec.to_builtins(action.spec),
+            "spec": msgspec.to_builtins(step.spec),
         }
-        with suppress(AlreadyExists):  # a user was faster, and the spec belongs to the users
-            return await self.skr.create(KYMAS, document, names.SKR_NAMESPACE, field_manager=FIELD_MANAGER)
-        return None
+        try:
+            created = await skr.create(KYMAS, document, names.SKR_NAMESPACE, field_manager=FIELD_MANAGER)
+        except AlreadyExists:  # a user was faster, and the spec belongs to the users
+            return seen.after(step)
+        if step.is_replaced:
+            self.manager.publish(ClusterReplaced(seen.kyma.metadata.name))
+        return seen.after(step, skr=SkrView(created))
 
-    async def _patch(self, content: dict[str, Any], *, subresource: str | None = None) -> None:
-        """Change the Kyma CR by a merge patch: an apply would leave what users have added to a list or a map."""
-        await self.skr.merge_patch(
-            RAW_KYMAS,
-            names.DEFAULT_KYMA_NAME,
-            content,
-            names.SKR_NAMESPACE,
-            field_manager=FIELD_MANAGER,
-            subresource=subresource,
-        )
-
-    async def _record(self, events: Iterable[Event]) -> None:
-        """Write Events at once: the recorder's queue is for KCP, not for thousands of SKRs."""
-        if self.kyma is None:
-            return
-        for kind, reason, note in events:
-            await self.events.write_to(self.skr, KYMAS, self.kyma, reason, note, type=kind)
-
-    async def _remove_finalizers(self, *, of_others: bool) -> None:
-        """Remove finalizers from the Kyma CR. Other versions of Lifecycle Manager set one of their own there."""
-        finalizers = self.kyma.metadata.finalizers if self.kyma is not None else ()
-        left = [] if of_others else [name for name in finalizers if name != names.KYMA_FINALIZER]
-        if self.kyma is None or len(left) == len(finalizers):
-            return
-        with suppress(NotFound):  # deleted meanwhile
-            await self._patch({"metadata": finalizers_of(self.kyma.metadata, left)})
-
-    async def _delete_pull_secret(self) -> None:
-        if self.pull_secret:  # else the option was taken away meanwhile, and with it the name
-            with suppress(NotFound):  # a user was faster
-                await self.skr.delete(SECRETS, self.pull_secret, names.SKR_NAMESPACE)
-
-    async def _remove_crd(self) -> None:
-        with suppress(NotFound):  # deleted before, or never created
-            if not await self.skr.list_revisions(KYMAS):  # those would be users' own
-                await self.skr.delete(CUSTOM_RESOURCE_DEFINITIONS, KYMAS.plural_name)
-
-
-@dataclass(frozen=True, eq=False)
-class KcpActions:
-    """Acts on one Kyma in KCP. The informers learn what was written."""
-
-    kcp: Client
-    kyma: Kyma
-    kymas: Informer[Kyma]
-    manifests: Informer[Manifest]
-    events: EventRecorder
-
-    async def carry_out(self, actions: Iterable[planned.KcpAction]) -> None:
-        """Carry out the actions in their order.
-
-        Where KCP refuses the change of one module, the other modules and the status are written all the same. Raises
-        KubeError in the end.
-        """
+    async def _change_modules(self, kyma: Kyma, changes: Iterable[steps.ModuleChange]) -> None:
+        """Make each change, whether KCP refuses others or not. Raises a group of what it refused."""
         refusals = []
-        for action in actions:
+        for change in changes:
             try:
-                await self._carry_out(action)
+                await self._change_module(kyma, change)
             except ApiError as error:
-                if not isinstance(action, planned.ModuleAction):
-                    raise
                 refusals.append(error)
-                self.events.record(KYMAS, self.kyma, MODULE_NOT_WRITTEN, str(error), type="Warning")
+                self.manager.events.record(KYMAS, kyma, MODULE_NOT_WRITTEN, str(error), type="Warning")
         if refusals:
-            raise refusals[0]
+            raise ExceptionGroup("modules could not be changed", refusals)
 
-    async def _carry_out(self, action: planned.KcpAction) -> None:
-        kcp, metadata = self.kcp, self.kyma.metadata
-        written: Kyma | None = None
-        match action:
-            case planned.AddFinalizer():
-                written = await set_finalizers(kcp, KYMAS, metadata, (*metadata.finalizers, names.KYMA_FINALIZER))
-            case planned.RemoveFinalizer(of_others):
-                removed = metadata.finalizers if of_others else (names.KYMA_FINALIZER, *former.KYMA_FINALIZERS)
-                written = await remove_finalizer(kcp, KYMAS, metadata, *removed)
-            case planned.WriteStatus(status, events):
-                # Those of a former version, which has the same field manager, stay until their domain replaces them.
-                own = tuple(
-                    each for each in status.conditions if each.type in OWN_CONDITIONS or former.is_of_a_part(each)
-                )
-                records = SkrRecords(kyma_crd=status.records.kyma_crd)
-                status = msgspec.structs.replace(status, conditions=own, records=records)
-                written = await write_status(kcp, KYMAS, metadata, status)
-                for kind, reason, note in events:
-                    self.events.record(KYMAS, self.kyma, reason, note, type=kind)
-            case _:
-                await self._change_module(action)
-        if written is not None:
-            self.kymas.wrote(written)
-
-    async def _change_module(self, action: planned.ModuleAction) -> None:
-        match action:
-            case planned.ApplyManifest(manifest, managed_again):
+    async def _change_module(self, kyma: Kyma, change: steps.ModuleChange) -> None:
+        kcp, namespace = self.manager.client, kyma.metadata.namespace
+        match change:
+            case steps.ApplyManifest(manifest, managed_again):
                 if managed_again:
-                    await self._annotate(manifest.metadata.name, {names.IS_UNMANAGED: None})
-                await apply_manifest(self.kcp, self.manifests, manifest)
-            case planned.UpdateLeavingManifest(manifest):
+                    await self._annotate(manifest.metadata.name, namespace, {names.IS_UNMANAGED: None})
+                await apply_manifest(kcp, self.manifests, manifest)
+            case steps.UpdateLeavingManifest(manifest):
                 with suppress(Conflict):  # gone: the API server finds no object with its uid
-                    await apply_manifest(self.kcp, self.manifests, manifest)
-            case planned.MarkUnmanaged(name):
-                await self._annotate(name, {names.IS_UNMANAGED: "true"})
-            case planned.DeleteManifest(name):
-                await delete_manifest(self.kcp, name, self.kyma.metadata.namespace)
-            case planned.DeleteSyncResource(name, namespace):
+                    await apply_manifest(kcp, self.manifests, manifest)
+            case steps.MarkUnmanaged(name):
+                await self._annotate(name, namespace, {names.IS_UNMANAGED: "true"})
+            case steps.DeleteManifest(name):
+                await delete_manifest(kcp, name, namespace)
+            case steps.DeleteSyncResource(name, own_namespace):
                 with suppress(NotFound):  # deleted meanwhile
-                    await self.kcp.delete(SYNC_RESOURCES, name, namespace)
+                    await kcp.delete(SYNC_RESOURCES, name, own_namespace)
             case _:
-                assert_never(action)
+                assert_never(change)
 
-    async def _annotate(self, manifest: str, annotations: dict[str, str | None]) -> None:
+    async def _annotate(self, manifest: str, namespace: str, annotations: dict[str, str | None]) -> None:
         patch = {"metadata": {"annotations": annotations}}
-        namespace = self.kyma.metadata.namespace
-        answer = await self.kcp.merge_patch(MANIFESTS, manifest, patch, namespace, field_manager=FIELD_MANAGER)
+        client = self.manager.client
+        answer = await client.merge_patch(MANIFESTS, manifest, patch, namespace, field_manager=FIELD_MANAGER)
         self.manifests.wrote(answer)
+
+
+async def _patch(skr: Client, content: dict[str, Any], *, subresource: str | None = None) -> None:
+    """Change the Kyma CR by a merge patch: an apply would leave what users have added to a list or a map."""
+    await skr.merge_patch(
+        RAW_KYMAS,
+        names.DEFAULT_KYMA_NAME,
+        content,
+        names.SKR_NAMESPACE,
+        field_manager=FIELD_MANAGER,
+        subresource=subresource,
+    )

@@ -19,10 +19,13 @@ from lifecycle_manager.indexes import (
     MODULE_CONFIGS_BY_KYMA,
     SYNC_RESOURCES_BY_KYMA,
 )
+from lifecycle_manager.kyma.apply import KymaActions
 from lifecycle_manager.kyma.crd import KymaCrds, crd_changed
 from lifecycle_manager.kyma.module_status import UNDER_WAY
-from lifecycle_manager.kyma.pull_secret import PullSecretCopies, data_changed
-from lifecycle_manager.kyma.reconciler import KymaReconciler, KymaSettings, KymaState
+from lifecycle_manager.kyma.plan import plan
+from lifecycle_manager.kyma.pull_secret import data_changed
+from lifecycle_manager.kyma.settings import KymaSettings
+from lifecycle_manager.kyma.snapshot import KymaSnapshots, KymaState
 from lifecycle_manager.kyma.status import OWN_CONDITIONS
 from lifecycle_manager.kyma_changes import finalizer_lost, generation_changed, metadata_changed
 from lifecycle_manager.kyma_conditions import CATALOG, WEBHOOK
@@ -104,11 +107,8 @@ def setup(
         found = who_has_template(template, kymas=kymas, releases=releases) if template is not None else ()
         return map(KYMAS.key_of, found)
 
-    def announced(event: ObjectChanged) -> Iterable[ObjectKey]:
-        if event.reference != SKR_KYMA or kymas.get(event.key) is None:
-            return ()
-        controller.state_or_new(event.key).announcements.announce(event, now=manager.clock.monotonic())
-        return (event.key,)
+    def changed_in_skr(event: ObjectChanged) -> Iterable[ObjectKey]:
+        return (event.key,) if event.reference == SKR_KYMA and kymas.get(event.key) is not None else ()
 
     controller.watches(kymas, when=status_is_outdated)
     controller.watches(crds, to=all_kymas, when=crd_changed, priority=Priority.RESYNC)
@@ -143,22 +143,24 @@ def setup(
     controller.receives(ClusterReachable, to=lambda signal: (signal.key,), priority=Priority.CHANGE)
     controller.receives(ResyncRequested, to=lambda signal: (signal.key,))
     controller.receives(UnclaimedChange, to=lambda signal: (signal.key,))
-    controller.receives(ObjectChanged, to=announced, cause=lambda _: SKR_KYMA)
-    reconciler = KymaReconciler(
+    controller.receives(ObjectChanged, to=changed_in_skr)
+    snapshots = KymaSnapshots(
         manager=manager,
-        connections=connections,
         kymas=kymas,
         manifests=manifests,
         module_configs=module_configs,
         sync_resources=sync_resources,
         namespaces=namespaces,
         crds=KymaCrds(crds),
-        pull_secret=PullSecretCopies(settings.pull_secret, pull_secrets, settings.interval_seconds),
+        pull_secrets=pull_secrets,
         offers=offers,
         schedule=Schedule(releases, manager.clock, settings.rollout, policy_readable(manager.registry)),
         settings=settings,
     )
-    controller.reconciles(reconciler.reconcile, unforeseen=reconciler.report)
+    actions = KymaActions(manager, connections, kymas, manifests)
+    controller.steps(
+        read=snapshots.read, plan=plan, apply=actions.apply, finish=actions.finish, unforeseen=actions.report
+    )
     return controller
 
 

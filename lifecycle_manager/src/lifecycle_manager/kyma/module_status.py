@@ -16,7 +16,7 @@ from lifecycle_manager.kyma.reasons import (
     REMOVING,
     UPDATING,
 )
-from lifecycle_manager.kyma.snapshot import Snapshot
+from lifecycle_manager.kyma.snapshot import KymaSnapshot
 from lifecycle_manager.kyma.wanted import WantedModule
 from lifecycle_manager.kyma_conditions import COMPLETE, PUBLIC_REASONS
 from lifecycle_manager.module_catalog import module_of_manifest
@@ -67,7 +67,7 @@ class ModuleReport:
             yield replace(cause, subject=": ".join(filter(None, (self.status.name, cause.subject))))
 
 
-def module_report(snapshot: Snapshot, module: WantedModule) -> ModuleReport:
+def module_report(snapshot: KymaSnapshot, module: WantedModule) -> ModuleReport:
     """Return the report on a requested module."""
     resolution = module.resolution
     found = tuple(_causes(snapshot, module))
@@ -89,7 +89,7 @@ def module_report(snapshot: Snapshot, module: WantedModule) -> ModuleReport:
     return ModuleReport(status, causes, "" if is_cause else resolution.message, again)
 
 
-def removed_module(snapshot: Snapshot, manifest: Manifest) -> ModuleReport:
+def removed_module(snapshot: KymaSnapshot, manifest: Manifest) -> ModuleReport:
     """Return the report on a module that is not requested any more, as long as its Manifest exists."""
     name = module_of_manifest(manifest)
     cause = _removal(manifest)
@@ -121,7 +121,7 @@ def module_cr_of(config: ModuleConfig) -> str:
     return f"{found.kind} {namespace}{found.name}"
 
 
-def _causes(snapshot: Snapshot, module: WantedModule) -> Iterator[Cause | datetime]:
+def _causes(snapshot: KymaSnapshot, module: WantedModule) -> Iterator[Cause | datetime]:
     """Yield why a module is not ready, and until when changes are under way."""
     resolution, template = module.resolution, module.resolution.template
     if resolution.state in {State.ERROR, State.WARNING}:
@@ -160,7 +160,7 @@ def _cause_of_manifest(module: WantedModule) -> Cause | None:
     return Cause(manifest.status.state, reason, why, is_internal=bool(why) and reason not in PUBLIC_REASONS)
 
 
-def _causes_of_module_crs(snapshot: Snapshot, name: str) -> Iterator[Cause | datetime]:
+def _causes_of_module_crs(snapshot: KymaSnapshot, name: str) -> Iterator[Cause | datetime]:
     """Yield why the Module CRs of a module are not in force.
 
     A change of a module that was ready is no cause while it is under way: each edit would be two writes of the status.
@@ -185,7 +185,7 @@ def _causes_of_module_crs(snapshot: Snapshot, name: str) -> Iterator[Cause | dat
             yield Cause(resource.status.state, reason, why or "objects are being applied", is_internal=is_internal)
 
 
-def _is_present(snapshot: Snapshot, part: ModuleConfig | SyncResource, module: str) -> bool:
+def _is_present(snapshot: KymaSnapshot, part: ModuleConfig | SyncResource, module: str) -> bool:
     """Tell whether a part is one of a module, in the namespace that the module has now."""
     return part.spec.module == module and snapshot.assignment.standing(part) is Standing.CURRENT
 

@@ -1,99 +1,132 @@
-"""What the rules of a Kyma decide on: one snapshot of the caches and one read of its SKR."""
+"""What the rules of a Kyma decide on: the caches at one moment, and what the steps of the reconcile found and did."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from typing import Any
 
 import msgspec
 
-from kube_runtime import Client, NotFound, ObjectUnreadable
-from lifecycle_manager.contract.options import Duration, PurgeSettings, option
-from lifecycle_manager.module_catalog import Offer
-from lifecycle_manager.module_namespaces import Assignment
-from lifecycle_manager.resources import KYMAS, RAW_KYMAS
-from lifecycle_manager.rollout import Timing
-from lifecycle_manager.skr import SkrFailure
+from kube_runtime import (
+    ApiError,
+    Client,
+    Informer,
+    Manager,
+    NotFound,
+    ObjectKey,
+    ObjectUnreadable,
+    Request,
+    Snapshot,
+    Step,
+)
+from lifecycle_manager.indexes import MANIFESTS_BY_KYMA, MODULE_CONFIGS_BY_KYMA, SYNC_RESOURCES_BY_KYMA
+from lifecycle_manager.kyma.crd import KymaCrd, KymaCrds
+from lifecycle_manager.kyma.pull_secret import PullSecret, PullSecretCopy, SyncPullSecret, after_refusals
+from lifecycle_manager.kyma.settings import KymaSettings
+from lifecycle_manager.module_catalog import Offer, Offers
+from lifecycle_manager.module_namespaces import Assignment, ModuleNamespaces
+from lifecycle_manager.resources import KYMAS, RAW_KYMAS, Secret
+from lifecycle_manager.rollout import Schedule, Timing
+from lifecycle_manager.signals import ObjectChanged
+from lifecycle_manager.skr import Announcements, ClusterClaimed
 from lifecycle_manager_api import Kyma, KymaSpec, Manifest, ModuleConfig, ObjectMeta, SyncResource, names
 from lifecycle_manager_api.conditions import NewCondition
+
+
+@dataclass(frozen=True, slots=True)
+class SkrStep(Step):
+    """A step in the SKR, after whose failure nothing more is done there."""
 
 
 @dataclass(frozen=True, slots=True)
 class SkrView:
     """The Kyma CR in the SKR; None where there is none (or no CRD for it).
 
-    Where it is not `is_readable` it has only its metadata, which is enough to delete it.
+    Where it is not `is_readable` it has only its metadata, which is enough to delete it. `claimed_by` names another
+    Kyma to which the SKR belongs; `read_again_after` says in how many seconds an announced change may be visible.
     """
 
     kyma: Kyma | None
     is_readable: bool = True
+    claimed_by: str = ""
+    read_again_after: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Patience:
-    """How long a state may last before it is reported or acted on.
+@dataclass(eq=False, slots=True)
+class KymaState:
+    """What is remembered of one Kyma: changes that its SKR has to show yet, and how often in a row it was repeated."""
 
-    - `unreachable`: an SKR that does not answer makes its Kyma an Error
-    - `deletion`: a deletion that makes no progress is a Warning
-    - `purge`: finalizers that block a deletion are removed; None for never
-
-    With `others_finalizers` a Kyma whose access Secret is gone loses the finalizers of others as well.
-    """
-
-    unreachable: Duration = option(
-        timedelta(seconds=30),
-        "skr-unreachable-grace",
-        "time without an answer of the SKR after which the state of its Kyma is Error",
-    )
-    deletion: Duration = option(
-        timedelta(minutes=10),
-        "deletion-warning-after",
-        "time after which the state of a Kyma is Warning whose deletion is blocked",
-    )
-    purging: PurgeSettings = field(default_factory=PurgeSettings)
-    others_finalizers: bool = option(
-        False,
-        "remove-finalizers-of-others",
-        "remove all finalizers, not just its own, from a Kyma that is being deleted and whose access Secret is gone, "
-        "as upstream does with ENABLE_LEGACY_KYMA_DELETION; from Manifests they are always removed",
-    )
-
-    @property
-    def purge(self) -> timedelta | None:
-        """How long after a deletion finalizers that block it are removed."""
-        return self.purging.after
+    announcements: Announcements = field(default_factory=Announcements)
+    pull_secret: PullSecretCopy = field(default_factory=PullSecretCopy)
+    repeats: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KymaSnapshot(Snapshot):
     """Everything that `plan` decides on.
 
-    `module_configs` and `sync_resources` are those in namespaces that their modules have or had by the `assignment`.
-    `skr` is a failure where the SKR could not be read or written; `crd_hash` is that of KCP's CRD, empty where that
-    can't be read; `installed_crd` is that of the CRD that this reconcile has installed. `pull_secret` is what came of
-    the image pull Secret, None where there is none to copy.
+    - `skr`: None until it was read
+    - `module_configs`, `sync_resources`: those in namespaces that their modules have or had by the `assignment`
+    - `crd`: that of KCP; its digest is empty where it can't be read
+    - `installed_crd`: the digest of the CRD that this reconcile has installed
+    - `pull_secret`: None where there is none to copy
+    - `repeats`: how often in a row the outcome was read at once
+    - `taken`: the steps of this reconcile that succeeded
     """
 
     timing: Timing
     kyma: Kyma
     offer: Offer
-    skr: SkrView | SkrFailure
-    crd_hash: str
+    crd: KymaCrd
+    skr: SkrView | None = None
     installed_crd: str | None = None
     manifests: tuple[Manifest, ...] = ()
     module_configs: tuple[ModuleConfig, ...] = ()
     sync_resources: tuple[SyncResource, ...] = ()
     assignment: Assignment = field(default_factory=Assignment)
-    patience: Patience = field(default_factory=Patience)
-    pull_secret: NewCondition | None = None
+    pull_secret: PullSecret | None = None
+    repeats: int = 0
+    settings: KymaSettings = field(default_factory=KymaSettings)
+    taken: tuple[Step, ...] = ()
 
     @property
     def needs_crd(self) -> bool:
         """Whether the CRD in the SKR has to be replaced by the one of KCP."""
-        return self.crd_hash not in ("", self.crd_in_skr)
+        return self.crd.digest not in ("", self.crd_in_skr)
 
     @property
     def crd_in_skr(self) -> str:
         """The hash of the CRD that the SKR has, as far as it is known; empty where it is not."""
         return self.kyma.status.records.kyma_crd if self.installed_crd is None else self.installed_crd
+
+    @property
+    def pull_secret_outcome(self) -> PullSecret | None:
+        """The image pull Secret with what came of it in this reconcile."""
+        return after_refusals(self.pull_secret, self.failures)
+
+    @property
+    def pull_secret_condition(self) -> NewCondition | None:
+        """The condition of the image pull Secret; None where there is none to copy."""
+        outcome = self.pull_secret_outcome
+        return outcome.condition if outcome is not None else None
+
+    @property
+    def skr_error(self) -> Exception | None:
+        """Why the SKR can't be read or written. That it refuses the image pull Secret concerns nothing else."""
+        if self.skr is not None and self.skr.claimed_by:
+            return ClusterClaimed(self.kyma.metadata.name, self.skr.claimed_by)
+        for failure in self.failures:
+            is_refusal = isinstance(failure.error, ApiError)
+            if isinstance(failure.step, SkrStep) or (isinstance(failure.step, SyncPullSecret) and not is_refusal):
+                return failure.error
+        return None
+
+    def tried(self, *steps: type[Step]) -> bool:
+        """Tell whether a step of these types succeeded or failed in this reconcile."""
+        return any(isinstance(each, steps) for each in self.taken) or self.failure_of(*steps) is not None
+
+    def after(self, step: Step, **outcome: Any) -> "KymaSnapshot":
+        """Return the snapshot after a step that succeeded."""
+        return replace(self, taken=(*self.taken, step), **outcome)
 
     def deletion_plus(self, patience: timedelta | None) -> datetime | None:
         """Return when the Kyma has been deleted for so long; None for never."""
@@ -101,10 +134,58 @@ class Snapshot:
         return since + patience if since is not None and patience is not None else None
 
 
-async def read_skr(skr: Client, *, deleting: bool = False) -> SkrView:
+@dataclass(frozen=True, eq=False)
+class KymaSnapshots:
+    """Reads the snapshots of Kymas. `pull_secrets` are the Secrets of that name, None where there is none to copy."""
+
+    manager: Manager
+    kymas: Informer[Kyma]
+    manifests: Informer[Manifest]
+    module_configs: Informer[ModuleConfig]
+    sync_resources: Informer[SyncResource]
+    namespaces: ModuleNamespaces
+    crds: KymaCrds
+    pull_secrets: Informer[Secret] | None
+    offers: Offers
+    schedule: Schedule
+    settings: KymaSettings
+
+    async def read(self, request: Request[ObjectKey, KymaState]) -> KymaSnapshot | None:
+        """Return what is known of a Kyma, None where it is gone."""
+        kyma = self.kymas.get(request.key)
+        if kyma is None:
+            return None
+        for change in request.causes.of(ObjectChanged):
+            request.state.announcements.announce(change, now=self.manager.clock.monotonic())
+        name, assignment = kyma.metadata.name, self.namespaces.assignment()
+        configs = self.module_configs.by_index(MODULE_CONFIGS_BY_KYMA, name)
+        resources = self.sync_resources.by_index(SYNC_RESOURCES_BY_KYMA, name)
+        return KymaSnapshot(
+            timing=self.schedule.timing(),
+            kyma=kyma,
+            offer=self.offers.current(),
+            crd=self.crds.current(),
+            manifests=self.manifests.by_index(MANIFESTS_BY_KYMA, name),
+            module_configs=tuple(filter(assignment.holds, configs)),
+            sync_resources=tuple(filter(assignment.holds, resources)),
+            assignment=assignment,
+            pull_secret=self._pull_secret(kyma, request.state),
+            repeats=request.state.repeats,
+            settings=self.settings,
+        )
+
+    def _pull_secret(self, kyma: Kyma, state: KymaState) -> PullSecret | None:
+        if self.pull_secrets is None:
+            return None
+        name, now = self.settings.pull_secret, self.manager.clock.monotonic()
+        secret = self.pull_secrets.get(ObjectKey(names.KCP_NAMESPACE, name))
+        return PullSecret(name, secret, state.pull_secret, self.settings.interval_seconds, now).inherited(kyma)
+
+
+async def read_skr(skr: Client, *, metadata_suffices: bool = False) -> SkrView:
     """Read the Kyma CR of an SKR. Raises KubeError.
 
-    Where the Kyma is being deleted, a Kyma CR that users made unreadable, after changing its CRD, does not matter.
+    Users who change its CRD can make it unreadable, which does not matter where its metadata suffices.
     """
     try:
         kyma = await skr.get(KYMAS, names.DEFAULT_KYMA_NAME, names.SKR_NAMESPACE)
@@ -112,7 +193,7 @@ async def read_skr(skr: Client, *, deleting: bool = False) -> SkrView:
     except NotFound:
         return SkrView(None)
     except ObjectUnreadable:
-        if not deleting:
+        if not metadata_suffices:
             raise
     try:
         document = await skr.get(RAW_KYMAS, names.DEFAULT_KYMA_NAME, names.SKR_NAMESPACE)

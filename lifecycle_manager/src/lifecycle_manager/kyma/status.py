@@ -8,9 +8,11 @@ import msgspec
 
 from lifecycle_manager.kyma import reasons
 from lifecycle_manager.kyma.causes import HIDDEN, Cause, for_users, named, told, worst_first
+from lifecycle_manager.kyma.events import events_between
 from lifecycle_manager.kyma.limits import MAX_MESSAGE_LENGTH, MAX_SUMMARY_LENGTH, shown
 from lifecycle_manager.kyma.module_status import ModuleReport, module_report, reference_to, removed_module
-from lifecycle_manager.kyma.snapshot import Snapshot
+from lifecycle_manager.kyma.snapshot import KymaSnapshot
+from lifecycle_manager.kyma.steps import ApplyManifest, ChangeModules, WriteSkrStatus
 from lifecycle_manager.kyma.wanted import Wanted, chosen_manifests
 from lifecycle_manager.kyma_conditions import (
     BROKEN_AFTER_WORKING,
@@ -48,7 +50,7 @@ class Statuses(NamedTuple):
     again: datetime | None
 
 
-def status_of(snapshot: Snapshot, wanted: Wanted) -> Statuses:
+def status_of(snapshot: KymaSnapshot, wanted: Wanted) -> Statuses:
     """Return the status of a Kyma whose SKR was read. Conditions of other domains stay as they are."""
     reports = (
         *(module_report(snapshot, module) for module in wanted.modules),
@@ -60,14 +62,15 @@ def status_of(snapshot: Snapshot, wanted: Wanted) -> Statuses:
     return Statuses(in_kcp, in_skr, min((each for each in again if each is not None), default=None))
 
 
-def _status(snapshot: Snapshot, reports: Sequence[ModuleReport], ignored: int, *, to_users: bool) -> KymaStatus:
+def _status(snapshot: KymaSnapshot, reports: Sequence[ModuleReport], ignored: int, *, to_users: bool) -> KymaStatus:
     modules = tuple(report.shown(to_users=to_users) for report in reports)
+    pull_secret = snapshot.pull_secret_condition
     of_modules = [cause for report in reports for cause in report.causes_by_name]
-    of_others = [*_other_domains(snapshot.kyma.status.conditions), *_of_pull_secret(snapshot.pull_secret)]
+    of_others = [*_other_domains(snapshot.kyma.status.conditions), *_of_pull_secret(pull_secret)]
     if to_users:
         of_modules, of_others = for_users(of_modules), for_users(of_others)
     state = aggregate([*(module.state for module in modules), *(cause.state for cause in of_others)])
-    unasked = {PULL_SECRET_SYNC} if snapshot.pull_secret is None else set[str]()
+    unasked = {PULL_SECRET_SYNC} if pull_secret is None else set[str]()
     modules_ready, summary = _summary(modules, of_modules, ignored)
     message = told(of_others, MAX_SUMMARY_LENGTH) if modules_ready and of_others else summary
     return _finish(
@@ -78,12 +81,12 @@ def _status(snapshot: Snapshot, reports: Sequence[ModuleReport], ignored: int, *
         active_channel=_active_channel(snapshot),
         dropped=unasked,
         records=msgspec.structs.replace(
-            snapshot.kyma.status.records, kyma_crd=snapshot.crd_hash or snapshot.crd_in_skr
+            snapshot.kyma.status.records, kyma_crd=snapshot.crd.digest or snapshot.crd_in_skr
         ),
         conditions=(
             (REACHABLE, "True", reasons.REACHABLE, "the cluster answers"),
             _crds_sync(snapshot),
-            *((snapshot.pull_secret,) if snapshot.pull_secret is not None else ()),
+            *((pull_secret,) if pull_secret is not None else ()),
             (
                 MODULES,
                 "True" if modules_ready else "False",
@@ -104,14 +107,14 @@ def _reason(state: State, of_modules: Sequence[Cause], of_others: Sequence[Cause
     return worst.reason if worst in of_others else f"Module{worst.state.value or State.PROCESSING.value}"
 
 
-def failed_status(snapshot: Snapshot, failure: SkrFailure) -> KymaStatus:
+def failed_status(snapshot: KymaSnapshot, failure: SkrFailure) -> KymaStatus:
     """Return the status of a Kyma whose SKR could not be read.
 
     An SKR that does not answer makes the Kyma an Error after some time only. Until then the last known states of its
     modules stay, and then they are Errors too, except of those that are not managed.
     """
     kyma = snapshot.kyma
-    is_over = _failing_for(snapshot, failure) >= snapshot.patience.unreachable
+    is_over = _failing_for(snapshot, failure) >= snapshot.settings.patience.unreachable
     modules = _with_manifests(snapshot)
     if is_over and failure.is_without_access:
         message = shortened(failure.message, MAX_MESSAGE_LENGTH)
@@ -133,12 +136,14 @@ def failed_status(snapshot: Snapshot, failure: SkrFailure) -> KymaStatus:
     )
 
 
-def _with_manifests(snapshot: Snapshot) -> tuple[KymaModuleStatus, ...]:
+def _with_manifests(snapshot: KymaSnapshot) -> tuple[KymaModuleStatus, ...]:
     """Return the last known states of the modules, with all Manifests: one that no Kyma names counts as orphaned."""
     known = snapshot.kyma.status.modules
-    manifests = {module_of_manifest(each): each for each in chosen_manifests(snapshot)}
+    applied = (change for each in snapshot.taken if isinstance(each, ChangeModules) for change in each.changes)
+    new = (change.manifest for change in applied if isinstance(change, ApplyManifest))
+    manifests = {module_of_manifest(each): each for each in (*new, *chosen_manifests(snapshot))}
     named = {each.name for each in known}
-    new = (
+    unknown = (
         KymaModuleStatus(name=name, state=State.PROCESSING, version=each.spec.version, manifest=reference_to(each))
         for name, each in sorted(manifests.items())
         if name not in named
@@ -147,7 +152,7 @@ def _with_manifests(snapshot: Snapshot) -> tuple[KymaModuleStatus, ...]:
         each if each.manifest else msgspec.structs.replace(each, manifest=reference_to(manifests.get(each.name)))
         for each in known
     )
-    return shown((*completed, *new))
+    return shown((*completed, *unknown))
 
 
 def internal_error_status(kyma: Kyma, failure: SkrFailure, now: datetime) -> KymaStatus:
@@ -161,7 +166,7 @@ def internal_error_status(kyma: Kyma, failure: SkrFailure, now: datetime) -> Kym
     )
 
 
-def deleting_status(snapshot: Snapshot, waits: Sequence[str], *, modules_removed: bool) -> Statuses:
+def deleting_status(snapshot: KymaSnapshot, waits: Sequence[str], *, modules_removed: bool) -> Statuses:
     """Return the status of a Kyma that is being deleted, with what it waits for.
 
     Modules are listed as long as their Manifests exist.
@@ -169,12 +174,12 @@ def deleting_status(snapshot: Snapshot, waits: Sequence[str], *, modules_removed
     in_kcp, in_skr = (
         _deleting(snapshot, waits, modules_removed=modules_removed, to_users=to_users) for to_users in (False, True)
     )
-    return Statuses(in_kcp, in_skr, again=snapshot.deletion_plus(snapshot.patience.deletion))
+    return Statuses(in_kcp, in_skr, again=snapshot.deletion_plus(snapshot.settings.patience.deletion))
 
 
-def _deleting(snapshot: Snapshot, waits: Sequence[str], *, modules_removed: bool, to_users: bool) -> KymaStatus:
+def _deleting(snapshot: KymaSnapshot, waits: Sequence[str], *, modules_removed: bool, to_users: bool) -> KymaStatus:
     message = f"waits for {named(waits)}"
-    stuck_at = snapshot.deletion_plus(snapshot.patience.deletion)
+    stuck_at = snapshot.deletion_plus(snapshot.settings.patience.deletion)
     stuck = stuck_at is not None and stuck_at <= snapshot.timing.now
     removed: NewCondition = (MODULES, "False", MODULES_REMOVED, "all modules are removed")
     removing: NewCondition = (MODULES, "False", reasons.REMOVING, message)
@@ -192,6 +197,14 @@ def _deleting(snapshot: Snapshot, waits: Sequence[str], *, modules_removed: bool
         ),
         operation=message,
     )
+
+
+def write_in_skr(skr_kyma: Kyma, status: KymaStatus) -> WriteSkrStatus | None:
+    """Return how a status that differs from the one in the SKR is written there, with what changed."""
+    shown_there = for_skr(status, skr_kyma)
+    if skr_kyma.status == shown_there:
+        return None
+    return WriteSkrStatus(shown_there, events_between(skr_kyma.status, shown_there))
 
 
 def for_skr(status: KymaStatus, skr_kyma: Kyma) -> KymaStatus:
@@ -224,12 +237,12 @@ def _condition_for_skr(condition: Condition, generation: int) -> Condition:
     return msgspec.structs.replace(condition, message=message, observed_generation=generation)
 
 
-def grace_left(snapshot: Snapshot, failure: SkrFailure) -> timedelta:
+def grace_left(snapshot: KymaSnapshot, failure: SkrFailure) -> timedelta:
     """Return how long until an unreachable SKR makes its Kyma an Error."""
-    return max(snapshot.patience.unreachable - _failing_for(snapshot, failure), timedelta(0))
+    return max(snapshot.settings.patience.unreachable - _failing_for(snapshot, failure), timedelta(0))
 
 
-def _failing_for(snapshot: Snapshot, failure: SkrFailure) -> timedelta:
+def _failing_for(snapshot: KymaSnapshot, failure: SkrFailure) -> timedelta:
     """Return how long a failure has lasted; one that needs a person counts as endless at once."""
     if not failure.may_pass:
         return _FOR_EVER
@@ -239,8 +252,8 @@ def _failing_for(snapshot: Snapshot, failure: SkrFailure) -> timedelta:
     return snapshot.timing.now - known.last_transition_time
 
 
-def _active_channel(snapshot: Snapshot) -> str:
-    skr_kyma = None if isinstance(snapshot.skr, SkrFailure) else snapshot.skr.kyma
+def _active_channel(snapshot: KymaSnapshot) -> str:
+    skr_kyma = snapshot.skr.kyma if snapshot.skr is not None else None
     return (skr_kyma or snapshot.kyma).spec.channel
 
 
@@ -266,7 +279,7 @@ def _of_pull_secret(condition: NewCondition | None) -> Iterator[Cause]:
         yield Cause(State.WARNING, reason, message, "image pull Secret", is_internal=reason not in PUBLIC_REASONS)
 
 
-def _crds_sync(snapshot: Snapshot) -> NewCondition:
+def _crds_sync(snapshot: KymaSnapshot) -> NewCondition:
     """Return whether the SKR has the CRDs: that of Kymas, which it has by now, and those of the catalog.
 
     The catalog reports nothing about its objects before the CRDs are there.

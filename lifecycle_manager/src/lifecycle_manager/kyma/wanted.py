@@ -13,7 +13,7 @@ import msgspec
 from lifecycle_manager.kyma.limits import limited
 from lifecycle_manager.kyma.reasons import DESCRIPTOR_UNREADABLE
 from lifecycle_manager.kyma.resolution import Installed, Resolution, resolve
-from lifecycle_manager.kyma.snapshot import Snapshot
+from lifecycle_manager.kyma.snapshot import KymaSnapshot
 from lifecycle_manager.module_catalog import (
     DescriptorNotFound,
     DescriptorUnreadable,
@@ -75,7 +75,7 @@ class Wanted:
     leaving: tuple[Manifest, ...] = ()
 
 
-def wanted_of(snapshot: Snapshot, spec: KymaSpec) -> Wanted:
+def wanted_of(snapshot: KymaSnapshot, spec: KymaSpec) -> Wanted:
     """Decide on every module of a Kyma."""
     kyma = snapshot.kyma
     manifests = {module_of_manifest(each): each for each in chosen_manifests(snapshot)}
@@ -103,7 +103,7 @@ def wanted_of(snapshot: Snapshot, spec: KymaSpec) -> Wanted:
     return Wanted(modules, removed, ignored, tuple(each for each in leaving if each is not None))
 
 
-def _leaving(snapshot: Snapshot, spec: KymaSpec, module: KymaModule, manifest: Manifest) -> Manifest | None:
+def _leaving(snapshot: KymaSnapshot, spec: KymaSpec, module: KymaModule, manifest: Manifest) -> Manifest | None:
     """Return a Manifest that is being deleted with the version of its channel; None where it stays as it is.
 
     While something blocks its deletion the module runs, and its manager may need another version to clean up. The rules
@@ -144,7 +144,7 @@ def _channel_of(manifest: Manifest) -> str:
     return manifest.metadata.labels.get(names.CHANNEL, "")
 
 
-def chosen_manifests(snapshot: Snapshot) -> tuple[Manifest, ...]:
+def chosen_manifests(snapshot: KymaSnapshot) -> tuple[Manifest, ...]:
     """Return the Manifests of modules that users chose, without the mandatory ones."""
     return tuple(each for each in snapshot.manifests if not is_mandatory_manifest(each))
 
@@ -164,7 +164,7 @@ def installed_in(kyma: Kyma, manifests: Mapping[str, Manifest]) -> dict[str, Ins
 
 
 def _wanted(
-    snapshot: Snapshot, resolution: Resolution, manifest: Manifest | None, installed: Installed | None
+    snapshot: KymaSnapshot, resolution: Resolution, manifest: Manifest | None, installed: Installed | None
 ) -> WantedModule:
     kyma, template = snapshot.kyma, resolution.template
     if template is None or resolution.state is State.UNMANAGED:

@@ -1,0 +1,99 @@
+"""How a reconcile of a Kyma ends: what is written and remembered, whether it failed, and when the next one follows.
+
+Limits: MAX_REPEATS, REVERTED_SECONDS; the intervals are in `settings`.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from kube_runtime import KubeError
+from lifecycle_manager.kyma.events import Event, events_between, for_operators
+from lifecycle_manager.kyma.pull_secret import PullSecretCopy
+from lifecycle_manager.kyma.snapshot import KymaSnapshot
+from lifecycle_manager.kyma.steps import (
+    AddFinalizer,
+    ChangeModules,
+    CreateKyma,
+    DeleteKyma,
+    DeleteManifest,
+    InstallCrd,
+    KymaDone,
+    RemoveFinalizer,
+    RemoveSkrFinalizer,
+)
+from lifecycle_manager.kyma_conditions import interval_for
+from lifecycle_manager.skr import ClusterClaimed
+from lifecycle_manager_api import Kyma, KymaStatus, State
+
+MAX_REPEATS = 3
+"""How often in a row the outcome is read at once. An SKR that reverts it each time has to wait after that."""
+
+REVERTED_SECONDS = 5.0
+
+REQUEUE_REASONS = {
+    AddFinalizer: "labels_and_finalizers_update",
+    InstallCrd: "crds_sync",
+    CreateKyma: "initial_state_handling",
+    DeleteKyma: "remote_kyma_deletion",
+    RemoveSkrFinalizer: "finalizers_removal_from_remote_kyma",
+    RemoveFinalizer: "kyma_deletion",
+}
+"""Upstream's names in the metric of requeues, by what a reconcile does."""
+
+
+def ended(
+    seen: KymaSnapshot, status: KymaStatus | None = None, *, again: datetime | None = None, at_once: bool = False
+) -> KymaDone:
+    """Return the end of a reconcile.
+
+    `again` is when time alone changes the plan; `at_once` says that the outcome has to be read at once. Missing access
+    to the SKR is not an error: a new access Secret triggers the Kyma. Nothing triggers it once another Kyma, to which
+    the SKR belongs, is gone.
+    """
+    error, known, settings = seen.skr_error, seen.pull_secret_outcome, seen.settings
+    is_repeated = at_once or any(isinstance(each, CreateKyma) for each in seen.taken)
+    repeats = seen.repeats + is_repeated if is_repeated or error is not None else 0
+    if isinstance(error, ClusterClaimed):
+        seconds: float | None = settings.interval_seconds
+    elif error is not None:
+        seconds = _seconds_until(seen, again)
+    elif at_once:
+        seconds = 0.0 if repeats <= MAX_REPEATS else REVERTED_SECONDS
+    else:
+        is_deleted, interval = seen.kyma.metadata.being_deleted, interval_for(seen.kyma, settings.interval_seconds)
+        unseen = seen.skr.read_again_after if seen.skr is not None else None
+        times = (_seconds_until(seen, again), unseen, known.retry_after if known is not None else None)
+        regular = settings.deletion_interval_seconds if is_deleted else interval
+        seconds = min((regular, *(each for each in times if each is not None)))
+    status, events = report(seen.kyma, status)
+    refusal = seen.failure_of(AddFinalizer, ChangeModules, RemoveFinalizer)
+    return KymaDone(
+        requeue_after=seconds,
+        error=error if isinstance(error, KubeError) else refusal,
+        status=status,
+        events=events,
+        reasons=tuple(_reasons(seen)),
+        repeats=repeats,
+        pull_secret=known.copy if known is not None else PullSecretCopy(),
+    )
+
+
+def report(kyma: Kyma, status: KymaStatus | None) -> tuple[KymaStatus | None, tuple[Event, ...]]:
+    """Return a status if it differs from the one in KCP, and the Events of what changed."""
+    if status is None or status == kyma.status:
+        return None, ()
+    return status, for_operators(events_between(kyma.status, status))
+
+
+def _seconds_until(seen: KymaSnapshot, when: datetime | None) -> float | None:
+    return max((when - seen.timing.now).total_seconds(), 0.0) if when is not None else None
+
+
+def _reasons(seen: KymaSnapshot) -> Iterator[str]:
+    yield from (name for each in seen.taken if (name := REQUEUE_REASONS.get(type(each))) is not None)
+    if seen.kyma.metadata.being_deleted:
+        changes = (change for each in seen.taken if isinstance(each, ChangeModules) for change in each.changes)
+        if any(isinstance(change, DeleteManifest) for change in changes):
+            yield "manifest_crs_cleanup"
+        if seen.kyma.status.state is not State.DELETING:
+            yield "kyma_status_update_to_deleting"

@@ -1,0 +1,30 @@
+"""The image pull Secret of an SKR: a copy of that of KCP, which the Pods of modules and of the Watcher name.
+
+Another version in KCP reaches every SKR at once; what others do to a copy is corrected at the interval. The copy is the
+Lifecycle Manager's own: whatever has its name in kyma-system is overwritten, and replaced where a field of it may not
+be changed. An SKR that refuses it keeps its modules; its Kyma says why. The copy is deleted with the Kyma.
+
+`plan` holds the rules, `apply` writes the copy.
+"""
+
+from lifecycle_manager.kyma.pull_secret.apply import sync_pull_secret
+from lifecycle_manager.kyma.pull_secret.plan import (
+    RETRY_SECONDS,
+    PullSecret,
+    PullSecretCopy,
+    SyncPullSecret,
+    after_refusals,
+    data_changed,
+    plan_pull_secret,
+)
+
+__all__ = [
+    "RETRY_SECONDS",
+    "PullSecret",
+    "PullSecretCopy",
+    "SyncPullSecret",
+    "after_refusals",
+    "data_changed",
+    "plan_pull_secret",
+    "sync_pull_secret",
+]

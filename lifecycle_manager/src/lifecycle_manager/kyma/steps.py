@@ -1,0 +1,173 @@
+"""The steps of a Kyma's reconcile: what each does, and where. `plan` decides on them, `apply` carries them out.
+
+Those in the SKR derive from SkrStep; that of the image pull Secret is in `pull_secret`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kube_runtime import End, Step
+from lifecycle_manager.kyma.events import Event
+from lifecycle_manager.kyma.pull_secret import PullSecretCopy, SyncPullSecret
+from lifecycle_manager.kyma.snapshot import SkrStep
+from lifecycle_manager_api import KymaSpec, KymaStatus, Manifest, SyncResource
+
+
+@dataclass(frozen=True, slots=True)
+class AddFinalizer(Step):
+    """Keep the Kyma until its SKR is cleaned up."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSkr(SkrStep):
+    """Read the Kyma CR in the SKR. Where its metadata suffices, the rest may be unreadable."""
+
+    metadata_suffices: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class InstallCrd(SkrStep):
+    """Apply namespace and CRD in the SKR, and wait until the API server there serves it."""
+
+
+@dataclass(frozen=True, slots=True)
+class CreateKyma(SkrStep):
+    """Create the Kyma CR in the SKR; an existing one stays as it is. With `is_replaced` other domains are notified."""
+
+    spec: KymaSpec
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    is_replaced: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SyncMetadata(SkrStep):
+    """Set the labels and annotations of the Kyma CR in the SKR that KCP owns; None removes a label."""
+
+    labels: Mapping[str, str | None]
+    annotations: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class WriteSkrStatus(SkrStep):
+    """Write the status of the Kyma CR in the SKR, and record there as Kubernetes Events what changed."""
+
+    status: KymaStatus
+    events: tuple[Event, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveSkrFinalizer(SkrStep):
+    """Remove the finalizer of Lifecycle Manager from a Kyma CR that a user deletes; it is created again."""
+
+
+@dataclass(frozen=True, slots=True)
+class PurgeFinalizers(SkrStep):
+    """Remove the finalizers of objects of these that are being deleted in the SKR."""
+
+    owners: tuple[Manifest | SyncResource, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteKyma(SkrStep):
+    """Delete the Kyma CR in the SKR and remove the finalizer of Lifecycle Manager; with `purge` all finalizers."""
+
+    purge: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DeletePullSecret(SkrStep):
+    """Delete the image pull Secret in the SKR."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveCrd(SkrStep):
+    """Remove the Kyma CRD from the SKR, unless users have Kymas of their own there."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyManifest:
+    """Install a module by this Manifest. `managed_again` where the module was unmanaged."""
+
+    manifest: Manifest
+    managed_again: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateLeavingManifest:
+    """Give a Manifest that is being deleted another version; once it is gone, it stays gone."""
+
+    manifest: Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class MarkUnmanaged:
+    """Annotate the Manifest of a module that stays installed as it is."""
+
+    manifest: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteManifest:
+    """Remove a module: delete its Manifest in the foreground, so that its objects are deleted first."""
+
+    manifest: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteSyncResource:
+    """Remove the objects that a Module Manager wanted in the SKR."""
+
+    name: str
+    namespace: str
+
+
+ModuleChange = ApplyManifest | UpdateLeavingManifest | MarkUnmanaged | DeleteManifest | DeleteSyncResource
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeModules(Step):
+    """Change modules in KCP. Each change is made whether KCP refuses others or not; each refusal is a failure."""
+
+    changes: tuple[ModuleChange, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveFinalizer(Step):
+    """Remove the finalizer, so that the Kyma is gone; with `of_others` all finalizers."""
+
+    of_others: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KymaDone(End):
+    """The end of a reconcile.
+
+    - `status`: the status to be written in KCP, None where it stays; `events` are what changed
+    - `reasons`: for the metric of requeues
+    - `repeats`, `pull_secret`: what is remembered of the Kyma
+    """
+
+    status: KymaStatus | None = None
+    events: tuple[Event, ...] = ()
+    reasons: tuple[str, ...] = ()
+    repeats: int = 0
+    pull_secret: PullSecretCopy = field(default_factory=PullSecretCopy)
+
+
+SkrSteps = (
+    ReadSkr
+    | InstallCrd
+    | CreateKyma
+    | SyncPullSecret
+    | SyncMetadata
+    | WriteSkrStatus
+    | RemoveSkrFinalizer
+    | PurgeFinalizers
+    | DeleteKyma
+    | DeletePullSecret
+    | RemoveCrd
+)
+KymaStep = AddFinalizer | ChangeModules | RemoveFinalizer | SkrSteps
