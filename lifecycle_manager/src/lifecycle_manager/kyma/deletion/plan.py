@@ -5,8 +5,9 @@ in the SKR, and the finalizer. The domains of the Watcher and the catalog see fr
 their turn.
 
 May delete: all Manifests of the Kyma; once they are gone, the SyncResources that are not deleted with a ModuleConfig;
-in the SKR the Kyma CR, the image pull Secret and the Kyma CRD, once all of the stages before are done. Only with
-`--purge-finalizers` finalizers of others, and those of the Kyma in KCP once its access Secret is gone.
+in the SKR the Kyma CR, the image pull Secret and the Kyma CRD, once all of the stages before are done. Finalizers of
+others on what is being deleted in the SKR only with `--enable-purge-finalizer`; those on the Kyma in KCP only with
+`--remove-finalizers-of-others`, once its access Secret is gone.
 """
 
 from datetime import datetime
