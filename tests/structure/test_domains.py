@@ -31,7 +31,6 @@ DOMAINS = (
 
 NOT_IN_STEPS = {
     "istio",
-    "kyma",
     "module_config",
     "module_cr_status",
     "module_installation",

@@ -38,7 +38,7 @@ from tests.world import KCP, open_world
 
 USED = {"uses-regular": ("api", "regular"), "uses-fast": ("api", "fast"), "uses-another": ("nats", "regular")}
 ALL = set(USED)
-IMPURE = {"kyma by ObjectChanged", "watcher by WatcherHeard"}
+IMPURE = {"watcher by WatcherHeard"}
 """Triggers that change state. To be emptied: what a trigger knows travels as a cause."""
 CRD_SELECTOR = f"metadata.name={KYMAS.plural_name}"
 RESOURCES: dict[str, Resource[Any]] = {

@@ -29,7 +29,7 @@ from lifecycle_manager.kyma.ending import report
 from lifecycle_manager.kyma.events import Event
 from lifecycle_manager.kyma.pull_secret import SyncPullSecret, sync_pull_secret
 from lifecycle_manager.kyma.reasons import MODULE_NOT_WRITTEN
-from lifecycle_manager.kyma.snapshot import KymaSnapshot, KymaState, SkrView, read_skr
+from lifecycle_manager.kyma.snapshot import KymaSnapshot, KymaState, SkrStep, SkrView, read_skr
 from lifecycle_manager.kyma.status import OWN_CONDITIONS, internal_error_status
 from lifecycle_manager.module_catalog.writing import apply_manifest, delete_manifest
 from lifecycle_manager.resources import (
@@ -74,6 +74,8 @@ class KymaActions:
         """Carry a step out; return the snapshot with its outcome. Raises KubeError, SkrAccessError."""
         kcp, metadata = self.manager.client, seen.kyma.metadata
         match step:
+            case SkrStep() | SyncPullSecret():
+                return await self._apply_in_skr(request, seen, step)
             case steps.AddFinalizer():
                 written = await set_finalizers(kcp, KYMAS, metadata, (*metadata.finalizers, names.KYMA_FINALIZER))
                 self.kymas.wrote(written)
@@ -88,7 +90,7 @@ class KymaActions:
                     self.kymas.wrote(left)
                 return seen.after(step)
             case _:
-                return await self._apply_in_skr(request, seen, step)
+                assert_never(step)
 
     async def finish(self, request: KymaRequest, seen: KymaSnapshot, end: steps.KymaDone) -> Result:
         """Remember what the next reconcile has to know, and write the status. Raises KubeError."""
