@@ -10,10 +10,11 @@ from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 from kube_runtime.controller.causes import NO_CAUSES, Causes
+from kube_runtime.controller.groups import decisive
 from kube_runtime.controller.queue import Priority, WorkQueue
 from kube_runtime.controller.steps import MAX_STEPS, Request, Snapshot, Stages, Step
 from kube_runtime.controller.workers import Failure, Result, Workers
-from kube_runtime.exceptions import KubeError
+from kube_runtime.exceptions import Conflict, KubeError, TerminalError
 from kube_runtime.informer import Change, Informer
 from kube_runtime.leases.lease import LeaseLost
 from kube_runtime.resource import Resource
@@ -166,11 +167,12 @@ class Controller(Generic[K, S]):
 
         - `unforeseen`: reports an exception that can only be a mistake in the program, in the status of the key's
           object; the queue alone would show it to nobody but the log
-        - `foreseen`: the exceptions that the reconcile itself reports, beside KubeError and those that are not retried
+        - `foreseen`: the exceptions that the reconcile itself reports, beside KubeError, TerminalError and
+          those that are not retried
         """
         self._reconcile = reconcile
         self._unforeseen = unforeseen
-        self._foreseen = (KubeError, LeaseLost, *self._not_retried, *foreseen)
+        self._foreseen = (KubeError, LeaseLost, TerminalError, *self._not_retried, *foreseen)
 
     def steps(
         self,
@@ -330,15 +332,18 @@ class Controller(Generic[K, S]):
         self._under_way[key] = owner
         try:
             return await self._reconcile(key, causes, self.state_or_new(key))
-        except (LeaseLost, ExceptionGroup) as error:  # a group comes from what a reconcile does at the same time
-            if isinstance(error, ExceptionGroup) and error.split(LeaseLost)[1] is not None:
+        except Exception as raised:
+            error = decisive(raised, (LeaseLost, self._not_retried, TerminalError, Conflict, self._foreseen))
+            if isinstance(error, LeaseLost):
+                log.info("%s: %s is left to another replica", self.name, key)
+                self._drop(key)
+                return Result()
+            if not isinstance(error, self._foreseen):
+                if self._unforeseen is not None:
+                    await self._report(self._unforeseen, key, error)
                 raise
-            log.info("%s: %s is left to another replica", self.name, key)
-            self._drop(key)
-            return Result()
-        except Exception as error:
-            if self._unforeseen is not None and not isinstance(error, self._foreseen):
-                await self._report(self._unforeseen, key, error)
+            if error is not raised:
+                raise error from raised  # its type decides about the retry
             raise
         finally:
             self._under_way.pop(key, None)

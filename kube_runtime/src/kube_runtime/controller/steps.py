@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar, cast
 
 from kube_runtime.controller.causes import NO_CAUSES, Causes
+from kube_runtime.controller.groups import leaves
 from kube_runtime.controller.workers import Result
 from kube_runtime.exceptions import KubeError
 from kube_runtime.tracing import part
@@ -159,11 +160,3 @@ class Stages(Generic[K, S, V]):
                     raise
                 errors = leaves(group)
                 return replace(seen, failures=(*seen.failures, *(StepFailure(step, error) for error in errors)))
-
-
-def leaves(group: ExceptionGroup[Exception]) -> list[Exception]:
-    """Return the exceptions in a group and in its groups."""
-    found: list[Exception] = []
-    for each in group.exceptions:
-        found += leaves(each) if isinstance(each, ExceptionGroup) else [each]
-    return found
