@@ -6,11 +6,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from kube_runtime import Forbidden, StepFailure
+from kube_runtime import End, Forbidden, StepFailure
 from lifecycle_manager.mandatory_modules.plan import (
     WAITING_SECONDS,
     InstallationDone,
-    RetirementDone,
     SetFinalizer,
     WriteManifests,
     plan_installation,
@@ -191,20 +190,20 @@ def test_release_that_is_being_deleted_waits_for_all_manifests_of_its_module() -
 
 def test_finalizer_is_written_only_where_it_is_wrong() -> None:
     held = mandatory(finalizers=[names.MANDATORY_FINALIZER])
-    assert plan_retirement(retirement(held, OFFER, ())) == RetirementDone()
-    assert plan_retirement(retirement(mandatory(), OFFER, ())) == SetFinalizer(mandatory(), held=True)
+    assert plan_retirement(retirement(held, OFFER, ())) == End()
+    assert plan_retirement(retirement(mandatory(), OFFER, ())) == SetFinalizer(held=True)
     nothing_mandatory = Offer.of([], [])
     chosen = builders.template("warden", "1.0.0", finalizers=[names.MANDATORY_FINALIZER])
-    assert plan_retirement(retirement(chosen, nothing_mandatory, ())) == SetFinalizer(chosen, held=False)
+    assert plan_retirement(retirement(chosen, nothing_mandatory, ())) == SetFinalizer(held=False)
 
 
 def test_release_that_is_being_deleted_waits_as_long_as_manifests_exist() -> None:
     leaving = mandatory("1.0.0", deletionTimestamp=LEAVING, finalizers=[names.MANDATORY_FINALIZER])
     offer = Offer.of([leaving], [])
     manifest = builders.manifest("warden", "1.0.0", mandatory=True)
-    waiting = RetirementDone(waits_for=1, requeue_after=WAITING_SECONDS)
+    waiting = End(requeue_after=WAITING_SECONDS)
     assert plan_retirement(retirement(leaving, offer, (manifest,))) == waiting
-    assert plan_retirement(retirement(leaving, offer, ())) == SetFinalizer(leaving, held=False)
+    assert plan_retirement(retirement(leaving, offer, ())) == SetFinalizer(held=False)
 
 
 def test_refusals_end_the_installation_with_the_first_of_them() -> None:

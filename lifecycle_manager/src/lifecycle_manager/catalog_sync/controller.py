@@ -7,6 +7,8 @@ A catalog is reconciled when
 - an event reports a change of an object of the catalog: its kind is checked at once
 - its SKR answers again, is replaced by another, or all of it is to be read again
 - the interval has passed: the resource versions of one kind are listed, the two kinds in turns
+
+Limits: `CatalogSettings`; `CONCURRENT_WRITES` in apply.py; `MAX_SILENT_SECONDS` in snapshot.py.
 """
 
 from collections.abc import Iterable

@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 
 import structlog
 
-from kube_runtime import ApiError, Client, Clock, EventRecorder, ObjectKey, Request, Result
+from kube_runtime import ApiError, Client, Clock, End, EventRecorder, ObjectKey, Request, Result
 from lifecycle_manager.kcp_writes import remove_finalizer, set_finalizers
 from lifecycle_manager.kyma_conditions import MANDATORY_MODULES, write_condition
-from lifecycle_manager.mandatory_modules.plan import InstallationDone, RetirementDone, SetFinalizer, WriteManifests
+from lifecycle_manager.mandatory_modules.plan import InstallationDone, SetFinalizer, WriteManifests
 from lifecycle_manager.mandatory_modules.snapshot import (
     InstallationSnapshot,
     MandatoryReader,
@@ -88,7 +88,7 @@ class Retirement:
         self, request: Request[ReleaseKey, None], seen: RetirementSnapshot, step: SetFinalizer
     ) -> RetirementSnapshot:
         """Add or remove the finalizer of a release. Raises KubeError."""
-        informer, metadata = self.known.informer_of(request.key.kind), step.release.metadata
+        informer, metadata = self.known.informer_of(request.key.kind), seen.release.metadata
         if step.held:
             finalizers = (*metadata.finalizers, names.MANDATORY_FINALIZER)
             written = await set_finalizers(self.kcp, informer.resource, metadata, finalizers)
@@ -98,12 +98,11 @@ class Retirement:
             informer.wrote(written)
         return replace(seen, is_written=True)
 
-    async def finish(
-        self, request: Request[ReleaseKey, None], _seen: RetirementSnapshot, end: RetirementDone
-    ) -> Result:
+    async def finish(self, request: Request[ReleaseKey, None], seen: RetirementSnapshot, end: End) -> Result:
         """Log what a release waits for."""
-        if end.waits_for:
-            log.info("waiting for Manifests of a mandatory module", release=str(request.key), manifests=end.waits_for)
+        if end.requeue_after is not None:
+            waits_for = len(seen.manifests)
+            log.info("waiting for Manifests of a mandatory module", release=str(request.key), manifests=waits_for)
         return Result(end.requeue_after)
 
     async def unforeseen(self, key: ReleaseKey, error: Exception) -> None:

@@ -10,6 +10,8 @@ The finalizer of a ModuleTemplate or ModuleReleaseMeta is reconciled when
 
 - it changes, or the ModuleReleaseMeta of its module does
 - a Manifest of its module is created, deleted or changed, while it is being deleted
+
+Limits: `MandatorySettings`.
 """
 
 from collections.abc import Iterable

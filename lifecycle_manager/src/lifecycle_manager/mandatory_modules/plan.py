@@ -57,15 +57,7 @@ class InstallationDone(End):
 class SetFinalizer(Step):
     """Add the finalizer to a release, or remove it."""
 
-    release: Release
     held: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetirementDone(End):
-    """The reconcile of a release ends; while it is being deleted, it waits for the deletion of these Manifests."""
-
-    waits_for: int = 0
 
 
 def plan_installation(seen: InstallationSnapshot) -> WriteManifests | InstallationDone:
@@ -79,15 +71,15 @@ def plan_installation(seen: InstallationSnapshot) -> WriteManifests | Installati
     return InstallationDone(condition=condition, requeue_after=seen.interval_seconds)
 
 
-def plan_retirement(seen: RetirementSnapshot) -> SetFinalizer | RetirementDone:
+def plan_retirement(seen: RetirementSnapshot) -> SetFinalizer | End:
     """Return the next step for a release: whether it needs its finalizer, or waits with it."""
     if seen.error is not None or seen.is_written:
-        return RetirementDone(error=seen.error)
+        return End(error=seen.error)
     has_finalizer = names.MANDATORY_FINALIZER in seen.release.metadata.finalizers
     held = is_held(seen)
     if held and seen.release.metadata.being_deleted:
-        return RetirementDone(waits_for=len(seen.manifests), requeue_after=WAITING_SECONDS)
-    return SetFinalizer(seen.release, held) if held != has_finalizer else RetirementDone()
+        return End(requeue_after=WAITING_SECONDS)
+    return SetFinalizer(held) if held != has_finalizer else End()
 
 
 def is_held(seen: RetirementSnapshot) -> bool:

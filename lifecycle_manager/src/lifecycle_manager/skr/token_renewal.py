@@ -78,38 +78,41 @@ class RenewToken(Step):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RenewalDone(End):
-    """The reconcile ends; `note` is that of the Event which says why the token was not renewed."""
-
-    note: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TokenSnapshot(Snapshot):
     """The access Secret of a Kyma, its token or why it has none, and the token that replaced it in this reconcile."""
 
-    kyma: str
     now: datetime
     secret: Secret
     token: Token | TokenUnusable
     renewed: Token | None = None
 
 
-def plan(seen: TokenSnapshot) -> RenewToken | RenewalDone:
-    """Return the next step: a token is renewed once it is due."""
+def plan(seen: TokenSnapshot) -> RenewToken | End:
+    """Return the next step: a token is renewed once it is due. One that the SKR should not have issued is no error."""
     token = seen.renewed or seen.token
     if isinstance(token, TokenUnusable):
-        return RenewalDone(note=f"the access Secret {seen.secret.metadata.name} has no token to renew: {token}")
+        return End()
+    if isinstance(seen.error, TokenUnusable):
+        return End(requeue_after=RETRY.max_seconds)
     if seen.error is not None:
-        is_refused = isinstance(seen.error, TokenUnusable)
-        return RenewalDone(
-            note=_failure_note(seen, token, seen.error),
-            requeue_after=RETRY.max_seconds if is_refused else None,
-            error=None if is_refused else seen.error,
-        )
+        return End(error=seen.error)
     if seen.renewed is None and seen.now >= token.due:
         return RenewToken(token)
-    return RenewalDone(requeue_after=(token.due - seen.now).total_seconds())
+    return End(requeue_after=(token.due - seen.now).total_seconds())
+
+
+def why_not_renewed(kyma: str, seen: TokenSnapshot) -> str | None:
+    """Return the note of an Event about a token that can't be renewed, or was not."""
+    token, error = seen.token, seen.error
+    if isinstance(token, TokenUnusable):
+        return f"the access Secret {seen.secret.metadata.name} has no token to renew: {token}"
+    if error is None:
+        return None
+    is_refused, has_expired = isinstance(error, TokenUnusable), token.expires <= seen.now
+    why = f"what the cluster issued is refused: {error}" if is_refused else failure_of(error).message
+    until = f"{'has expired' if has_expired else 'expires'} at {token.expires:%Y-%m-%d %H:%M:%S} UTC"
+    advice = f"; klm join {kyma} --kubeconfig FILE gives access again" if has_expired else ""
+    return f"the token for the cluster {until} and could not be renewed: {why}{advice}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +131,7 @@ class _Renewal:
             token = token_in(kubeconfig_in(secret))
         except TokenUnusable as error:
             token = error
-        return TokenSnapshot(kyma=request.key, now=self.manager.clock.now(), secret=secret, token=token)
+        return TokenSnapshot(now=self.manager.clock.now(), secret=secret, token=token)
 
     async def apply(self, request: Request[str, None], seen: TokenSnapshot, step: RenewToken) -> TokenSnapshot:
         """Renew a token. Raises KubeError, SkrAccessError, TokenUnusable."""
@@ -145,20 +148,12 @@ class _Renewal:
         log.info("token renewed", kyma=request.key, expires=renewed.expires.isoformat())
         return replace(seen, renewed=renewed)
 
-    async def finish(self, request: Request[str, None], _seen: TokenSnapshot, end: RenewalDone) -> Result:
-        """Report a token that was not renewed."""
-        known = self.kymas.get(ObjectKey(names.KCP_NAMESPACE, request.key))
-        if known is not None and end.note:
-            self.manager.events.record(KYMAS, known, NOT_RENEWED, end.note, type="Warning", action="RenewToken")
+    async def finish(self, request: Request[str, None], seen: TokenSnapshot, end: End) -> Result:
+        """Record an Event of the Kyma about a token that was not renewed."""
+        known, note = self.kymas.get(ObjectKey(names.KCP_NAMESPACE, request.key)), why_not_renewed(request.key, seen)
+        if known is not None and note is not None:
+            self.manager.events.record(KYMAS, known, NOT_RENEWED, note, type="Warning", action="RenewToken")
         return Result(end.requeue_after)
-
-
-def _failure_note(seen: TokenSnapshot, token: Token, error: Exception) -> str:
-    is_refused, has_expired = isinstance(error, TokenUnusable), token.expires <= seen.now
-    why = f"what the cluster issued is refused: {error}" if is_refused else failure_of(error).message
-    until = f"{'has expired' if has_expired else 'expires'} at {token.expires:%Y-%m-%d %H:%M:%S} UTC"
-    advice = f"; klm join {seen.kyma} --kubeconfig FILE gives access again" if has_expired else ""
-    return f"the token for the cluster {until} and could not be renewed: {why}{advice}"
 
 
 def _kymas_of(change: Change[Secret]) -> Iterable[str]:
