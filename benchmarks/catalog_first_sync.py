@@ -30,8 +30,8 @@ from benchmarks.processes.lifecycle_manager import (
 )
 from kube_runtime import Client, Resource
 from kyma_local.clusters import LocalClusters
-from lifecycle_manager.crd_installation import apply_crds, apply_objects
-from lifecycle_manager.resources import KYMAS, MODULE_RELEASE_METAS, MODULE_TEMPLATES
+from lifecycle_manager.contract.resources import KYMAS, MODULE_RELEASE_METAS, MODULE_TEMPLATES
+from lifecycle_manager.process.crd_installation import apply_crds, apply_objects
 from lifecycle_manager_api import as_document, find, names
 from tests import builders
 

@@ -44,7 +44,7 @@ from kube_runtime import Client, ClientOptions, KubeconfigPolicy, dump_yaml
 from kyma_certs import describe
 from kyma_certs.message_signatures import SignatureParameters, algorithm_of, load_signing_key, sign
 from kyma_local.ports import free_port
-from lifecycle_manager.resources import KYMAS, MODULE_POLICIES, MODULE_RELEASE_METAS, SECRETS, SYNC_RESOURCES
+from lifecycle_manager.contract.resources import KYMAS, MODULE_POLICIES, MODULE_RELEASE_METAS, SECRETS, SYNC_RESOURCES
 from lifecycle_manager_api import WatchEvent, encode_event, names
 from tests.klm import run_klm
 

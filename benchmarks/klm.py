@@ -20,7 +20,7 @@ import msgspec
 from benchmarks.api_decoding import kyma_document
 from benchmarks.figures import Figure
 from kube_runtime import Client, ClientOptions, KubeconfigPolicy, Resource
-from lifecycle_manager.crd_installation import apply_crds
+from lifecycle_manager.process.crd_installation import apply_crds
 from lifecycle_manager_api import names
 
 KYMAS = 10_000

@@ -23,7 +23,7 @@ from benchmarks.figures import Figure
 from benchmarks.klm import NAMESPACES, RAW_KYMAS, WRITERS, Run, kubeconfig, read_pages, run_klm
 from kube_runtime import Client, ClientOptions, KubeconfigPolicy, Resource
 from kyma_certs import create_ca
-from lifecycle_manager.crd_installation import apply_crds
+from lifecycle_manager.process.crd_installation import apply_crds
 from lifecycle_manager_api import names
 
 KYMAS = 5_000

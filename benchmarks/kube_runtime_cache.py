@@ -64,7 +64,7 @@ async def _measure(programs: Sequence[Program], options: argparse.Namespace) -> 
         seconds: dict[Program, list[float]] = {program: [] for program in programs}
 
         async def filled(program: Program, cache: Running) -> None:
-            told = await cache.told("seconds")
+            told = await cache.reported("seconds")
             assert told["objects"] == options.objects, told
             seconds[program].append(told["seconds"])
 

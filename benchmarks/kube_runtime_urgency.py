@@ -67,14 +67,14 @@ async def _measure(options: argparse.Namespace) -> list[Figure]:
         arguments = (f"--kubeconfig={kubeconfig}", f"--namespace={NAMESPACE}", changes)
         async with AsyncExitStack() as stack:
             controller = await stack.enter_async_context(running(OURS, "resync", *arguments))
-            told = await controller.told("resyncing")
+            told = await controller.reported("resyncing")
             assert told["resyncing"] == options.objects, told
             looked_at = f"--controller={controller.child.pid}"
             watch = await stack.enter_async_context(running(OURS, "watch", *arguments, looked_at))
-            await watch.told("watching")
+            await watch.reported("watching")
             rounds = [await _change(client, options, revision) for revision in range(1, options.rounds + 1)]
-            arrived = _moments((await watch.told("arrived"))["arrived"])
-            began = _moments((await controller.told("began"))["began"])
+            arrived = _moments((await watch.reported("arrived"))["arrived"])
+            began = _moments((await controller.reported("began"))["began"])
     return list(_figures(rounds, arrived, began))
 
 

@@ -25,8 +25,8 @@ from benchmarks.figures import Figure
 from benchmarks.processes.lifecycle_manager import open_client, register, run_lifecycle_manager, wait_for_objects
 from kube_runtime import Applier, Client, KubernetesObject
 from kyma_local.clusters import LocalClusters
-from lifecycle_manager.crd_installation import apply_crds, apply_objects
-from lifecycle_manager.resources import MANIFESTS
+from lifecycle_manager.contract.resources import MANIFESTS
+from lifecycle_manager.process.crd_installation import apply_crds, apply_objects
 from lifecycle_manager_api import names
 from tests.modules import as_text, operator
 from tests.registries import BlobServer, blob_server, packed

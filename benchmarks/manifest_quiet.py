@@ -25,12 +25,12 @@ from benchmarks.processes.lifecycle_manager import open_client
 from kube_runtime import Client, Controller, Informer, Manager, ObjectKey
 from kyma_local.clusters import LocalClusters
 from lifecycle_manager import module_catalog, module_installation
-from lifecycle_manager.crd_installation import apply_crds, apply_objects
+from lifecycle_manager.contract.resources import MANIFESTS
 from lifecycle_manager.module_installation import Logins, ManifestSettings
 from lifecycle_manager.module_installation.apply import ManifestState
 from lifecycle_manager.oci import Blobs, ObjectStore, Registries
 from lifecycle_manager.oci.descriptor import ComponentVersion, LookupFailed
-from lifecycle_manager.resources import MANIFESTS
+from lifecycle_manager.process.crd_installation import apply_crds, apply_objects
 from lifecycle_manager.skr import Connections
 from lifecycle_manager_api import Manifest, names
 from tests.modules import as_text, default_module_cr, module_crs, operator

@@ -21,9 +21,9 @@ from benchmarks.figures import Figure
 from kube_runtime import Controller, Manager, Priority, Resource
 from kube_runtime.controller.causes import NO_CAUSES, Causes
 from lifecycle_manager.app import lifecycle_manager
-from lifecycle_manager.resources import KYMAS, MANIFESTS, SECRETS
+from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, SECRETS
+from lifecycle_manager.contract.signals import WatcherEventReceived
 from lifecycle_manager.settings import Settings
-from lifecycle_manager.signals import WatcherHeard
 from lifecycle_manager.skr import OUR_SECRETS
 from lifecycle_manager_api import ModuleTemplate, State
 from tests import builders
@@ -191,7 +191,7 @@ async def install(turns: Turns) -> None:
     """Have a new cluster with five modules until its Kyma is ready."""
     await turns.world.register("demo", *CHOSEN)
     await turns.settle()
-    turns.manager.publish(WatcherHeard("demo", is_canary=False))
+    turns.manager.publish(WatcherEventReceived("demo", is_canary=False))
     await turns.settle()
     await eventually(lambda: not turns.manager.events._unsent, what="Events are sent")  # noqa: SLF001
     kyma = turns.manager.informer(KYMAS).get(key_of("demo"))

@@ -31,7 +31,7 @@ from kyma_demo.programs import Programs
 from kyma_demo.report import NoOutput
 from kyma_demo.walkthrough import Walkthrough
 from kyma_local.waiting import eventually
-from lifecycle_manager.resources import SYNC_RESOURCES
+from lifecycle_manager.contract.resources import SYNC_RESOURCES
 from lifecycle_manager_api import names
 
 MEDIAN_BAR_MS = 100.0

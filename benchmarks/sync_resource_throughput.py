@@ -36,8 +36,8 @@ from benchmarks.processes.lifecycle_manager import (
 from benchmarks.profiling.hops import read_handled
 from kube_runtime import Change, Client, Informer, Resource, dump_yaml
 from kyma_local.clusters import LocalCluster, LocalClusters
-from lifecycle_manager.crd_installation import apply_crds, apply_objects
-from lifecycle_manager.resources import SYNC_RESOURCES
+from lifecycle_manager.contract.resources import SYNC_RESOURCES
+from lifecycle_manager.process.crd_installation import apply_crds, apply_objects
 from lifecycle_manager_api import names
 from lifecycle_manager_api.crds import all_crds
 

@@ -86,7 +86,7 @@ async def measure(changes: int, away: float) -> int:
                         changing.create_task(_changes(cluster, watcher.admission_port, changes, faults_over))
                 await eventually(lambda: not cluster.unread, within=TIMEOUT_SECONDS, every=0.2)
                 faults.cancel()
-            resyncs = len(control_plane.told("RESYNC"))
+            resyncs = len(control_plane.reported("RESYNC"))
     print(
         f"{cluster.unanswered} changes met no Watcher; {resyncs} RESYNCs; {len(control_plane.events)} events",
         file=sys.stderr,

@@ -13,8 +13,8 @@ import msgspec
 from charts.dashboards import DASHBOARDS, document
 from kube_runtime import dump_yaml
 from kyma_certs import KeyPair
-from lifecycle_manager.crd_installation import write_crds
 from lifecycle_manager.events.openapi import openapi_document
+from lifecycle_manager.process.crd_installation import write_crds
 from lifecycle_manager.settings import options
 from lifecycle_manager.skr_webhook.documents import WatcherDeployment, workload_documents
 

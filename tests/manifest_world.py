@@ -16,13 +16,13 @@ from kube_runtime import (
     Result,
 )
 from kube_simulation import Simulation
-from lifecycle_manager.crd_installation import apply_crds
+from lifecycle_manager.contract.resources import MANIFESTS
+from lifecycle_manager.contract.signals import ReadScope
 from lifecycle_manager.module_catalog import Offer, Offers
 from lifecycle_manager.module_installation import Logins, ManifestSettings, setup
 from lifecycle_manager.module_installation.apply import ManifestState
-from lifecycle_manager.module_installation.controller import Look
 from lifecycle_manager.oci import Blobs, ObjectStore, Registries
-from lifecycle_manager.resources import MANIFESTS
+from lifecycle_manager.process.crd_installation import apply_crds
 from lifecycle_manager.skr import AccessSecretMissing, Connections
 from lifecycle_manager_api import Condition, Manifest, find, names
 from tests.modules import Document, as_text
@@ -136,7 +136,7 @@ class World(Clusters):
 
     def is_enqueued(self, key: ObjectKey) -> bool:
         """Tell whether a Manifest is to be read completely because of what another one did."""
-        return Look.EVERYTHING in self.controller.waiting_causes(key)
+        return ReadScope.EVERYTHING in self.controller.waiting_causes(key)
 
     async def reconcile_until(self, state: tuple[str, str], key: ObjectKey = KEY) -> None:
         """Reconcile until the Manifest has a state, and why: what a server does meanwhile takes its time."""

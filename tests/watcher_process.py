@@ -65,13 +65,13 @@ class ControlPlane:
         """Take an event."""
         self.events.append(event)
 
-    def told(self, operation: str) -> list[dict[str, Any]]:
+    def reported(self, operation: str) -> list[dict[str, Any]]:
         """Return the events of an operation."""
         return [event for event in self.events if event["operation"] == operation]
 
     def objects(self, operation: str) -> set[str]:
         """Return the names of the objects of an operation's events; an event whose answer was late is sent again."""
-        return {event["watched"]["Name"] for event in self.told(operation)}
+        return {event["watched"]["Name"] for event in self.reported(operation)}
 
 
 @dataclass(eq=False)

@@ -36,11 +36,8 @@ from kube_runtime import (
 )
 from kube_simulation import ApiRequest, Refused, SimulatedCluster, Simulation, serve_simulation
 from lifecycle_manager import kyma, skr
-from lifecycle_manager.crd_installation import apply_crds
-from lifecycle_manager.kyma import KymaSettings, Patience
-from lifecycle_manager.kyma_conditions import CATALOG, REMOVED, WEBHOOK, write_condition
-from lifecycle_manager.module_catalog import Offers
-from lifecycle_manager.resources import (
+from lifecycle_manager.contract.conditions import CATALOG, REMOVED, WEBHOOK, write_condition
+from lifecycle_manager.contract.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     DATED_RELEASE_METAS,
     KYMAS,
@@ -51,6 +48,9 @@ from lifecycle_manager.resources import (
     SECRETS,
     SYNC_RESOURCES,
 )
+from lifecycle_manager.kyma import KymaSettings, Timeouts
+from lifecycle_manager.module_catalog import Offers
+from lifecycle_manager.process.crd_installation import apply_crds
 from lifecycle_manager.rollout import RolloutSettings
 from lifecycle_manager.skr import ACCESS_SECRETS, OUR_SECRETS, Connections
 from lifecycle_manager_api import ConditionStatus, Kyma, names
@@ -293,7 +293,7 @@ class World:
 async def open_world(**settings: Any) -> AsyncIterator[World]:
     """Open a world with an empty KCP and the domain `kyma`; `settings` are KymaSettings, impatient by default."""
     impatient: dict[str, Any] = {
-        "patience": Patience(unreachable=timedelta(0)),
+        "patience": Timeouts(unreachable=timedelta(0)),
         "rollout": RolloutSettings(max_delay=timedelta(0), min_window=timedelta(0)),
     }
     async with AsyncExitStack() as stack:

@@ -39,7 +39,7 @@ class Running:
 
     child: ChildProcess
 
-    async def told(self, what: str, within_seconds: float = 300.0) -> dict[str, Any]:
+    async def reported(self, what: str, within_seconds: float = 300.0) -> dict[str, Any]:
         """Wait until the program tells something, and return it. Raises RuntimeError where it ends before."""
         async with asyncio.timeout(within_seconds):
             while True:

@@ -24,7 +24,7 @@ from kyma_certs import describe
 from kyma_certs.message_signatures import SignatureParameters, algorithm_of, load_signing_key, sign
 from kyma_local.ports import free_port
 from kyma_local.processes import ChildProcess, start_child, tail
-from lifecycle_manager.resources import SECRETS, Secret
+from lifecycle_manager.contract.resources import SECRETS, Secret
 from lifecycle_manager_api import Watched, WatchedGvk, WatchEvent, encode_event, names
 from tests.registries import blob_server, packed
 

@@ -22,7 +22,7 @@ import msgspec
 from benchmarks.processes.simulated_fleet import MERGE, write_line
 from kube_runtime import Client, ClientOptions, KubeconfigPolicy
 from kube_simulation import Answer, ApiRequest, Rule, SimulatedCluster, Simulation, serve_simulation
-from lifecycle_manager.resources import KYMAS
+from lifecycle_manager.contract.resources import KYMAS
 from lifecycle_manager_api import crds, names
 from tests.integration.takeover import seeding
 

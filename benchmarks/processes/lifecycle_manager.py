@@ -12,7 +12,7 @@ from kube_runtime import Client, ClientOptions, Informer, Resource
 from kyma_local.clusters import LocalCluster
 from kyma_local.ports import free_port
 from kyma_local.processes import ChildProcess, start_child, tail
-from lifecycle_manager.resources import KYMAS, SECRETS
+from lifecycle_manager.contract.resources import KYMAS, SECRETS
 from lifecycle_manager_api import find, names
 
 MAX_IN_FLIGHT = 64

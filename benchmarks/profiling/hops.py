@@ -33,7 +33,7 @@ from kyma_demo.environment import Environment, open_environment
 from kyma_demo.programs import Programs
 from kyma_demo.report import NoOutput
 from kyma_demo.walkthrough import INFRASTRUCTURES, Walkthrough
-from lifecycle_manager.resources import MODULE_CONFIGS, SYNC_RESOURCES
+from lifecycle_manager.contract.resources import MODULE_CONFIGS, SYNC_RESOURCES
 
 HOPS = (
     ("skr-watcher", "change admitted", "user's write reaches the Watcher"),

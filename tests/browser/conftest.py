@@ -16,8 +16,8 @@ from http_guard import Bounds, server_for
 from kyma_fleet_page import create_app
 from kyma_fleet_page.access import Verdict
 from kyma_local.ports import free_port
+from lifecycle_manager.contract.resources import DatedReleaseMeta
 from lifecycle_manager.module_catalog import Offer
-from lifecycle_manager.resources import DatedReleaseMeta
 from lifecycle_manager_api import Kyma, ModuleReleaseMeta, ModuleTemplate, as_document, names
 from tests import builders
 from tests.page_sources import MadeUp, Parts

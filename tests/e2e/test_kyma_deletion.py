@@ -11,7 +11,13 @@ from kyma_demo.environment import open_environment
 from kyma_demo.programs import Programs
 from kyma_demo.report import NoOutput
 from kyma_demo.walkthrough import INFRASTRUCTURES, Walkthrough
-from lifecycle_manager.resources import CUSTOM_RESOURCE_DEFINITIONS, KYMAS, MODULE_CONFIGS, SECRETS, SYNC_RESOURCES
+from lifecycle_manager.contract.resources import (
+    CUSTOM_RESOURCE_DEFINITIONS,
+    KYMAS,
+    MODULE_CONFIGS,
+    SECRETS,
+    SYNC_RESOURCES,
+)
 from lifecycle_manager_api import names
 from tests.waiting import eventually
 

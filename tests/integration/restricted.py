@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from kube_runtime import Client, ClientOptions, load_documents
-from lifecycle_manager.crd_installation import apply_objects
+from lifecycle_manager.process.crd_installation import apply_objects
 from lifecycle_manager_api import names
 
 KCP, USER = names.KCP_NAMESPACE, names.LIFECYCLE_MANAGER

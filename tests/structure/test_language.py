@@ -23,6 +23,23 @@ INSTEAD = {
     r"\bg[ai]ves? no answer\b|\bthe time was up\b": "request to HOST timed out after 10 s",
     r"\bnothing (was|is) heard\b": "no events for 60 s",
     r"\bwhose cluster it is\b": "the owner of the object",
+    r"\bworth_telling\b": "chains_not_ready",
+    r"\bSayEvent\b": "RecordEvent",
+    r"\btells_[a-z]|\bsays_something": "has_…, …_changed",
+    r"\bheirs?\b": "next_owners",
+    r"\bgiven_up\b": "released",
+    r"\bwho_has_[a-z]": "kymas_using_…",
+    r"\bis_barred\b": "is_excluded",
+    r"\bwants_other_[a-z]|\bconcerns_others\b|\bis_[a-z]+_otherwise\b": "spec_changed, ownership_changed, …_changed",
+    r"\bkeep_pauses_short\b": "tune_garbage_collection",
+    r"\bBorrowedSkr\b": "the shared client of the reconcile",
+    r"WatcherHeard|NeverHeard|NEVER_HEARD": "WatcherEventReceived, NoWatcherEvents",
+    r"\bObjectsGoing\b": "ObjectsTerminating",
+    r"\bwent back in time\b": "the resourceVersion decreased",
+    r"\bwaits for [^.]* to go\b": "waiting for deletion of",
+    r"\bthey go with the\b": "deleted with the",
+    r"--yes answers": "not confirmed; nothing changed. Use --yes",
+    r"\bwants nothing\b": "has no objects",
 }
 """Patterns of words to avoid, and what to write instead."""
 

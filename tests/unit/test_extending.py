@@ -15,8 +15,8 @@ import pytest
 import lifecycle_manager
 from kube_runtime import Client, KubeconfigPolicy, Manager, NotFound, dump_yaml
 from kube_simulation import serve_simulation
-from lifecycle_manager.crd_installation import apply_crds, apply_objects
-from lifecycle_manager.resources import KYMAS
+from lifecycle_manager.contract.resources import KYMAS
+from lifecycle_manager.process.crd_installation import apply_crds, apply_objects
 from lifecycle_manager_api import names
 from tests.waiting import eventually
 

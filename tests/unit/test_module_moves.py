@@ -12,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kube_runtime import ApplyResult, Change, InventoryEntry, ObjectOutcome
+from lifecycle_manager.contract.signals import ObjectReference
+from lifecycle_manager.contract.verdict import belongs_to
 from lifecycle_manager.module_config import plan as configs_planned
 from lifecycle_manager.module_config.snapshot import ModuleCr, Move, Reading
 from lifecycle_manager.module_config.snapshot import Snapshot as ConfigsSnapshot
-from lifecycle_manager.module_cr_verdict import belongs_to
 from lifecycle_manager.module_namespaces import (
     Assignment,
     Namespace,
@@ -26,7 +27,6 @@ from lifecycle_manager.module_namespaces import (
     modules_of,
 )
 from lifecycle_manager.object_set.ownership import Claim, claimed_earlier, place_of
-from lifecycle_manager.signals import ObjectReference
 from lifecycle_manager.sync_resource import plan as planned
 from lifecycle_manager.sync_resource.intent import begun, inventory_of
 from lifecycle_manager.sync_resource.snapshot import Placement, Snapshot, rank_among, read_text, since, unserved

@@ -10,7 +10,7 @@ import pytest
 
 from kube_runtime import Change, Client, Controller, Informer, Manager, ObjectKey, Priority, Resource
 from lifecycle_manager.app import lifecycle_manager
-from lifecycle_manager.resources import (
+from lifecycle_manager.contract.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     DATED_RELEASE_METAS,
     KYMAS,
@@ -19,8 +19,7 @@ from lifecycle_manager.resources import (
     SECRETS,
     SYNC_RESOURCES,
 )
-from lifecycle_manager.settings import Settings
-from lifecycle_manager.signals import (
+from lifecycle_manager.contract.signals import (
     CAsChanged,
     ClusterReplaced,
     DescriptorFound,
@@ -28,8 +27,9 @@ from lifecycle_manager.signals import (
     ObjectChanged,
     ObjectReference,
     SyncResourceApplied,
-    WatcherHeard,
+    WatcherEventReceived,
 )
+from lifecycle_manager.settings import Settings
 from lifecycle_manager.skr import OUR_SECRETS
 from lifecycle_manager_api import Manifest, ModuleReleaseMeta, as_document, names
 from tests import builders
@@ -38,7 +38,7 @@ from tests.world import KCP, open_world
 
 USED = {"uses-regular": ("api", "regular"), "uses-fast": ("api", "fast"), "uses-another": ("nats", "regular")}
 ALL = set(USED)
-IMPURE = {"watcher by WatcherHeard"}
+IMPURE = {"watcher by WatcherEventReceived"}
 """Triggers that change state. To be emptied: what a trigger knows travels as a cause."""
 CRD_SELECTOR = f"metadata.name={KYMAS.plural_name}"
 RESOURCES: dict[str, Resource[Any]] = {
@@ -413,8 +413,8 @@ def signals_of(signal: type[Any]) -> Iterable[Any]:
         return [DescriptorFound(KCP, "api-1.0.0")]
     if signal is SyncResourceApplied:
         return [SyncResourceApplied(builders.sync_resource("uses-fast-sync", kyma="uses-fast", module="api"))]
-    if signal is WatcherHeard:
-        return [WatcherHeard("uses-fast", is_canary=each) for each in (True, False)]
+    if signal is WatcherEventReceived:
+        return [WatcherEventReceived("uses-fast", is_canary=each) for each in (True, False)]
     if signal is CAsChanged:
         return [CAsChanged()]
     return [signal("uses-fast")] if issubclass(signal, KymaSignal) else []

@@ -8,8 +8,8 @@ import pytest
 
 from kube_runtime import Manager, ObjectKey, Resource
 from lifecycle_manager.app import lifecycle_manager
+from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, MODULE_TEMPLATES, SYNC_RESOURCES
 from lifecycle_manager.mandatory_modules import ReleaseKey
-from lifecycle_manager.resources import KYMAS, MANIFESTS, MODULE_TEMPLATES, SYNC_RESOURCES
 from lifecycle_manager.settings import Settings
 from lifecycle_manager.skr.failure import INTERNAL_ERROR
 from lifecycle_manager_api import Condition, State, find

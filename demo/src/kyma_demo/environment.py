@@ -14,7 +14,7 @@ from kyma_fleet.identities import create_identity
 from kyma_local.clusters import LocalCluster, LocalClusters
 from kyma_local.private_files import write_private
 from kyma_module_manager.rights import lease_namespace_of, roles_of
-from lifecycle_manager.crd_installation import apply_crds, apply_objects
+from lifecycle_manager.process.crd_installation import apply_crds, apply_objects
 from lifecycle_manager_api import names as api_names
 from lifecycle_manager_api.module_authorization import module_authorization_as_yaml
 

@@ -14,7 +14,7 @@ from kyma_demo import names
 from kyma_demo.environment import Environment
 from kyma_demo.report import Spread
 from kyma_demo.timeline import Station
-from lifecycle_manager.resources import MODULE_CONFIGS, SYNC_RESOURCES
+from lifecycle_manager.contract.resources import MODULE_CONFIGS, SYNC_RESOURCES
 from lifecycle_manager_api import ModuleConfig, SyncResource
 
 CHANGING_KINDS = frozenset({"ConfigMap", "PersistentVolume"})

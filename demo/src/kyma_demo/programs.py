@@ -13,7 +13,7 @@ from kyma_local.ports import free_port
 from kyma_local.private_files import write_private
 from kyma_local.processes import ChildProcess, tail
 from kyma_local.waiting import eventually
-from lifecycle_manager.resources import SECRETS, Secret
+from lifecycle_manager.contract.resources import SECRETS, Secret
 
 TLS_SECRET = "skr-webhook-tls"  # noqa: S105 - a name
 

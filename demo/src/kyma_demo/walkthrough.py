@@ -18,7 +18,7 @@ from kyma_demo.programs import Programs
 from kyma_demo.report import Output, Report, Step
 from kyma_demo.timeline import STATIONS, Station, follow
 from kyma_local.waiting import eventually
-from lifecycle_manager.resources import KYMAS, MODULE_CONFIGS, SYNC_RESOURCES
+from lifecycle_manager.contract.resources import KYMAS, MODULE_CONFIGS, SYNC_RESOURCES
 from lifecycle_manager_api import ModuleConfig
 from lifecycle_manager_api import names as api_names
 

@@ -40,12 +40,12 @@ from lifecycle_manager.module_catalog.module_kinds import ModuleKinds
 from lifecycle_manager.module_installation import Logins, ManifestSettings, SourceSettings
 from lifecycle_manager.oci import Blobs, Components, ObjectStore, Registries
 from lifecycle_manager.oci.downloads import Downloads
-from lifecycle_manager.open_files import allow_open_files
-from lifecycle_manager.pauses import keep_pauses_short
+from lifecycle_manager.process.gc_tuning import tune_garbage_collection
+from lifecycle_manager.process.open_files import allow_open_files
 from lifecycle_manager.process.settings import ProcessSettings
+from lifecycle_manager.process.telemetry import ChangeLatency, requeue_counter
 from lifecycle_manager.replicas import ReplicaSettings
 from lifecycle_manager.settings import Settings
-from lifecycle_manager.telemetry import ChangeLatency, requeue_counter
 from lifecycle_manager_api import names
 
 log = structlog.get_logger("lifecycle_manager")
@@ -59,7 +59,7 @@ async def run(settings: Settings, tracer: Tracer | None = None) -> None:
     log.info("starting", **settings.shown())
     process = settings[ProcessSettings]
     allow_open_files(settings[endpoints.EndpointSettings].max_event_connections, settings[skr.SkrSettings].max_clients)
-    keep_pauses_short()
+    tune_garbage_collection()
     metrics = RuntimeMetrics()
     async with (
         await Client.from_environment(process.kubeconfig, options=process.kcp_options(metrics)) as kcp,

@@ -65,7 +65,7 @@ def crds(
 ) -> None:
     """Print the CustomResourceDefinitions as YAML, write them into files, or apply them to a cluster."""
     from kube_runtime import KubeError  # noqa: PLC0415
-    from lifecycle_manager.crd_installation import crds_as_yaml, install_crds, write_crds  # noqa: PLC0415
+    from lifecycle_manager.process.crd_installation import crds_as_yaml, install_crds, write_crds  # noqa: PLC0415
 
     if directory is not None:
         for file in write_crds(directory):

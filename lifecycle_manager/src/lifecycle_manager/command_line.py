@@ -18,7 +18,7 @@ from kyma_diagnostics import TracingUnavailable, tracing
 from kyma_diagnostics.debug_server import DebugSocketUnusable
 from lifecycle_manager.app import run as run_lifecycle_manager
 from lifecycle_manager.contract.options import Duration, OptionField, Seconds, fields_of
-from lifecycle_manager.logs import configure_logs
+from lifecycle_manager.process.logs import configure_logs
 from lifecycle_manager.process.settings import ProcessSettings
 from lifecycle_manager.replicas import ReplicaSettings
 from lifecycle_manager.settings import GROUPS, PREFIX, Settings, SettingsInvalid, text_of

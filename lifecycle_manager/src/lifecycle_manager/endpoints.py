@@ -31,20 +31,20 @@ from lifecycle_manager.contract.options import (
     split_texts,
     webhook_service_option,
 )
+from lifecycle_manager.contract.resources import FIELD_MANAGER, WATCHERS
+from lifecycle_manager.contract.signals import CAsChanged
 from lifecycle_manager.events import EventPublisher, Subscriber, managers_of
 from lifecycle_manager.module_catalog import Offers
 from lifecycle_manager.module_catalog.validation import release_warnings, template_error, template_warnings
 from lifecycle_manager.object_set import Policies
+from lifecycle_manager.process.serving import serve
+from lifecycle_manager.process.serving_certificate import ServingCertificate
+from lifecycle_manager.process.telemetry import ChangeLatency
 from lifecycle_manager.replicas import REPLICA_HOST, Deliveries
-from lifecycle_manager.resources import FIELD_MANAGER, WATCHERS
-from lifecycle_manager.serving import serve
-from lifecycle_manager.serving_certificate import ServingCertificate
-from lifecycle_manager.signals import CAsChanged
 from lifecycle_manager.skr_webhook import CARotation, has_webhook
 from lifecycle_manager.sync_resource import objection_to
 from lifecycle_manager.takeover.split import leases_of, split_of
 from lifecycle_manager.takeover.watchers import FormerWatchers
-from lifecycle_manager.telemetry import ChangeLatency
 from lifecycle_manager_api import ModuleReleaseMeta, ModuleTemplate, SyncResource, names
 
 RENEWAL_SECONDS = 24 * 3600.0

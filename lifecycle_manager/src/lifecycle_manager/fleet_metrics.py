@@ -16,7 +16,8 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from kube_runtime import Change, Manager
-from lifecycle_manager.kyma_conditions import event_path_fault
+from lifecycle_manager.contract.conditions import event_path_fault
+from lifecycle_manager.contract.resources import KYMAS, MANIFESTS
 from lifecycle_manager.module_catalog import Offers, is_mandatory_manifest, kyma_of_manifest, module_of_manifest
 from lifecycle_manager.module_namespaces import (
     Assignment,
@@ -25,8 +26,7 @@ from lifecycle_manager.module_namespaces import (
     assignment_changed,
     modules_of,
 )
-from lifecycle_manager.resources import KYMAS, MANIFESTS
-from lifecycle_manager.telemetry import fips_mode
+from lifecycle_manager.process.telemetry import fips_mode
 from lifecycle_manager_api import Kyma, Manifest, State, names
 
 Key = TypeVar("Key", bound=tuple[str, ...])

@@ -17,7 +17,7 @@ from typing import ClassVar
 import msgspec
 
 from kube_runtime import Change, Informer, Manager, Resource
-from lifecycle_manager.kyma_conditions import APPLIED, VALID
+from lifecycle_manager.contract.conditions import APPLIED, VALID
 from lifecycle_manager_api import ModuleConfig, ObjectMeta, SyncResource, find, names
 
 MODULE = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")

@@ -14,22 +14,22 @@ from prometheus_client import Gauge
 from http_guard import Bounds, server_for
 from kube_runtime import Client, Informer, Manager, ObjectKey
 from kyma_fleet_page import Access, Explanation, RecordedEvent, Sources, create_app
+from lifecycle_manager.contract.indexes import MANIFESTS_BY_KYMA, MODULE_CONFIGS_BY_KYMA, SYNC_RESOURCES_BY_KYMA
 from lifecycle_manager.contract.options import LoopbackAddress, option
-from lifecycle_manager.explanation.chain import GOOD, explain_all, worth_telling
-from lifecycle_manager.explanation.facts import Facts
-from lifecycle_manager.explanation.moments import Moment, last_change, moments
-from lifecycle_manager.explanation.reading import MAX_SELECTED, read_documents, read_events
-from lifecycle_manager.explanation.tree import tree_of
-from lifecycle_manager.indexes import MANIFESTS_BY_KYMA, MODULE_CONFIGS_BY_KYMA, SYNC_RESOURCES_BY_KYMA
-from lifecycle_manager.module_catalog import Offers
-from lifecycle_manager.module_namespaces import ModuleNamespaces
-from lifecycle_manager.resources import (
+from lifecycle_manager.contract.resources import (
     DATED_RELEASE_METAS,
     KYMAS,
     MANIFESTS,
     MODULE_CONFIGS,
     SYNC_RESOURCES,
 )
+from lifecycle_manager.explanation.chain import GOOD, chains_not_ready, explain_all
+from lifecycle_manager.explanation.facts import Facts
+from lifecycle_manager.explanation.moments import Moment, last_change, moments
+from lifecycle_manager.explanation.reading import MAX_SELECTED, read_documents, read_events
+from lifecycle_manager.explanation.tree import tree_of
+from lifecycle_manager.module_catalog import Offers
+from lifecycle_manager.module_namespaces import ModuleNamespaces
 from lifecycle_manager.rollout import RolloutSettings, Schedule
 from lifecycle_manager_api import Kyma, Manifest, ModuleConfig, SyncResource, names
 
@@ -162,5 +162,5 @@ class _Clusters:
 
 def _explanation_of(facts: Facts) -> Explanation:
     chains = explain_all(facts)
-    commands = dict.fromkeys(each.next_command for each in worth_telling(chains) if each.next_command)
+    commands = dict.fromkeys(each.next_command for each in chains_not_ready(chains) if each.next_command)
     return Explanation(tree_of(facts, chains), tuple(commands))

@@ -92,7 +92,7 @@ async def test_etcd_that_is_restored_from_a_backup_is_followed_into_the_past(
             await change_everything(direct, namespace, f"lost-{number}")
         await follower.agrees_with(direct)
         await servers.restore(backup)
-        await eventually(lambda: "went back in time" in caplog.text)
+        await eventually(lambda: "decreased" in caplog.text)
         await follower.follows_into_the_past(direct)
         await change_everything(direct, namespace, "after")
         await follower.agrees_with(direct)

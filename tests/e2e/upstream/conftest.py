@@ -17,7 +17,7 @@ from kyma_demo import processes
 from kyma_demo.environment import Environment, open_environment, prepare_kcp
 from kyma_demo.programs import Programs
 from kyma_local.ports import free_port
-from lifecycle_manager.resources import SECRETS
+from lifecycle_manager.contract.resources import SECRETS
 from lifecycle_manager_api import State
 from tests.e2e.upstream.link import Link
 from tests.e2e.upstream.runtime import Runtime

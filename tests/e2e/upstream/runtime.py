@@ -9,7 +9,7 @@ from typing import Any
 
 from kube_runtime import AlreadyExists, Client, ClusterUnreachable, Conflict, KubeError, NotFound, Resource
 from kyma_demo.programs import TLS_SECRET, project
-from lifecycle_manager.resources import SECRETS
+from lifecycle_manager.contract.resources import SECRETS
 from lifecycle_manager_api import names
 from tests.e2e.upstream.modules import BROKEN_IMAGE, Module
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from lifecycle_manager.resources import MODULE_RELEASE_METAS, MODULE_TEMPLATES
+from lifecycle_manager.contract.resources import MODULE_RELEASE_METAS, MODULE_TEMPLATES
 from lifecycle_manager_api import State, names
 from tests.e2e.upstream.modules import NEW, OLD, Module
 from tests.e2e.upstream.world import KCP, SKR, World

@@ -9,7 +9,7 @@ import pytest
 
 from kube_runtime import Resource, parse_objects
 from kyma_fleet.identities import create_identity
-from lifecycle_manager.resources import KYMAS, MANIFESTS
+from lifecycle_manager.contract.resources import KYMAS, MANIFESTS
 from lifecycle_manager_api import State, names
 from tests.e2e.upstream.modules import OLD, Module
 from tests.e2e.upstream.world import KCP, KYMA, SKR, World

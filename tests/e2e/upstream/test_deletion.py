@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from lifecycle_manager.resources import CUSTOM_RESOURCE_DEFINITIONS
+from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS
 from lifecycle_manager_api import State
 from tests.e2e.upstream.modules import NEW, OLD, Module
 from tests.e2e.upstream.runtime import WORKLOADS

@@ -1,6 +1,6 @@
 """Modules that every cluster has."""
 
-from lifecycle_manager.resources import MODULE_RELEASE_METAS
+from lifecycle_manager.contract.resources import MODULE_RELEASE_METAS
 from lifecycle_manager_api import State, names
 from tests.e2e.upstream.modules import NEW, OLD, Module
 from tests.e2e.upstream.runtime import WORKLOADS

@@ -3,7 +3,7 @@
 import pytest
 
 from kube_runtime import Resource
-from lifecycle_manager.resources import MANIFESTS, MODULE_TEMPLATES
+from lifecycle_manager.contract.resources import MANIFESTS, MODULE_TEMPLATES
 from lifecycle_manager_api import State, names
 from tests.e2e.upstream.modules import BROKEN_IMAGE, NEW, OLD, Document, Module
 from tests.e2e.upstream.runtime import WORKLOADS

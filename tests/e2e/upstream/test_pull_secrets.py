@@ -4,7 +4,7 @@ import base64
 from typing import Any
 
 from kube_runtime import NotFound, Resource
-from lifecycle_manager.resources import SECRETS
+from lifecycle_manager.contract.resources import SECRETS
 from lifecycle_manager_api import State, names
 from tests.e2e.upstream.modules import OLD, Document, Module
 from tests.e2e.upstream.runtime import WORKLOADS

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import msgspec
 from aiohttp import web
 
-from lifecycle_manager.resources import SECRETS
+from lifecycle_manager.contract.resources import SECRETS
 from lifecycle_manager_api import names
 from tests.e2e.upstream.modules import OLD, Module
 from tests.e2e.upstream.world import KCP, World

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from kube_runtime import Resource
-from lifecycle_manager.resources import KYMAS, SECRETS
+from lifecycle_manager.contract.resources import KYMAS, SECRETS
 from lifecycle_manager_api import State, names
 from tests.e2e.upstream.modules import Document
 from tests.e2e.upstream.runtime import WORKLOADS

@@ -10,7 +10,7 @@ from kube_runtime import Client, KindUnknown, NotFound, Resource, load_yaml
 from kyma_demo import names as demo_names
 from kyma_demo.environment import Environment
 from kyma_demo.programs import Programs
-from lifecycle_manager.resources import (
+from lifecycle_manager.contract.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     KYMAS,
     MANIFESTS,

@@ -7,7 +7,7 @@ import pytest
 import pytest_asyncio
 
 from kube_runtime import Client
-from lifecycle_manager.crd_installation import apply_crds
+from lifecycle_manager.process.crd_installation import apply_crds
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

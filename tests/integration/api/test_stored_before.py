@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from kube_runtime import Client, NotFound, Resource
-from lifecycle_manager.crd_installation import apply_crds
+from lifecycle_manager.process.crd_installation import apply_crds
 from lifecycle_manager_api import Kyma, Manifest, ModuleTemplate, Watcher, crds, decode
 from lifecycle_manager_api.kinds import ApiObject
 from tests.integration.api.objects import COMPLETE, in_namespace, read

@@ -10,7 +10,7 @@ from kube_runtime import Client
 from kyma_local.binaries import cache_folder, find_binaries
 from kyma_local.clusters import LocalClusters
 from kyma_local.sources import Versions
-from lifecycle_manager.crd_installation import apply_crds, apply_objects
+from lifecycle_manager.process.crd_installation import apply_crds, apply_objects
 from tests.integration.charts.helm import NAMESPACES, WAYS, Helm, of_kind
 from tests.integration.charts.others import crds_of_others
 from tests.integration.charts.world import World

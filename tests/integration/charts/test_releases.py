@@ -27,7 +27,7 @@ from kyma_demo.object_watcher import CONFIG_MAPS
 from kyma_fleet.identities import SERVICE_ACCOUNTS
 from kyma_module_manager.controller import LEADER
 from kyma_module_manager.rights import lease_namespace_of
-from lifecycle_manager.resources import (
+from lifecycle_manager.contract.resources import (
     KYMAS,
     MANIFESTS,
     MODULE_CONFIGS,

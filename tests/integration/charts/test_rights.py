@@ -10,8 +10,7 @@ from kube_runtime import Client, NotFound, Resource, dump_yaml
 from kyma_demo.names import USER
 from kyma_demo.object_watcher import CONFIG_MAPS
 from kyma_module_manager.rights import roles_of
-from lifecycle_manager.crd_installation import apply_objects
-from lifecycle_manager.resources import (
+from lifecycle_manager.contract.resources import (
     KYMAS,
     MANIFESTS,
     MODULE_CONFIGS,
@@ -21,6 +20,7 @@ from lifecycle_manager.resources import (
     SYNC_RESOURCES,
     WATCHERS,
 )
+from lifecycle_manager.process.crd_installation import apply_objects
 from lifecycle_manager.skr_webhook import ROTATE, CAStore
 from lifecycle_manager.takeover import former
 from lifecycle_manager_api import names
@@ -165,7 +165,7 @@ async def _create_and_delete_a_watcher(world: World) -> None:
 
 
 async def _leave_objects_of_a_former_watcher(world: World) -> None:
-    """Create the objects of a former version's Watcher that this one has no more; they go with the Kyma."""
+    """Create the objects of a former version's Watcher that this one has no more; they are deleted with the Kyma."""
     left = {entry.name for entry in former.WATCHER_OBJECTS}
     for written in seeding.writes_of("watcher", seeding.Seed()):
         if written["object"]["metadata"]["name"] in left:

@@ -17,8 +17,8 @@ from kyma_demo.programs import Programs
 from kyma_demo.report import NoOutput
 from kyma_demo.walkthrough import Walkthrough
 from kyma_local.clusters import LocalClusters
-from lifecycle_manager.crd_installation import apply_objects
-from lifecycle_manager.resources import KYMAS
+from lifecycle_manager.contract.resources import KYMAS
+from lifecycle_manager.process.crd_installation import apply_objects
 from lifecycle_manager_api import names
 from lifecycle_manager_api.conditions import find
 from tests.integration.charts.helm import LIFECYCLE_MANAGER, MODULE_MANAGER, WAITING, Helm

@@ -10,8 +10,8 @@ import pytest_asyncio
 from kube_runtime import Client, parse_objects
 from kyma_fleet.identities import create_identity
 from kyma_local.private_files import write_private
-from lifecycle_manager.crd_installation import apply_crds, apply_objects
-from lifecycle_manager.resources import KYMAS
+from lifecycle_manager.contract.resources import KYMAS
+from lifecycle_manager.process.crd_installation import apply_crds, apply_objects
 from lifecycle_manager_api import names
 from tests.klm import Output, run_klm
 

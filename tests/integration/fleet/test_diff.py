@@ -8,7 +8,7 @@ from typing import Any
 import pytest_asyncio
 
 from kube_runtime import Client, Resource, dump_yaml, load_yaml
-from lifecycle_manager.resources import KYMAS, MANIFESTS, SECRETS, SYNC_RESOURCES
+from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, SECRETS, SYNC_RESOURCES
 from lifecycle_manager_api import names
 from tests import builders
 from tests.integration.fleet.conftest import Klm, put_kyma
@@ -68,7 +68,7 @@ async def test_without_the_role_it_says_which_one_is_needed(wanted: Client, view
 
 async def test_module_without_objects_and_unreadable_manifest(wanted: Client, kcp: Path) -> None:
     nothing = await run_klm(kcp, "diff", "compared", "other")
-    assert "wants nothing in the cluster of Kyma compared; klm explain compared says why" in nothing.errors
+    assert "has no objects in the cluster of Kyma compared; klm explain compared says why" in nothing.errors
     manifest = builders.as_written(builders.manifest("keda", kyma="compared"))
     await wanted.apply(MANIFESTS, "compared-keda", manifest, KCP, field_manager="test")
     unreadable = await run_klm(kcp, "diff", "compared", "keda")

@@ -10,7 +10,7 @@ import msgspec
 import pytest_asyncio
 
 from kube_runtime import Client
-from lifecycle_manager.resources import KYMAS
+from lifecycle_manager.contract.resources import KYMAS
 from lifecycle_manager_api import names
 from tests.integration.fleet.conftest import REGION, Klm, put_kyma
 from tests.klm import KLM, run_klm

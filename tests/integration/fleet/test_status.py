@@ -7,7 +7,7 @@ import pytest_asyncio
 
 from kube_runtime import Client
 from kube_runtime.leases.lease import LEASES
-from lifecycle_manager.resources import KYMAS, MODULE_RELEASE_METAS, MODULE_TEMPLATES
+from lifecycle_manager.contract.resources import KYMAS, MODULE_RELEASE_METAS, MODULE_TEMPLATES
 from lifecycle_manager_api import names
 from tests import builders
 from tests.integration.fleet.conftest import Klm, put_kyma

@@ -20,7 +20,7 @@ import pytest
 from kube_runtime import Client
 from kyma_certs import LeafRequest, create_ca, issue
 from kyma_local.ports import free_port
-from lifecycle_manager.crd_installation import apply_objects
+from lifecycle_manager.process.crd_installation import apply_objects
 from lifecycle_manager_api import names
 from tests.waiting import eventually
 

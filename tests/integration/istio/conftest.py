@@ -15,9 +15,9 @@ from kube_runtime import Client, Manager, NotFound, Resource
 from kyma_certs import CAs, create_ca
 from lifecycle_manager import istio
 from lifecycle_manager.contract.options import EventNames
-from lifecycle_manager.crd_installation import apply_crds, apply_objects
+from lifecycle_manager.contract.resources import WATCHERS
 from lifecycle_manager.istio.snapshot import GATEWAYS, VIRTUAL_SERVICES
-from lifecycle_manager.resources import WATCHERS
+from lifecycle_manager.process.crd_installation import apply_crds, apply_objects
 from lifecycle_manager.skr_webhook import setup_status
 from lifecycle_manager_api import Condition, Watcher, find, names
 from tests.integration.istio.gateways import CRDS

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 
 from kube_runtime import NotFound
 from kyma_certs import CAs, KeyPair, announced, describe, issued_by, switched
-from lifecycle_manager.resources import SECRETS, Secret
-from lifecycle_manager.signals import CAsChanged
+from lifecycle_manager.contract.resources import SECRETS, Secret
+from lifecycle_manager.contract.signals import CAsChanged
 from tests.integration.istio.conftest import HOST, ISTIO, World, new_ca
 from tests.waiting import eventually
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from lifecycle_manager.contract.resources import WATCHERS
 from lifecycle_manager.istio.snapshot import GATEWAYS, VIRTUAL_SERVICES
-from lifecycle_manager.resources import WATCHERS
 from lifecycle_manager_api import State, Watcher, find
 from tests.integration.istio.conftest import HOST, KCP, World
 from tests.waiting import eventually

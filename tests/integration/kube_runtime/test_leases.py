@@ -167,8 +167,8 @@ async def test_member_that_succeeds_one_that_died_has_its_keys_at_once(client: C
         died.cancel()
         await asyncio.wait({died})
 
-        async with taking_part(heir := membership(client, namespace, "a", succeeds=True)):
-            await eventually(lambda: shared_by([heir, other]), what="the heir has its share")
+        async with taking_part(next_owner := membership(client, namespace, "a", succeeds=True)):
+            await eventually(lambda: shared_by([next_owner, other]), what="the next_owner has its share")
             assert len(other.members) == 2
 
 

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from kube_runtime import AlreadyExists, Client, Invalid, NotFound
-from lifecycle_manager.resources import MODULE_RELEASE_METAS, MODULE_TEMPLATES
+from lifecycle_manager.contract.resources import MODULE_RELEASE_METAS, MODULE_TEMPLATES
 from lifecycle_manager_api import as_document, names
 from tests import builders
 from tests.waiting import eventually

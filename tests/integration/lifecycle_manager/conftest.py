@@ -14,7 +14,7 @@ from kyma_demo.environment import Environment, open_environment
 from kyma_demo.programs import Programs
 from kyma_demo.report import NoOutput
 from kyma_demo.walkthrough import Walkthrough
-from lifecycle_manager.crd_installation import apply_objects
+from lifecycle_manager.process.crd_installation import apply_objects
 from tests.integration.lifecycle_manager.event_path import is_watcher_ready
 from tests.integration.lifecycle_manager.file_server import write_ca
 from tests.integration.lifecycle_manager.programs import Manager, manager_with

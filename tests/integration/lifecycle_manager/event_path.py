@@ -14,7 +14,7 @@ from kube_runtime import Resource
 from kyma_demo.environment import Environment
 from kyma_demo.programs import TLS_SECRET, project
 from kyma_demo.walkthrough import Walkthrough
-from lifecycle_manager.resources import KYMAS, SECRETS
+from lifecycle_manager.contract.resources import KYMAS, SECRETS
 from lifecycle_manager_api import Kyma, find, names
 from tests.integration.lifecycle_manager.programs import MANAGER, Manager
 from tests.waiting import eventually

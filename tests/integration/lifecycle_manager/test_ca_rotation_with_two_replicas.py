@@ -11,7 +11,7 @@ import pytest_asyncio
 
 from kyma_demo.walkthrough import Walkthrough
 from kyma_local.ports import free_port
-from lifecycle_manager.resources import SECRETS, Secret
+from lifecycle_manager.contract.resources import SECRETS, Secret
 from lifecycle_manager.skr_webhook import ROTATE
 from lifecycle_manager_api import names
 from tests.integration.lifecycle_manager.event_path import (

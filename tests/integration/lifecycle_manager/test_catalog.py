@@ -6,7 +6,7 @@ from typing import Any
 from kube_runtime import Client, NotFound, Resource
 from kyma_demo.environment import Environment
 from kyma_demo.walkthrough import Walkthrough
-from lifecycle_manager.resources import KYMAS, MODULE_RELEASE_METAS, MODULE_TEMPLATES
+from lifecycle_manager.contract.resources import KYMAS, MODULE_RELEASE_METAS, MODULE_TEMPLATES
 from lifecycle_manager_api import find, names
 from tests.integration.lifecycle_manager.catalog_entries import (
     in_catalog,

@@ -11,8 +11,8 @@ import pytest_asyncio
 from kyma_certs import issued_by
 from kyma_demo.environment import Environment
 from kyma_demo.walkthrough import Walkthrough
-from lifecycle_manager.crd_installation import apply_objects
-from lifecycle_manager.resources import SECRETS, Secret
+from lifecycle_manager.contract.resources import SECRETS, Secret
+from lifecycle_manager.process.crd_installation import apply_objects
 from lifecycle_manager.skr_webhook import ROTATE
 from lifecycle_manager.skr_webhook.cert_manager import CERTIFICATES, ISSUERS
 from lifecycle_manager_api import names

@@ -14,7 +14,7 @@ from kyma_demo.programs import TLS_SECRET
 from kyma_demo.walkthrough import Walkthrough
 from kyma_local.egress import Route, add_route
 from kyma_local.ports import free_port
-from lifecycle_manager.resources import SECRETS
+from lifecycle_manager.contract.resources import SECRETS
 from lifecycle_manager.skr_webhook.canary import ANNOTATION, SERVICE_ACCOUNTS
 from lifecycle_manager.skr_webhook.tls_secret import key_pair_in
 from lifecycle_manager_api import names

@@ -15,7 +15,7 @@ import pytest_asyncio
 from kube_runtime import Client, KindUnknown, NotFound, Resource, load_yaml
 from kyma_demo.environment import Environment
 from kyma_demo.walkthrough import Walkthrough
-from lifecycle_manager.resources import KYMAS, MANIFESTS, MODULE_RELEASE_METAS
+from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, MODULE_RELEASE_METAS
 from lifecycle_manager_api import Condition, Manifest, find, names
 from tests.integration.lifecycle_manager.catalog_entries import (
     in_catalog,

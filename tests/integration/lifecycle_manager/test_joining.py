@@ -15,8 +15,8 @@ from kyma_fleet.identities import SERVICE_ACCOUNTS, create_identity
 from kyma_local.cluster import LocalCluster
 from kyma_local.clusters import LocalClusters
 from kyma_local.private_files import write_private
-from lifecycle_manager.kyma_conditions import REACHABLE
-from lifecycle_manager.resources import KYMAS, SECRETS, SYNC_RESOURCES
+from lifecycle_manager.contract.conditions import REACHABLE
+from lifecycle_manager.contract.resources import KYMAS, SECRETS, SYNC_RESOURCES
 from lifecycle_manager.skr.token import Token, token_in, token_of, with_token
 from lifecycle_manager_api import find, names
 from tests import builders

@@ -13,7 +13,7 @@ import pytest
 from kube_runtime import dump_yaml, load_yaml
 from kyma_demo.environment import Environment
 from kyma_demo.walkthrough import Walkthrough
-from lifecycle_manager.resources import MODULE_POLICIES, MODULE_RELEASE_METAS, SECRETS, SYNC_RESOURCES
+from lifecycle_manager.contract.resources import MODULE_POLICIES, MODULE_RELEASE_METAS, SECRETS, SYNC_RESOURCES
 from lifecycle_manager_api import names
 from lifecycle_manager_api.documents import plain
 from tests import builders

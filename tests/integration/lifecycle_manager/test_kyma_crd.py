@@ -8,8 +8,8 @@ from typing import Any
 from kube_runtime import Client, JsonObject
 from kyma_demo.environment import Environment
 from kyma_demo.walkthrough import Walkthrough
+from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS, KYMAS
 from lifecycle_manager.kyma.crd import digest_of
-from lifecycle_manager.resources import CUSTOM_RESOURCE_DEFINITIONS, KYMAS
 from lifecycle_manager_api import Kyma, crds, names
 from tests.waiting import eventually
 

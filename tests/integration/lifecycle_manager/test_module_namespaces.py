@@ -18,8 +18,8 @@ from kyma_demo.walkthrough import Walkthrough
 from kyma_fleet.identities import create_identity
 from kyma_local.private_files import write_private
 from kyma_module_manager.rights import roles_of
-from lifecycle_manager.crd_installation import apply_objects
-from lifecycle_manager.resources import MODULE_CONFIGS, MODULE_POLICIES, NAMESPACES, SYNC_RESOURCES
+from lifecycle_manager.contract.resources import MODULE_CONFIGS, MODULE_POLICIES, NAMESPACES, SYNC_RESOURCES
+from lifecycle_manager.process.crd_installation import apply_objects
 from lifecycle_manager_api import SyncResource, find, names
 from lifecycle_manager_api.documents import plain
 from tests.integration.lifecycle_manager.programs import with_options

@@ -9,7 +9,7 @@ from kube_runtime import ClusterUnreachable, Resource, dump_yaml
 from kyma_demo.environment import Environment
 from kyma_demo.object_watcher import CONFIG_MAPS
 from kyma_demo.walkthrough import Walkthrough
-from lifecycle_manager.resources import MODULE_CONFIGS, SYNC_RESOURCES
+from lifecycle_manager.contract.resources import MODULE_CONFIGS, SYNC_RESOURCES
 from lifecycle_manager_api import SyncResource, names
 from tests.integration.lifecycle_manager.event_path import has_received, is_event_recorded, moment, webhook_message
 from tests.integration.lifecycle_manager.slow_webhook import blocked_config_maps

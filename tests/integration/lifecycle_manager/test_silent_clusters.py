@@ -8,8 +8,8 @@ import pytest_asyncio
 
 from kube_runtime import NotFound, dump_yaml, load_yaml
 from kyma_demo.walkthrough import Walkthrough
-from lifecycle_manager.crd_installation import apply_objects
-from lifecycle_manager.resources import KYMAS, SECRETS
+from lifecycle_manager.contract.resources import KYMAS, SECRETS
+from lifecycle_manager.process.crd_installation import apply_objects
 from lifecycle_manager_api import State, find, names
 from tests.integration.lifecycle_manager.unresponsive_server import UnresponsiveServer
 from tests.waiting import eventually

@@ -12,7 +12,12 @@ from kube_runtime import Resource, dump_yaml
 from kyma_demo.environment import Environment
 from kyma_demo.object_watcher import CONFIG_MAPS
 from kyma_demo.walkthrough import Walkthrough
-from lifecycle_manager.resources import CUSTOM_RESOURCE_DEFINITIONS, MODULE_POLICIES, NAMESPACES, SYNC_RESOURCES
+from lifecycle_manager.contract.resources import (
+    CUSTOM_RESOURCE_DEFINITIONS,
+    MODULE_POLICIES,
+    NAMESPACES,
+    SYNC_RESOURCES,
+)
 from lifecycle_manager_api import SyncResource, find, names
 from lifecycle_manager_api.documents import plain
 from tests.integration.lifecycle_manager.catalog_entries import refusal

@@ -9,7 +9,7 @@ from kube_runtime import Resource
 from kyma_demo.environment import Environment
 from kyma_demo.names import USER
 from kyma_demo.walkthrough import Walkthrough
-from lifecycle_manager.resources import WATCHERS
+from lifecycle_manager.contract.resources import WATCHERS
 from lifecycle_manager_api import Watcher, find, names
 from tests.integration.lifecycle_manager.event_path import WEBHOOKS, has_received, moment
 from tests.waiting import eventually

@@ -13,7 +13,7 @@ from kyma_demo.programs import TLS_SECRET
 from kyma_demo.walkthrough import INFRASTRUCTURES, Walkthrough
 from kyma_local.egress import Route, add_route
 from kyma_local.ports import free_port
-from lifecycle_manager.resources import MODULE_CONFIGS
+from lifecycle_manager.contract.resources import MODULE_CONFIGS
 from lifecycle_manager_api import names
 from tests.integration.lifecycle_manager.event_path import is_watcher_ready, lines_of
 from tests.integration.lifecycle_manager.programs import with_options

@@ -7,7 +7,7 @@ import pytest
 
 from kube_runtime import Client
 from kube_simulation import serve_simulation
-from lifecycle_manager.crd_installation import apply_objects
+from lifecycle_manager.process.crd_installation import apply_objects
 from lifecycle_manager_api import names
 from tests.manifest_world import World, simulated_control_plane
 

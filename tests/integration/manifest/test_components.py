@@ -14,10 +14,10 @@ from kube_runtime import Client, dump_yaml
 from kube_simulation import Simulation, serve_simulation
 from kyma_module_manager.project.registry import Blob, Credentials, Registry
 from lifecycle_manager.app import lifecycle_manager
+from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, MODULE_RELEASE_METAS, MODULE_TEMPLATES, SECRETS
 from lifecycle_manager.module_catalog import ComponentVersion, LookupFailed
 from lifecycle_manager.oci import Blobs, Components, Login, ObjectStore, Registries, source_in
 from lifecycle_manager.oci.descriptor import component_of
-from lifecycle_manager.resources import KYMAS, MANIFESTS, MODULE_RELEASE_METAS, MODULE_TEMPLATES, SECRETS
 from lifecycle_manager.settings import Settings
 from lifecycle_manager_api import Manifest, as_document, names
 from tests import builders

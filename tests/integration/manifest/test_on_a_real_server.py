@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kube_runtime import AlreadyExists, Forbidden, KindUnknown, NotFound, ObjectKey, Resource
-from lifecycle_manager.resources import NAMESPACES
+from lifecycle_manager.contract.resources import NAMESPACES
 from lifecycle_manager_api import names
 from tests.manifest_world import KEY, World
 from tests.modules import Document, operator

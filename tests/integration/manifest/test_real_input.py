@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from kube_runtime import Client, InventoryEntry, KindUnknown, NotFound, Resource
+from lifecycle_manager.contract.resources import SECRETS
 from lifecycle_manager.module_installation.snapshot import inventory_of
-from lifecycle_manager.resources import SECRETS
 from lifecycle_manager_api import names
 from tests.manifest_world import World
 from tests.modules import CORE_OBJECTS, Document, as_text, operator

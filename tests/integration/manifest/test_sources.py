@@ -15,6 +15,7 @@ import pytest
 from aiohttp import web
 
 from kube_runtime import dump_yaml
+from lifecycle_manager.contract.resources import Secret
 from lifecycle_manager.oci import (
     Blobs,
     Login,
@@ -40,7 +41,6 @@ from lifecycle_manager.oci.problems import (
     SourceInvalid,
     SourceUnreachable,
 )
-from lifecycle_manager.resources import Secret
 from tests.registries import NAME, PASSWORD, NoRegistry, blob_server, digest_of, packed, push, real_registry
 
 REPOSITORY = "modules/component-descriptors/kyma-project.io/module/telemetry"

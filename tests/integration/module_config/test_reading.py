@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 
 from kube_runtime import Applier, Client, Resource, ResponseInvalid, dump_yaml, parse_objects
+from lifecycle_manager.contract.verdict import MODULE_CR_UNREADABLE
 from lifecycle_manager.module_catalog.module_kinds import ModuleCrKind
 from lifecycle_manager.module_config.reading import find_all, find_some
-from lifecycle_manager.module_cr_verdict import MODULE_CR_UNREADABLE
 
 GROUP = "reading.example.com"
 TEAS: Resource[dict[str, Any]] = Resource.dynamic(GROUP, "v1", "Tea", "teas", namespaced=True)

@@ -7,7 +7,7 @@ import pytest_asyncio
 
 from kube_runtime import Client, dump_yaml
 from kyma_module_manager.rights import lease_namespace_of, roles_of
-from lifecycle_manager.crd_installation import apply_crds, apply_objects
+from lifecycle_manager.process.crd_installation import apply_crds, apply_objects
 from lifecycle_manager_api import names
 from lifecycle_manager_api.module_authorization import module_authorization_as_yaml
 from tests.integration.module_rights.identities import (

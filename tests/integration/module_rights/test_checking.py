@@ -10,9 +10,9 @@ import pytest
 
 from kube_runtime import Client, Manager
 from lifecycle_manager import module_authorization
-from lifecycle_manager.crd_installation import apply_objects
+from lifecycle_manager.contract.resources import SYNC_RESOURCES
 from lifecycle_manager.module_authorization import ModuleAuthorizationSettings, checking
-from lifecycle_manager.resources import SYNC_RESOURCES
+from lifecycle_manager.process.crd_installation import apply_objects
 from lifecycle_manager_api import names
 from lifecycle_manager_api.module_authorization import MODULE_AUTHORIZATION, module_authorization_as_yaml
 from tests.waiting import eventually

@@ -8,7 +8,7 @@ import pytest
 from kube_runtime import Client, Resource
 from kyma_fleet_page import Access
 from kyma_fleet_page.access import Verdict
-from lifecycle_manager.crd_installation import apply_objects
+from lifecycle_manager.process.crd_installation import apply_objects
 from tests.integration.module_rights.identities import KCP, identity, page_roles
 
 ACCOUNTS: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "ServiceAccount", "serviceaccounts", namespaced=True)

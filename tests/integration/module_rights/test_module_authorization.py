@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kube_runtime import Client, Forbidden, KubeError, Resource
-from lifecycle_manager.resources import FIELD_MANAGER, MODULE_CONFIGS, NAMESPACES, SYNC_RESOURCES
+from lifecycle_manager.contract.resources import FIELD_MANAGER, MODULE_CONFIGS, NAMESPACES, SYNC_RESOURCES
 from lifecycle_manager_api import names
 from lifecycle_manager_api.module_authorization import MODULE_AUTHORIZATION
 from tests.integration.module_rights.identities import KCP, identity

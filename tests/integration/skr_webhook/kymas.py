@@ -4,8 +4,8 @@ import uuid
 from contextlib import suppress
 
 from kube_runtime import AlreadyExists, Client
-from lifecycle_manager.crd_installation import apply_crds
-from lifecycle_manager.resources import KYMAS, NAMESPACES
+from lifecycle_manager.contract.resources import KYMAS, NAMESPACES
+from lifecycle_manager.process.crd_installation import apply_crds
 from lifecycle_manager_api import Kyma, names
 
 

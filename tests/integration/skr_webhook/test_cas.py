@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from kube_runtime import Cache, Causes, Client, Conflict, Manager, ObjectKey, Result
 from kyma_certs import Algorithm, CAs, LeafRequest, RotationRules, Step, describe, issue, issued_by, key_of
-from lifecycle_manager.resources import SECRETS
-from lifecycle_manager.signals import CAsChanged
+from lifecycle_manager.contract.resources import SECRETS
+from lifecycle_manager.contract.signals import CAsChanged
 from lifecycle_manager.skr_webhook import (
     ROTATE,
     CARotation,

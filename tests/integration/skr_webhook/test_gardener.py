@@ -7,8 +7,8 @@ import pytest_asyncio
 
 from kube_runtime import Client
 from kyma_certs import Algorithm, Step, describe, issued_by
-from lifecycle_manager.crd_installation import apply_objects
-from lifecycle_manager.resources import SECRETS
+from lifecycle_manager.contract.resources import SECRETS
+from lifecycle_manager.process.crd_installation import apply_objects
 from lifecycle_manager.skr_webhook import CertificateMemory, CertificatePending, GardenerStore, LeafRules
 from lifecycle_manager.skr_webhook.gardener import CERTIFICATES, ISSUERS
 from lifecycle_manager_api import names

@@ -14,8 +14,8 @@ from kube_runtime import Client, ClientOptions, KindUnknown, Manager, NotFound
 from kyma_local.clusters import LocalCluster, LocalClusters
 from kyma_local.ports import free_port
 from lifecycle_manager.app import lifecycle_manager
-from lifecycle_manager.crd_installation import apply_crds, apply_objects
-from lifecycle_manager.resources import KYMAS, MANIFESTS
+from lifecycle_manager.contract.resources import KYMAS, MANIFESTS
+from lifecycle_manager.process.crd_installation import apply_crds, apply_objects
 from lifecycle_manager.settings import Settings
 from lifecycle_manager_api import Kyma, Manifest, names
 from tests.integration.takeover import seeding

@@ -9,7 +9,14 @@ import pytest_asyncio
 from kube_runtime import InventoryEntry, JsonObject
 from kyma_fleet.adoption.back import WATCHER_ONLY_OURS
 from kyma_fleet.adoption.cluster import WATCHER
-from lifecycle_manager.resources import KYMAS, MANIFESTS, MODULE_RELEASE_METAS, RAW_KYMAS, SECRETS, SYNC_RESOURCES
+from lifecycle_manager.contract.resources import (
+    KYMAS,
+    MANIFESTS,
+    MODULE_RELEASE_METAS,
+    RAW_KYMAS,
+    SECRETS,
+    SYNC_RESOURCES,
+)
 from lifecycle_manager.takeover.lease import LEASE, LEASES
 from lifecycle_manager_api import names
 from tests import builders

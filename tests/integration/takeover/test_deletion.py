@@ -3,7 +3,7 @@
 import pytest
 
 from kube_runtime import NotFound
-from lifecycle_manager.resources import KYMAS, MANIFESTS
+from lifecycle_manager.contract.resources import KYMAS, MANIFESTS
 from lifecycle_manager_api import names
 from tests import builders
 from tests.integration.takeover import seeding

@@ -8,9 +8,9 @@ from typing import Any
 import pytest_asyncio
 
 from kyma_local.ports import free_port
-from lifecycle_manager.crd_installation import apply_objects
+from lifecycle_manager.contract.resources import SECRETS, WATCHERS
 from lifecycle_manager.istio.snapshot import GATEWAYS, VIRTUAL_SERVICES
-from lifecycle_manager.resources import SECRETS, WATCHERS
+from lifecycle_manager.process.crd_installation import apply_objects
 from lifecycle_manager_api import find, names
 from tests.integration.istio.gateways import CRDS
 from tests.integration.istio.serving import IstioGateway, listener

@@ -1,4 +1,4 @@
-"""Nothing is done while the former version works."""
+"""Nothing is done while the Go Lifecycle Manager holds its Lease."""
 
 from datetime import UTC, datetime
 
@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from kube_runtime import Manager
-from lifecycle_manager.resources import SECRETS
+from lifecycle_manager.contract.resources import SECRETS
 from lifecycle_manager.takeover.lease import LEASE, LEASES, FormerVersionRuns
 from tests.integration.takeover.conftest import KCP, World
 from tests.waiting import eventually

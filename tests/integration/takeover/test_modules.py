@@ -6,7 +6,7 @@ from typing import Any
 import pytest_asyncio
 
 from kube_runtime import JsonObject, Manager
-from lifecycle_manager.resources import KYMAS, MODULE_RELEASE_METAS
+from lifecycle_manager.contract.resources import KYMAS, MODULE_RELEASE_METAS
 from lifecycle_manager_api import State, names
 from tests.integration.takeover import seeding
 from tests.integration.takeover.conftest import KCP, SKR, World

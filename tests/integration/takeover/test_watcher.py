@@ -10,7 +10,7 @@ import pytest_asyncio
 
 from kube_runtime import JsonObject
 from kyma_certs import describe
-from lifecycle_manager.resources import SECRETS, WATCHERS
+from lifecycle_manager.contract.resources import SECRETS, WATCHERS
 from lifecycle_manager_api import find, names
 from tests.integration.takeover import seeding, watchers
 from tests.integration.takeover.conftest import KCP, World

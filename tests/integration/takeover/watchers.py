@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 
 from kyma_certs import KeyPair
-from lifecycle_manager.resources import SECRETS
+from lifecycle_manager.contract.resources import SECRETS
 from lifecycle_manager_api import names
 from skr_watcher.changes import ObjectChange
 from skr_watcher.delivery import Delivery, Identity

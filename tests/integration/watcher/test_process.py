@@ -77,7 +77,7 @@ async def test_memory_stays_bounded_at_any_backlog_and_load(watchers: StartWatch
     assert watcher.peak_megabytes() < MAX_MEGABYTES, "more memory than the Watcher may have"
 
     async with serving(control_plane, tmp_path):
-        await eventually(lambda: control_plane.told("RESYNC"), within=60)
+        await eventually(lambda: control_plane.reported("RESYNC"), within=60)
 
 
 async def test_unfinished_handshakes_take_no_memory_and_block_no_other_connection(
@@ -92,7 +92,7 @@ async def test_unfinished_handshakes_take_no_memory_and_block_no_other_connectio
     for _, writer in silent:
         writer.transport.abort()
     assert watcher.peak_megabytes() < MAX_MEGABYTES
-    await eventually(lambda: control_plane.told("RESYNC"), what="what may have been turned away is made up for")
+    await eventually(lambda: control_plane.reported("RESYNC"), what="what may have been turned away is made up for")
 
 
 async def test_only_clients_of_the_api_servers_ca_are_answered(
@@ -181,7 +181,7 @@ async def test_restart_after_a_kill_sends_a_resync(watchers: StartWatcher, contr
     await first.process.kill()
     control_plane.status = 200
     await watchers(control_plane.port)
-    await eventually(lambda: control_plane.told("RESYNC"))
+    await eventually(lambda: control_plane.reported("RESYNC"))
 
 
 async def test_each_replica_sends_events_with_its_own_epoch(
@@ -203,7 +203,7 @@ async def test_each_replica_sends_events_with_its_own_epoch(
 async def test_logs_hold_no_contents_of_objects(watchers: StartWatcher, control_plane: ControlPlane) -> None:
     watcher = await watchers(control_plane.port)
     await watcher.notices(lambda: watcher.review("object", spec="a-secret-of-the-user"))
-    await eventually(lambda: control_plane.told("UPDATE"))
+    await eventually(lambda: control_plane.reported("UPDATE"))
     await watcher.process.stop(PATIENCE)
     text = watcher.log.read_text()
     assert "object" in text

@@ -16,8 +16,8 @@ from kube_runtime import SYSTEM_CLOCK
 from kyma_certs import CAs, KeyPair, LeafRequest, ReloadingServerContext, create_ca, issue
 from kyma_local.ports import free_port
 from lifecycle_manager.events import EndpointOptions, EventEndpoint, Reason, VerifiedEvent
-from lifecycle_manager.serving import serve
-from lifecycle_manager.serving_certificate import ServingCertificate
+from lifecycle_manager.process.serving import serve
+from lifecycle_manager.process.serving_certificate import ServingCertificate
 from tests.security.events.subscribers import into
 from tests.waiting import eventually
 

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
 from kube_runtime import SYSTEM_CLOCK, Manager, ObjectKey, Resource
+from lifecycle_manager.contract.resources import KYMAS
+from lifecycle_manager.contract.signals import ObjectChanged, ResyncReported
 from lifecycle_manager.events import EventPublisher, VerifiedEvent
-from lifecycle_manager.resources import KYMAS
-from lifecycle_manager.signals import ObjectChanged, ResyncReported
+from lifecycle_manager.process.telemetry import ChangeLatency
 from lifecycle_manager.skr.announcement import Announcements
-from lifecycle_manager.telemetry import ChangeLatency
 from lifecycle_manager_api import MalformedEvent, decode_event, names
 from lifecycle_manager_api.event import MAX_TEXT_LENGTH
 from tests import builders

@@ -14,7 +14,7 @@ import pytest
 from http_guard import Bounds
 from kyma_certs import CAs, KeyPair
 from lifecycle_manager.events import EndpointOptions, Reason
-from lifecycle_manager.serving import BOUNDS
+from lifecycle_manager.process.serving import BOUNDS
 from tests.security.events.serving import PATIENT, ServedEndpoint, leaf, new_ca
 from tests.security.events.test_attacks import BODY, PATH, Message, xfcc
 from tests.waiting import eventually

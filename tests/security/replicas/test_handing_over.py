@@ -18,10 +18,10 @@ from kube_runtime.leases import Member, NotHandedOver
 from kyma_certs import CAs, LeafRequest, Usage, create_ca, issue
 from kyma_local.ports import free_port
 from lifecycle_manager.events import VerifiedEvent
+from lifecycle_manager.process.serving import serve
+from lifecycle_manager.process.serving_certificate import ServingCertificate
 from lifecycle_manager.replicas import REPLICA_HOST, Deliveries, create_app, sending
 from lifecycle_manager.replicas.message import MAX_BODY_BYTES, PATH, Handed
-from lifecycle_manager.serving import serve
-from lifecycle_manager.serving_certificate import ServingCertificate
 from lifecycle_manager_api import WatchEvent
 from tests.security.events.serving import PATIENT
 from tests.waiting import eventually

@@ -18,12 +18,12 @@ from aiohttp import web
 
 from kube_runtime import dump_yaml
 from kyma_certs import LeafRequest, Usage, create_ca, issue
+from lifecycle_manager.contract.resources import Secret
 from lifecycle_manager.oci import AllowedHosts, Blobs, Login, ObjectStore, Registries, login_in
 from lifecycle_manager.oci.downloads import DownloadFailed, Downloads
 from lifecycle_manager.oci.problems import AccessRefused, LayerTooLarge, SourceNotAllowed, SourceUnreachable
 from lifecycle_manager.oci.references import Layer
 from lifecycle_manager.oci.unpacking import MAX_MEMBERS, text_in
-from lifecycle_manager.resources import Secret
 from tests.registries import digest_of
 
 MANY = bytes(64 * 1024 * 1024)

@@ -13,10 +13,15 @@ from lifecycle_manager import catalog_sync
 from lifecycle_manager.catalog_sync import CatalogSettings
 from lifecycle_manager.catalog_sync.snapshot import KindChanged
 from lifecycle_manager.catalog_sync.status import REMOVING
+from lifecycle_manager.contract.conditions import CATALOG, CATALOG_SYNC_FAILED, CATALOG_SYNCED, WEBHOOK
 from lifecycle_manager.contract.options import PurgeSettings
-from lifecycle_manager.kyma_conditions import CATALOG, CATALOG_SYNC_FAILED, CATALOG_SYNCED, WEBHOOK
-from lifecycle_manager.resources import CUSTOM_RESOURCE_DEFINITIONS, KYMAS, MODULE_RELEASE_METAS, MODULE_TEMPLATES
-from lifecycle_manager.signals import ClusterReplaced, ObjectChanged, ObjectReference, ResyncRequested
+from lifecycle_manager.contract.resources import (
+    CUSTOM_RESOURCE_DEFINITIONS,
+    KYMAS,
+    MODULE_RELEASE_METAS,
+    MODULE_TEMPLATES,
+)
+from lifecycle_manager.contract.signals import ClusterReplaced, ObjectChanged, ObjectReference, ResyncRequested
 from lifecycle_manager_api import Condition, ModuleTemplate, find, names
 from tests import builders
 from tests.waiting import eventually, is_gone

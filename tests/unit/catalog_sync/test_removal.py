@@ -14,7 +14,7 @@ from lifecycle_manager.catalog_sync import plan
 from lifecycle_manager.catalog_sync.snapshot import CatalogRecord, CatalogSnapshot
 from lifecycle_manager.catalog_sync.status import REMOVING, failed
 from lifecycle_manager.catalog_sync.wanted import KINDS, wanted_catalog
-from lifecycle_manager.kyma_conditions import CATALOG, MODULES, MODULES_REMOVED, REMOVED, WEBHOOK
+from lifecycle_manager.contract.conditions import CATALOG, MODULES, MODULES_REMOVED, REMOVED, WEBHOOK
 from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager.skr import AccessSecretMissing
 from lifecycle_manager_api import Kyma

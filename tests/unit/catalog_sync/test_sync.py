@@ -12,7 +12,7 @@ from lifecycle_manager.catalog_sync import plan
 from lifecycle_manager.catalog_sync.snapshot import CatalogRecord, CatalogSnapshot
 from lifecycle_manager.catalog_sync.status import failed, synced
 from lifecycle_manager.catalog_sync.wanted import KINDS, Key, wanted_catalog
-from lifecycle_manager.kyma_conditions import CATALOG, CATALOG_SYNCED, CLUSTER_CLAIMED, REACHABLE
+from lifecycle_manager.contract.conditions import CATALOG, CATALOG_SYNCED, CLUSTER_CLAIMED, REACHABLE
 from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager_api import Kyma, names
 from tests import builders

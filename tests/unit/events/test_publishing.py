@@ -11,23 +11,23 @@ import pytest_asyncio
 from prometheus_client import CollectorRegistry
 
 from kube_runtime import Controller, Manager
-from lifecycle_manager.events import EventPublisher, UnknownRuntime, VerifiedEvent, managers_of
-from lifecycle_manager.resources import KYMAS, WATCHERS
-from lifecycle_manager.signals import (
+from lifecycle_manager.contract.resources import KYMAS, WATCHERS
+from lifecycle_manager.contract.signals import (
     ObjectChanged,
     ObjectReference,
     ResyncReported,
     Trace,
     UnclaimedChange,
-    WatcherHeard,
+    WatcherEventReceived,
 )
-from lifecycle_manager.telemetry import ChangeLatency
+from lifecycle_manager.events import EventPublisher, UnknownRuntime, VerifiedEvent, managers_of
+from lifecycle_manager.process.telemetry import ChangeLatency
 from lifecycle_manager_api import WatchEvent, decode_event, names
 from tests.clocks import ManualClock
 from tests.unit.diagnostics.recorded import Exported, tracer_with
 from tests.world import KCP, World, open_world
 
-SIGNALS = (ObjectChanged, ResyncReported, UnclaimedChange, WatcherHeard)
+SIGNALS = (ObjectChanged, ResyncReported, UnclaimedChange, WatcherEventReceived)
 OBJECT = ObjectReference("example.com", "Thing", "default", "one")
 
 
@@ -72,7 +72,7 @@ async def test_change_is_published_with_its_object_its_version_and_its_trace(pub
     trace = {"id": "e", "traceparent": "t", "observedAt": "2026-11-01T12:00:00Z"}
     signals = publishing.take(**watched(OBJECT), uid="u", resourceVersion="7", **trace)
     assert signals[:2] == [
-        WatcherHeard("demo", is_canary=False),
+        WatcherEventReceived("demo", is_canary=False),
         ObjectChanged("demo", OBJECT, "UPDATE", "u", "7", Trace("e", "t", "2026-11-01T12:00:00Z")),
     ]
 
@@ -118,7 +118,7 @@ async def test_change_of_another_kyma_cr_in_the_cluster_is_not_unclaimed(publish
 async def test_heartbeats_and_canaries_only_prove_the_watcher(
     publishing: Publishing, content: dict[str, Any], *, canary: bool
 ) -> None:
-    assert publishing.take(**content) == [WatcherHeard("demo", canary)]
+    assert publishing.take(**content) == [WatcherEventReceived("demo", canary)]
 
 
 async def test_resync_is_published(publishing: Publishing) -> None:

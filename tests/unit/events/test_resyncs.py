@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 import pytest_asyncio
 
 from kube_runtime import Controller
+from lifecycle_manager.contract.signals import ResyncReported, ResyncRequested
 from lifecycle_manager.events.resyncs import RESYNC_SECONDS, ResyncState, setup
-from lifecycle_manager.signals import ResyncReported, ResyncRequested
 from tests.world import World, open_world
 
 

@@ -11,10 +11,10 @@ import pytest
 
 from kyma_fleet.explanation.report import print_chains
 from kyma_fleet.screen import Screen
+from lifecycle_manager.contract.resources import DatedReleaseMeta
 from lifecycle_manager.explanation.chain import Chain, explain_kyma, explain_module, module_of_object
 from lifecycle_manager.explanation.facts import Facts, occurrence_of
 from lifecycle_manager.module_catalog import Offer
-from lifecycle_manager.resources import DatedReleaseMeta
 from lifecycle_manager.rollout import Timing
 from lifecycle_manager_api import State, as_document, names
 from tests import builders

@@ -11,7 +11,7 @@ from kyma_fleet.adoption.giving_back import GivingBack
 from kyma_fleet.adoption.steps import EVERY_VERSION, Steps, Subjects
 from kyma_fleet.problems import Problem
 from kyma_fleet.screen import Screen
-from lifecycle_manager.resources import CUSTOM_RESOURCE_DEFINITIONS, KYMAS, MANIFESTS, SECRETS, SYNC_RESOURCES
+from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS, KYMAS, MANIFESTS, SECRETS, SYNC_RESOURCES
 from lifecycle_manager.skr_webhook.cert_manager import CERTIFICATES
 from lifecycle_manager.skr_webhook.tls_secret import CERTIFICATE_PURPOSE
 from lifecycle_manager_api import Condition, ObjectMeta, SkrRecords, names
@@ -157,7 +157,7 @@ async def test_interrupted_way_back_leaves_the_kyma_to_neither_version_and_is_fo
         return "objects" not in question
 
     steps = Steps(world.kcp, Screen(), Subjects(selector="example.com/by=python", split=SPLIT), until_objects, "leases")
-    with pytest.raises(Problem, match="another run goes on from here"):
+    with pytest.raises(Problem, match="run it again: it continues from here"):
         await steps.back()
     found = await metadata(world)
     assert found.annotations[names.SKIPPED_BY] == EVERY_VERSION

@@ -14,7 +14,7 @@ from kyma_fleet.listing.kinds import KINDS, PAUSED_KYMAS, Kind, kind_named
 from kyma_fleet.listing.selection import Selection
 from kyma_fleet.problems import Problem
 from kyma_fleet.screen import Screen
-from lifecycle_manager.resources import DatedReleaseMeta
+from lifecycle_manager.contract.resources import DatedReleaseMeta
 from lifecycle_manager_api import Kyma, as_document, names
 from tests import builders
 

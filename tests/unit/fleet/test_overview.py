@@ -9,7 +9,7 @@ import msgspec
 from kyma_fleet.overview.report import print_report
 from kyma_fleet.overview.tally import NOT_IN_CATALOG, WORST, Replica, Tally, rollouts_of
 from kyma_fleet.screen import Screen
-from lifecycle_manager.resources import DatedReleaseMeta
+from lifecycle_manager.contract.resources import DatedReleaseMeta
 from lifecycle_manager_api import Kyma, State, names
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)

@@ -11,8 +11,8 @@ from kyma_fleet.preview.plan import MAX_REASONS, Outcome, Release, Sums, outcome
 from kyma_fleet.preview.report import print_markdown, print_sums
 from kyma_fleet.problems import Problem
 from kyma_fleet.screen import Screen
+from lifecycle_manager.contract.resources import DatedReleaseMeta
 from lifecycle_manager.module_catalog import Offer
-from lifecycle_manager.resources import DatedReleaseMeta
 from lifecycle_manager.rollout import Timing
 from lifecycle_manager.rollout.maintenance import MaintenancePolicy, Window
 from lifecycle_manager_api import Kyma, ModuleReleaseMeta, ModuleTemplate, as_document, names

@@ -19,7 +19,7 @@ from lifecycle_manager.istio.plan import (
     virtual_service_of,
 )
 from lifecycle_manager.istio.snapshot import RouteSnapshot, SecretSnapshot
-from lifecycle_manager.serving_certificate import server_request
+from lifecycle_manager.process.serving_certificate import server_request
 from lifecycle_manager_api import Watcher
 
 NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)

@@ -7,7 +7,7 @@ import pytest
 
 from kube_runtime.client.decoding import decoding_for
 from kube_runtime.informer.sharing import MAX_CHARACTERS, Strings, sharer_for
-from lifecycle_manager.resources import Secret
+from lifecycle_manager.contract.resources import Secret
 from lifecycle_manager_api import Kyma, Manifest
 
 DOCUMENTS: dict[type[Any], dict[str, Any]] = {

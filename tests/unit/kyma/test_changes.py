@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from kube_runtime import Change
-from lifecycle_manager.kyma_changes import (
+from lifecycle_manager.contract.changes import (
     finalizer_lost,
     generation_changed,
     kyma_changed,
     modules_changed,
 )
-from lifecycle_manager.kyma_conditions import WATCHER_SILENT, WEBHOOK
+from lifecycle_manager.contract.conditions import WATCHER_SILENT, WEBHOOK
 from lifecycle_manager_api import names
 from tests import builders
 

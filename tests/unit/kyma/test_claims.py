@@ -2,10 +2,10 @@
 
 from lifecycle_manager import catalog_sync, mandatory_modules
 from lifecycle_manager.catalog_sync import CatalogSettings
-from lifecycle_manager.mandatory_modules import MandatorySettings
-from lifecycle_manager.resources import (
+from lifecycle_manager.contract.resources import (
     KYMAS,
 )
+from lifecycle_manager.mandatory_modules import MandatorySettings
 from lifecycle_manager_api import find, names
 from tests import builders
 from tests.waiting import is_gone

@@ -11,15 +11,15 @@ from kube_runtime import KubeError, NotFound, Resource
 from kube_simulation import Refuse
 from lifecycle_manager import catalog_sync
 from lifecycle_manager.catalog_sync import CatalogSettings
-from lifecycle_manager.kyma.ending import MAX_REPEATS
-from lifecycle_manager.resources import (
+from lifecycle_manager.contract.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     KYMAS,
     MODULE_RELEASE_METAS,
     MODULE_TEMPLATES,
 )
+from lifecycle_manager.contract.signals import ClusterReplaced
+from lifecycle_manager.kyma.ending import MAX_REPEATS
 from lifecycle_manager.rollout import RolloutSettings
-from lifecycle_manager.signals import ClusterReplaced
 from lifecycle_manager_api import find, names
 from tests import builders
 from tests.world import NO_API, World, is_manifest, key_of, open_world

@@ -9,8 +9,8 @@ import pytest
 from kube_runtime import Change, JsonObject, NotFound, ObjectKey
 from kube_runtime.informer.cache import Cache
 from kube_simulation import Refuse, Refused
+from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS, KYMAS
 from lifecycle_manager.kyma.crd import KymaCrds, copy_for_skr, crd_changed, digest_of
-from lifecycle_manager.resources import CUSTOM_RESOURCE_DEFINITIONS, KYMAS
 from lifecycle_manager_api import Kyma, crds
 from tests.waiting import eventually
 from tests.world import World, open_world

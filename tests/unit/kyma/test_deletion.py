@@ -9,14 +9,14 @@ import pytest
 from kube_runtime import KubeError
 from kube_simulation import Answer, ApiRequest, Drop, Rule
 from lifecycle_manager.contract.options import PurgeSettings
-from lifecycle_manager.kyma import Patience
-from lifecycle_manager.resources import (
+from lifecycle_manager.contract.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     KYMAS,
     MANIFESTS,
     RAW_KYMAS,
     SECRETS,
 )
+from lifecycle_manager.kyma import Timeouts
 from lifecycle_manager_api import names
 from tests import builders
 from tests.waiting import is_gone
@@ -80,7 +80,7 @@ async def test_finalizer_of_others_on_the_kyma_cr_blocks_the_deletion_until_it_i
     purge: timedelta | None,
 ) -> None:
     async with open_world(
-        patience=Patience(purging=PurgeSettings(enabled=purge is not None, timeout=purge or timedelta()))
+        patience=Timeouts(purging=PurgeSettings(enabled=purge is not None, timeout=purge or timedelta()))
     ) as world:
         await world.register()
         await world.introduced()

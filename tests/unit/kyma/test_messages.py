@@ -10,15 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lifecycle_manager import kyma_conditions, module_cr_verdict
 from lifecycle_manager.catalog_sync import status as catalog
+from lifecycle_manager.contract import conditions as kyma_conditions
+from lifecycle_manager.contract import verdict as module_cr_verdict
+from lifecycle_manager.contract.conditions import PUBLIC_REASONS
 from lifecycle_manager.kyma import steps
-from lifecycle_manager.kyma.causes import HIDDEN, MAX_CAUSES, Cause, told
+from lifecycle_manager.kyma.causes import HIDDEN, MAX_CAUSES, Cause, format_causes
 from lifecycle_manager.kyma.events import events_between, for_operators
 from lifecycle_manager.kyma.limits import MAX_MESSAGE_LENGTH, MAX_SUMMARY_LENGTH
 from lifecycle_manager.kyma.plan import visible_metadata
 from lifecycle_manager.kyma.snapshot import KymaSnapshot, SkrView
-from lifecycle_manager.kyma_conditions import PUBLIC_REASONS
 from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager.module_installation import status as installation
 from lifecycle_manager.module_installation.rendering import ObjectsForbidden
@@ -362,7 +363,7 @@ CAUSES = st.lists(
 
 @given(CAUSES, st.sampled_from([MAX_MESSAGE_LENGTH, MAX_SUMMARY_LENGTH]))
 def test_text_of_causes_is_bounded_and_counts_what_it_leaves_out(causes: list[Cause], max_length: int) -> None:
-    text = told(causes, max_length)
+    text = format_causes(causes, max_length)
     assert len(text) <= max_length
     assert bool(text) is bool(causes)
     left = len(causes) - MAX_CAUSES

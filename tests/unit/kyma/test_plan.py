@@ -13,7 +13,7 @@ from lifecycle_manager.kyma import steps
 from lifecycle_manager.kyma.crd import KymaCrd
 from lifecycle_manager.kyma.limits import MAX_MODULES
 from lifecycle_manager.kyma.plan import visible_metadata
-from lifecycle_manager.kyma.settings import Patience
+from lifecycle_manager.kyma.settings import Timeouts
 from lifecycle_manager.kyma.snapshot import KymaSnapshot, SkrView
 from lifecycle_manager.kyma.status import for_skr
 from lifecycle_manager.kyma.steps import ModuleChange
@@ -44,12 +44,12 @@ OFFER = Offer.of([builders.template()], [builders.release(regular="0.1.0")])
 INSTALLING = Offer.of([builders.template(installs=True)], [builders.release(regular="0.1.0")])
 REQUESTED = [{"name": "cloud-resources", "managed": True}]
 DELETED = "2026-11-01T12:00:00Z"
-IMPATIENT = Patience(unreachable=timedelta(0))
+IMPATIENT = Timeouts(unreachable=timedelta(0))
 LATE = 86_400.0
 
 
 def snapshot(
-    kyma: Kyma, skr: SkrView | Exception, *, offer: Offer = OFFER, patience: Patience = IMPATIENT, **more: Any
+    kyma: Kyma, skr: SkrView | Exception, *, offer: Offer = OFFER, patience: Timeouts = IMPATIENT, **more: Any
 ) -> KymaSnapshot:
     settings = {"patience": patience, "interval_seconds": LATE, "deletion_interval_seconds": LATE}
     return planning.snapshot(kyma, skr, offer, settings=settings, **more)
@@ -78,7 +78,7 @@ def introduced(**given: Any) -> Kyma:
 
 
 def patiently(seen: KymaSnapshot, *, purge: timedelta | None = None) -> KymaSnapshot:
-    patience = Patience(purging=PurgeSettings(enabled=purge is not None, timeout=purge or timedelta()))
+    patience = Timeouts(purging=PurgeSettings(enabled=purge is not None, timeout=purge or timedelta()))
     return replace(seen, settings=replace(seen.settings, patience=patience))
 
 
@@ -290,7 +290,7 @@ def test_status_is_written_although_kcp_refuses_a_module() -> None:
 def test_skr_that_does_not_answer_is_an_error_only_after_its_grace() -> None:
     kyma = introduced(status=OTHERS_READY)
     kyma, _ = settled(kyma, skr_kyma(kyma))
-    patience = Patience(unreachable=timedelta(seconds=30))
+    patience = Timeouts(unreachable=timedelta(seconds=30))
     away = snapshot(kyma, ClusterUnreachable("no answer"), patience=patience)
     first = planned(away)
     assert first.status.state is State.READY
@@ -685,7 +685,7 @@ def test_deletion_continues_without_the_skr_only_where_its_secret_is_gone() -> N
     kyma = introduced(status=OTHERS_READY, deletionTimestamp=DELETED)
     gone = planned(snapshot(kyma, AccessSecretMissing("demo")))
     assert gone.in_kcp == (steps.RemoveFinalizer(),)
-    patience = Patience(others_finalizers=True)
+    patience = Timeouts(others_finalizers=True)
     abandoned = snapshot(kyma, AccessSecretMissing("demo"), patience=patience)
     assert planned(abandoned).in_kcp == (steps.RemoveFinalizer(of_others=True),)
     metadata = msgspec.structs.replace(kyma.metadata, finalizers=("example.com/observer",))

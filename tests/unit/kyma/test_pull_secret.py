@@ -7,8 +7,8 @@ from typing import Any
 
 from kube_runtime import Resource
 from kube_simulation import ApiRequest, Refuse, Refused
+from lifecycle_manager.contract.resources import KYMAS, SECRETS, Secret
 from lifecycle_manager.kyma import pull_secret
-from lifecycle_manager.resources import KYMAS, SECRETS, Secret
 from lifecycle_manager_api import Condition, find, names
 from tests import builders
 from tests.waiting import eventually, is_gone

@@ -148,16 +148,16 @@ def test_version_of_a_module_that_a_kyma_may_no_longer_have_is_not_kept() -> Non
     selected = {"kymaSelector": {"matchLabels": {"team": "a"}}, "beta": True}
     offer = Offer.of([builders.template()], [builders.release(regular="0.1.0", spec=selected)])
     lost = only(spec(), offer, {NAME: Installed("0.1.0", "regular")})
-    assert (lost.version, lost.template, lost.is_barred) == ("", None, True)
+    assert (lost.version, lost.template, lost.is_excluded) == ("", None, True)
     kept = only(spec(), offer, {NAME: Installed("0.1.0", "regular")}, labels={"team": "a"})
-    assert (kept.version, kept.reason, kept.is_barred) == ("0.1.0", "ModuleBeta", False)
+    assert (kept.version, kept.reason, kept.is_excluded) == ("0.1.0", "ModuleBeta", False)
 
 
 def test_barred_module_is_removed_even_if_its_template_can_only_be_mandatory() -> None:
     release = builders.release(regular="0.1.0", spec={"kymaSelector": {"matchLabels": {"team": "a"}}})
     offer = Offer.of([builders.template(mandatory=True)], [release])
     lost = only(spec(), offer, {NAME: Installed("0.1.0", "regular")})
-    assert (lost.version, lost.template, lost.is_barred) == ("", None, True)
+    assert (lost.version, lost.template, lost.is_excluded) == ("", None, True)
 
 
 def test_refusal_of_a_restricted_module_does_not_show_its_channels() -> None:

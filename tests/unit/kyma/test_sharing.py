@@ -6,10 +6,10 @@ from typing import Any
 
 from kube_runtime import Manager
 from lifecycle_manager.app import lifecycle_manager
+from lifecycle_manager.contract.signals import ObjectChanged
 from lifecycle_manager.kyma import SKR_KYMA
 from lifecycle_manager.module_config import ModuleKey
 from lifecycle_manager.settings import Settings
-from lifecycle_manager.signals import ObjectChanged
 from tests import builders
 from tests.world import KCP, World, key_of, open_world
 

@@ -6,7 +6,7 @@ import pytest
 
 from kube_runtime import NotFound
 from kube_simulation import Freeze
-from lifecycle_manager.kyma_conditions import WEBHOOK, write_condition
+from lifecycle_manager.contract.conditions import WEBHOOK, write_condition
 from lifecycle_manager_api import ConditionStatus, find
 from tests.waiting import eventually
 from tests.world import World, open_world

@@ -10,12 +10,9 @@ import pytest
 
 from kube_runtime import Change as ObjectChange
 from kube_runtime import Priority
-from lifecycle_manager.kcp_writes import write_status
-from lifecycle_manager.kyma import SKR_KYMA
-from lifecycle_manager.kyma.controller import report_changed, was_observed
-from lifecycle_manager.kyma_conditions import CATALOG, write_condition
-from lifecycle_manager.resources import KYMAS, MANIFESTS, SECRETS
-from lifecycle_manager.signals import (
+from lifecycle_manager.contract.conditions import CATALOG, write_condition
+from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, SECRETS
+from lifecycle_manager.contract.signals import (
     ClusterReachable,
     ClusterReplaced,
     DescriptorFound,
@@ -24,6 +21,9 @@ from lifecycle_manager.signals import (
     ResyncRequested,
     UnclaimedChange,
 )
+from lifecycle_manager.contract.writes import write_status
+from lifecycle_manager.kyma import SKR_KYMA
+from lifecycle_manager.kyma.controller import report_changed, was_observed
 from lifecycle_manager_api import ConditionStatus, ModuleConfig, names
 from tests import builders
 from tests.waiting import eventually

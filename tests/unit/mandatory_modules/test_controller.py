@@ -9,10 +9,10 @@ import pytest
 from kube_runtime import KubeError, Resource, Result
 from kube_simulation import Freeze, Refuse
 from lifecycle_manager import mandatory_modules
+from lifecycle_manager.contract.resources import MODULE_RELEASE_METAS, MODULE_TEMPLATES
 from lifecycle_manager.mandatory_modules import MandatorySettings, ReleaseKey
 from lifecycle_manager.mandatory_modules.plan import NO_TEMPLATE
 from lifecycle_manager.mandatory_modules.status import CANNOT_BE_INSTALLED
-from lifecycle_manager.resources import MODULE_RELEASE_METAS, MODULE_TEMPLATES
 from lifecycle_manager_api import names
 from tests import builders
 from tests.waiting import eventually, is_gone

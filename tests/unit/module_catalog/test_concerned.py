@@ -7,16 +7,16 @@ import msgspec
 import pytest
 
 from kube_runtime import Cache, Change, ObjectKey
-from lifecycle_manager.indexes import BY_CHANNEL, BY_MODULE, BY_TEMPLATE
-from lifecycle_manager.module_catalog.concerned import (
-    Concerned,
+from lifecycle_manager.contract.indexes import BY_CHANNEL, BY_MODULE, BY_TEMPLATE
+from lifecycle_manager.contract.resources import DatedReleaseMeta
+from lifecycle_manager.module_catalog.affected import (
+    Affected,
     concerned_by_release,
     concerned_by_template,
+    kymas_using_release,
+    kymas_using_template,
     offer_changed,
-    who_has_release,
-    who_has_template,
 )
-from lifecycle_manager.resources import DatedReleaseMeta
 from lifecycle_manager_api import ModuleTemplate
 from tests import builders
 
@@ -44,10 +44,10 @@ KYMAS = informer(
 
 
 def having(template: ModuleTemplate, *releases: Any) -> list[str]:
-    return named(who_has_template(template, kymas=KYMAS, releases=informer(*releases)))
+    return named(kymas_using_template(template, kymas=KYMAS, releases=informer(*releases)))
 
 
-def concerned(change: Change[ModuleTemplate], *releases: Any, templates: tuple[Any, ...] = ()) -> Concerned:
+def concerned(change: Change[ModuleTemplate], *releases: Any, templates: tuple[Any, ...] = ()) -> Affected:
     return concerned_by_template(change, templates=informer(*templates), releases=informer(*releases))
 
 
@@ -61,19 +61,19 @@ def named(kymas: Any) -> list[str]:
 
 def test_new_version_of_a_channel_concerns_the_kymas_in_the_channel() -> None:
     change = Change(dated(regular="1.0.0", fast="1.0.0"), dated(regular="1.0.0", fast="1.1.0"))
-    assert named(who_has_release(change, kymas=KYMAS)) == ["b"]
+    assert named(kymas_using_release(change, kymas=KYMAS)) == ["b"]
 
 
 def test_added_or_removed_channel_concerns_the_kymas_in_the_channel() -> None:
     one, both, other = dated(fast="1.0.0"), dated(fast="1.0.0", regular="1.0.0"), dated(regular="1.0.0")
-    assert named(who_has_release(Change(one, both), kymas=KYMAS)) == ["a"]
-    assert named(who_has_release(Change(both, other), kymas=KYMAS)) == ["b"]
+    assert named(kymas_using_release(Change(one, both), kymas=KYMAS)) == ["a"]
+    assert named(kymas_using_release(Change(both, other), kymas=KYMAS)) == ["b"]
 
 
 def test_other_changes_of_a_release_concern_all_kymas_with_the_module() -> None:
     beta = dated(regular="1.0.0", spec={"beta": True})
     for change in (Change(None, beta), Change(beta, None), Change(dated(regular="1.0.0"), beta)):
-        assert named(who_has_release(change, kymas=KYMAS)) == ["a", "b"]
+        assert named(kymas_using_release(change, kymas=KYMAS)) == ["a", "b"]
 
 
 def test_template_concerns_the_kymas_that_have_it_and_those_in_its_channels() -> None:
@@ -83,7 +83,7 @@ def test_template_concerns_the_kymas_that_have_it_and_those_in_its_channels() ->
     assert having(builders.template("other", "1.0.0")) == []
 
 
-CATALOG_ALONE, MANDATORY_ALONE, BOTH = Concerned(True, False), Concerned(False, True), Concerned(True, True)
+CATALOG_ALONE, MANDATORY_ALONE, BOTH = Affected(True, False), Affected(False, True), Affected(True, True)
 
 
 def test_release_that_becomes_mandatory_or_ceases_to_be_concerns_catalogs_and_installations() -> None:

@@ -11,10 +11,10 @@ import pytest
 from kube_runtime import Result
 from lifecycle_manager import module_catalog
 from lifecycle_manager.catalog_sync.wanted import wanted_catalog
+from lifecycle_manager.contract.resources import MODULE_TEMPLATES
+from lifecycle_manager.contract.signals import DescriptorFound
 from lifecycle_manager.module_catalog import ComponentVersion, DescriptorUnreadable, LookupFailed, Offers
 from lifecycle_manager.module_catalog.validation import template_error, template_warnings
-from lifecycle_manager.resources import MODULE_TEMPLATES
-from lifecycle_manager.signals import DescriptorFound
 from lifecycle_manager_api import ModuleTemplate
 from tests import builders
 from tests.waiting import eventually

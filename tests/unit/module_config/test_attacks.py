@@ -15,16 +15,16 @@ from hypothesis import strategies as st
 from kube_runtime import Client, JsonLimits, KubeError, Priority, Resource
 from kube_runtime.client import check_json
 from kube_runtime.client.decoding import decoding_for
+from lifecycle_manager.contract.resources import KYMAS, MODULE_CONFIGS
+from lifecycle_manager.contract.signals import ObjectReference, ReadScope
+from lifecycle_manager.contract.verdict import POSTPONED, QUOTA_EXCEEDED
 from lifecycle_manager.module_catalog.module_kinds import ModuleCrKind
 from lifecycle_manager.module_config import plan as rules
-from lifecycle_manager.module_config.controller import ModuleKey, Read
+from lifecycle_manager.module_config.controller import ModuleKey
 from lifecycle_manager.module_config.plan import DeleteModuleConfig, WriteModuleConfig, acceptable, plan, sources_of
 from lifecycle_manager.module_config.reading import ANSWER, find_all, find_some
 from lifecycle_manager.module_config.snapshot import Quota, Reading, Snapshot
 from lifecycle_manager.module_config.texts import MAX_TEXT_BYTES, MODULE_CR, Memory, TextMaker, TextThread
-from lifecycle_manager.module_cr_verdict import POSTPONED, QUOTA_EXCEEDED
-from lifecycle_manager.resources import KYMAS, MODULE_CONFIGS
-from lifecycle_manager.signals import ObjectReference
 from lifecycle_manager.skr.budget import CpuBudget
 from lifecycle_manager.skr.failure import INTERNAL_ERROR
 from lifecycle_manager_api import Condition, find
@@ -265,7 +265,7 @@ async def test_large_module_crs_delay_no_small_one() -> None:
         began = time.process_time()
         for turn in range(3):
             await it.write(f"changed-{turn}")
-            causes = [changed(version="older", event_id=str(turn)), Read.EVERYTHING]
+            causes = [changed(version="older", event_id=str(turn)), ReadScope.EVERYTHING]
             await it.reconcile(*causes)
             assert f"changed-{turn}" in await it.text()
         assert state.budget.wait(it.world.clock.monotonic()) > 0
@@ -283,7 +283,7 @@ async def test_large_module_cr_is_not_requested_before_there_is_time_for_its_tex
         cluster = it.world.cluster("demo")
         cluster.create(large("large-0", 0))
         await it.write("one")
-        await it.reconcile(Read.EVERYTHING)
+        await it.reconcile(ReadScope.EVERYTHING)
         state: Any = it.world.manager.controllers["module-config"].state(("kcp-system", "demo", "cloud-resources"))
         edited = replace(changed(), reference=KIND.reference(SKR, "large-0"))
         assert state.memory.costs_time(edited.reference)  # it became a text
@@ -310,7 +310,7 @@ async def test_number_of_module_configs_is_limited_and_reported() -> None:
             document = large(f"n-{number:03}", 0) | {"spec": {}}
             it.world.cluster("demo").create(document)
         await it.reconcile()
-        await it.reconcile(Read.EVERYTHING)
+        await it.reconcile(ReadScope.EVERYTHING)
         configs = (await it.world.kcp.list(MODULE_CONFIGS, KCP)).items
         assert len(configs) == Quota().max_objects
         said = [each for config in configs if (each := find(config.status.conditions, "Complete")) is not None]
@@ -322,8 +322,8 @@ async def test_number_of_module_configs_is_limited_and_reported() -> None:
         for number in range(250):
             if number >= 10:
                 await it.delete(f"n-{number:03}")
-        await it.reconcile(Read.EVERYTHING)
-        await it.reconcile(Read.EVERYTHING)
+        await it.reconcile(ReadScope.EVERYTHING)
+        await it.reconcile(ReadScope.EVERYTHING)
         configs = (await it.world.kcp.list(MODULE_CONFIGS, KCP)).items
         assert len(configs) == 10
 
@@ -331,7 +331,7 @@ async def test_number_of_module_configs_is_limited_and_reported() -> None:
 async def test_event_does_not_wait_for_the_writes_of_hundreds_of_module_crs() -> None:
     async with module() as it:
         await it.write("one")
-        await it.reconcile(Read.EVERYTHING)
+        await it.reconcile(ReadScope.EVERYTHING)
         for number in range(150):
             it.world.cluster("demo").create(large(f"n-{number:03}", 0) | {"spec": {}})
         controller, key = (
@@ -339,7 +339,7 @@ async def test_event_does_not_wait_for_the_writes_of_hundreds_of_module_crs() ->
             ModuleKey("kcp-system", "demo", "cloud-resources"),
         )
         controller.enqueue(key, changed(), priority=Priority.EVENT)
-        await it.reconcile(Read.EVERYTHING)  # while the event waits
+        await it.reconcile(ReadScope.EVERYTHING)  # while the event waits
         written = len((await it.world.kcp.list(MODULE_CONFIGS, KCP)).items)
         assert 1 < written < 50
         controller.queue.take_causes(key)
@@ -363,12 +363,12 @@ async def test_exception_in_the_plan_becomes_a_condition(monkeypatch: pytest.Mon
         with monkeypatch.context() as patch:
             patch.setattr("lifecycle_manager.module_config.controller.acceptable", fail)
             with pytest.raises(ValueError, match="secret"):
-                await it.reconcile(Read.EVERYTHING)
+                await it.reconcile(ReadScope.EVERYTHING)
         synced = await condition_of(it, NAME)
         assert synced is not None
         assert (synced.status, synced.reason) == ("False", INTERNAL_ERROR)
         assert "secret" not in synced.message
-        await it.reconcile(Read.EVERYTHING)
+        await it.reconcile(ReadScope.EVERYTHING)
         synced = await condition_of(it, NAME)
         assert synced is not None
         assert synced.status == "True"

@@ -11,13 +11,20 @@ from prometheus_client import CollectorRegistry
 from kube_runtime import KubeError, NotFound, Resource, Result
 from kube_simulation import ApiRequest, Freeze, Refuse
 from lifecycle_manager import module_config
+from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS, MODULE_CONFIGS
+from lifecycle_manager.contract.signals import (
+    ObjectChanged,
+    ObjectReference,
+    ReadScope,
+    ResyncRequested,
+    Trace,
+    WebhookRulesChanged,
+)
 from lifecycle_manager.module_catalog.module_kinds import ModuleKinds
 from lifecycle_manager.module_config import ModuleConfigSettings, ModuleKey
-from lifecycle_manager.module_config.controller import RULES_SECONDS, Read
-from lifecycle_manager.resources import CUSTOM_RESOURCE_DEFINITIONS, MODULE_CONFIGS
-from lifecycle_manager.signals import ObjectChanged, ObjectReference, ResyncRequested, Trace, WebhookRulesChanged
+from lifecycle_manager.module_config.controller import RULES_SECONDS
+from lifecycle_manager.process.telemetry import ChangeLatency
 from lifecycle_manager.skr.announcement import MAX_OBJECTS
-from lifecycle_manager.telemetry import ChangeLatency
 from lifecycle_manager_api import ModuleConfig, find, names
 from tests import builders
 from tests.waiting import eventually
@@ -172,8 +179,8 @@ async def test_of_an_announced_change_only_the_object_is_read() -> None:
         assert version
 
 
-@pytest.mark.parametrize("cause", [None, Read.EVERYTHING])
-async def test_without_an_announcement_and_when_told_so_all_module_crs_are_read(cause: Read | None) -> None:
+@pytest.mark.parametrize("cause", [None, ReadScope.EVERYTHING])
+async def test_without_an_announcement_and_when_told_so_all_module_crs_are_read(cause: ReadScope | None) -> None:
     async with module() as it:
         await it.reconcile()
         await it.write("other", name="other")
@@ -232,7 +239,7 @@ async def test_config_that_the_cache_does_not_have_yet_is_not_written_twice() ->
         await it.write("one")
         await it.reconcile()
         before = it.world.requests
-        await it.reconcile(Read.EVERYTHING)
+        await it.reconcile(ReadScope.EVERYTHING)
         assert it.world.writes_to("kcp", before) == []
 
 
@@ -243,7 +250,7 @@ async def test_config_that_the_cache_does_not_have_yet_is_deleted_with_its_modul
         await it.reconcile()
         assert len((await it.world.kcp.list(MODULE_CONFIGS, KCP)).items) == 1
         await it.delete("other")
-        await it.reconcile(Read.EVERYTHING)
+        await it.reconcile(ReadScope.EVERYTHING)
         assert (await it.world.kcp.list(MODULE_CONFIGS, KCP)).items == ()
 
 
@@ -252,7 +259,7 @@ async def test_config_that_the_cache_does_not_have_yet_is_marked_when_the_cluste
         await it.write("one")
         await it.reconcile()
         with it.world.cluster("demo").ruled_by(Refuse(refused=NO_API)), pytest.raises(KubeError):
-            await it.reconcile(Read.EVERYTHING)
+            await it.reconcile(ReadScope.EVERYTHING)
         config = await it.config()
         assert config is not None
         synced = find(config.status.conditions, "Synced")

@@ -4,8 +4,8 @@ import pytest
 
 from kube_runtime import KubeError
 from kube_simulation import ApiRequest, Refuse
-from lifecycle_manager.module_config.controller import Read
-from lifecycle_manager.resources import MODULE_CONFIGS, NAMESPACES
+from lifecycle_manager.contract.resources import MODULE_CONFIGS, NAMESPACES
+from lifecycle_manager.contract.signals import ReadScope
 from lifecycle_manager_api import names
 from tests.unit.module_config.test_controller import MODULE, NAME, Module, changed, module
 from tests.world import KCP, NO_API
@@ -35,7 +35,7 @@ async def test_module_config_is_written_in_the_own_namespace_of_its_module() -> 
         await it.reconcile()
         assert await texts(it) == {(OWN, NAME): "one"}
         await own_namespace(it, label="telemetry")
-        await it.reconcile(Read.EVERYTHING)
+        await it.reconcile(ReadScope.EVERYTHING)
         assert await texts(it) == {(KCP, NAME): "one", (OWN, NAME): "one"}  # what is another module's is left alone
 
 
@@ -46,7 +46,7 @@ async def test_former_module_configs_follow_the_users_and_get_no_company() -> No
         await own_namespace(it)
         await it.write("two")
         await it.write("three", "second")
-        await it.reconcile(Read.EVERYTHING)
+        await it.reconcile(ReadScope.EVERYTHING)
         found = await texts(it)
         assert found[KCP, NAME] == found[OWN, NAME] == "two"
         assert sorted(namespace for namespace, _ in found) == [KCP, OWN, OWN]
@@ -65,7 +65,7 @@ async def test_former_module_config_follows_the_users_while_nothing_can_be_writt
         await own_namespace(it)
         await it.write("two")
         with it.world.cluster("kcp").ruled_by(Refuse(is_own, refused=NO_API)), pytest.raises(KubeError):
-            await it.reconcile(Read.EVERYTHING)
+            await it.reconcile(ReadScope.EVERYTHING)
         assert await texts(it) == {(KCP, NAME): "two"}
 
 

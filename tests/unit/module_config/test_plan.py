@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kube_runtime import TextTooLong, load_yaml
-from lifecycle_manager.kyma_conditions import COMPLETE
+from lifecycle_manager.contract.conditions import COMPLETE
+from lifecycle_manager.contract.signals import ObjectReference
+from lifecycle_manager.contract.verdict import MODULE_CR_TOO_LARGE, QUOTA_EXCEEDED
 from lifecycle_manager.module_catalog.module_kinds import ModuleCrKind
 from lifecycle_manager.module_config.plan import (
     DeleteModuleConfig,
@@ -25,8 +27,6 @@ from lifecycle_manager.module_config.plan import (
 from lifecycle_manager.module_config.snapshot import ModuleCr, Quota, Reading, Snapshot
 from lifecycle_manager.module_config.status import SyncedCondition, too_large, unreadable
 from lifecycle_manager.module_config.texts import MAX_TEXT_BYTES, Content, Memory, text_of
-from lifecycle_manager.module_cr_verdict import MODULE_CR_TOO_LARGE, QUOTA_EXCEEDED
-from lifecycle_manager.signals import ObjectReference
 from lifecycle_manager_api import ModuleConfig
 from lifecycle_manager_api import ObjectReference as ResourceReference
 from tests import builders
@@ -127,11 +127,11 @@ def test_answer_from_the_past_is_recognized_although_its_successor_changed_no_te
     write = plan(snapshot(reading(first)))[0]
     assert isinstance(write, WriteModuleConfig)
     late = as_read(labelled)
-    assert memory.is_passed(late)
+    assert memory.is_superseded(late)
     seen = snapshot(reading(labelled, complete=False), as_written(write))
-    assert plan(replace(seen, passed=frozenset({late.source}))) == ()
+    assert plan(replace(seen, superseded=frozenset({late.source}))) == ()
     memory.note(late, *contents_of(labelled), complete=True)  # a restored cluster
-    assert not memory.is_passed(late)
+    assert not memory.is_superseded(late)
 
 
 def test_new_version_with_the_same_text_and_generation_writes_nothing() -> None:
@@ -278,7 +278,7 @@ def test_module_has_a_configuration_only_while_enabled_everywhere() -> None:
 
 def test_module_that_a_kyma_may_no_longer_have_has_no_configuration() -> None:
     status = {"state": "Error", "modules": [{"name": "cloud-resources", "state": "Error"}]}
-    assert decide(builders.kyma(status=status), "cloud-resources", None, is_barred=True) is None
+    assert decide(builders.kyma(status=status), "cloud-resources", None, is_excluded=True) is None
 
 
 ENTRIES = st.lists(

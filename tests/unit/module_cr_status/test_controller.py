@@ -7,9 +7,9 @@ import pytest
 
 from kube_runtime import Result
 from kube_simulation import Refuse, Refused, Simulation, serve_simulation
+from lifecycle_manager.contract.signals import ClusterReachable, ClusterReplaced
 from lifecycle_manager.module_cr_status.plan import ACCESS_SECONDS
 from lifecycle_manager.module_cr_status.schema import KEPT_SECONDS
-from lifecycle_manager.signals import ClusterReachable, ClusterReplaced
 from lifecycle_manager.skr import AccessSecretMissing
 from tests.manifest_world import simulated_client, simulated_control_plane
 from tests.unit.module_cr_status.world import (

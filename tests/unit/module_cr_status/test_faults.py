@@ -27,19 +27,19 @@ from kyma_module_manager.metrics import ManagerMetrics
 from kyma_module_manager.reconciler import Reconciler
 from kyma_module_manager.writer import ClusterWriter
 from lifecycle_manager import module_config, module_cr_status, sync_resource
-from lifecycle_manager.module_catalog.module_kinds import ModuleKinds
-from lifecycle_manager.module_config import ModuleConfigSettings
-from lifecycle_manager.module_cr_status import ModuleCrStatusSettings
-from lifecycle_manager.resources import (
+from lifecycle_manager.contract.resources import (
     KYMAS,
     MODULE_CONFIGS,
     MODULE_POLICIES,
     SYNC_RESOURCES,
 )
+from lifecycle_manager.module_catalog.module_kinds import ModuleKinds
+from lifecycle_manager.module_config import ModuleConfigSettings
+from lifecycle_manager.module_cr_status import ModuleCrStatusSettings
+from lifecycle_manager.process.telemetry import ChangeLatency
 from lifecycle_manager.skr import Connections
 from lifecycle_manager.skr.budget import CpuBudget
 from lifecycle_manager.sync_resource import SyncResourceSettings
-from lifecycle_manager.telemetry import ChangeLatency
 from lifecycle_manager_api import KindRule, ModulePolicySpec, NamespacedResources, crds, names
 from lifecycle_manager_api.documents import plain
 from tests import builders

@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kube_runtime import load_yaml
-from lifecycle_manager.module_config.texts import text_of
-from lifecycle_manager.owned_fields import (
+from lifecycle_manager.contract.owned_fields import (
     MODULE_CR_STATUS_MANAGER,
     only_owned,
     owned_status_fields,
     without_owned,
 )
+from lifecycle_manager.module_config.texts import text_of
 from tests import builders
 
 READY = {"type": "Ready", "status": "True", "reason": "Applied", "message": ""}

@@ -6,19 +6,19 @@ from typing import Any
 from hypothesis import given as for_all
 from hypothesis import strategies as st
 
+from lifecycle_manager.contract.verdict import Verdict
 from lifecycle_manager.module_cr_status.plan import (
     PATIENCE_SECONDS,
     PROGRESS_SECONDS,
     Done,
     ReadModuleCr,
-    SayEvent,
+    RecordEvent,
     WriteStatus,
     plan,
 )
 from lifecycle_manager.module_cr_status.schema import ANYTHING, NO_STATUS, StatusSchema
 from lifecycle_manager.module_cr_status.snapshot import Snapshot
 from lifecycle_manager.module_cr_status.status import Event
-from lifecycle_manager.module_cr_verdict import Verdict
 from lifecycle_manager_api import ObjectReference, State
 from tests import builders
 
@@ -45,7 +45,7 @@ def snapshot(verdict: Verdict, **known: Any) -> Snapshot:
     return Snapshot(REFERENCE, verdict, builders.NOW, 100.0, **given)
 
 
-def after(seen: Snapshot, step: WriteStatus | SayEvent) -> Snapshot:
+def after(seen: Snapshot, step: WriteStatus | RecordEvent) -> Snapshot:
     said: dict[str, Any] = {"said": step.event, "said_at": seen.seconds} if step.event is not None else {}
     written = step.fields if isinstance(step, WriteStatus) else seen.written
     return replace(seen, written=written, **said)
@@ -79,13 +79,13 @@ def test_progress_is_written_now_and_then() -> None:
 
 
 def test_kind_without_status_gets_an_event() -> None:
-    assert plan(snapshot(ERROR, schema=NO_STATUS)) == SayEvent(Event("Warning", "Refused", "too wide (TooWide)"))
+    assert plan(snapshot(ERROR, schema=NO_STATUS)) == RecordEvent(Event("Warning", "Refused", "too wide (TooWide)"))
 
 
 def test_refused_fields_are_not_sent_again() -> None:
     step = plan(snapshot(ERROR))
     assert isinstance(step, WriteStatus)
-    assert isinstance(plan(snapshot(ERROR, refused=step.fields)), SayEvent)
+    assert isinstance(plan(snapshot(ERROR, refused=step.fields)), RecordEvent)
     assert isinstance(plan(snapshot(READY, refused=step.fields)), WriteStatus)
 
 
@@ -95,7 +95,7 @@ def test_what_was_written_is_not_written_again(
 ) -> None:
     seen = snapshot(verdict, schema=schema, unsettled_since=seconds, is_left_alone=alone, is_gone=gone)
     step = plan(seen)
-    if isinstance(step, WriteStatus | SayEvent):
+    if isinstance(step, WriteStatus | RecordEvent):
         assert not alone
         assert not gone
         assert isinstance(plan(after(seen, step)), Done)

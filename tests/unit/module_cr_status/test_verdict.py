@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lifecycle_manager.module_cr_verdict import MAX_STATUS_BYTES, Verdict, belongs_to, config_of, verdict_of
+from lifecycle_manager.contract.verdict import MAX_STATUS_BYTES, Verdict, belongs_to, config_of, verdict_of
 from lifecycle_manager_api import ModuleConfig, State, SyncResource, names
 from tests import builders
 

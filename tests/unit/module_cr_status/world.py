@@ -10,9 +10,9 @@ import msgspec
 
 from kube_runtime import Controller, Manager, ObjectKey, Resource, Result, load_yaml
 from kube_simulation import ApiRequest, Record
+from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS, MODULE_CONFIGS, SYNC_RESOURCES
 from lifecycle_manager.module_cr_status import ModuleCrStatusSettings, setup
 from lifecycle_manager.module_cr_status.apply import ModuleCrState
-from lifecycle_manager.resources import CUSTOM_RESOURCE_DEFINITIONS, MODULE_CONFIGS, SYNC_RESOURCES
 from lifecycle_manager.skr import Connections
 from lifecycle_manager_api import names
 from tests.clocks import ManualClock

@@ -8,13 +8,12 @@ import pytest
 
 from kube_runtime import ClusterUnreachable, Conflict, KindUnknown, KubeError, NotFound, ObjectKey, Resource
 from kube_simulation import ApiRequest, Refuse, Refused, Simulation
+from lifecycle_manager.contract.resources import KYMAS, MANIFESTS
+from lifecycle_manager.contract.signals import ObjectChanged, ObjectReference, ReadScope
 from lifecycle_manager.module_installation import plan
-from lifecycle_manager.module_installation.controller import Look
 from lifecycle_manager.object_set import RecordingFailed
 from lifecycle_manager.object_set.repairs import CONTESTED, REPAIRS_IN_A_ROW
 from lifecycle_manager.oci import SourceAwaited
-from lifecycle_manager.resources import KYMAS, MANIFESTS
-from lifecycle_manager.signals import ObjectChanged, ObjectReference
 from lifecycle_manager.skr import AccessSecretMissing, SkrUnreachable
 from lifecycle_manager_api import CustomStateCheck, ModuleTemplate, State, names
 from tests import builders
@@ -137,7 +136,7 @@ async def test_process_that_follows_one_that_died_reads_before_it_writes(world: 
     await world.reconcile()
     await world.restart()
     before = simulation.requests()[-1].number
-    await world.reconcile(KEY, Look.EVERYTHING)
+    await world.reconcile(KEY, ReadScope.EVERYTHING)
     asked = simulation.requests(lambda it: it.cluster == "skr" and it.name == "rose", since=before)
     assert [each.verb for each in asked] == ["get"]
 
@@ -436,7 +435,7 @@ async def test_process_that_begins_does_not_ask_for_what_was_in_order_all_at_onc
     assert result.requeue_after is not None
     assert result.requeue_after <= 300.0
     await world.skr.delete(CONFIG_MAPS, "a", SKR)
-    await world.reconcile(KEY, Look.EVERYTHING)
+    await world.reconcile(KEY, ReadScope.EVERYTHING)
     assert "a" in await brought(world)
 
 

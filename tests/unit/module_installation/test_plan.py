@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from kube_runtime import InventoryEntry, Readiness, Resource
+from lifecycle_manager.contract.signals import ObjectReference
 from lifecycle_manager.module_installation import status as statuses
 from lifecycle_manager.module_installation.controller import concerned_by
 from lifecycle_manager.module_installation.logins import as_query, selector_of
@@ -28,7 +29,6 @@ from lifecycle_manager.module_installation.reading import ModuleCr
 from lifecycle_manager.module_installation.snapshot import Removal, Snapshot, known_inventory
 from lifecycle_manager.module_installation.status import CrView, ManagerView, Seen
 from lifecycle_manager.object_set.reporting import READY
-from lifecycle_manager.signals import ObjectReference
 from lifecycle_manager_api import LabelSelector, LabelSelectorRequirement, ManagerReference, Manifest, find, names
 from tests import builders
 
@@ -215,7 +215,7 @@ ALL_WELL = CrView(wanted_cr(), {"status": {"state": "Ready"}})
         (seen(module_cr=CrView(wanted_cr(), None)), "Ready", "ModuleReady"),
         (seen(module_cr=CrView(wanted_cr(), None, "no")), "Error", "ModuleCRRefused"),
         (seen(failures=("ConfigMap x: no",), module_cr=ALL_WELL), "Error", "ApplyFailed"),
-        (seen(going=("ConfigMap old",)), "Processing", "ObjectsGoing"),
+        (seen(going=("ConfigMap old",)), "Processing", "ObjectsTerminating"),
         (seen(held=("CustomResourceDefinition old has Old a",)), "Warning", "ObjectsInUse"),
     ],
 )

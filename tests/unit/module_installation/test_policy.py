@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from lifecycle_manager.contract.resources import MODULE_POLICIES
 from lifecycle_manager.object_set.policy import Policies
-from lifecycle_manager.resources import MODULE_POLICIES
 from lifecycle_manager_api import ModulePolicySpec, names
 from lifecycle_manager_api.documents import plain
 from tests.manifest_world import KEY, World

@@ -173,9 +173,9 @@ class Removing:
             self.nothing_is_in_use()
         else:
             assert not {*objects} & self.newest, "a new version lacks it"
-        for entry, heir in objects.items():
+        for entry, next_owner in objects.items():
             assert entry in self.inventory
-            assert entry.identity in heir.has
+            assert entry.identity in next_owner.has
         self.handed_over |= {*objects}
         self.inventory -= {*objects}
         return replace(seen, inventory=without(seen.inventory, objects))

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from kube_runtime import InventoryEntry, parse_objects
+from lifecycle_manager.contract.resources import Secret
 from lifecycle_manager.module_installation.images import localized
 from lifecycle_manager.module_installation.pull_secrets import DataNotInjected
 from lifecycle_manager.module_installation.rendering import ObjectsForbidden, Rendering, Renderings
 from lifecycle_manager.oci import ModuleObjects
 from lifecycle_manager.oci.problems import ObjectsInvalid
-from lifecycle_manager.resources import Secret
 from lifecycle_manager_api import ManagerReference, ObjectMeta, names
 from tests.modules import Document, as_text, group_of, operator
 

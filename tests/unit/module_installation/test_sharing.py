@@ -6,8 +6,8 @@ import pytest
 
 from kube_runtime import InventoryEntry, KubeError, NotFound, ObjectKey, Resource
 from kube_simulation import Refuse, Simulation
-from lifecycle_manager.module_installation.controller import Look
-from lifecycle_manager.resources import MANIFESTS, NAMESPACES
+from lifecycle_manager.contract.resources import MANIFESTS, NAMESPACES
+from lifecycle_manager.contract.signals import ReadScope
 from lifecycle_manager_api import names
 from tests.manifest_world import KEY, World
 from tests.modules import Document, default_module_cr, module_crs, operator
@@ -161,7 +161,7 @@ async def test_modules_triggered_by_each_others_writes_come_to_rest(world: World
         for _ in range(4):
             before = len(simulation.requests(lambda it: it.is_write and it.cluster == "skr"))
             for key in (KEY, MEADOW):
-                await world.reconcile(key, Look.EVERYTHING)
+                await world.reconcile(key, ReadScope.EVERYTHING)
             written.append(len(simulation.requests(lambda it: it.is_write and it.cluster == "skr")) - before)
         assert written[1:] == [0, 0, 0]
 
@@ -171,6 +171,6 @@ async def test_drift_of_an_object_that_is_another_modules_by_now_is_put_right_by
     owner = await module_of_namespace(world)
     await world.skr.merge_patch(NAMESPACES, "fields", {"metadata": {"labels": {"grass": "brown"}}})
     for key in (KEY, MEADOW):
-        await world.reconcile(key, Look.EVERYTHING)
+        await world.reconcile(key, ReadScope.EVERYTHING)
     live = await world.skr.get(NAMESPACES, "fields")
     assert (live["metadata"]["labels"]["grass"], await module_of_namespace(world)) == ("green", owner)

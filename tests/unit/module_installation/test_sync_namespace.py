@@ -3,12 +3,12 @@
 import pytest
 
 from kube_runtime import NotFound
+from lifecycle_manager.contract.resources import NAMESPACES
+from lifecycle_manager.contract.signals import ObjectReference
 from lifecycle_manager.module_catalog.module_kinds import ModuleKinds
 from lifecycle_manager.module_installation import ManifestSettings
 from lifecycle_manager.module_installation.controller import concerned_by
-from lifecycle_manager.resources import NAMESPACES
 from lifecycle_manager.settings import Settings, SettingsInvalid
-from lifecycle_manager.signals import ObjectReference
 from lifecycle_manager_api import names
 from tests import builders
 from tests.manifest_world import World

@@ -11,20 +11,21 @@ import pytest
 
 from kube_runtime import Causes, Change, Client, Manager, ObjectKey, Resource, Result
 from kube_simulation import serve_simulation
-from lifecycle_manager.module_catalog import Offer, Offers
-from lifecycle_manager.module_installation import Logins, ManifestSettings, setup
-from lifecycle_manager.module_installation.controller import Look, wants_other_module
-from lifecycle_manager.oci import ObjectStore
-from lifecycle_manager.resources import KYMAS, MANIFESTS, MODULE_POLICIES, MODULE_TEMPLATES
-from lifecycle_manager.signals import (
+from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, MODULE_POLICIES, MODULE_TEMPLATES
+from lifecycle_manager.contract.signals import (
     ClusterReachable,
     ClusterReplaced,
     DescriptorFound,
     ObjectChanged,
     ObjectReference,
+    ReadScope,
     ResyncRequested,
     WebhookRulesChanged,
 )
+from lifecycle_manager.module_catalog import Offer, Offers
+from lifecycle_manager.module_installation import Logins, ManifestSettings, setup
+from lifecycle_manager.module_installation.controller import spec_changed
+from lifecycle_manager.oci import ObjectStore
 from lifecycle_manager.skr import Connections
 from lifecycle_manager_api import Manifest, names
 from tests import builders
@@ -117,7 +118,7 @@ async def test_signal_enqueues_all_manifests_of_its_kyma_alone(
     assert fleet.manager.publish(signal) == 2
     triggered = await fleet.triggered(2)
     assert set(triggered) == {"one-garden", "one-orchard"}
-    assert {Look.EVERYTHING in causes for causes in triggered.values()} == {reads_everything}
+    assert {ReadScope.EVERYTHING in causes for causes in triggered.values()} == {reads_everything}
 
 
 async def test_policy_enqueues_the_manifests_of_its_module_alone(fleet: Fleet) -> None:
@@ -183,7 +184,7 @@ async def test_manifest_that_somebody_changes_is_reconciled(fleet: Fleet) -> Non
 
 def test_status_of_a_manifest_is_no_trigger_and_everything_else_is() -> None:
     before = builders.manifest("garden", finalizers=[names.MANIFEST_FINALIZER])
-    assert not wants_other_module(
+    assert not spec_changed(
         Change(before, builders.manifest("garden", finalizers=[names.MANIFEST_FINALIZER], status={"state": "Ready"}))
     )
     for after in (
@@ -192,9 +193,9 @@ def test_status_of_a_manifest_is_no_trigger_and_everything_else_is() -> None:
         builders.manifest("garden", finalizers=[names.MANIFEST_FINALIZER], annotations={names.IS_UNMANAGED: "true"}),
         builders.manifest("garden", finalizers=[names.MANIFEST_FINALIZER], labels={names.SKIP_RECONCILIATION: "true"}),
     ):
-        assert wants_other_module(Change(before, after))
-    assert wants_other_module(Change(None, before))
-    assert wants_other_module(Change(before, None))
+        assert spec_changed(Change(before, after))
+    assert spec_changed(Change(None, before))
+    assert spec_changed(Change(before, None))
 
 
 async def test_owner_of_a_manifest_is_its_kyma(fleet: Fleet) -> None:

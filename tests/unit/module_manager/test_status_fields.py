@@ -22,7 +22,7 @@ from kyma_module_manager.rendering import MAX_STATUS_BYTES, MAX_STATUS_DEPTH, Re
 from kyma_module_manager.samples import sample_file
 from kyma_module_manager.samples.guestbook import objects as guestbook
 from kyma_module_manager.testing import render_module_cr, synced_object
-from lifecycle_manager import module_cr_verdict
+from lifecycle_manager.contract import verdict as module_cr_verdict
 from lifecycle_manager_api import ModuleConfig, State, SyncResource
 from tests import builders
 

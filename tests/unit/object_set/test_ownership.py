@@ -13,10 +13,10 @@ from lifecycle_manager.object_set.ownership import (
     SetOwner,
     claim_key,
     conflicts,
-    heirs,
     holders_of,
     is_managed_by_another,
     is_owned,
+    next_owners,
 )
 from lifecycle_manager.sync_resource.intent import claim_index
 from lifecycle_manager_api import names
@@ -80,8 +80,8 @@ def held_by(key: ObjectKey, *entries: InventoryEntry, **given: Any) -> Holder:
 def test_object_is_left_to_whoever_has_it_and_first_to_one_who_manages_it() -> None:
     other = InventoryEntry("", "v1", "Namespace", "", "other")
     left_alone, meadow = held_by(GARDEN, NAMESPACE, manages=False), held_by(MEADOW, NAMESPACE)
-    assert heirs([NAMESPACE, other], [left_alone]) == {NAMESPACE: left_alone}
-    assert heirs([NAMESPACE, other], [left_alone, meadow]) == {NAMESPACE: meadow}
+    assert next_owners([NAMESPACE, other], [left_alone]) == {NAMESPACE: left_alone}
+    assert next_owners([NAMESPACE, other], [left_alone, meadow]) == {NAMESPACE: meadow}
     assert holders_of([NAMESPACE], [meadow, left_alone, held_by(ORCHARD, other)]) == (GARDEN, MEADOW)
 
 
@@ -161,7 +161,7 @@ def test_no_order_of_removals_leaves_anything_over_or_takes_what_a_module_still_
     for name in data.draw(st.permutations(sorted(modules))):
         going |= {name, *data.draw(st.sets(st.sampled_from(sorted(modules))))}
         staying = [held_by(ObjectKey("kcp", key), *there[key]) for key in there if key not in going]
-        left = heirs(there.pop(name), staying)
+        left = next_owners(there.pop(name), staying)
         for entry, owner in list(cluster.items()):
             if owner == name and entry in left:
                 cluster[entry] = left[entry].key.name

@@ -1,13 +1,13 @@
 """An object that somebody changes back each time is repaired a few times in a row, then once a minute."""
 
 from kube_runtime import InventoryEntry, ObjectOutcome
+from lifecycle_manager.contract.signals import ObjectChanged, ObjectReference
 from lifecycle_manager.object_set.repairs import (
     MAX_NAME_LENGTH,
     REPAIRS_IN_A_ROW,
     SECONDS_FOR_A_REPAIR,
     Repairs,
 )
-from lifecycle_manager.signals import ObjectChanged, ObjectReference
 
 
 def change(version: int, name: str = "rose") -> ObjectChanged:

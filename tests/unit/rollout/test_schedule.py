@@ -12,9 +12,9 @@ from prometheus_client import CollectorRegistry
 
 from kube_runtime import ObjectKey
 from kube_runtime.informer.cache import Cache
-from lifecycle_manager.resources import DatedReleaseMeta
+from lifecycle_manager.contract.resources import DatedReleaseMeta
+from lifecycle_manager.process.telemetry import policy_readable
 from lifecycle_manager.rollout import RolloutSettings, Schedule
-from lifecycle_manager.telemetry import policy_readable
 from tests import builders
 from tests.clocks import ManualClock
 

@@ -12,10 +12,10 @@ from kube_simulation import ApiRequest, Refuse
 from kyma_certs import RotationRules, issued_by
 from kyma_local.ports import free_port
 from lifecycle_manager import admission, endpoints
+from lifecycle_manager.contract.resources import SECRETS
 from lifecycle_manager.endpoints import EndpointSettings
-from lifecycle_manager.resources import SECRETS
+from lifecycle_manager.process.telemetry import ChangeLatency
 from lifecycle_manager.skr_webhook import ROTATE, CARotation, CAStore, setup_ca
-from lifecycle_manager.telemetry import ChangeLatency
 from tests.waiting import eventually
 from tests.world import KCP, NO_API, World, open_world
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from lifecycle_manager.open_files import allow_open_files
+from lifecycle_manager.process.open_files import allow_open_files
 
 
 @pytest.fixture(autouse=True)

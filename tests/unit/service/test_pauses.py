@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from lifecycle_manager.pauses import SWITCH_SECONDS, collect_less, keep_pauses_short
+from lifecycle_manager.process.gc_tuning import SWITCH_SECONDS, collect_less, tune_garbage_collection
 
 
 class Thing:
@@ -80,7 +80,7 @@ def test_no_full_collection_looks_at_more_than_came_since_the_last_however_much_
 
 def test_threads_that_compute_leave_the_interpreter_to_the_event_loop() -> None:
     before = sys.getswitchinterval()
-    undo = keep_pauses_short()
+    undo = tune_garbage_collection()
     assert sys.getswitchinterval() == pytest.approx(SWITCH_SECONDS)
     undo()
     assert sys.getswitchinterval() == before

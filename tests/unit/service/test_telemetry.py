@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives import hashes
 from prometheus_client import CollectorRegistry
 
 from kube_runtime import ClusterUnreachable, KubeError, Result
-from lifecycle_manager.telemetry import LongReconciles, fips_mode, requeue_counter
+from lifecycle_manager.process.telemetry import LongReconciles, fips_mode, requeue_counter
 
 REQUEUES = "lifecycle_mgr_requeue_reason_total"
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from lifecycle_manager.signals import ObjectChanged, ObjectReference, Trace
+from lifecycle_manager.contract.signals import ObjectChanged, ObjectReference, Trace
 from lifecycle_manager.skr.announcement import MAX_OBJECTS, PATIENCE_SECONDS, Announcements, Seen
 
 OBJECT = ObjectReference("cloud-resources.kyma-project.io", "Infrastructure", "kyma-system", "default")

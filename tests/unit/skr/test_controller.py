@@ -9,8 +9,8 @@ from kube_runtime.leases import LeaseLost
 from kube_runtime.sharding import Alone
 from kube_simulation import Drop
 from lifecycle_manager import skr
-from lifecycle_manager.resources import SECRETS
-from lifecycle_manager.signals import ClusterReachable, ClusterSilent
+from lifecycle_manager.contract.resources import SECRETS
+from lifecycle_manager.contract.signals import ClusterReachable, ClusterSilent
 from lifecycle_manager.skr import SkrUnreachable
 from lifecycle_manager_api import names
 from tests.waiting import eventually

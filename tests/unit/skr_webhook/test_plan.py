@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from kube_runtime import InventoryEntry
 from kyma_certs import KeyPair
-from lifecycle_manager.kyma_conditions import (
+from lifecycle_manager.contract.conditions import (
     CERTIFICATE_OVERDUE,
     EVENT_PATH_BROKEN,
     EVENT_PATH_FAULTS,
-    WATCHER_NEVER_HEARD,
+    NO_WATCHER_EVENTS,
     WATCHER_SILENT,
 )
 from lifecycle_manager.skr_webhook.canary import CanaryTimes, EventPath
@@ -196,7 +196,7 @@ def test_event_ends_silence_whatever_was_found_before(seen: WatcherSnapshot, can
     timers, _ = seen.timers.heard(TIMES, now=seen.now, canary=canary)
     heard = replace(seen, timers=timers)
     assert not is_silent(heard)
-    assert end_of(heard).status.reason not in {WATCHER_SILENT, WATCHER_NEVER_HEARD, WATCHER_STARTING}
+    assert end_of(heard).status.reason not in {WATCHER_SILENT, NO_WATCHER_EVENTS, WATCHER_STARTING}
 
 
 @given(snapshots())

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from lifecycle_manager.resources import WATCHERS
+from lifecycle_manager.contract.resources import WATCHERS
 from lifecycle_manager.skr_webhook import setup_status
 from lifecycle_manager.skr_webhook.watcher_status import status_of, valid_watchers, watchers_digest
 from lifecycle_manager_api import Kyma, Watcher

@@ -13,10 +13,11 @@ from prometheus_client import CollectorRegistry
 
 from kube_runtime import SYSTEM_CLOCK, Change, Controller, KubeError, Manager, ObjectKey, Resource, Result
 from kube_simulation import ApiRequest, Refuse, Refused, Simulation, serve_simulation
+from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS, KYMAS, MODULE_POLICIES, SYNC_RESOURCES
+from lifecycle_manager.contract.signals import ClusterReachable, ObjectChanged, ObjectReference, ResyncRequested
 from lifecycle_manager.object_set import RecordingFailed
 from lifecycle_manager.object_set.repairs import CONTESTED, REPAIRS_IN_A_ROW
-from lifecycle_manager.resources import CUSTOM_RESOURCE_DEFINITIONS, KYMAS, MODULE_POLICIES, SYNC_RESOURCES
-from lifecycle_manager.signals import ClusterReachable, ObjectChanged, ObjectReference, ResyncRequested
+from lifecycle_manager.process.telemetry import ChangeLatency
 from lifecycle_manager.skr import AccessSecretMissing, Connections
 from lifecycle_manager.sync_resource import SyncResourceSettings, setup
 from lifecycle_manager.sync_resource.apply import SyncResourceState
@@ -24,9 +25,8 @@ from lifecycle_manager.sync_resource.controller import (
     gives_up_objects,
     kyma_is_leaving,
     pause_ended,
-    wants_other_objects,
+    spec_changed,
 )
-from lifecycle_manager.telemetry import ChangeLatency
 from lifecycle_manager_api import Kyma, find, names
 from lifecycle_manager_api.documents import plain
 from tests import builders
@@ -307,16 +307,16 @@ async def _is(world: World, name: str, reason: str) -> bool:
 
 def test_status_of_a_sync_resource_is_no_trigger_and_what_somebody_else_writes_is() -> None:
     before = builders.sync_resource()
-    assert not wants_other_objects(Change(before, builders.sync_resource(status={"state": "Ready"})))
+    assert not spec_changed(Change(before, builders.sync_resource(status={"state": "Ready"})))
     for after in (
         builders.sync_resource(generation=2),
         builders.sync_resource(finalizers=[]),
         builders.sync_resource(annotations={names.CREATE_NAMESPACES: "true"}),
         builders.sync_resource(deletionTimestamp="2026-11-01T12:00:00Z"),
     ):
-        assert wants_other_objects(Change(before, after))
-    assert wants_other_objects(Change(None, before))
-    assert wants_other_objects(Change(before, None))
+        assert spec_changed(Change(before, after))
+    assert spec_changed(Change(None, before))
+    assert spec_changed(Change(before, None))
 
 
 def test_object_is_given_up_by_a_status_without_it_and_by_the_end() -> None:

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from kube_simulation.faults import Users, Workload, check_under_faults
-from lifecycle_manager.resources import KYMAS, MANIFESTS
+from lifecycle_manager.contract.resources import KYMAS, MANIFESTS
 from lifecycle_manager.takeover import lease
 from lifecycle_manager_api import State, crds, find, names
 from tests.integration.takeover import seeding

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from kube_simulation import Simulation, serve_simulation
-from lifecycle_manager.module_installation.controller import Look
-from lifecycle_manager.resources import MANIFESTS
+from lifecycle_manager.contract.resources import MANIFESTS
+from lifecycle_manager.contract.signals import ReadScope
 from lifecycle_manager.takeover import former
 from lifecycle_manager_api import names
 from tests.integration.takeover import seeding
@@ -76,9 +76,9 @@ async def test_each_object_costs_one_patch_and_one_apply_and_nothing_afterwards(
     writes = [each.verb for each in simulation.requests(lambda it: it.cluster == "skr" and it.is_write, since=began)]
     assert sorted(writes) == ["apply"] * len(objects) + ["patch"] * len(objects)
     taken_over = simulation.requests()[-1].number
-    await world.reconcile(KEY, Look.EVERYTHING)
+    await world.reconcile(KEY, ReadScope.EVERYTHING)
     await world.restart()
-    await world.reconcile(KEY, Look.EVERYTHING)
+    await world.reconcile(KEY, ReadScope.EVERYTHING)
     assert not simulation.requests(lambda it: it.cluster == "skr" and it.is_write, since=taken_over)
 
 

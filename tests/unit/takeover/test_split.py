@@ -10,12 +10,12 @@ import pytest_asyncio
 from prometheus_client import CollectorRegistry
 
 from kube_runtime.leases.lease import LeaseLost
+from lifecycle_manager.contract.resources import KYMAS
 from lifecycle_manager.events import EventPublisher, UnknownRuntime, VerifiedEvent
-from lifecycle_manager.resources import KYMAS
+from lifecycle_manager.process.telemetry import ChangeLatency
 from lifecycle_manager.settings import Settings, SettingsInvalid
 from lifecycle_manager.takeover import TakeoverSettings
 from lifecycle_manager.takeover.split import SelectedKymas
-from lifecycle_manager.telemetry import ChangeLatency
 from lifecycle_manager_api import decode_event, names
 from tests import builders
 from tests.clocks import ManualClock

@@ -13,7 +13,7 @@ import msgspec
 from kube_runtime import InventoryEntry, JsonObject
 from kube_runtime.apply.former_managers import merged_into
 from lifecycle_manager.catalog_sync.apply import FIELD_MANAGER as OUR_CATALOG_MANAGER
-from lifecycle_manager.resources import FIELD_MANAGER
+from lifecycle_manager.contract.resources import FIELD_MANAGER
 from lifecycle_manager.skr_webhook.apply import FIELD_MANAGER as OUR_WATCHER_MANAGER
 from lifecycle_manager.skr_webhook.apply import REPAIR_FIELD_MANAGER
 from lifecycle_manager.takeover import former

@@ -10,8 +10,8 @@ from kube_runtime.apply.former_managers import merged_into
 from kyma_fleet.checking.command import missing_rights
 from kyma_fleet.comparison.reading import cluster_of
 from kyma_fleet.problems import Problem, line_for
+from lifecycle_manager.contract.resources import FIELD_MANAGER, MANIFESTS
 from lifecycle_manager.object_set.inventory import entries_of
-from lifecycle_manager.resources import FIELD_MANAGER, MANIFESTS
 from lifecycle_manager.takeover import former
 from lifecycle_manager_api import Manifest, names
 

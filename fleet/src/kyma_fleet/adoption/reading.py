@@ -16,7 +16,7 @@ from kyma_fleet.adoption.deployment import Deployment, former_deployments
 from kyma_fleet.checking.command import DEPLOYMENTS
 from kyma_fleet.overview.command import GROUP, replicas_of
 from kyma_fleet.overview.tally import Replica
-from lifecycle_manager.resources import (
+from lifecycle_manager.contract.resources import (
     KYMAS,
     MANIFESTS,
     MODULE_RELEASE_METAS,

@@ -22,7 +22,7 @@ from kyma_fleet.overview.tally import counted
 from kyma_fleet.problems import Problem, line_for
 from kyma_fleet.screen import Screen
 from kyma_fleet.text import plain
-from lifecycle_manager.resources import KYMAS, MANIFESTS, RAW_KYMAS, SECRETS
+from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, RAW_KYMAS, SECRETS
 from lifecycle_manager.takeover.certificates import CA_SECRET
 from lifecycle_manager.takeover.lease import LEASE, holder_of
 from lifecycle_manager_api import ObjectMeta, names
@@ -307,7 +307,7 @@ class Steps:
 
     def _ask(self, question: str) -> None:
         if not self.confirm(plain(f"{question}?")):
-            raise Problem("nothing more was changed; --yes answers the questions, and another run goes on from here")
+            raise Problem("not confirmed; nothing more changed. Use --yes, or run it again: it continues from here")
 
     def _say(self, text: str) -> None:
         self.screen.print(plain(text))

@@ -23,6 +23,7 @@ from kube_runtime import (
     parse_objects,
 )
 from kyma_fleet.problems import Problem
+from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, SECRETS, SYNC_RESOURCES
 from lifecycle_manager.module_catalog import (
     DescriptorUnreadable,
     Offer,
@@ -37,7 +38,6 @@ from lifecycle_manager.object_set.inventory import entries_of
 from lifecycle_manager.object_set.reporting import set_owner
 from lifecycle_manager.oci import Blobs, ObjectStore, Registries, SourceError, source_in
 from lifecycle_manager.oci.downloads import Downloads
-from lifecycle_manager.resources import KYMAS, MANIFESTS, SECRETS, SYNC_RESOURCES
 from lifecycle_manager.skr.access import (
     AccessSecretUnusable,
     SkrAccessError,
@@ -97,7 +97,7 @@ async def wanted_sets(kcp: Client, kyma: str, module: str, namespace: str) -> li
     found = [_of_sync_resource(each) for each in resources if not each.metadata.being_deleted]
     found += [await _of_manifest(kcp, each, namespace) for each in manifests if not each.metadata.being_deleted]
     if not found:
-        raise Problem(f"module {module} wants nothing in the cluster of Kyma {kyma}; klm explain {kyma} says why")
+        raise Problem(f"module {module} has no objects in the cluster of Kyma {kyma}; klm explain {kyma} says why")
     return found
 
 
@@ -144,7 +144,7 @@ async def _of_manifest(kcp: Client, manifest: Manifest, namespace: str) -> Wante
         with tempfile.TemporaryDirectory(prefix="klm-") as folder:
             store = ObjectStore(registries, Downloads().text, Blobs(Path(folder)))
             source = source_in(manifest.spec.install.source)
-            module = await store.objects(source, partial(logins.login, manifest), logins.whose(manifest))
+            module = await store.objects(source, partial(logins.login, manifest), logins.credentials_scope(manifest))
         rendering = Renderings(namespace).of(module, manifest.spec.localized_images)
     except SourceError as error:
         raise Problem(f"Manifest {manifest.metadata.name}: {error.reason}: {error}") from None

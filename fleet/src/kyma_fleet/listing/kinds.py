@@ -8,8 +8,7 @@ from typing import Any, Generic, TypeVar
 from kube_runtime import Resource
 from kube_runtime.ages import age
 from kyma_fleet.listing.selection import OF_CONFIGS, OF_KYMAS, OF_MANIFESTS, Selection
-from lifecycle_manager.explanation.marks import pause_of
-from lifecycle_manager.resources import (
+from lifecycle_manager.contract.resources import (
     DATED_RELEASE_METAS,
     KYMAS,
     MANIFESTS,
@@ -17,6 +16,7 @@ from lifecycle_manager.resources import (
     SYNC_RESOURCES,
     DatedReleaseMeta,
 )
+from lifecycle_manager.explanation.marks import pause_of
 from lifecycle_manager_api import (
     ApiObject,
     Kyma,

@@ -14,7 +14,7 @@ from kyma_fleet.overview.report import print_report
 from kyma_fleet.overview.tally import Replica, Tally, rollouts_of
 from kyma_fleet.screen import Screen
 from kyma_fleet.text import plain
-from lifecycle_manager.resources import DATED_RELEASE_METAS, KYMAS, WATCHERS
+from lifecycle_manager.contract.resources import DATED_RELEASE_METAS, KYMAS, WATCHERS
 from lifecycle_manager_api import names
 
 GROUP = f"kube-runtime/group={names.LIFECYCLE_MANAGER}"

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from kube_runtime.leases import rendezvous
-from lifecycle_manager.kyma_conditions import CERTIFICATE_OVERDUE, REACHABLE, WEBHOOK, event_path_fault
-from lifecycle_manager.resources import DatedReleaseMeta
+from lifecycle_manager.contract.conditions import CERTIFICATE_OVERDUE, REACHABLE, WEBHOOK, event_path_fault
+from lifecycle_manager.contract.resources import DatedReleaseMeta
 from lifecycle_manager_api import Kyma, KymaModuleStatus, State, Watcher, find
 
 WORST = 10

@@ -13,9 +13,9 @@ from kyma_fleet.preview.report import print_markdown, print_sums
 from kyma_fleet.problems import Problem, line_for
 from kyma_fleet.screen import Screen
 from kyma_fleet.text import plain
+from lifecycle_manager.contract.resources import DATED_RELEASE_METAS, KYMAS, MODULE_TEMPLATES
 from lifecycle_manager.explanation.reading import Rules
 from lifecycle_manager.module_catalog import Offer
-from lifecycle_manager.resources import DATED_RELEASE_METAS, KYMAS, MODULE_TEMPLATES
 from lifecycle_manager.rollout import Timing
 from lifecycle_manager_api import ModuleTemplate, names
 

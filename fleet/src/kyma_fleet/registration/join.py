@@ -20,8 +20,8 @@ from kyma_fleet.registration.progress import access_of, follow, kyma_named
 from kyma_fleet.running import OPTIONS
 from kyma_fleet.screen import Screen
 from kyma_fleet.text import plain
-from lifecycle_manager.kyma_conditions import REACHABLE
-from lifecycle_manager.resources import KYMAS, SECRETS
+from lifecycle_manager.contract.conditions import REACHABLE
+from lifecycle_manager.contract.resources import KYMAS, SECRETS
 from lifecycle_manager_api import Kyma, find, names
 
 

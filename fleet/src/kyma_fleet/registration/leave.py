@@ -16,8 +16,8 @@ from kyma_fleet.registration.progress import access_of, follow, kyma_named
 from kyma_fleet.running import OPTIONS
 from kyma_fleet.screen import Screen
 from kyma_fleet.text import plain
-from lifecycle_manager.kyma_conditions import REACHABLE
-from lifecycle_manager.resources import KYMAS, SECRETS, Secret
+from lifecycle_manager.contract.conditions import REACHABLE
+from lifecycle_manager.contract.resources import KYMAS, SECRETS, Secret
 from lifecycle_manager.skr import AccessSecretMissing
 from lifecycle_manager.skr.token import is_renewed
 from lifecycle_manager.skr_webhook.documents import INVENTORY
@@ -43,7 +43,7 @@ async def leave(kcp: Client, screen: Screen, leaving: Leaving, confirm: Callable
         raise Problem(f"there is no Kyma {name}; klm get kymas lists them")
     if kyma is not None:
         if not confirm(_question(kyma, keep_modules=leaving.keep_modules)):
-            raise Problem("nothing was changed; --yes answers the question")
+            raise Problem("not confirmed; nothing changed. Use --yes")
         if leaving.keep_modules:
             await _withdraw(kcp, screen, leaving, access)
         if not await _delete_kyma(kcp, screen, kyma, leaving):

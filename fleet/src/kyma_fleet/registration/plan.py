@@ -10,7 +10,7 @@ from typing import Any
 
 from kube_runtime import ManifestInvalid, parse_objects
 from kyma_fleet.problems import Problem
-from lifecycle_manager.resources import Secret
+from lifecycle_manager.contract.resources import Secret
 from lifecycle_manager.skr.token import MAX_LIFETIME, MIN_LIFETIME, is_renewed
 from lifecycle_manager_api import names
 

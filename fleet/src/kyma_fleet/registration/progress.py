@@ -8,7 +8,7 @@ from datetime import timedelta
 from kube_runtime import Client, NotFound
 from kyma_fleet.screen import Screen
 from kyma_fleet.text import plain
-from lifecycle_manager.resources import KYMAS, SECRETS, Secret
+from lifecycle_manager.contract.resources import KYMAS, SECRETS, Secret
 from lifecycle_manager.skr.access import OUR_SECRETS
 from lifecycle_manager_api import Kyma, find, names
 

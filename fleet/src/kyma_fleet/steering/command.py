@@ -12,7 +12,7 @@ from kyma_fleet.problems import Problem, line_for
 from kyma_fleet.screen import Screen
 from kyma_fleet.steering.plan import DONE, EVENT_REASONS, Order, Steered, Step, Verb, plan
 from kyma_fleet.text import plain
-from lifecycle_manager.resources import KYMAS, MANIFESTS
+from lifecycle_manager.contract.resources import KYMAS, MANIFESTS
 from lifecycle_manager_api import Kyma, names
 
 CONCURRENCY = 20
@@ -67,7 +67,7 @@ async def steer(
         return 0
     described = _described([each.item for each in steps])
     if not subjects.is_one_kyma and not confirm(f"{verb} {described}?"):
-        raise Problem("nothing was changed; --yes answers the question")
+        raise Problem("not confirmed; nothing changed. Use --yes")
     recorder = EventRecorder(kcp, controller="klm", instance=order.by)
     failures = await _carry_out(kcp, recorder, order, steps)
     done = [each.item for each, failure in zip(steps, failures, strict=True) if failure is None]

@@ -251,7 +251,7 @@ class Informer(Generic[T]):
                 f"the list is of version {version}, older than {self._highest}, which was seen before"
             )
         else:
-            log.warning("%s went back in time, following it there", self.resource.plural_name)
+            log.warning("the resourceVersion of %s decreased; listing again", self.resource.plural_name)
             self._stale_lists = 0
             self._highest = 0
             self._own.drop_all()
@@ -314,7 +314,7 @@ class Informer(Generic[T]):
         self._notify(Change(known, new))
 
     def _is_newer_known(self, key: ObjectKey, version: str) -> bool:
-        """Tell whether the cache holds a later state; never after the server went back in time."""
+        """Tell whether the cache holds a later state; never after its resourceVersion decreased."""
         known = self.cache.get(key)
         return (
             known is not None

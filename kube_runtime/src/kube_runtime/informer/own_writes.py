@@ -107,7 +107,7 @@ class OwnWrites(Generic[T]):
             del self._last_versions[key]
 
     def drop_all(self) -> None:
-        """Forget every write: the stream went back in time."""
+        """Forget every write: the resourceVersion decreased."""
         self.position = 0
         self._versions.clear()
         self._items = self._cache.without_objects()

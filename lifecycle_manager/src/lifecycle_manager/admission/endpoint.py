@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from kube_runtime import parse_aside
-from lifecycle_manager.serving import BodyTooLarge, ByteBudget, TooManyBytes, read_body
+from lifecycle_manager.process.serving import BodyTooLarge, ByteBudget, TooManyBytes, read_body
 from lifecycle_manager_api import ApiObject, NotDecodable, decode
 
 T = TypeVar("T", bound=ApiObject)

@@ -19,12 +19,12 @@ from lifecycle_manager.catalog_sync.apply import CatalogActions, CatalogReports
 from lifecycle_manager.catalog_sync.plan import plan
 from lifecycle_manager.catalog_sync.snapshot import CatalogReader, CatalogState, KindChanged
 from lifecycle_manager.catalog_sync.wanted import KINDS
+from lifecycle_manager.contract.changes import kyma_changed
 from lifecycle_manager.contract.options import Count, PurgeSettings, Seconds, deletion_interval_option, option
-from lifecycle_manager.kyma_changes import kyma_changed
+from lifecycle_manager.contract.resources import KYMAS
+from lifecycle_manager.contract.signals import ClusterReachable, ClusterReplaced, ObjectChanged, ResyncRequested
 from lifecycle_manager.module_catalog import Offers
-from lifecycle_manager.module_catalog.concerned import watch_offer
-from lifecycle_manager.resources import KYMAS
-from lifecycle_manager.signals import ClusterReachable, ClusterReplaced, ObjectChanged, ResyncRequested
+from lifecycle_manager.module_catalog.affected import watch_offer
 from lifecycle_manager.skr import Connections, SkrAccessError
 from lifecycle_manager_api import names
 

@@ -14,7 +14,7 @@ from kube_runtime import End, Revision, Step
 from lifecycle_manager.catalog_sync.snapshot import CatalogRecord, CatalogSnapshot
 from lifecycle_manager.catalog_sync.status import GONE, CatalogCondition, CatalogRefused, failed, removing, synced
 from lifecycle_manager.catalog_sync.wanted import KINDS, Item, Key, WantedCatalog, WantedItem
-from lifecycle_manager.kyma_conditions import CATALOG, is_introduced, may_have, watcher_removed
+from lifecycle_manager.contract.conditions import CATALOG, is_introduced, may_have, watcher_removed
 from lifecycle_manager.skr import AccessSecretMissing
 from lifecycle_manager_api import ModuleReleaseMeta, find
 

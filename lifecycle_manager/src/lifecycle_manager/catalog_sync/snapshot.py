@@ -13,9 +13,9 @@ from datetime import datetime, timedelta
 
 from kube_runtime import Causes, Clock, Informer, ObjectKey, Request, Revision, Snapshot
 from lifecycle_manager.catalog_sync.wanted import CRDS_DIGEST, KINDS, Catalogs, Item, Key, WantedCatalog
-from lifecycle_manager.kyma_conditions import is_event_path_faulty
+from lifecycle_manager.contract.conditions import is_event_path_faulty
+from lifecycle_manager.contract.signals import ClusterReplaced, ResyncRequested
 from lifecycle_manager.module_catalog import Offers
-from lifecycle_manager.signals import ClusterReplaced, ResyncRequested
 from lifecycle_manager_api import Kyma, ModuleReleaseMeta, ModuleTemplate
 
 MAX_SILENT_SECONDS = 30.0

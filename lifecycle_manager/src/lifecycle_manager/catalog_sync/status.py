@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from kube_runtime import KubeError
-from lifecycle_manager.kyma_conditions import CATALOG_SYNC_FAILED, CATALOG_SYNCED, REMOVED
+from lifecycle_manager.contract.conditions import CATALOG_SYNC_FAILED, CATALOG_SYNCED, REMOVED
 from lifecycle_manager.skr import failure_of
 from lifecycle_manager_api import ConditionStatus, names
 from lifecycle_manager_api.conditions import counted

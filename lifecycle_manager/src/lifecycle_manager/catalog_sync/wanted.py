@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from kube_runtime import KubernetesObject
-from lifecycle_manager.module_catalog import Offer, excluded, is_barred, module_of
+from lifecycle_manager.module_catalog import Offer, excluded, is_excluded, module_of
 from lifecycle_manager_api import (
     ModuleReleaseMeta,
     ModuleTemplate,
@@ -108,7 +108,7 @@ def wanted_catalog(offer: Offer, labels: Mapping[str, str]) -> WantedCatalog:
             *((template, offer.releases.get(module_of(template))) for template in choosable),
             *((release, release) for release in released),
         )
-        if not is_barred(labels, release)
+        if not is_excluded(labels, release)
     )
     return WantedCatalog(wanted, known, _digest(wanted.values(), known))
 

@@ -1,1 +1,8 @@
-"""What several domains share."""
+"""What several domains share, so that none has to import another one.
+
+- `resources`: the kinds of KCP and of SKRs; `indexes`: the indexes of their caches; `changes`: predicates of triggers
+- `conditions`: the conditions of a Kyma by which the domains follow each other; `verdict`: what became of a Module CR
+- `signals`: typed messages for what no resource says
+- `writes`, `owned_fields`: writes of status and metadata, and which fields of a status are ours
+- `options`: how a domain declares the options of `klm run`
+"""

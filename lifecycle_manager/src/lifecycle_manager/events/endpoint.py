@@ -17,7 +17,7 @@ from lifecycle_manager.events.guards import Nonces, Peers, Rates
 from lifecycle_manager.events.identity import Identifier, Message, Sender
 from lifecycle_manager.events.openapi import CONTRACT
 from lifecycle_manager.events.problems import Reason, Refused
-from lifecycle_manager.serving import BodyTooLarge, read_body
+from lifecycle_manager.process.serving import BodyTooLarge, read_body
 from lifecycle_manager.takeover.watchers import NO_FORMER_WATCHERS, FormerWatchers
 from lifecycle_manager_api import MalformedEvent, WatchEvent, decode_event, names
 

@@ -12,20 +12,20 @@ from datetime import datetime
 import structlog
 
 from kube_runtime import Informer, Manager, ObjectKey
-from lifecycle_manager.events.endpoint import UnknownRuntime, VerifiedEvent
-from lifecycle_manager.indexes import BY_RUNTIME
-from lifecycle_manager.resources import KYMAS
-from lifecycle_manager.signals import (
+from lifecycle_manager.contract.indexes import BY_RUNTIME
+from lifecycle_manager.contract.resources import KYMAS
+from lifecycle_manager.contract.signals import (
     ObjectChanged,
     ObjectReference,
     ResyncReported,
     Trace,
     UnclaimedChange,
-    WatcherHeard,
+    WatcherEventReceived,
 )
+from lifecycle_manager.events.endpoint import UnknownRuntime, VerifiedEvent
+from lifecycle_manager.process.telemetry import ChangeLatency
 from lifecycle_manager.skr.revocation import revoked_before
 from lifecycle_manager.skr.watcher import HEARTBEAT, is_canary, manager_of
-from lifecycle_manager.telemetry import ChangeLatency
 from lifecycle_manager_api import Kyma, Watcher, WatchEvent, names
 
 log = structlog.get_logger("events")
@@ -82,7 +82,7 @@ class EventPublisher:
             return  # deleted meanwhile
         canary = is_canary(event)
         if not verified.by_former_watcher:
-            self._manager.publish(WatcherHeard(kyma_name, canary))
+            self._manager.publish(WatcherEventReceived(kyma_name, canary))
         if canary:
             log.debug("canary arrived", kyma=kyma_name)
             return

@@ -7,8 +7,8 @@ cause them (docs/watcher.md). The key is the name of a Kyma.
 from dataclasses import dataclass
 
 from kube_runtime import Causes, Controller, Manager, ObjectKey, Result
-from lifecycle_manager.resources import KYMAS
-from lifecycle_manager.signals import ResyncReported, ResyncRequested
+from lifecycle_manager.contract.resources import KYMAS
+from lifecycle_manager.contract.signals import ResyncReported, ResyncRequested
 from lifecycle_manager_api import names
 
 RESYNC_SECONDS = 30.0

@@ -10,11 +10,7 @@ from datetime import datetime
 from typing import Literal
 
 from kube_runtime.ages import age, duration
-from lifecycle_manager.explanation.facts import Facts
-from lifecycle_manager.explanation.marks import pause_of
-from lifecycle_manager.kyma.reasons import ROLLOUT_PENDING
-from lifecycle_manager.kyma.resolution import Resolution
-from lifecycle_manager.kyma_conditions import (
+from lifecycle_manager.contract.conditions import (
     CATALOG,
     CERTIFICATE_OVERDUE,
     EVENT_PATH_FAULTS,
@@ -22,6 +18,10 @@ from lifecycle_manager.kyma_conditions import (
     WEBHOOK,
     event_path_fault,
 )
+from lifecycle_manager.explanation.facts import Facts
+from lifecycle_manager.explanation.marks import pause_of
+from lifecycle_manager.kyma.reasons import ROLLOUT_PENDING
+from lifecycle_manager.kyma.resolution import Resolution
 from lifecycle_manager.module_catalog import is_mandatory_manifest, module_of_manifest
 from lifecycle_manager_api import (
     Condition,
@@ -91,10 +91,10 @@ class Chain:
 
 def explain_kyma(facts: Facts) -> tuple[Chain, ...]:
     """Return the chain of a Kyma, followed by those of its modules that are not ready."""
-    return worth_telling(explain_all(facts))
+    return chains_not_ready(explain_all(facts))
 
 
-def worth_telling(chains: Iterable[Chain]) -> tuple[Chain, ...]:
+def chains_not_ready(chains: Iterable[Chain]) -> tuple[Chain, ...]:
     """Return the first of some chains, which is that of the Kyma, and those of modules that are not ready."""
     own, *modules = chains
     return (own, *(each for each in modules if each.state not in GOOD))

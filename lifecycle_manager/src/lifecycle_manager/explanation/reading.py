@@ -9,10 +9,7 @@ from typing import Any
 
 from kube_runtime import Client, JsonObject, NotFound, Resource
 from kube_runtime.event_recorder import EVENTS
-from lifecycle_manager.explanation.facts import Facts, Occurrence, occurrence_of, regarding
-from lifecycle_manager.explanation.moments import Moment, moments
-from lifecycle_manager.module_catalog import Offer
-from lifecycle_manager.resources import (
+from lifecycle_manager.contract.resources import (
     DATED_RELEASE_METAS,
     KYMAS,
     MANIFESTS,
@@ -21,6 +18,9 @@ from lifecycle_manager.resources import (
     RAW_KYMAS,
     SYNC_RESOURCES,
 )
+from lifecycle_manager.explanation.facts import Facts, Occurrence, occurrence_of, regarding
+from lifecycle_manager.explanation.moments import Moment, moments
+from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager.rollout import Timing
 from lifecycle_manager.rollout.maintenance import MaintenancePolicy
 from lifecycle_manager.rollout.schedule import release_times

@@ -4,12 +4,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kube_runtime import Informer, Manager
+from lifecycle_manager.contract.conditions import VIRTUAL_SERVICE
+from lifecycle_manager.contract.resources import FIELD_MANAGER, WATCHERS
+from lifecycle_manager.contract.writes import write_status
 from lifecycle_manager.istio.plan import ApplyVirtualService, Step
 from lifecycle_manager.istio.snapshot import VIRTUAL_SERVICES, RouteSnapshot
 from lifecycle_manager.istio.status import Status, begins_a_fault
-from lifecycle_manager.kcp_writes import write_status
-from lifecycle_manager.kyma_conditions import VIRTUAL_SERVICE
-from lifecycle_manager.resources import FIELD_MANAGER, WATCHERS
 from lifecycle_manager_api import Watcher, find
 from lifecycle_manager_api.conditions import set_conditions
 

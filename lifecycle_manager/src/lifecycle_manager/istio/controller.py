@@ -9,13 +9,13 @@ from kube_runtime import Causes, Change, Controller, Manager, ObjectKey, Result
 from kube_runtime.steps import run_steps
 from kyma_certs import CAs
 from lifecycle_manager.contract.options import Duration, EventNames, Namespace, istio_namespace_option, option
+from lifecycle_manager.contract.resources import WATCHERS
+from lifecycle_manager.contract.signals import CAsChanged
 from lifecycle_manager.istio.apply import RouteWriter
 from lifecycle_manager.istio.gateway_secret import OWNER, SECRET, GatewaySecret
 from lifecycle_manager.istio.plan import Done, plan
 from lifecycle_manager.istio.snapshot import GATEWAYS, VIRTUAL_SERVICES, RouteSnapshot
 from lifecycle_manager.istio.status import Status
-from lifecycle_manager.resources import WATCHERS
-from lifecycle_manager.signals import CAsChanged
 from lifecycle_manager.skr.failure import failure_of
 from lifecycle_manager_api import Watcher, names
 
@@ -73,7 +73,7 @@ def setup_routes(manager: Manager, settings: IstioSettings) -> Controller[Object
     def is_edited(change: Change[dict[str, Any]]) -> bool:
         return change.new is None or not virtual_services.is_own_write(change.new)
 
-    controller.watches(watchers, when=is_routed_otherwise)
+    controller.watches(watchers, when=route_changed)
     controller.watches(gateways, to=all_watchers)
     controller.watches(virtual_services, to=watcher_of, when=is_edited)
     controller.starts_with(lambda: all_watchers(None))
@@ -125,7 +125,7 @@ def setup_secret(manager: Manager, cas: Callable[[], CAs], settings: IstioSettin
     return controller
 
 
-def is_routed_otherwise(change: Change[Watcher]) -> bool:
+def route_changed(change: Change[Watcher]) -> bool:
     """Tell whether a Watcher CR was created, or its spec or labels have changed."""
     old, new = change.old, change.new
     return new is not None and (old is None or old.spec != new.spec or old.metadata.labels != new.metadata.labels)

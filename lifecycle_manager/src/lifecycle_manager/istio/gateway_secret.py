@@ -14,10 +14,10 @@ from prometheus_client import Gauge
 
 from kube_runtime import Causes, Manager, NotFound, ObjectKey, Result
 from kyma_certs import CAs, KeyPair, describe, issue
+from lifecycle_manager.contract.resources import FIELD_MANAGER, SECRETS, Secret
 from lifecycle_manager.istio.plan import SecretStep, certificate_hosts, is_close_to_expiry, plan_secret
 from lifecycle_manager.istio.snapshot import Document, SecretSnapshot
-from lifecycle_manager.resources import FIELD_MANAGER, SECRETS, Secret
-from lifecycle_manager.serving_certificate import server_request
+from lifecycle_manager.process.serving_certificate import server_request
 
 SECRET = "klm-istio-gateway"  # noqa: S105 - a name
 OWNER = f"Secret {SECRET}"

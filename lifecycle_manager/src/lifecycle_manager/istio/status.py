@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
+from lifecycle_manager.contract.conditions import VIRTUAL_SERVICE
 from lifecycle_manager.istio.snapshot import Document
-from lifecycle_manager.kyma_conditions import VIRTUAL_SERVICE
 from lifecycle_manager_api import ConditionStatus, Watcher, find
 
 

@@ -10,6 +10,6 @@ from that, `status` for what users see.
 """
 
 from lifecycle_manager.kyma.controller import SKR_KYMA, setup
-from lifecycle_manager.kyma.settings import KymaSettings, Patience
+from lifecycle_manager.kyma.settings import KymaSettings, Timeouts
 
-__all__ = ["SKR_KYMA", "KymaSettings", "Patience", "setup"]
+__all__ = ["SKR_KYMA", "KymaSettings", "Timeouts", "setup"]

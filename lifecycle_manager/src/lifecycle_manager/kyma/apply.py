@@ -22,7 +22,15 @@ from kube_runtime import (
     Request,
     Result,
 )
-from lifecycle_manager.kcp_writes import remove_finalizer, set_finalizers, write_status
+from lifecycle_manager.contract.resources import (
+    FIELD_MANAGER,
+    KYMAS,
+    MANIFESTS,
+    RAW_KYMAS,
+    SYNC_RESOURCES,
+)
+from lifecycle_manager.contract.signals import ClusterReplaced
+from lifecycle_manager.contract.writes import remove_finalizer, set_finalizers, write_status
 from lifecycle_manager.kyma import steps
 from lifecycle_manager.kyma.deletion import remove_finalizers, remove_in_skr
 from lifecycle_manager.kyma.ending import report
@@ -32,14 +40,6 @@ from lifecycle_manager.kyma.reasons import MODULE_NOT_WRITTEN
 from lifecycle_manager.kyma.snapshot import KymaSnapshot, KymaState, SkrStep, SkrView, read_skr
 from lifecycle_manager.kyma.status import OWN_CONDITIONS, internal_error_status
 from lifecycle_manager.module_catalog.writing import apply_manifest, delete_manifest
-from lifecycle_manager.resources import (
-    FIELD_MANAGER,
-    KYMAS,
-    MANIFESTS,
-    RAW_KYMAS,
-    SYNC_RESOURCES,
-)
-from lifecycle_manager.signals import ClusterReplaced
 from lifecycle_manager.skr import Connections, Seen, failure_of
 from lifecycle_manager.takeover import former
 from lifecycle_manager_api import Kyma, KymaStatus, Manifest, SkrRecords, names

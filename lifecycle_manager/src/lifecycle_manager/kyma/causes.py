@@ -45,7 +45,7 @@ def worst_first(causes: Iterable[Cause]) -> list[Cause]:
     return sorted(causes, key=lambda cause: _WORST_FIRST.index(cause.state))
 
 
-def told(causes: Sequence[Cause], max_length: int) -> str:
+def format_causes(causes: Sequence[Cause], max_length: int) -> str:
     """Return the worst causes as one text, with the number of the others."""
     shown = worst_first(causes)[:MAX_CAUSES]
     left = len(causes) - len(shown)

@@ -11,7 +11,9 @@ from typing import TypeVar
 
 from kube_runtime import Change, Controller, Informer, Manager, ObjectKey, Priority
 from kube_runtime.informer import Index
-from lifecycle_manager.indexes import (
+from lifecycle_manager.contract.changes import finalizer_lost, generation_changed, metadata_changed
+from lifecycle_manager.contract.conditions import CATALOG, WEBHOOK
+from lifecycle_manager.contract.indexes import (
     BY_CHANNEL,
     BY_MODULE,
     BY_TEMPLATE,
@@ -19,20 +21,7 @@ from lifecycle_manager.indexes import (
     MODULE_CONFIGS_BY_KYMA,
     SYNC_RESOURCES_BY_KYMA,
 )
-from lifecycle_manager.kyma.apply import KymaActions
-from lifecycle_manager.kyma.crd import KymaCrds, crd_changed
-from lifecycle_manager.kyma.module_status import UNDER_WAY
-from lifecycle_manager.kyma.plan import plan
-from lifecycle_manager.kyma.pull_secret import data_changed
-from lifecycle_manager.kyma.settings import KymaSettings
-from lifecycle_manager.kyma.snapshot import KymaSnapshots, KymaState
-from lifecycle_manager.kyma.status import OWN_CONDITIONS
-from lifecycle_manager.kyma_changes import finalizer_lost, generation_changed, metadata_changed
-from lifecycle_manager.kyma_conditions import CATALOG, WEBHOOK
-from lifecycle_manager.module_catalog import Offers
-from lifecycle_manager.module_catalog.concerned import offer_changed, who_has_release, who_has_template
-from lifecycle_manager.module_namespaces import ModuleNamespaces
-from lifecycle_manager.resources import (
+from lifecycle_manager.contract.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     DATED_RELEASE_METAS,
     KYMAS,
@@ -43,8 +32,7 @@ from lifecycle_manager.resources import (
     SYNC_RESOURCES,
     Secret,
 )
-from lifecycle_manager.rollout import Schedule
-from lifecycle_manager.signals import (
+from lifecycle_manager.contract.signals import (
     ClusterReachable,
     DescriptorFound,
     ObjectChanged,
@@ -52,8 +40,20 @@ from lifecycle_manager.signals import (
     ResyncRequested,
     UnclaimedChange,
 )
+from lifecycle_manager.kyma.apply import KymaActions
+from lifecycle_manager.kyma.crd import KymaCrds, crd_changed
+from lifecycle_manager.kyma.module_status import UNDER_WAY
+from lifecycle_manager.kyma.plan import plan
+from lifecycle_manager.kyma.pull_secret import data_changed
+from lifecycle_manager.kyma.settings import KymaSettings
+from lifecycle_manager.kyma.snapshot import KymaSnapshots, KymaState
+from lifecycle_manager.kyma.status import OWN_CONDITIONS
+from lifecycle_manager.module_catalog import Offers
+from lifecycle_manager.module_catalog.affected import kymas_using_release, kymas_using_template, offer_changed
+from lifecycle_manager.module_namespaces import ModuleNamespaces
+from lifecycle_manager.process.telemetry import policy_readable
+from lifecycle_manager.rollout import Schedule
 from lifecycle_manager.skr import Connections, SkrAccessError
-from lifecycle_manager.telemetry import policy_readable
 from lifecycle_manager_api import (
     Condition,
     Kyma,
@@ -104,7 +104,7 @@ def setup(
         return map(KYMAS.key_of, kymas.list())
 
     def changed_offer(template: ModuleTemplate | None) -> Iterable[ObjectKey]:
-        found = who_has_template(template, kymas=kymas, releases=releases) if template is not None else ()
+        found = kymas_using_template(template, kymas=kymas, releases=releases) if template is not None else ()
         return map(KYMAS.key_of, found)
 
     def changed_in_skr(event: ObjectChanged) -> Iterable[ObjectKey]:
@@ -116,7 +116,7 @@ def setup(
         controller.watches(pull_secrets, to=all_kymas, when=data_changed, priority=Priority.RESYNC)
     controller.watches(templates, to=lambda change: changed_offer(change.new or change.old), when=offer_changed)
     controller.watches(
-        releases, to=lambda change: map(KYMAS.key_of, who_has_release(change, kymas=kymas)), when=offer_changed
+        releases, to=lambda change: map(KYMAS.key_of, kymas_using_release(change, kymas=kymas)), when=offer_changed
     )
     for is_under_way, priority, seconds in (
         (False, Priority.CHANGE, SETTLE_SECONDS),

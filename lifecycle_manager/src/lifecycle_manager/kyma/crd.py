@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from kube_runtime import Change, Informer, JsonObject, ObjectKey
-from lifecycle_manager.resources import CUSTOM_RESOURCE_DEFINITIONS, KYMAS
+from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS, KYMAS
 from lifecycle_manager_api import Kyma, crds
 
 # The rest of `spec` is `conversion`, whose webhook only KCP can reach. In an SKR the API server's default applies,

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from kube_runtime import KubeError
+from lifecycle_manager.contract.conditions import interval_for
 from lifecycle_manager.kyma.events import Event, events_between, for_operators
 from lifecycle_manager.kyma.pull_secret import PullSecretCopy
 from lifecycle_manager.kyma.snapshot import KymaSnapshot
@@ -21,7 +22,6 @@ from lifecycle_manager.kyma.steps import (
     RemoveFinalizer,
     RemoveSkrFinalizer,
 )
-from lifecycle_manager.kyma_conditions import interval_for
 from lifecycle_manager.skr import ClusterClaimed
 from lifecycle_manager_api import Kyma, KymaStatus, State
 

@@ -7,7 +7,9 @@ from itertools import chain
 
 import msgspec
 
-from lifecycle_manager.kyma.causes import Cause, for_users, told
+from lifecycle_manager.contract.conditions import COMPLETE, PUBLIC_REASONS
+from lifecycle_manager.contract.verdict import config_of, verdict_of
+from lifecycle_manager.kyma.causes import Cause, for_users, format_causes
 from lifecycle_manager.kyma.limits import MAX_MESSAGE_LENGTH, MAX_NAME_LENGTH
 from lifecycle_manager.kyma.reasons import (
     DESCRIPTOR_UNREADABLE,
@@ -18,9 +20,7 @@ from lifecycle_manager.kyma.reasons import (
 )
 from lifecycle_manager.kyma.snapshot import KymaSnapshot
 from lifecycle_manager.kyma.wanted import WantedModule
-from lifecycle_manager.kyma_conditions import COMPLETE, PUBLIC_REASONS
 from lifecycle_manager.module_catalog import module_of_manifest
-from lifecycle_manager.module_cr_verdict import config_of, verdict_of
 from lifecycle_manager.module_namespaces import Standing
 from lifecycle_manager_api import (
     KymaModuleStatus,
@@ -57,7 +57,7 @@ class ModuleReport:
     def shown(self, *, to_users: bool) -> KymaModuleStatus:
         """Return the status with its message, in KCP or as the users of the SKR may read it."""
         causes = for_users(self.causes) if to_users else self.causes
-        message = "; ".join(filter(None, (told(causes, MAX_MESSAGE_LENGTH), self.note)))
+        message = "; ".join(filter(None, (format_causes(causes, MAX_MESSAGE_LENGTH), self.note)))
         return msgspec.structs.replace(self.status, message=shortened(message, MAX_MESSAGE_LENGTH))
 
     @property
@@ -127,7 +127,7 @@ def _causes(snapshot: KymaSnapshot, module: WantedModule) -> Iterator[Cause | da
     if resolution.state in {State.ERROR, State.WARNING}:
         is_internal = resolution.reason == DESCRIPTOR_UNREADABLE
         yield Cause(resolution.state, resolution.reason, resolution.message, is_internal=is_internal)
-    if resolution.is_barred and module.manifest is not None and module.manifest.metadata.being_deleted:
+    if resolution.is_excluded and module.manifest is not None and module.manifest.metadata.being_deleted:
         yield _removal(module.manifest)
     if resolution.state in {State.ERROR, State.UNMANAGED}:
         return

@@ -18,6 +18,7 @@ from dataclasses import replace
 from typing import Any
 
 from kube_runtime import ApiError
+from lifecycle_manager.contract.conditions import is_introduced
 from lifecycle_manager.kyma.deletion import plan_deletion
 from lifecycle_manager.kyma.ending import MAX_REPEATS, ended
 from lifecycle_manager.kyma.pull_secret import plan_pull_secret
@@ -41,7 +42,6 @@ from lifecycle_manager.kyma.steps import (
     WriteSkrStatus,
 )
 from lifecycle_manager.kyma.wanted import Wanted, wanted_of
-from lifecycle_manager.kyma_conditions import is_introduced
 from lifecycle_manager.skr import failure_of
 from lifecycle_manager_api import Kyma, names
 
@@ -140,7 +140,7 @@ def _sync_metadata(kyma: Kyma, inner: Kyma) -> SyncMetadata | None:
 def _changes(wanted: Wanted) -> Iterator[ModuleChange]:
     for module in wanted.modules:
         known = module.manifest.metadata if module.manifest is not None else None
-        if known is not None and module.resolution.is_barred:
+        if known is not None and module.resolution.is_excluded:
             if not known.being_deleted:
                 yield DeleteManifest(known.name)
         elif known is not None and not module.resolution.module.managed:

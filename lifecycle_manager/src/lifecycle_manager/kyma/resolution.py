@@ -73,7 +73,7 @@ class Resolution:
         return self.state is State.ERROR or self.reason in _ONLY_WARNINGS
 
     @property
-    def is_barred(self) -> bool:
+    def is_excluded(self) -> bool:
         """Whether the Kyma may not have the module at all, so that an installed version does not stay either."""
         return self.reason == BARRED
 
@@ -105,7 +105,7 @@ class _Rules:
         found = _requested(module, channel, labels=self.kyma.labels, offer=self.offer)
         if isinstance(found, Exclusion):
             refused = _refused(module, channel, found)
-            return refused if refused.is_barred else self._keep(refused, installed)
+            return refused if refused.is_excluded else self._keep(refused, installed)
         if installed is None or not installed.version or installed.version == found.version:
             return found
         deferred = (

@@ -17,7 +17,7 @@ from lifecycle_manager.rollout import RolloutSettings
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class Timeouts:
     """How long a state may last before it is reported or acted on.
 
     - `unreachable`: an SKR that does not answer makes its Kyma an Error
@@ -64,5 +64,5 @@ class KymaSettings:
     deletion_interval_seconds: Seconds = deletion_interval_option()
     concurrency: Count = option(50, "max-concurrent-kyma-reconciles", "concurrent reconciles of Kymas")
     pull_secret: SecretName = pull_secret_option()
-    patience: Patience = field(default_factory=Patience)
+    patience: Timeouts = field(default_factory=Timeouts)
     rollout: RolloutSettings = field(default_factory=RolloutSettings)

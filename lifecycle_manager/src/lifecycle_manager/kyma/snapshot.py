@@ -18,15 +18,15 @@ from kube_runtime import (
     Snapshot,
     Step,
 )
-from lifecycle_manager.indexes import MANIFESTS_BY_KYMA, MODULE_CONFIGS_BY_KYMA, SYNC_RESOURCES_BY_KYMA
+from lifecycle_manager.contract.indexes import MANIFESTS_BY_KYMA, MODULE_CONFIGS_BY_KYMA, SYNC_RESOURCES_BY_KYMA
+from lifecycle_manager.contract.resources import KYMAS, RAW_KYMAS, Secret
+from lifecycle_manager.contract.signals import ObjectChanged
 from lifecycle_manager.kyma.crd import KymaCrd, KymaCrds
 from lifecycle_manager.kyma.pull_secret import PullSecret, PullSecretCopy, SyncPullSecret, after_refusals
 from lifecycle_manager.kyma.settings import KymaSettings
 from lifecycle_manager.module_catalog import Offer, Offers
 from lifecycle_manager.module_namespaces import Assignment, ModuleNamespaces
-from lifecycle_manager.resources import KYMAS, RAW_KYMAS, Secret
 from lifecycle_manager.rollout import Schedule, Timing
-from lifecycle_manager.signals import ObjectChanged
 from lifecycle_manager.skr import Announcements, ClusterClaimed
 from lifecycle_manager_api import Kyma, KymaSpec, Manifest, ModuleConfig, ObjectMeta, SyncResource, names
 from lifecycle_manager_api.conditions import NewCondition

@@ -6,15 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from lifecycle_manager.kyma import reasons
-from lifecycle_manager.kyma.causes import HIDDEN, Cause, for_users, named, told, worst_first
-from lifecycle_manager.kyma.events import events_between
-from lifecycle_manager.kyma.limits import MAX_MESSAGE_LENGTH, MAX_SUMMARY_LENGTH, shown
-from lifecycle_manager.kyma.module_status import ModuleReport, module_report, reference_to, removed_module
-from lifecycle_manager.kyma.snapshot import KymaSnapshot
-from lifecycle_manager.kyma.steps import ApplyManifest, ChangeModules, WriteSkrStatus
-from lifecycle_manager.kyma.wanted import Wanted, chosen_manifests
-from lifecycle_manager.kyma_conditions import (
+from lifecycle_manager.contract.conditions import (
     BROKEN_AFTER_WORKING,
     CATALOG,
     CATALOG_SYNC_FAILED,
@@ -26,6 +18,14 @@ from lifecycle_manager.kyma_conditions import (
     REACHABLE,
     WEBHOOK,
 )
+from lifecycle_manager.kyma import reasons
+from lifecycle_manager.kyma.causes import HIDDEN, Cause, for_users, format_causes, named, worst_first
+from lifecycle_manager.kyma.events import events_between
+from lifecycle_manager.kyma.limits import MAX_MESSAGE_LENGTH, MAX_SUMMARY_LENGTH, shown
+from lifecycle_manager.kyma.module_status import ModuleReport, module_report, reference_to, removed_module
+from lifecycle_manager.kyma.snapshot import KymaSnapshot
+from lifecycle_manager.kyma.steps import ApplyManifest, ChangeModules, WriteSkrStatus
+from lifecycle_manager.kyma.wanted import Wanted, chosen_manifests
 from lifecycle_manager.module_catalog import module_of_manifest
 from lifecycle_manager.skr import SkrFailure
 from lifecycle_manager_api import Condition, Kyma, KymaModuleStatus, KymaStatus, SkrRecords, State, aggregate, names
@@ -72,7 +72,7 @@ def _status(snapshot: KymaSnapshot, reports: Sequence[ModuleReport], ignored: in
     state = aggregate([*(module.state for module in modules), *(cause.state for cause in of_others)])
     unasked = {PULL_SECRET_SYNC} if pull_secret is None else set[str]()
     modules_ready, summary = _summary(modules, of_modules, ignored)
-    message = told(of_others, MAX_SUMMARY_LENGTH) if modules_ready and of_others else summary
+    message = format_causes(of_others, MAX_SUMMARY_LENGTH) if modules_ready and of_others else summary
     return _finish(
         snapshot.kyma,
         snapshot.timing.now,
@@ -302,7 +302,7 @@ def _summary(modules: Sequence[KymaModuleStatus], causes: Sequence[Cause], ignor
     count = f"{ready} of {total} module{'' if total == 1 else 's'} {'is' if 1 in {ready, total} else 'are'} ready"
     if ready == len(modules):
         return True, count
-    return False, f"{count}; {told(causes, MAX_SUMMARY_LENGTH)}"
+    return False, f"{count}; {format_causes(causes, MAX_SUMMARY_LENGTH)}"
 
 
 def _dated_as(status: KymaStatus, other: KymaStatus) -> KymaStatus:

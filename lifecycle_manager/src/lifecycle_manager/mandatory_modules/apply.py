@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 import structlog
 
 from kube_runtime import ApiError, Client, Clock, End, EventRecorder, ObjectKey, Request, Result
-from lifecycle_manager.kcp_writes import remove_finalizer, set_finalizers
-from lifecycle_manager.kyma_conditions import MANDATORY_MODULES, write_condition
+from lifecycle_manager.contract.conditions import MANDATORY_MODULES, write_condition
+from lifecycle_manager.contract.writes import remove_finalizer, set_finalizers
 from lifecycle_manager.mandatory_modules.plan import InstallationDone, SetFinalizer, WriteManifests
 from lifecycle_manager.mandatory_modules.snapshot import (
     InstallationSnapshot,

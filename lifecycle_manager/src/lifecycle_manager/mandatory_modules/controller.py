@@ -18,9 +18,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kube_runtime import Change, Controller, Manager, ObjectKey, Priority
+from lifecycle_manager.contract.changes import generation_changed, kyma_changed, versions
+from lifecycle_manager.contract.indexes import MANIFESTS_BY_KYMA
 from lifecycle_manager.contract.options import Count, Seconds, option
-from lifecycle_manager.indexes import MANIFESTS_BY_KYMA
-from lifecycle_manager.kyma_changes import generation_changed, kyma_changed, versions
+from lifecycle_manager.contract.resources import DATED_RELEASE_METAS, KYMAS, MANIFESTS, MODULE_TEMPLATES
+from lifecycle_manager.contract.signals import ClusterReachable, DescriptorFound
 from lifecycle_manager.mandatory_modules.apply import Installation, Retirement
 from lifecycle_manager.mandatory_modules.plan import plan_installation, plan_retirement
 from lifecycle_manager.mandatory_modules.snapshot import (
@@ -30,9 +32,7 @@ from lifecycle_manager.mandatory_modules.snapshot import (
     key_of_release,
 )
 from lifecycle_manager.module_catalog import Offers, is_mandatory_manifest, kyma_of_manifest
-from lifecycle_manager.module_catalog.concerned import concerned_by_template, offer_changed, watch_offer
-from lifecycle_manager.resources import DATED_RELEASE_METAS, KYMAS, MANIFESTS, MODULE_TEMPLATES
-from lifecycle_manager.signals import ClusterReachable, DescriptorFound
+from lifecycle_manager.module_catalog.affected import concerned_by_template, offer_changed, watch_offer
 from lifecycle_manager_api import Manifest, names
 
 SETTLE_SECONDS = 0.2

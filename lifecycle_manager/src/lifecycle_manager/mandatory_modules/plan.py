@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from kube_runtime import End, Step
-from lifecycle_manager.kyma_conditions import is_introduced
+from lifecycle_manager.contract.conditions import is_introduced
 from lifecycle_manager.mandatory_modules.snapshot import InstallationSnapshot, Release, RetirementSnapshot
 from lifecycle_manager.mandatory_modules.status import DECIDED, MandatoryCondition, is_reported
 from lifecycle_manager.module_catalog import (

@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 from kube_runtime import Change, Informer, ObjectKey, Request, Snapshot
 from kube_runtime.informer import Index
-from lifecycle_manager.indexes import MANIFESTS_BY_KYMA
-from lifecycle_manager.kyma_changes import versions
+from lifecycle_manager.contract.changes import versions
+from lifecycle_manager.contract.indexes import MANIFESTS_BY_KYMA
+from lifecycle_manager.contract.resources import DatedReleaseMeta
 from lifecycle_manager.module_catalog import Offer, Offers, is_mandatory_manifest, module_of, module_of_manifest
-from lifecycle_manager.module_catalog.concerned import concerned_by_release
-from lifecycle_manager.resources import DatedReleaseMeta
+from lifecycle_manager.module_catalog.affected import concerned_by_release
 from lifecycle_manager_api import Kyma, Manifest, ModuleReleaseMeta, ModuleTemplate
 
 Release = ModuleTemplate | ModuleReleaseMeta

@@ -1,6 +1,6 @@
 """The condition `MandatoryModules` of a Kyma, and the reasons of mandatory modules."""
 
-from lifecycle_manager.kyma_conditions import MANDATORY_MODULES
+from lifecycle_manager.contract.conditions import MANDATORY_MODULES
 from lifecycle_manager.skr import failure_of
 from lifecycle_manager_api import ConditionStatus, Kyma, find
 

@@ -14,8 +14,8 @@ from prometheus_client import Gauge
 
 from kube_runtime import Client, Forbidden, KubeError, Manager, NotFound, Resource, parse_objects
 from lifecycle_manager.contract.options import Namespace, lease_namespace_option, option
+from lifecycle_manager.contract.resources import FIELD_MANAGER, SYNC_RESOURCES
 from lifecycle_manager.module_authorization.plan import Probe, Seen, why_not_in_force
-from lifecycle_manager.resources import FIELD_MANAGER, SYNC_RESOURCES
 from lifecycle_manager_api.module_authorization import MODULE_AUTHORIZATION, module_authorization_as_yaml
 
 POLICIES: Resource[dict[str, Any]] = Resource.dynamic(

@@ -6,7 +6,7 @@ Module CRs, and `validation` is what admission checks: functions that several do
 descriptors that ModuleTemplates leave empty.
 """
 
-from lifecycle_manager.module_catalog.audience import BARRED, Exclusion, excluded, is_barred
+from lifecycle_manager.module_catalog.audience import BARRED, Exclusion, excluded, is_excluded
 from lifecycle_manager.module_catalog.controller import Offers, setup
 from lifecycle_manager.module_catalog.manifests import (
     differs,
@@ -29,7 +29,7 @@ __all__ = [
     "Offers",
     "differs",
     "excluded",
-    "is_barred",
+    "is_excluded",
     "is_mandatory",
     "is_mandatory_manifest",
     "kyma_of_manifest",

@@ -27,7 +27,7 @@ class Exclusion(NamedTuple):
 
 def excluded(labels: Labels, template: ModuleTemplate | None, release: ModuleReleaseMeta | None) -> Exclusion | None:
     """Return why a Kyma with these labels may not have a module; None where it may."""
-    if is_barred(labels, release):
+    if is_excluded(labels, release):
         return Exclusion(BARRED, "is not released for this cluster")
     spec = release.spec if release is not None else None
     restricted = {
@@ -45,7 +45,7 @@ def excluded(labels: Labels, template: ModuleTemplate | None, release: ModuleRel
     return None
 
 
-def is_barred(labels: Labels, release: ModuleReleaseMeta | None) -> bool:
+def is_excluded(labels: Labels, release: ModuleReleaseMeta | None) -> bool:
     """Tell whether the `kymaSelector` of a module excludes a Kyma with these labels."""
     selector = release.spec.kyma_selector if release is not None else None
     return selector is not None and not selector.matches(labels)

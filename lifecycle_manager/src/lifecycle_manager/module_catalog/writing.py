@@ -3,8 +3,8 @@
 import msgspec
 
 from kube_runtime import Client, Informer, NotFound, ObjectKey
+from lifecycle_manager.contract.resources import FIELD_MANAGER, MANIFESTS
 from lifecycle_manager.module_catalog.manifests import kyma_of_manifest, module_of_manifest
-from lifecycle_manager.resources import FIELD_MANAGER, MANIFESTS
 from lifecycle_manager_api import Manifest, as_document, joined_name
 
 

@@ -10,14 +10,14 @@ import structlog
 
 from kube_runtime import Client, Clock, Informer, NotFound
 from kube_runtime.tracing import handed_on
-from lifecycle_manager.kcp_writes import write_status
+from lifecycle_manager.contract.resources import FIELD_MANAGER, MODULE_CONFIGS
+from lifecycle_manager.contract.signals import ObjectReference, Trace
+from lifecycle_manager.contract.verdict import SYNCED
+from lifecycle_manager.contract.writes import write_status
 from lifecycle_manager.module_config.plan import DeleteModuleConfig, SetCondition, Step, WriteModuleConfig
 from lifecycle_manager.module_config.snapshot import Snapshot
 from lifecycle_manager.module_config.status import merged
-from lifecycle_manager.module_cr_verdict import SYNCED
-from lifecycle_manager.resources import FIELD_MANAGER, MODULE_CONFIGS
-from lifecycle_manager.signals import ObjectReference, Trace
-from lifecycle_manager.telemetry import ChangeLatency
+from lifecycle_manager.process.telemetry import ChangeLatency
 from lifecycle_manager_api import ModuleConfig, ObjectMeta, names
 
 log = structlog.get_logger("module_config")

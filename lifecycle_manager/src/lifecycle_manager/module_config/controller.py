@@ -7,23 +7,40 @@ CRs of the module are read.
 import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import NamedTuple
 
 from kube_runtime import Causes, Change, Clock, Controller, Informer, KubeError, Manager, ObjectKey, Priority, Result
 from kube_runtime.informer import Index
-from lifecycle_manager.contract.options import Count, Seconds, config_concurrency_option, option
-from lifecycle_manager.indexes import (
+from lifecycle_manager.contract.changes import modules_changed, versions
+from lifecycle_manager.contract.conditions import interval_for
+from lifecycle_manager.contract.indexes import (
     BY_CHANNEL,
     BY_MODULE,
     BY_TEMPLATE,
     MODULE_CONFIGS_BY_KYMA,
     SYNC_RESOURCES_BY_KYMA,
 )
-from lifecycle_manager.kyma_changes import modules_changed, versions
-from lifecycle_manager.kyma_conditions import interval_for
-from lifecycle_manager.module_catalog import is_barred, module_of
-from lifecycle_manager.module_catalog.concerned import offer_changed, who_has_release, who_has_template
+from lifecycle_manager.contract.options import Count, Seconds, config_concurrency_option, option
+from lifecycle_manager.contract.resources import (
+    DATED_RELEASE_METAS,
+    KYMAS,
+    MODULE_CONFIGS,
+    MODULE_TEMPLATES,
+    SYNC_RESOURCES,
+    DatedReleaseMeta,
+)
+from lifecycle_manager.contract.signals import (
+    ClusterReachable,
+    ClusterReplaced,
+    DescriptorFound,
+    ObjectChanged,
+    ObjectReference,
+    ReadScope,
+    ResyncRequested,
+    WebhookRulesChanged,
+)
+from lifecycle_manager.module_catalog import is_excluded, module_of
+from lifecycle_manager.module_catalog.affected import kymas_using_release, kymas_using_template, offer_changed
 from lifecycle_manager.module_catalog.module_kinds import ModuleKinds, TemplateUnreadable
 from lifecycle_manager.module_catalog.offer import release_of
 from lifecycle_manager.module_config.apply import ModuleConfigWrites
@@ -48,26 +65,9 @@ from lifecycle_manager.module_namespaces import (
     is_applied,
     modules_of,
 )
-from lifecycle_manager.resources import (
-    DATED_RELEASE_METAS,
-    KYMAS,
-    MODULE_CONFIGS,
-    MODULE_TEMPLATES,
-    SYNC_RESOURCES,
-    DatedReleaseMeta,
-)
-from lifecycle_manager.signals import (
-    ClusterReachable,
-    ClusterReplaced,
-    DescriptorFound,
-    ObjectChanged,
-    ObjectReference,
-    ResyncRequested,
-    WebhookRulesChanged,
-)
+from lifecycle_manager.process.telemetry import ChangeLatency
 from lifecycle_manager.skr import Announcements, Connections, Seen, SkrAccessError
 from lifecycle_manager.skr.budget import CpuBudget
-from lifecycle_manager.telemetry import ChangeLatency
 from lifecycle_manager_api import Kyma, ModuleConfig, ModuleTemplate, SyncResource, names
 
 RULES_SECONDS = 2.0
@@ -79,12 +79,6 @@ RESUME_SECONDS = 0.5
 """When everything is read again after the writes of thousands of Module CRs stopped for an event."""
 
 NOTHING_REMEMBERED = Memory()
-
-
-class Read(Enum):
-    """A cause that says what to read."""
-
-    EVERYTHING = "everything"
 
 
 class ModuleKey(NamedTuple):
@@ -163,7 +157,7 @@ def setup(
         timeout_seconds=30.0,  # three requests that hardly succeed; an event is not to be held up for longer
         not_retried=(SkrAccessError,),
     )
-    everything = Read.EVERYTHING
+    everything = ReadScope.EVERYTHING
     controller.watches(kymas, to=modules.of_changed_kyma, when=modules_changed, cause=everything)
     controller.watches(configs, to=modules.of_config, when=_is_created_or_deleted, cause=everything)
     controller.watches(configs, to=modules.moving, when=_is_handled_differently)
@@ -282,7 +276,7 @@ class _Modules:
         """Return the modules that have a template, or may have it now."""
         if template is None:
             return ()
-        having = who_has_template(template, kymas=self.kymas, releases=self.releases)
+        having = kymas_using_template(template, kymas=self.kymas, releases=self.releases)
         return [_key(kyma, module_of(template)) for kyma in having]
 
     def of_descriptor(self, found: DescriptorFound) -> Iterable[ModuleKey]:
@@ -292,7 +286,7 @@ class _Modules:
     def of_release(self, change: Change[DatedReleaseMeta]) -> Iterable[ModuleKey]:
         """Return the modules that a change of a release concerns."""
         module = versions(change)[0].spec.module_name
-        return [_key(kyma, module) for kyma in who_has_release(change, kymas=self.kymas)]
+        return [_key(kyma, module) for kyma in kymas_using_release(change, kymas=self.kymas)]
 
     def of_kyma(
         self, signal: ResyncRequested | ClusterReachable | ClusterReplaced | WebhookRulesChanged
@@ -318,9 +312,9 @@ class _Modules:
             return None
         return self.templates.get(ObjectKey(reference.metadata.namespace or "", reference.metadata.name))
 
-    def is_barred(self, kyma: Kyma, module: str) -> bool:
+    def is_excluded(self, kyma: Kyma, module: str) -> bool:
         """Tell whether a Kyma may not have a module at all."""
-        return is_barred(kyma.metadata.labels, release_of(module, self.releases.cache.list()))
+        return is_excluded(kyma.metadata.labels, release_of(module, self.releases.cache.list()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -340,8 +334,8 @@ class _Reconciler:
         _note(causes, state, now=self.clock.monotonic())
         kyma = self.modules.kymas.get(ObjectKey(key.namespace, key.kyma))
         template = self.modules.template(kyma, key.module)
-        is_barred = kyma is not None and template is None and self.modules.is_barred(kyma, key.module)
-        decision = decide(kyma, key.module, template, is_barred=is_barred)
+        is_excluded = kyma is not None and template is None and self.modules.is_excluded(kyma, key.module)
+        decision = decide(kyma, key.module, template, is_excluded=is_excluded)
         if isinstance(decision, Undecided):
             return Result()
         if decision is None:
@@ -428,7 +422,7 @@ class _Reconciler:
             problem,
             self.settings.quota,
             taken,
-            passed=frozenset(each.source for each in found if each is not None and memory.is_passed(each)),
+            superseded=frozenset(each.source for each in found if each is not None and memory.is_superseded(each)),
             move=move,
         )
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from kube_runtime.resource import version_number
+from lifecycle_manager.contract.signals import ObjectReference
+from lifecycle_manager.contract.verdict import MODULE_CR_TOO_LARGE, belongs_to
 from lifecycle_manager.module_config.snapshot import ModuleCr, Move, Reading, Snapshot
 from lifecycle_manager.module_config.status import (
     SyncedCondition,
@@ -20,10 +22,8 @@ from lifecycle_manager.module_config.status import (
     read_from,
     within_quota,
 )
-from lifecycle_manager.module_cr_verdict import MODULE_CR_TOO_LARGE, belongs_to
 from lifecycle_manager.module_namespaces import is_applied
 from lifecycle_manager.object_set.inventory import Identity, entries_of, identities
-from lifecycle_manager.signals import ObjectReference
 from lifecycle_manager_api import Kyma, ModuleConfig, ModuleTemplate, State, SyncResource, joined_name
 from lifecycle_manager_api import ObjectReference as ResourceReference
 
@@ -69,7 +69,7 @@ Step = WriteModuleConfig | DeleteModuleConfig | SetCondition
 
 
 def decide(
-    kyma: Kyma | None, module: str, template: ModuleTemplate | None, *, is_barred: bool = False
+    kyma: Kyma | None, module: str, template: ModuleTemplate | None, *, is_excluded: bool = False
 ) -> Wanted | Undecided | None:
     """Return whether a module has a configuration; None where it has none.
 
@@ -83,7 +83,7 @@ def decide(
     if kyma.status.state is State.EMPTY:
         return Undecided()
     status = next((each for each in kyma.status.modules if each.name == module), None)
-    if status is None or (is_barred and template is None and status.manifest is None):
+    if status is None or (is_excluded and template is None and status.manifest is None):
         return None
     if template is None:
         return Undecided()
@@ -192,7 +192,7 @@ def _steps_after(seen: Snapshot, reading: Reading) -> tuple[Step, ...]:
             continue
         if module_cr.is_unread:
             continue  # read again soon
-        is_past = module_cr.source in seen.passed or (config is not None and _is_newer(config, module_cr.reference))
+        is_past = module_cr.source in seen.superseded or (config is not None and _is_newer(config, module_cr.reference))
         if is_past and not reading.complete:
             continue
         growth = _size(module_cr.text or "") - (_size(config.spec.resource) if config is not None else 0)

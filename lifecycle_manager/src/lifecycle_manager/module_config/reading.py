@@ -13,10 +13,10 @@ import msgspec
 import structlog
 
 from kube_runtime import Client, JsonLimits, KindUnknown, NotFound, ResponseInvalid
+from lifecycle_manager.contract.signals import ObjectReference
 from lifecycle_manager.module_catalog.module_kinds import ModuleCrKind
 from lifecycle_manager.module_config.snapshot import ModuleCr
 from lifecycle_manager.module_config.status import undecodable
-from lifecycle_manager.signals import ObjectReference
 from lifecycle_manager_api import ObjectReference as ResourceReference
 from lifecycle_manager_api.event import Name, Number, Text
 

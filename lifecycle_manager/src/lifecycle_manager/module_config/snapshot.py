@@ -7,8 +7,8 @@ from typing import Annotated
 from annotated_types import Ge
 
 from lifecycle_manager.contract.options import Count, option
+from lifecycle_manager.contract.signals import ObjectReference
 from lifecycle_manager.module_config.status import SyncedCondition
-from lifecycle_manager.signals import ObjectReference
 from lifecycle_manager_api import ModuleConfig, SyncResource
 from lifecycle_manager_api import ObjectReference as ResourceReference
 
@@ -80,7 +80,7 @@ class Snapshot:
     - `existing`: its ModuleConfigs there
     - `taken`: names that ModuleConfigs of other modules or Kymas have, of those that this module would use
     - `reading`: its Module CRs in the SKR; None where the module has no configuration, or the SKR can't be read
-    - `passed`: Module CRs of which a later version was read before, so that this is an answer from the past
+    - `superseded`: Module CRs of which a later version was read before, so that this is an answer from the past
     - `unreadable`: the condition that says why nothing could be read
     - `move`: where this is a namespace that the module leaves
     """
@@ -93,5 +93,5 @@ class Snapshot:
     unreadable: SyncedCondition | None = None
     quota: Quota = Quota()
     taken: frozenset[str] = frozenset()
-    passed: frozenset[ObjectReference] = frozenset()
+    superseded: frozenset[ObjectReference] = frozenset()
     move: Move | None = None

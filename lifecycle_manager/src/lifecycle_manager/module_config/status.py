@@ -4,16 +4,16 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from lifecycle_manager.kyma_conditions import COMPLETE
-from lifecycle_manager.module_catalog.module_kinds import TemplateUnreadable
-from lifecycle_manager.module_cr_verdict import (
+from lifecycle_manager.contract.conditions import COMPLETE
+from lifecycle_manager.contract.signals import ObjectReference
+from lifecycle_manager.contract.verdict import (
     MODULE_CR_TOO_LARGE,
     MODULE_CR_UNREADABLE,
     POSTPONED,
     QUOTA_EXCEEDED,
     SYNCED,
 )
-from lifecycle_manager.signals import ObjectReference
+from lifecycle_manager.module_catalog.module_kinds import TemplateUnreadable
 from lifecycle_manager.skr import failure_of
 from lifecycle_manager_api import Condition, ConditionStatus, ModuleConfig, find, set_condition
 from lifecycle_manager_api.conditions import counted, shortened

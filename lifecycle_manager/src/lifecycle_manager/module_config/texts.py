@@ -16,12 +16,12 @@ import msgspec
 from kube_runtime import Clock, JsonLimits, ResponseTooLarge, TextTooLong, dump_yaml, parse_aside
 from kube_runtime.client import check_json_aside
 from kube_runtime.resource import version_number
+from lifecycle_manager.contract.owned_fields import owned_status_fields, without_owned
+from lifecycle_manager.contract.signals import ObjectReference
+from lifecycle_manager.contract.verdict import POSTPONED
 from lifecycle_manager.module_config.reading import MAX_KEPT_BYTES, UNDECODABLE, Found, Source
 from lifecycle_manager.module_config.snapshot import ModuleCr, Reading
 from lifecycle_manager.module_config.status import SyncedCondition, postponed, too_large, undecodable
-from lifecycle_manager.module_cr_verdict import POSTPONED
-from lifecycle_manager.owned_fields import owned_status_fields, without_owned
-from lifecycle_manager.signals import ObjectReference
 from lifecycle_manager.skr.budget import CpuBudget
 from lifecycle_manager_api import ModuleConfig
 
@@ -114,7 +114,7 @@ class Memory:
         made = self.made.get(source)
         return source in self.postponed or (made is not None and made.is_large)
 
-    def is_passed(self, read: ModuleCr) -> bool:
+    def is_superseded(self, read: ModuleCr) -> bool:
         """Tell whether a later version of a Module CR was read before."""
         known = self.made.get(read.source)
         return (

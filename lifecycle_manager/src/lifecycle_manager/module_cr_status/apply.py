@@ -22,13 +22,13 @@ from kube_runtime import (
     Resource,
     ResponseInvalid,
 )
-from lifecycle_manager.module_cr_status.plan import ReadModuleCr, SayEvent, Step, WriteStatus
+from lifecycle_manager.contract.owned_fields import MODULE_CR_STATUS_MANAGER, Fields, only_owned
+from lifecycle_manager.contract.resources import MODULE_CONFIGS
+from lifecycle_manager.module_cr_status.plan import ReadModuleCr, RecordEvent, Step, WriteStatus
 from lifecycle_manager.module_cr_status.schema import StatusSchemas
 from lifecycle_manager.module_cr_status.snapshot import Snapshot
 from lifecycle_manager.module_cr_status.status import FIELDS_REFUSED, NOT_WRITTEN, Event, event_of
-from lifecycle_manager.object_set.borrowing import BorrowedSkr
-from lifecycle_manager.owned_fields import MODULE_CR_STATUS_MANAGER, Fields, only_owned
-from lifecycle_manager.resources import MODULE_CONFIGS
+from lifecycle_manager.object_set.borrowing import LazySkrClient
 from lifecycle_manager_api import ModuleConfig, ObjectReference
 
 log = structlog.get_logger("module_cr_status")
@@ -105,7 +105,7 @@ class Steps:
     memory: Memory
     schemas: StatusSchemas
     events: EventRecorder
-    skr: BorrowedSkr = field(repr=False)
+    skr: LazySkrClient = field(repr=False)
 
     async def apply(self, seen: Snapshot, step: Step) -> Snapshot:
         """Carry a step out and return the snapshot with its outcome. Raises KubeError, SkrAccessError."""
@@ -120,7 +120,7 @@ class Steps:
                     return await self._read(seen, reference, resource, client)
                 case WriteStatus():
                     return await self._write(seen, step, reference, resource, client)
-                case SayEvent(event):
+                case RecordEvent(event):
                     return await self._say(seen, event, reference, resource, client)
                 case _:
                     raise TypeError(step)
@@ -165,7 +165,9 @@ class Steps:
         except Conflict as error:
             if not any(each.reason == FIELD_MANAGER_CONFLICT for each in error.causes):
                 return replace(seen, is_gone=True)  # another object, which gets a new reference
-            log.info("module cr has a status from elsewhere", **self._named(reference), error=str(error))
+            log.info(
+                "status of a module cr is owned by another field manager", **self._named(reference), error=str(error)
+            )
             if seen.written:
                 await self._apply({}, reference, resource, client)  # what is left of an earlier status would be stale
             self.memory.is_left_alone, self.memory.written = True, {}

@@ -17,15 +17,17 @@ from kube_runtime import (
 )
 from kube_runtime.clock import Clock
 from kube_runtime.steps import run_steps
+from lifecycle_manager.contract.changes import generation_changed
+from lifecycle_manager.contract.indexes import MODULE_CONFIGS_BY_KYMA
 from lifecycle_manager.contract.options import Count, config_concurrency_option
-from lifecycle_manager.indexes import MODULE_CONFIGS_BY_KYMA
-from lifecycle_manager.kyma_changes import generation_changed
+from lifecycle_manager.contract.resources import MODULE_CONFIGS, SYNC_RESOURCES
+from lifecycle_manager.contract.signals import ClusterReachable, ClusterReplaced, SyncResourceApplied
+from lifecycle_manager.contract.verdict import config_of, verdict_of
 from lifecycle_manager.module_cr_status.apply import Memory, ModuleCrState, Steps
 from lifecycle_manager.module_cr_status.plan import is_done, is_settled, plan
 from lifecycle_manager.module_cr_status.schema import StatusSchemas
 from lifecycle_manager.module_cr_status.snapshot import Snapshot
 from lifecycle_manager.module_cr_status.status import NOT_WRITTEN
-from lifecycle_manager.module_cr_verdict import config_of, verdict_of
 from lifecycle_manager.module_namespaces import (
     ModuleNamespaces,
     Namespace,
@@ -33,9 +35,7 @@ from lifecycle_manager.module_namespaces import (
     assignment_changed,
     modules_of,
 )
-from lifecycle_manager.object_set.borrowing import BorrowedSkr
-from lifecycle_manager.resources import MODULE_CONFIGS, SYNC_RESOURCES
-from lifecycle_manager.signals import ClusterReachable, ClusterReplaced, SyncResourceApplied
+from lifecycle_manager.object_set.borrowing import LazySkrClient
 from lifecycle_manager.skr import Connections, SkrAccessError, failure_of
 from lifecycle_manager_api import ModuleConfig, SyncResource
 
@@ -78,8 +78,8 @@ def setup(
         timeout_seconds=30.0,
         not_retried=(SkrAccessError,),
     )
-    controller.watches(configs, when=says_something_else)
-    controller.watches(sync_resources, to=lambda change: made_from(change.old, change.new), when=is_applied_otherwise)
+    controller.watches(configs, when=status_changed)
+    controller.watches(sync_resources, to=lambda change: made_from(change.old, change.new), when=application_changed)
     controller.receives(SyncResourceApplied, to=lambda signal: made_from(signal.resource), priority=Priority.CHANGE)
     controller.watches(namespaces.informer, to=of_namespace, when=assignment_changed, priority=Priority.RESYNC)
     controller.receives(ClusterReachable, to=of_kyma, priority=Priority.RESYNC)
@@ -98,13 +98,13 @@ def setup(
     return controller
 
 
-def says_something_else(change: Change[ModuleConfig]) -> bool:
+def status_changed(change: Change[ModuleConfig]) -> bool:
     """Tell whether another version of the Module CR was read, or there is another answer to it."""
     old, new = change.old, change.new
     return old is None or new is None or generation_changed(change) or old.status != new.status
 
 
-def is_applied_otherwise(change: Change[SyncResource]) -> bool:
+def application_changed(change: Change[SyncResource]) -> bool:
     """Tell whether what was made of a Module CR has another status, or is being deleted."""
     old, new = change.old, change.new
     return (
@@ -145,7 +145,7 @@ class ModuleCrStatusReconciler:
             state.memory = Memory(uid)
         if causes.of(ClusterReachable):
             state.memory.unsettled_since = None
-        async with BorrowedSkr(self.connections, config.spec.kyma) as skr:
+        async with LazySkrClient(self.connections, config.spec.kyma) as skr:
             steps = Steps(config, state.memory, self.schemas, self.events, skr)
             seen = self._snapshot(config, state.memory, self._resources(config, causes))
             done = await run_steps(seen, plan=plan, apply=steps.apply, is_done=is_done)

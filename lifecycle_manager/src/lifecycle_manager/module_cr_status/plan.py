@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
+from lifecycle_manager.contract.verdict import NOT_ACCESSIBLE, Verdict
 from lifecycle_manager.module_cr_status.snapshot import Snapshot
 from lifecycle_manager.module_cr_status.status import WAITING, Event, event_of, fields_of
-from lifecycle_manager.module_cr_verdict import NOT_ACCESSIBLE, Verdict
 
 PATIENCE_SECONDS = 1.0
 """How long a change may be on its way until the status says so: most are in force before, and need one write."""
@@ -32,7 +32,7 @@ class WriteStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class SayEvent:
+class RecordEvent:
     """Write an Event, in place of a status that the kind does not have."""
 
     event: Event
@@ -45,7 +45,7 @@ class Done:
     requeue_after: float | None = None
 
 
-Step = ReadModuleCr | WriteStatus | SayEvent | Done
+Step = ReadModuleCr | WriteStatus | RecordEvent | Done
 
 
 def is_done(step: Step) -> TypeGuard[Done]:
@@ -70,16 +70,16 @@ def plan(seen: Snapshot) -> Step:
     if event == seen.said and seen.seconds - seen.said_at < REPEAT_SECONDS:
         event = None
     is_written = fields in (seen.written, seen.refused)
-    if is_written and (event is None or tells_state(seen.written)):
+    if is_written and (event is None or has_state(seen.written)):
         return Done()
     if (wait := _wait(seen)) > 0:
         return Done(wait)
     if not is_written:
         return WriteStatus(fields, event)
-    return SayEvent(event) if event is not None else Done()
+    return RecordEvent(event) if event is not None else Done()
 
 
-def tells_state(fields: Mapping[str, Any]) -> bool:
+def has_state(fields: Mapping[str, Any]) -> bool:
     """Tell whether these fields say what the state of a Module CR is."""
     return "state" in fields or "conditions" in fields
 

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from kube_runtime import Client, Clock, Forbidden, JsonLimits, JsonObject, NotFound, Resource, ResponseInvalid
-from lifecycle_manager.resources import CUSTOM_RESOURCE_DEFINITIONS
+from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS
 
 CRD = JsonLimits(max_bytes=4 * 1024 * 1024, max_nodes=400_000)
 MAX_KINDS = 2000

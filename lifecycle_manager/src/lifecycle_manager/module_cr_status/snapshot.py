@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from lifecycle_manager.contract.verdict import Verdict
 from lifecycle_manager.module_cr_status.schema import StatusSchema
 from lifecycle_manager.module_cr_status.status import Event
-from lifecycle_manager.module_cr_verdict import Verdict
 from lifecycle_manager_api import ObjectReference
 
 

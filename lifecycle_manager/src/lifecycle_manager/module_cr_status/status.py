@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
+from lifecycle_manager.contract.verdict import READY, Verdict
 from lifecycle_manager.module_cr_status.schema import StatusSchema
-from lifecycle_manager.module_cr_verdict import READY, Verdict
 from lifecycle_manager_api import State
 
 APPLIED = "Applied"

@@ -23,7 +23,8 @@ from kube_runtime import (
     NotFound,
     ObjectKey,
 )
-from lifecycle_manager.indexes import MANIFESTS_BY_KYMA
+from lifecycle_manager.contract.indexes import MANIFESTS_BY_KYMA
+from lifecycle_manager.contract.resources import FIELD_MANAGER, MANIFESTS, Secret
 from lifecycle_manager.module_catalog import kyma_of_manifest, module_of_manifest
 from lifecycle_manager.module_installation import plan as planned
 from lifecycle_manager.module_installation.logins import Logins
@@ -49,14 +50,13 @@ from lifecycle_manager.module_installation.snapshot import (
 from lifecycle_manager.module_installation.status import CrView, begun
 from lifecycle_manager.object_set import Identity, Record, SkrObjects
 from lifecycle_manager.object_set.apply import hand_over, release
-from lifecycle_manager.object_set.borrowing import BorrowedSkr
+from lifecycle_manager.object_set.borrowing import LazySkrClient
 from lifecycle_manager.object_set.inventory import identities, without
-from lifecycle_manager.object_set.ownership import Holder, SetOwner, heirs, holders_of, is_managed_by_another
+from lifecycle_manager.object_set.ownership import Holder, SetOwner, holders_of, is_managed_by_another, next_owners
 from lifecycle_manager.object_set.repairs import Repairs
 from lifecycle_manager.object_set.reporting import set_owner
 from lifecycle_manager.object_set.steps import Step
 from lifecycle_manager.oci import ObjectStore, SourceError
-from lifecycle_manager.resources import FIELD_MANAGER, MANIFESTS, Secret
 from lifecycle_manager.skr import AccessSecretMissing, Announcements
 from lifecycle_manager.skr.finalizers import strip_finalizers
 from lifecycle_manager_api import Manifest, State
@@ -79,7 +79,7 @@ class ManifestState:
     """What this process remembers of a Manifest from reconcile to reconcile.
 
     - `inventory`: what is in the SKR or about to be, from before the status says so
-    - `given_up`: what it has handed over to other modules, from before the status says so
+    - `released`: what it has handed over to other modules, from before the status says so
     - `settled`: the rendering that is completely applied; empty where something is left to do
     - `check_all`: every object is to be read: somebody may have changed one; `checked_at` is when that was done last
     """
@@ -88,7 +88,7 @@ class ManifestState:
     repairs: Repairs = field(default_factory=Repairs)
     objects: SkrObjects | None = None
     inventory: tuple[InventoryEntry, ...] = ()
-    given_up: frozenset[Identity] = frozenset()
+    released: frozenset[Identity] = frozenset()
     settled: str = ""
     check_all: bool = False
     checked_at: float = float("-inf")
@@ -108,7 +108,7 @@ class Neighbours:
         own, nothing = MANIFESTS.key_of(manifest), ManifestState()
         others = self.manifests.by_index(MANIFESTS_BY_KYMA, kyma_of_manifest(manifest))
         known = ((each, self.state_of(MANIFESTS.key_of(each)) or nothing) for each in others)
-        found = (holder(each, state.inventory, state.given_up) for each, state in known)
+        found = (holder(each, state.inventory, state.released) for each, state in known)
         return tuple(each for each in found if each is not None and each.key != own)
 
     def turn(self, manifest: Manifest) -> asyncio.Lock:
@@ -140,7 +140,7 @@ class Steps:
     services: Services
     record: Record[Manifest]
     state: ManifestState
-    skr: BorrowedSkr
+    skr: LazySkrClient
     reasons: list[str] = field(default_factory=list, init=False)
 
     @property
@@ -162,7 +162,7 @@ class Steps:
         logins, store = self.services.logins, self.services.store
         try:
             objects = await store.objects(
-                step.source, partial(logins.login, self.manifest), logins.whose(self.manifest)
+                step.source, partial(logins.login, self.manifest), logins.credentials_scope(self.manifest)
             )
             spec, module = self.manifest.spec, module_of_manifest(self.manifest)
             data = self.services.data.list() if self.services.data is not None and module == DEPLOYER else None
@@ -197,7 +197,7 @@ class Steps:
         )
         known = await (await self._objects()).applier.intended(of_known_kinds, ())
         wanted = frozenset({*known, *own_kinds})
-        self.state.given_up -= identities(wanted)
+        self.state.released -= identities(wanted)
         return replace(seen, wanted=wanted, others=self.services.neighbours.of(self.manifest))
 
     async def _record_intent(self, seen: Snapshot, step: planned.RecordIntent) -> Snapshot:
@@ -208,9 +208,9 @@ class Steps:
     async def _hand_over(self, seen: Snapshot, step: planned.HandOver) -> Snapshot:
         neighbours = self.services.neighbours
         async with neighbours.turn(self.manifest):
-            given = heirs(step.objects, neighbours.of(self.manifest))
+            given = next_owners(step.objects, neighbours.of(self.manifest))
             await hand_over(await self.skr.client(), self._owner, given)
-            self.state.given_up |= identities(given)
+            self.state.released |= identities(given)
         self.state.inventory = inventory = without(seen.inventory, given)
         neighbours.notify(self.manifest, given)
         return replace(seen, inventory=inventory, others=neighbours.of(self.manifest))
@@ -261,7 +261,7 @@ class Steps:
 
     async def _release(self, seen: Snapshot, step: planned.ReleaseObjects) -> Snapshot:
         others = [each for each in self.services.neighbours.of(self.manifest) if each.manages]
-        shared = heirs(step.objects, others)
+        shared = next_owners(step.objects, others)
         await release(await self.skr.client(), self._owner, without(step.objects, shared))
         self.services.neighbours.notify(self.manifest, tuple(shared))
         self.state.objects = None  # managed again, each object is read

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from enum import Enum
 from typing import Literal
 
 import structlog
@@ -20,9 +19,27 @@ from kube_runtime import (
     Priority,
     Result,
 )
+from lifecycle_manager.contract.changes import finalizer_lost, generation_changed, metadata_changed
+from lifecycle_manager.contract.indexes import BY_CHANNEL, BY_TEMPLATE, MANIFESTS_BY_KYMA
 from lifecycle_manager.contract.options import Count, Texts, option, restricted_modules_option
-from lifecycle_manager.indexes import BY_CHANNEL, BY_TEMPLATE, MANIFESTS_BY_KYMA
-from lifecycle_manager.kyma_changes import finalizer_lost, generation_changed, metadata_changed
+from lifecycle_manager.contract.resources import (
+    DATED_RELEASE_METAS,
+    KYMAS,
+    MANIFESTS,
+    MODULE_TEMPLATES,
+    SECRETS,
+    Secret,
+)
+from lifecycle_manager.contract.signals import (
+    ClusterReachable,
+    ClusterReplaced,
+    DescriptorFound,
+    ObjectChanged,
+    ObjectReference,
+    ReadScope,
+    ResyncRequested,
+    WebhookRulesChanged,
+)
 from lifecycle_manager.module_catalog import (
     Offers,
     is_mandatory_manifest,
@@ -30,7 +47,7 @@ from lifecycle_manager.module_catalog import (
     module_of,
     module_of_manifest,
 )
-from lifecycle_manager.module_catalog.concerned import offer_changed, who_has_template
+from lifecycle_manager.module_catalog.affected import kymas_using_template, offer_changed
 from lifecycle_manager.module_installation import status as statuses
 from lifecycle_manager.module_installation.apply import ManifestState, Neighbours, Services, Steps
 from lifecycle_manager.module_installation.logins import Logins
@@ -40,25 +57,15 @@ from lifecycle_manager.module_installation.pull_secrets import DEPLOYER
 from lifecycle_manager.module_installation.rendering import Renderings
 from lifecycle_manager.module_installation.snapshot import Options, Snapshot, inventory_of, known_inventory
 from lifecycle_manager.object_set import Record, RecordingFailed, entries_of
-from lifecycle_manager.object_set.borrowing import BorrowedSkr
+from lifecycle_manager.object_set.borrowing import LazySkrClient
 from lifecycle_manager.object_set.inventory import Identity, identities
 from lifecycle_manager.object_set.policy import Policies, module_of_policy, policy_changed
 from lifecycle_manager.object_set.repairs import CONTESTED, as_seen, seen_in
 from lifecycle_manager.object_set.reporting import READY
 from lifecycle_manager.oci import ObjectStore
-from lifecycle_manager.resources import DATED_RELEASE_METAS, KYMAS, MANIFESTS, MODULE_TEMPLATES, SECRETS, Secret
-from lifecycle_manager.signals import (
-    ClusterReachable,
-    ClusterReplaced,
-    DescriptorFound,
-    ObjectChanged,
-    ObjectReference,
-    ResyncRequested,
-    WebhookRulesChanged,
-)
+from lifecycle_manager.process.telemetry import LongReconciles
 from lifecycle_manager.skr import Connections, Seen, SkrAccessError, SkrFailure, failure_of
 from lifecycle_manager.takeover import former
-from lifecycle_manager.telemetry import LongReconciles
 from lifecycle_manager_api import Kyma, Manifest, ManifestStatus, ModuleTemplate, find, names
 
 log = structlog.get_logger("manifest")
@@ -67,13 +74,6 @@ RULES_SECONDS = 2.0
 """How long an API server may take to use the rules of a webhook that were just written."""
 
 Concern = Literal["module-cr", "of-its-kind", "object"]
-
-
-class Look(Enum):
-    """How closely a Manifest is reconciled."""
-
-    EVERYTHING = "everything"
-    """Every object is read: somebody may have changed one, or what was recorded no longer counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ def setup(
         return map(MANIFESTS.key_of, manifests.by_index(MANIFESTS_BY_KYMA, name))
 
     def with_template(template: ModuleTemplate | None) -> Iterable[ObjectKey]:
-        for kyma in who_has_template(template, kymas=kymas, releases=releases) if template is not None else ():
+        for kyma in kymas_using_template(template, kymas=kymas, releases=releases) if template is not None else ():
             for manifest in manifests.by_index(MANIFESTS_BY_KYMA, kyma.metadata.name):
                 if template is not None and module_of_manifest(manifest) == module_of(template):
                     yield MANIFESTS.key_of(manifest)
@@ -148,7 +148,7 @@ def setup(
         max_per_owner=3,
         not_retried=(SkrAccessError,),
     )
-    controller.watches(manifests, when=wants_other_module)
+    controller.watches(manifests, when=spec_changed)
     controller.watches(templates, to=lambda change: with_template(change.new or change.old), when=offer_changed)
     controller.watches(policies.informer, to=lambda it: of_module(module_of_policy(it)), when=policy_changed)
     data = watch_data(manager, controller, of_module) if settings.injects_data else None
@@ -159,10 +159,10 @@ def setup(
     )
     controller.receives(ObjectChanged, to=of_object)
     controller.receives(
-        ResyncRequested, to=lambda it: of_kyma(it.kyma), priority=Priority.CHANGE, cause=lambda _: Look.EVERYTHING
+        ResyncRequested, to=lambda it: of_kyma(it.kyma), priority=Priority.CHANGE, cause=lambda _: ReadScope.EVERYTHING
     )
     controller.receives(
-        ClusterReplaced, to=lambda it: of_kyma(it.kyma), priority=Priority.CHANGE, cause=lambda _: Look.EVERYTHING
+        ClusterReplaced, to=lambda it: of_kyma(it.kyma), priority=Priority.CHANGE, cause=lambda _: ReadScope.EVERYTHING
     )
     controller.receives(ClusterReachable, to=lambda it: of_kyma(it.kyma), priority=Priority.CHANGE)
     controller.receives(
@@ -170,7 +170,7 @@ def setup(
     )
 
     def enqueue_neighbour(key: ObjectKey) -> None:
-        controller.enqueue(key, Look.EVERYTHING)
+        controller.enqueue(key, ReadScope.EVERYTHING)
 
     neighbours = Neighbours(manifests, controller.state, enqueue_neighbour)
     renderings = Renderings(settings.namespace, settings.pull_secret)
@@ -191,7 +191,7 @@ def setup(
     return controller
 
 
-def wants_other_module(change: Change[Manifest]) -> bool:
+def spec_changed(change: Change[Manifest]) -> bool:
     """Tell whether more than the status of a Manifest changed."""
     old, new = change.old, change.new
     return (
@@ -267,7 +267,7 @@ class ManifestReconciler:
             return statuses.unreachable(written, inventory, failure.reason, failure.message, self.clock.now())
 
         record = self._record(manifest)
-        skr = BorrowedSkr(self.connections, kyma_of_manifest(manifest))
+        skr = LazySkrClient(self.connections, kyma_of_manifest(manifest))
         steps = Steps(self.services, record, state, skr)
         end = await record.take_steps(seen, skr, plan=plan, apply=steps.apply, unreachable=unreachable)
         if isinstance(end, Done):
@@ -301,7 +301,7 @@ class ManifestReconciler:
 
     def _note(self, causes: Causes, manifest: Manifest, state: ManifestState) -> None:
         """Note what triggered the reconcile: which objects to read, and what the reads have to show."""
-        if causes.overflowed or Look.EVERYTHING in causes:
+        if causes.overflowed or ReadScope.EVERYTHING in causes:
             state.check_all = True
         for change in causes.of(ObjectChanged):
             concern = concerned_by(manifest, change.reference, self.services.options.namespace)

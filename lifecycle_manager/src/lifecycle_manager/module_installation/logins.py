@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import msgspec
 
 from kube_runtime import Client, KubeError, NotFound
+from lifecycle_manager.contract.resources import SECRETS, Secret
 from lifecycle_manager.oci import CredentialsInvalid, Login, login_in
-from lifecycle_manager.resources import SECRETS, Secret
 from lifecycle_manager_api import ImageSpec, LabelSelector, Manifest, names
 
 
@@ -22,7 +22,7 @@ class Logins:
         """Return the login for a repository, given as host and path. Raises CredentialsInvalid."""
         return await _login(self._secrets(manifest), repository)
 
-    def whose(self, manifest: Manifest) -> str:
+    def credentials_scope(self, manifest: Manifest) -> str:
         """Name the credentials of a Manifest: Manifests with the same credentials fail alike."""
         selector = selector_of(manifest)
         return f"{manifest.metadata.namespace}/{as_query(selector)}" if selector is not None else ""

@@ -39,7 +39,7 @@ from lifecycle_manager.object_set.inventory import (
     name_of,
     without,
 )
-from lifecycle_manager.object_set.ownership import Holder, heirs
+from lifecycle_manager.object_set.ownership import Holder, next_owners
 from lifecycle_manager.object_set.policy import POLICY_VIOLATION, held_back, message_of, objections, scopes_of
 from lifecycle_manager.object_set.protected import is_protected_entry
 from lifecycle_manager.object_set.steps import (
@@ -269,18 +269,20 @@ def _running(seen: Snapshot) -> tuple[InventoryEntry, ...]:
 def _in_use(seen: Snapshot, found: Removal) -> Step | None:
     """Then nothing, while users have objects of the module's kinds whose CRDs go, or while something is deleted."""
     if found.users_objects is None:
-        going = tuple(each for each in found.kinds if not heirs([crd_of(each)], seen.others))
+        going = tuple(each for each in found.kinds if not next_owners([crd_of(each)], seen.others))
         return ListUsersObjects(going, _own(seen, found))
     is_blocked = bool(found.users_objects or found.default_crs)
     if is_blocked and not found.objects_deleted and (step := _upkeep(seen)) is not None:
         return step
     if found.users_objects:
-        return _waits(seen, f"delete them first, they go with the module: {listed(found.users_objects)}", users=True)
+        return _waits(
+            seen, f"delete them first; they are deleted with the module: {listed(found.users_objects)}", users=True
+        )
     if found.default_crs:
-        return _waits(seen, f"waits for {listed([str(cr) for cr, _ in found.default_crs])} to go")
+        return _waits(seen, f"waiting for deletion of {listed([str(cr) for cr, _ in found.default_crs])}")
     if found.waits_for:
         named = listed([f"{each.kind} {each.name}" for each in found.waits_for])
-        return _waits(seen, f"waits for {len(found.waits_for)} to go: {named}")
+        return _waits(seen, f"waiting for deletion of {len(found.waits_for)}: {named}")
     return None
 
 
@@ -310,7 +312,7 @@ def _is_applied(seen: Snapshot, memory: Memory) -> bool:
 def _objects(seen: Snapshot, found: Removal) -> Step:
     """Then the objects of the inventory, the CRDs last. What other modules have is handed over to them."""
     stage = tuple(each for each in seen.inventory if found.objects_deleted or not is_crd(each))
-    if shared := heirs(stage, seen.others):
+    if shared := next_owners(stage, seen.others):
         return HandOver(shared)
     return DeleteObjects(stage) if stage or not found.objects_deleted else RemoveFinalizer()
 
@@ -374,7 +376,7 @@ def _before_apply(seen: Snapshot, rendering: Rendering, wanted: frozenset[Invent
     has_finalizer = names.MANIFEST_FINALIZER in seen.manifest.metadata.finalizers
     if not has_finalizer or not identities(intended) <= identities(inventory_of(seen.manifest)):
         return RecordIntent(intended)
-    if shared := heirs(seen.leftover, seen.others):
+    if shared := next_owners(seen.leftover, seen.others):
         return HandOver(shared)
     known = seen.namespace_created or (seen.memory is not None and seen.memory.has_namespace and not check_all)
     if not known and _needs_namespace(seen):
@@ -445,7 +447,7 @@ def _own(seen: Snapshot, found: Removal) -> frozenset[Identity]:
     """Return what of the module's kinds is its own: none once its objects are deleted."""
     if found.objects_deleted:
         return frozenset()
-    shared = heirs(seen.inventory, seen.others)
+    shared = next_owners(seen.inventory, seen.others)
     own = identities(each for each in seen.inventory if each not in shared)
     return own | {cr.identity for cr, _ in found.default_crs}
 

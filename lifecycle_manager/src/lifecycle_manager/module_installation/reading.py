@@ -14,11 +14,11 @@ from kube_runtime import (
     Resource,
     readiness,
 )
+from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS
 from lifecycle_manager.module_installation.managers import image_fault, pods_of
 from lifecycle_manager.module_installation.module_cr import DefaultCr, owner_of
 from lifecycle_manager.module_installation.status import ManagerView
 from lifecycle_manager.object_set.inventory import CRD_GROUP, CRD_KIND, Identity, is_crd, name_of
-from lifecycle_manager.resources import CUSTOM_RESOURCE_DEFINITIONS
 from lifecycle_manager_api import Manifest, names
 
 PODS: Resource[JsonObject] = Resource.dynamic("", "v1", "Pod", "pods", namespaced=True)

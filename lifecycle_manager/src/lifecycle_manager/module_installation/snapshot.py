@@ -146,14 +146,14 @@ def is_left_alone(manifest: Manifest) -> bool:
     return names.IS_UNMANAGED in metadata.annotations or metadata.is_paused
 
 
-def holder(manifest: Manifest, remembered: Iterable[InventoryEntry], given_up: Collection[Identity]) -> Holder | None:
+def holder(manifest: Manifest, remembered: Iterable[InventoryEntry], released: Collection[Identity]) -> Holder | None:
     """Return a Manifest as a holder of its objects; None where it is being deleted.
 
-    `remembered` is what this process has applied and `given_up` what it has handed over, beyond what the status says.
+    `remembered` is what this process has applied and `released` what it has handed over, beyond what the status says.
     """
     if manifest.metadata.being_deleted:
         return None
-    has = identities((*inventory_of(manifest), *remembered)) - {*given_up}
+    has = identities((*inventory_of(manifest), *remembered)) - {*released}
     return Holder(set_owner(manifest, module_of_manifest(manifest)), has, manages=not is_left_alone(manifest))
 
 

@@ -46,7 +46,7 @@ MODULE_CR_NOT_CREATED = "Refused"
 MODULE_CR_REFUSED = "ModuleCRRefused"
 MODULE_READY = "ModuleReady"
 NOT_REMOTE = "NotRemote"
-OBJECTS_GOING = "ObjectsGoing"
+OBJECTS_TERMINATING = "ObjectsTerminating"
 OBJECTS_IN_USE = "ObjectsInUse"
 ORPHANED = "Orphaned"
 UNMANAGED = "ModuleUnmanaged"
@@ -155,7 +155,7 @@ def installed(manifest: Manifest, seen: Seen, checks: Sequence[CustomStateCheck]
     if running and seen.held:
         state, ready = State.WARNING, _not_ready(OBJECTS_IN_USE, resources[3])
     elif running and seen.going:
-        state, ready = State.PROCESSING, _not_ready(OBJECTS_GOING, resources[3])
+        state, ready = State.PROCESSING, _not_ready(OBJECTS_TERMINATING, resources[3])
     return _status(manifest, now, state, seen.inventory, [*conditions, installation, (READY, *ready[1:])])
 
 
@@ -201,7 +201,7 @@ def _resources(seen: Seen) -> NewCondition:
     if seen.held:
         return (RESOURCES, "False", OBJECTS_IN_USE, f"no longer a part of the module: {'; '.join(seen.held)}")
     if seen.going:
-        return (RESOURCES, "False", OBJECTS_GOING, f"waits for {', '.join(seen.going)} to go")
+        return (RESOURCES, "False", OBJECTS_TERMINATING, f"waiting for deletion of {', '.join(seen.going)}")
     return (RESOURCES, "True", APPLIED, "1 object is in the cluster" if count == 1 else f"{count} objects are there")
 
 

@@ -18,11 +18,11 @@ from kube_runtime import (
     KubernetesObject,
     NotFound,
 )
+from lifecycle_manager.contract.resources import FIELD_MANAGER, NAMESPACES
 from lifecycle_manager.object_set.inventory import DEFAULT_NAMESPACE, identities
 from lifecycle_manager.object_set.ownership import Holder, SetOwner, is_owned
 from lifecycle_manager.object_set.policy import scopes_of
 from lifecycle_manager.object_set.steps import ApplyObjects, PruneObjects
-from lifecycle_manager.resources import FIELD_MANAGER, NAMESPACES
 from lifecycle_manager.takeover import former
 from lifecycle_manager_api import names
 from lifecycle_manager_api.policy_checks import Scopes
@@ -111,17 +111,17 @@ async def hand_over(skr: Client, giver: SetOwner, given: Mapping[InventoryEntry,
 
     Done before the giver forgets them, so that an object has an owner at any time, whenever a process ends.
     """
-    for entry, heir in given.items():
-        metadata = {"labels": heir.owner.labels, "annotations": heir.owner.annotations}
+    for entry, next_owner in given.items():
+        metadata = {"labels": next_owner.owner.labels, "annotations": next_owner.owner.annotations}
         if await _change_metadata(skr, giver, entry, metadata):
-            log.info("object handed over to another module", object=str(entry), module=heir.owner.module)
+            log.info("object handed over to another module", object=str(entry), module=next_owner.owner.module)
 
 
 async def release(skr: Client, owner: SetOwner, entries: Iterable[InventoryEntry]) -> None:
     """Remove the label that says who manages them from the objects of an owner. Raises KubeError."""
     for entry in entries:
         if await _change_metadata(skr, owner, entry, {"labels": {names.MANAGED_BY: None}}):
-            log.info("object left to its users", object=str(entry), module=owner.module)
+            log.info("object released", object=str(entry), module=owner.module)
 
 
 async def _change_metadata(skr: Client, owner: SetOwner, entry: InventoryEntry, metadata: Mapping[str, Any]) -> bool:

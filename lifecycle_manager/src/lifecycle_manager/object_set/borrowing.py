@@ -6,7 +6,7 @@ from kube_runtime import Client
 from lifecycle_manager.skr import Connections
 
 
-class BorrowedSkr(AsyncExitStack):
+class LazySkrClient(AsyncExitStack):
     """Lends one client to all steps of a reconcile: a step never acts on another cluster than the steps before it."""
 
     def __init__(self, connections: Connections, kyma: str) -> None:

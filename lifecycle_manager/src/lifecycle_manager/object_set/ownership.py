@@ -161,10 +161,10 @@ class Holder:
         return self.owner.key
 
 
-def heirs(given_up: Iterable[InventoryEntry], others: Iterable[Holder]) -> dict[InventoryEntry, Holder]:
+def next_owners(released: Iterable[InventoryEntry], others: Iterable[Holder]) -> dict[InventoryEntry, Holder]:
     """Return the objects that a module gives up and another has, each with the module that gets it."""
     in_order = sorted(others, key=lambda other: (not other.manages, other.key))
-    found = ((each, next((other for other in in_order if each.identity in other.has), None)) for each in given_up)
+    found = ((each, next((other for other in in_order if each.identity in other.has), None)) for each in released)
     return {entry: other for entry, other in found if other is not None}
 
 

@@ -10,9 +10,9 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from kube_runtime import Change, Informer, InventoryEntry, KubernetesObject, Manager, ObjectKey
+from lifecycle_manager.contract.resources import MODULE_POLICIES
 from lifecycle_manager.object_set.inventory import listed
 from lifecycle_manager.object_set.protected import is_protected
-from lifecycle_manager.resources import MODULE_POLICIES
 from lifecycle_manager_api import ModulePolicy, names
 from lifecycle_manager_api.policy_checks import ModuleRules, Place, Scopes, Violation, misplaced, policy_violations
 

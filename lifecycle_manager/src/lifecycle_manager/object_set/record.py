@@ -7,8 +7,8 @@ from typing import Any, Generic, Literal, TypeVar
 import msgspec
 
 from kube_runtime import Client, EventRecorder, Informer, KubeError, run_steps
-from lifecycle_manager.kcp_writes import remove_finalizer, set_finalizers, write_status
-from lifecycle_manager.object_set.borrowing import BorrowedSkr
+from lifecycle_manager.contract.writes import remove_finalizer, set_finalizers, write_status
+from lifecycle_manager.object_set.borrowing import LazySkrClient
 from lifecycle_manager.object_set.reporting import ready_transition
 from lifecycle_manager.object_set.steps import End, Step, is_end
 from lifecycle_manager.skr import SkrAccessError, SkrFailure, failure_of
@@ -38,7 +38,7 @@ class Record(Generic[Owner]):
     async def take_steps(
         self,
         seen: Snapshot,
-        skr: BorrowedSkr,
+        skr: LazySkrClient,
         *,
         plan: Callable[[Snapshot], Step],
         apply: Callable[[Snapshot, Any], Awaitable[Snapshot]],

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kube_runtime import ObjectOutcome
+from lifecycle_manager.contract.signals import ObjectChanged, ObjectReference
 from lifecycle_manager.object_set.inventory import Identity
-from lifecycle_manager.signals import ObjectChanged, ObjectReference
 from lifecycle_manager.skr import Seen
 
 REPAIRS_IN_A_ROW = 5

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
+from lifecycle_manager.contract.resources import Secret
 from lifecycle_manager.oci.problems import CredentialsInvalid
-from lifecycle_manager.resources import Secret
 
 DOCKER_CONFIG = ".dockerconfigjson"
 _API_VERSIONS = frozenset({"v1", "v2"})  # as in https://index.docker.io/v1/

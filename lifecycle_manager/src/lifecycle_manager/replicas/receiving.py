@@ -12,8 +12,8 @@ from starlette.routing import Route
 from kube_runtime.leases import Membership
 from lifecycle_manager.contract.options import REPLICA_HOST
 from lifecycle_manager.events import EventPublisher
+from lifecycle_manager.process.serving import BodyTooLarge, read_body
 from lifecycle_manager.replicas.message import MAX_BODY_BYTES, PATH, Answer, Handed
-from lifecycle_manager.serving import BodyTooLarge, read_body
 
 
 def create_app(publisher: EventPublisher, membership: Membership, ready: Callable[[], bool]) -> Starlette:

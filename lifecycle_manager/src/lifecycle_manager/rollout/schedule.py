@@ -10,8 +10,8 @@ from prometheus_client import Gauge
 
 from kube_runtime import Clock, Informer
 from lifecycle_manager.contract.options import Duration, option
+from lifecycle_manager.contract.resources import DatedReleaseMeta
 from lifecycle_manager.module_catalog.offer import claim_of
-from lifecycle_manager.resources import DatedReleaseMeta
 from lifecycle_manager.rollout.maintenance import MaintenancePolicy, PolicyUnreadable, find_policy, read_policy
 
 log = structlog.get_logger("rollout")

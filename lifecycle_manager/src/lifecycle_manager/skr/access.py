@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from cryptography import x509
 
 from kube_runtime import ClusterUnreachable, Index, ManifestInvalid, load_yaml
-from lifecycle_manager.resources import Secret
+from lifecycle_manager.contract.resources import Secret
 from lifecycle_manager_api import names
 
 KUBECONFIG_KEY = "config"

@@ -9,7 +9,7 @@ change that another webhook refused never shows: after a deadline the announceme
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from lifecycle_manager.signals import ObjectChanged, ObjectReference, Trace
+from lifecycle_manager.contract.signals import ObjectChanged, ObjectReference, Trace
 
 # An API server gives each webhook up to 30 s; a change that has not appeared by then was refused.
 PATIENCE_SECONDS = 35.0

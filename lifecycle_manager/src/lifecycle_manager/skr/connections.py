@@ -23,7 +23,7 @@ from kube_runtime import (
     KubeconfigPolicy,
     KubeconfigRefused,
 )
-from lifecycle_manager.resources import Secret
+from lifecycle_manager.contract.resources import Secret
 from lifecycle_manager.skr.access import (
     ACCESS_SECRETS,
     AccessSecretUnusable,

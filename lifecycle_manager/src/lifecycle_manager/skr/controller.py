@@ -22,8 +22,8 @@ from kube_runtime import (
 )
 from kube_runtime.client import LargeAnswers
 from lifecycle_manager.contract.options import Count, Rate, Seconds, option
-from lifecycle_manager.resources import SECRETS, Secret
-from lifecycle_manager.signals import ClusterReachable, ClusterSilent
+from lifecycle_manager.contract.resources import SECRETS, Secret
+from lifecycle_manager.contract.signals import ClusterReachable, ClusterSilent
 from lifecycle_manager.skr import token_renewal
 from lifecycle_manager.skr.access import ACCESS_SECRETS, OUR_SECRETS, SkrAccessError, access_index
 from lifecycle_manager.skr.connections import Connections

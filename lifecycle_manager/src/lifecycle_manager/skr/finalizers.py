@@ -5,7 +5,7 @@ from typing import Any
 import structlog
 
 from kube_runtime import Client, JsonObject, NotFound, Resource
-from lifecycle_manager.resources import FIELD_MANAGER
+from lifecycle_manager.contract.resources import FIELD_MANAGER
 from lifecycle_manager_api import ApiObject
 
 log = structlog.get_logger("skr")

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from kube_runtime import JsonObject, ManifestInvalid, dump_yaml, load_yaml
-from lifecycle_manager.resources import Secret
+from lifecycle_manager.contract.resources import Secret
 from lifecycle_manager_api import names
 
 DUE = 2 / 3

@@ -28,8 +28,8 @@ from kube_runtime import (
     Snapshot,
     Step,
 )
-from lifecycle_manager.resources import FIELD_MANAGER, KYMAS, SECRETS, Secret
-from lifecycle_manager.signals import ClusterReachable
+from lifecycle_manager.contract.resources import FIELD_MANAGER, KYMAS, SECRETS, Secret
+from lifecycle_manager.contract.signals import ClusterReachable
 from lifecycle_manager.skr.access import SkrAccessError, access_index, kubeconfig_in
 from lifecycle_manager.skr.connections import Connections
 from lifecycle_manager.skr.failure import failure_of

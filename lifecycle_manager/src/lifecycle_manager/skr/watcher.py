@@ -1,6 +1,6 @@
 """What the rest of LM knows of the Watcher in an SKR: which events are canaries, and which manager an event is for."""
 
-from lifecycle_manager.signals import ObjectReference
+from lifecycle_manager.contract.signals import ObjectReference
 from lifecycle_manager_api import Watcher, WatchEvent, names
 
 CANARY = ObjectReference("", "ServiceAccount", names.SKR_NAMESPACE, "skr-webhook")

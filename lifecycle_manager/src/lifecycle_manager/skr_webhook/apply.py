@@ -22,9 +22,9 @@ from kube_runtime import (
     Manager,
 )
 from kyma_certs import KeyPair, describe, renewal_due
-from lifecycle_manager.kyma_conditions import WEBHOOK, write_condition
-from lifecycle_manager.resources import KYMAS
-from lifecycle_manager.signals import WebhookRulesChanged
+from lifecycle_manager.contract.conditions import WEBHOOK, write_condition
+from lifecycle_manager.contract.resources import KYMAS
+from lifecycle_manager.contract.signals import WebhookRulesChanged
 from lifecycle_manager.skr import Connections
 from lifecycle_manager.skr_webhook.ca_rotation import CARotation
 from lifecycle_manager.skr_webhook.canary import send_canary

@@ -26,8 +26,8 @@ from lifecycle_manager.contract.options import (
     istio_namespace_option,
     option,
 )
-from lifecycle_manager.resources import KYMAS, SECRETS, Secret
-from lifecycle_manager.signals import CAsChanged
+from lifecycle_manager.contract.resources import KYMAS, SECRETS, Secret
+from lifecycle_manager.contract.signals import CAsChanged
 from lifecycle_manager.skr import OUR_SECRETS
 from lifecycle_manager.skr_webhook.ca_store import CAStore, StoredCAs
 from lifecycle_manager.skr_webhook.metrics import AtScrape, ca_metrics

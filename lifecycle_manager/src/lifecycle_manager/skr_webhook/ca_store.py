@@ -23,7 +23,7 @@ from kyma_certs import (
     spread,
     switched,
 )
-from lifecycle_manager.resources import FIELD_MANAGER, SECRETS, Secret
+from lifecycle_manager.contract.resources import FIELD_MANAGER, SECRETS, Secret
 from lifecycle_manager.skr_webhook.tls_secret import (
     CA_PURPOSE,
     encoded,

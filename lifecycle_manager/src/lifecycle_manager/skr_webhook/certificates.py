@@ -24,7 +24,7 @@ from lifecycle_manager.contract.options import (
     option,
     webhook_service_option,
 )
-from lifecycle_manager.resources import FIELD_MANAGER, KYMAS, SECRETS, Secret
+from lifecycle_manager.contract.resources import FIELD_MANAGER, KYMAS, SECRETS, Secret
 from lifecycle_manager.skr.identity import runtime_id_of
 from lifecycle_manager.skr.revocation import revoked_before
 from lifecycle_manager.skr_webhook.tls_secret import (

@@ -9,6 +9,7 @@ from typing import TypeGuard
 
 from kube_runtime import Causes, Controller, KubeError, Manager, ObjectKey, Priority, Result, run_steps
 from kyma_certs import Algorithm
+from lifecycle_manager.contract.changes import kyma_changed
 from lifecycle_manager.contract.options import (
     GARDENER,
     CertManagement,
@@ -19,10 +20,9 @@ from lifecycle_manager.contract.options import (
     issuer_namespace_option,
     option,
 )
-from lifecycle_manager.kyma_changes import kyma_changed
+from lifecycle_manager.contract.resources import KYMAS, MODULE_TEMPLATES, SECRETS, WATCHERS
+from lifecycle_manager.contract.signals import CAsChanged, ClusterReachable, ClusterReplaced, WatcherEventReceived
 from lifecycle_manager.module_catalog.module_kinds import ModuleKinds
-from lifecycle_manager.resources import KYMAS, MODULE_TEMPLATES, SECRETS, WATCHERS
-from lifecycle_manager.signals import CAsChanged, ClusterReachable, ClusterReplaced, WatcherHeard
 from lifecycle_manager.skr import OUR_SECRETS, AccessSecretMissing, Connections, SkrAccessError
 from lifecycle_manager.skr_webhook.apply import WatcherState, WatcherSteps
 from lifecycle_manager.skr_webhook.ca_rotation import CARotation
@@ -118,7 +118,7 @@ def setup(
     def all_kymas(_: object) -> Iterable[ObjectKey]:
         return map(KYMAS.key_of, kymas.list())
 
-    def heard(signal: WatcherHeard) -> Iterable[ObjectKey]:
+    def heard(signal: WatcherEventReceived) -> Iterable[ObjectKey]:
         key = key_of(signal)
         state = controller.state_or_new(key)
         state.timers, changed = state.timers.heard(times, now=clock.monotonic(), canary=signal.is_canary)
@@ -126,7 +126,7 @@ def setup(
 
     controller.watches(kymas, when=kyma_changed)
     controller.watches(watchers, to=all_kymas, when=watches_other)
-    controller.receives(WatcherHeard, to=heard)
+    controller.receives(WatcherEventReceived, to=heard)
     controller.receives(ClusterReachable, to=lambda signal: (key_of(signal),), priority=Priority.CHANGE)
     controller.receives(ClusterReplaced, to=lambda signal: (key_of(signal),), priority=Priority.CHANGE)
     controller.receives(CAsChanged, to=all_kymas, priority=Priority.RESYNC)
@@ -175,7 +175,7 @@ def leaf_store(manager: Manager, settings: WatcherSettings) -> LeafStore:
     return CertManagerStore(*common, issuer=settings.issuer, count=count)
 
 
-def key_of(signal: WatcherHeard | ClusterReachable | ClusterReplaced) -> ObjectKey:
+def key_of(signal: WatcherEventReceived | ClusterReachable | ClusterReplaced) -> ObjectKey:
     """Return the key of the Kyma that a signal names."""
     return ObjectKey(names.KCP_NAMESPACE, signal.kyma)
 

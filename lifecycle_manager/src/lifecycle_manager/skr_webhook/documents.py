@@ -22,7 +22,7 @@ from lifecycle_manager.contract.options import (
     pull_secret_option,
     trace_sampling_ratio_option,
 )
-from lifecycle_manager.resources import FIELD_MANAGER
+from lifecycle_manager.contract.resources import FIELD_MANAGER
 from lifecycle_manager.skr.watcher import manager_of
 from lifecycle_manager.skr_webhook.tls_secret import encoded, tls_secret_document
 from lifecycle_manager_api import ModuleReleaseMeta, ModuleTemplate, Watcher, names

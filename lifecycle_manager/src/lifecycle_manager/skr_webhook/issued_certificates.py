@@ -14,7 +14,7 @@ import msgspec
 
 from kube_runtime import Client, Clock, Informer, ObjectKey, Resource
 from kyma_certs import CAs, KeyPair, LeafRequest
-from lifecycle_manager.resources import FIELD_MANAGER, SECRETS, Secret
+from lifecycle_manager.contract.resources import FIELD_MANAGER, SECRETS, Secret
 from lifecycle_manager.skr_webhook.ca_store import CA_SECRET
 from lifecycle_manager.skr_webhook.certificates import (
     CertificateMemory,

@@ -6,10 +6,10 @@ Watcher has arrived, so that no request of a user waits for a backend that does 
 
 from dataclasses import dataclass, replace
 
-from lifecycle_manager.kyma_conditions import (
+from lifecycle_manager.contract.conditions import (
     CERTIFICATE_OVERDUE,
     EVENT_PATH_BROKEN,
-    WATCHER_NEVER_HEARD,
+    NO_WATCHER_EVENTS,
     WATCHER_SILENT,
     is_introduced,
     modules_removed,
@@ -175,11 +175,11 @@ def is_silent(seen: WatcherSnapshot) -> bool:
 def _without_webhook(seen: WatcherSnapshot) -> Done:
     """Wait for the first event of a Watcher, and report one that has not sent any in time."""
     left = seen.times.silence - seen.timers.silent_for(seen.now)
-    if left > 0 and reason_of(seen.kyma) != WATCHER_NEVER_HEARD:
+    if left > 0 and reason_of(seen.kyma) != NO_WATCHER_EVENTS:
         status = Status("False", WATCHER_STARTING, "the Watcher is installed and has not sent an event yet")
         return Done(status, seen.timers, left + 0.1)
     message = "the Watcher is installed and has never sent an event; changes are found at intervals"
-    return _fault(seen, WATCHER_NEVER_HEARD, message, seen.timers)
+    return _fault(seen, NO_WATCHER_EVENTS, message, seen.timers)
 
 
 def _silent(seen: WatcherSnapshot) -> Done:
@@ -198,14 +198,14 @@ def _is_repair_due(seen: WatcherSnapshot) -> bool:
     fell_silent = is_silent(seen) and reason_of(seen.kyma) not in {
         WATCHER_SILENT,
         WATCHER_STARTING,
-        WATCHER_NEVER_HEARD,
+        NO_WATCHER_EVENTS,
     }
     return fell_silent or seen.now >= seen.timers.repair_at
 
 
 def _is_applied(seen: WatcherSnapshot, desired: Desired) -> bool:
     """Tell whether these objects were applied, and the reconcile that did so ended without an error."""
-    ended_well = has_webhook(seen.kyma) or reason_of(seen.kyma) in {WATCHER_STARTING, WATCHER_NEVER_HEARD}
+    ended_well = has_webhook(seen.kyma) or reason_of(seen.kyma) in {WATCHER_STARTING, NO_WATCHER_EVENTS}
     return ended_well and _is_recorded(seen.kyma, desired)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 from kyma_certs import NameRefused
-from lifecycle_manager.kyma_conditions import (
+from lifecycle_manager.contract.conditions import (
     BROKEN_AFTER_WORKING,
     CERTIFICATE_OVERDUE,
     EVENT_PATH_FAULTS,

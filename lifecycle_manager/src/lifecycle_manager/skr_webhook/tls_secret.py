@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kyma_certs import KeyPair
-from lifecycle_manager.resources import Secret
+from lifecycle_manager.contract.resources import Secret
 from lifecycle_manager_api import names
 
 CA_PURPOSE = "watcher-ca"

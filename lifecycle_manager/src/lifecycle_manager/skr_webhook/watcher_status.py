@@ -12,9 +12,9 @@ from datetime import datetime
 from msgspec.structs import replace
 
 from kube_runtime import Causes, Change, Controller, Manager, ObjectKey, Result
-from lifecycle_manager.kcp_writes import remove_finalizer, write_status
-from lifecycle_manager.kyma_conditions import VIRTUAL_SERVICE
-from lifecycle_manager.resources import KYMAS, WATCHERS
+from lifecycle_manager.contract.conditions import VIRTUAL_SERVICE
+from lifecycle_manager.contract.resources import KYMAS, WATCHERS
+from lifecycle_manager.contract.writes import remove_finalizer, write_status
 from lifecycle_manager.skr.watcher import manager_of
 from lifecycle_manager.skr_webhook.status import has_webhook
 from lifecycle_manager.skr_webhook.watcher_validation import error_of
@@ -63,7 +63,7 @@ def setup_status(manager: Manager, *, are_routed: bool = False) -> Controller[Ob
 
     controller.watches(watchers, to=all_watchers, when=watches_other, after=SETTLE_SECONDS)
     if are_routed:
-        controller.watches(watchers, when=is_routed_otherwise)
+        controller.watches(watchers, when=route_changed)
     controller.starts_with(lambda: map(WATCHERS.key_of, watchers.list()))
     controller.reconciles(reconcile)
     return controller
@@ -81,7 +81,7 @@ def watches_other(change: Change[Watcher]) -> bool:
     )
 
 
-def is_routed_otherwise(change: Change[Watcher]) -> bool:
+def route_changed(change: Change[Watcher]) -> bool:
     """Tell whether the condition of the routes has changed."""
     old, new = change.old, change.new
     return old is not None and new is not None and _fault_of_the_route(old) != _fault_of_the_route(new)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from kube_runtime import ApplyResult, InventoryEntry
 from lifecycle_manager.object_set import Record, SkrObjects
-from lifecycle_manager.object_set.borrowing import BorrowedSkr
+from lifecycle_manager.object_set.borrowing import LazySkrClient
 from lifecycle_manager.object_set.inventory import united, unresolved_entries, without
 from lifecycle_manager.object_set.ownership import Place, by_place
 from lifecycle_manager.object_set.protected import is_protected_entry
@@ -47,7 +47,7 @@ class Steps:
 
     record: Record[SyncResource]
     state: SyncResourceState
-    skr: BorrowedSkr = field(repr=False)
+    skr: LazySkrClient = field(repr=False)
 
     async def apply(self, seen: Snapshot, step: Step) -> Snapshot:
         """Carry a step out and return the snapshot with its outcome. Raises KubeError, SkrAccessError."""

@@ -22,9 +22,17 @@ from kube_runtime import (
     Result,
     parse_aside,
 )
+from lifecycle_manager.contract.changes import finalizer_lost, generation_changed
+from lifecycle_manager.contract.indexes import MODULE_CONFIGS_BY_KYMA, SYNC_RESOURCES_BY_KYMA
 from lifecycle_manager.contract.options import Count, Seconds, SecretName, option, pull_secret_option
-from lifecycle_manager.indexes import MODULE_CONFIGS_BY_KYMA, SYNC_RESOURCES_BY_KYMA
-from lifecycle_manager.kyma_changes import finalizer_lost, generation_changed
+from lifecycle_manager.contract.resources import KYMAS, MODULE_CONFIGS, SYNC_RESOURCES
+from lifecycle_manager.contract.signals import (
+    ClusterReachable,
+    ClusterReplaced,
+    ObjectChanged,
+    ResyncRequested,
+    SyncResourceApplied,
+)
 from lifecycle_manager.module_namespaces import (
     Assignment,
     ModuleNamespaces,
@@ -35,19 +43,12 @@ from lifecycle_manager.module_namespaces import (
     modules_of,
 )
 from lifecycle_manager.object_set import Record, RecordingFailed
-from lifecycle_manager.object_set.borrowing import BorrowedSkr
+from lifecycle_manager.object_set.borrowing import LazySkrClient
 from lifecycle_manager.object_set.inventory import Identity, identities, without
 from lifecycle_manager.object_set.ownership import Claim, Place, by_place, claim_key, claimed_earlier, place_of
 from lifecycle_manager.object_set.policy import Policies, module_of_policy, policy_changed
 from lifecycle_manager.object_set.repairs import CONTESTED, seen_in
-from lifecycle_manager.resources import KYMAS, MODULE_CONFIGS, SYNC_RESOURCES
-from lifecycle_manager.signals import (
-    ClusterReachable,
-    ClusterReplaced,
-    ObjectChanged,
-    ResyncRequested,
-    SyncResourceApplied,
-)
+from lifecycle_manager.process.telemetry import ChangeLatency
 from lifecycle_manager.skr import Connections, Seen, SkrAccessError, SkrFailure, failure_of
 from lifecycle_manager.sync_resource import status as statuses
 from lifecycle_manager.sync_resource.apply import Steps, SyncResourceState
@@ -64,7 +65,6 @@ from lifecycle_manager.sync_resource.snapshot import (
     unserved,
 )
 from lifecycle_manager.sync_resource.status import awaits_others, in_conflict
-from lifecycle_manager.telemetry import ChangeLatency
 from lifecycle_manager_api import Kyma, ModuleConfig, ModulePolicy, SyncResource, SyncResourceStatus, names
 
 log = structlog.get_logger("sync_resource")
@@ -143,8 +143,8 @@ def setup(
         max_per_owner=3,
         not_retried=(SkrAccessError,),
     )
-    controller.watches(sync_resources, when=wants_other_objects)
-    controller.watches(sync_resources, to=waiting_for, when=concerns_others)
+    controller.watches(sync_resources, when=spec_changed)
+    controller.watches(sync_resources, to=waiting_for, when=ownership_changed)
     controller.watches(namespaces.informer, to=of_namespace, when=assignment_changed, priority=Priority.RESYNC)
     controller.watches(kymas, to=of_changed_kyma, when=kyma_is_leaving)
     controller.watches(kymas, to=of_changed_kyma, when=pause_ended)
@@ -172,7 +172,7 @@ def setup(
     return controller
 
 
-def wants_other_objects(change: Change[SyncResource]) -> bool:
+def spec_changed(change: Change[SyncResource]) -> bool:
     """Tell whether more than the status of a SyncResource changed."""
     old, new = change.old, change.new
     return (
@@ -191,7 +191,7 @@ def gives_up_objects(change: Change[SyncResource]) -> bool:
     return new is None or (old is not None and bool(identities(inventory_of(old)) - identities(inventory_of(new))))
 
 
-def concerns_others(change: Change[SyncResource]) -> bool:
+def ownership_changed(change: Change[SyncResource]) -> bool:
     """Tell whether a SyncResource gave up objects, or took over those of another one."""
     old, new = change.old, change.new
     return gives_up_objects(change) or (new is not None and is_applied(new) and (old is None or not is_applied(old)))
@@ -233,7 +233,7 @@ class SyncResourceReconciler:
             return Result()
 
         record = self._record(resource)
-        skr = BorrowedSkr(self.connections, resource.spec.kyma)
+        skr = LazySkrClient(self.connections, resource.spec.kyma)
         announced = self._note(causes, resource, state)
         steps, seen = Steps(record, state, skr), await self._snapshot(key, resource, state, announced)
         end = await record.take_steps(seen, skr, plan=plan, apply=steps.apply, unreachable=self._failed)

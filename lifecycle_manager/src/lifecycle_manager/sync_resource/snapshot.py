@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 
 from kube_runtime import ApplyResult, InventoryEntry, KubernetesObject, ManifestInvalid, parse_objects
-from lifecycle_manager.module_cr_verdict import INVALID_RESOURCE, belongs_to, config_of
+from lifecycle_manager.contract.verdict import INVALID_RESOURCE, belongs_to, config_of
 from lifecycle_manager.module_namespaces import Assignment, Standing, is_applied
 from lifecycle_manager.object_set.inventory import Identity, united
 from lifecycle_manager.object_set.ownership import Claim

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from kube_runtime import ApplyResult, InventoryEntry, ObjectOutcome, readiness
-from lifecycle_manager.kyma_conditions import APPLIED, VALID
-from lifecycle_manager.module_cr_verdict import (
+from lifecycle_manager.contract.conditions import APPLIED, VALID
+from lifecycle_manager.contract.verdict import (
     APPLY_FAILED,
     CONFLICT,
     OBJECTS_NOT_READY,

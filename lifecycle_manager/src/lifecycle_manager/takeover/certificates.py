@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from kube_runtime import Client, NotFound
 from kyma_certs import KeyPair, bundle
-from lifecycle_manager.resources import SECRETS, Secret
+from lifecycle_manager.contract.resources import SECRETS, Secret
 
 CA_SECRET = "klm-watcher"  # noqa: S105 - a name
 GATEWAY_SECRET = "klm-istio-gateway"  # noqa: S105 - a name

@@ -70,7 +70,7 @@ class FormerLease:
         else:
             objection = self._judge(lease)
         if objection and objection != self.objection:
-            log.warning("the former version works", reason=objection)
+            log.warning("the Go Lifecycle Manager still holds its Lease", reason=objection)
         self.objection = objection
 
     def _judge(self, lease: dict[str, Any]) -> str:

@@ -12,7 +12,7 @@ import structlog
 from kube_runtime import Change, Informer, Manager, ObjectKey, Sharding
 from kube_runtime.leases import LeaseSharding
 from kube_runtime.sharding import Work
-from lifecycle_manager.resources import KYMAS
+from lifecycle_manager.contract.resources import KYMAS
 from lifecycle_manager_api import Kyma, names
 
 log = structlog.get_logger("takeover")

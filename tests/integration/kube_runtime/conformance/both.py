@@ -106,8 +106,8 @@ class Both:
         """Follow the same watch of both to its last event; return the events, which must not differ."""
         target = path.replace("{ns}", self.namespace)
         real, simulated = await asyncio.gather(self.real.lines(target, last), self.simulated.lines(target, last))
-        assert told(simulated) == told(real), f"simulated: {told(simulated)}\nreal: {told(real)}"
-        return told(real)
+        assert described(simulated) == described(real), f"simulated: {described(simulated)}\nreal: {described(real)}"
+        return described(real)
 
     async def own(self, method: str, path: str, body: object = None, content_type: str = JSON) -> tuple[Any, Any]:
         """Ask both and return what each said, for what is to be said back to each."""
@@ -129,7 +129,7 @@ def comparable(document: Any, *, wording: bool = False) -> Any:
     return {key: _comparable_field(key, value) for key, value in document.items() if key not in _VOLATILE}
 
 
-def told(events: list[Any]) -> list[Any]:
+def described(events: list[Any]) -> list[Any]:
     """Return what a watch said of objects and of its end; bookmarks in between come when they come."""
     kept = []
     for event in events:

@@ -3,7 +3,7 @@
 import asyncio
 from functools import partial
 
-from tests.integration.kube_runtime.conformance.both import APPLY, MERGE, Both, Server, told
+from tests.integration.kube_runtime.conformance.both import APPLY, MERGE, Both, Server, described
 from tests.integration.kube_runtime.conformance.widgets import CRDS, GROUP, WIDGETS, config_map, definition, widget
 from tests.waiting import eventually
 
@@ -129,7 +129,7 @@ async def test_watch_tells_changes_after_a_version(both: Both) -> None:
                 for server, page in zip((both.real, both.simulated), start, strict=True)
             )
         )
-        assert told(heard[0]) == told(heard[1])
+        assert described(heard[0]) == described(heard[1])
         assert [event["type"] for event in heard[0]] == kinds
         versions = [int(event["object"]["metadata"]["resourceVersion"]) for event in heard[1]]
         assert versions == sorted(versions)

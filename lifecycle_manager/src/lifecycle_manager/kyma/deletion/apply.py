@@ -4,10 +4,10 @@ from contextlib import suppress
 from typing import assert_never
 
 from kube_runtime import Client, NotFound
-from lifecycle_manager.kcp_writes import finalizers_of
+from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS, FIELD_MANAGER, KYMAS, RAW_KYMAS, SECRETS
+from lifecycle_manager.contract.writes import finalizers_of
 from lifecycle_manager.kyma.deletion.purge import purge_finalizers
 from lifecycle_manager.kyma.steps import DeleteKyma, DeletePullSecret, PurgeFinalizers, RemoveCrd
-from lifecycle_manager.resources import CUSTOM_RESOURCE_DEFINITIONS, FIELD_MANAGER, KYMAS, RAW_KYMAS, SECRETS
 from lifecycle_manager_api import Kyma, names
 
 KYMA = (names.DEFAULT_KYMA_NAME, names.SKR_NAMESPACE)

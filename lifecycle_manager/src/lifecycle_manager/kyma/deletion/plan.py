@@ -13,6 +13,7 @@ others on what is being deleted in the SKR only with `--enable-purge-finalizer`;
 from datetime import datetime
 
 from kube_runtime import ApiError
+from lifecycle_manager.contract.conditions import PULL_SECRET_SYNC, remaining_parts
 from lifecycle_manager.kyma.ending import ended
 from lifecycle_manager.kyma.module_status import module_cr_of
 from lifecycle_manager.kyma.snapshot import KymaSnapshot
@@ -32,7 +33,6 @@ from lifecycle_manager.kyma.steps import (
     RemoveFinalizer,
     WriteSkrStatus,
 )
-from lifecycle_manager.kyma_conditions import PULL_SECRET_SYNC, remaining_parts
 from lifecycle_manager.module_catalog import module_of_manifest
 from lifecycle_manager.skr import AccessSecretMissing, ClusterClaimed, failure_of
 from lifecycle_manager_api import Kyma, Manifest, SyncResource, find, names

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterable
 import msgspec
 
 from kube_runtime import Client, JsonObject, KindUnknown, NotFound, Resource
-from lifecycle_manager.resources import CUSTOM_RESOURCE_DEFINITIONS
+from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS
 from lifecycle_manager.skr.finalizers import is_held, strip_finalizers
 from lifecycle_manager_api import Manifest, SyncResource
 

@@ -1,8 +1,8 @@
 """Writes the image pull Secret of an SKR."""
 
 from kube_runtime import Client, JsonObject
+from lifecycle_manager.contract.resources import FIELD_MANAGER, SECRETS, Secret
 from lifecycle_manager.kyma.pull_secret.plan import SyncPullSecret
-from lifecycle_manager.resources import FIELD_MANAGER, SECRETS, Secret
 from lifecycle_manager_api import names
 
 

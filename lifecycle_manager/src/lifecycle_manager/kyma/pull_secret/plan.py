@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from kube_runtime import ApiError, Change, Invalid, Step, StepFailure
+from lifecycle_manager.contract.conditions import PULL_SECRET_REFUSED, PULL_SECRET_SYNC
+from lifecycle_manager.contract.resources import Secret
 from lifecycle_manager.kyma import reasons
-from lifecycle_manager.kyma_conditions import PULL_SECRET_REFUSED, PULL_SECRET_SYNC
-from lifecycle_manager.resources import Secret
 from lifecycle_manager_api import Kyma, find, names
 from lifecycle_manager_api.conditions import NewCondition
 

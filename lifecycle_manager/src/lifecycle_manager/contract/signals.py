@@ -5,6 +5,7 @@ of the reconcile, so the reconcile knows which object to read and which write th
 """
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import NamedTuple
 
 from kube_runtime import ObjectKey
@@ -21,6 +22,13 @@ class ObjectReference(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.kind}.{self.group} {self.namespace}/{self.name}"
+
+
+class ReadScope(Enum):
+    """A cause that says what a reconcile reads in the SKR."""
+
+    EVERYTHING = "everything"
+    """Every object: somebody may have changed one, or what was recorded no longer counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +102,7 @@ class WebhookRulesChanged(KymaSignal):
 
 
 @dataclass(frozen=True, slots=True)
-class WatcherHeard(KymaSignal):
+class WatcherEventReceived(KymaSignal):
     """An event of the Watcher of an SKR arrived, whatever it reported; `is_canary` where it answers LM's own test."""
 
     is_canary: bool

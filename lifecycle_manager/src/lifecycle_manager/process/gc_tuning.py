@@ -27,7 +27,7 @@ one, so this bounds it: about 20,000 objects in 20 ms. CPython's default of 10 w
 SWITCH_SECONDS = 0.0005
 
 
-def keep_pauses_short() -> Callable[[], None]:
+def tune_garbage_collection() -> Callable[[], None]:
     """Do both for this process. Returns a function that undoes it."""
     undo_collection, interval = collect_less(), sys.getswitchinterval()
     sys.setswitchinterval(SWITCH_SECONDS)

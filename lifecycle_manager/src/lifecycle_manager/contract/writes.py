@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from kube_runtime import Client, NotFound, Resource
-from lifecycle_manager.resources import FIELD_MANAGER
+from lifecycle_manager.contract.resources import FIELD_MANAGER
 from lifecycle_manager_api import ObjectMeta
 
 T = TypeVar("T")

@@ -3,7 +3,7 @@
 from typing import TypeVar
 
 from kube_runtime import Change
-from lifecycle_manager.kyma_conditions import is_event_path_faulty
+from lifecycle_manager.contract.conditions import is_event_path_faulty
 from lifecycle_manager_api import ApiObject, Kyma, ObjectMeta, names
 
 T = TypeVar("T", bound=ApiObject)

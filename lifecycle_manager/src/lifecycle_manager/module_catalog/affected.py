@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from kube_runtime import Change, Controller, Informer, Manager, ObjectKey, Priority
-from lifecycle_manager.indexes import BY_CHANNEL, BY_MODULE, BY_TEMPLATE
-from lifecycle_manager.kyma_changes import metadata_changed, versions
+from lifecycle_manager.contract.changes import metadata_changed, versions
+from lifecycle_manager.contract.indexes import BY_CHANNEL, BY_MODULE, BY_TEMPLATE
+from lifecycle_manager.contract.resources import DATED_RELEASE_METAS, KYMAS, MODULE_TEMPLATES, DatedReleaseMeta
 from lifecycle_manager.module_catalog.offer import is_mandatory, module_of, version_of
-from lifecycle_manager.resources import DATED_RELEASE_METAS, KYMAS, MODULE_TEMPLATES, DatedReleaseMeta
 from lifecycle_manager_api import Kyma, ModuleReleaseMeta, ModuleTemplate
 
 
@@ -23,7 +23,7 @@ def offer_changed(change: Change[ModuleTemplate] | Change[DatedReleaseMeta]) -> 
     )
 
 
-def who_has_template(
+def kymas_using_template(
     template: ModuleTemplate, *, kymas: Informer[Kyma], releases: Informer[DatedReleaseMeta]
 ) -> Iterable[Kyma]:
     """Return the Kymas with a module of this template, and those in a channel that has the template's version."""
@@ -36,7 +36,7 @@ def who_has_template(
     return _distinct([kymas.by_index(BY_TEMPLATE, template.metadata.name), *in_channels])
 
 
-def who_has_release(change: Change[DatedReleaseMeta], *, kymas: Informer[Kyma]) -> Iterable[Kyma]:
+def kymas_using_release(change: Change[DatedReleaseMeta], *, kymas: Informer[Kyma]) -> Iterable[Kyma]:
     """Return the Kymas in channels whose version changed; if more changed, all Kymas that have the module."""
     old, new = change.old, change.new
     if old is None or new is None or _differs_beyond_channels(old, new):
@@ -47,7 +47,7 @@ def who_has_release(change: Change[DatedReleaseMeta], *, kymas: Informer[Kyma]) 
     return _distinct(kymas.by_index(BY_CHANNEL, f"{new.spec.module_name}/{each}") for each in changed)
 
 
-class Concerned(NamedTuple):
+class Affected(NamedTuple):
     """What a change of the catalog concerns: the catalogs in the SKRs, the mandatory modules, or both."""
 
     catalogs: bool
@@ -56,7 +56,7 @@ class Concerned(NamedTuple):
 
 def concerned_by_template(
     change: Change[ModuleTemplate], *, templates: Informer[ModuleTemplate], releases: Informer[DatedReleaseMeta]
-) -> Concerned:
+) -> Affected:
     """Return what a ModuleTemplate is part of, before or after the change.
 
     A mandatory template removes the other templates of its module from the catalogs, and its deletion adds them again.
@@ -67,20 +67,20 @@ def concerned_by_template(
         each.spec.mandatory is not None and each.spec.module_name in modules for each in releases.cache.list()
     )
     others = any(module_of(each) in modules and not is_mandatory(each) for each in templates.cache.list())
-    return Concerned(
+    return Affected(
         catalogs=not released_as_mandatory and (others or not all(mandatory)),
         mandatory=released_as_mandatory or any(mandatory),
     )
 
 
-def concerned_by_release(change: Change[DatedReleaseMeta]) -> Concerned:
+def concerned_by_release(change: Change[DatedReleaseMeta]) -> Affected:
     """Return what a ModuleReleaseMeta is part of, before or after the change."""
     mandatory = [each.spec.mandatory is not None for each in versions(change)]
-    return Concerned(catalogs=not all(mandatory), mandatory=any(mandatory))
+    return Affected(catalogs=not all(mandatory), mandatory=any(mandatory))
 
 
 def watch_offer(
-    controller: Controller[ObjectKey, Any], manager: Manager, *, concerns: Callable[[Concerned], bool]
+    controller: Controller[ObjectKey, Any], manager: Manager, *, concerns: Callable[[Affected], bool]
 ) -> None:
     """Have all Kymas reconciled after a change of the catalog, if it concerns them in this respect.
 

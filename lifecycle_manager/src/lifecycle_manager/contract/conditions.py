@@ -13,8 +13,8 @@ from types import MappingProxyType
 import msgspec
 
 from kube_runtime import Client
-from lifecycle_manager.kcp_writes import write_status
-from lifecycle_manager.resources import KYMAS
+from lifecycle_manager.contract.resources import KYMAS
+from lifecycle_manager.contract.writes import write_status
 from lifecycle_manager_api import Condition, ConditionStatus, Kyma, find
 from lifecycle_manager_api.conditions import set_conditions
 
@@ -52,7 +52,7 @@ WATCHER_SILENT = "WatcherSilent"
 """No events any more from a Watcher that sent some before."""
 EVENT_PATH_BROKEN = "EventPathBroken"
 """The Watcher sends heartbeats, but changes in the cluster do not reach it."""
-WATCHER_NEVER_HEARD = "WatcherNeverHeard"
+NO_WATCHER_EVENTS = "NoWatcherEvents"
 """A Watcher was installed long enough ago, and never sent an event."""
 
 CERTIFICATE_OVERDUE = "CertificateRenewalOverdue"
@@ -60,7 +60,7 @@ CERTIFICATE_OVERDUE = "CertificateRenewalOverdue"
 
 BROKEN_AFTER_WORKING = frozenset({WATCHER_SILENT, EVENT_PATH_BROKEN})
 """Faults of a cluster whose webhook is in place."""
-EVENT_PATH_FAULTS = BROKEN_AFTER_WORKING | {WATCHER_NEVER_HEARD}
+EVENT_PATH_FAULTS = BROKEN_AFTER_WORKING | {NO_WATCHER_EVENTS}
 
 FAULT_INTERVAL_SECONDS = 5.0
 """How often a cluster is reconciled while no event can report its changes."""
@@ -81,7 +81,7 @@ PUBLIC_REASONS = frozenset(
         "ModuleCRWarning",
         "ModuleCRsInUse",
         "ObjectsForbidden",
-        "ObjectsGoing",
+        "ObjectsTerminating",
         "ObjectsInUse",
         "ObjectsNotReady",
         "PolicyViolation",
