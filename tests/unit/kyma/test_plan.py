@@ -550,7 +550,7 @@ def test_module_that_installs_nothing_stays_as_it_is_while_its_descriptor_is_not
 
 
 def test_version_that_could_not_be_installed_does_not_block_another_one() -> None:
-    """Neither a lower version nor one that waits for its turn or a downtime: there is nothing yet to go back from."""
+    """Neither a lower version nor one that waits for its turn or a downtime: no step back from it is needed."""
     broken = builders.template(version="0.2.0", installs=True)
     spec = msgspec.structs.replace(broken.spec, descriptor=msgspec.Raw(b'{"component": {}}'))
     templates = [msgspec.structs.replace(broken, spec=spec), builders.template(installs=True)]
