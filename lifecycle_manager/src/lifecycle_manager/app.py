@@ -21,7 +21,6 @@ from kyma_diagnostics.debug_server import debug_socket
 from lifecycle_manager import (
     catalog_sync,
     endpoints,
-    fleet_metrics,
     istio,
     kyma,
     mandatory_modules,
@@ -36,6 +35,7 @@ from lifecycle_manager import (
     sync_resource,
     takeover,
 )
+from lifecycle_manager.kyma import fleet_metrics
 from lifecycle_manager.module_catalog.module_kinds import ModuleKinds
 from lifecycle_manager.module_installation import Logins, ManifestSettings, SourceSettings
 from lifecycle_manager.oci import Blobs, Components, ObjectStore, Registries

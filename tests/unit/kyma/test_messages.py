@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lifecycle_manager.catalog_sync import status as catalog
-from lifecycle_manager.contract import conditions as kyma_conditions
-from lifecycle_manager.contract import verdict as module_cr_verdict
+from lifecycle_manager.contract import conditions as contract_conditions
+from lifecycle_manager.contract import verdict
 from lifecycle_manager.contract.conditions import PUBLIC_REASONS
 from lifecycle_manager.kyma import steps
 from lifecycle_manager.kyma.causes import HIDDEN, MAX_CAUSES, Cause, format_causes
@@ -343,7 +343,7 @@ def test_nothing_that_is_written_to_the_skr_names_an_object_of_the_control_plane
 
 
 def test_reasons_with_which_a_message_is_shown_to_users_are_in_use() -> None:
-    modules = (catalog, installation, kyma_conditions, module_cr_verdict, policy, sync_resource, watcher)
+    modules = (catalog, installation, contract_conditions, verdict, policy, sync_resource, watcher)
     used = {value for module in modules for value in vars(module).values() if isinstance(value, str)}
     of_module_crs = {f"ModuleCR{state}" for state in State}
     assert used | of_module_crs | {ObjectsForbidden.reason} >= PUBLIC_REASONS

@@ -22,7 +22,7 @@ from kyma_module_manager.rendering import MAX_STATUS_BYTES, MAX_STATUS_DEPTH, Re
 from kyma_module_manager.samples import sample_file
 from kyma_module_manager.samples.guestbook import objects as guestbook
 from kyma_module_manager.testing import render_module_cr, synced_object
-from lifecycle_manager.contract import verdict as module_cr_verdict
+from lifecycle_manager.contract import verdict
 from lifecycle_manager_api import ModuleConfig, State, SyncResource
 from tests import builders
 
@@ -117,14 +117,14 @@ def test_any_status_is_plain_values_within_the_limits_or_refused(status: Any) ->
     except StatusRefused:
         return
     assert msgspec.json.decode(msgspec.json.encode(checked)) == checked
-    assert not checked.keys() & module_cr_verdict.MANAGED_FIELDS
-    assert len(msgspec.json.encode(checked)) <= module_cr_verdict.MAX_STATUS_BYTES
+    assert not checked.keys() & verdict.MANAGED_FIELDS
+    assert len(msgspec.json.encode(checked)) <= verdict.MAX_STATUS_BYTES
 
 
 def test_limits_are_those_of_lifecycle_manager() -> None:
     assert (sdk.MANAGED_FIELDS, sdk.MAX_STATUS_BYTES) == (
-        module_cr_verdict.MANAGED_FIELDS,
-        module_cr_verdict.MAX_STATUS_BYTES,
+        verdict.MANAGED_FIELDS,
+        verdict.MAX_STATUS_BYTES,
     )
 
 

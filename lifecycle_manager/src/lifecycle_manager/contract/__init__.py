@@ -2,6 +2,7 @@
 
 - `resources`: the kinds of KCP and of SKRs; `indexes`: the indexes of their caches; `changes`: predicates of triggers
 - `conditions`: the conditions of a Kyma by which the domains follow each other; `verdict`: what became of a Module CR
+- `identity`: the runtime id of an SKR
 - `signals`: typed messages for what no resource says
 - `writes`, `owned_fields`: writes of status and metadata, and which fields of a status are ours
 - `options`: how a domain declares the options of `klm run`

@@ -6,7 +6,7 @@
 from collections.abc import Iterable
 
 from kube_runtime.informer import Index
-from lifecycle_manager.skr.identity import runtime_id_of
+from lifecycle_manager.contract.identity import runtime_id_of
 from lifecycle_manager_api import Kyma, Manifest, ModuleConfig, SyncResource, names
 
 

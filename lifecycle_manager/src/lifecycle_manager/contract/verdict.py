@@ -11,7 +11,6 @@ from typing import Any
 
 import msgspec
 
-from lifecycle_manager.object_set.policy import POLICY_VIOLATION
 from lifecycle_manager_api import (
     Condition,
     ModuleConfig,
@@ -43,6 +42,8 @@ CONFLICT = "Conflict"
 FORBIDDEN = "Forbidden"
 INVALID_RESOURCE = "InvalidResource"
 OBJECTS_NOT_READY = "ObjectsNotReady"
+POLICY_VIOLATION = "PolicyViolation"
+"""An object violates the ModulePolicy of its module."""
 TOO_MANY_OBJECTS = "TooManyObjects"
 _OF_THE_OBJECTS = frozenset(
     {APPLY_FAILED, FORBIDDEN, INVALID_RESOURCE, OBJECTS_NOT_READY, POLICY_VIOLATION, TOO_MANY_OBJECTS}

@@ -1,4 +1,4 @@
-"""Reasons of a Kyma's conditions, modules and Events. Those that other domains read are in `kyma_conditions`."""
+"""Reasons of a Kyma's conditions, modules and Events. Those that other domains read are in `contract.conditions`."""
 
 REACHABLE = "Reachable"
 

@@ -23,7 +23,7 @@ WITHIN_QUOTA = "WithinQuota"
 TEMPLATE_UNREADABLE = "TemplateUnreadable"
 MAX_NAMES = 10
 """How many Module CRs a message names."""
-# Further reasons are in module_cr_verdict, and those of skr.failure for an SKR that can't be accessed.
+# Further reasons are in contract.verdict, and those of skr.failure for an SKR that can't be accessed.
 
 
 class SyncedCondition(NamedTuple):

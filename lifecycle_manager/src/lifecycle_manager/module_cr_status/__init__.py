@@ -1,7 +1,7 @@
 """The status of a Module CR in the user's cluster: whether the change is in force, and if not, what is wrong.
 
 The user of a module edits a Module CR in the SKR; all that follows happens in KCP and in objects that the user may not
-know. `module_cr_verdict` says what counts of it; this domain writes it where the user asked, by server-side apply with
+know. `contract.verdict` says what counts of it; this domain writes it where the user asked, by server-side apply with
 a field manager of its own, and never over the fields of an operator that writes the status itself.
 
 `controller` says what triggers it; `plan` holds all rules; `schema` what fits into the status of a kind.

@@ -14,6 +14,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from kube_runtime import ApplyResult, InventoryEntry, JsonObject, Resource
+from lifecycle_manager.contract.verdict import POLICY_VIOLATION
 from lifecycle_manager.module_catalog import kyma_of_manifest
 from lifecycle_manager.module_installation import status as statuses
 from lifecycle_manager.module_installation.managers import managers_of, optional_managers_of
@@ -40,7 +41,7 @@ from lifecycle_manager.object_set.inventory import (
     without,
 )
 from lifecycle_manager.object_set.ownership import Holder, next_owners
-from lifecycle_manager.object_set.policy import POLICY_VIOLATION, held_back, message_of, objections, scopes_of
+from lifecycle_manager.object_set.policy import held_back, message_of, objections, scopes_of
 from lifecycle_manager.object_set.protected import is_protected_entry
 from lifecycle_manager.object_set.steps import (
     ApplyObjects,

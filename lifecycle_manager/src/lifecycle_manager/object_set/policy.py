@@ -16,8 +16,6 @@ from lifecycle_manager.object_set.protected import is_protected
 from lifecycle_manager_api import ModulePolicy, names
 from lifecycle_manager_api.policy_checks import ModuleRules, Place, Scopes, Violation, misplaced, policy_violations
 
-POLICY_VIOLATION = "PolicyViolation"
-"""The reason of conditions of a resource with an object that violates its policy."""
 PROTECTED = "protected"
 
 

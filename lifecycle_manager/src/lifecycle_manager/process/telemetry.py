@@ -1,4 +1,4 @@
-"""Metrics that several domains count into. Those of the fleet's state are in `fleet_metrics`."""
+"""Metrics that several domains count into. Those of the fleet's state are in `kyma.fleet_metrics`."""
 
 import hashlib
 from collections.abc import Callable, Mapping

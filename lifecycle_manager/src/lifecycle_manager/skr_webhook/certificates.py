@@ -16,6 +16,7 @@ from pydantic import StringConstraints
 
 from kube_runtime import AlreadyExists, Client, Clock, Conflict, Informer, ObjectKey
 from kyma_certs import Algorithm, CAs, KeyPair, LeafRequest, describe, issue, key_of, renewal_due
+from lifecycle_manager.contract.identity import runtime_id_of
 from lifecycle_manager.contract.options import (
     REPLICA_HOST,
     Duration,
@@ -25,7 +26,6 @@ from lifecycle_manager.contract.options import (
     webhook_service_option,
 )
 from lifecycle_manager.contract.resources import FIELD_MANAGER, KYMAS, SECRETS, Secret
-from lifecycle_manager.skr.identity import runtime_id_of
 from lifecycle_manager.skr.revocation import revoked_before
 from lifecycle_manager.skr_webhook.tls_secret import (
     CERTIFICATE_PURPOSE,

@@ -10,11 +10,11 @@ namespace that it leaves. The latter keep their other objects in force; while a 
 from collections.abc import Iterable
 
 from kube_runtime import ApplyResult, InventoryEntry, KubernetesObject
-from lifecycle_manager.contract.verdict import CONFLICT, FORBIDDEN, TOO_MANY_OBJECTS
+from lifecycle_manager.contract.verdict import CONFLICT, FORBIDDEN, POLICY_VIOLATION, TOO_MANY_OBJECTS
 from lifecycle_manager.module_namespaces import Standing
 from lifecycle_manager.object_set.inventory import DEFAULT_NAMESPACE, listed, name_of, without
 from lifecycle_manager.object_set.ownership import conflicts
-from lifecycle_manager.object_set.policy import POLICY_VIOLATION, held_back, message_of, objections
+from lifecycle_manager.object_set.policy import held_back, message_of, objections
 from lifecycle_manager.object_set.steps import (
     ApplyObjects,
     DeleteObjects,

@@ -10,9 +10,10 @@ from lifecycle_manager.contract.verdict import (
     APPLY_FAILED,
     CONFLICT,
     OBJECTS_NOT_READY,
+    POLICY_VIOLATION,
 )
 from lifecycle_manager.object_set.inventory import entries_of, failure_message, identities
-from lifecycle_manager.object_set.policy import POLICY_VIOLATION, message_of
+from lifecycle_manager.object_set.policy import message_of
 from lifecycle_manager.object_set.reporting import READY, with_conditions
 from lifecycle_manager.sync_resource.intent import synced_object
 from lifecycle_manager_api import State, SyncedObject, SyncResource, SyncResourceStatus, aggregate, find
