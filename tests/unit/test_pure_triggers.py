@@ -1,0 +1,161 @@
+"""What triggers a controller is pure: it finds the same keys and causes each time, and changes no state."""
+
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import msgspec
+import pytest
+
+from kube_runtime import Change, Controller, Informer, Resource
+from lifecycle_manager.app import lifecycle_manager
+from lifecycle_manager.contract.signals import (
+    CAsChanged,
+    DescriptorFound,
+    KymaSignal,
+    ObjectChanged,
+    ObjectReference,
+    SyncResourceApplied,
+    WatcherEventReceived,
+)
+from lifecycle_manager.settings import Settings
+from lifecycle_manager_api import names
+from tests import builders
+from tests.unit.fleet_of_triggers import open_fleet
+from tests.world import KCP
+
+IMPURE = {"watcher by WatcherEventReceived"}
+"""Triggers that change state. To be emptied: what a trigger knows travels as a cause."""
+
+
+@dataclass(frozen=True, eq=False)
+class Trigger:
+    """A call of `watches` or `receives`: `source` is the informer, or the type of the signal."""
+
+    controller: Controller[Any, Any]
+    source: Any
+    options: dict[str, Any]
+
+    def __str__(self) -> str:
+        source = self.source.resource.plural if isinstance(self.source, Informer) else self.source.__name__
+        return f"{self.controller.name} by {source}"
+
+    def finds(self, given: Any) -> tuple[list[Hashable], object, object]:
+        """Return the keys and the cause that a change or a signal leads to, and whether it matters."""
+        to, when, cause = (self.options.get(name) for name in ("to", "when", "cause"))
+        matters = when is None or when(given)
+        return list(to(given)) if to else [], cause(given) if callable(cause) else cause, matters
+
+
+@pytest.fixture
+def triggers(monkeypatch: pytest.MonkeyPatch) -> list[Trigger]:
+    """The triggers of all controllers that are declared from now on."""
+    found: list[Trigger] = []
+    watches, receives = Controller.watches, Controller.receives
+
+    def record_watch(controller: Any, source: Any, **options: Any) -> None:
+        informer = source if isinstance(source, Informer) else controller._sources.informer(source)  # noqa: SLF001
+        found.append(Trigger(controller, informer, options))
+        watches(controller, source, **options)
+
+    def record_signal(controller: Any, signal: Any, **options: Any) -> None:
+        found.append(Trigger(controller, signal, options))
+        receives(controller, signal, **options)
+
+    monkeypatch.setattr(Controller, "watches", record_watch)
+    monkeypatch.setattr(Controller, "receives", record_signal)
+    return found
+
+
+async def test_each_trigger_finds_the_same_twice_and_changes_no_state(triggers: list[Trigger]) -> None:
+    """What a trigger knows travels as a cause: a change may be delivered twice, and an enqueued key may be dropped."""
+    options: dict[str, Any] = {"watcher_virtual_services": True, "trusted_proxy_cidrs": ["10.0.0.0/8"]}
+    async with open_fleet() as fleet, lifecycle_manager(Settings(options), fleet.kcp):
+        known = fleet.manager.controllers.values()
+        istio = [each for each in triggers if each.controller.name not in fleet.manager.controllers]
+        assert istio
+        impure = {str(each) for each in triggers if (each.controller in known or each in istio) and is_impure(each)}
+    assert impure == IMPURE
+
+
+def is_impure(trigger: Trigger) -> bool:
+    """Tell whether a trigger finds something else the second time, or changes the state of a key."""
+    is_watch = isinstance(trigger.source, Informer)
+    given = list(changes_of(trigger.source) if is_watch else signals_of(trigger.source))
+    assert given, f"no sample for {trigger}"
+    before = fresh_states(trigger.controller, {key for each in given for key in trigger.finds(each)[0]})
+    is_same = all(trigger.finds(each) == trigger.finds(each) for each in given)
+    return not is_same or states_of(trigger.controller) != before
+
+
+def fresh_states(controller: Controller[Any, Any], keys: Iterable[Hashable]) -> str:
+    """Give keys new states, and return these as `states_of` does."""
+    controller._states.clear()  # noqa: SLF001
+    for key in keys:
+        controller.state_or_new(key)
+    return states_of(controller)
+
+
+def states_of(controller: Controller[Any, Any]) -> str:
+    """Return the state of all keys as a text, since it may be changed in place."""
+    return repr(controller._states)  # noqa: SLF001
+
+
+def changes_of(informer: Informer[Any]) -> Iterator[Change[Any]]:
+    """Yield what can become of each object in the cache, or of one that the fleet does not have."""
+    resource = informer.resource
+    for item in informer.cache.list() or [sample(resource)]:
+        versions = [item, *variants(item)]
+        yield Change(None, item)
+        yield Change(item, None)
+        yield from (Change(old, new) for old, new in product(versions, versions) if old is not new)
+
+
+def sample(resource: Resource[Any]) -> Any:
+    """Return an object of a kind."""
+    watcher = {
+        "field": "spec",
+        "gateway": {"selector": {}},
+        "resourceToWatch": {"group": "", "version": "v1", "resource": "configmaps"},
+        "serviceInfo": {"name": "one", "namespace": KCP, "port": 443},
+    }
+    specs = {"moduleconfigs": {"kyma": "uses-fast", "module": "api"}, "watchers": watcher}
+    metadata = {"name": "uses-fast-api", "namespace": KCP, "uid": "1", "labels": {names.MODULE_NAME: "api"}}
+    document = {"metadata": metadata, "spec": specs.get(resource.plural, {})}
+    return document if resource.type is dict else msgspec.convert(document, resource.type)
+
+
+def variants(item: Any) -> Iterable[Any]:
+    """Return an object with another generation, deletion timestamp, labels and annotations."""
+    metadata: list[dict[str, Any]] = [
+        {"generation": 7},
+        {"deletionTimestamp": "2026-11-01T12:00:00Z"},
+        {"labels": {names.BETA: "true", names.KYMA_NAME: "uses-fast"}},
+        {"annotations": {names.RECONCILE_AT: "2026-11-01T12:00:00Z"}},
+    ]
+    if isinstance(item, dict):
+        return [item | {"metadata": item["metadata"] | each} for each in metadata]
+    document = msgspec.json.decode(msgspec.json.encode(item))
+    texts = (msgspec.json.encode(document | {"metadata": document["metadata"] | each}) for each in metadata)
+    return [msgspec.json.decode(text, type=type(item)) for text in texts]
+
+
+def signals_of(signal: type[Any]) -> Iterable[Any]:
+    """Return signals of a type."""
+    if signal is ObjectChanged:
+        references = [
+            ObjectReference(names.GROUP, "ModuleTemplate", names.SKR_NAMESPACE, "api-1.0.0"),
+            ObjectReference(names.GROUP, "Kyma", names.SKR_NAMESPACE, "default"),
+            ObjectReference("", "ConfigMap", "default", "one"),
+        ]
+        return [ObjectChanged("uses-fast", each, "UPDATE") for each in references]
+    if signal is DescriptorFound:
+        return [DescriptorFound(KCP, "api-1.0.0")]
+    if signal is SyncResourceApplied:
+        return [SyncResourceApplied(builders.sync_resource("uses-fast-sync", kyma="uses-fast", module="api"))]
+    if signal is WatcherEventReceived:
+        return [WatcherEventReceived("uses-fast", is_canary=each) for each in (True, False)]
+    if signal is CAsChanged:
+        return [CAsChanged()]
+    return [signal("uses-fast")] if issubclass(signal, KymaSignal) else []
