@@ -1,6 +1,8 @@
 """The rules: where the events of a Watcher CR are routed, and when the certificate of the gateway is issued anew.
 
 The routes are those of the Lifecycle Manager in Go, so that its VirtualServices stay as they are.
+
+May delete: nothing. The garbage collector deletes a VirtualService with its Watcher CR.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,7 @@
-"""Why the policy is not in force, by what was read and by what became of a SyncResource that it has to refuse."""
+"""Why the policy is not in force, by what was read and by what became of a SyncResource that it has to refuse.
+
+May delete: nothing.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

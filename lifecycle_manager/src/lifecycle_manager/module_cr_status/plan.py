@@ -1,4 +1,7 @@
-"""The rules of the status of a Module CR: when it is written, and what."""
+"""The rules of the status of a Module CR: when it is written, and what.
+
+May delete: nothing but fields of the status that Lifecycle Manager wrote itself.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

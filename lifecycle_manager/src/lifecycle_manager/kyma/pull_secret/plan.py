@@ -1,6 +1,8 @@
 """The rules for the image pull Secret of an SKR: when its copy is written, and what the Kyma says of it.
 
 Limit: a refused Secret is written again after RETRY_SECONDS.
+
+May delete: the Secret of that name in an SKR, where a field of it may not be changed, to create it again.
 """
 
 import hashlib

@@ -1,0 +1,60 @@
+"""Derives docs/deletions.md from the plans: `python -m tests.structure.deletions` writes it."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+SOURCE = Path("lifecycle_manager/src/lifecycle_manager")
+PAGE = Path("docs/deletions.md")
+RULE = "May delete:"
+DELETING = re.compile(r"^(Delete|Remove|Prune|Purge|Strip|Release|HandOver)")
+HEAD = """\
+# What may be deleted, and when
+
+Every deletion is a step of a pure plan. This page is derived from the rules and steps of the plans, by
+`python -m tests.structure.deletions`; a test compares it. Nothing else deletes objects of
+modules, of users or of Lifecycle Manager.
+"""
+
+
+def rule_of(plan: Path) -> str:
+    """Return the paragraph of a plan's docstring that says what it may delete; empty where there is none."""
+    text = ast.get_docstring(ast.parse(plan.read_text())) or ""
+    paragraphs = [each for each in text.split("\n\n") if each.startswith(RULE)]
+    return paragraphs[0].removeprefix(RULE).strip() if paragraphs else ""
+
+
+def plans() -> dict[str, Path]:
+    """Return the plans by the folders of their domains."""
+    return {str(file.parent.relative_to(SOURCE)): file for file in sorted(SOURCE.rglob("plan.py"))}
+
+
+def deleting_steps() -> Iterator[tuple[str, str, str]]:
+    """Yield folder, name and docstring of each step that deletes, or gives up a finalizer or an object."""
+    for file in sorted(SOURCE.rglob("*.py")):
+        for each in ast.parse(file.read_text()).body:
+            if isinstance(each, ast.ClassDef) and DELETING.match(each.name) and is_step(each):
+                yield str(file.parent.relative_to(SOURCE)), each.name, ast.get_docstring(each) or ""
+
+
+def is_step(definition: ast.ClassDef) -> bool:
+    """Tell whether a class is a step: by its bases, which end in Step or End."""
+    return any(isinstance(base, ast.Name) and base.id.endswith(("Step", "End")) for base in definition.bases)
+
+
+def page() -> str:
+    """Return the text of the page."""
+    rules = [f"## {folder}\n\n{sentence(rule_of(file))}\n" for folder, file in plans().items() if rule_of(file)]
+    rows = [f"| `{folder}` | `{name}` | {' '.join(text.split())} |" for folder, name, text in deleting_steps()]
+    table = "\n".join(["## The steps", "", "| in | step | what it does |", "|---|---|---|", *rows, ""])
+    return "\n".join([HEAD, *rules, table])
+
+
+def sentence(rule: str) -> str:
+    """Return a rule that begins like a sentence."""
+    return rule[:1].upper() + rule[1:]
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())

@@ -1,0 +1,30 @@
+"""What may be deleted is said where it is decided, and on one page."""
+
+import pytest
+
+from tests.structure.deletions import PAGE, deleting_steps, page, plans, rule_of
+
+NOTHING_SAID_YET = frozenset(
+    {
+        "module_config",
+        "module_installation",
+        "skr_webhook",
+        "sync_resource",
+    }
+)
+"""Plans whose docstring has no paragraph `May delete:`."""
+
+
+@pytest.mark.parametrize("folder", sorted(plans().keys() - NOTHING_SAID_YET))
+def test_each_plan_says_what_it_may_delete(folder: str) -> None:
+    assert rule_of(plans()[folder])
+
+
+def test_page_is_what_the_plans_say() -> None:
+    assert PAGE.read_text() == page(), "run `python -m tests.structure.deletions`"
+
+
+def test_each_step_that_deletes_says_what() -> None:
+    steps = list(deleting_steps())
+    assert len(steps) > 10
+    assert [name for _, name, text in steps if not text] == []
