@@ -3,7 +3,8 @@
 from typing import Annotated, ClassVar, Literal
 
 from lifecycle_manager_api import names
-from lifecycle_manager_api.fields import default, schema
+from lifecycle_manager_api.cel import IMMUTABLE
+from lifecycle_manager_api.fields import checked_by, default, schema
 from lifecycle_manager_api.kinds import AGE, ApiObject, Column
 from lifecycle_manager_api.meta import Struct
 
@@ -11,6 +12,7 @@ PodSecurityLevel = Literal["restricted", "baseline", "privileged"]
 
 _PATTERN = schema(minLength=1, maxLength=253)
 _SOME = schema(minItems=1)
+DNS_LABEL = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 Pattern = Annotated[str, _PATTERN]
 """A name, in which `*` stands for any characters."""
 
@@ -59,8 +61,17 @@ class NamespacedResources(Struct, frozen=True, kw_only=True):
 
 
 class ModulePolicySpec(Struct, frozen=True, kw_only=True):
-    """The objects that the module may have."""
+    """The objects that the module may have, and its namespace in the control plane."""
 
+    control_plane_namespace: Annotated[
+        str,
+        default(names.KCP_NAMESPACE),
+        schema(pattern=DNS_LABEL, minLength=1, maxLength=63),
+        checked_by(IMMUTABLE),
+    ] = names.KCP_NAMESPACE
+    """Namespace in the control plane of the module's ModuleConfigs and SyncResources; it can't be changed. Those in
+    other namespaces have no effect. Set it before the module has ModuleConfigs: later the policy is refused, and so is
+    the deletion of one that names another namespace than kcp-system."""
     namespaces: tuple[Pattern, ...] = ()
     """Namespaces of the module's objects, in which * stands for any characters. By default the namespace with the name
     of the module, and kyma-system for the kinds in namespacedResources.allow. A pattern never matches kyma-system and
@@ -98,10 +109,11 @@ class ModulePolicy(ApiObject, frozen=True, kw_only=True):
     COLUMNS: ClassVar[tuple[Column, ...]] = (
         Column("Pod Security", ".spec.podSecurity"),
         Column("Namespaces", ".spec.namespaces"),
+        Column("KCP Namespace", ".spec.controlPlaneNamespace"),
         AGE,
     )
 
     api_version: str = f"{names.GROUP}/v1alpha1"
     kind: str = "ModulePolicy"
     spec: ModulePolicySpec
-    """The objects that the module may have."""
+    """The objects that the module may have, and its namespace in the control plane."""

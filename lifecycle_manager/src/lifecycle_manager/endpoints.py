@@ -31,12 +31,13 @@ from lifecycle_manager.contract.options import (
     split_texts,
     webhook_service_option,
 )
-from lifecycle_manager.contract.resources import FIELD_MANAGER, WATCHERS
+from lifecycle_manager.contract.resources import FIELD_MANAGER, MODULE_CONFIGS, WATCHERS
 from lifecycle_manager.contract.signals import CAsChanged
 from lifecycle_manager.events import EventPublisher, Subscriber, managers_of
 from lifecycle_manager.module_catalog import Offers
 from lifecycle_manager.module_catalog.validation import release_warnings, template_error, template_warnings
 from lifecycle_manager.object_set import Policies
+from lifecycle_manager.object_set.policy import namespace_objection
 from lifecycle_manager.process.serving import serve
 from lifecycle_manager.process.serving_certificate import ServingCertificate
 from lifecycle_manager.process.telemetry import ChangeLatency
@@ -45,7 +46,7 @@ from lifecycle_manager.skr_webhook import CARotation, has_webhook
 from lifecycle_manager.sync_resource import objection_to
 from lifecycle_manager.takeover.split import leases_of, split_of
 from lifecycle_manager.takeover.watchers import FormerWatchers
-from lifecycle_manager_api import ModuleReleaseMeta, ModuleTemplate, SyncResource, names
+from lifecycle_manager_api import ModulePolicy, ModuleReleaseMeta, ModuleTemplate, SyncResource, names
 
 RENEWAL_SECONDS = 24 * 3600.0
 RETRY_SECONDS = 2.0
@@ -95,11 +96,17 @@ class EndpointSettings:
 def validators(manager: Manager, offers: Offers) -> Mapping[str, admission.Validator]:
     """Return the validators by the plural of their resource."""
     policies = Policies.watched_by(manager)
+    configs = manager.informer(MODULE_CONFIGS, namespace=None)
     return {
         SyncResource.PLURAL: admission.validator_for(
             SyncResource,
             lambda wanted: objection_to(wanted, policies.of_sync_resources(wanted.spec.module)),
             in_thread=True,
+        ),
+        ModulePolicy.PLURAL: admission.validator_for(
+            ModulePolicy,
+            lambda policy: namespace_objection(policy, configs.list()),
+            deletion=lambda policy: namespace_objection(policy, configs.list(), is_deletion=True),
         ),
         ModuleTemplate.PLURAL: admission.validator_for(
             ModuleTemplate,

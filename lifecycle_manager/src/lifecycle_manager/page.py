@@ -29,7 +29,7 @@ from lifecycle_manager.explanation.moments import Moment, last_change, moments
 from lifecycle_manager.explanation.reading import MAX_SELECTED, read_documents, read_events
 from lifecycle_manager.explanation.tree import tree_of
 from lifecycle_manager.module_catalog import Offers
-from lifecycle_manager.module_namespaces import ModuleNamespaces
+from lifecycle_manager.object_set import Policies
 from lifecycle_manager.rollout import RolloutSettings, Schedule
 from lifecycle_manager_api import Kyma, Manifest, ModuleConfig, SyncResource, names
 
@@ -72,7 +72,7 @@ def setup(manager: Manager, kcp: Client, offers: Offers, settings: PageSettings)
         manifests=manager.informer(MANIFESTS, indexes=[MANIFESTS_BY_KYMA]),
         configs=manager.informer(MODULE_CONFIGS, namespace=None, indexes=[MODULE_CONFIGS_BY_KYMA]),
         sync_resources=manager.informer(SYNC_RESOURCES, namespace=None, indexes=[SYNC_RESOURCES_BY_KYMA]),
-        namespaces=ModuleNamespaces.watched_by(manager),
+        policies=Policies.watched_by(manager),
         reading=asyncio.Semaphore(MAX_READERS),
     )
     sources = Sources(
@@ -105,7 +105,7 @@ class _Clusters:
     manifests: Informer[Manifest]
     configs: Informer[ModuleConfig]
     sync_resources: Informer[SyncResource]
-    namespaces: ModuleNamespaces
+    policies: Policies
     reading: asyncio.Semaphore
 
     def kyma(self, name: str) -> Kyma | None:
@@ -148,11 +148,10 @@ class _Clusters:
     def _parts_by_kind(
         self, name: str
     ) -> tuple[tuple[Manifest, ...], tuple[ModuleConfig, ...], tuple[SyncResource, ...]]:
-        holds = self.namespaces.assignment().holds
         return (
             tuple(self.manifests.by_index(MANIFESTS_BY_KYMA, name)),
-            tuple(filter(holds, self.configs.by_index(MODULE_CONFIGS_BY_KYMA, name))),
-            tuple(filter(holds, self.sync_resources.by_index(SYNC_RESOURCES_BY_KYMA, name))),
+            tuple(filter(self.policies.is_in_place, self.configs.by_index(MODULE_CONFIGS_BY_KYMA, name))),
+            tuple(filter(self.policies.is_in_place, self.sync_resources.by_index(SYNC_RESOURCES_BY_KYMA, name))),
         )
 
     def _facts(self, kyma: Kyma) -> Facts:

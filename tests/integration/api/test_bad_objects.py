@@ -167,6 +167,9 @@ BAD = [
     Bad("sync-resource", "status.synced.0.state", "Gone", "status.synced[0].state"),
     # ModulePolicy
     Bad("module-policy", "spec", None, "spec"),
+    Bad("module-policy", "spec.controlPlaneNamespace", "", "spec.controlPlaneNamespace"),
+    Bad("module-policy", "spec.controlPlaneNamespace", "Module_A", "spec.controlPlaneNamespace"),
+    Bad("module-policy", "spec.controlPlaneNamespace", "a" * 64, "spec.controlPlaneNamespace"),
     Bad("module-policy", "spec.namespaces", "telemetry", "spec.namespaces"),
     Bad("module-policy", "spec.namespaces.0", "", "spec.namespaces[0]"),
     Bad("module-policy", "spec.namespaces.0", VERY_LONG, "spec.namespaces[0]"),
@@ -224,6 +227,27 @@ async def test_kyma_and_module_are_immutable(served: Client, namespace: str, bas
     assert {cause.field for cause in refused.value.causes} == {f"spec.{field}"}
     assert [problem.field for problem in validate(changed, made)] == [f"spec.{field}"]
     assert validate(made, made) == ()
+
+
+async def test_namespace_of_a_module_can_be_neither_changed_nor_removed_nor_added(
+    served: Client, namespace: str
+) -> None:
+    resource = RESOURCES["ModulePolicy"]
+    for name, given, others in (
+        ("has-one", {"controlPlaneNamespace": "module-a"}, ("module-b", "kcp-system", None)),
+        ("has-none", {}, ("module-a",)),
+    ):
+        document = in_namespace(read(COMPLETE["module-policy"]), namespace)
+        document["metadata"]["name"], document["spec"] = name, given
+        made = await served.create(resource, document, namespace, field_manager="test")
+        for other in others:
+            changed = with_value(made, "spec.controlPlaneNamespace", other)
+            with pytest.raises(Invalid) as refused:
+                await served.replace(resource, name, changed, namespace, field_manager="test")
+            assert {cause.field for cause in refused.value.causes} == {"spec.controlPlaneNamespace"}
+        await served.replace(
+            resource, name, with_value(made, "spec.podSecurity", "restricted"), namespace, field_manager="test"
+        )
 
 
 async def test_unknown_field_is_rejected_by_strict_validation(served: Client, namespace: str) -> None:

@@ -108,7 +108,7 @@ _COLUMNS = {
     "Watcher": ["State", "Ready", "Reason", "Resource", "Field", "Age"],
     "ModuleConfig": ["Kyma", "Module", "State", "Synced", "Ready", "Reason", "Age"],
     "SyncResource": ["Kyma", "Module", "State", "Objects", "Ready", "Reason", "Age"],
-    "ModulePolicy": ["Pod Security", "Namespaces", "Age"],
+    "ModulePolicy": ["Pod Security", "Namespaces", "KCP Namespace", "Age"],
 }
 _SHOWN: dict[str, dict[str, Any]] = {
     "kyma": {"State": "Warning", "Channel": "regular"},
@@ -116,7 +116,7 @@ _SHOWN: dict[str, dict[str, Any]] = {
     "module-release-meta": {"Module": "telemetry", "Channels": "fast"},
     "mandatory-module-release-meta": {"Module": "warden", "Mandatory": "1.4.0-rc.1+build.5"},
     "sync-resource": {"Kyma": "complete", "State": "Error", "Objects": "0/1"},
-    "module-policy": {"Pod Security": "restricted"},
+    "module-policy": {"Pod Security": "restricted", "KCP Namespace": "module-telemetry"},
 }
 
 

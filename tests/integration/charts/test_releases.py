@@ -75,7 +75,6 @@ WITHOUT_SAMPLES = frozenset(
         "lifecycle_mgr_skr_event_path_broken",
         "lifecycle_mgr_self_signed_cert_not_renew",
         "lifecycle_mgr_mandatory_manifests",
-        "lifecycle_mgr_module_namespace_refused",
     }
 )
 """Metrics without samples while there are no faults or mandatory modules; other tests check their labels."""

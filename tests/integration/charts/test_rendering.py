@@ -165,12 +165,11 @@ async def test_roles_are_those_of_the_programs(helm: Helm) -> None:
 
 
 async def test_module_has_a_namespace_of_its_own_on_request(helm: Helm) -> None:
-    """With the label, the Role of its manager there alone, and the rights of Lifecycle Manager."""
+    """With the Role of its manager there alone, and the rights of Lifecycle Manager."""
     arguments = (*MANAGER, *values(namespace="module-telemetry", leaderElection__enabled=False, replicas=1))
     rendered = await helm.render(MODULE_MANAGER, *arguments)
     (created,) = of_kind(rendered, "Namespace").values()
     assert created["metadata"]["name"] == "module-telemetry"
-    assert created["metadata"]["labels"][names.MODULE_NAME] == "telemetry"
     assert created["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
     roles, bindings = of_kind(rendered, "Role").values(), of_kind(rendered, "RoleBinding").values()
     assert [each["metadata"]["namespace"] for each in (*roles, *bindings)] == ["module-telemetry"] * 3

@@ -1,12 +1,13 @@
 """The programs have the rights that they need, and no others: audit logs of the API servers against the roles."""
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from importlib.resources import files
 from typing import Any
 
-from kube_runtime import Client, NotFound, Resource, dump_yaml
+from kube_runtime import Client, Invalid, NotFound, Resource, dump_yaml
 from kyma_demo.names import USER
 from kyma_demo.object_watcher import CONFIG_MAPS
 from kyma_module_manager.rights import roles_of
@@ -14,6 +15,7 @@ from lifecycle_manager.contract.resources import (
     KYMAS,
     MANIFESTS,
     MODULE_CONFIGS,
+    MODULE_POLICIES,
     MODULE_RELEASE_METAS,
     MODULE_TEMPLATES,
     SECRETS,
@@ -24,6 +26,7 @@ from lifecycle_manager.process.crd_installation import apply_objects
 from lifecycle_manager.skr_webhook import ROTATE, CAStore
 from lifecycle_manager.takeover import former
 from lifecycle_manager_api import names
+from lifecycle_manager_api.documents import plain
 from tests.integration.charts.rights import Right, granted_by, requests_in, unused
 from tests.integration.charts.world import World
 from tests.integration.lifecycle_manager.catalog_entries import in_catalog, release, template, with_layer
@@ -34,10 +37,9 @@ from tests.registries import BlobServer, blob_server
 from tests.waiting import eventually
 
 KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
-OWN = "module-cloud-resources"
-CLOUD_RESOURCES = {"name": "cloud-resources", "managed": True}
+MODULE, OWN = "cloud-resources", "module-cloud-resources"
+CLOUD_RESOURCES = {"name": MODULE, "managed": True}
 EVENTS: Resource[dict[str, Any]] = Resource.dynamic("events.k8s.io", "v1", "Event", "events", namespaced=True)
-NAMESPACES: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "Namespace", "namespaces", namespaced=False)
 KCP_ROLES = files("lifecycle_manager.rbac").joinpath("kcp.yaml").read_text()
 SKR_ROLES = files("lifecycle_manager.rbac").joinpath("skr.yaml").read_text()
 MODULE_ROLE = files("lifecycle_manager.rbac").joinpath("kcp-modules.yaml").read_text()
@@ -90,7 +92,7 @@ async def test_every_right_is_used(world: World) -> None:
     await _create_and_delete_a_watcher(world)
     async with blob_server() as layers:
         await _install_and_remove_modules(world, layers)
-    await _move_the_module_there_and_back(world)
+    await _give_the_module_its_own_namespace_and_the_common_one_again(world)
     await _rotate_the_ca(world)
     await _restart_the_replicas(world)
     await _create_a_namespace(world)
@@ -113,23 +115,37 @@ async def test_every_right_is_used(world: World) -> None:
     assert {str(each) for each in never} == set(), "remove these from the roles, or use them in this test"
 
 
-async def _move_the_module_there_and_back(world: World) -> None:
-    """Upgrade the Module Manager to a namespace of its own and back; nothing is left in the other one."""
-    await world.install_module_manager(f"--set=namespace={OWN}", command="upgrade")
-    for kind in (MODULE_CONFIGS, SYNC_RESOURCES):
-        await eventually(partial(_none_of_the_module, world, kind, KCP), within=180)
-    await world.walkthrough.change_volume("391Gi")
-    await world.install_module_manager(command="upgrade")
-    retired = {"metadata": {"annotations": {names.RETIRED: "true"}}}
-    await world.kcp.merge_patch(NAMESPACES, OWN, retired)
-    for kind in (MODULE_CONFIGS, SYNC_RESOURCES):
-        await eventually(partial(_none_of_the_module, world, kind, OWN), within=180)
-    await world.walkthrough.change_volume("392Gi")
+async def _give_the_module_its_own_namespace_and_the_common_one_again(world: World) -> None:
+    """Replace its ModulePolicy and upgrade its Module Manager, while the module has no ModuleConfigs."""
+    for namespace, volume in ((OWN, "391Gi"), (KCP, "392Gi")):
+        await world.walkthrough.set_modules([])
+        for kind in (MODULE_CONFIGS, SYNC_RESOURCES):
+            await eventually(partial(_none_of_the_module, world, kind), within=180)
+        policy = await world.kcp.get(MODULE_POLICIES, MODULE, KCP)
+        spec = plain(policy.spec) | {"controlPlaneNamespace": namespace}
+        await eventually(partial(_replaced, world, {"metadata": {"name": MODULE}, "spec": spec}))
+        options = (f"--set=namespace={OWN}",) if namespace == OWN else ()
+        await world.install_module_manager(*options, command="upgrade")
+        await world.walkthrough.set_modules([CLOUD_RESOURCES])
+        await world.walkthrough.change_volume(volume)
+        configs = (await world.kcp.list(MODULE_CONFIGS)).items
+        assert {each.metadata.namespace for each in configs if each.spec.module == MODULE} == {namespace}
 
 
-async def _none_of_the_module(world: World, resource: Resource[Any], namespace: str) -> bool:
-    items = (await world.kcp.list(resource, namespace)).items
-    return not [each for each in items if each.spec.module == "cloud-resources" and each.metadata.name != "far"]
+async def _replaced(world: World, policy: dict[str, Any]) -> bool:
+    """Replace the ModulePolicy; False where Lifecycle Manager has not yet seen that nothing is left."""
+    try:
+        with suppress(NotFound):
+            await world.kcp.delete(MODULE_POLICIES, MODULE, KCP)
+        await world.kcp.create(MODULE_POLICIES, policy, KCP, field_manager="test")
+    except Invalid:
+        return False
+    return True
+
+
+async def _none_of_the_module(world: World, resource: Resource[Any]) -> bool:
+    items = (await world.kcp.list(resource)).items
+    return not [each for each in items if each.spec.module == MODULE and each.metadata.name != "far"]
 
 
 async def _restart_the_replicas(world: World) -> None:

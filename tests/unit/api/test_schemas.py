@@ -8,7 +8,7 @@ import pytest
 
 import lifecycle_manager_api
 from kube_runtime import parse_objects
-from lifecycle_manager_api import Kyma, cel
+from lifecycle_manager_api import Kyma, cel, names
 from lifecycle_manager_api.crds import KINDS, all_crds, crd_for
 from lifecycle_manager_api.documentation import Undocumented
 from lifecycle_manager_api.documents import plain
@@ -116,7 +116,10 @@ def test_all_public_names_exist() -> None:
 
 def _check_defaults(kind: type[msgspec.Struct], schema: object) -> None:
     for value in _defaults(schema):
-        assert value in (True, False, "", "CreateAndDelete", "baseline", [plain(each) for each in DENIED]), kind
+        assert value in (
+            *(True, False, "", "CreateAndDelete", "baseline", names.KCP_NAMESPACE),
+            [plain(each) for each in DENIED],
+        ), kind
 
 
 def _defaults(schema: object) -> list[object]:

@@ -1,76 +1,123 @@
-"""ModuleConfigs of a module that has, or gets, a namespace of its own in KCP."""
+"""The namespace in KCP of a module's ModuleConfigs is that of its ModulePolicy, and nobody else decides it."""
+
+import asyncio
 
 import pytest
 
 from kube_runtime import KubeError
-from kube_simulation import ApiRequest, Refuse
-from lifecycle_manager.contract.resources import MODULE_CONFIGS, NAMESPACES
+from kube_simulation import ApiRequest, Refuse, Refused
+from lifecycle_manager.contract.resources import MODULE_CONFIGS, MODULE_POLICIES, NAMESPACES
 from lifecycle_manager.contract.signals import ReadScope
+from lifecycle_manager.module_config.apply import NAMESPACE_NOT_WRITABLE
 from lifecycle_manager_api import names
+from tests import builders
 from tests.unit.module_config.test_controller import MODULE, NAME, Module, changed, module
 from tests.world import KCP, NO_API
 
-OWN = "module-cloud-resources"
+OWN, FOREIGN = "module-cloud-resources", "foreign"
 
 
-async def own_namespace(it: Module, label: str = MODULE, name: str = OWN) -> None:
-    document = {"metadata": {"name": name, "labels": {names.MODULE_NAME: label}}}
+async def own_namespace(it: Module) -> None:
+    """Create a namespace, and the ModulePolicy that names it."""
+    await create_namespace(it, OWN)
+    policy = {"metadata": {"name": MODULE}, "spec": {"controlPlaneNamespace": OWN}}
+    await it.world.kcp.apply(MODULE_POLICIES, MODULE, policy, KCP, field_manager="operator")
+
+
+async def create_namespace(it: Module, name: str, **labels: str) -> None:
+    document = {"metadata": {"name": name, "labels": labels}}
     await it.world.kcp.apply(NAMESPACES, name, document, field_manager="operator")
 
 
 async def texts(it: Module) -> dict[tuple[str, str], str]:
     """Return the values in all ModuleConfigs, by namespace and name."""
     found = (await it.world.kcp.list(MODULE_CONFIGS)).items
-    values = ("one", "two", "three")
+    values = ("one", "two", "three", "")
     return {
         (each.metadata.namespace, each.metadata.name): next(value for value in values if value in each.spec.resource)
         for each in found
     }
 
 
-async def test_module_config_is_written_in_the_own_namespace_of_its_module() -> None:
+async def test_module_config_is_written_in_the_namespace_of_the_policy() -> None:
     async with module() as it:
         await own_namespace(it)
         await it.write("one")
         await it.reconcile()
         assert await texts(it) == {(OWN, NAME): "one"}
-        await own_namespace(it, label="telemetry")
-        await it.reconcile(ReadScope.EVERYTHING)
-        assert await texts(it) == {(KCP, NAME): "one", (OWN, NAME): "one"}  # what is another module's is left alone
-
-
-async def test_former_module_configs_follow_the_users_and_get_no_company() -> None:
-    async with module() as it:
-        await it.write("one")
-        await it.reconcile()
-        await own_namespace(it)
-        await it.write("two")
-        await it.write("three", "second")
-        await it.reconcile(ReadScope.EVERYTHING)
-        found = await texts(it)
-        assert found[KCP, NAME] == found[OWN, NAME] == "two"
-        assert sorted(namespace for namespace, _ in found) == [KCP, OWN, OWN]
         await it.delete()
         await it.reconcile(changed(operation="DELETE"))
-        assert [namespace for namespace, _ in await texts(it)] == [OWN]
+        assert await texts(it) == {}
 
 
-async def test_former_module_config_follows_the_users_while_nothing_can_be_written_in_the_own_namespace() -> None:
-    def is_own(request: ApiRequest) -> bool:
-        return request.is_write and OWN in request.path
-
+async def test_label_on_a_namespace_diverts_no_module_config() -> None:
+    """An attack: whoever may create a Namespace labels it with the name of a module, before or after its first one."""
+    label = {names.MODULE_NAME: MODULE}
     async with module() as it:
+        await create_namespace(it, FOREIGN, **label)
         await it.write("one")
         await it.reconcile()
-        await own_namespace(it)
+        assert await texts(it) == {(KCP, NAME): "one"}
+        await create_namespace(it, "another", **label)
         await it.write("two")
-        with it.world.cluster("kcp").ruled_by(Refuse(is_own, refused=NO_API)), pytest.raises(KubeError):
-            await it.reconcile(ReadScope.EVERYTHING)
+        await it.reconcile(ReadScope.EVERYTHING)
         assert await texts(it) == {(KCP, NAME): "two"}
 
 
-async def test_change_of_a_module_that_does_not_move_costs_no_more_requests() -> None:
-    """One read in the SKR, and one write."""
+async def test_module_config_in_another_namespace_is_neither_counted_nor_changed() -> None:
+    async with module() as it:
+        await create_namespace(it, FOREIGN)
+        forged = builders.as_written(builders.module_config(NAME, namespace=FOREIGN))
+        await it.world.kcp.create(MODULE_CONFIGS, forged, FOREIGN, field_manager="stranger")
+        await it.write("one")
+        await it.reconcile()
+        assert await texts(it) == {(KCP, NAME): "one", (FOREIGN, NAME): ""}
+        await it.delete()
+        await it.reconcile(ReadScope.EVERYTHING)
+        assert await texts(it) == {(FOREIGN, NAME): ""}
+
+
+@pytest.mark.parametrize(
+    ("refused", "why"),
+    [
+        (Refused(403, "Forbidden", "no RoleBinding"), "has no rights there"),
+        (Refused(404, "NotFound", f'namespaces "{OWN}" not found'), "there is no such namespace"),
+    ],
+)
+async def test_namespace_in_which_nothing_can_be_written_is_an_event_of_the_policy(refused: Refused, why: str) -> None:
+    def is_own(request: ApiRequest) -> bool:
+        return request.is_write and f"/namespaces/{OWN}/" in request.path
+
+    async with module() as it:
+        await own_namespace(it)
+        await it.write("one")
+        with it.world.cluster("kcp").ruled_by(Refuse(is_own, refused=refused)), pytest.raises(KubeError):
+            await it.reconcile()
+        (note,) = (note for reason, note in it.world.events if reason == NAMESPACE_NOT_WRITABLE)
+        assert all(each in note for each in (OWN, why, "RoleBinding of ClusterRole lifecycle-manager-modules"))
+        assert await texts(it) == {}  # in no other namespace instead
+        await it.reconcile()
+        assert await texts(it) == {(OWN, NAME): "one"}
+
+
+async def test_nothing_is_written_before_the_policies_are_known() -> None:
+    """Without them, ModuleConfigs would be written in kcp-system, where all Module Managers may read them."""
+
+    def is_of_policies(request: ApiRequest) -> bool:
+        return "modulepolicies" in request.path
+
+    async with module(introduced=False) as it:
+        await own_namespace(it)
+        with it.world.cluster("kcp").ruled_by(Refuse(is_of_policies, refused=NO_API)):
+            async with it.world.manager.background():
+                with pytest.raises(TimeoutError):
+                    async with asyncio.timeout(0.5):
+                        await it.world.manager.start()
+                assert not it.world.manager.working
+        assert await texts(it) == {}
+
+
+async def test_change_of_a_module_with_its_own_namespace_costs_one_read_and_one_write() -> None:
     async with module() as it:
         await own_namespace(it)
         await it.write("one")

@@ -124,5 +124,16 @@ def test_nothing_changes_for_a_text_with_an_object_of_the_lifecycle_managers_own
     assert {condition.reason for condition in done.status.conditions} == {"Forbidden"}
 
 
+@given(text=SUBSETS, has=SUBSETS, is_deleted=st.booleans())
+def test_sync_resource_outside_the_namespace_of_its_module_does_nothing_in_the_skr(
+    text: set[str], has: set[str], is_deleted: bool
+) -> None:
+    """Whatever its status says: in that namespace others than the Lifecycle Manager may write it."""
+    metadata = {"deletionTimestamp": "2026-11-01T12:00:00Z"} if is_deleted else {}
+    seen = replace(snapshot(text, has, {}, **metadata), module_namespace="module-cloud-resources")
+    (step,) = steps_of(seen, set())
+    assert isinstance(step, planned.RemoveFinalizer if is_deleted else planned.Done)
+
+
 def _without_prune(resource: Any) -> Any:
     return msgspec.structs.replace(resource, spec=msgspec.structs.replace(resource.spec, prune=False))

@@ -1,10 +1,10 @@
 """The ValidatingWebhookConfiguration: one webhook for each resource that is validated."""
 
 import base64
-from typing import Any
+from typing import Any, NamedTuple
 
 from kube_runtime import Resource
-from lifecycle_manager_api import ModuleReleaseMeta, ModuleTemplate, SyncResource, names
+from lifecycle_manager_api import ModulePolicy, ModuleReleaseMeta, ModuleTemplate, SyncResource, names
 from lifecycle_manager_api.kinds import ApiObject
 
 ADMISSION_WEBHOOKS: Resource[dict[str, Any]] = Resource.dynamic(
@@ -17,9 +17,27 @@ ADMISSION_WEBHOOKS: Resource[dict[str, Any]] = Resource.dynamic(
 NAME = "lifecycle-manager"
 PORT = 443
 TIMEOUT_SECONDS = 5
-VALIDATED: tuple[type[ApiObject], ...] = (SyncResource, ModuleTemplate, ModuleReleaseMeta)
-# Changes of finalizers and labels are not validated, and need not wait for an answer.
-SPEC_CHANGES = "request.operation == 'CREATE' || object.spec != oldObject.spec"
+
+
+class Validated(NamedTuple):
+    """Which writes of a resource are validated. The others need not wait for an answer."""
+
+    kind: type[ApiObject]
+    operations: tuple[str, ...] = ("CREATE", "UPDATE")
+    condition: str = "request.operation == 'CREATE' || object.spec != oldObject.spec"
+    """Changes of finalizers and labels are not validated."""
+
+
+VALIDATED = (
+    Validated(SyncResource),
+    Validated(ModuleTemplate),
+    Validated(ModuleReleaseMeta),
+    Validated(
+        ModulePolicy,
+        ("CREATE", "DELETE"),
+        f"(request.operation == 'CREATE' ? object : oldObject).spec.controlPlaneNamespace != '{names.KCP_NAMESPACE}'",
+    ),
+)
 
 
 def webhook_configuration(service: str, namespace: str, trust: bytes) -> dict[str, Any]:
@@ -28,11 +46,12 @@ def webhook_configuration(service: str, namespace: str, trust: bytes) -> dict[st
         "apiVersion": ADMISSION_WEBHOOKS.api_version,
         "kind": ADMISSION_WEBHOOKS.kind,
         "metadata": {"name": NAME, "labels": {names.MANAGED_BY: names.LIFECYCLE_MANAGER}},
-        "webhooks": [_webhook(kind, service, namespace, trust) for kind in VALIDATED],
+        "webhooks": [_webhook(each, service, namespace, trust) for each in VALIDATED],
     }
 
 
-def _webhook(kind: type[ApiObject], service: str, namespace: str, trust: bytes) -> dict[str, Any]:
+def _webhook(validated: Validated, service: str, namespace: str, trust: bytes) -> dict[str, Any]:
+    kind = validated.kind
     return {
         "name": f"{kind.PLURAL}.{names.GROUP}",
         "admissionReviewVersions": ["v1"],
@@ -45,11 +64,11 @@ def _webhook(kind: type[ApiObject], service: str, namespace: str, trust: bytes) 
                 "apiGroups": [kind.GROUP],
                 "apiVersions": [kind.VERSION],
                 "resources": [kind.PLURAL],
-                "operations": ["CREATE", "UPDATE"],
+                "operations": list(validated.operations),
                 "scope": "Namespaced",
             }
         ],
-        "matchConditions": [{"name": "spec-changes", "expression": SPEC_CHANGES}],
+        "matchConditions": [{"name": "concerned", "expression": validated.condition}],
         "matchPolicy": "Equivalent",
         "failurePolicy": "Ignore",
         "sideEffects": "None",

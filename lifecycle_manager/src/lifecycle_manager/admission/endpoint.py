@@ -31,8 +31,8 @@ class Verdict(NamedTuple):
     warnings: Sequence[str] = ()
 
 
-Validator = Callable[[bytes], Awaitable[Verdict]]
-"""Validates the JSON of an object."""
+Validator = Callable[["AdmissionRequest"], Awaitable[Verdict]]
+"""Validates the object of a request."""
 
 NULL = msgspec.Raw(b"null")
 INVALID = 422
@@ -44,13 +44,19 @@ log = structlog.get_logger("admission")
 
 
 class AdmissionRequest(msgspec.Struct, frozen=True, rename="camel"):
-    """One object to be stored, undecoded."""
+    """One object to be stored or deleted, undecoded."""
 
     uid: str
     name: str = ""
     namespace: str = ""
     operation: str = ""
     object: msgspec.Raw = NULL
+    old_object: msgspec.Raw = NULL
+
+    @property
+    def is_deletion(self) -> bool:
+        """Whether the object is to be deleted; then there is only the old one."""
+        return self.operation == "DELETE"
 
 
 class _Review(msgspec.Struct, frozen=True):
@@ -65,15 +71,22 @@ def validator_for(
     check: Check[T] = lambda _: None,
     warnings: Warnings[T] = lambda _: (),
     *,
+    deletion: Check[T] = lambda _: None,
     in_thread: bool = False,
 ) -> Validator:
-    """Return a validator that decodes an object and checks it; that of a large one in a thread if `check` allows it."""
+    """Return a validator that decodes an object and checks it; that of a large one in a thread if `check` allows it.
 
-    async def validate(body: bytes) -> Verdict:
+    `deletion` checks an object that is to be deleted.
+    """
+
+    async def validate(request: AdmissionRequest) -> Verdict:
+        body = bytes(request.old_object if request.is_deletion else request.object)
         try:
             decoded = decode(kind, body)
         except NotDecodable as failure:
-            return Verdict(str(failure))
+            return Verdict(None if request.is_deletion else str(failure))
+        if request.is_deletion:
+            return Verdict(deletion(decoded))
         error = await parse_aside(len(body) if in_thread else 0, check, decoded)
         return Verdict(error) if error is not None else Verdict(warnings=warnings(decoded))
 
@@ -99,7 +112,7 @@ def create_app(validators: Mapping[str, Validator]) -> FastAPI:
                 return _text(413, str(error))
             except TooManyBytes as error:
                 return _text(503, str(error))
-            verdict = await validator(bytes(review.object))
+            verdict = await validator(review)
         if verdict.error is not None:
             _log_refusal(resource, review, verdict.error)
         return Response(answer(review.uid, verdict.error, verdict.warnings), media_type="application/json")

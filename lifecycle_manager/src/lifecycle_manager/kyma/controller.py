@@ -50,7 +50,7 @@ from lifecycle_manager.kyma.snapshot import KymaSnapshots, KymaState
 from lifecycle_manager.kyma.status import OWN_CONDITIONS
 from lifecycle_manager.module_catalog import Offers
 from lifecycle_manager.module_catalog.affected import kymas_using_release, kymas_using_template, offer_changed
-from lifecycle_manager.module_namespaces import ModuleNamespaces
+from lifecycle_manager.object_set import Policies
 from lifecycle_manager.process.telemetry import policy_readable
 from lifecycle_manager.rollout import Schedule
 from lifecycle_manager.skr import Connections, SkrAccessError
@@ -92,7 +92,7 @@ def setup(
     manifests = manager.informer(MANIFESTS, indexes=(MANIFESTS_BY_KYMA,))
     module_configs = manager.informer(MODULE_CONFIGS, namespace=None, indexes=(MODULE_CONFIGS_BY_KYMA,))
     sync_resources = manager.informer(SYNC_RESOURCES, namespace=None, indexes=(SYNC_RESOURCES_BY_KYMA,))
-    namespaces = ModuleNamespaces.watched_by(manager)
+    policies = Policies.watched_by(manager)
     # Not required: SKRs have a CRD, and an installation with the rights of an earlier version can't read CRDs.
     crds = manager.informer(CUSTOM_RESOURCE_DEFINITIONS, field_selector=KYMA_CRD, required=False)
     pull_secrets = _pull_secrets(manager, settings.pull_secret)
@@ -132,7 +132,7 @@ def setup(
             after=seconds,
         )
     for when, seconds in ((report_changed, PARTS_SETTLE_SECONDS), (was_observed, UNDER_WAY.total_seconds())):
-        of_a_module = partial(is_of_a_module, namespaces, when)
+        of_a_module = partial(is_of_a_module, policies, when)
         controller.watches(module_configs, to=_kyma_by(MODULE_CONFIGS_BY_KYMA), when=of_a_module, after=seconds)
         controller.watches(sync_resources, to=_kyma_by(SYNC_RESOURCES_BY_KYMA), when=of_a_module, after=seconds)
     controller.receives(
@@ -150,7 +150,7 @@ def setup(
         manifests=manifests,
         module_configs=module_configs,
         sync_resources=sync_resources,
-        namespaces=namespaces,
+        policies=policies,
         crds=KymaCrds(crds),
         pull_secrets=pull_secrets,
         offers=offers,
@@ -245,13 +245,13 @@ def report_changed(change: Change[ModuleConfig] | Change[SyncResource]) -> bool:
 
 
 def is_of_a_module(
-    namespaces: ModuleNamespaces,
+    policies: Policies,
     when: Callable[[Change[ModuleConfig] | Change[SyncResource]], bool],
     change: Change[ModuleConfig] | Change[SyncResource],
 ) -> bool:
-    """Tell whether a change matters, and is in a namespace that the module of the part has or had."""
+    """Tell whether a change matters, and is in the namespace of its module."""
     part = change.new or change.old
-    return part is not None and when(change) and namespaces.assignment().holds(part)
+    return part is not None and when(change) and policies.is_in_place(part)
 
 
 def was_observed(change: Change[ModuleConfig] | Change[SyncResource]) -> bool:

@@ -8,24 +8,15 @@ option.
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import TypeVar
 
-import structlog
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from kube_runtime import Change, Manager
+from kube_runtime import Manager
 from lifecycle_manager.contract.conditions import event_path_fault
 from lifecycle_manager.contract.resources import KYMAS, MANIFESTS
 from lifecycle_manager.module_catalog import Offers, is_mandatory_manifest, kyma_of_manifest, module_of_manifest
-from lifecycle_manager.module_namespaces import (
-    Assignment,
-    ModuleNamespaces,
-    Namespace,
-    assignment_changed,
-    modules_of,
-)
 from lifecycle_manager.process.telemetry import fips_mode
 from lifecycle_manager_api import Kyma, Manifest, State, names
 
@@ -37,8 +28,6 @@ UNRESOLVED = ("", "", "")
 OF_KYMAS = (State.READY, State.PROCESSING, State.ERROR, State.DELETING, State.WARNING)
 OF_MODULES = (*OF_KYMAS, State.UNMANAGED)
 """The states in upstream's metrics of Kymas and mandatory modules, and of the modules that users choose."""
-
-log = structlog.get_logger("fleet")
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +42,6 @@ class FleetCollector(Collector):
     manifests: Callable[[], Iterable[Manifest]]
     offers: Offers
     owns: Callable[[str], bool]
-    assignment: Callable[[], Assignment] = Assignment
     each_kyma: bool = False
 
     def collect(self) -> Iterator[Metric]:
@@ -64,7 +52,6 @@ class FleetCollector(Collector):
         yield _gauge("lifecycle_mgr_replica_kymas", "Kymas of this replica.", (), {(): len(kymas)})
         yield from _counts(kymas, manifests)
         yield _event_path_faults(kymas)
-        yield _refused_namespaces(self.assignment())
         count = len(self.offers.current().mandatory)
         yield _gauge("lifecycle_mgr_mandatory_modules", "Number of mandatory modules.", (), {(): count})
         if self.each_kyma:
@@ -79,17 +66,14 @@ def setup(manager: Manager, offers: Offers, *, each_kyma: bool) -> None:
     """Register the metrics of the fleet, and of this process."""
     fips_mode(manager.registry)
     kymas, manifests = manager.informer(KYMAS), manager.informer(MANIFESTS)
-    namespaces = ModuleNamespaces.watched_by(manager)
     collector = FleetCollector(
         kymas.list,
         manifests.list,
         offers,
         manager.sharding.owns,
-        assignment=namespaces.assignment,
         each_kyma=each_kyma,
     )
     manager.registry.register(collector)
-    namespaces.informer.on_change(partial(_log_assignment, namespaces))
 
 
 def _counts(kymas: Iterable[Kyma], mandatory: Iterable[Manifest]) -> Iterator[Metric]:
@@ -158,28 +142,6 @@ def _of_each_kyma(kymas: Iterable[Kyma], mandatory: Iterable[Manifest]) -> Itera
         ("module_name", "kyma_name", "state"),
         of_mandatory,
     )
-
-
-def _refused_namespaces(assignment: Assignment) -> Metric:
-    return _gauge(
-        "lifecycle_mgr_module_namespace_refused",
-        "Namespaces whose label with the name of a module has no effect, and why.",
-        ("namespace", "reason"),
-        {(namespace, reason.value): 1 for namespace, reason in assignment.refused.items()},
-    )
-
-
-def _log_assignment(namespaces: ModuleNamespaces, change: Change[Namespace]) -> None:
-    """Log which namespace a module has after a change, or why a label has no effect."""
-    named = change.new or change.old
-    if named is None or not assignment_changed(change):
-        return
-    assignment, name = namespaces.assignment(), named.metadata.name
-    if (reason := assignment.refused.get(name)) is not None:
-        log.warning("label of a namespace has no effect", namespace=name, module=named.module, reason=reason.value)
-        return
-    for module in sorted(modules_of(change)):
-        log.info("namespace of a module", module=module, namespace=assignment.namespace_of(module))
 
 
 def _gauge(name: str, meaning: str, labels: Iterable[str], values: Mapping[Key, int]) -> Metric:

@@ -21,7 +21,6 @@ from lifecycle_manager.kyma.reasons import (
 from lifecycle_manager.kyma.snapshot import KymaSnapshot
 from lifecycle_manager.kyma.wanted import WantedModule
 from lifecycle_manager.module_catalog import module_of_manifest
-from lifecycle_manager.module_namespaces import Standing
 from lifecycle_manager_api import (
     KymaModuleStatus,
     Manifest,
@@ -165,11 +164,11 @@ def _causes_of_module_crs(snapshot: KymaSnapshot, name: str) -> Iterator[Cause |
 
     A change of a module that was ready is no cause while it is under way: each edit would be two writes of the status.
     """
-    configs = [each for each in snapshot.module_configs if _is_present(snapshot, each, name)]
-    made = _by_config(each for each in snapshot.sync_resources if _is_present(snapshot, each, name))
+    configs = [each for each in snapshot.module_configs if each.spec.module == name]
+    made = _by_config(each for each in snapshot.sync_resources if each.spec.module == name)
     was_ready = any(each.name == name and each.state is State.READY for each in snapshot.kyma.status.modules)
     for config in configs:
-        verdict = verdict_of(config, made.pop((config.metadata.namespace, config.metadata.name), ()))
+        verdict = verdict_of(config, made.pop(config.metadata.name, ()))
         until = _under_way_until(config) if was_ready and not verdict.is_settled else None
         if until is not None and snapshot.timing.now < until <= snapshot.timing.now + UNDER_WAY:
             yield until
@@ -185,19 +184,11 @@ def _causes_of_module_crs(snapshot: KymaSnapshot, name: str) -> Iterator[Cause |
             yield Cause(resource.status.state, reason, why or "objects are being applied", is_internal=is_internal)
 
 
-def _is_present(snapshot: KymaSnapshot, part: ModuleConfig | SyncResource, module: str) -> bool:
-    """Tell whether a part is one of a module, in the namespace that the module has now."""
-    return part.spec.module == module and snapshot.assignment.standing(part) is Standing.CURRENT
-
-
-def _by_config(resources: Iterable[SyncResource]) -> dict[tuple[str, str], list[SyncResource]]:
-    """Return SyncResources by namespace and name of the ModuleConfig that they were made from.
-
-    While a module moves to another namespace, both have objects of one name.
-    """
-    found: dict[tuple[str, str], list[SyncResource]] = {}
+def _by_config(resources: Iterable[SyncResource]) -> dict[str, list[SyncResource]]:
+    """Return SyncResources of one module by the name of the ModuleConfig that they were made from."""
+    found: dict[str, list[SyncResource]] = {}
     for resource in resources:
-        found.setdefault((resource.metadata.namespace, config_of(resource)), []).append(resource)
+        found.setdefault(config_of(resource), []).append(resource)
     return found
 
 

@@ -25,7 +25,7 @@ from lifecycle_manager.kyma.crd import KymaCrd, KymaCrds
 from lifecycle_manager.kyma.pull_secret import PullSecret, PullSecretCopy, SyncPullSecret, after_refusals
 from lifecycle_manager.kyma.settings import KymaSettings
 from lifecycle_manager.module_catalog import Offer, Offers
-from lifecycle_manager.module_namespaces import Assignment, ModuleNamespaces
+from lifecycle_manager.object_set import Policies
 from lifecycle_manager.rollout import Schedule, Timing
 from lifecycle_manager.skr import Announcements, ClusterClaimed
 from lifecycle_manager_api import Kyma, KymaSpec, Manifest, ModuleConfig, ObjectMeta, SyncResource, names
@@ -65,7 +65,7 @@ class KymaSnapshot(Snapshot):
     """Everything that `plan` decides on.
 
     - `skr`: None until it was read
-    - `module_configs`, `sync_resources`: those in namespaces that their modules have or had by the `assignment`
+    - `module_configs`, `sync_resources`: those in the namespaces of their modules
     - `crd`: that of KCP; its digest is empty where it can't be read
     - `installed_crd`: the digest of the CRD that this reconcile has installed
     - `pull_secret`: None where there is none to copy
@@ -82,7 +82,6 @@ class KymaSnapshot(Snapshot):
     manifests: tuple[Manifest, ...] = ()
     module_configs: tuple[ModuleConfig, ...] = ()
     sync_resources: tuple[SyncResource, ...] = ()
-    assignment: Assignment = field(default_factory=Assignment)
     pull_secret: PullSecret | None = None
     repeats: int = 0
     settings: KymaSettings = field(default_factory=KymaSettings)
@@ -143,7 +142,7 @@ class KymaSnapshots:
     manifests: Informer[Manifest]
     module_configs: Informer[ModuleConfig]
     sync_resources: Informer[SyncResource]
-    namespaces: ModuleNamespaces
+    policies: Policies
     crds: KymaCrds
     pull_secrets: Informer[Secret] | None
     offers: Offers
@@ -157,7 +156,7 @@ class KymaSnapshots:
             return None
         for change in request.causes.of(ObjectChanged):
             request.state.announcements.announce(change, now=self.manager.clock.monotonic())
-        name, assignment = kyma.metadata.name, self.namespaces.assignment()
+        name = kyma.metadata.name
         configs = self.module_configs.by_index(MODULE_CONFIGS_BY_KYMA, name)
         resources = self.sync_resources.by_index(SYNC_RESOURCES_BY_KYMA, name)
         return KymaSnapshot(
@@ -166,9 +165,8 @@ class KymaSnapshots:
             offer=self.offers.current(),
             crd=self.crds.current(),
             manifests=self.manifests.by_index(MANIFESTS_BY_KYMA, name),
-            module_configs=tuple(filter(assignment.holds, configs)),
-            sync_resources=tuple(filter(assignment.holds, resources)),
-            assignment=assignment,
+            module_configs=tuple(filter(self.policies.is_in_place, configs)),
+            sync_resources=tuple(filter(self.policies.is_in_place, resources)),
             pull_secret=self._pull_secret(kyma, request.state),
             repeats=request.state.repeats,
             settings=self.settings,

@@ -8,20 +8,23 @@ from typing import assert_never
 import msgspec
 import structlog
 
-from kube_runtime import Client, Clock, Informer, NotFound
+from kube_runtime import Client, Clock, EventRecorder, Forbidden, Informer, NotFound
 from kube_runtime.tracing import handed_on
-from lifecycle_manager.contract.resources import FIELD_MANAGER, MODULE_CONFIGS
+from lifecycle_manager.contract.resources import FIELD_MANAGER, MODULE_CONFIGS, MODULE_POLICIES
 from lifecycle_manager.contract.signals import ObjectReference, Trace
 from lifecycle_manager.contract.verdict import SYNCED
 from lifecycle_manager.contract.writes import write_status
 from lifecycle_manager.module_config.plan import DeleteModuleConfig, SetCondition, Step, WriteModuleConfig
 from lifecycle_manager.module_config.snapshot import Snapshot
 from lifecycle_manager.module_config.status import merged
+from lifecycle_manager.object_set import Policies
 from lifecycle_manager.process.telemetry import ChangeLatency
 from lifecycle_manager_api import ModuleConfig, ObjectMeta, names
 
 log = structlog.get_logger("module_config")
 
+NAMESPACE_NOT_WRITABLE = "NamespaceNotWritable"
+MODULE_ROLE = "lifecycle-manager-modules"
 MIN_STEPS = 20
 """So many steps are carried out in any case, so that events without end delay them and do not prevent them."""
 
@@ -32,6 +35,8 @@ class ModuleConfigWrites:
 
     kcp: Client
     module_configs: Informer[ModuleConfig]
+    policies: Policies
+    events: EventRecorder
     latency: ChangeLatency
     clock: Clock
 
@@ -45,23 +50,43 @@ class ModuleConfigWrites:
     ) -> bool:
         """Carry out the steps in their order. Raises KubeError at the first that fails.
 
-        Returns false where it stopped after some of them, because the key is awaited for something more urgent.
+        Returns false where it stopped after some of them, because the key is awaited for something more urgent. Where
+        nothing can be written in the namespace, an Event of the ModulePolicy says so.
         """
         for number, step in enumerate(steps):
             if number >= MIN_STEPS and is_awaited():
                 return False
-            match step:
-                case WriteModuleConfig():
-                    trace = traces.get(step.source, Trace())
-                    await self._write(seen, step, trace)
-                    self.latency.module_config_written(trace.observed_at)
-                case DeleteModuleConfig(name):
-                    await self._delete(seen, name)
-                case SetCondition():
-                    await self._set_condition(seen, step)
-                case _:
-                    assert_never(step)
+            try:
+                await self._apply(seen, step, traces)
+            except (Forbidden, NotFound) as error:
+                self._report_namespace(seen, error)
+                raise
         return True
+
+    async def _apply(self, seen: Snapshot, step: Step, traces: Mapping[ObjectReference, Trace]) -> None:
+        match step:
+            case WriteModuleConfig():
+                trace = traces.get(step.source, Trace())
+                await self._write(seen, step, trace)
+                self.latency.module_config_written(trace.observed_at)
+            case DeleteModuleConfig(name):
+                await self._delete(seen, name)
+            case SetCondition():
+                await self._set_condition(seen, step)
+            case _:
+                assert_never(step)
+
+    def _report_namespace(self, seen: Snapshot, error: Forbidden | NotFound) -> None:
+        policy = self.policies.policy_of(seen.module)
+        if policy is None:
+            return  # it has the namespace of the Lifecycle Manager itself
+        why = "there is no such namespace" if isinstance(error, NotFound) else "Lifecycle Manager has no rights there"
+        note = (
+            f"ModuleConfigs can't be written in namespace {seen.namespace} (spec.controlPlaneNamespace): {why}; create "
+            f"the namespace, and in it a RoleBinding of ClusterRole {MODULE_ROLE} to the ServiceAccount of Lifecycle "
+            "Manager, as the chart of the Module Manager does"
+        )
+        self.events.record(MODULE_POLICIES, policy, NAMESPACE_NOT_WRITABLE, note, type="Warning", action="Write")
 
     async def _write(self, seen: Snapshot, step: WriteModuleConfig, trace: Trace) -> None:
         origin = {names.TRACEPARENT: handed_on(trace.traceparent), names.OBSERVED_AT: trace.observed_at}

@@ -18,7 +18,6 @@ from lifecycle_manager.contract.indexes import (
     BY_MODULE,
     BY_TEMPLATE,
     MODULE_CONFIGS_BY_KYMA,
-    SYNC_RESOURCES_BY_KYMA,
 )
 from lifecycle_manager.contract.options import Count, Seconds, config_concurrency_option, option
 from lifecycle_manager.contract.resources import (
@@ -26,7 +25,6 @@ from lifecycle_manager.contract.resources import (
     KYMAS,
     MODULE_CONFIGS,
     MODULE_TEMPLATES,
-    SYNC_RESOURCES,
     DatedReleaseMeta,
 )
 from lifecycle_manager.contract.signals import (
@@ -54,21 +52,14 @@ from lifecycle_manager.module_config.plan import (
     usual_names,
 )
 from lifecycle_manager.module_config.reading import NOTHING_FOUND, Found, find_all, find_some
-from lifecycle_manager.module_config.snapshot import ModuleCr, Move, Quota, Reading, Snapshot
+from lifecycle_manager.module_config.snapshot import ModuleCr, Quota, Reading, Snapshot
 from lifecycle_manager.module_config.status import SyncedCondition, failed
 from lifecycle_manager.module_config.texts import READ_SECONDS, Memory, TextMaker, TextThread
-from lifecycle_manager.module_namespaces import (
-    ModuleNamespaces,
-    Namespace,
-    Standing,
-    assignment_changed,
-    is_applied,
-    modules_of,
-)
+from lifecycle_manager.object_set import Policies
 from lifecycle_manager.process.telemetry import ChangeLatency
 from lifecycle_manager.skr import Announcements, Connections, Seen, SkrAccessError
 from lifecycle_manager.skr.budget import CpuBudget
-from lifecycle_manager_api import Kyma, ModuleConfig, ModuleTemplate, SyncResource, names
+from lifecycle_manager_api import Kyma, ModuleConfig, ModuleTemplate, names
 
 RULES_SECONDS = 2.0
 """How long an API server may take until it uses the new rules of a webhook."""
@@ -143,9 +134,8 @@ def setup(
     configs = manager.informer(
         MODULE_CONFIGS, namespace=None, indexes=[MODULE_CONFIGS_BY_KYMA, MODULE_CONFIGS_BY_MODULE]
     )
-    sync_resources = manager.informer(SYNC_RESOURCES, namespace=None, indexes=[SYNC_RESOURCES_BY_KYMA])
-    namespaces = ModuleNamespaces.watched_by(manager)
-    modules = _Modules(kymas, templates, releases, configs, sync_resources, namespaces, kinds)
+    policies = Policies.watched_by(manager)
+    modules = _Modules(kymas, templates, releases, configs, policies, kinds)
 
     controller: Controller[ModuleKey, ModuleConfigState] = manager.controller(
         "module-config",
@@ -160,15 +150,6 @@ def setup(
     everything = ReadScope.EVERYTHING
     controller.watches(kymas, to=modules.of_changed_kyma, when=modules_changed, cause=everything)
     controller.watches(configs, to=modules.of_config, when=_is_created_or_deleted, cause=everything)
-    controller.watches(configs, to=modules.moving, when=_is_handled_differently)
-    controller.watches(sync_resources, to=modules.moving, when=_is_handled_differently)
-    controller.watches(
-        namespaces.informer,
-        to=modules.of_namespace,
-        when=assignment_changed,
-        cause=everything,
-        priority=Priority.RESYNC,  # it concerns every Kyma with the module
-    )
     controller.watches(
         templates, to=lambda change: modules.of_template(versions(change)[0]), when=offer_changed, cause=everything
     )
@@ -183,7 +164,7 @@ def setup(
     controller.receives(WebhookRulesChanged, to=modules.of_kyma, priority=Priority.CHANGE, after=RULES_SECONDS)
     controller.receives(DescriptorFound, to=modules.of_descriptor, priority=Priority.CHANGE)
 
-    writes = ModuleConfigWrites(manager.client, configs, latency, manager.clock)
+    writes = ModuleConfigWrites(manager.client, configs, policies, manager.events, latency, manager.clock)
     reconciler = _Reconciler(controller, connections, modules, writes, manager.clock, settings, TextThread())
     controller.reconciles(reconciler.reconcile, unforeseen=reconciler.report, foreseen=(TemplateUnreadable,))
     return controller
@@ -197,8 +178,7 @@ class _Modules:
     templates: Informer[ModuleTemplate]
     releases: Informer[DatedReleaseMeta]
     configs: Informer[ModuleConfig]
-    sync_resources: Informer[SyncResource]
-    namespaces: ModuleNamespaces
+    policies: Policies
     kinds: ModuleKinds
 
     def all(self) -> Iterable[ModuleKey]:
@@ -211,37 +191,14 @@ class _Modules:
         kyma = self.kymas.get(ObjectKey(key.namespace, key.kyma))
         return (kyma is not None and key in keys_of(kyma)) or bool(self.configs_of(key))
 
-    def configs_of(self, key: ModuleKey, namespace: str | None = None) -> tuple[ModuleConfig, ...]:
-        """Return the ModuleConfigs of a module, in one namespace or in all that it has or had."""
+    def configs_of(self, key: ModuleKey) -> tuple[ModuleConfig, ...]:
+        """Return the ModuleConfigs of a module, in the namespace of the module."""
         found = self.configs.by_index(MODULE_CONFIGS_BY_MODULE, f"{key.kyma}/{key.module}")
-        assignment = self.namespaces.assignment()
-        return tuple(
-            each
-            for each in found
-            if (each.metadata.namespace == namespace if namespace is not None else assignment.holds(each))
-        )
+        return tuple(filter(self.policies.is_in_place, found))
 
-    def former_namespaces(self, key: ModuleKey) -> tuple[str, ...]:
-        """Return the namespaces that a module leaves and in which it still has ModuleConfigs."""
-        assignment = self.namespaces.assignment()
-        known = self.configs.by_index(MODULE_CONFIGS_BY_MODULE, f"{key.kyma}/{key.module}")
-        return tuple(
-            sorted({each.metadata.namespace for each in known if assignment.standing(each) is Standing.FORMER})
-        )
-
-    def move(self, key: ModuleKey, *, leaves: str, into: str) -> Move:
-        """Return what decides whether a namespace may be given up."""
-        parts = self.sync_resources.by_index(SYNC_RESOURCES_BY_KYMA, key.kyma)
-        own = [each for each in parts if each.spec.module == key.module]
-        return Move(
-            self.configs_of(key, into),
-            tuple(each for each in own if each.metadata.namespace == into),
-            tuple(each for each in own if each.metadata.namespace == leaves),
-        )
-
-    def taken_names(self, key: ModuleKey, reading: Reading, namespace: str) -> frozenset[str]:
+    def taken_names(self, key: ModuleKey, reading: Reading) -> frozenset[str]:
         """Return the names that a module would use and that ModuleConfigs of others have."""
-        usual = usual_names(key.kyma, key.module, reading)
+        usual, namespace = usual_names(key.kyma, key.module, reading), self.policies.namespace_of(key.module)
         found = (self.configs.get(ObjectKey(namespace, name)) for name in usual)
         return frozenset(each.metadata.name for each in found if each is not None and _key_of_config(each) != key)
 
@@ -254,23 +211,8 @@ class _Modules:
         """Return the module of a ModuleConfig that was created or deleted."""
         return self._keys_of_configs(versions(change))
 
-    def moving(self, change: Change[ModuleConfig] | Change[SyncResource]) -> Iterable[ModuleKey]:
-        """Return the module of a ModuleConfig or SyncResource if it has not left another namespace yet."""
-        part = change.new or change.old
-        if part is not None:
-            key = ModuleKey(names.KCP_NAMESPACE, part.spec.kyma, part.spec.module)
-            if self.former_namespaces(key):
-                yield key
-
-    def of_namespace(self, change: Change[Namespace]) -> Iterable[ModuleKey]:
-        """Return the keys of the modules that get or leave a namespace."""
-        for module in modules_of(change):
-            yield from (_key(kyma, module) for kyma in self.kymas.by_index(BY_MODULE, module))
-            yield from self._keys_of_configs(each for each in self.configs.list() if each.spec.module == module)
-
     def _keys_of_configs(self, configs: Iterable[ModuleConfig]) -> set[ModuleKey]:
-        assignment = self.namespaces.assignment()
-        return {_key_of_config(each) for each in configs if assignment.holds(each)}
+        return {_key_of_config(each) for each in configs if self.policies.is_in_place(each)}
 
     def of_template(self, template: ModuleTemplate | None) -> Iterable[ModuleKey]:
         """Return the modules that have a template, or may have it now."""
@@ -395,7 +337,7 @@ class _Reconciler:
     async def _with_texts(self, key: ModuleKey, state: ModuleConfigState, found: Found) -> Reading:
         """Return the reading with the texts of what is within the quota."""
         identities = Reading(found.default, found.module_crs, found.complete)
-        seen = self._snapshot(key, self.modules.namespaces.assignment().namespace_of(key.module), identities)
+        seen = self._snapshot(key, identities)
         maker = TextMaker(thread=self.thread, memory=state.memory, budget=state.budget, clock=self.clock)
         accepted, configs = acceptable(seen, identities), sources_of(seen, identities)
         await asyncio.sleep(0)  # each of these takes milliseconds for thousands of Module CRs
@@ -404,26 +346,23 @@ class _Reconciler:
     def _snapshot(
         self,
         key: ModuleKey,
-        namespace: str,
         reading: Reading | None,
         problem: SyncedCondition | None = None,
         *,
         memory: Memory = NOTHING_REMEMBERED,
-        move: Move | None = None,
     ) -> Snapshot:
-        taken = self.modules.taken_names(key, reading, namespace) if reading is not None else frozenset()
+        taken = self.modules.taken_names(key, reading) if reading is not None else frozenset()
         found = reading.found.values() if reading is not None else ()
         return Snapshot(
             key.kyma,
             key.module,
-            namespace,
-            self.modules.configs_of(key, namespace),
+            self.modules.policies.namespace_of(key.module),
+            self.modules.configs_of(key),
             reading,
             problem,
             self.settings.quota,
             taken,
             superseded=frozenset(each.source for each in found if each is not None and memory.is_superseded(each)),
-            move=move,
         )
 
     async def _apply(
@@ -433,32 +372,21 @@ class _Reconciler:
         reading: Reading | None = None,
         problem: SyncedCondition | None = None,
     ) -> bool:
-        """Carry out what follows in the module's namespace, and in those that it leaves. Raises KubeError.
+        """Carry out what follows. Raises KubeError.
 
-        Returns false where it stopped for an event; what is left is found again. A namespace in which nothing can be
-        written does not keep the others from being written.
+        Returns false where it stopped for an event; what is left is found again.
         """
         traces = {announcement.object: announcement.trace for announcement in state.announcements.of()}
         # A change that was announced during the read may have been read as well.
         waiting = self.controller.waiting_causes(key).of(ObjectChanged)
         traces |= {change.reference: change.trace for change in waiting}
-        namespace, failures = self.modules.namespaces.assignment().namespace_of(key.module), list[KubeError]()
-        is_complete = True
-        for each in (namespace, *self.modules.former_namespaces(key)):
-            move = self.modules.move(key, leaves=each, into=namespace) if each != namespace else None
-            seen = self._snapshot(key, each, reading, problem, memory=state.memory, move=move)
-            try:
-                is_complete &= await self.writes.apply(
-                    seen,
-                    plan(seen),
-                    traces,
-                    is_awaited=lambda: bool(self.controller.waiting_causes(key).of(ObjectChanged)),
-                )
-            except KubeError as error:
-                failures.append(error)
-        if failures:
-            raise failures[0]
-        return is_complete
+        seen = self._snapshot(key, reading, problem, memory=state.memory)
+        return await self.writes.apply(
+            seen,
+            plan(seen),
+            traces,
+            is_awaited=lambda: bool(self.controller.waiting_causes(key).of(ObjectChanged)),
+        )
 
 
 def _until_affordable(state: ModuleConfigState, now: float) -> float:
@@ -475,17 +403,6 @@ def _note(causes: Causes, state: ModuleConfigState, *, now: float) -> None:
 def _is_created_or_deleted(change: Change[ModuleConfig]) -> bool:
     """Tell whether a ModuleConfig was created or deleted."""
     return change.old is None or change.new is None
-
-
-def _is_handled_differently(change: Change[ModuleConfig] | Change[SyncResource]) -> bool:
-    """Tell whether a ModuleConfig has another state, or a SyncResource other objects or another result."""
-    old, new = change.old, change.new
-    return old is None or new is None or _handling_of(old) != _handling_of(new)
-
-
-def _handling_of(part: ModuleConfig | SyncResource) -> tuple[object, ...]:
-    applied = (is_applied(part), part.status.synced) if isinstance(part, SyncResource) else ()
-    return (part.status.state, *applied)
 
 
 def _key(kyma: Kyma, module: str) -> ModuleKey:

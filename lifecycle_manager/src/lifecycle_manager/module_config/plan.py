@@ -1,18 +1,14 @@
-"""The rules of a module's configuration: whether it has one, and which ModuleConfigs to write, delete or mark.
+"""The rules of a module's configuration: whether it has one, and which ModuleConfigs to write, delete or mark."""
 
-In a namespace that the module leaves, the ModuleConfigs follow their Module CRs and none is added, until
-`is_taken_over` says that they are not needed any more.
-"""
-
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
 
 from kube_runtime.resource import version_number
 from lifecycle_manager.contract.signals import ObjectReference
-from lifecycle_manager.contract.verdict import MODULE_CR_TOO_LARGE, belongs_to
-from lifecycle_manager.module_config.snapshot import ModuleCr, Move, Reading, Snapshot
+from lifecycle_manager.contract.verdict import MODULE_CR_TOO_LARGE
+from lifecycle_manager.module_config.snapshot import ModuleCr, Reading, Snapshot
 from lifecycle_manager.module_config.status import (
     SyncedCondition,
     beyond_quota,
@@ -22,9 +18,7 @@ from lifecycle_manager.module_config.status import (
     read_from,
     within_quota,
 )
-from lifecycle_manager.module_namespaces import is_applied
-from lifecycle_manager.object_set.inventory import Identity, entries_of, identities
-from lifecycle_manager_api import Kyma, ModuleConfig, ModuleTemplate, State, SyncResource, joined_name
+from lifecycle_manager_api import Kyma, ModuleConfig, ModuleTemplate, State, joined_name
 from lifecycle_manager_api import ObjectReference as ResourceReference
 
 
@@ -92,8 +86,6 @@ def decide(
 
 def plan(seen: Snapshot) -> tuple[Step, ...]:
     """Return the steps for one module's ModuleConfigs, in their order."""
-    if seen.move is not None and is_taken_over(seen.existing, seen.move):
-        return _deletions(seen)
     if seen.unreadable is not None:
         return tuple(
             SetCondition(config.metadata.name, seen.unreadable)
@@ -102,23 +94,7 @@ def plan(seen: Snapshot) -> tuple[Step, ...]:
         )
     if seen.reading is None:
         return _deletions(seen)
-    return _steps_after(seen, seen.reading if seen.move is None else _of_existing(seen, seen.reading))
-
-
-def is_taken_over(former: Sequence[ModuleConfig], move: Move) -> bool:
-    """Tell whether the ModuleConfigs in the namespace that a module leaves are not needed any more.
-
-    Each has a successor for the same Module CR, for which a SyncResource is applied; or, where the former had none, for
-    which a Module Manager has written a state. And those in the present namespace have applied each object that the
-    former SyncResources have in the SKR. So nothing is deleted there.
-    """
-    successors = {_source_of(each): each for each in move.configs if not each.metadata.being_deleted}
-    have = _objects_of(each for each in move.sync_resources if is_applied(each))
-    return _objects_of(move.left) <= have and all(
-        _is_succeeded(config, successors.get(_source_of(config)), move)
-        for config in former
-        if not config.metadata.being_deleted
-    )
+    return _steps_after(seen, seen.reading)
 
 
 def config_name(kyma: str, module: str, default: ObjectReference | None, reference: ObjectReference) -> str:
@@ -268,34 +244,6 @@ def _is_newer(config: ModuleConfig, read: ResourceReference) -> bool:
 
 def _deletions(seen: Snapshot) -> tuple[Step, ...]:
     return tuple(DeleteModuleConfig(each.metadata.name) for each in seen.existing if not each.metadata.being_deleted)
-
-
-def _of_existing(seen: Snapshot, reading: Reading) -> Reading:
-    """Return the reading of those Module CRs that have a ModuleConfig."""
-    existing = {config.metadata.name for config in seen.existing}
-    known = [reference for reference, name in _names(seen, reading).items() if name in existing]
-    return replace(reading, found={reference: reading.found[reference] for reference in known})
-
-
-def _source_of(config: ModuleConfig) -> tuple[str, ...]:
-    """Return the identity of a ModuleConfig's Module CR, in any version of its API."""
-    source = config.spec.resource_ref
-    if source is None:
-        return (config.metadata.name,)
-    return (source.api_version.rpartition("/")[0], source.kind, source.namespace, source.name)
-
-
-def _objects_of(resources: Iterable[SyncResource]) -> frozenset[Identity]:
-    return frozenset(identity for each in resources for identity in identities(entries_of(each.status.synced)))
-
-
-def _is_succeeded(config: ModuleConfig, successor: ModuleConfig | None, move: Move) -> bool:
-    """Tell whether a Module Manager handles the successor of a ModuleConfig."""
-    if successor is None:
-        return False
-    if any(belongs_to(config, each) for each in move.left):
-        return any(belongs_to(successor, each) and is_applied(each) for each in move.sync_resources)
-    return successor.status.state is not State.EMPTY
 
 
 def _is_gone(module_cr: ModuleCr | None) -> bool:

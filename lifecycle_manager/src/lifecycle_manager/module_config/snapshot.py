@@ -9,7 +9,7 @@ from annotated_types import Ge
 from lifecycle_manager.contract.options import Count, option
 from lifecycle_manager.contract.signals import ObjectReference
 from lifecycle_manager.module_config.status import SyncedCondition
-from lifecycle_manager_api import ModuleConfig, SyncResource
+from lifecycle_manager_api import ModuleConfig
 from lifecycle_manager_api import ObjectReference as ResourceReference
 
 
@@ -61,28 +61,14 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
-    """What decides whether the namespace that a module leaves may be given up, each of this Kyma and module.
-
-    - `configs`, `sync_resources`: what the module has in its present namespace
-    - `left`: the SyncResources in the namespace that it leaves
-    """
-
-    configs: tuple[ModuleConfig, ...]
-    sync_resources: tuple[SyncResource, ...]
-    left: tuple[SyncResource, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The configuration of one module of a Kyma, in one namespace of KCP.
+    """The configuration of one module of a Kyma, in the namespace of the module.
 
     - `existing`: its ModuleConfigs there
     - `taken`: names that ModuleConfigs of other modules or Kymas have, of those that this module would use
     - `reading`: its Module CRs in the SKR; None where the module has no configuration, or the SKR can't be read
     - `superseded`: Module CRs of which a later version was read before, so that this is an answer from the past
     - `unreadable`: the condition that says why nothing could be read
-    - `move`: where this is a namespace that the module leaves
     """
 
     kyma: str
@@ -94,4 +80,3 @@ class Snapshot:
     quota: Quota = Quota()
     taken: frozenset[str] = frozenset()
     superseded: frozenset[ObjectReference] = frozenset()
-    move: Move | None = None

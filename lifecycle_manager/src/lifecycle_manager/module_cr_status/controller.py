@@ -28,13 +28,7 @@ from lifecycle_manager.module_cr_status.plan import is_done, is_settled, plan
 from lifecycle_manager.module_cr_status.schema import StatusSchemas
 from lifecycle_manager.module_cr_status.snapshot import Snapshot
 from lifecycle_manager.module_cr_status.status import NOT_WRITTEN
-from lifecycle_manager.module_namespaces import (
-    ModuleNamespaces,
-    Namespace,
-    Standing,
-    assignment_changed,
-    modules_of,
-)
+from lifecycle_manager.object_set import Policies
 from lifecycle_manager.object_set.borrowing import LazySkrClient
 from lifecycle_manager.skr import Connections, SkrAccessError, failure_of
 from lifecycle_manager_api import ModuleConfig, SyncResource
@@ -56,15 +50,11 @@ def setup(
     """Add the controller of the status of Module CRs; its keys are those of the ModuleConfigs."""
     configs = manager.informer(MODULE_CONFIGS, namespace=None, indexes=[MODULE_CONFIGS_BY_KYMA])
     sync_resources = manager.informer(SYNC_RESOURCES, namespace=None, indexes=[SYNC_RESOURCES_BY_CONFIG])
-    namespaces = ModuleNamespaces.watched_by(manager)
+    policies = Policies.watched_by(manager)
 
     def owner(key: ObjectKey) -> str:
         config = configs.get(key)
         return config.spec.kyma if config is not None else ""
-
-    def of_namespace(change: Change[Namespace]) -> Iterable[ObjectKey]:
-        modules = modules_of(change)
-        return [MODULE_CONFIGS.key_of(each) for each in configs.list() if each.spec.module in modules]
 
     def of_kyma(signal: ClusterReachable | ClusterReplaced) -> Iterable[ObjectKey]:
         return map(MODULE_CONFIGS.key_of, configs.by_index(MODULE_CONFIGS_BY_KYMA, signal.kyma))
@@ -81,14 +71,13 @@ def setup(
     controller.watches(configs, when=status_changed)
     controller.watches(sync_resources, to=lambda change: made_from(change.old, change.new), when=application_changed)
     controller.receives(SyncResourceApplied, to=lambda signal: made_from(signal.resource), priority=Priority.CHANGE)
-    controller.watches(namespaces.informer, to=of_namespace, when=assignment_changed, priority=Priority.RESYNC)
     controller.receives(ClusterReachable, to=of_kyma, priority=Priority.RESYNC)
     controller.receives(ClusterReplaced, to=of_kyma, priority=Priority.RESYNC)
     schemas = StatusSchemas(manager.clock)
     reconciler = ModuleCrStatusReconciler(
         configs,
         sync_resources,
-        namespaces,
+        policies,
         connections,
         schemas=schemas,
         events=manager.events,
@@ -122,14 +111,11 @@ def made_from(*resources: SyncResource | None) -> Iterable[ObjectKey]:
 
 @dataclass(frozen=True, eq=False)
 class ModuleCrStatusReconciler:
-    """Keeps the status of one Module CR equal to what its user has to know.
-
-    Where a module moves into another namespace there are two ModuleConfigs, of which that in the new one counts.
-    """
+    """Keeps the status of one Module CR equal to what its user has to know."""
 
     configs: Informer[ModuleConfig]
     sync_resources: Informer[SyncResource]
-    namespaces: ModuleNamespaces
+    policies: Policies
     connections: Connections
     schemas: StatusSchemas
     events: EventRecorder
@@ -138,7 +124,7 @@ class ModuleCrStatusReconciler:
     async def reconcile(self, key: ObjectKey, causes: Causes, state: ModuleCrState) -> Result:
         """Take the steps of a Module CR's plan. Raises KubeError or SkrAccessError."""
         config = self.configs.get(key)
-        if config is None or self.namespaces.assignment().standing(config) is not Standing.CURRENT:
+        if config is None or not self.policies.is_in_place(config):
             return Result()
         uid = config.spec.resource_ref.uid if config.spec.resource_ref is not None else ""
         if uid != state.memory.uid or causes.of(ClusterReplaced):

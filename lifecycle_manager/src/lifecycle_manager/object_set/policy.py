@@ -4,6 +4,10 @@ The Lifecycle Manager may write almost anything there, and so may every Module M
 SyncResources are written by module teams: without a ModulePolicy its defaults apply. Manifests are written by the
 Lifecycle Manager from the catalog of KCP: without a ModulePolicy they are unrestricted, unless an option says
 otherwise. The rules themselves are in `lifecycle_manager_api.policy_checks`.
+
+The policy also names the namespace in KCP of the module's ModuleConfigs and SyncResources. Only operators write
+policies, so nobody else decides where a module has them; those in other namespaces have no effect. The namespace never
+changes while there are ModuleConfigs: the field is immutable, and `namespace_objection` refuses the rest at admission.
 """
 
 from collections.abc import Collection, Iterable
@@ -13,7 +17,8 @@ from kube_runtime import Change, Informer, InventoryEntry, KubernetesObject, Man
 from lifecycle_manager.contract.resources import MODULE_POLICIES
 from lifecycle_manager.object_set.inventory import listed
 from lifecycle_manager.object_set.protected import is_protected
-from lifecycle_manager_api import ModulePolicy, names
+from lifecycle_manager_api import ModuleConfig, ModulePolicy, SyncResource, names
+from lifecycle_manager_api.conditions import counted
 from lifecycle_manager_api.policy_checks import ModuleRules, Place, Scopes, Violation, misplaced, policy_violations
 
 PROTECTED = "protected"
@@ -30,10 +35,23 @@ class Policies:
         """Return the policies as an informer of a Manager has them."""
         return cls(manager.informer(MODULE_POLICIES, namespace=names.KCP_NAMESPACE))
 
+    def policy_of(self, module: str) -> ModulePolicy | None:
+        """Return the ModulePolicy of a module; None where nobody has written one."""
+        return self.informer.get(ObjectKey(names.KCP_NAMESPACE, module))
+
     def of(self, module: str) -> ModuleRules | None:
         """Return the policy of a module; None where nobody has written one."""
-        policy = self.informer.get(ObjectKey(names.KCP_NAMESPACE, module))
+        policy = self.policy_of(module)
         return ModuleRules(module, policy.spec) if policy is not None else None
+
+    def namespace_of(self, module: str) -> str:
+        """Return the namespace in KCP of a module's ModuleConfigs and SyncResources."""
+        policy = self.policy_of(module)
+        return policy.spec.control_plane_namespace if policy is not None else names.KCP_NAMESPACE
+
+    def is_in_place(self, part: ModuleConfig | SyncResource) -> bool:
+        """Tell whether a ModuleConfig or SyncResource is in the namespace of its module. Others have no effect."""
+        return part.metadata.namespace == self.namespace_of(part.spec.module)
 
     def of_sync_resources(self, module: str) -> ModuleRules:
         """Return the policy of a module's SyncResources: by default the defaults of a ModulePolicy."""
@@ -53,6 +71,28 @@ def module_of_policy(change: Change[ModulePolicy]) -> str:
     """Return the module of a ModulePolicy that changed."""
     policy = change.new or change.old
     return policy.metadata.name if policy is not None else ""
+
+
+def namespace_objection(
+    policy: ModulePolicy, configs: Iterable[ModuleConfig], *, is_deletion: bool = False
+) -> str | None:
+    """Return why a ModulePolicy may not be created or deleted: the module has ModuleConfigs in its present namespace.
+
+    Without a policy that is kcp-system. ModuleConfigs in other namespaces don't count: anybody may have written them.
+    """
+    module, namespace = policy.metadata.name, policy.spec.control_plane_namespace
+    present, later = (namespace, names.KCP_NAMESPACE) if is_deletion else (names.KCP_NAMESPACE, namespace)
+    if present == later:
+        return None
+    count = sum((each.spec.module, each.metadata.namespace) == (module, present) for each in configs)
+    if not count:
+        return None
+    change = "without this policy" if is_deletion else "by spec.controlPlaneNamespace"
+    return (
+        f"{change} the namespace of module {module} would be {later}, and it has {counted(count, 'ModuleConfig')} in "
+        f"{present}; a module cannot move. First remove it from all Kymas, or set spec.enableModuleConfig of its "
+        "ModuleTemplates to false, and wait until its ModuleConfigs are deleted"
+    )
 
 
 def objections(

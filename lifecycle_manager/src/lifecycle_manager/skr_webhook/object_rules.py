@@ -26,7 +26,6 @@ from kube_runtime import (
 from lifecycle_manager.contract.indexes import MANIFESTS_BY_KYMA, SYNC_RESOURCES_BY_KYMA
 from lifecycle_manager.contract.resources import FIELD_MANAGER, MANIFESTS, SYNC_RESOURCES
 from lifecycle_manager.module_catalog import kyma_of_manifest, module_of_manifest
-from lifecycle_manager.module_namespaces import ModuleNamespaces
 from lifecycle_manager.object_set.policy import Policies
 from lifecycle_manager.skr_webhook.documents import ModuleRule, ObjectRules
 from lifecycle_manager_api import Manifest, ModulePolicy, SyncResource, names
@@ -61,7 +60,6 @@ class ObjectRuleReader:
 
     manifests: Informer[Manifest]
     sync_resources: Informer[SyncResource]
-    namespaces: ModuleNamespaces
     policies: Policies
 
     @classmethod
@@ -70,7 +68,6 @@ class ObjectRuleReader:
         return cls(
             manager.informer(MANIFESTS, namespace=names.KCP_NAMESPACE, indexes=[MANIFESTS_BY_KYMA]),
             manager.informer(SYNC_RESOURCES, namespace=None, indexes=[SYNC_RESOURCES_BY_KYMA]),
-            ModuleNamespaces.watched_by(manager),
             Policies.watched_by(manager),
         )
 
@@ -87,7 +84,7 @@ class ObjectRuleReader:
     def _kinds_by_module(self, kyma: str, memory: ObjectRuleMemory) -> dict[str, frozenset[Kind]]:
         parts: list[Part] = [
             *self.manifests.by_index(MANIFESTS_BY_KYMA, kyma),
-            *filter(self.namespaces.assignment().holds, self.sync_resources.by_index(SYNC_RESOURCES_BY_KYMA, kyma)),
+            *filter(self.policies.is_in_place, self.sync_resources.by_index(SYNC_RESOURCES_BY_KYMA, kyma)),
         ]
         versions = frozenset((each.metadata.uid, each.metadata.resource_version) for each in parts)
         if memory.kinds[0] != versions:

@@ -14,6 +14,7 @@ from kube_runtime import (
     Clock,
     Controller,
     EventRecorder,
+    Forbidden,
     Index,
     Informer,
     Manager,
@@ -23,24 +24,15 @@ from kube_runtime import (
     parse_aside,
 )
 from lifecycle_manager.contract.changes import finalizer_lost, generation_changed
-from lifecycle_manager.contract.indexes import MODULE_CONFIGS_BY_KYMA, SYNC_RESOURCES_BY_KYMA
+from lifecycle_manager.contract.indexes import SYNC_RESOURCES_BY_KYMA
 from lifecycle_manager.contract.options import Count, Seconds, SecretName, option, pull_secret_option
-from lifecycle_manager.contract.resources import KYMAS, MODULE_CONFIGS, SYNC_RESOURCES
+from lifecycle_manager.contract.resources import KYMAS, SYNC_RESOURCES
 from lifecycle_manager.contract.signals import (
     ClusterReachable,
     ClusterReplaced,
     ObjectChanged,
     ResyncRequested,
     SyncResourceApplied,
-)
-from lifecycle_manager.module_namespaces import (
-    Assignment,
-    ModuleNamespaces,
-    Namespace,
-    Standing,
-    assignment_changed,
-    is_applied,
-    modules_of,
 )
 from lifecycle_manager.object_set import Record, RecordingFailed
 from lifecycle_manager.object_set.borrowing import LazySkrClient
@@ -55,27 +47,24 @@ from lifecycle_manager.sync_resource.apply import Steps, SyncResourceState
 from lifecycle_manager.sync_resource.intent import claim_index, inventory_of
 from lifecycle_manager.sync_resource.plan import Done, is_paused, plan, wants_namespaces
 from lifecycle_manager.sync_resource.snapshot import (
-    Placement,
     Snapshot,
     Text,
     known_inventory,
-    rank_among,
     read_text,
     since,
-    unserved,
 )
-from lifecycle_manager.sync_resource.status import awaits_others, in_conflict
-from lifecycle_manager_api import Kyma, ModuleConfig, ModulePolicy, SyncResource, SyncResourceStatus, names
+from lifecycle_manager.sync_resource.status import in_conflict
+from lifecycle_manager_api import Kyma, ModulePolicy, SyncResource, SyncResourceStatus, names
 
 log = structlog.get_logger("sync_resource")
 
 SYNC_RESOURCES_BY_CLAIM: Index[SyncResource] = Index("claim", claim_index)
 """SyncResources by the objects that they have in their SKR, or may have."""
 SYNC_RESOURCES_WAITING: Index[SyncResource] = Index(
-    "waiting", lambda each: (each.spec.kyma,) if in_conflict(each) or awaits_others(each) else ()
+    "waiting", lambda each: (each.spec.kyma,) if in_conflict(each) else ()
 )
 
-"""By their Kyma, the SyncResources that wait for what another one has to do."""
+"""By their Kyma, the SyncResources that wait for objects that another one has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +89,6 @@ def setup(
         namespace=None,
         indexes=[SYNC_RESOURCES_BY_KYMA, SYNC_RESOURCES_BY_CLAIM, SYNC_RESOURCES_WAITING],
     )
-    configs = manager.informer(MODULE_CONFIGS, namespace=None, indexes=[MODULE_CONFIGS_BY_KYMA])
-    namespaces = ModuleNamespaces.watched_by(manager)
     kymas = manager.informer(KYMAS, namespace=names.KCP_NAMESPACE)
     policies = Policies.watched_by(manager)
 
@@ -119,10 +106,6 @@ def setup(
     def of_policy(change: Change[ModulePolicy]) -> Iterable[ObjectKey]:
         module = module_of_policy(change)
         return [SYNC_RESOURCES.key_of(each) for each in sync_resources.list() if each.spec.module == module]
-
-    def of_namespace(change: Change[Namespace]) -> Iterable[ObjectKey]:
-        modules = modules_of(change)
-        return [SYNC_RESOURCES.key_of(each) for each in sync_resources.list() if each.spec.module in modules]
 
     def waiting_for(change: Change[SyncResource]) -> Iterable[ObjectKey]:
         changed = change.new or change.old
@@ -144,8 +127,7 @@ def setup(
         not_retried=(SkrAccessError,),
     )
     controller.watches(sync_resources, when=spec_changed)
-    controller.watches(sync_resources, to=waiting_for, when=ownership_changed)
-    controller.watches(namespaces.informer, to=of_namespace, when=assignment_changed, priority=Priority.RESYNC)
+    controller.watches(sync_resources, to=waiting_for, when=gives_up_objects)
     controller.watches(kymas, to=of_changed_kyma, when=kyma_is_leaving)
     controller.watches(kymas, to=of_changed_kyma, when=pause_ended)
     controller.watches(policies.informer, to=of_policy, when=policy_changed)
@@ -162,8 +144,6 @@ def setup(
         settings,
         kymas=kymas,
         sync_resources=sync_resources,
-        configs=configs,
-        namespaces=namespaces,
         policies=policies,
         state_of=controller.state,
         publish=manager.publish,
@@ -191,12 +171,6 @@ def gives_up_objects(change: Change[SyncResource]) -> bool:
     return new is None or (old is not None and bool(identities(inventory_of(old)) - identities(inventory_of(new))))
 
 
-def ownership_changed(change: Change[SyncResource]) -> bool:
-    """Tell whether a SyncResource gave up objects, or took over those of another one."""
-    old, new = change.old, change.new
-    return gives_up_objects(change) or (new is not None and is_applied(new) and (old is None or not is_applied(old)))
-
-
 def kyma_is_leaving(change: Change[Kyma]) -> bool:
     """Tell whether a Kyma is deleted, or was marked for deletion."""
     old, new = change.old, change.new
@@ -220,8 +194,6 @@ class SyncResourceReconciler:
     settings: SyncResourceSettings
     kymas: Informer[Kyma] = field(kw_only=True)
     sync_resources: Informer[SyncResource] = field(kw_only=True)
-    configs: Informer[ModuleConfig] = field(kw_only=True)
-    namespaces: ModuleNamespaces = field(kw_only=True)
     policies: Policies = field(kw_only=True)
     state_of: Callable[[ObjectKey], SyncResourceState | None] = field(kw_only=True)
     publish: Callable[[object], int] = field(kw_only=True)
@@ -229,17 +201,24 @@ class SyncResourceReconciler:
     async def reconcile(self, key: ObjectKey, causes: Causes, state: SyncResourceState) -> Result:
         """Take the steps of a SyncResource's plan. Raises KubeError or SkrAccessError after its status says so."""
         resource = self.sync_resources.get(key)
-        if resource is None or self.namespaces.assignment().standing(resource) is Standing.UNKNOWN:
+        if resource is None:
             return Result()
 
         record = self._record(resource)
         skr = LazySkrClient(self.connections, resource.spec.kyma)
         announced = self._note(causes, resource, state)
         steps, seen = Steps(record, state, skr), await self._snapshot(key, resource, state, announced)
-        end = await record.take_steps(seen, skr, plan=plan, apply=steps.apply, unreachable=self._failed)
-        if isinstance(end, Done):
-            return await self._finish(record, state, end, checked_all=announced is None)
-        await record.remove_finalizer()
+        try:
+            end = await record.take_steps(seen, skr, plan=plan, apply=steps.apply, unreachable=self._failed)
+            if isinstance(end, Done):
+                return await self._finish(record, state, end, checked_all=announced is None)
+            await record.remove_finalizer()
+        except Forbidden as error:
+            if not seen.is_misplaced:
+                raise
+            # In a namespace of no module the Lifecycle Manager need not have rights, not even to write the refusal.
+            log.warning("SyncResource in the wrong namespace", key=str(key), error=str(error))
+            return Result(requeue_after=self.settings.interval_seconds)
         return Result()
 
     async def report(self, key: ObjectKey, error: Exception) -> None:
@@ -279,16 +258,16 @@ class SyncResourceReconciler:
         announced: frozenset[Identity] | None,
     ) -> Snapshot:
         kyma = self.kymas.get(ObjectKey(names.KCP_NAMESPACE, resource.spec.kyma))
-        assignment, module = self.namespaces.assignment(), resource.spec.module
-        is_deleted = resource.metadata.namespace in assignment.deleted
-        placement = Placement(assignment.standing(resource), assignment.namespace_of(module), is_deleted)
+        module = resource.spec.module
+        namespace = self.policies.namespace_of(module)
+        is_in_place = resource.metadata.namespace == namespace  # decided once, before the first await
         text: Text = ()
-        if kyma is not None and not resource.metadata.being_deleted:
+        if kyma is not None and not resource.metadata.being_deleted and is_in_place:
             written = resource.spec.resource
             text = await parse_aside(len(written), read_text, written)
-        known = known_inventory(resource, state.inventory)
+        known = known_inventory(resource, state.inventory) if is_in_place else ()
         places = {*by_place(known), *(map(place_of, text) if isinstance(text, tuple) else ())}
-        claims = tuple(dict.fromkeys(self._claims(resource, assignment, places)))
+        claims = tuple(dict.fromkeys(self._claims(key, resource.spec.kyma, places)))
         inventory = without(known, claimed_earlier(known, since(resource), claims))
         return Snapshot(
             resource,
@@ -301,32 +280,29 @@ class SyncResourceReconciler:
             interval_seconds=self.settings.interval_seconds,
             pull_secret=self.settings.pull_secret,
             announced=announced,
-            placement=placement,
-            unserved=self._unserved(resource, placement),
+            module_namespace=namespace,
         )
 
-    def _unserved(self, resource: SyncResource, placement: Placement) -> tuple[str, ...]:
-        """Return the ModuleConfigs whose SyncResources have to take over what a deleted one leaves."""
-        if placement.standing is not Standing.FORMER or not resource.metadata.being_deleted:
-            return ()
-        configs = self.configs.by_index(MODULE_CONFIGS_BY_KYMA, resource.spec.kyma)
-        others = self.sync_resources.by_index(SYNC_RESOURCES_BY_KYMA, resource.spec.kyma)
-        return unserved(resource, placement.wanted, configs, others)
+    def _claims(self, key: ObjectKey, kyma: str, places: Set[Place]) -> Iterable[Claim]:
+        """Return the claims of other SyncResources of this Kyma to objects: recorded ones, and those of their state.
 
-    def _claims(self, resource: SyncResource, assignment: Assignment, places: Set[Place]) -> Iterable[Claim]:
-        """Return the claims of other SyncResources of this Kyma to objects: recorded ones, and those of their state."""
-        kyma = resource.spec.kyma
+        A SyncResource outside the namespace of its module claims nothing.
+        """
+
+        def claims(other: SyncResource) -> bool:
+            return SYNC_RESOURCES.key_of(other) != key and self.policies.is_in_place(other)
+
         for place in places:
             for other in self.sync_resources.by_index(SYNC_RESOURCES_BY_CLAIM, claim_key(kyma, *place)):
-                if (rank := rank_among(resource, other, assignment)) is not None:
+                if claims(other):
                     found = (each for each in inventory_of(other) if (each.group, each.kind, each.name) == place)
-                    yield from (Claim(entry, *rank) for entry in found)
+                    yield from (Claim(entry, *since(other)) for entry in found)
         for other in self.sync_resources.by_index(SYNC_RESOURCES_BY_KYMA, kyma) if places else ():
             state = self.state_of(SYNC_RESOURCES.key_of(other))
             if state is None or not (common := state.claims.keys() & places):
                 continue
-            if (rank := rank_among(resource, other, assignment)) is not None:
-                yield from (Claim(entry, *rank) for place in common for entry in state.claims[place])
+            if claims(other):
+                yield from (Claim(entry, *since(other)) for place in common for entry in state.claims[place])
 
     async def _finish(
         self, record: Record[SyncResource], state: SyncResourceState, end: Done, *, checked_all: bool

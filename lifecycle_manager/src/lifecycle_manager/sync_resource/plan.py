@@ -3,15 +3,14 @@
 The order of the lines is the rule. An object that another SyncResource claimed first is never touched; nothing is
 pruned in a round with a failure; nothing is deleted that the inventory does not name, or that another owner has by now.
 
-When a module moves into another namespace of KCP, its SyncResources there take over the objects of those in the
-namespace that it leaves. The latter keep their other objects in force; while a successor is missing they delete none.
+A SyncResource outside the namespace of its module applies and deletes nothing, whatever its status says: others than
+operators may write there.
 """
 
 from collections.abc import Iterable
 
 from kube_runtime import ApplyResult, InventoryEntry, KubernetesObject
 from lifecycle_manager.contract.verdict import CONFLICT, FORBIDDEN, POLICY_VIOLATION, TOO_MANY_OBJECTS
-from lifecycle_manager.module_namespaces import Standing
 from lifecycle_manager.object_set.inventory import DEFAULT_NAMESPACE, listed, name_of, without
 from lifecycle_manager.object_set.ownership import conflicts
 from lifecycle_manager.object_set.policy import held_back, message_of, objections
@@ -26,13 +25,7 @@ from lifecycle_manager.object_set.steps import (
 )
 from lifecycle_manager.sync_resource import status as statuses
 from lifecycle_manager.sync_resource.snapshot import Snapshot, read_text, since
-from lifecycle_manager.sync_resource.status import (
-    KYMA_DELETING,
-    KYMA_NOT_FOUND,
-    MODULE_MOVED,
-    WRONG_NAMESPACE,
-    Refusal,
-)
+from lifecycle_manager.sync_resource.status import KYMA_DELETING, KYMA_NOT_FOUND, WRONG_NAMESPACE, Refusal
 from lifecycle_manager_api import Kyma, State, SyncResource, SyncResourceStatus, names
 from lifecycle_manager_api.policy_checks import ModuleRules
 
@@ -141,10 +134,8 @@ def wants_namespaces(resource: SyncResource) -> bool:
 
 def _removal(seen: Snapshot) -> Step:
     has_finalizer = names.SYNC_RESOURCE_FINALIZER in seen.resource.metadata.finalizers
-    if not has_finalizer or not seen.inventory or seen.kyma is None or seen.cluster_gone:
+    if not has_finalizer or not seen.inventory or seen.is_misplaced or seen.kyma is None or seen.cluster_gone:
         return RemoveFinalizer()
-    if not seen.kyma.metadata.being_deleted and (awaited := _awaited(seen, seen.kyma)):
-        return Done(statuses.awaiting(seen.resource, awaited, seen.now), seen.interval_seconds)
     held, violated = held_back(seen.inventory, seen.rules)
     if seen.removed is None and (entries := without(seen.inventory, held)):
         return DeleteObjects(entries)
@@ -155,24 +146,12 @@ def _removal(seen: Snapshot) -> Step:
     return RemoveFinalizer()
 
 
-def _awaited(seen: Snapshot, kyma: Kyma) -> str:
-    """Return what has to happen before objects are deleted whose module has another namespace.
-
-    Whoever deletes a namespace of KCP does not mean to delete the module from all clusters.
-    """
-    placement, module = seen.placement, seen.resource.spec.module
-    if placement.standing is not Standing.FORMER:
-        return ""
-    may_be_enabled = kyma.status.state is State.EMPTY or any(each.name == module for each in kyma.status.modules)
-    if placement.is_deleted and may_be_enabled:
-        return f"SyncResources in {placement.wanted} have taken them over"
-    return f"SyncResources are applied for ModuleConfigs: {listed(seen.unserved)}" if seen.unserved else ""
-
-
 def _refusal(seen: Snapshot) -> Refusal | None:
     resource, kyma = seen.resource, seen.kyma
-    if (misplaced := _misplaced(seen)) is not None:
-        return misplaced
+    if seen.is_misplaced:
+        module, namespace = resource.spec.module, seen.module_namespace
+        message = f"SyncResources of module {module} have to be in namespace {namespace}; this one has no effect"
+        return Refusal(WRONG_NAMESPACE, message)
     if kyma is None:
         return Refusal(KYMA_NOT_FOUND, f"there is no Kyma {resource.spec.kyma!r} in {names.KCP_NAMESPACE}")
     if kyma.metadata.being_deleted:
@@ -190,18 +169,6 @@ def _refusal(seen: Snapshot) -> Refusal | None:
         named = listed([name_of(each) for each in seen.protected])
         return Refusal(FORBIDDEN, f"these objects belong to the Lifecycle Manager: {named}")
     return Refusal(TOO_MANY_OBJECTS, seen.too_many) if seen.too_many else None
-
-
-def _misplaced(seen: Snapshot) -> Refusal | None:
-    """Return why a SyncResource does not count in its namespace."""
-    module, namespace, wanted = seen.resource.spec.module, seen.resource.metadata.namespace, seen.placement.wanted
-    if seen.placement.standing is Standing.OTHER_MODULE:
-        message = f"{namespace} is the namespace of another module; write SyncResources of {module} in {wanted}"
-        return Refusal(WRONG_NAMESPACE, message)
-    if seen.placement.standing is Standing.FORMER and not seen.inventory and not seen.recorded:
-        message = f"{module} has the namespace {wanted} now, where SyncResources have to be written"
-        return Refusal(MODULE_MOVED, message, frozenset(each.entry for each in seen.claims))
-    return None
 
 
 def _objects(seen: Snapshot) -> tuple[KubernetesObject, ...]:

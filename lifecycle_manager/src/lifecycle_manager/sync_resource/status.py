@@ -26,7 +26,6 @@ OBJECTS_READY = "ObjectsReady"
 DELETING = "Deleting"
 KYMA_DELETING = "KymaDeleting"
 KYMA_NOT_FOUND = "KymaNotFound"
-MODULE_MOVED = "ModuleMoved"
 WRONG_NAMESPACE = "WrongNamespace"
 
 
@@ -46,12 +45,6 @@ def in_conflict(resource: SyncResource) -> bool:
     """Tell whether a SyncResource waits for objects that another one has."""
     valid = find(resource.status.conditions, VALID)
     return valid is not None and valid.reason == CONFLICT
-
-
-def awaits_others(resource: SyncResource) -> bool:
-    """Tell whether a SyncResource is being deleted and waits for others to take over its objects."""
-    ready = find(resource.status.conditions, READY)
-    return resource.metadata.being_deleted and ready is not None and ready.reason == MODULE_MOVED
 
 
 def refused(resource: SyncResource, refusal: Refusal, now: datetime) -> SyncResourceStatus:
@@ -109,12 +102,6 @@ def holding(
     """Return the status of a SyncResource that is being deleted and whose module may not delete its last objects."""
     synced = tuple(synced_object(entry, State.ERROR, POLICY_VIOLATION) for entry in inventory)
     return _status(resource, now, State.DELETING, synced, [not_deleted(held)])
-
-
-def awaiting(resource: SyncResource, awaited: str, now: datetime) -> SyncResourceStatus:
-    """Return the status of a SyncResource that is being deleted and whose objects others are to take over."""
-    message = f"the module has another namespace; its objects stay until {awaited}"
-    return _status(resource, now, State.DELETING, resource.status.synced, [(READY, "False", MODULE_MOVED, message)])
 
 
 def deleting(
