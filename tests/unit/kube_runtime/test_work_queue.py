@@ -194,6 +194,45 @@ async def test_cancelled_waiter_loses_no_key() -> None:
         await first
 
 
+@pytest.mark.parametrize("is_cancelled", [False, True])
+async def test_worker_that_was_notified_in_vain_passes_it_on(is_cancelled: bool) -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    general = asyncio.ensure_future(queue.get())
+    reserved = asyncio.ensure_future(queue.get(Priority.CHANGE))
+    idle = asyncio.ensure_future(queue.get())
+    await asyncio.sleep(0)
+    queue.add("resync", Priority.RESYNC)  # notifies the general one, which takes the change
+    queue.add("change", Priority.CHANGE)  # notifies the reserved one
+    if is_cancelled:
+        reserved.cancel()
+
+    async with asyncio.timeout(60):
+        assert [await general, await idle] == ["change", "resync"]
+    reserved.cancel()
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize("seconds", [-1.0, 0.0, float("-inf"), float("nan")])
+async def test_key_whose_time_has_passed_comes_now(seconds: float) -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add_after("later", 5)
+    queue.add_after("a", seconds)
+
+    assert [await queue.get(), await queue.get()] == ["a", "later"]
+    assert 4.9 < asyncio.get_running_loop().time() < 5.1
+
+
+def test_key_that_is_due_at_no_time_delays_no_other_one() -> None:
+    async def run() -> list[str]:
+        queue: WorkQueue[str] = WorkQueue()
+        queue.add_after("never", float("inf"))
+        queue.add_after("soon", 0.001)
+        async with asyncio.timeout(60):
+            return [await queue.get()]
+
+    assert uvloop.run(run()) == ["soon"]
+
+
 async def test_shut_down_queue_gives_out_what_waits_and_then_ends() -> None:
     queue: WorkQueue[str] = WorkQueue()
     queue.add("a")

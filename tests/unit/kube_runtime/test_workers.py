@@ -205,6 +205,27 @@ async def test_result_asks_to_be_called_again_with_some_jitter() -> None:
     assert len({round(gap, 6) for gap in gaps}) > 1
 
 
+@pytest.mark.looptime
+@pytest.mark.parametrize("seconds", [-5.0, 0.0, float("nan")])
+async def test_key_that_is_always_overdue_comes_ever_later(seconds: float) -> None:
+    loop = asyncio.get_running_loop()
+    times: list[float] = []
+
+    async def reconcile(_key: str, _causes: Causes) -> Result:
+        times.append(loop.time())
+        return Result(requeue_after=seconds if len(times) != 6 else 1.0)
+
+    controller = Workers("test", reconcile, retry=RetryPolicy(rate=0, jitter=0), requeue_jitter=0)
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(controller.run())
+        controller.queue.add("a")
+        await asyncio.sleep(5)
+        await controller.shutdown(60.0)
+
+    gaps = [round(later - earlier, 3) for earlier, later in pairwise(times)]
+    assert gaps[:8] == [0.01, 0.2, 0.4, 0.8, 1.6, 1.0, 0.01, 0.2]
+
+
 async def test_shutdown_finishes_what_waits_and_what_is_under_way() -> None:
     finished: list[str] = []
 
@@ -243,6 +264,31 @@ async def test_shutdown_stops_what_does_not_end_in_time(caplog: pytest.LogCaptur
 
     assert cleaned_up
     assert "did not end within the grace time" in caplog.text
+
+
+async def test_workers_end_when_cancelled_though_a_cleanup_fails() -> None:
+    begun = asyncio.Event()
+
+    async def fail_at_the_end() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise ValueError("the cleanup failed")
+
+    async def reconcile(_key: str, _causes: Causes) -> Result:
+        async with asyncio.TaskGroup() as tasks:  # its errors hide that it was cancelled
+            tasks.create_task(fail_at_the_end())
+            await asyncio.sleep(0)
+            begun.set()
+        return Result()
+
+    controller: Workers[str] = Workers("test", reconcile)
+    run = asyncio.ensure_future(controller.run())
+    controller.queue.add("a")
+    await begun.wait()
+    run.cancel()
+    await asyncio.wait([run], timeout=10)
+    assert run.cancelled()
 
 
 async def test_reconciles_that_never_wait_leave_room_for_events() -> None:

@@ -33,6 +33,8 @@ K = TypeVar("K", bound=Hashable)
 
 MIN_ALARMS = 64
 """Stale alarms that are not worth a search."""
+MAX_DELAY_SECONDS = 365 * 86_400.0
+"""No event loop takes a timer without an end."""
 
 
 class QueueShutDown(Exception):
@@ -108,13 +110,16 @@ class WorkQueue(Generic[K]):
     def add_after(
         self, key: K, seconds: float, priority: Priority = Priority.RESYNC, causes: Causes = NO_CAUSES
     ) -> None:
-        """Enqueue a key later. Where that is due anyway, the earlier time, the higher urgency and all causes hold."""
+        """Enqueue a key later. Where that is due anyway, the earlier time, the higher urgency and all causes hold.
+
+        A time that has passed is now, as is one that is no number.
+        """
         if self._shut_down:
             return
-        if seconds <= 0:
+        if not seconds > 0:
             self.add(key, priority, causes)
             return
-        when = asyncio.get_running_loop().time() + seconds
+        when = asyncio.get_running_loop().time() + min(seconds, MAX_DELAY_SECONDS)
         known = self._delayed.get(key)
         if known is not None:
             priority = min(priority, known[1])
@@ -188,6 +193,7 @@ class WorkQueue(Generic[K]):
         while not self.holds(least):
             if self._shut_down and not (self._shares and any(self._shares.aside)):
                 raise QueueShutDown
+            self._notify_waiting()  # it may have been notified of a key that another one took instead of its own
             await self._wait(self._getters[least])
 
     def holds(self, least: Priority) -> bool:
@@ -269,7 +275,7 @@ class WorkQueue(Generic[K]):
             await getter
         except asyncio.CancelledError:
             if getter.done() and not getter.cancelled():
-                self._notify_first(getters)  # notified in vain: pass it on
+                self._notify_waiting()  # notified in vain: pass it on
             elif getter in getters:
                 getters.remove(getter)
             raise
@@ -279,6 +285,12 @@ class WorkQueue(Generic[K]):
         for getters in self._getters[priority:]:
             if self._notify_first(getters):
                 return
+
+    def _notify_waiting(self) -> None:
+        """Have somebody come for each urgency at which keys wait."""
+        for priority in Priority:
+            if self._lanes[priority]:
+                self._notify(priority)
 
     @staticmethod
     def _notify_first(getters: deque[asyncio.Future[None]]) -> bool:

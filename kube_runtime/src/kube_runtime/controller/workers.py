@@ -39,6 +39,7 @@ CONFLICT_SECONDS = 0.01
 class Result:
     """The result of a successful reconcile: after how many seconds to reconcile again, None for never.
 
+    A time that has passed already is the next moment, later each time in a row, as after failures.
     `reasons` is for metrics: what it has begun and not seen the end of.
     """
 
@@ -193,24 +194,29 @@ class Workers(Generic[K]):
                 self._metrics.timeouts += 1
             self._retry(key, error, causes)
         except asyncio.CancelledError as error:
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():
+            if _is_cancelled():
                 raise
             self._retry(key, error, causes)  # it awaited something that was cancelled; this worker was not
         else:
             self._finish(key, result, causes.trace)
+        if _is_cancelled():  # what the reconcile did at its end, or beside, hid that
+            raise asyncio.CancelledError
 
     def _finish(self, key: K, result: Result, trace: str) -> None:
-        self.queue.forget(key)
         self._failures.pop(key, None)
         if result.requeue_after is None:
+            self.queue.forget(key)
             self._metrics.results["success"] += 1
             return
         self._metrics.results["requeue_after"] += 1
-        seconds = result.requeue_after * (1.0 + self._requeue_jitter * random.random())  # noqa: S311 - no secret
         # What is due again so soon waits for something of the same change.
         same_change = Causes(trace=trace) if trace and result.requeue_after <= SAME_CHANGE_SECONDS else NO_CAUSES
-        self.queue.add_after(key, seconds, Priority.RESYNC, same_change)
+        if result.requeue_after > 0:
+            self.queue.forget(key)
+            seconds = result.requeue_after * (1.0 + self._requeue_jitter * random.random())  # noqa: S311 - no secret
+            self.queue.add_after(key, seconds, Priority.RESYNC, same_change)
+        else:  # a key that is overdue whenever it ends would hold a worker for ever
+            self.queue.add_rate_limited(key, Priority.RESYNC, first_seconds=CONFLICT_SECONDS, causes=same_change)
 
     def _retry(self, key: K, error: BaseException, causes: Causes) -> None:
         self._note(key, error)
@@ -230,3 +236,9 @@ class Workers(Generic[K]):
         self._failures[key] = Failure(text, self._clock.now(), self.queue.failures(key) + 1)
         if len(self._failures) > FAILURES_KEPT:
             self._failures.popitem(last=False)
+
+
+def _is_cancelled() -> bool:
+    """Tell whether this worker is cancelled, and not only something that its reconcile awaited."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
