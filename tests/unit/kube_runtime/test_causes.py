@@ -9,6 +9,7 @@ from hypothesis import strategies as some
 
 from kube_runtime import MAX_CAUSES_PER_KEY, Causes, Priority, Result, RetryPolicy, WorkQueue
 from kube_runtime.controller import Workers
+from kube_runtime.controller.held_causes import HELD_SECONDS, MAX_HELD, HeldCauses
 
 QUICK = RetryPolicy(base_seconds=0.001, max_seconds=0.001, rate=0)
 
@@ -113,3 +114,26 @@ async def test_kept_causes_do_not_enqueue_their_key() -> None:
     queue.add("key", causes=Causes("b"))
 
     assert queue.take_causes(await queue.get()) == Causes("ab")
+
+
+@pytest.mark.looptime
+async def test_causes_of_keys_that_are_never_owned_are_not_held_for_long() -> None:
+    held: HeldCauses[str] = HeldCauses()
+    held.hold("traced", Causes(trace="00-1-2-01"))
+    held.hold("early", Causes(["a"]))
+    await asyncio.sleep(HELD_SECONDS / 2)
+    held.hold("late", Causes(["b"]))
+    assert held.keys() == {"early", "late"}
+    await asyncio.sleep(HELD_SECONDS / 2 + 1)
+    held.hold("late", Causes(["c"]))
+
+    assert held.release(lambda _: True) == [("late", Causes(["b", "c"]))]
+    assert held.release(lambda _: True) == []
+
+
+async def test_only_the_newest_causes_of_keys_that_are_not_owned_are_held() -> None:
+    held: HeldCauses[int] = HeldCauses()
+    for number in range(MAX_HELD + 2):
+        held.hold(number, Causes(["a"]))
+
+    assert held.keys() == {*range(2, MAX_HELD + 2)}

@@ -274,6 +274,47 @@ async def test_key_of_another_replica_is_dropped(client: Client) -> None:
     assert reconciler.names() == ["mine"]
 
 
+async def test_key_that_is_gained_has_the_causes_that_came_before(client: Client) -> None:
+    for name in ("a", "b"):
+        await put(client, name)
+    sharding, reconciler = Owned(), Reconciler()
+    manager = manager_on(client, sharding=sharding)
+    controller = controller_of(manager, reconciler, owner=lambda key: key.name)
+    async with running(manager):
+        for cause in ("first", "second"):
+            for name in ("a", "b"):
+                controller.enqueue(key(name), cause)
+            await controller.queue.drained()
+        sharding.change("a")
+        await until(lambda: reconciler.reconciled)
+        await controller.queue.drained()
+        sharding.change("a", "b")
+        await until(lambda: len(reconciler.reconciled) == 2)
+        sharding.change()
+        sharding.change("a", "b")
+        await until(lambda: len(reconciler.reconciled) == 4)
+    both = ("first", "second")
+    assert reconciler.reconciled[:2] == [("a", both, 1), ("b", both, 1)]
+    assert {causes for _, causes, _ in reconciler.reconciled[2:]} == {()}
+
+
+async def test_causes_of_a_reconcile_that_the_fence_stopped_are_not_lost(client: Client) -> None:
+    await put(client, "a")
+    sharding, reconciler = Owned({"a"}), Reconciler()
+    manager = manager_on(client, sharding=sharding)
+    controller = controller_of(manager, reconciler, owner=lambda key: key.name)
+    async with running(manager):
+        await until(lambda: reconciler.reconciled)
+        reconciler.failures.append(LeaseLost("others may have taken over"))
+        controller.enqueue(key("a"), "event")
+        await until(lambda: len(reconciler.reconciled) == 2)
+        await controller.queue.drained()
+        sharding.change()
+        sharding.change("a")
+        await until(lambda: len(reconciler.reconciled) == 3)
+    assert [causes for _, causes, _ in reconciler.reconciled] == [(), ("event",), ("event",)]
+
+
 async def test_key_without_an_owner_is_reconciled_by_every_replica(client: Client) -> None:
     await put(client, "a")
     manager, reconciler = manager_on(client, sharding=Owned()), Reconciler()

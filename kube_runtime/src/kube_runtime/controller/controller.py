@@ -2,7 +2,7 @@
 
 The state of a key is dropped when its object is deleted or replaced by another of that name, and when the key's owner
 moves to another replica or comes back from one: a returning key starts from scratch. Causes tell a reconcile what
-triggered it. A reconcile that raised gets its causes again.
+triggered it. A reconcile that raised gets its causes again, and a key that is gained those that came before.
 """
 
 import logging
@@ -11,6 +11,7 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 
 from kube_runtime.controller.causes import NO_CAUSES, Causes
 from kube_runtime.controller.groups import decisive
+from kube_runtime.controller.held_causes import HeldCauses
 from kube_runtime.controller.queue import Priority, WorkQueue
 from kube_runtime.controller.steps import MAX_STEPS, Request, Snapshot, Stages, Step
 from kube_runtime.controller.workers import Failure, Result, Workers
@@ -80,6 +81,7 @@ class Controller(Generic[K, S]):
         self._starts: list[tuple[Callable[[], Iterable[K]], tuple[Hashable, ...]]] = []
         self._states: dict[K, S] = {}
         self._under_way: dict[K, str] = {}
+        self._held: HeldCauses[K] = HeldCauses()
 
     @property
     def failures(self) -> dict[K, Failure]:
@@ -246,7 +248,7 @@ class Controller(Generic[K, S]):
 
     def owners(self) -> set[str]:
         """Return the owners of all keys to start with and of all keys with state."""
-        keys = {*self._states, *(key for keys, _ in self._start_keys() for key in keys())}
+        keys = {*self._states, *self._held.keys(), *(key for keys, _ in self._start_keys() for key in keys())}
         return {owner for key in keys if (owner := self._owner(key))}
 
     def begin(self, gained: Collection[str], lost: Collection[str]) -> None:
@@ -255,6 +257,8 @@ class Controller(Generic[K, S]):
             owner = self._owner(key)
             if owner in gained or owner in lost:
                 self._drop(key)
+        for key, held in self._held.release(lambda key: self._owner(key) in gained):
+            self.queue.add(key, Priority.CHANGE, held)
         for keys, causes in self._start_keys():
             for key in keys():
                 owner = self._owner(key)
@@ -322,9 +326,10 @@ class Controller(Generic[K, S]):
         return result
 
     async def _reconcile_owned(self, key: K, causes: Causes) -> Result:
-        """Reconcile a key unless it is another replica's. Keys without an owner are for every replica to drop."""
+        """Reconcile a key unless it is another replica's. Keys without an owner are for every replica to reconcile."""
         owner = self._owner(key)
         if owner and not self._sources.sharding.owns(owner):
+            self._held.hold(key, causes)
             self._drop(key)
             return Result()
         if self._reconcile is None:
@@ -336,6 +341,7 @@ class Controller(Generic[K, S]):
             error = decisive(raised, (LeaseLost, self._not_retried, TerminalError, Conflict, self._foreseen))
             if isinstance(error, LeaseLost):
                 log.info("%s: %s is left to another replica", self.name, key)
+                self._held.hold(key, causes)
                 self._drop(key)
                 return Result()
             if not isinstance(error, self._foreseen):
