@@ -9,9 +9,9 @@ import msgspec
 from kube_runtime import End, Step, StepFailure
 from lifecycle_manager.kyma.crd import KymaCrd
 from lifecycle_manager.kyma.plan import plan
-from lifecycle_manager.kyma.pull_secret import SyncPullSecret
+from lifecycle_manager.kyma.pull_secret.plan import SyncPullSecret
 from lifecycle_manager.kyma.settings import KymaSettings
-from lifecycle_manager.kyma.snapshot import KymaSnapshot, SkrStep, SkrView
+from lifecycle_manager.kyma.snapshot import KymaSnapshot, SkrView
 from lifecycle_manager.kyma.steps import (
     AddFinalizer,
     ChangeModules,
@@ -20,6 +20,7 @@ from lifecycle_manager.kyma.steps import (
     KymaDone,
     ModuleChange,
     ReadSkr,
+    SkrStep,
     WriteSkrStatus,
 )
 from lifecycle_manager.module_catalog import Offer

@@ -12,7 +12,7 @@ from kube_runtime import ClusterUnreachable, Forbidden, KubeError, Step
 from lifecycle_manager.kyma import steps
 from lifecycle_manager.kyma.plan import visible_metadata
 from lifecycle_manager.kyma.resolution import Installed
-from lifecycle_manager.kyma.snapshot import KymaSnapshot, SkrStep, SkrView
+from lifecycle_manager.kyma.snapshot import KymaSnapshot, SkrView
 from lifecycle_manager.module_catalog import Offer, excluded, module_of, module_of_manifest
 from lifecycle_manager.module_catalog.offer import version_of
 from lifecycle_manager.rollout import Timing
@@ -100,7 +100,7 @@ def test_plan_comes_to_an_end(fleet: Fleet) -> None:
 
 REFUSED = Forbidden(403, "Forbidden", "no")
 ERRORS = st.sampled_from([REFUSED, ClusterUnreachable("no answer"), AccessSecretMissing("demo")])
-SKR_STEPS = [each for each in get_args(steps.KymaStep) if issubclass(each, SkrStep)]
+SKR_STEPS = [each for each in get_args(steps.KymaStep) if issubclass(each, steps.SkrStep)]
 FAILURES = st.dictionaries(st.sampled_from(SKR_STEPS), ERRORS, max_size=3)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from kube_runtime import Resource
 from kube_simulation import ApiRequest, Refuse, Refused
 from lifecycle_manager.contract.resources import KYMAS, SECRETS, Secret
-from lifecycle_manager.kyma import pull_secret
+from lifecycle_manager.kyma.pull_secret.plan import RETRY_SECONDS
 from lifecycle_manager_api import Condition, find, names
 from tests import builders
 from tests.waiting import eventually, is_gone
@@ -137,8 +137,8 @@ async def test_cluster_whose_quota_refuses_it_keeps_its_modules_and_says_why() -
         assert shown.message == condition.message
         assert (await world.manifests()) == {"demo-cloud-resources": "0.1.0"}
         assert result.requeue_after is not None
-        assert result.requeue_after <= pull_secret.RETRY_SECONDS
-        world.clock.advance(pull_secret.RETRY_SECONDS)
+        assert result.requeue_after <= RETRY_SECONDS
+        world.clock.advance(RETRY_SECONDS)
         await world.reconcile()
         assert (await synced(world)).status == "True"
         assert await password(world) == "first"

@@ -6,7 +6,7 @@ import msgspec
 
 from kube_runtime import Client, KubeconfigPolicy, Resource
 from kube_simulation import SimulatedCluster, serve_simulation
-from lifecycle_manager.kyma.deletion.purge import purge_finalizers
+from lifecycle_manager.kyma.deletion.apply import purge_finalizers
 from lifecycle_manager_api import Manifest
 from tests import builders
 from tests.waiting import is_gone

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, assert_never
 
 import msgspec
@@ -35,9 +35,10 @@ from lifecycle_manager.kyma import steps
 from lifecycle_manager.kyma.deletion import remove_finalizers, remove_in_skr
 from lifecycle_manager.kyma.ending import report
 from lifecycle_manager.kyma.events import Event
-from lifecycle_manager.kyma.pull_secret import SyncPullSecret, sync_pull_secret
+from lifecycle_manager.kyma.pull_secret.apply import sync_pull_secret
+from lifecycle_manager.kyma.pull_secret.plan import PullSecretCopy, SyncPullSecret
 from lifecycle_manager.kyma.reasons import MODULE_NOT_WRITTEN
-from lifecycle_manager.kyma.snapshot import KymaSnapshot, KymaState, SkrStep, SkrView, read_skr
+from lifecycle_manager.kyma.snapshot import KymaSnapshot, KymaState, SkrView, read_skr
 from lifecycle_manager.kyma.status import OWN_CONDITIONS, internal_error_status
 from lifecycle_manager.module_catalog.writing import apply_manifest, delete_manifest
 from lifecycle_manager.skr import Connections, Seen, failure_of
@@ -74,7 +75,7 @@ class KymaActions:
         """Carry a step out; return the snapshot with its outcome. Raises KubeError, SkrAccessError."""
         kcp, metadata = self.manager.client, seen.kyma.metadata
         match step:
-            case SkrStep() | SyncPullSecret():
+            case steps.SkrStep() | SyncPullSecret():
                 return await self._apply_in_skr(request, seen, step)
             case steps.AddFinalizer():
                 written = await set_finalizers(kcp, KYMAS, metadata, (*metadata.finalizers, names.KYMA_FINALIZER))
@@ -159,7 +160,9 @@ class KymaActions:
         unseen = announced.settle(dict.fromkeys(announced.of(), shown), now=now)
         claimant = self._claimant(seen.kyma, metadata.annotations if metadata is not None else {})
         view = SkrView(view.kyma, view.is_readable, claimant, unseen)
-        secret = seen.pull_secret.lost() if seen.pull_secret is not None and metadata is None else seen.pull_secret
+        secret = seen.pull_secret
+        if secret is not None and metadata is None:
+            secret = replace(secret, copy=PullSecretCopy())
         return seen.after(step, skr=view, pull_secret=secret)
 
     def _claimant(self, kyma: Kyma, annotations: Mapping[str, str]) -> str:

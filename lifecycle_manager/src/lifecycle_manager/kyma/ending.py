@@ -6,22 +6,13 @@ Limits: MAX_REPEATS, REVERTED_SECONDS; the intervals are in `settings`.
 from collections.abc import Iterator
 from datetime import datetime
 
-from kube_runtime import KubeError
+from kube_runtime import ApiError, KubeError
 from lifecycle_manager.contract.conditions import interval_for
+from lifecycle_manager.kyma import steps
 from lifecycle_manager.kyma.events import Event, events_between, for_operators
-from lifecycle_manager.kyma.pull_secret import PullSecretCopy
+from lifecycle_manager.kyma.pull_secret.plan import PullSecretCopy
 from lifecycle_manager.kyma.snapshot import KymaSnapshot
-from lifecycle_manager.kyma.steps import (
-    AddFinalizer,
-    ChangeModules,
-    CreateKyma,
-    DeleteKyma,
-    DeleteManifest,
-    InstallCrd,
-    KymaDone,
-    RemoveFinalizer,
-    RemoveSkrFinalizer,
-)
+from lifecycle_manager.kyma.steps import KymaDone
 from lifecycle_manager.skr import ClusterClaimed
 from lifecycle_manager_api import Kyma, KymaStatus, State
 
@@ -31,12 +22,12 @@ MAX_REPEATS = 3
 REVERTED_SECONDS = 5.0
 
 REQUEUE_REASONS = {
-    AddFinalizer: "labels_and_finalizers_update",
-    InstallCrd: "crds_sync",
-    CreateKyma: "initial_state_handling",
-    DeleteKyma: "remote_kyma_deletion",
-    RemoveSkrFinalizer: "finalizers_removal_from_remote_kyma",
-    RemoveFinalizer: "kyma_deletion",
+    steps.AddFinalizer: "labels_and_finalizers_update",
+    steps.InstallCrd: "crds_sync",
+    steps.CreateKyma: "initial_state_handling",
+    steps.DeleteKyma: "remote_kyma_deletion",
+    steps.RemoveSkrFinalizer: "finalizers_removal_from_remote_kyma",
+    steps.RemoveFinalizer: "kyma_deletion",
 }
 """Upstream's names in the metric of requeues, by what a reconcile does."""
 
@@ -47,11 +38,11 @@ def ended(
     """Return the end of a reconcile.
 
     `again` is when time alone changes the plan; `at_once` says that the outcome has to be read at once. Missing access
-    to the SKR is not an error: a new access Secret triggers the Kyma. Nothing triggers it once another Kyma, to which
-    the SKR belongs, is gone.
+    to the SKR is not an error, since a new access Secret triggers the Kyma; nothing triggers it once another Kyma, to
+    which the SKR belongs, is gone. A KCP that does not answer gets no status.
     """
     error, known, settings = seen.skr_error, seen.pull_secret_outcome, seen.settings
-    is_repeated = at_once or any(isinstance(each, CreateKyma) for each in seen.taken)
+    is_repeated = at_once or any(isinstance(each, steps.CreateKyma) for each in seen.taken)
     repeats = seen.repeats + is_repeated if is_repeated or error is not None else 0
     if isinstance(error, ClusterClaimed):
         seconds: float | None = settings.interval_seconds
@@ -65,11 +56,12 @@ def ended(
         times = (_seconds_until(seen, again), unseen, known.retry_after if known is not None else None)
         regular = settings.deletion_interval_seconds if is_deleted else interval
         seconds = min((regular, *(each for each in times if each is not None)))
-    status, events = report(seen.kyma, status)
-    refusal = seen.failure_of(AddFinalizer, ChangeModules, RemoveFinalizer)
+    in_kcp = seen.failure_of(steps.AddFinalizer, steps.ChangeModules, steps.RemoveFinalizer)
+    is_answering = in_kcp is None or isinstance(in_kcp, ApiError)
+    status, events = report(seen.kyma, status if is_answering else None)
     return KymaDone(
         requeue_after=seconds,
-        error=error if isinstance(error, KubeError) else refusal,
+        error=error if isinstance(error, KubeError) else in_kcp,
         status=status,
         events=events,
         reasons=tuple(_reasons(seen)),
@@ -92,8 +84,7 @@ def _seconds_until(seen: KymaSnapshot, when: datetime | None) -> float | None:
 def _reasons(seen: KymaSnapshot) -> Iterator[str]:
     yield from (name for each in seen.taken if (name := REQUEUE_REASONS.get(type(each))) is not None)
     if seen.kyma.metadata.being_deleted:
-        changes = (change for each in seen.taken if isinstance(each, ChangeModules) for change in each.changes)
-        if any(isinstance(change, DeleteManifest) for change in changes):
+        if any(isinstance(change, steps.DeleteManifest) for change in seen.changes):
             yield "manifest_crs_cleanup"
         if seen.kyma.status.state is not State.DELETING:
             yield "kyma_status_update_to_deleting"

@@ -19,28 +19,13 @@ from typing import Any
 
 from kube_runtime import ApiError
 from lifecycle_manager.contract.conditions import is_introduced
+from lifecycle_manager.kyma import steps
 from lifecycle_manager.kyma.deletion import plan_deletion
 from lifecycle_manager.kyma.ending import MAX_REPEATS, ended
-from lifecycle_manager.kyma.pull_secret import plan_pull_secret
+from lifecycle_manager.kyma.pull_secret.plan import plan_pull_secret
 from lifecycle_manager.kyma.snapshot import KymaSnapshot
-from lifecycle_manager.kyma.status import failed_status, grace_left, status_of, write_in_skr
-from lifecycle_manager.kyma.steps import (
-    AddFinalizer,
-    ApplyManifest,
-    ChangeModules,
-    CreateKyma,
-    DeleteManifest,
-    InstallCrd,
-    KymaDone,
-    KymaStep,
-    MarkUnmanaged,
-    ModuleChange,
-    ReadSkr,
-    RemoveSkrFinalizer,
-    SyncMetadata,
-    UpdateLeavingManifest,
-    WriteSkrStatus,
-)
+from lifecycle_manager.kyma.status import failed_status, status_of, write_in_skr
+from lifecycle_manager.kyma.steps import Decision, KymaDone, KymaStep
 from lifecycle_manager.kyma.wanted import Wanted, wanted_of
 from lifecycle_manager.skr import failure_of
 from lifecycle_manager_api import Kyma, names
@@ -69,11 +54,11 @@ def plan(seen: KymaSnapshot) -> KymaStep | KymaDone:
     if metadata.is_paused:
         return replace(ended(seen), requeue_after=None)  # not even its SKR is read
     if names.KYMA_FINALIZER not in metadata.finalizers:  # without it nothing may be done in the SKR
-        return AddFinalizer() if not seen.tried(AddFinalizer) else ended(seen)
+        return steps.AddFinalizer() if not seen.tried(steps.AddFinalizer) else ended(seen)
     if (error := seen.skr_error) is not None:
         return _plan_failure(seen, error)
     if seen.skr is None:
-        return ReadSkr()
+        return steps.ReadSkr()
     if seen.skr.kyma is None:
         return _plan_creation(seen)
     return plan_pull_secret(seen.pull_secret, seen.failures) or _plan_upkeep(seen, seen.skr.kyma)
@@ -88,68 +73,74 @@ def visible_metadata(kyma: Kyma) -> tuple[dict[str, str], dict[str, str]]:
 
 def _plan_failure(seen: KymaSnapshot, error: Exception) -> KymaStep | KymaDone:
     inner = seen.skr.kyma if seen.skr is not None else None
-    if isinstance(error, ApiError) and inner is not None and not seen.tried(ChangeModules):
+    if isinstance(error, ApiError) and inner is not None and not seen.tried(steps.ChangeModules):
         changes = tuple(_changes(wanted_of(seen, inner.spec)))
         if changes:
-            return ChangeModules(changes)
-    failure = failure_of(error)
-    left = grace_left(seen, failure)
-    return ended(seen, failed_status(seen, failure), again=seen.timing.now + left if left else None)
+            return steps.ChangeModules(changes)
+    status, again = failed_status(seen, failure_of(error))
+    return ended(seen, status, again=again)
 
 
 def _plan_creation(seen: KymaSnapshot) -> KymaStep | KymaDone:
     """Create the Kyma CR; nothing that is recorded of an SKR without it counts, unless the Kyma is new."""
-    if not seen.tried(InstallCrd):
-        return InstallCrd()
-    if seen.tried(CreateKyma):
+    if not seen.tried(steps.InstallCrd):
+        return steps.InstallCrd()
+    if seen.tried(steps.CreateKyma):
         return ended(seen, at_once=True)  # a user was faster
     labels, annotations = visible_metadata(seen.kyma)
     was_there = is_introduced(seen.kyma) or bool(seen.manifests)
-    return CreateKyma(seen.kyma.spec, labels, annotations, is_replaced=was_there and seen.repeats < MAX_REPEATS)
+    return steps.CreateKyma(seen.kyma.spec, labels, annotations, is_replaced=was_there and seen.repeats < MAX_REPEATS)
 
 
 def _plan_upkeep(seen: KymaSnapshot, inner: Kyma) -> KymaStep | KymaDone:
-    is_held = inner.metadata.being_deleted and names.KYMA_FINALIZER in inner.metadata.finalizers
+    is_deleted = inner.metadata.being_deleted  # by a user; it is created again
+    is_held = is_deleted and names.KYMA_FINALIZER in inner.metadata.finalizers
     if seen.needs_crd:
-        return InstallCrd()
-    if is_held and not seen.tried(RemoveSkrFinalizer):
-        return RemoveSkrFinalizer()
-    sync = _sync_metadata(seen.kyma, inner)
-    if sync is not None and not inner.metadata.being_deleted and not seen.tried(SyncMetadata):
+        return steps.InstallCrd()
+    if is_held and not seen.tried(steps.RemoveSkrFinalizer):
+        return steps.RemoveSkrFinalizer()
+    if not is_deleted and not seen.tried(steps.SyncMetadata) and (sync := _sync_metadata(seen.kyma, inner)):
         return sync
-    wanted = wanted_of(seen, inner.spec)
-    statuses = status_of(seen, wanted)
-    write = write_in_skr(inner, statuses.in_skr)
-    if write is not None and not inner.metadata.being_deleted and not seen.tried(WriteSkrStatus):
+    decision = _decided(seen) or _decide(seen, inner)
+    if not is_deleted and not seen.tried(steps.WriteSkrStatus) and (write := write_in_skr(inner, decision)):
         return write
-    if not seen.tried(ChangeModules) and (changes := tuple(_changes(wanted))):
-        return ChangeModules(changes)
-    if isinstance(error := seen.failure_of(ChangeModules), Exception) and not isinstance(error, ApiError):
-        return ended(seen)  # KCP does not answer
-    return ended(seen, statuses.in_kcp, again=statuses.again, at_once=is_held)
+    if decision.changes and not seen.tried(steps.ChangeModules):
+        return steps.ChangeModules(decision.changes, decision)
+    return ended(seen, decision.in_kcp, again=decision.again, at_once=is_held)
 
 
-def _sync_metadata(kyma: Kyma, inner: Kyma) -> SyncMetadata | None:
+def _decided(seen: KymaSnapshot) -> Decision | None:
+    """Return what this reconcile has decided before its first write: only the outcomes of steps are newer."""
+    writes = (each for each in seen.taken if isinstance(each, steps.WriteSkrStatus | steps.ChangeModules))
+    return next((each.decision for each in writes), None)
+
+
+def _decide(seen: KymaSnapshot, inner: Kyma) -> Decision:
+    wanted = wanted_of(seen, inner.spec)
+    return status_of(seen, wanted)._replace(changes=tuple(_changes(wanted)))
+
+
+def _sync_metadata(kyma: Kyma, inner: Kyma) -> steps.SyncMetadata | None:
     labels, annotations = visible_metadata(kyma)
     gone = dict.fromkeys(sorted(VISIBLE_LABELS & inner.metadata.labels.keys() - labels.keys()))
     if gone or not _holds(inner.metadata.labels, labels) or not _holds(inner.metadata.annotations, annotations):
-        return SyncMetadata({**labels, **gone}, annotations)
+        return steps.SyncMetadata({**labels, **gone}, annotations)
     return None
 
 
-def _changes(wanted: Wanted) -> Iterator[ModuleChange]:
+def _changes(wanted: Wanted) -> Iterator[steps.ModuleChange]:
     for module in wanted.modules:
         known = module.manifest.metadata if module.manifest is not None else None
         if known is not None and module.resolution.is_excluded:
             if not known.being_deleted:
-                yield DeleteManifest(known.name)
+                yield steps.DeleteManifest(known.name)
         elif known is not None and not module.resolution.module.managed:
             if names.IS_UNMANAGED not in known.annotations:
-                yield MarkUnmanaged(known.name)
+                yield steps.MarkUnmanaged(known.name)
         elif module.wanted is not None and module.to_be_written:
-            yield ApplyManifest(module.wanted, known is not None and names.IS_UNMANAGED in known.annotations)
-    yield from (DeleteManifest(each.metadata.name) for each in wanted.removed if not each.metadata.being_deleted)
-    yield from map(UpdateLeavingManifest, wanted.leaving)
+            yield steps.ApplyManifest(module.wanted, known is not None and names.IS_UNMANAGED in known.annotations)
+    yield from (steps.DeleteManifest(each.metadata.name) for each in wanted.removed if not each.metadata.being_deleted)
+    yield from map(steps.UpdateLeavingManifest, wanted.leaving)
 
 
 def _holds(actual: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:

@@ -9,7 +9,6 @@ import msgspec
 from kube_runtime import (
     ApiError,
     Client,
-    Informer,
     Manager,
     NotFound,
     ObjectKey,
@@ -18,23 +17,36 @@ from kube_runtime import (
     Snapshot,
     Step,
 )
-from lifecycle_manager.contract.indexes import MANIFESTS_BY_KYMA, MODULE_CONFIGS_BY_KYMA, SYNC_RESOURCES_BY_KYMA
-from lifecycle_manager.contract.resources import KYMAS, RAW_KYMAS, Secret
+from lifecycle_manager.contract.indexes import (
+    BY_CHANNEL,
+    BY_MODULE,
+    BY_TEMPLATE,
+    MANIFESTS_BY_KYMA,
+    MODULE_CONFIGS_BY_KYMA,
+    SYNC_RESOURCES_BY_KYMA,
+)
+from lifecycle_manager.contract.resources import (
+    CUSTOM_RESOURCE_DEFINITIONS,
+    DATED_RELEASE_METAS,
+    KYMAS,
+    MANIFESTS,
+    MODULE_CONFIGS,
+    RAW_KYMAS,
+    SECRETS,
+    SYNC_RESOURCES,
+)
 from lifecycle_manager.contract.signals import ObjectChanged
 from lifecycle_manager.kyma.crd import KymaCrd, KymaCrds
-from lifecycle_manager.kyma.pull_secret import PullSecret, PullSecretCopy, SyncPullSecret, after_refusals
+from lifecycle_manager.kyma.pull_secret.plan import PullSecret, PullSecretCopy, SyncPullSecret
 from lifecycle_manager.kyma.settings import KymaSettings
+from lifecycle_manager.kyma.steps import ChangeModules, ModuleChange, SkrStep
 from lifecycle_manager.module_catalog import Offer, Offers
 from lifecycle_manager.object_set import Policies
+from lifecycle_manager.process.telemetry import policy_readable
 from lifecycle_manager.rollout import Schedule, Timing
 from lifecycle_manager.skr import Announcements, ClusterClaimed
 from lifecycle_manager_api import Kyma, KymaSpec, Manifest, ModuleConfig, ObjectMeta, SyncResource, names
 from lifecycle_manager_api.conditions import NewCondition
-
-
-@dataclass(frozen=True, slots=True)
-class SkrStep(Step):
-    """A step in the SKR, after whose failure nothing more is done there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +112,7 @@ class KymaSnapshot(Snapshot):
     @property
     def pull_secret_outcome(self) -> PullSecret | None:
         """The image pull Secret with what came of it in this reconcile."""
-        return after_refusals(self.pull_secret, self.failures)
+        return self.pull_secret.after(self.failures) if self.pull_secret is not None else None
 
     @property
     def pull_secret_condition(self) -> NewCondition | None:
@@ -119,6 +131,11 @@ class KymaSnapshot(Snapshot):
                 return failure.error
         return None
 
+    @property
+    def changes(self) -> tuple[ModuleChange, ...]:
+        """The changes of modules that this reconcile has made."""
+        return tuple(change for each in self.taken if isinstance(each, ChangeModules) for change in each.changes)
+
     def tried(self, *steps: type[Step]) -> bool:
         """Tell whether a step of these types succeeded or failed in this reconcile."""
         return any(isinstance(each, steps) for each in self.taken) or self.failure_of(*steps) is not None
@@ -133,21 +150,24 @@ class KymaSnapshot(Snapshot):
         return since + patience if since is not None and patience is not None else None
 
 
-@dataclass(frozen=True, eq=False)
 class KymaSnapshots:
-    """Reads the snapshots of Kymas. `pull_secrets` are the Secrets of that name, None where there is none to copy."""
+    """Reads the snapshots of Kymas from the informers that the controller watches."""
 
-    manager: Manager
-    kymas: Informer[Kyma]
-    manifests: Informer[Manifest]
-    module_configs: Informer[ModuleConfig]
-    sync_resources: Informer[SyncResource]
-    policies: Policies
-    crds: KymaCrds
-    pull_secrets: Informer[Secret] | None
-    offers: Offers
-    schedule: Schedule
-    settings: KymaSettings
+    def __init__(self, manager: Manager, offers: Offers, settings: KymaSettings) -> None:
+        self.manager, self.offers, self.settings = manager, offers, settings
+        self.kymas = manager.informer(KYMAS, indexes=(BY_MODULE, BY_CHANNEL, BY_TEMPLATE))
+        self.releases = manager.informer(DATED_RELEASE_METAS)
+        self.manifests = manager.informer(MANIFESTS, indexes=(MANIFESTS_BY_KYMA,))
+        self.module_configs = manager.informer(MODULE_CONFIGS, namespace=None, indexes=(MODULE_CONFIGS_BY_KYMA,))
+        self.sync_resources = manager.informer(SYNC_RESOURCES, namespace=None, indexes=(SYNC_RESOURCES_BY_KYMA,))
+        self.policies = Policies.watched_by(manager)
+        # Not required: SKRs have a CRD, and an installation with the rights of an earlier version can't read CRDs.
+        selector = f"metadata.name={KYMAS.plural_name}"
+        self.crds = KymaCrds(manager.informer(CUSTOM_RESOURCE_DEFINITIONS, field_selector=selector, required=False))
+        name = settings.pull_secret
+        self.pull_secrets = manager.informer(SECRETS, field_selector=f"metadata.name={name}") if name else None
+        readable = policy_readable(manager.registry)
+        self.schedule = Schedule(self.releases, manager.clock, settings.rollout, readable)
 
     async def read(self, request: Request[ObjectKey, KymaState]) -> KymaSnapshot | None:
         """Return what is known of a Kyma, None where it is gone."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -24,7 +24,7 @@ from lifecycle_manager.kyma.events import events_between
 from lifecycle_manager.kyma.limits import MAX_MESSAGE_LENGTH, MAX_SUMMARY_LENGTH, shown
 from lifecycle_manager.kyma.module_status import ModuleReport, module_report, reference_to, removed_module
 from lifecycle_manager.kyma.snapshot import KymaSnapshot
-from lifecycle_manager.kyma.steps import ApplyManifest, ChangeModules, WriteSkrStatus
+from lifecycle_manager.kyma.steps import ApplyManifest, Decision, WriteSkrStatus
 from lifecycle_manager.kyma.wanted import Wanted, chosen_manifests
 from lifecycle_manager.module_catalog import module_of_manifest
 from lifecycle_manager.skr import SkrFailure
@@ -42,15 +42,7 @@ _UNDER_WAY = frozenset({"Syncing", "Removing"})
 _FOR_EVER = timedelta(days=36_500)
 
 
-class Statuses(NamedTuple):
-    """The status of a Kyma as KCP has it, and as the users of the SKR may read it; `again` is when it may change."""
-
-    in_kcp: KymaStatus
-    in_skr: KymaStatus
-    again: datetime | None
-
-
-def status_of(snapshot: KymaSnapshot, wanted: Wanted) -> Statuses:
+def status_of(snapshot: KymaSnapshot, wanted: Wanted) -> Decision:
     """Return the status of a Kyma whose SKR was read. Conditions of other domains stay as they are."""
     reports = (
         *(module_report(snapshot, module) for module in wanted.modules),
@@ -59,7 +51,7 @@ def status_of(snapshot: KymaSnapshot, wanted: Wanted) -> Statuses:
     in_kcp = _status(snapshot, reports, wanted.ignored, to_users=False)
     in_skr = _dated_as(in_kcp, _status(snapshot, reports, wanted.ignored, to_users=True))
     again = (*(report.again for report in reports), *(module.resolution.again for module in wanted.modules))
-    return Statuses(in_kcp, in_skr, min((each for each in again if each is not None), default=None))
+    return Decision(in_kcp, in_skr, min((each for each in again if each is not None), default=None))
 
 
 def _status(snapshot: KymaSnapshot, reports: Sequence[ModuleReport], ignored: int, *, to_users: bool) -> KymaStatus:
@@ -107,14 +99,14 @@ def _reason(state: State, of_modules: Sequence[Cause], of_others: Sequence[Cause
     return worst.reason if worst in of_others else f"Module{worst.state.value or State.PROCESSING.value}"
 
 
-def failed_status(snapshot: KymaSnapshot, failure: SkrFailure) -> KymaStatus:
-    """Return the status of a Kyma whose SKR could not be read.
+def failed_status(snapshot: KymaSnapshot, failure: SkrFailure) -> tuple[KymaStatus, datetime | None]:
+    """Return the status of a Kyma whose SKR could not be read, and when time alone makes it an Error.
 
     An SKR that does not answer makes the Kyma an Error after some time only. Until then the last known states of its
     modules stay, and then they are Errors too, except of those that are not managed.
     """
-    kyma = snapshot.kyma
-    is_over = _failing_for(snapshot, failure) >= snapshot.settings.patience.unreachable
+    left = snapshot.settings.patience.unreachable - _failing_for(snapshot, failure)
+    is_over = left <= timedelta(0)
     modules = _with_manifests(snapshot)
     if is_over and failure.is_without_access:
         message = shortened(failure.message, MAX_MESSAGE_LENGTH)
@@ -122,10 +114,10 @@ def failed_status(snapshot: KymaSnapshot, failure: SkrFailure) -> KymaStatus:
             each if each.state is State.UNMANAGED else msgspec.structs.replace(each, state=State.ERROR, message=message)
             for each in modules
         )
-    return _finish(
+    status = _finish(
         snapshot.kyma,
         snapshot.timing.now,
-        state=State.ERROR if is_over else kyma.status.state or State.PROCESSING,
+        state=State.ERROR if is_over else snapshot.kyma.status.state or State.PROCESSING,
         modules=modules,
         conditions=(
             (REACHABLE, "False", failure.reason, failure.message),
@@ -134,13 +126,13 @@ def failed_status(snapshot: KymaSnapshot, failure: SkrFailure) -> KymaStatus:
         ),
         operation=failure.message,
     )
+    return status, None if is_over else snapshot.timing.now + left
 
 
 def _with_manifests(snapshot: KymaSnapshot) -> tuple[KymaModuleStatus, ...]:
     """Return the last known states of the modules, with all Manifests: one that no Kyma names counts as orphaned."""
     known = snapshot.kyma.status.modules
-    applied = (change for each in snapshot.taken if isinstance(each, ChangeModules) for change in each.changes)
-    new = (change.manifest for change in applied if isinstance(change, ApplyManifest))
+    new = (change.manifest for change in snapshot.changes if isinstance(change, ApplyManifest))
     manifests = {module_of_manifest(each): each for each in (*new, *chosen_manifests(snapshot))}
     named = {each.name for each in known}
     unknown = (
@@ -166,45 +158,39 @@ def internal_error_status(kyma: Kyma, failure: SkrFailure, now: datetime) -> Kym
     )
 
 
-def deleting_status(snapshot: KymaSnapshot, waits: Sequence[str], *, modules_removed: bool) -> Statuses:
+def deleting_status(snapshot: KymaSnapshot, waits: Sequence[str], *, modules_removed: bool) -> Decision:
     """Return the status of a Kyma that is being deleted, with what it waits for.
 
     Modules are listed as long as their Manifests exist.
     """
-    in_kcp, in_skr = (
-        _deleting(snapshot, waits, modules_removed=modules_removed, to_users=to_users) for to_users in (False, True)
-    )
-    return Statuses(in_kcp, in_skr, again=snapshot.deletion_plus(snapshot.settings.patience.deletion))
-
-
-def _deleting(snapshot: KymaSnapshot, waits: Sequence[str], *, modules_removed: bool, to_users: bool) -> KymaStatus:
     message = f"waits for {named(waits)}"
     stuck_at = snapshot.deletion_plus(snapshot.settings.patience.deletion)
     stuck = stuck_at is not None and stuck_at <= snapshot.timing.now
     removed: NewCondition = (MODULES, "False", MODULES_REMOVED, "all modules are removed")
     removing: NewCondition = (MODULES, "False", reasons.REMOVING, message)
     known = {module_of_manifest(each): each for each in chosen_manifests(snapshot)}
-    return _finish(
+    reports = [removed_module(snapshot, manifest) for _, manifest in sorted(known.items())]
+    in_kcp = _finish(
         snapshot.kyma,
         snapshot.timing.now,
         state=State.WARNING if stuck else State.DELETING,
-        modules=tuple(
-            removed_module(snapshot, manifest).shown(to_users=to_users) for _, manifest in sorted(known.items())
-        ),
+        modules=tuple(each.shown(to_users=False) for each in reports),
         conditions=(
             removed if modules_removed else removing,
             (READY, "False", reasons.DELETION_STUCK if stuck else reasons.DELETING, message),
         ),
         operation=message,
     )
+    in_skr = msgspec.structs.replace(in_kcp, modules=tuple(each.shown(to_users=True) for each in reports))
+    return Decision(in_kcp, in_skr, again=stuck_at)
 
 
-def write_in_skr(skr_kyma: Kyma, status: KymaStatus) -> WriteSkrStatus | None:
+def write_in_skr(skr_kyma: Kyma, decision: Decision) -> WriteSkrStatus | None:
     """Return how a status that differs from the one in the SKR is written there, with what changed."""
-    shown_there = for_skr(status, skr_kyma)
+    shown_there = for_skr(decision.in_skr, skr_kyma)
     if skr_kyma.status == shown_there:
         return None
-    return WriteSkrStatus(shown_there, events_between(skr_kyma.status, shown_there))
+    return WriteSkrStatus(shown_there, events_between(skr_kyma.status, shown_there), decision)
 
 
 def for_skr(status: KymaStatus, skr_kyma: Kyma) -> KymaStatus:
@@ -235,11 +221,6 @@ def _condition_for_skr(condition: Condition, generation: int) -> Condition:
     is_public = condition.status == "True" or is_for_users or condition.reason in PUBLIC_REASONS
     message = condition.message if is_public else HIDDEN
     return msgspec.structs.replace(condition, message=message, observed_generation=generation)
-
-
-def grace_left(snapshot: KymaSnapshot, failure: SkrFailure) -> timedelta:
-    """Return how long until an unreachable SKR makes its Kyma an Error."""
-    return max(snapshot.settings.patience.unreachable - _failing_for(snapshot, failure), timedelta(0))
 
 
 def _failing_for(snapshot: KymaSnapshot, failure: SkrFailure) -> timedelta:

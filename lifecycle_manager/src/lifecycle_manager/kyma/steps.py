@@ -5,12 +5,70 @@ Those in the SKR derive from SkrStep; that of the image pull Secret is in `pull_
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
+from typing import NamedTuple
 
 from kube_runtime import End, Step
 from lifecycle_manager.kyma.events import Event
-from lifecycle_manager.kyma.pull_secret import PullSecretCopy, SyncPullSecret
-from lifecycle_manager.kyma.snapshot import SkrStep
+from lifecycle_manager.kyma.pull_secret.plan import PullSecretCopy, SyncPullSecret
 from lifecycle_manager_api import KymaSpec, KymaStatus, Manifest, SyncResource
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyManifest:
+    """Install a module by this Manifest. `managed_again` where the module was unmanaged."""
+
+    manifest: Manifest
+    managed_again: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateLeavingManifest:
+    """Give a Manifest that is being deleted another version; once it is gone, it stays gone."""
+
+    manifest: Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class MarkUnmanaged:
+    """Annotate the Manifest of a module that stays installed as it is."""
+
+    manifest: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteManifest:
+    """Remove a module: delete its Manifest in the foreground, so that its objects are deleted first."""
+
+    manifest: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteSyncResource:
+    """Remove the objects that a Module Manager wanted in the SKR."""
+
+    name: str
+    namespace: str
+
+
+ModuleChange = ApplyManifest | UpdateLeavingManifest | MarkUnmanaged | DeleteManifest | DeleteSyncResource
+
+
+class Decision(NamedTuple):
+    """What follows for a Kyma whose SKR was read, computed once in a reconcile.
+
+    The status as KCP has it, and as the users of the SKR may read it; when it may change; and the changes of modules.
+    """
+
+    in_kcp: KymaStatus
+    in_skr: KymaStatus
+    again: datetime | None
+    changes: tuple[ModuleChange, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SkrStep(Step):
+    """A step in the SKR, after whose failure nothing more is done there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +112,7 @@ class WriteSkrStatus(SkrStep):
 
     status: KymaStatus
     events: tuple[Event, ...] = ()
+    decision: Decision | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,50 +147,11 @@ class RemoveCrd(SkrStep):
 
 
 @dataclass(frozen=True, slots=True)
-class ApplyManifest:
-    """Install a module by this Manifest. `managed_again` where the module was unmanaged."""
-
-    manifest: Manifest
-    managed_again: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class UpdateLeavingManifest:
-    """Give a Manifest that is being deleted another version; once it is gone, it stays gone."""
-
-    manifest: Manifest
-
-
-@dataclass(frozen=True, slots=True)
-class MarkUnmanaged:
-    """Annotate the Manifest of a module that stays installed as it is."""
-
-    manifest: str
-
-
-@dataclass(frozen=True, slots=True)
-class DeleteManifest:
-    """Remove a module: delete its Manifest in the foreground, so that its objects are deleted first."""
-
-    manifest: str
-
-
-@dataclass(frozen=True, slots=True)
-class DeleteSyncResource:
-    """Remove the objects that a Module Manager wanted in the SKR."""
-
-    name: str
-    namespace: str
-
-
-ModuleChange = ApplyManifest | UpdateLeavingManifest | MarkUnmanaged | DeleteManifest | DeleteSyncResource
-
-
-@dataclass(frozen=True, slots=True)
 class ChangeModules(Step):
     """Change modules in KCP. Each change is made whether KCP refuses others or not; each refusal is a failure."""
 
     changes: tuple[ModuleChange, ...]
+    decision: Decision | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

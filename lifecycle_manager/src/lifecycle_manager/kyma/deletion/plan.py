@@ -12,27 +12,13 @@ others on what is being deleted in the SKR only with `--enable-purge-finalizer`;
 
 from datetime import datetime
 
-from kube_runtime import ApiError
 from lifecycle_manager.contract.conditions import PULL_SECRET_SYNC, remaining_parts
+from lifecycle_manager.kyma import steps
 from lifecycle_manager.kyma.ending import ended
 from lifecycle_manager.kyma.module_status import module_cr_of
 from lifecycle_manager.kyma.snapshot import KymaSnapshot
 from lifecycle_manager.kyma.status import deleting_status, write_in_skr
-from lifecycle_manager.kyma.steps import (
-    ChangeModules,
-    DeleteKyma,
-    DeleteManifest,
-    DeletePullSecret,
-    DeleteSyncResource,
-    KymaDone,
-    KymaStep,
-    ModuleChange,
-    PurgeFinalizers,
-    ReadSkr,
-    RemoveCrd,
-    RemoveFinalizer,
-    WriteSkrStatus,
-)
+from lifecycle_manager.kyma.steps import KymaDone, KymaStep, ModuleChange
 from lifecycle_manager.module_catalog import module_of_manifest
 from lifecycle_manager.skr import AccessSecretMissing, ClusterClaimed, failure_of
 from lifecycle_manager_api import Kyma, Manifest, SyncResource, find, names
@@ -42,20 +28,22 @@ def plan_deletion(seen: KymaSnapshot) -> KymaStep | KymaDone:
     """Return the next step for a Kyma that is being deleted."""
     error, finalizers = seen.skr_error, seen.kyma.metadata.finalizers
     if seen.skr is None and error is None:
-        return ReadSkr(metadata_suffices=True)
-    if seen.tried(RemoveFinalizer):
+        return steps.ReadSkr(metadata_suffices=True)
+    if seen.tried(steps.RemoveFinalizer):
         return ended(seen)
     is_abandoned = isinstance(error, AccessSecretMissing) and seen.settings.patience.others_finalizers
     if names.KYMA_FINALIZER not in finalizers:
-        return RemoveFinalizer(of_others=True) if is_abandoned and finalizers else ended(seen)
+        return steps.RemoveFinalizer(of_others=True) if is_abandoned and finalizers else ended(seen)
     if seen.manifests:
         waits = tuple(sorted({f"module {module_of_manifest(each)}" for each in seen.manifests}))
         held = (each for each in seen.manifests if not each.metadata.being_deleted)
-        return _wait(seen, waits, tuple(DeleteManifest(each.metadata.name) for each in held), purge=seen.manifests)
+        return _wait(
+            seen, waits, tuple(steps.DeleteManifest(each.metadata.name) for each in held), purge=seen.manifests
+        )
     if waits := _configurations(seen):
         return _wait(seen, waits, _stray_sync_resources(seen), purge=seen.sync_resources)
     if isinstance(error, AccessSecretMissing | ClusterClaimed):
-        return RemoveFinalizer(of_others=is_abandoned)
+        return steps.RemoveFinalizer(of_others=is_abandoned)
     if error is not None:
         return _wait(seen, (failure_of(error).message,), modules_removed=True)
     if waits := remaining_parts(seen.kyma):
@@ -68,19 +56,19 @@ def _plan_removal(seen: KymaSnapshot, inner: Kyma) -> KymaStep | KymaDone:
     """Delete the Kyma CR in the SKR, and wait until it is gone."""
     is_held = not inner.metadata.being_deleted or names.KYMA_FINALIZER in inner.metadata.finalizers
     purge = _is_purge_due(seen) and bool(inner.metadata.finalizers)
-    if (is_held or purge) and not seen.tried(DeleteKyma):
-        return DeleteKyma(purge)
+    if (is_held or purge) and not seen.tried(steps.DeleteKyma):
+        return steps.DeleteKyma(purge)
     waits = (f"Kyma {names.SKR_NAMESPACE}/{names.DEFAULT_KYMA_NAME} in the cluster",)
-    statuses = deleting_status(seen, waits, modules_removed=True)
-    again = _next(seen, statuses.again, _purge_due(seen))
-    return ended(seen, statuses.in_kcp, again=again, at_once=seen.tried(DeleteKyma))
+    decision = deleting_status(seen, waits, modules_removed=True)
+    again = _next(seen, decision.again, _purge_due(seen))
+    return ended(seen, decision.in_kcp, again=again, at_once=seen.tried(steps.DeleteKyma))
 
 
 def _plan_last_steps(seen: KymaSnapshot) -> KymaStep | KymaDone:
     synced, name = find(seen.kyma.status.conditions, PULL_SECRET_SYNC), seen.settings.pull_secret
-    if name and synced is not None and synced.status == "True" and not seen.tried(DeletePullSecret):
-        return DeletePullSecret(name)
-    return RemoveFinalizer() if seen.tried(RemoveCrd) else RemoveCrd()
+    if name and synced is not None and synced.status == "True" and not seen.tried(steps.DeletePullSecret):
+        return steps.DeletePullSecret(name)
+    return steps.RemoveFinalizer() if seen.tried(steps.RemoveCrd) else steps.RemoveCrd()
 
 
 def _wait(
@@ -92,21 +80,19 @@ def _wait(
     modules_removed: bool = False,
 ) -> KymaStep | KymaDone:
     """Show in the SKR and in KCP what the deletion waits for, and begin with it. `purge` are objects that block it."""
-    statuses = deleting_status(seen, waits, modules_removed=modules_removed)
+    decision = deleting_status(seen, waits, modules_removed=modules_removed)
     is_reachable = seen.skr is not None and seen.skr_error is None
     if seen.skr is not None and is_reachable:
         inner = seen.skr.kyma if seen.skr.is_readable else None
-        write = write_in_skr(inner, statuses.in_skr) if inner is not None else None
-        if write is not None and not seen.tried(WriteSkrStatus):
+        write = write_in_skr(inner, decision) if inner is not None else None
+        if write is not None and not seen.tried(steps.WriteSkrStatus):
             return write
-        if purge and _is_purge_due(seen) and not seen.tried(PurgeFinalizers):
-            return PurgeFinalizers(purge)
-    if changes and not seen.tried(ChangeModules):
-        return ChangeModules(changes)
-    if isinstance(error := seen.failure_of(ChangeModules), Exception) and not isinstance(error, ApiError):
-        return ended(seen)  # KCP does not answer
+        if purge and _is_purge_due(seen) and not seen.tried(steps.PurgeFinalizers):
+            return steps.PurgeFinalizers(purge)
+    if changes and not seen.tried(steps.ChangeModules):
+        return steps.ChangeModules(changes)
     purge_due = _purge_due(seen) if purge is not None and is_reachable else None
-    return ended(seen, statuses.in_kcp, again=_next(seen, statuses.again, purge_due))
+    return ended(seen, decision.in_kcp, again=_next(seen, decision.again, purge_due))
 
 
 def _purge_due(seen: KymaSnapshot) -> datetime | None:
@@ -134,4 +120,4 @@ def _stray_sync_resources(seen: KymaSnapshot) -> tuple[ModuleChange, ...]:
     if seen.module_configs:
         return ()
     held = (each.metadata for each in seen.sync_resources if not each.metadata.being_deleted)
-    return tuple(DeleteSyncResource(each.name, each.namespace) for each in held)
+    return tuple(steps.DeleteSyncResource(each.name, each.namespace) for each in held)

@@ -6,25 +6,3 @@ be changed. An SKR that refuses it keeps its modules; its Kyma says why. The cop
 
 `plan` holds the rules, `apply` writes the copy.
 """
-
-from lifecycle_manager.kyma.pull_secret.apply import sync_pull_secret
-from lifecycle_manager.kyma.pull_secret.plan import (
-    RETRY_SECONDS,
-    PullSecret,
-    PullSecretCopy,
-    SyncPullSecret,
-    after_refusals,
-    data_changed,
-    plan_pull_secret,
-)
-
-__all__ = [
-    "RETRY_SECONDS",
-    "PullSecret",
-    "PullSecretCopy",
-    "SyncPullSecret",
-    "after_refusals",
-    "data_changed",
-    "plan_pull_secret",
-    "sync_pull_secret",
-]

@@ -87,14 +87,13 @@ class PullSecret:
         condition: NewCondition = (PULL_SECRET_SYNC, "True", reasons.READY, f"the cluster has the Secret {self.name}")
         return self._with_copy(condition, self.interval_seconds)
 
-    def refused(self, error: Exception) -> "PullSecret":
-        """Return it after the SKR refused its copy."""
-        message = f"Secret {names.SKR_NAMESPACE}/{self.name} can't be written: {error}"
+    def after(self, failures: Iterable[StepFailure]) -> "PullSecret":
+        """Return it with its refusal by the SKR, if the last attempt to write it was refused."""
+        last = next(reversed(_failures(failures)), None)
+        if not self.is_due or not isinstance(last, ApiError):
+            return self
+        message = f"Secret {names.SKR_NAMESPACE}/{self.name} can't be written: {last}"
         return self._with_copy((PULL_SECRET_SYNC, "False", PULL_SECRET_REFUSED, message), RETRY_SECONDS)
-
-    def lost(self) -> "PullSecret":
-        """Return it for an SKR that may have lost its copy."""
-        return replace(self, copy=PullSecretCopy())
 
     def _with_copy(self, condition: NewCondition, seconds: float) -> "PullSecret":
         return replace(self, copy=PullSecretCopy(self.version, condition, self.now + seconds))
@@ -104,7 +103,7 @@ def plan_pull_secret(known: PullSecret | None, failures: Iterable[StepFailure]) 
     """Return how the copy is to be written, None where it is as it should be or was refused for now."""
     if known is None or known.secret is None or not known.is_due:
         return None
-    match [each.error for each in failures if isinstance(each.step, SyncPullSecret)]:
+    match _failures(failures):
         case []:
             return SyncPullSecret(known.secret)
         case [Invalid()]:  # of another type, or made immutable by somebody
@@ -113,11 +112,8 @@ def plan_pull_secret(known: PullSecret | None, failures: Iterable[StepFailure]) 
             return None
 
 
-def after_refusals(known: PullSecret | None, failures: Iterable[StepFailure]) -> PullSecret | None:
-    """Return the Secret with its refusal by the SKR in this reconcile, if it was refused."""
-    refusals = [each.error for each in failures if isinstance(each.step, SyncPullSecret)]
-    is_refused = known is not None and known.is_due and refusals and isinstance(refusals[-1], ApiError)
-    return known.refused(refusals[-1]) if known is not None and is_refused else known
+def _failures(failures: Iterable[StepFailure]) -> list[Exception]:
+    return [each.error for each in failures if isinstance(each.step, SyncPullSecret)]
 
 
 def data_changed(change: Change[Secret]) -> bool:
