@@ -53,7 +53,7 @@ SILENCE_SECONDS, HEARTBEAT_SECONDS = 45, 12.0
 MAX_COMMAND_SECONDS = 3.0
 FOUND_WITHIN = {"silent Watcher": 45 + 30}
 MAX_FOUND_SECONDS = 15.0
-PATIENCE_SECONDS = 120.0
+TIMEOUT_SECONDS = 120.0
 REFUSAL = "denied the request: no limits in this cluster"
 
 
@@ -199,7 +199,7 @@ async def _find_all(
 
 async def _found(fault: Fault, kubeconfig: Path, page: httpx.AsyncClient) -> float:
     """Wait until the command and the page name the cause; return the CPU seconds that the command takes."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     while True:
         before = _cpu_of_ended_children()
         told = await run_klm(kubeconfig, "explain", fault.kyma, *([fault.module] if fault.module else []))

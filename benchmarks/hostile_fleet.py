@@ -55,7 +55,7 @@ from kyma_local.ports import free_port
 
 LARGE, LARGE_BYTES, SMALL = 4, 1_400_000, 2_000
 STALL_SECONDS = 9.5  # the time limit of a request to a cluster is 10 s
-PATIENCE_SECONDS = 30.0
+TIMEOUT_SECONDS = 30.0
 LOST = ("expired: others may have taken over", "other members removed its Lease")
 
 
@@ -264,12 +264,12 @@ async def _change(kcp: FleetProcess, skrs: FleetProcess, user: User) -> float:
     await kcp.do("expect", kyma=user.kyma, mark=mark)
     edited = await skrs.do("configure", kyma=user.kyma, mark=mark)
     try:
-        async with asyncio.timeout(PATIENCE_SECONDS):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             with suppress(httpx.HTTPError):
                 await user.send_event(edited)
             return 1000 * (await asyncio.shield(applied) - float(edited["at"]))
     except TimeoutError:
-        return 1000 * PATIENCE_SECONDS
+        return 1000 * TIMEOUT_SECONDS
 
 
 def _p99(milliseconds: list[float]) -> float:

@@ -25,7 +25,7 @@ from kube_runtime import Client, Informer
 
 TIMES_KOPF = 5.0
 TIMES_CONTROLLER_RUNTIME = 0.5
-PATIENCE_SECONDS = 120.0
+TIMEOUT_SECONDS = 120.0
 SETTLING_SECONDS = 1.0
 LOOK_EVERY_SECONDS = 0.05
 
@@ -75,7 +75,7 @@ async def _followed(client: Client, namespace: str) -> AsyncIterator[Informer[Th
     informer = Informer(client, THINGS, namespace=namespace)
     async with asyncio.TaskGroup() as tasks:
         following = tasks.create_task(informer.run())
-        await informer.wait_synced(PATIENCE_SECONDS)
+        await informer.wait_synced(TIMEOUT_SECONDS)
         yield informer
         following.cancel()
 
@@ -86,7 +86,7 @@ async def _observed(informer: Informer[Thing], things: int, revision: int) -> No
     def done(thing: Thing) -> bool:
         return thing.spec.rules[0].weight == revision and thing.status.observed_generation == thing.metadata.generation
 
-    async with asyncio.timeout(PATIENCE_SECONDS):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         while True:
             if sum(map(done, informer.cache.list())) == things:
                 return

@@ -46,7 +46,7 @@ from tests.integration.takeover import seeding
 from tests.integration.takeover.watchers import EVENT
 from tests.registries import blob_server, packed
 
-PATIENCE_SECONDS = 30.0
+REPORT_SECONDS = 30.0
 POLL_SECONDS = 0.5
 BODY = json.dumps(EVENT).encode()
 ACCEPTED, REFUSED = 200, 401
@@ -87,7 +87,7 @@ class FormerWatcher:
     async def send_one(self) -> int | str:
         """Send an event; return the status of the answer, or why there is none."""
         try:
-            async with asyncio.timeout(PATIENCE_SECONDS):
+            async with asyncio.timeout(REPORT_SECONDS):
                 reader, writer = await asyncio.open_connection("127.0.0.1", self.port, ssl=self.context)
                 self._kept.append(writer)
                 head = "POST /v2/lifecycle-manager/event HTTP/1.1\r\nhost: 127.0.0.1\r\n"

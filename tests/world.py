@@ -200,7 +200,7 @@ class World:
         spec = {"modules": [{"name": each, "managed": True, **more} for each in modules]}
         await (await self.skr(name)).merge_patch(KYMAS, names.DEFAULT_KYMA_NAME, {"spec": spec}, SKR)
 
-    async def look(self) -> None:
+    async def sync_caches(self) -> None:
         """Wait until the caches hold what KCP holds. The first call starts the informers."""
         if not self.is_started:
             self.is_started = True
@@ -212,7 +212,7 @@ class World:
 
     async def turn(self, controller: str, key: Hashable, *causes: Hashable) -> Result:
         """Reconcile a key of a controller once, with current caches."""
-        await self.look()
+        await self.sync_caches()
         return await self.manager.controllers[controller].reconcile_now(key, *causes)
 
     async def reconcile(self, name: str = "demo", *, times: int = 1) -> Result:
@@ -291,9 +291,9 @@ class World:
 
 @asynccontextmanager
 async def open_world(**settings: Any) -> AsyncIterator[World]:
-    """Open a world with an empty KCP and the domain `kyma`; `settings` are KymaSettings, impatient by default."""
-    impatient: dict[str, Any] = {
-        "patience": Timeouts(unreachable=timedelta(0)),
+    """Open a world with an empty KCP and the domain `kyma`; `settings` are KymaSettings, by default without delays."""
+    defaults: dict[str, Any] = {
+        "timeouts": Timeouts(unreachable=timedelta(0)),
         "rollout": RolloutSettings(max_delay=timedelta(0), min_window=timedelta(0)),
     }
     async with AsyncExitStack() as stack:
@@ -303,7 +303,7 @@ async def open_world(**settings: Any) -> AsyncIterator[World]:
         kcp = await Client.from_kubeconfig(cluster.kubeconfig, options=OPTIONS, policy=PERMISSIVE)
         await stack.enter_async_context(kcp)
         await apply_crds(kcp)
-        world = World(kcp, simulation, KymaSettings(**{**impatient, **settings}), stack)
+        world = World(kcp, simulation, KymaSettings(**{**defaults, **settings}), stack)
         stack.push_async_callback(world.close)
         yield world
 

@@ -13,7 +13,7 @@ from kube_runtime import Client, NotFound, Resource
 from kyma_local.clusters import LocalClusters
 
 RULES = 20
-PATIENCE_SECONDS = 30.0
+TIMEOUT_SECONDS = 30.0
 NAMESPACES: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "Namespace", "namespaces", namespaced=False)
 DEFINITIONS: Resource[dict[str, Any]] = Resource.dynamic(
     "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False
@@ -102,7 +102,7 @@ async def _cluster() -> AsyncIterator[Path]:
 async def _define(client: Client) -> None:
     definition = _definition()
     await client.apply(DEFINITIONS, definition["metadata"]["name"], definition, field_manager="benchmark")
-    async with asyncio.timeout(PATIENCE_SECONDS):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         while True:
             try:
                 await client.list(THINGS_AS_DICTS, page_size=1)

@@ -213,7 +213,7 @@ async def run_lifecycle_manager(
         "--module-upgrade-rollout-max-delay=0s",
         "--watcher-silence=1h",  # no Watchers run in these clusters
         "--watcher-canary-interval=1h",
-        "--watcher-canary-patience=1h",
+        "--watcher-canary-timeout=1h",
         "--max-warm-skrs=20000",
         "--k8s-client-qps=100000",
         "--log-level=WARNING",

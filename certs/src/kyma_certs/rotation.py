@@ -76,12 +76,12 @@ class RotationRules:
     """When a rotation begins, and how long a phase lasts.
 
     A phase ends `grace` after all were found to have the trust bundle, so that programs can read it from their files.
-    Unreachable clusters delay a phase by `patience` at most.
+    Unreachable clusters delay a phase by `timeout` at most.
     """
 
     renew_before: timedelta = timedelta(days=365)
     grace: timedelta = timedelta(minutes=10)
-    patience: timedelta = timedelta(days=7)
+    timeout: timedelta = timedelta(days=7)
 
 
 def next_step(cas: CAs, rules: RotationRules, *, all_updated: bool, asked: bool, now: datetime) -> Step | None:
@@ -93,7 +93,7 @@ def next_step(cas: CAs, rules: RotationRules, *, all_updated: bool, asked: bool,
         due = renewal_due(cas.signing.certificate_pem, renew_before=rules.renew_before, now=now)
         return Step.ANNOUNCE if due or asked else None
     after = Step.SWITCH if cas.following is not None else Step.DROP
-    if cas.since is not None and now - cas.since >= rules.patience:
+    if cas.since is not None and now - cas.since >= rules.timeout:
         return after
     if cas.spread_at is None:
         return Step.NOTE_SPREAD if all_updated else None

@@ -22,7 +22,7 @@ from lifecycle_manager.contract.resources import KYMAS, MODULE_CONFIGS, SYNC_RES
 from lifecycle_manager_api import ModuleConfig
 from lifecycle_manager_api import names as api_names
 
-PATIENCE_SECONDS = 120.0
+TIMEOUT_SECONDS = 120.0
 IN_FORCE_SECONDS = 60.0  # usually a fraction of a second
 FOLLOWED_SECONDS = 20.0
 INFRASTRUCTURES: Resource[dict[str, Any]] = Resource.dynamic(
@@ -76,10 +76,10 @@ class Walkthrough:
                 task.cancel()
         return self.report
 
-    async def set_up(self, patience_seconds: float = PATIENCE_SECONDS) -> None:
+    async def set_up(self, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
         """Run the steps up to the user's first change. Raises the exceptions of the steps."""
         for _, run in self._setup_steps():
-            async with asyncio.timeout(patience_seconds):
+            async with asyncio.timeout(timeout_seconds):
                 await run()
 
     async def change_volume(self, capacity: str, *, within: float = IN_FORCE_SECONDS) -> float:
@@ -151,7 +151,7 @@ class Walkthrough:
         self.output.step_started(name)
         started = time.perf_counter()
         try:
-            async with asyncio.timeout(PATIENCE_SECONDS + self.changes):  # one of the steps makes these changes
+            async with asyncio.timeout(TIMEOUT_SECONDS + self.changes):  # one of the steps makes these changes
                 detail, verified = await run(), True
         except (Exception, TimeoutError) as error:  # noqa: BLE001 - goes into the report
             detail, verified = f"{type(error).__name__}: {error}{self.programs.ended()}", False

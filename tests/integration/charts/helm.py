@@ -13,9 +13,9 @@ from kube_runtime import parse_objects
 
 CHARTS = Path("charts").absolute()
 # Programs start one after the other on busy machines; only one that hangs takes that long.
-PATIENCE_SECONDS = 200
-COMMAND_SECONDS = PATIENCE_SECONDS + 40.0
-WAITING = ("--wait", f"--timeout={PATIENCE_SECONDS}s")
+TIMEOUT_SECONDS = 200
+COMMAND_SECONDS = TIMEOUT_SECONDS + 40.0
+WAITING = ("--wait", f"--timeout={TIMEOUT_SECONDS}s")
 LIFECYCLE_MANAGER, MODULE_MANAGER, SKR_WATCHER = (
     CHARTS / name for name in ("lifecycle-manager", "module-manager", "skr-watcher")
 )

@@ -43,8 +43,8 @@ from tests import builders
 from tests.integration.charts.helm import (
     LIFECYCLE_MANAGER,
     MODULE_MANAGER,
-    PATIENCE_SECONDS,
     SKR_WATCHER,
+    TIMEOUT_SECONDS,
     WAITING,
     WAYS,
     HelmFailed,
@@ -396,7 +396,7 @@ async def _metrics_of(run: PodRun) -> list[Metric]:
     if run.process is None:
         return []
     with suppress(httpx.HTTPError):
-        async with httpx.AsyncClient(trust_env=False, timeout=PATIENCE_SECONDS) as client:
+        async with httpx.AsyncClient(trust_env=False, timeout=TIMEOUT_SECONDS) as client:
             answer = await client.get(f"http://127.0.0.1:{run.process.port('metrics')}/metrics")
             return list(text_string_to_metric_families(answer.text))
     return []

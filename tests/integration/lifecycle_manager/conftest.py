@@ -60,7 +60,7 @@ async def walkthrough(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator
         variables.setenv("KLM_WATCHER_SILENCE", "12s")
         variables.setenv("KLM_WATCHER_REQUEUE_SUCCESS_INTERVAL", "10s")
         variables.setenv("KLM_WATCHER_CANARY_INTERVAL", "2s")
-        variables.setenv("KLM_WATCHER_CANARY_PATIENCE", "10s")
+        variables.setenv("KLM_WATCHER_CANARY_TIMEOUT", "10s")
         variables.setenv("KLM_MODULE_UPGRADE_ROLLOUT_MAX_DELAY", "0s")
         variables.setenv("KLM_SKR_UNREACHABLE_GRACE", "1s")
         variables.setenv("KLM_SELF_SIGNED_CA_ROTATION_GRACE", "3s")
@@ -80,7 +80,7 @@ async def _set_up(folder: Path) -> AsyncGenerator[Walkthrough, None]:
         walkthrough = Walkthrough(environment, Programs(environment, stack), NoOutput())
         async with asyncio.TaskGroup() as tasks:
             watching = tasks.create_task(walkthrough.object_watcher.run())
-            await walkthrough.set_up(patience_seconds=180)
+            await walkthrough.set_up(timeout_seconds=180)
             await walkthrough.object_watcher.ready(60)
             yield walkthrough
             watching.cancel()

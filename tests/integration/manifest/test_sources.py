@@ -199,7 +199,7 @@ async def test_thousands_who_want_one_layer_cause_one_download_and_a_restart_non
     async with blob_server() as server:
         wanted = layer(server.host, server.hold(packed({"one.yaml": CONFIG_MAP})))
         registries = Registries()
-        store = ObjectStore(registries, no_link, Blobs(tmp_path), patience_seconds=60.0)
+        store = ObjectStore(registries, no_link, Blobs(tmp_path), max_wait_seconds=60.0)
         found = await asyncio.gather(*(store.objects(wanted, login()) for _ in range(2_000)))
         assert len({id(each.objects) for each in found}) == 1
         after = ObjectStore(registries, no_link, Blobs(tmp_path))
@@ -217,14 +217,14 @@ async def test_nobody_stands_and_waits_for_what_another_fetches_slowly(tmp_path:
         return web.Response(body=CONFIG_MAP)
 
     registries = Registries()
-    store = ObjectStore(registries, no_link, Blobs(tmp_path), patience_seconds=0.2)
+    store = ObjectStore(registries, no_link, Blobs(tmp_path), max_wait_seconds=0.2)
     async with serving(slow) as host, asyncio.timeout(60), asyncio.TaskGroup() as tasks:
         wanted = layer(host, digest_of(CONFIG_MAP.encode()))
         first = tasks.create_task(store.objects(wanted, login()))
         await asked.wait()
         with pytest.raises(SourceAwaited, match="which takes long"):
             await store.objects(wanted, login())
-        store.patience_seconds = 600.0  # of which no second is needed any more
+        store.max_wait_seconds = 600.0  # of which no second is needed any more
         with pytest.raises(SourceAwaited):
             await store.objects(wanted, login())
         go_on.set()
@@ -242,7 +242,7 @@ async def test_link_that_is_slow_to_come_again_holds_what_it_held(tmp_path: Path
         await go_on.wait()
         return CONFIG_MAP
 
-    store = ObjectStore(Registries(), fetch, Blobs(tmp_path), patience_seconds=0.1, clock=lambda: now[0])
+    store = ObjectStore(Registries(), fetch, Blobs(tmp_path), max_wait_seconds=0.1, clock=lambda: now[0])
     link = source_in(msgspec.Raw(b'{"url": "https://example.com/module.yaml"}'))
     await store.objects(link, login())
     asked.clear()

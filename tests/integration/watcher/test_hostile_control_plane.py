@@ -28,7 +28,7 @@ from tests.waiting import eventually
 CA = new_ca()
 CHANGE = ObjectChange("lifecycle-manager", "g", "v1", "Thing", "ns", "one", "UPDATE", "u", "7", 1)
 TRACE = "00-0123456789abcdef0123456789abcdef-0123456789abcdef-00"
-PATIENCE = 60.0
+TIMEOUT = 60.0
 BOMB_BYTES = 64 * 1024 * 1024
 BOMB = gzip.compress(gzip.compress(bytes(BOMB_BYTES), mtime=0), mtime=0)
 Receive = Callable[[], Awaitable[dict[str, Any]]]
@@ -94,14 +94,14 @@ async def test_refusal_of_a_gateway_is_retried(tmp_path: Path, status: int) -> N
     """While Lifecycle Manager is away, a gateway says what it likes; only its own word is for good."""
     hostile = Hostile(says(status, ("content-type", "text/html")))
     async with delivering(tmp_path, hostile) as (outbox, _):
-        await asyncio.wait_for(outbox.drained(), PATIENCE)
+        await asyncio.wait_for(outbox.drained(), TIMEOUT)
     assert len(hostile.fields) == 2
 
 
 async def test_refused_attempt_has_its_trace_exported_though_it_was_not_sampled(tmp_path: Path) -> None:
     exported = Exported()
     async with delivering(tmp_path, Hostile(says(503)), tracer=tracer_with(exported)) as (outbox, _):
-        await asyncio.wait_for(outbox.drained(), PATIENCE)
+        await asyncio.wait_for(outbox.drained(), TIMEOUT)
         await eventually(lambda: len(exported.spans) == 2)
     assert [each.name for each in exported.spans] == ["delivery", "delivery"]
     assert [each.status.description for each in exported.spans] == ["503", None]
@@ -115,7 +115,7 @@ async def test_refusal_of_the_control_plane_is_final_except_a_replay(
     """A gateway that sends an event twice has the second one refused as a replay, whatever became of the first."""
     hostile = Hostile(says(status, ("content-type", "application/problem+json")))
     async with delivering(tmp_path, hostile) as (outbox, _):
-        await asyncio.wait_for(outbox.drained(), PATIENCE)
+        await asyncio.wait_for(outbox.drained(), TIMEOUT)
     assert len(hostile.fields) == attempts
 
 
@@ -129,7 +129,7 @@ async def test_endless_response_is_not_read_to_its_end(
     monkeypatch.setattr(client, "RESPONSE_SECONDS", 0.5)
     hostile = Hostile(without_end(piece, every=every, status=status))
     async with delivering(tmp_path, hostile) as (outbox, _):
-        await asyncio.wait_for(outbox.drained(), PATIENCE)
+        await asyncio.wait_for(outbox.drained(), TIMEOUT)
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "gzip, gzip", "br", "GZIP"])
@@ -142,7 +142,7 @@ async def test_compressed_response_is_refused_and_never_decoded(tmp_path: Path, 
         async with delivering(tmp_path, hostile) as (outbox, metrics):
             tracemalloc.reset_peak()
             before = tracemalloc.get_traced_memory()[0]
-            await asyncio.wait_for(outbox.drained(), PATIENCE)
+            await asyncio.wait_for(outbox.drained(), TIMEOUT)
             assert tracemalloc.get_traced_memory()[1] - before < BOMB_BYTES / 20
     finally:
         tracemalloc.stop()
@@ -155,5 +155,5 @@ async def test_compressed_response_is_refused_and_never_decoded(tmp_path: Path, 
 async def test_cookies_are_not_kept(tmp_path: Path) -> None:
     hostile = Hostile(says(500, ("set-cookie", "a=b; Path=/")))
     async with delivering(tmp_path, hostile) as (outbox, _):
-        await asyncio.wait_for(outbox.drained(), PATIENCE)
+        await asyncio.wait_for(outbox.drained(), TIMEOUT)
     assert "cookie" not in hostile.fields[1]

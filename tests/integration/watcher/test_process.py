@@ -25,7 +25,7 @@ BOUNDS = Bounds(connections=1)  # of which the Watcher sets its own number, and 
 FLOOD = 12_000
 SILENT = 2_000
 LARGE = 5 * 1024 * 1024
-PATIENCE = 90.0  # until a process that is told to stop is killed
+TIMEOUT = 90.0  # until a process that is told to stop is killed
 
 
 async def in_parallel(watcher: Watcher, bodies: list[bytes], *, connections: int = 16) -> list[dict[str, Any]]:
@@ -158,7 +158,7 @@ async def test_retry_after_is_honoured(watchers: StartWatcher, control_plane: Co
 async def test_stop_delivers_pending_changes(watchers: StartWatcher, control_plane: ControlPlane) -> None:
     watcher = await watchers(control_plane.port, DRAIN_SECONDS="60")
     await watcher.notices(lambda: in_parallel(watcher, [review(f"object-{number}") for number in range(60)]))
-    await watcher.process.stop(PATIENCE)
+    await watcher.process.stop(TIMEOUT)
     assert watcher.process.returncode == 0
     assert control_plane.objects("UPDATE") == {f"object-{n}" for n in range(60)}
     assert '"msg":"stopped"' in tail(watcher.log)
@@ -167,7 +167,7 @@ async def test_stop_delivers_pending_changes(watchers: StartWatcher, control_pla
 async def test_stop_logs_undelivered_changes(watchers: StartWatcher) -> None:
     watcher = await watchers(ControlPlane().port, DRAIN_SECONDS="0.5")
     await watcher.notices(lambda: watcher.review("kept-back"))
-    await watcher.process.stop(PATIENCE)
+    await watcher.process.stop(TIMEOUT)
     assert watcher.process.returncode == 0
     last = msgspec.json.decode(tail(watcher.log, 1).encode())
     assert last["msg"] == "stopped before all changes were delivered"
@@ -204,7 +204,7 @@ async def test_logs_hold_no_contents_of_objects(watchers: StartWatcher, control_
     watcher = await watchers(control_plane.port)
     await watcher.notices(lambda: watcher.review("object", spec="a-secret-of-the-user"))
     await eventually(lambda: control_plane.reported("UPDATE"))
-    await watcher.process.stop(PATIENCE)
+    await watcher.process.stop(TIMEOUT)
     text = watcher.log.read_text()
     assert "object" in text
     assert "a-secret-of-the-user" not in text

@@ -31,7 +31,7 @@ async def answer(world: World, operation: str, namespace: str = OWN) -> str:
     part = "oldObject" if operation == "DELETE" else "object"
     body = msgspec.json.encode({"request": {"uid": "u1", "operation": operation, part: policy}})
     validators = endpoints.validators(world.manager, world.offers)
-    await world.look()
+    await world.sync_caches()
     transport = httpx.ASGITransport(create_app(validators))
     async with httpx.AsyncClient(transport=transport, base_url="https://kcp") as client:
         response = (await client.post("/validate/modulepolicies", content=body)).json()["response"]

@@ -23,7 +23,7 @@ from kyma_certs import (
 from tests.unit.certs.test_certificates import der
 
 NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
-RULES = RotationRules(renew_before=timedelta(days=30), grace=timedelta(minutes=10), patience=timedelta(days=7))
+RULES = RotationRules(renew_before=timedelta(days=30), grace=timedelta(minutes=10), timeout=timedelta(days=7))
 
 
 def new_ca() -> KeyPair:
@@ -62,7 +62,7 @@ def test_phase_ends_a_grace_time_after_all_have_the_trust_bundle() -> None:
     assert due(spread(second, now=NOW), NOW + timedelta(minutes=10)) is Step.DROP
 
 
-def test_unreachable_cluster_delays_a_phase_by_the_patience_at_most() -> None:
+def test_unreachable_cluster_delays_a_phase_by_the_timeout_at_most() -> None:
     phase = announced(CAs(new_ca()), new_ca(), now=NOW)
     assert due(phase, NOW + timedelta(days=7)) is Step.SWITCH
     assert due(switched(phase, now=NOW), NOW + timedelta(days=7)) is Step.DROP

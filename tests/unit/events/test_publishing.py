@@ -64,7 +64,7 @@ async def publishing() -> AsyncIterator[Publishing]:
         for signal in SIGNALS:
             manager.on(signal, made.signals.append)
         await world.register()
-        await world.look()
+        await world.sync_caches()
         yield made
 
 
@@ -141,7 +141,7 @@ async def test_revocation_is_that_of_the_kymas_of_the_runtime(publishing: Publis
     assert publishing.publisher.revoked_before("demo") is None
     annotation = {"metadata": {"annotations": {names.REVOKED_BEFORE: "2026-11-01T12:00:00Z"}}}
     await publishing.world.kcp.merge_patch(KYMAS, "demo", annotation, KCP)
-    await publishing.world.look()
+    await publishing.world.sync_caches()
     assert publishing.publisher.revoked_before("demo") == datetime(2026, 11, 1, 12, tzinfo=UTC)
     assert publishing.publisher.revoked_before("stranger") is None
 
@@ -158,5 +158,5 @@ async def test_every_manager_that_a_watcher_cr_names_has_a_path() -> None:
         for name, manager in (("one", "painter"), ("two", "")):
             document = {"metadata": {"name": name}, "spec": spec | {"manager": manager}}
             await world.kcp.create(WATCHERS, document, KCP, field_manager="test")
-        await world.look()
+        await world.sync_caches()
         assert managers_of(informer.list()) == {"lifecycle-manager", "painter"}

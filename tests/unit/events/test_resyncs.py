@@ -35,7 +35,7 @@ async def resyncs() -> AsyncIterator[Resyncs]:
         world.manager.on(ResyncRequested, made.published.append)
         await world.register()
         await world.register("other")
-        await world.look()
+        await world.sync_caches()
         yield made
 
 

@@ -75,7 +75,7 @@ def test_a_kyma_is_held_back_or_has_it(item: Kyma, reason: str) -> None:
     assert (found.gets_it, found.reason) == (False, reason)
 
 
-def test_other_channels_are_not_concerned_unless_all_are_meant() -> None:
+def test_other_channels_are_not_affected_unless_all_are_meant() -> None:
     assert outcome(kyma(channel="fast")) is None
     assert outcome(builders.kyma("without")) is None
     everywhere = outcome(kyma(channel="fast"), release=Release("keda", "2.0.0"))
@@ -126,7 +126,7 @@ def test_report_for_a_terminal_and_as_markdown() -> None:
         "  if it is released now: from 2026-11-22 12:00:00 to 2026-11-22 12:00:00 UTC",
         "  1 Kyma already in this version",
         "  1 Kyma held back",
-        "  1 Kyma not concerned",
+        "  1 Kyma not affected",
         "  it requires downtime: --maintenance-policy FILE, as of klm run, takes the windows into account",
         "",
         "HELD BACK BY  KYMAS  SUCH AS  MESSAGE",

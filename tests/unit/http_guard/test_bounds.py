@@ -14,7 +14,7 @@ from tests.waiting import eventually
 BOUNDS = Bounds(connections=4, request_seconds=600, head_bytes=4096)
 HASTY = replace(BOUNDS, request_seconds=0.3)
 REQUEST = b"POST /x HTTP/1.1\r\nhost: here\r\ncontent-length: 2\r\n\r\nhi"
-PATIENCE = 60.0
+TIMEOUT = 60.0
 
 
 @dataclass(eq=False)
@@ -74,7 +74,7 @@ async def serving(bounds: Bounds) -> AsyncIterator[Served]:
 
 async def is_closed(reader: asyncio.StreamReader) -> bool:
     """Wait until the other side has closed the connection."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         try:
             while await reader.read(1024):
                 pass
@@ -145,7 +145,7 @@ async def is_served(hasty: Served) -> bool:
 async def test_too_large_head_is_refused(served: Served, head: bytes) -> None:
     reader, writer = await served.connect()
     writer.write(head)
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         assert b"400" in await reader.readline()
 
 
@@ -165,7 +165,7 @@ async def test_trailer_takes_no_memory(served: Served, trailer: bytes) -> None:
     """uvicorn would keep header fields there of any number and size, for as long as they come."""
     reader, writer = await served.connect()
     writer.write(CHUNKED + b"expect: 100-continue\r\n\r\n")
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         assert b"100" in await reader.readuntil(b"\r\n\r\n")  # the head was read, and by itself
         writer.write(trailer)
         assert b"400" in await reader.readline()

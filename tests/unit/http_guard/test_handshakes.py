@@ -19,7 +19,7 @@ from tests.waiting import eventually
 BOUNDS = Bounds(connections=40, tls_seconds=1.0, handshakes=4)
 REQUEST = b"POST /x HTTP/1.1\r\nhost: here\r\ncontent-length: 2\r\n\r\nhi"
 CLIENT_HELLO = b"\x16\x03\x01\x00\xc8\x01\x00\x00\xc4\x03\x03"
-PATIENCE = 60.0
+TIMEOUT = 60.0
 SOON = 30.0  # well before a handshake would be ended by asyncio itself
 
 
@@ -41,7 +41,7 @@ class Served:
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port, ssl=self.trust)
         self.open.append(writer)
         writer.write(REQUEST)
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             return await reader.readuntil(b"ok")
 
 
@@ -171,7 +171,7 @@ def test_slow_handshakes_do_not_keep_out_others(attempt: Attempt) -> None:
         for _ in range(3):
             assert (await served.ask()).startswith(b"HTTP/1.1 200")
 
-    attempt(trial, replace(BOUNDS, tls_seconds=10 * PATIENCE))  # so that none is closed for its own slowness
+    attempt(trial, replace(BOUNDS, tls_seconds=10 * TIMEOUT))  # so that none is closed for its own slowness
 
 
 def test_simultaneous_connections_are_all_served(attempt: Attempt) -> None:
@@ -182,7 +182,7 @@ def test_simultaneous_connections_are_all_served(attempt: Attempt) -> None:
             answers = await asyncio.gather(*(served.ask() for _ in range(4)))
             assert all(answer.startswith(b"HTTP/1.1 200") for answer in answers)
 
-    attempt(trial, Bounds(connections=40, tls_seconds=PATIENCE, handshakes=8))
+    attempt(trial, Bounds(connections=40, tls_seconds=TIMEOUT, handshakes=8))
 
 
 def test_stop_of_the_server_ends_its_handshakes(attempt: Attempt) -> None:

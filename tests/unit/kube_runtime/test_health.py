@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry, Counter
 from kube_runtime.health import LoopMonitor, ProbeServer
 
 TOLERATED = 0.2
-PATIENCE = 60.0
+TIMEOUT = 60.0
 
 
 def ask(port: int, path: str, host: str = "127.0.0.1") -> tuple[int, str]:
@@ -36,7 +36,7 @@ async def test_blocked_loop_is_noticed_from_outside_and_where_it_hangs() -> None
     def kubelet(port: int) -> None:
         """Ask until the answer is no, then let the loop go on."""
         try:
-            deadline = time.monotonic() + PATIENCE
+            deadline = time.monotonic() + TIMEOUT
             while time.monotonic() < deadline:
                 said.append(ask(port, "/healthz"))
                 if said[-1][0] == 503:
@@ -49,7 +49,7 @@ async def test_blocked_loop_is_noticed_from_outside_and_where_it_hangs() -> None
         await asyncio.sleep(0.1)
         probing = threading.Thread(target=kubelet, args=(port,))
         probing.start()
-        released.wait(PATIENCE)  # nothing else runs on this loop until the kubelet has noticed
+        released.wait(TIMEOUT)  # nothing else runs on this loop until the kubelet has noticed
         probing.join()
         recovered = await asyncio.to_thread(_until_healthy, port)
         running.cancel()
@@ -111,7 +111,7 @@ def _has_ipv6() -> bool:
 
 
 def _until_healthy(port: int) -> tuple[int, str]:
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while (said := ask(port, "/healthz"))[0] != 200 and time.monotonic() < deadline:
         pass
     return said

@@ -254,7 +254,7 @@ async def test_waiting_workers_hear_of_the_shut_down() -> None:
     assert [type(each) for each in await asyncio.gather(*workers, return_exceptions=True)] == [QueueShutDown] * 3
 
 
-async def test_what_is_concerned_is_finished_when_nobody_works_on_it() -> None:
+async def test_selected_keys_are_finished_when_nobody_works_on_it() -> None:
     queue: WorkQueue[str] = WorkQueue()
     for key in ("mine", "other", "waits"):
         queue.add(key)

@@ -58,14 +58,14 @@ async def test_controller_that_is_not_tidy_when_interrupted_never_works_again() 
 
 
 async def test_controller_that_never_rests_is_told_without_any_fault() -> None:
-    report = await check_under_faults(keepers.workload(keepers.restless), patience_seconds=1.0)
+    report = await check_under_faults(keepers.workload(keepers.restless), timeout_seconds=1.0)
 
     (finding,) = report.findings
     assert "undisturbed: it did not come to rest within 1 s; its last write: patch" in str(finding)
 
 
 async def test_reconcile_that_raises_what_no_cluster_does_is_told() -> None:
-    report = await check_under_faults(keepers.workload(keepers.careless), patience_seconds=1.0)
+    report = await check_under_faults(keepers.workload(keepers.careless), timeout_seconds=1.0)
 
     assert any("raised AssertionError" in finding.what for finding in report.findings)
 

@@ -63,9 +63,7 @@ async def test_dropped_write_is_not_done_or_done_and_not_known(client: Client, c
     assert await data_of(client) == {"a": "1"}
 
 
-async def test_answer_that_never_comes_ends_with_the_clients_patience(
-    client: Client, cluster: SimulatedCluster
-) -> None:
+async def test_answer_that_never_comes_ends_with_the_clients_timeout(client: Client, cluster: SimulatedCluster) -> None:
     options = ClientOptions(timeout_seconds=0.1)
     policy = KubeconfigPolicy(allow_insecure=True)
     async with await Client.from_kubeconfig(cluster.kubeconfig, options=options, policy=policy) as impatient:

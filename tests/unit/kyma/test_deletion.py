@@ -80,7 +80,7 @@ async def test_finalizer_of_others_on_the_kyma_cr_blocks_the_deletion_until_it_i
     purge: timedelta | None,
 ) -> None:
     async with open_world(
-        patience=Timeouts(purging=PurgeSettings(enabled=purge is not None, timeout=purge or timedelta()))
+        timeouts=Timeouts(purging=PurgeSettings(enabled=purge is not None, timeout=purge or timedelta()))
     ) as world:
         await world.register()
         await world.introduced()

@@ -45,7 +45,7 @@ from tests.registries import BlobServer, blob_server
 
 KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
 PLACES = 6
-LOOKS = 100  # where what they need was never seen, users have to go on
+MAX_ATTEMPTS = 100  # where what they need was never seen, users have to go on
 SECONDS = 0.1
 MODULES = (("api", "1.0.0"), ("api", "1.1.0"), ("nats", "1.0.0"), ("warden", "1.0.0"))
 OPTIONS = ClientOptions(qps=0, circuit=True, user_agent=f"{AGENT}/1")
@@ -144,7 +144,7 @@ async def register(layers: BlobServer, users: Users) -> None:
     kyma = {"metadata": {"name": "demo"}, "spec": {"channel": "regular", "modules": [{"name": "api", "managed": True}]}}
     await kcp.create(SECRETS, secret, KCP, field_manager="user")
     await kcp.create(KYMAS, kyma, KCP, field_manager="user")
-    for _ in range(LOOKS):  # not seconds: a machine that is paused has none
+    for _ in range(MAX_ATTEMPTS):  # not seconds: a machine that is paused has none
         if await has_catalog(users):
             break
         await asyncio.sleep(0.1)
@@ -205,12 +205,12 @@ async def layers() -> AsyncIterator[BlobServer]:
 
 async def test_modules_are_chosen_and_upgraded_the_same_whatever_happens(layers: BlobServer, tmp_path: Path) -> None:
     report = await check_under_faults(
-        workload(choose_and_upgrade, layers, tmp_path, crds.crd_for(Kyma)), max_places=PLACES, patience_seconds=90
+        workload(choose_and_upgrade, layers, tmp_path, crds.crd_for(Kyma)), max_places=PLACES, timeout_seconds=90
     )
     report.raise_findings()
     assert report.runs["KillAfterWrite"] == report.runs["CutAtAwait"] == PLACES
 
 
 async def test_deleted_kyma_leaves_no_objects_whatever_happens(layers: BlobServer, tmp_path: Path) -> None:
-    report = await check_under_faults(workload(leave, layers, tmp_path), max_places=PLACES, patience_seconds=90)
+    report = await check_under_faults(workload(leave, layers, tmp_path), max_places=PLACES, timeout_seconds=90)
     report.raise_findings()

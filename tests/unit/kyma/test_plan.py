@@ -44,14 +44,14 @@ OFFER = Offer.of([builders.template()], [builders.release(regular="0.1.0")])
 INSTALLING = Offer.of([builders.template(installs=True)], [builders.release(regular="0.1.0")])
 REQUESTED = [{"name": "cloud-resources", "managed": True}]
 DELETED = "2026-11-01T12:00:00Z"
-IMPATIENT = Timeouts(unreachable=timedelta(0))
+AT_ONCE = Timeouts(unreachable=timedelta(0))
 LATE = 86_400.0
 
 
 def snapshot(
-    kyma: Kyma, skr: SkrView | Exception, *, offer: Offer = OFFER, patience: Timeouts = IMPATIENT, **more: Any
+    kyma: Kyma, skr: SkrView | Exception, *, offer: Offer = OFFER, timeouts: Timeouts = AT_ONCE, **more: Any
 ) -> KymaSnapshot:
-    settings = {"patience": patience, "interval_seconds": LATE, "deletion_interval_seconds": LATE}
+    settings = {"timeouts": timeouts, "interval_seconds": LATE, "deletion_interval_seconds": LATE}
     return planning.snapshot(kyma, skr, offer, settings=settings, **more)
 
 
@@ -78,8 +78,8 @@ def introduced(**given: Any) -> Kyma:
 
 
 def patiently(seen: KymaSnapshot, *, purge: timedelta | None = None) -> KymaSnapshot:
-    patience = Timeouts(purging=PurgeSettings(enabled=purge is not None, timeout=purge or timedelta()))
-    return replace(seen, settings=replace(seen.settings, patience=patience))
+    timeouts = Timeouts(purging=PurgeSettings(enabled=purge is not None, timeout=purge or timedelta()))
+    return replace(seen, settings=replace(seen.settings, timeouts=timeouts))
 
 
 def test_finalizer_is_set_before_the_skr_is_written() -> None:
@@ -290,8 +290,8 @@ def test_status_is_written_although_kcp_refuses_a_module() -> None:
 def test_skr_that_does_not_answer_is_an_error_only_after_its_grace() -> None:
     kyma = introduced(status=OTHERS_READY)
     kyma, _ = settled(kyma, skr_kyma(kyma))
-    patience = Timeouts(unreachable=timedelta(seconds=30))
-    away = snapshot(kyma, ClusterUnreachable("no answer"), patience=patience)
+    timeouts = Timeouts(unreachable=timedelta(seconds=30))
+    away = snapshot(kyma, ClusterUnreachable("no answer"), timeouts=timeouts)
     first = planned(away)
     assert first.status.state is State.READY
     assert first.status.modules == kyma.status.modules
@@ -685,14 +685,14 @@ def test_deletion_continues_without_the_skr_only_where_its_secret_is_gone() -> N
     kyma = introduced(status=OTHERS_READY, deletionTimestamp=DELETED)
     gone = planned(snapshot(kyma, AccessSecretMissing("demo")))
     assert gone.in_kcp == (steps.RemoveFinalizer(),)
-    patience = Timeouts(others_finalizers=True)
-    abandoned = snapshot(kyma, AccessSecretMissing("demo"), patience=patience)
+    timeouts = Timeouts(others_finalizers=True)
+    abandoned = snapshot(kyma, AccessSecretMissing("demo"), timeouts=timeouts)
     assert planned(abandoned).in_kcp == (steps.RemoveFinalizer(of_others=True),)
     metadata = msgspec.structs.replace(kyma.metadata, finalizers=("example.com/observer",))
     left = replace(abandoned, kyma=msgspec.structs.replace(kyma, metadata=metadata))
     assert planned(left).in_kcp == (steps.RemoveFinalizer(of_others=True),)
     assert planned(patiently(left)).is_quiet
-    claimed = snapshot(kyma, SkrView(None, claimed_by="other"), patience=patience)
+    claimed = snapshot(kyma, SkrView(None, claimed_by="other"), timeouts=timeouts)
     assert planned(claimed).in_kcp == (steps.RemoveFinalizer(),)
     away = planned(snapshot(introduced(deletionTimestamp=DELETED), ClusterUnreachable("no answer")))
     assert steps.RemoveFinalizer() not in away.in_kcp

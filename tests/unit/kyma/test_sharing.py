@@ -89,5 +89,5 @@ async def test_changes_that_were_announced_are_forgotten_where_a_kyma_moves() ->
 
 async def test_change_announced_for_a_kyma_that_is_gone_is_dropped() -> None:
     async with open_world() as world:
-        await world.look()
+        await world.sync_caches()
         assert world.manager.publish(ObjectChanged("gone", SKR_KYMA, "UPDATE")) == 0

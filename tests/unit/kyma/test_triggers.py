@@ -42,7 +42,7 @@ async def world() -> AsyncIterator[World]:
         await opened.register("other")
         for name in ("demo", "other"):
             await opened.introduced(name)
-        await opened.look()
+        await opened.sync_caches()
         opened.manager.controllers["kyma"].connect()
         yield opened
 
@@ -109,14 +109,14 @@ OTHERS: dict[str, Change] = {
 @pytest.mark.parametrize("what", OTHERS)
 async def test_no_kyma_is_enqueued_for(world: World, what: str) -> None:
     await OTHERS[what](world)
-    await world.look()
+    await world.sync_caches()
     assert not len(world.manager.controllers["kyma"].queue)
 
 
 async def test_changed_crd_enqueues_all_kymas_after_changes_of_users(world: World) -> None:
     queue = world.manager.controllers["kyma"].queue
     await world.change_crd({"spec": {"names": {"shortNames": ["ky"]}}})
-    await world.look()
+    await world.sync_caches()
     assert not queue.holds(Priority.CHANGE)
     assert {await queue.get(), await queue.get()} == {DEMO, key_of("other")}
 

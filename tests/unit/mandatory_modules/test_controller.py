@@ -122,7 +122,7 @@ async def test_manifest_that_the_cache_does_not_have_yet_is_not_applied_again() 
         await world.register()
         await world.introduced()
         await world.offer(builders.template("warden", "1.0.0", installs=True, mandatory=True))
-        await world.look()
+        await world.sync_caches()
         kcp = world.cluster("kcp")
         world.unseen.add("manifests")
         with kcp.ruled_by(Freeze(kcp.version, lambda request: request.verb == "watch" and "manifests" in request.path)):

@@ -83,7 +83,7 @@ async def lookups(registry: Registry, *offered: object, start_seconds: float = 6
 async def test_descriptor_that_was_found_is_offered_and_not_looked_up_again() -> None:
     registry = Registry()
     async with lookups(registry, empty(), RELEASE) as it:
-        await it.world.look()
+        await it.world.sync_caches()
         with pytest.raises(DescriptorUnreadable, match="is being looked up"):
             it.component()
         await it.look_up()
@@ -131,7 +131,7 @@ async def test_descriptor_is_forgotten_with_its_last_template() -> None:
 
 async def test_template_without_a_component_is_reported_at_admission_and_later() -> None:
     async with lookups(Registry(), empty(), WITHOUT_COMPONENT) as it:
-        await it.world.look()
+        await it.world.sync_caches()
         with pytest.raises(DescriptorUnreadable, match="no ModuleReleaseMeta names telemetry's ocmComponentName"):
             it.component()
         offer = it.offers.current()
@@ -142,7 +142,7 @@ async def test_template_without_a_component_is_reported_at_admission_and_later()
 
 async def test_clusters_have_a_template_as_it_was_written_whatever_was_found_for_it() -> None:
     async with lookups(Registry(), empty(), RELEASE) as it:
-        await it.world.look()
+        await it.world.sync_caches()
         before = wanted_catalog(it.offers.current(), {})
         await it.look_up()
         assert wanted_catalog(it.offers.current(), {}).digest == before.digest

@@ -138,7 +138,7 @@ def is_watch_of_configs(request: ApiRequest) -> bool:
 @asynccontextmanager
 async def delayed_watch(it: Module) -> AsyncIterator[None]:
     """Within the block the informer sees no change of ModuleConfigs."""
-    await it.world.look()
+    await it.world.sync_caches()
     kcp = it.world.cluster("kcp")
     it.world.unseen.add("moduleconfigs")
     with kcp.ruled_by(Freeze(kcp.version, is_watch_of_configs)):

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from lifecycle_manager.contract.verdict import Verdict
 from lifecycle_manager.module_cr_status.plan import (
-    PATIENCE_SECONDS,
     PROGRESS_SECONDS,
+    SETTLING_SECONDS,
     Done,
     ReadModuleCr,
     RecordEvent,
@@ -67,7 +67,7 @@ def test_settled_verdict_is_written_at_once() -> None:
 
 
 def test_change_on_its_way_is_written_after_a_second() -> None:
-    assert plan(snapshot(PROCESSING, unsettled_since=99.5)) == Done(PATIENCE_SECONDS - 0.5)
+    assert plan(snapshot(PROCESSING, unsettled_since=99.5)) == Done(SETTLING_SECONDS - 0.5)
     assert isinstance(plan(snapshot(PROCESSING, unsettled_since=99.0)), WriteStatus)
 
 

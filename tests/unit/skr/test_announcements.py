@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from lifecycle_manager.contract.signals import ObjectChanged, ObjectReference, Trace
-from lifecycle_manager.skr.announcement import MAX_OBJECTS, PATIENCE_SECONDS, Announcements, Seen
+from lifecycle_manager.skr.announcement import MAX_OBJECTS, TIMEOUT_SECONDS, Announcements, Seen
 
 OBJECT = ObjectReference("cloud-resources.kyma-project.io", "Infrastructure", "kyma-system", "default")
 NOW = 100.0
@@ -62,33 +62,33 @@ def test_delete_is_shown_by_absence_or_by_the_deletion_timestamp() -> None:
 def test_change_that_was_refused_is_dropped_after_the_timeout_of_webhooks() -> None:
     pending = announcements("UPDATE")
     assert settle(pending, Seen("u", "7")) is not None
-    assert settle(pending, Seen("u", "7"), now=NOW + PATIENCE_SECONDS) is None
+    assert settle(pending, Seen("u", "7"), now=NOW + TIMEOUT_SECONDS) is None
     assert pending.of() == ()
 
 
-def test_patience_counts_from_the_first_announcement_of_an_event_that_a_retry_repeats() -> None:
+def test_timeout_counts_from_the_first_announcement_of_an_event_that_a_retry_repeats() -> None:
     pending, later = announcements("UPDATE"), change("UPDATE", resource_version="8")
     pending.announce(later, now=NOW + 1)
     for seconds in (10.0, 20.0, 30.0):
         for event in (change("UPDATE"), later):
             pending.announce(event, now=NOW + seconds)
-    assert settle(pending, Seen("u", "8"), now=NOW + 1 + PATIENCE_SECONDS) is None
+    assert settle(pending, Seen("u", "8"), now=NOW + 1 + TIMEOUT_SECONDS) is None
     assert pending.of() == ()
 
 
-def test_other_event_of_the_same_change_has_its_own_patience() -> None:
+def test_other_event_of_the_same_change_has_its_own_timeout() -> None:
     pending = announcements("UPDATE")
     repeated = replace(change("UPDATE"), trace=Trace("another"))
     pending.announce(repeated, now=NOW + 30)
-    assert settle(pending, Seen("u", "7"), now=NOW + PATIENCE_SECONDS) is not None
-    assert settle(pending, Seen("u", "7"), now=NOW + 30 + PATIENCE_SECONDS) is None
+    assert settle(pending, Seen("u", "7"), now=NOW + TIMEOUT_SECONDS) is not None
+    assert settle(pending, Seen("u", "7"), now=NOW + 30 + TIMEOUT_SECONDS) is None
 
 
 def test_event_that_was_settled_can_be_announced_again() -> None:
     pending = announcements("UPDATE")
     settle(pending, Seen("u", "8"))
-    pending.announce(change("UPDATE"), now=NOW + PATIENCE_SECONDS)
-    assert settle(pending, Seen("u", "7"), now=NOW + PATIENCE_SECONDS) is not None
+    pending.announce(change("UPDATE"), now=NOW + TIMEOUT_SECONDS)
+    assert settle(pending, Seen("u", "7"), now=NOW + TIMEOUT_SECONDS) is not None
 
 
 def test_announcement_that_arrives_during_the_read_is_kept() -> None:

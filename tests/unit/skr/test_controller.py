@@ -66,7 +66,7 @@ async def test_failed_request_is_published_as_silence() -> None:
         await world.register()
         silent = published_in(world, ClusterSilent)
         connections = skr.connections_of(world.manager, skr.SkrSettings(allow_insecure_kubeconfigs=True))
-        await world.look()
+        await world.sync_caches()
         with world.cluster("demo").ruled_by(Drop()), pytest.raises(ClusterUnreachable):
             async with connections.to("demo") as client:
                 await client.list(SECRETS, KCP)

@@ -109,7 +109,7 @@ async def test_token_that_a_hostile_cluster_issues_is_not_stored() -> None:
 async def test_secret_that_somebody_else_wrote_meanwhile_is_not_overwritten() -> None:
     async with open_world() as world:
         await join(world, token(NOW - HOUR))
-        await world.look()
+        await world.sync_caches()
         world.unseen.add("secrets")
         kcp = world.cluster("kcp")
         with kcp.ruled_by(Freeze(kcp.version, lambda request: request.verb == "watch")):

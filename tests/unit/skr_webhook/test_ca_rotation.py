@@ -62,13 +62,13 @@ async def test_clusters_without_the_cas_in_force_hold_a_rotation_up() -> None:
             await world.register(name)
         await record(world, "has-it", rotation.current.fingerprint)
         await record(world, "behind", "former")
-        await world.look()
+        await world.sync_caches()
         assert rotation.clusters_behind() == ["behind"]
 
 
 async def test_step_is_an_event_of_the_secret() -> None:
     async with open_world() as world, rotation_in(world) as (rotation, manager):
         await request_rotation(world, rotation.store)
-        await world.look()
+        await world.sync_caches()
         await manager.controllers["ca"].reconcile_now(rotation.store.key)
         assert [reason for reason, _ in world.events] == ["CAAnnounced"]

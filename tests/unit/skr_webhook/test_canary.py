@@ -7,7 +7,7 @@ from lifecycle_manager.skr_webhook.canary import CanaryTimes, EventPath
 from lifecycle_manager_api import WatchEvent
 from lifecycle_manager_api.event import Watched, WatchedGvk
 
-TIMES = CanaryTimes(interval=30, patience=20, again=5, write_interval=600)
+TIMES = CanaryTimes(interval=30, timeout=20, again=5, write_interval=600)
 START = 1000.0
 
 
@@ -69,7 +69,7 @@ def test_broken_path_is_tested_often_until_a_canary_is_answered() -> None:
 
 def test_canary_that_the_api_server_refuses_says_nothing_about_the_path() -> None:
     path = EventPath.untested(TIMES, now=START, share=0).sending(START).refused()
-    assert not path.broken_for(START + 2 * TIMES.patience)
+    assert not path.broken_for(START + 2 * TIMES.timeout)
 
 
 def test_suspected_path_is_tested_at_once() -> None:

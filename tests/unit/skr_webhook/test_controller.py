@@ -87,7 +87,7 @@ class Process:
             lambda: (kyma := kymas.cache.get(KEY)) is not None and kyma.metadata.resource_version == version
         )
         await eventually(lambda: len(watchers.cache.list()) == number)
-        await self.world.look()
+        await self.world.sync_caches()
         return await self.controller.reconcile_now(KEY, *causes)
 
     def overdue_sample(self) -> float | None:
@@ -365,7 +365,7 @@ async def test_ca_in_the_access_secret_is_that_of_the_clients_which_the_watcher_
 async def give_api_server_ca(world: World, value: str | None) -> None:
     """Change the access Secret, and wait until the cache has it."""
     await world.kcp.merge_patch(SECRETS, "kubeconfig-demo", {"data": {"api-server-ca": value}}, KCP)
-    await world.look()
+    await world.sync_caches()
 
 
 async def api_server_ca_in_skr(world: World) -> tuple[bytes | None, str | None]:

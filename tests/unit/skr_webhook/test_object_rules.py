@@ -70,7 +70,7 @@ class Reading:
 
     async def rules(self) -> ObjectRules | None:
         """Return the rules by current caches."""
-        await self.world.look()
+        await self.world.sync_caches()
         return await self.reader.read("demo", self.skr, self.memory)
 
 
@@ -157,7 +157,7 @@ async def test_inventory_of_another_kind_enqueues_the_watcher() -> None:
     async with open_world() as world:
         _, controller = set_up(world, world.manager, SETTINGS)
         await world.register()
-        await world.look()
+        await world.sync_caches()
         controller.connect()
         it = Reading(world, await world.skr(), Identity(), ObjectRuleReader.watched_by(world.manager))
         await it.have("one", "v1/ConfigMap")

@@ -19,7 +19,7 @@ from lifecycle_manager.takeover import lease
 from lifecycle_manager_api import State, crds, find, names
 from tests.integration.takeover import seeding
 from tests.registries import BlobServer, blob_server
-from tests.unit.kyma.test_faults import LOOKS, PLACES, SECONDS, process
+from tests.unit.kyma.test_faults import MAX_ATTEMPTS, PLACES, SECONDS, process
 
 KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
 HELD = {
@@ -60,7 +60,7 @@ async def give_up(users: Users) -> None:
     """Give up the Lease, and wait until ours has taken over."""
     released = {"spec": {"holderIdentity": ""}}
     await users.clients["kcp"].merge_patch(lease.LEASES, lease.LEASE, released, KCP, field_manager="former")
-    for _ in range(LOOKS):  # not seconds: a machine that is paused has none
+    for _ in range(MAX_ATTEMPTS):  # not seconds: a machine that is paused has none
         kyma = await users.clients["kcp"].get(KYMAS, seeding.KYMA, KCP)
         catalog = find(kyma.status.conditions, "ModuleCatalog")
         if catalog is not None and catalog.reason == "Synced":
@@ -77,7 +77,7 @@ async def choose(users: Users, channel: str, *modules: str) -> None:
 
 async def until_ready(users: Users) -> None:
     """Wait until the one Manifest is ready, which is reconciled the less often the longer it takes."""
-    for _ in range(LOOKS):
+    for _ in range(MAX_ATTEMPTS):
         found = (await users.clients["kcp"].list(MANIFESTS, KCP)).items
         if [each.status.state for each in found] == [State.READY]:
             break
@@ -121,7 +121,7 @@ async def layers() -> AsyncIterator[BlobServer]:
 
 async def test_module_is_taken_over_the_same_whatever_happens(layers: BlobServer, tmp_path: Path) -> None:
     report = await check_under_faults(
-        workload(take_over_and_upgrade, layers, tmp_path), max_places=PLACES, patience_seconds=90
+        workload(take_over_and_upgrade, layers, tmp_path), max_places=PLACES, timeout_seconds=90
     )
     report.raise_findings()
     assert report.runs["KillAfterWrite"] == report.runs["CutAtAwait"] == PLACES

@@ -65,7 +65,7 @@ class Begun:
 async def world() -> AsyncIterator[World]:
     async with open_world() as world:
         world.manager.informer(KYMAS)
-        await world.look()
+        await world.sync_caches()
         yield world
 
 

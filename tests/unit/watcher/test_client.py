@@ -27,7 +27,7 @@ from skr_watcher.client import (
     _Connection,
 )
 
-PATIENCE = 60.0
+TIMEOUT = 60.0
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nContent-Type: text/plain\r\n\r\nok"
 
 
@@ -84,7 +84,7 @@ async def serving(contexts: Contexts, *answers: bytes, closes: bool = False) -> 
     server.port = listening.sockets[0].getsockname()[1]
     client = Client(f"127.0.0.1:{server.port}")
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             yield server, client
     finally:
         client.close()

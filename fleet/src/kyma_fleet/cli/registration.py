@@ -72,7 +72,7 @@ def join(
             roles=tuple(role or ()),
             any_module=any_module,
             lifetime=checked_lifetime(parse_duration(lifetime)),
-            patience=parse_duration(timeout),
+            timeout=parse_duration(timeout),
         )
     except (Problem, ValueError) as problem:
         raise typer.BadParameter(str(problem)) from None

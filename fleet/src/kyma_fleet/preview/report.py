@@ -50,7 +50,7 @@ def _lines(template: ModuleTemplate, sums: Sums, *, has_policy: bool) -> Iterato
     if sums.held:
         yield f"{counted(sum(each.count for each in sums.held.values()), 'Kyma')} held back"
     if sums.others:
-        yield f"{counted(sums.others, 'Kyma')} not concerned"
+        yield f"{counted(sums.others, 'Kyma')} not affected"
     if template.spec.requires_downtime and not has_policy:
         yield "it requires downtime: --maintenance-policy FILE, as of klm run, takes the windows into account"
 

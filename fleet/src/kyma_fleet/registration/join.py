@@ -48,7 +48,7 @@ async def join(kcp: Client, screen: Screen, joining: Joining) -> int:
         await kcp.merge_patch(KYMAS, name, patch, names.KCP_NAMESPACE, field_manager=FIELD_MANAGER)
         screen.print(f"Kyma {names.KCP_NAMESPACE}/{name}: labels changed")
     screen.flush()
-    if await follow(kcp, screen, name, _is_reached, joining.patience):
+    if await follow(kcp, screen, name, _is_reached, joining.timeout):
         screen.print(f"{name} has joined: Lifecycle Manager reaches the cluster")
         return 0
     screen.print(f"{name} is registered, but Lifecycle Manager has not reached it yet; klm explain {name} says why")

@@ -32,7 +32,7 @@ class Leaving:
     kubeconfig: Path | None = None
     context: str | None = None
     keep_modules: bool = False
-    patience: timedelta = timedelta(minutes=10)
+    timeout: timedelta = timedelta(minutes=10)
 
 
 async def leave(kcp: Client, screen: Screen, leaving: Leaving, confirm: Callable[[str], bool]) -> int:
@@ -70,7 +70,7 @@ async def _withdraw(kcp: Client, screen: Screen, leaving: Leaving, access: tuple
         reachable = find(kyma.status.conditions, REACHABLE) if kyma is not None else None
         return kyma is None or (reachable is not None and reachable.reason == AccessSecretMissing.reason)
 
-    if not await follow(kcp, screen, leaving.name, has_no_access, leaving.patience):
+    if not await follow(kcp, screen, leaving.name, has_no_access, leaving.timeout):
         raise Problem(
             "Lifecycle Manager has not noticed that its access is gone, and might still remove modules: the Kyma was "
             f"not deleted; klm status shows its replicas, klm join {leaving.name} --kubeconfig FILE gives access again"
@@ -84,7 +84,7 @@ async def _delete_kyma(kcp: Client, screen: Screen, kyma: Kyma, leaving: Leaving
         await kcp.delete(KYMAS, name, names.KCP_NAMESPACE, uid=uid)
     except NotFound:
         return True
-    gone = await follow(kcp, screen, name, lambda found: found is None or found.metadata.uid != uid, leaving.patience)
+    gone = await follow(kcp, screen, name, lambda found: found is None or found.metadata.uid != uid, leaving.timeout)
     if gone:
         screen.print(f"Kyma {names.KCP_NAMESPACE}/{name}: deleted")
     else:

@@ -27,7 +27,7 @@ class Joining:
     - `kubeconfig`, `context`: of an administrator of the cluster that joins
     - `server`: its address as Lifecycle Manager reaches it, if it is another one
     - `roles`: files with the roles for objects of modules; `any_module` allows all of them
-    - `patience`: how long to wait until Lifecycle Manager has reached it
+    - `timeout`: how long to wait until Lifecycle Manager has reached it
     """
 
     name: str
@@ -40,7 +40,7 @@ class Joining:
     roles: tuple[Path, ...] = ()
     any_module: bool = False
     lifetime: timedelta = timedelta(hours=72)
-    patience: timedelta = timedelta(minutes=2)
+    timeout: timedelta = timedelta(minutes=2)
 
 
 def labels_of(given: Iterable[str]) -> dict[str, str]:

@@ -32,10 +32,10 @@ async def access_of(kcp: Client, kyma: str) -> tuple[Secret, ...]:
 
 
 async def follow(
-    kcp: Client, screen: Screen, name: str, until: Callable[[Kyma | None], bool], patience: timedelta
+    kcp: Client, screen: Screen, name: str, until: Callable[[Kyma | None], bool], within: timedelta
 ) -> bool:
     """Print what the Kyma reports until a condition holds. Returns whether it did in time. Raises KubeError."""
-    deadline = time.monotonic() + patience.total_seconds()
+    deadline = time.monotonic() + within.total_seconds()
     said, pause = "", SECONDS
     while True:
         kyma = await kyma_named(kcp, name)

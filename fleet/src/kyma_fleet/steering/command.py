@@ -31,7 +31,7 @@ class Subjects:
 
     @property
     def is_one_kyma(self) -> bool:
-        """Whether no other cluster is concerned."""
+        """Whether no other cluster is affected."""
         return bool(self.kyma)
 
 

@@ -268,11 +268,11 @@ class Controller(Generic[K, S]):
     async def finish(self, is_lost: Callable[[str], bool]) -> None:
         """Return once no reconcile is under way for owners that a function selects."""
 
-        def is_concerned(key: K) -> bool:
+        def is_selected(key: K) -> bool:
             owner = self._under_way.get(key) or self._owner(key)
             return bool(owner) and is_lost(owner)
 
-        await self.queue.finished(is_concerned)
+        await self.queue.finished(is_selected)
 
     async def _report(self, report: Callable[[K, Exception], Awaitable[None]], key: K, error: Exception) -> None:
         """Report an unforeseen exception; that it can't be reported does not replace it."""

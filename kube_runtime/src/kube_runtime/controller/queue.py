@@ -228,9 +228,9 @@ class WorkQueue(Generic[K]):
         while self._waiting or self._working:
             await self._next_done()
 
-    async def finished(self, concerned: Callable[[K], bool]) -> None:
-        """Wait until none of the keys that are worked on is one of those concerned. Those that wait don't count."""
-        while any(concerned(key) for key in self._working):
+    async def finished(self, selects: Callable[[K], bool]) -> None:
+        """Wait until none of the keys that are worked on is selected. Those that wait don't count."""
+        while any(selects(key) for key in self._working):
             await self._next_done()
 
     async def _next_done(self) -> None:

@@ -44,7 +44,7 @@ async def check_under_faults(
     *,
     max_places: int = 60,
     at_once: int = 8,
-    patience_seconds: float = 60.0,
+    timeout_seconds: float = 60.0,
     stale_writes: int = 1,
 ) -> FaultReport:
     """Run a workload undisturbed, then with each fault at each place, and report what was not the same.
@@ -54,7 +54,7 @@ async def check_under_faults(
     """
     async with serve_simulation(history=_HISTORY) as simulation:
         counting = Undisturbed()
-        reference = await Run(simulation, workload, counting, "reference", patience_seconds).outcome()
+        reference = await Run(simulation, workload, counting, "reference", timeout_seconds).outcome()
         undisturbed = [Finding(str(counting), complaint) for complaint in reference.complaints]
         if undisturbed:
             return FaultReport(tuple(undisturbed), {str(counting): 1})
@@ -65,7 +65,7 @@ async def check_under_faults(
             (CutAtAwait, counting.awaits_before_last_write),
         ]
         faults = [made(place) for made, places in kinds for place in _spread(places, max_places)]
-        findings = await _try_all(simulation, workload, faults, reference, at_once, patience_seconds)
+        findings = await _try_all(simulation, workload, faults, reference, at_once, timeout_seconds)
     runs = {str(counting): 1}
     for fault in faults:
         runs[type(fault).__name__] = runs.get(type(fault).__name__, 0) + 1
@@ -78,7 +78,7 @@ async def _try_all(
     faults: Sequence[Fault],
     reference: Outcome,
     at_once: int,
-    patience_seconds: float,
+    timeout_seconds: float,
 ) -> list[Finding]:
     places = asyncio.Semaphore(at_once)
     guilty: Counter[type[Fault]] = Counter()
@@ -87,7 +87,7 @@ async def _try_all(
         async with places:
             if guilty[type(fault)] >= _ENOUGH:
                 return []
-            outcome = await Run(simulation, workload, fault, f"run-{number}", patience_seconds).outcome()
+            outcome = await Run(simulation, workload, fault, f"run-{number}", timeout_seconds).outcome()
         found = findings_of(str(fault), reference, outcome, may_be_fewer=fault.may_be_fewer)
         guilty[type(fault)] += bool(found)
         return found

@@ -52,14 +52,14 @@ class _OwnWrites(Rule):
 
 
 class Run:
-    """One run. `name` makes its clusters its own; it settles within `patience_seconds`, or that is a complaint."""
+    """One run. `name` makes its clusters its own; it settles within `timeout_seconds`, or that is a complaint."""
 
     def __init__(
-        self, simulation: Simulation, workload: Workload, fault: Fault, name: str, patience_seconds: float
+        self, simulation: Simulation, workload: Workload, fault: Fault, name: str, timeout_seconds: float
     ) -> None:
         self._workload = workload
         self._fault = fault
-        self._patience_seconds = patience_seconds
+        self._timeout_seconds = timeout_seconds
         self._clusters = {each: simulation.cluster(f"{name}-{each}") for each in workload.clusters}
         self._names = {cluster.name: each for each, cluster in self._clusters.items()}
         self._simulation = simulation
@@ -196,7 +196,7 @@ class Run:
 
     async def _settle(self, rounds: int, written: Callable[[], int]) -> None:
         """Wait until nothing is written any more. What never comes to that is a complaint."""
-        deadline = self._now + self._patience_seconds
+        deadline = self._now + self._timeout_seconds
         before = self._rounds.copy()
         await self._until(lambda: self._is_over() or self._watches(), _FOR_A_START)
         await self._until(lambda: self._is_over() or self._rounds != before, _WITHOUT_AN_ANSWER)
@@ -204,7 +204,7 @@ class Run:
             writes, since, start = written(), self._rounds.copy(), self._quiet_now
             while written() == writes and not self._is_silent(rounds, since, self._quiet_now - start):
                 if self._now > deadline:
-                    said = f"it did not come to rest within {self._patience_seconds:g} s"
+                    said = f"it did not come to rest within {self._timeout_seconds:g} s"
                     self._complaints.append(f"{said}; its last write: {self._writes.last or 'none'}")
                     raise _NeverAtRest
                 await self._moment()

@@ -54,7 +54,7 @@ def setup(
         "catalog", state=CatalogState, concurrency=settings.concurrency, not_retried=(SkrAccessError,)
     )
     controller.watches(kymas, when=kyma_changed)
-    watch_offer(controller, manager, concerns=lambda concerned: concerned.catalogs)
+    watch_offer(controller, manager, affects=lambda affected: affected.catalogs)
     controller.receives(ClusterReachable, to=_key_of, priority=Priority.CHANGE)
     controller.receives(ObjectChanged, to=_key_of_catalog_object, cause=lambda it: KindChanged(it.reference.kind))
     controller.receives(ClusterReplaced, to=_key_of, priority=Priority.CHANGE)

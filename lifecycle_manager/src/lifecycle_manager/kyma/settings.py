@@ -64,5 +64,5 @@ class KymaSettings:
     deletion_interval_seconds: Seconds = deletion_interval_option()
     concurrency: Count = option(50, "max-concurrent-kyma-reconciles", "concurrent reconciles of Kymas")
     pull_secret: SecretName = pull_secret_option()
-    patience: Timeouts = field(default_factory=Timeouts)
+    timeouts: Timeouts = field(default_factory=Timeouts)
     rollout: RolloutSettings = field(default_factory=RolloutSettings)

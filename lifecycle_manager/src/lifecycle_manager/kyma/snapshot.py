@@ -144,10 +144,10 @@ class KymaSnapshot(Snapshot):
         """Return the snapshot after a step that succeeded."""
         return replace(self, taken=(*self.taken, step), **outcome)
 
-    def deletion_plus(self, patience: timedelta | None) -> datetime | None:
+    def deletion_plus(self, timeout: timedelta | None) -> datetime | None:
         """Return when the Kyma has been deleted for so long; None for never."""
         since = self.kyma.metadata.deletion_timestamp
-        return since + patience if since is not None and patience is not None else None
+        return since + timeout if since is not None and timeout is not None else None
 
 
 class KymaSnapshots:

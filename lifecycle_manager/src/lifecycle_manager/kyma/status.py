@@ -105,7 +105,7 @@ def failed_status(snapshot: KymaSnapshot, failure: SkrFailure) -> tuple[KymaStat
     An SKR that does not answer makes the Kyma an Error after some time only. Until then the last known states of its
     modules stay, and then they are Errors too, except of those that are not managed.
     """
-    left = snapshot.settings.patience.unreachable - _failing_for(snapshot, failure)
+    left = snapshot.settings.timeouts.unreachable - _failing_for(snapshot, failure)
     is_over = left <= timedelta(0)
     modules = _with_manifests(snapshot)
     if is_over and failure.is_without_access:
@@ -164,7 +164,7 @@ def deleting_status(snapshot: KymaSnapshot, waits: Sequence[str], *, modules_rem
     Modules are listed as long as their Manifests exist.
     """
     message = f"waits for {named(waits)}"
-    stuck_at = snapshot.deletion_plus(snapshot.settings.patience.deletion)
+    stuck_at = snapshot.deletion_plus(snapshot.settings.timeouts.deletion)
     stuck = stuck_at is not None and stuck_at <= snapshot.timing.now
     removed: NewCondition = (MODULES, "False", MODULES_REMOVED, "all modules are removed")
     removing: NewCondition = (MODULES, "False", reasons.REMOVING, message)

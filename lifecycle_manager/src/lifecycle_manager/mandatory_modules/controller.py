@@ -32,7 +32,7 @@ from lifecycle_manager.mandatory_modules.snapshot import (
     key_of_release,
 )
 from lifecycle_manager.module_catalog import Offers, is_mandatory_manifest, kyma_of_manifest
-from lifecycle_manager.module_catalog.affected import concerned_by_template, offer_changed, watch_offer
+from lifecycle_manager.module_catalog.affected import affected_by_template, offer_changed, watch_offer
 from lifecycle_manager_api import Manifest, names
 
 SETTLE_SECONDS = 0.2
@@ -84,11 +84,11 @@ def _setup_installation(
         template = known.templates.get(ObjectKey(found.namespace, found.template))
         if template is None:
             return ()
-        concerned = concerned_by_template(Change(None, template), templates=known.templates, releases=known.releases)
-        return known.kymas.cache.keys() if concerned.mandatory else ()
+        affected = affected_by_template(Change(None, template), templates=known.templates, releases=known.releases)
+        return known.kymas.cache.keys() if affected.mandatory else ()
 
     controller.watches(known.kymas, when=kyma_changed)
-    watch_offer(controller, manager, concerns=lambda concerned: concerned.mandatory)
+    watch_offer(controller, manager, affects=lambda affected: affected.mandatory)
     controller.watches(known.manifests, to=_kyma_of, when=_mandatory_manifest_changed, after=SETTLE_SECONDS)
     controller.receives(DescriptorFound, to=all_kymas_of_descriptor, priority=Priority.RESYNC)
     controller.receives(

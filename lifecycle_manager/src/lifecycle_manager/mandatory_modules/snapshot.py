@@ -10,7 +10,7 @@ from lifecycle_manager.contract.changes import versions
 from lifecycle_manager.contract.indexes import MANIFESTS_BY_KYMA
 from lifecycle_manager.contract.resources import DatedReleaseMeta
 from lifecycle_manager.module_catalog import Offer, Offers, is_mandatory_manifest, module_of, module_of_manifest
-from lifecycle_manager.module_catalog.affected import concerned_by_release
+from lifecycle_manager.module_catalog.affected import affected_by_release
 from lifecycle_manager_api import Kyma, Manifest, ModuleReleaseMeta, ModuleTemplate
 
 Release = ModuleTemplate | ModuleReleaseMeta
@@ -105,7 +105,7 @@ class MandatoryReader:
         """Return the release, and the templates of its module: a mandatory release decides which one is held."""
         release = versions(change)[0]
         yield key_of_release(release)
-        for template in self.templates.cache.list() if concerned_by_release(change).mandatory else ():
+        for template in self.templates.cache.list() if affected_by_release(change).mandatory else ():
             if module_of(template) == release.spec.module_name:
                 yield key_of_release(template)
 

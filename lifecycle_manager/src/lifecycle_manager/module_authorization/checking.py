@@ -88,14 +88,14 @@ class ModuleAuthorizationCheck:
         """Check until cancelled. While KCP can't be asked, what was seen last counts."""
         while True:
             try:
-                await self.look()
+                await self.check()
             except (KubeError, TimeoutError) as error:
                 log.warning("module authorization could not be checked", error=str(error), retry_seconds=RETRY_SECONDS)
                 await asyncio.sleep(RETRY_SECONDS)
             else:
                 await asyncio.sleep(RETRY_SECONDS if self._why_not else INTERVAL_SECONDS)
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         """Check once. Raises KubeError."""
         why_not = await self._find_out()
         if why_not == self._why_not:

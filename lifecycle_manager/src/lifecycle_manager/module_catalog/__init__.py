@@ -1,7 +1,7 @@
 """The modules that the control plane offers: ModuleTemplates, ModuleReleaseMetas, and which Kymas may have them.
 
-Start at `offer`, which indexes the catalog. `audience` says which Kymas may have a module, `concerned` which Kymas a
-change of the catalog concerns, `manifests` builds the Manifest of a module, `module_kinds` lists the kinds of its
+Start at `offer`, which indexes the catalog. `audience` says which Kymas may have a module, `affected` which Kymas a
+change of the catalog affects, `manifests` builds the Manifest of a module, `module_kinds` lists the kinds of its
 Module CRs, and `validation` is what admission checks: functions that several domains use. `controller` looks up the
 descriptors that ModuleTemplates leave empty.
 """

@@ -1,4 +1,4 @@
-"""Which Kymas a change of the catalog concerns, found by the indexes of the informer of Kymas."""
+"""Which Kymas a change of the catalog affects, found by the indexes of the informer of Kymas."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
@@ -48,13 +48,13 @@ def kymas_using_release(change: Change[DatedReleaseMeta], *, kymas: Informer[Kym
 
 
 class Affected(NamedTuple):
-    """What a change of the catalog concerns: the catalogs in the SKRs, the mandatory modules, or both."""
+    """What a change of the catalog affects: the catalogs in the SKRs, the mandatory modules, or both."""
 
     catalogs: bool
     mandatory: bool
 
 
-def concerned_by_template(
+def affected_by_template(
     change: Change[ModuleTemplate], *, templates: Informer[ModuleTemplate], releases: Informer[DatedReleaseMeta]
 ) -> Affected:
     """Return what a ModuleTemplate is part of, before or after the change.
@@ -73,33 +73,33 @@ def concerned_by_template(
     )
 
 
-def concerned_by_release(change: Change[DatedReleaseMeta]) -> Affected:
+def affected_by_release(change: Change[DatedReleaseMeta]) -> Affected:
     """Return what a ModuleReleaseMeta is part of, before or after the change."""
     mandatory = [each.spec.mandatory is not None for each in versions(change)]
     return Affected(catalogs=not all(mandatory), mandatory=any(mandatory))
 
 
 def watch_offer(
-    controller: Controller[ObjectKey, Any], manager: Manager, *, concerns: Callable[[Affected], bool]
+    controller: Controller[ObjectKey, Any], manager: Manager, *, affects: Callable[[Affected], bool]
 ) -> None:
-    """Have all Kymas reconciled after a change of the catalog, if it concerns them in this respect.
+    """Have all Kymas reconciled after a change of the catalog, if it affects what this controller reads of it.
 
     Every SKR has a catalog and the mandatory modules: after whatever users wait for.
     """
     kymas, templates = manager.informer(KYMAS), manager.informer(MODULE_TEMPLATES)
     releases = manager.informer(DATED_RELEASE_METAS)
 
-    def is_concerned_by_template(change: Change[ModuleTemplate]) -> bool:
-        return offer_changed(change) and concerns(concerned_by_template(change, templates=templates, releases=releases))
+    def affects_kymas_by_template(change: Change[ModuleTemplate]) -> bool:
+        return offer_changed(change) and affects(affected_by_template(change, templates=templates, releases=releases))
 
-    def is_concerned_by_release(change: Change[DatedReleaseMeta]) -> bool:
-        return offer_changed(change) and concerns(concerned_by_release(change))
+    def affects_kymas_by_release(change: Change[DatedReleaseMeta]) -> bool:
+        return offer_changed(change) and affects(affected_by_release(change))
 
     def all_kymas(_change: object) -> Iterable[ObjectKey]:
         return kymas.cache.keys()
 
-    controller.watches(templates, to=all_kymas, when=is_concerned_by_template, priority=Priority.RESYNC)
-    controller.watches(releases, to=all_kymas, when=is_concerned_by_release, priority=Priority.RESYNC)
+    controller.watches(templates, to=all_kymas, when=affects_kymas_by_template, priority=Priority.RESYNC)
+    controller.watches(releases, to=all_kymas, when=affects_kymas_by_release, priority=Priority.RESYNC)
 
 
 def _distinct(found: Iterable[Iterable[Kyma]]) -> Iterable[Kyma]:

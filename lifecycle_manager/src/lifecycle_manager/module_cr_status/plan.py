@@ -11,7 +11,7 @@ from lifecycle_manager.contract.verdict import NOT_ACCESSIBLE, Verdict
 from lifecycle_manager.module_cr_status.snapshot import Snapshot
 from lifecycle_manager.module_cr_status.status import WAITING, Event, event_of, fields_of
 
-PATIENCE_SECONDS = 1.0
+SETTLING_SECONDS = 1.0
 """How long a change may be on its way until the status says so: most are in force before, and need one write."""
 ACCESS_SECONDS = 30.0
 """How long other requests to the cluster may fail until the status says so: they are retried meanwhile."""
@@ -92,7 +92,7 @@ def _wait(seen: Snapshot) -> float:
     if is_settled(seen.verdict):
         return 0.0
     since = seen.unsettled_since if seen.unsettled_since is not None else seen.seconds
-    due = since + (ACCESS_SECONDS if seen.verdict.reason == NOT_ACCESSIBLE else PATIENCE_SECONDS)
+    due = since + (ACCESS_SECONDS if seen.verdict.reason == NOT_ACCESSIBLE else SETTLING_SECONDS)
     if seen.said is not None and seen.said.reason == WAITING:
         due = max(due, seen.said_at + PROGRESS_SECONDS)
     return due - seen.seconds

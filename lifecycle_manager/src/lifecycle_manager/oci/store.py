@@ -27,7 +27,7 @@ from lifecycle_manager.oci.unpacking import text_in, unpacking_size
 MAX_TEXT_BYTES = 32 * 1024 * 1024
 MAX_FAILURES = 1_000
 LINK_SECONDS = 600.0
-PATIENCE_SECONDS = 3.0
+MAX_WAIT_SECONDS = 3.0
 PARSING_SECONDS = 60.0
 
 LoginFor = Callable[[str], Awaitable[Login | None]]
@@ -49,7 +49,7 @@ class ModuleObjects:
 class ObjectStore:
     """Returns the objects of a source. `fetch` returns the text behind a link, and raises DownloadFailed.
 
-    A source that is being fetched already is waited for up to `patience_seconds`; after one such timeout, nobody waits
+    A source that is being fetched already is waited for up to `max_wait_seconds`; after one such timeout, nobody waits
     for that download any more.
     """
 
@@ -57,7 +57,7 @@ class ObjectStore:
     fetch: Callable[[str], Awaitable[str]]
     blobs: Blobs
     max_text_bytes: int = MAX_TEXT_BYTES
-    patience_seconds: float = PATIENCE_SECONDS
+    max_wait_seconds: float = MAX_WAIT_SECONDS
     clock: Callable[[], float] = time.monotonic
     _known: OrderedDict[_Asked | str, ModuleObjects] = field(default_factory=OrderedDict, init=False)
     _links: OrderedDict[Link, tuple[float, str]] = field(default_factory=OrderedDict, init=False)
@@ -99,7 +99,7 @@ class ObjectStore:
         """Lock a source while it is fetched. Raises SourceAwaited where another download of it takes long."""
         lock = self._busy.setdefault(asked, asyncio.Lock())
         try:
-            async with asyncio.timeout(0 if asked in self._slow and lock.locked() else self.patience_seconds):
+            async with asyncio.timeout(0 if asked in self._slow and lock.locked() else self.max_wait_seconds):
                 await lock.acquire()
         except TimeoutError:
             if lock.locked():

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from lifecycle_manager.contract.signals import ObjectChanged, ObjectReference, Trace
 
 # An API server gives each webhook up to 30 s; a change that has not appeared by then was refused.
-PATIENCE_SECONDS = 35.0
+TIMEOUT_SECONDS = 35.0
 FIRST_RETRY_SECONDS = 0.003
 MAX_RETRY_SECONDS = 0.5
 MAX_OBJECTS = 100
@@ -62,7 +62,7 @@ class Announcements:
     """The announcements that no read has shown yet: at most one for each object, the newest.
 
     Part of the state of one key. Senders of events are not trusted: at most MAX_OBJECTS are kept, and as many events.
-    A reconcile that is retried announces its events again; their patience counts from the first time.
+    A reconcile that is retried announces its events again; their deadline counts from the first time.
     `now` is the monotonic time in seconds.
     """
 
@@ -81,7 +81,7 @@ class Announcements:
             change.operation,
             change.uid,
             change.resource_version,
-            deadline=now + PATIENCE_SECONDS,
+            deadline=now + TIMEOUT_SECONDS,
             trace=change.trace,
         )
         known = self._pending.get(change.reference)

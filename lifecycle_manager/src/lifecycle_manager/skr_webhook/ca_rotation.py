@@ -148,9 +148,9 @@ class CASettings:
         "self-signed-ca-rotation-grace",
         "time by which a phase of a CA rotation goes on after every SKR has it",
     )
-    patience: Duration = option(
+    timeout: Duration = option(
         timedelta(days=7),
-        "self-signed-ca-rotation-patience",
+        "self-signed-ca-rotation-timeout",
         "maximum time that an unreachable SKR delays a phase of a CA rotation",
     )
     cert_management: CertManagement = cert_management_option()
@@ -169,7 +169,7 @@ class CASettings:
     @property
     def rotation(self) -> RotationRules:
         """The times of a rotation."""
-        return RotationRules(renew_before=self.renew_before, grace=self.grace, patience=self.patience)
+        return RotationRules(renew_before=self.renew_before, grace=self.grace, timeout=self.timeout)
 
     @property
     def former_namespace(self) -> str:

@@ -29,14 +29,14 @@ SERVICE_ACCOUNTS: Resource[dict[str, Any]] = Resource.dynamic(
 
 @dataclass(frozen=True, slots=True)
 class CanaryTimes:
-    """How often the event path is tested, in seconds. A broken one is found within `interval + patience`, 50 s."""
+    """How often the event path is tested, in seconds. A broken one is found within `interval + timeout`, 50 s."""
 
     interval: Seconds = option(
         30.0, "watcher-canary-interval", "interval at which the event path of an SKR is tested by a dry-run write"
     )
-    patience: Seconds = option(
+    timeout: Seconds = option(
         20.0,
-        "watcher-canary-patience",
+        "watcher-canary-timeout",
         "time without a reported test write after which the event path counts as broken",
     )
     again: float = 5.0
@@ -60,7 +60,7 @@ class EventPath:
     @classmethod
     def presumed_broken(cls, times: CanaryTimes, *, now: float) -> "EventPath":
         """Return a path that a former process found broken, until a canary proves otherwise."""
-        return cls(times, now, now, unanswered_since=now - times.patience)
+        return cls(times, now, now, unanswered_since=now - times.timeout)
 
     def is_due(self, now: float) -> bool:
         """Tell whether a canary has to be sent."""
@@ -73,7 +73,7 @@ class EventPath:
     def sending(self, now: float) -> "EventPath":
         """Return the path once a canary is about to be sent: the event may arrive before the API server's answer."""
         unanswered = self.unanswered_since is not None
-        pause = self.times.again if unanswered else self.times.patience / 2
+        pause = self.times.again if unanswered else self.times.timeout / 2
         return replace(self, next_canary=now + pause, unanswered_since=self.unanswered_since if unanswered else now)
 
     def sent(self, now: float, *, write: bool) -> "EventPath":
@@ -95,13 +95,13 @@ class EventPath:
     def broken_for(self, now: float) -> float:
         """Return the seconds for which canaries have been unanswered; 0 while they may still be answered in time."""
         waited = now - self.unanswered_since if self.unanswered_since is not None else 0.0
-        return waited if waited >= self.times.patience else 0.0
+        return waited if waited >= self.times.timeout else 0.0
 
     def check_after(self, now: float) -> float:
         """Return the seconds until the next canary, or until an unanswered one means that the path is broken."""
         moments = [self.next_canary]
         if self.unanswered_since is not None and not self.broken_for(now):
-            moments.append(self.unanswered_since + self.times.patience)
+            moments.append(self.unanswered_since + self.times.timeout)
         return max(0.0, min(moments) - now)
 
 

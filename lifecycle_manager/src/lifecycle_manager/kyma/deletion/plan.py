@@ -31,7 +31,7 @@ def plan_deletion(seen: KymaSnapshot) -> KymaStep | KymaDone:
         return steps.ReadSkr(metadata_suffices=True)
     if seen.tried(steps.RemoveFinalizer):
         return ended(seen)
-    is_abandoned = isinstance(error, AccessSecretMissing) and seen.settings.patience.others_finalizers
+    is_abandoned = isinstance(error, AccessSecretMissing) and seen.settings.timeouts.others_finalizers
     if names.KYMA_FINALIZER not in finalizers:
         return steps.RemoveFinalizer(of_others=True) if is_abandoned and finalizers else ended(seen)
     if seen.manifests:
@@ -96,7 +96,7 @@ def _wait(
 
 
 def _purge_due(seen: KymaSnapshot) -> datetime | None:
-    return seen.deletion_plus(seen.settings.patience.purge)
+    return seen.deletion_plus(seen.settings.timeouts.purge)
 
 
 def _is_purge_due(seen: KymaSnapshot) -> bool:

@@ -1,4 +1,4 @@
-"""Which Kymas a change of the catalog concerns: those that use it, found by indexes."""
+"""Which Kymas a change of the catalog affects: those that use it, found by indexes."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -11,8 +11,8 @@ from lifecycle_manager.contract.indexes import BY_CHANNEL, BY_MODULE, BY_TEMPLAT
 from lifecycle_manager.contract.resources import DatedReleaseMeta
 from lifecycle_manager.module_catalog.affected import (
     Affected,
-    concerned_by_release,
-    concerned_by_template,
+    affected_by_release,
+    affected_by_template,
     kymas_using_release,
     kymas_using_template,
     offer_changed,
@@ -47,8 +47,8 @@ def having(template: ModuleTemplate, *releases: Any) -> list[str]:
     return named(kymas_using_template(template, kymas=KYMAS, releases=informer(*releases)))
 
 
-def concerned(change: Change[ModuleTemplate], *releases: Any, templates: tuple[Any, ...] = ()) -> Affected:
-    return concerned_by_template(change, templates=informer(*templates), releases=informer(*releases))
+def affected(change: Change[ModuleTemplate], *releases: Any, templates: tuple[Any, ...] = ()) -> Affected:
+    return affected_by_template(change, templates=informer(*templates), releases=informer(*releases))
 
 
 def dated(**given: Any) -> DatedReleaseMeta:
@@ -88,36 +88,34 @@ CATALOG_ALONE, MANDATORY_ALONE, BOTH = Affected(True, False), Affected(False, Tr
 
 def test_release_that_becomes_mandatory_or_ceases_to_be_concerns_catalogs_and_installations() -> None:
     chosen, mandatory = dated(regular="1.0.0"), dated(mandatory="1.0.0")
-    assert concerned_by_release(Change(chosen, dated(regular="1.1.0"))) == CATALOG_ALONE
-    assert concerned_by_release(Change(mandatory, dated(mandatory="1.1.0"))) == MANDATORY_ALONE
-    assert concerned_by_release(Change(chosen, mandatory)) == concerned_by_release(Change(mandatory, chosen)) == BOTH
+    assert affected_by_release(Change(chosen, dated(regular="1.1.0"))) == CATALOG_ALONE
+    assert affected_by_release(Change(mandatory, dated(mandatory="1.1.0"))) == MANDATORY_ALONE
+    assert affected_by_release(Change(chosen, mandatory)) == affected_by_release(Change(mandatory, chosen)) == BOTH
     assert (
-        concerned_by_release(Change(None, mandatory))
-        == concerned_by_release(Change(mandatory, None))
-        == MANDATORY_ALONE
+        affected_by_release(Change(None, mandatory)) == affected_by_release(Change(mandatory, None)) == MANDATORY_ALONE
     )
 
 
 def test_template_that_becomes_mandatory_or_ceases_to_be_concerns_catalogs_and_installations() -> None:
     chosen, mandatory = builders.template("api", "1.0.0"), builders.template("api", "1.0.0", mandatory=True)
-    assert concerned(Change(None, chosen)) == CATALOG_ALONE
-    assert concerned(Change(mandatory, mandatory)) == MANDATORY_ALONE
-    assert concerned(Change(chosen, mandatory)) == BOTH
-    assert concerned(Change(mandatory, chosen)) == BOTH
+    assert affected(Change(None, chosen)) == CATALOG_ALONE
+    assert affected(Change(mandatory, mandatory)) == MANDATORY_ALONE
+    assert affected(Change(chosen, mandatory)) == BOTH
+    assert affected(Change(mandatory, chosen)) == BOTH
 
 
 def test_mandatory_template_concerns_the_catalogs_that_have_others_of_its_module() -> None:
     mandatory = builders.template("api", "1.0.0", mandatory=True)
     for module, expected in (("api", BOTH), ("nats", MANDATORY_ALONE)):
         others = (builders.template(module, channel="regular"),)
-        assert concerned(Change(None, mandatory), templates=others) == expected
-        assert concerned(Change(mandatory, None), templates=others) == expected
+        assert affected(Change(None, mandatory), templates=others) == expected
+        assert affected(Change(mandatory, None), templates=others) == expected
 
 
 def test_template_of_a_mandatory_version_concerns_the_installations() -> None:
     released = dated(mandatory="1.0.0")
-    assert concerned(Change(None, builders.template("api", "1.0.0")), released) == MANDATORY_ALONE
-    assert concerned(Change(None, builders.template("nats", "1.0.0")), released) == CATALOG_ALONE
+    assert affected(Change(None, builders.template("api", "1.0.0")), released) == MANDATORY_ALONE
+    assert affected(Change(None, builders.template("nats", "1.0.0")), released) == CATALOG_ALONE
 
 
 @pytest.mark.parametrize(
