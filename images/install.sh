@@ -9,12 +9,13 @@ uv=${UV:-uv}
 export UV_PROJECT_ENVIRONMENT="$folder"
 
 case $image in
-lifecycle-manager) package=kyma-lifecycle-manager ;;
-module-manager) package=kyma-module-manager ;;
-skr-watcher) package=kyma-skr-watcher ;;
+lifecycle-manager) packages="--package kyma-lifecycle-manager --package kyma-fleet-page" ;;
+module-manager) packages="--package kyma-module-manager" ;;
+skr-watcher) packages="--package kyma-skr-watcher" ;;
 *)
   echo "unknown image '$image': expected lifecycle-manager, skr-watcher or module-manager" >&2
   exit 2
   ;;
 esac
-exec "$uv" sync --quiet --frozen --no-dev --no-editable --compile-bytecode --link-mode=copy --package "$package" --extra tracing
+# shellcheck disable=SC2086 - several words
+exec "$uv" sync --quiet --frozen --no-dev --no-editable --compile-bytecode --link-mode=copy $packages --extra tracing

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from kyma_fleet.explanation.chain import explain_all
+from kyma_fleet.explanation.facts import Facts
+from kyma_fleet.explanation.moments import Moment
+from kyma_fleet.explanation.tree import tree_of
 from kyma_fleet_page import Explanation, RecordedEvent, Sources
-from lifecycle_manager.explanation.chain import explain_all
-from lifecycle_manager.explanation.facts import Facts
-from lifecycle_manager.explanation.moments import Moment
-from lifecycle_manager.explanation.tree import tree_of
 from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager.rollout import Timing
 from lifecycle_manager_api import Kyma, Manifest, ModuleConfig, ModuleReleaseMeta, SyncResource

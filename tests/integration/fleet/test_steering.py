@@ -6,8 +6,8 @@ from typing import Any
 import pytest_asyncio
 
 from kube_runtime import Client, Resource
+from kyma_fleet.explanation.marks import PAUSED_BY, PAUSED_REASON
 from lifecycle_manager.contract.resources import KYMAS, MANIFESTS
-from lifecycle_manager.explanation.marks import PAUSED_BY, PAUSED_REASON
 from lifecycle_manager_api import ObjectMeta, names
 from tests import builders
 from tests.integration.fleet.conftest import Klm, put_kyma

@@ -161,6 +161,14 @@ def test_fleet_adds_its_commands_to_klm_and_is_a_plugin_of_kubectl(tmp_path: Pat
     assert not fleet.distributions() & {"kyma-local-clusters", "kyma-module-manager"}
 
 
+def test_fleet_page_is_found_by_the_service_that_it_is_installed_beside(tmp_path: Path, wheels: Path) -> None:
+    page = installed(tmp_path / "venv", wheels, "kyma-fleet-page")
+
+    page.imports("kyma_fleet_page")
+    found = "from importlib.metadata import entry_points; print(*entry_points(group='lifecycle_manager.pages'))"
+    assert "kyma_fleet_page.serving:setup" in page.run("python", "-I", "-c", found)
+
+
 def test_demo_brings_all_of_klm(tmp_path: Path, wheels: Path) -> None:
     demo = installed(tmp_path / "venv", wheels, "kyma-lifecycle-manager-demo")
 

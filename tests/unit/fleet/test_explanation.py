@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from kyma_fleet.explanation.chain import Chain, explain_kyma, explain_module, module_of_object
+from kyma_fleet.explanation.facts import Facts, occurrence_of
 from kyma_fleet.explanation.report import print_chains
 from kyma_fleet.screen import Screen
 from lifecycle_manager.contract.resources import DatedReleaseMeta
-from lifecycle_manager.explanation.chain import Chain, explain_kyma, explain_module, module_of_object
-from lifecycle_manager.explanation.facts import Facts, occurrence_of
 from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager.rollout import Timing
 from lifecycle_manager_api import State, as_document, names

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from kyma_fleet.steering.plan import Order, Verb, plan
-from lifecycle_manager.explanation.marks import (
+from kyma_fleet.explanation.marks import (
     PAUSED_BY,
     PAUSED_REASON,
     RECONCILE_BY,
     RECONCILE_REASON,
     pause_of,
 )
+from kyma_fleet.steering.plan import Order, Verb, plan
 from lifecycle_manager_api import names
 from tests import builders
 

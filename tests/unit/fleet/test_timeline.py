@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from kyma_fleet.explanation.facts import Occurrence
+from kyma_fleet.explanation.moments import Moment, last_change, moments, newest_trace
 from kyma_fleet.screen import Screen
 from kyma_fleet.timeline.command import print_timeline
-from lifecycle_manager.explanation.facts import Occurrence
-from lifecycle_manager.explanation.moments import Moment, last_change, moments, newest_trace
 from lifecycle_manager_api import names
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)

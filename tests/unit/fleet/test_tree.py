@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from lifecycle_manager.explanation.chain import explain_all
-from lifecycle_manager.explanation.facts import Facts
-from lifecycle_manager.explanation.tree import MAX_OBJECTS, Node, tree_of
+from kyma_fleet.explanation.chain import explain_all
+from kyma_fleet.explanation.facts import Facts
+from kyma_fleet.explanation.tree import MAX_OBJECTS, Node, tree_of
 from tests import builders
 from tests.unit.fleet.test_explanation import GOOD, condition, facts, module
 

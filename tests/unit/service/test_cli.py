@@ -2,10 +2,12 @@
 
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
+from lifecycle_manager import page
 from lifecycle_manager.cli import app
 from lifecycle_manager.endpoints import EndpointSettings
 from lifecycle_manager.process.settings import ProcessSettings
@@ -78,3 +80,10 @@ def test_flags_precede_the_environment() -> None:
     assert settings[ProcessSettings].log_level == "DEBUG"
     assert settings[SkrSettings].max_clients == 7
     assert settings[EndpointSettings].event_names.additional == ("a", "b")
+
+
+def test_page_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page, "ENTRY_POINTS", "nothing.has.this.group")
+    served: Any = None
+    with pytest.raises(page.PageMissing, match="install the distribution kyma-fleet-page"):
+        page.setup(served, served, served, page.PageSettings(address=("127.0.0.1", 8090)))

@@ -1,4 +1,6 @@
-"""`klm explain`: why a cluster is as it is, in the order of cause.
+"""Why a cluster is as it is, in the order of cause: for `klm explain`, `klm status`, `klm trace` and the fleet page.
 
-`report` prints the chains of `lifecycle_manager.explanation`, which the fleet page shows as well.
+- `facts`: what is known of one cluster; `reading` reads it from KCP
+- `chain`: the causes, pure; `tree`: all parts of a cluster; `moments`: what was done when; `marks`: pauses
+- `command`, `report`: `klm explain` and `klm events`
 """

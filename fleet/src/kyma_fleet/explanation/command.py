@@ -3,13 +3,13 @@
 from pathlib import Path
 
 from kube_runtime import Client
+from kyma_fleet.explanation.chain import explain_kyma, explain_module, module_of_object
+from kyma_fleet.explanation.reading import Rules, read_facts
 from kyma_fleet.explanation.report import print_chains, print_events
 from kyma_fleet.problems import Problem
 from kyma_fleet.screen import Screen
 from kyma_fleet.text import plain
 from lifecycle_manager.contract.options import parse_duration
-from lifecycle_manager.explanation.chain import explain_kyma, explain_module, module_of_object
-from lifecycle_manager.explanation.reading import Rules, read_facts
 from lifecycle_manager.rollout.maintenance import PolicyUnreadable, read_policy
 
 

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from kube_runtime.ages import age
+from kyma_fleet.explanation.chain import GOOD, Chain, Link
+from kyma_fleet.explanation.facts import Occurrence
 from kyma_fleet.screen import Columns, Screen
 from kyma_fleet.text import cut, plain, wrapped
-from lifecycle_manager.explanation.chain import GOOD, Chain, Link
-from lifecycle_manager.explanation.facts import Occurrence
 
 SIGNS = {"ok": ("✓", "green"), "wait": ("◌", "cyan"), "bad": ("✗", "red"), "note": ("·", "white")}
 EVENTS_SHOWN = 5

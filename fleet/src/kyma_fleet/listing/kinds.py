@@ -7,6 +7,7 @@ from typing import Any, Generic, TypeVar
 
 from kube_runtime import Resource
 from kube_runtime.ages import age
+from kyma_fleet.explanation.marks import pause_of
 from kyma_fleet.listing.selection import OF_CONFIGS, OF_KYMAS, OF_MANIFESTS, Selection
 from lifecycle_manager.contract.resources import (
     DATED_RELEASE_METAS,
@@ -16,7 +17,6 @@ from lifecycle_manager.contract.resources import (
     SYNC_RESOURCES,
     DatedReleaseMeta,
 )
-from lifecycle_manager.explanation.marks import pause_of
 from lifecycle_manager_api import (
     ApiObject,
     Kyma,

@@ -8,13 +8,13 @@ from typing import Literal
 from kube_runtime import Client, KubeError
 from kyma_fleet.comparison.command import compare
 from kyma_fleet.comparison.reading import cluster_of, wanted_after
+from kyma_fleet.explanation.reading import Rules
 from kyma_fleet.preview.plan import Release, Sums, outcome_for, released
 from kyma_fleet.preview.report import print_markdown, print_sums
 from kyma_fleet.problems import Problem, line_for
 from kyma_fleet.screen import Screen
 from kyma_fleet.text import plain
 from lifecycle_manager.contract.resources import DATED_RELEASE_METAS, KYMAS, MODULE_TEMPLATES
-from lifecycle_manager.explanation.reading import Rules
 from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager.rollout import Timing
 from lifecycle_manager_api import ModuleTemplate, names

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from lifecycle_manager.explanation.marks import (
+from kyma_fleet.explanation.marks import (
     PAUSED_BY,
     PAUSED_REASON,
     RECONCILE_BY,

@@ -1,4 +1,4 @@
 """`klm trace`: when what was written for a Kyma, from the resources and Events themselves.
 
-`command` prints what `lifecycle_manager.explanation` finds. API servers record writes to the second.
+`command` prints what `kyma_fleet.explanation` finds. API servers record writes to the second.
 """

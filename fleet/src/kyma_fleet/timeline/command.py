@@ -3,11 +3,11 @@
 from datetime import datetime
 
 from kube_runtime import Client
+from kyma_fleet.explanation.moments import Moment, last_change, newest_trace
+from kyma_fleet.explanation.reading import read_documents, read_moments
 from kyma_fleet.problems import Problem
 from kyma_fleet.screen import Screen
 from kyma_fleet.text import cut, padded, plain, wrapped
-from lifecycle_manager.explanation.moments import Moment, last_change, newest_trace
-from lifecycle_manager.explanation.reading import read_documents, read_moments
 
 SHOWN = 40
 BAR, MAX_BY = 10, 24

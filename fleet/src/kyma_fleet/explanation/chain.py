@@ -10,6 +10,8 @@ from datetime import datetime
 from typing import Literal
 
 from kube_runtime.ages import age, duration
+from kyma_fleet.explanation.facts import Facts
+from kyma_fleet.explanation.marks import pause_of
 from lifecycle_manager.contract.conditions import (
     CATALOG,
     CERTIFICATE_OVERDUE,
@@ -18,8 +20,6 @@ from lifecycle_manager.contract.conditions import (
     WEBHOOK,
     event_path_fault,
 )
-from lifecycle_manager.explanation.facts import Facts
-from lifecycle_manager.explanation.marks import pause_of
 from lifecycle_manager.kyma.reasons import ROLLOUT_PENDING
 from lifecycle_manager.kyma.resolution import Resolution
 from lifecycle_manager.module_catalog import is_mandatory_manifest, module_of_manifest

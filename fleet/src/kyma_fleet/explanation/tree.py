@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from lifecycle_manager.explanation.chain import (
+from kyma_fleet.explanation.chain import (
     MANIFEST,
     MODULE,
     SYNC_RESOURCE,
@@ -13,7 +13,7 @@ from lifecycle_manager.explanation.chain import (
     mark_of,
     name_of,
 )
-from lifecycle_manager.explanation.facts import Facts
+from kyma_fleet.explanation.facts import Facts
 from lifecycle_manager_api import Manifest, SyncResource
 
 MAX_OBJECTS = 100

@@ -9,6 +9,8 @@ from typing import Any
 
 from kube_runtime import Client, JsonObject, NotFound, Resource
 from kube_runtime.event_recorder import EVENTS
+from kyma_fleet.explanation.facts import Facts, Occurrence, occurrence_of, regarding
+from kyma_fleet.explanation.moments import Moment, moments
 from lifecycle_manager.contract.resources import (
     DATED_RELEASE_METAS,
     KYMAS,
@@ -18,8 +20,6 @@ from lifecycle_manager.contract.resources import (
     RAW_KYMAS,
     SYNC_RESOURCES,
 )
-from lifecycle_manager.explanation.facts import Facts, Occurrence, occurrence_of, regarding
-from lifecycle_manager.explanation.moments import Moment, moments
 from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager.rollout import Timing
 from lifecycle_manager.rollout.maintenance import MaintenancePolicy

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from lifecycle_manager.explanation.facts import Occurrence
+from kyma_fleet.explanation.facts import Occurrence
 from lifecycle_manager_api import names
 
 Document = Mapping[str, Any]
