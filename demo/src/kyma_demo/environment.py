@@ -86,6 +86,8 @@ async def prepare_kcp(environment: Environment) -> tuple[Path, Path]:
     )
     await apply_crds(environment.kcp)
     await apply_objects(environment.kcp, module_authorization_as_yaml())
+    rights_in_own_namespaces = files("lifecycle_manager.rbac").joinpath("kcp-modules.yaml").read_text()
+    await apply_objects(environment.kcp, rights_in_own_namespaces)
     await apply_objects(environment.kcp, dump_yaml(WEBHOOK_SERVICE) + "---\n" + dump_yaml(WEBHOOK_CONFIGURATION))
     entry = ("module-template.yaml", "module-release-meta.yaml", "module-policy.yaml")
     await apply_objects(environment.kcp, "\n---\n".join(map(_sample, entry)))

@@ -3,7 +3,6 @@
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -47,8 +46,7 @@ def namespace(name: str) -> str:
 async def installed(walkthrough: Walkthrough) -> None:
     """The namespaces, with the rights of LM in one of them."""
     environment = walkthrough.environment
-    role = files("lifecycle_manager.rbac").joinpath("kcp-modules.yaml").read_text()
-    for text in (namespace(OWN), namespace(FOREIGN), role, dump_yaml(BINDING)):
+    for text in (namespace(OWN), namespace(FOREIGN), dump_yaml(BINDING)):
         await apply_objects(environment.kcp, text)
 
 
