@@ -3,7 +3,8 @@
 Every member renews a Lease of its own; keys go to members by rendezvous hashing. Two members may see different members
 for a moment, and still no key must have two owners:
 
-- each member writes the view that it acts on into its Lease, before it acts on it;
+- each member writes the view that it acts on into its Lease, before it acts on it, and renews the Lease with that view;
+  while a write has an unknown outcome, it acts only on keys that all views give it which the Lease may show;
 - after that it reads all Leases, not from a cache: of two members that claim the same key by different views, at least
   one sees the other's claim, and whoever sees one holds back until the views agree;
 - before it publishes a view by which it loses keys, it finishes what it is doing with them;
@@ -104,7 +105,9 @@ class Membership:
         self._own: Lease | None = None
         self._act_until = _NEVER
         self._published: tuple[str, ...] = ()
+        self._shown: tuple[tuple[str, ...], ...] = ()
         self._wanted: tuple[str, ...] = ()
+        self._used: set[str] = set()
         self.joined = asyncio.Event()
         """Set once this process has joined, and so knows for the first time which member owns which key."""
         self._changed = asyncio.Event()
@@ -159,7 +162,7 @@ class Membership:
         while True:
             try:
                 async with asyncio.timeout(self._timing.act_seconds), self._writing:
-                    await (self._join() if self._own is None else self._write(self._published))
+                    await (self._join() if self._own is None else self._write(self._shown[-1]))
             except (KubeError, TimeoutError) as error:
                 log.warning("%s could not renew: %s", self.identity, str(error) or "timed out")
             await asyncio.sleep(self._timing.renew_seconds)
@@ -183,44 +186,47 @@ class Membership:
         self._wanted = tuple(sorted({self.identity, *self._others}))
         if self._own is not None:
             self.joined.set()
-        if self._wanted == self._published or self._own is None:
-            return
         wanted = self._wanted
+        if self._own is None or (wanted == self._published and self._shown == (wanted,)):
+            return
         self._on_change()
         await self._finish(lambda key: not self._claims(key))
         async with asyncio.timeout(self._timing.act_seconds), self._writing:
-            if self._own is None or not await self._write(wanted):
+            if self._own is None or self.identity not in wanted or not await self._write(wanted):
                 return
         await self._read_all()
+        if self._shown != (wanted,):
+            return  # meanwhile the membership has lapsed
         self._published = wanted
         log.info("%s shares the keys of %s with %d other members", self.identity, self._group, len(wanted) - 1)
         self._on_change()
 
     async def _join(self) -> None:
         """Become known to the others, claiming nothing yet."""
-        if self._succeeds:
-            await self._remove_predecessors()
         self.identity = f"{self._name}-{uuid.uuid4().hex[:8]}"
+        if self._succeeds or self._used:
+            await self._remove_predecessors()
+        self._used.add(self.identity)
         began = self._clock()
         self._own = await self._client.create(LEASES, self._lease(()), self._namespace, field_manager=self.identity)
+        self._shown = ((),)
         self._act_until = began + self._timing.act_seconds
         self._changed.set()
 
     async def _remove_predecessors(self) -> None:
+        """Remove the Leases of processes before this one, and those of this one that a lost answer left behind."""
         await self._read_all()
         for identity, seen in list(self._others.items()):
-            if identity.rpartition("-")[0] == self._name:
-                del self._others[identity]
-                await self._remove_left_over(seen.lease)
+            if identity in self._used or (self._succeeds and identity.rpartition("-")[0] == self._name):
+                await self._remove_left_over(identity, seen.lease)
+        self._used.clear()
 
     async def _write(self, view: tuple[str, ...]) -> bool:
         """Renew the own Lease with a view. Returns False if the membership has lapsed, and begins again then."""
-        began = self._clock()
+        self._shown = (*(each for each in self._shown if each != view), view)
         try:
-            self._own = await self._client.replace(
-                LEASES, self._lease_name, self._lease(view), self._namespace, field_manager=self.identity
-            )
-        except (Conflict, NotFound):
+            began = await self._replace(view)
+        except NotFound:
             log.warning("%s: other members removed its Lease", self.identity)
             await self._leave()
             return False
@@ -228,12 +234,32 @@ class Membership:
             log.warning("%s expired: others may have taken over", self.identity)
             await self._leave()
             return False
+        self._shown = (view,)
         self._act_until = began + self._timing.act_seconds
         return True
 
+    async def _replace(self, view: tuple[str, ...]) -> float:
+        """Replace the own Lease, and return when that began. Raises NotFound where it is no longer there.
+
+        A Conflict means that a write before was done, and its answer lost: nobody else writes this Lease.
+        """
+        for is_last in (False, True):
+            began = self._clock()
+            try:
+                self._own = await self._client.replace(
+                    LEASES, self._lease_name, self._lease(view), self._namespace, field_manager=self.identity
+                )
+            except Conflict:
+                if is_last:
+                    raise
+                self._own = await self._client.get(LEASES, self._lease_name, self._namespace)
+            else:
+                break
+        return began
+
     async def _leave(self) -> None:
         """Claim nothing any more and delete the own Lease; where that fails, it expires."""
-        left, self._own, self._published, self._act_until = self._own, None, (), _NEVER
+        left, self._own, self._published, self._shown, self._act_until = self._own, None, (), (), _NEVER
         if left is None:
             return
         try:
@@ -265,8 +291,9 @@ class Membership:
         there = {_holder(lease): lease for lease in listed.items}
         for lease in there.values():
             self._observe(lease)
-        for gone in self._others.keys() - there.keys():
-            del self._others[gone]
+        for identity, seen in list(self._others.items()):
+            if identity not in there and int(seen.lease.metadata.resource_version) <= int(listed.resource_version):
+                del self._others[identity]  # not one that was created since
 
     async def _drop_who_is_gone(self) -> None:
         """Remove members whose Lease expired, as read from the API server and not from the cache."""
@@ -278,10 +305,10 @@ class Membership:
         for identity, seen in list(self._others.items()):
             if now >= seen.free_at(most):
                 log.warning("%s: the Lease of member %s of %s expired", self.identity, identity, self._group)
-                del self._others[identity]
-                await self._remove_left_over(seen.lease)
+                await self._remove_left_over(identity, seen.lease)
 
-    async def _remove_left_over(self, lease: Lease) -> None:
+    async def _remove_left_over(self, identity: str, lease: Lease) -> None:
+        """Remove a member with its Lease. Where that fails it stays a member, until the next round."""
         try:
             await self._client.delete(
                 LEASES,
@@ -290,8 +317,11 @@ class Membership:
                 uid=lease.metadata.uid,
                 resource_version=lease.metadata.resource_version,
             )
-        except (NotFound, Conflict):
-            return  # it was removed by another member, or has come back to life
+        except Conflict:
+            return  # it has come back to life
+        except NotFound:
+            pass  # it was removed by another member
+        self._others.pop(identity, None)
 
     def _lease_changed(self, change: Change[Lease]) -> None:
         """Observe a Lease; a renewal that changes nothing is not reported."""
@@ -311,8 +341,8 @@ class Membership:
         self._others.setdefault(holder, Observation(lease, now)).update(lease, now)
 
     def _claims(self, key: str) -> bool:
-        """Tell whether the published view and the one that is wanted both give this process a key."""
-        views = {self._published, self._wanted}
+        """Tell whether each view gives this process a key: published, wanted, and those that its Lease may show."""
+        views = {self._published, self._wanted, *self._shown}
         return all(rendezvous(key, view) == self.identity for view in views)
 
     def _claimed_by_other(self, key: str, lease: Lease) -> bool:
