@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import ssl
+from collections.abc import Callable
 from pathlib import Path
 
 log = logging.getLogger(__name__)
@@ -11,16 +12,31 @@ CHECK_SECONDS = 2.0
 
 
 class _WatchedFiles:
-    """Files, and whether they have changed since they were last read."""
+    """Files, and whether they have changed since they were last loaded."""
 
     def __init__(self, *files: Path | None) -> None:
         self._files = [file for file in files if file is not None]
-        self._seen = self._stamps()
+        self._loaded = self._stamps()
+        self._reported = ""
 
-    def changed(self) -> bool:
-        stamps = self._stamps()
-        changed, self._seen = stamps != self._seen, stamps
-        return changed
+    def reload(self, build: Callable[[], ssl.SSLContext]) -> ssl.SSLContext | None:
+        """Return a context of the files if they have changed, else None.
+
+        Unusable files are reported once. They are tried again each time: they may be complete by then, or there were
+        no free file descriptors.
+        """
+        try:
+            stamps = self._stamps()
+            if stamps == self._loaded:
+                return None
+            context = build()
+        except (OSError, ssl.SSLError) as error:
+            if str(error) != self._reported:
+                self._reported = str(error)
+                log.warning("cannot load the certificate files, using the previous ones: %s", error)
+            return None
+        self._loaded, self._reported = stamps, ""
+        return context
 
     def _stamps(self) -> list[tuple[int, int]]:
         return [(stat.st_mtime_ns, stat.st_ino) for stat in (file.stat() for file in self._files)]
@@ -51,14 +67,9 @@ class ReloadingServerContext:
 
     def check(self) -> bool:
         """Reload the files if they have changed; return whether they were. Unusable files are not loaded."""
-        try:
-            if not self._watched.changed():
-                return False
-            self._current = self._build()
-        except (OSError, ssl.SSLError) as error:
-            log.warning("cannot load the certificate files, serving with the previous ones: %s", error)
-            return False
-        return True
+        reloaded = self._watched.reload(self._build)
+        self._current = reloaded or self._current
+        return reloaded is not None
 
     async def run(self, interval: float = CHECK_SECONDS) -> None:
         """Check the files at an interval, until cancelled."""
@@ -95,13 +106,10 @@ class ReloadingClientContext:
 
     def check(self) -> bool:
         """Reload the files if they have changed; return whether they were."""
-        try:
-            if not self._watched.changed():
-                return False
-            self.ssl_context = self._build()
-        except (OSError, ssl.SSLError) as error:
-            log.warning("cannot load the certificate files, using the previous ones: %s", error)
+        reloaded = self._watched.reload(self._build)
+        if reloaded is None:
             return False
+        self.ssl_context = reloaded
         self.generation += 1
         return True
 

@@ -1,5 +1,6 @@
 """Issuing, reading, renewing and verifying certificates; contexts that reload their files."""
 
+import errno
 import ssl
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -214,3 +215,27 @@ def test_unusable_files_are_not_loaded(tmp_path: Path) -> None:
     assert not client.check()
     trusting = ssl.create_default_context(cadata=ca.certificate_pem.decode())
     assert handshake(server.ssl_context, trusting).getpeercert(True) == der(pair)
+
+
+def test_reload_that_failed_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    ca = create_ca("ca", lifetime=timedelta(days=10), now=datetime.now(UTC))
+    files = write(tmp_path, fresh_pair(ca), ca)
+    server = ReloadingServerContext(*files, require_client_certificate=False)
+    client = ReloadingClientContext(*files)
+    renewed = fresh_pair(ca)
+    write(tmp_path, renewed, ca)
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ssl.SSLContext, "load_cert_chain", fail)
+        assert [each.check() for each in (server, client, server, client)] == [False] * 4
+    assert caplog.text.count("Too many open files") == 2, "each is reported once"
+
+    assert [each.check() for each in (server, client, server, client)] == [True, True, False, False]
+    assert client.generation == 1
+    trusting = ssl.create_default_context(cadata=ca.certificate_pem.decode())
+    assert handshake(server.ssl_context, trusting).getpeercert(True) == der(renewed)
