@@ -1,7 +1,12 @@
 """The controller of Kymas and all its triggers.
 
-A Kyma is reconciled when it changes, when its offer, its Manifests, ModuleConfigs or SyncResources change, for events
-from its SKR, when its SKR can be reached again, and once an interval.
+- its spec, labels, annotations and deletion, and the conditions that other domains write
+- the ModuleTemplates and ModuleReleaseMetas of its modules, and their descriptors (`DescriptorFound`)
+- the states of its Manifests, ModuleConfigs and SyncResources
+- the Kyma CRD and the image pull Secret in KCP: all Kymas
+- the Kyma CR in its SKR (`ObjectChanged`), other changes there and lost events (`UnclaimedChange`, `ResyncRequested`)
+- its SKR can be reached again (`ClusterReachable`)
+- the intervals in `settings`, and times that `plan` names
 """
 
 from collections.abc import Callable, Iterable
