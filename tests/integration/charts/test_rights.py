@@ -118,7 +118,9 @@ async def test_every_right_is_used(world: World) -> None:
 async def _give_the_module_its_own_namespace_and_the_common_one_again(world: World) -> None:
     """Replace its ModulePolicy and upgrade its Module Manager, while the module has no ModuleConfigs."""
     for namespace, volume in ((OWN, "391Gi"), (KCP, "392Gi")):
-        await world.walkthrough.set_modules([])
+        for chosen in ([MODULE], []):
+            await world.walkthrough.set_modules([CLOUD_RESOURCES] if chosen else [])
+            await eventually(partial(_lists, world, chosen))
         for kind in (MODULE_CONFIGS, SYNC_RESOURCES):
             await eventually(partial(_none_of_the_module, world, kind), within=180)
         policy = await world.kcp.get(MODULE_POLICIES, MODULE, KCP)
