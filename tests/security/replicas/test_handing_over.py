@@ -175,6 +175,39 @@ async def test_replica_whose_certificate_is_refused_goes_on_and_a_later_event_ge
     assert receiver.taken == [(MINE, event(2))]
 
 
+async def test_replica_with_an_unusable_address_ends_no_other(
+    receiver: Receiver, deliveries: Deliveries, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for address in ("fd00::1:8443", "host:port", ""):
+        with pytest.raises(NotHandedOver):
+            async with asyncio.timeout(60):
+                await deliveries.deliver(Member(f"at {address}", address), MINE, event(1))
+    await deliveries.deliver(receiver.member, MINE, event(2))
+    assert receiver.taken == [(MINE, event(2))]
+
+
+async def test_failure_that_nobody_expects_ends_the_link_and_not_the_replica(
+    receiver: Receiver, deliveries: Deliveries, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: object) -> None:
+        raise ValueError("a mistake in the program")
+
+    async def is_taken() -> bool:
+        try:
+            await deliveries.deliver(receiver.member, MINE, event(2))
+        except NotHandedOver:
+            return False  # the link that failed is being closed
+        return True
+
+    with monkeypatch.context() as patch:
+        patch.setattr("lifecycle_manager.replicas.sending._Link._send", fail)
+        with pytest.raises(NotHandedOver):
+            async with asyncio.timeout(60):
+                await deliveries.deliver(receiver.member, MINE, event(1))
+    await eventually(is_taken)
+    assert receiver.taken == [(MINE, event(2))]
+
+
 async def test_certificate_of_a_watcher_is_refused(receiver: Receiver, tmp_path: Path) -> None:
     body = msgspec.json.encode([Handed(MINE, event(1))])
     for dns_names in ((), ("skr-webhook.kyma-system.svc",), ("evil.example.com",)):

@@ -11,7 +11,8 @@ from lifecycle_manager import page
 from lifecycle_manager.cli import app
 from lifecycle_manager.endpoints import EndpointSettings
 from lifecycle_manager.process.settings import ProcessSettings
-from lifecycle_manager.settings import Settings, all_fields, options
+from lifecycle_manager.replicas import ReplicaSettings
+from lifecycle_manager.settings import Settings, SettingsInvalid, all_fields, options
 from lifecycle_manager.skr import SkrSettings
 
 
@@ -80,6 +81,26 @@ def test_flags_precede_the_environment() -> None:
     assert settings[ProcessSettings].log_level == "DEBUG"
     assert settings[SkrSettings].max_clients == 7
     assert settings[EndpointSettings].event_names.additional == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("given", "used"),
+    [
+        ("fd00::1:8443", "[fd00::1]:8443"),  # $(POD_IP):8443
+        ("[fd00::1]:8443", "[fd00::1]:8443"),
+        ("10.0.0.1:8443", "10.0.0.1:8443"),
+        ("replica.example:8443", "replica.example:8443"),
+    ],
+)
+def test_address_of_a_replica_can_stand_in_a_url(given: str, used: str) -> None:
+    assert Settings({"replica-address": given})[ReplicaSettings].address == used
+    assert Settings({"event-address": given})[EndpointSettings].event_names.address == used
+
+
+@pytest.mark.parametrize("given", ["fd00::1", "fd00:::1:8443", "a:b:8443"])
+def test_address_that_is_none_is_refused(given: str) -> None:
+    with pytest.raises(SettingsInvalid, match="replica-address: invalid address"):
+        Settings({"replica-address": given})
 
 
 def test_page_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

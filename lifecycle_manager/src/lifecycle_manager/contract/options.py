@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
-from ipaddress import ip_address
+from ipaddress import IPv6Address, ip_address
 from typing import Annotated, Any, Literal, TypeVar, cast, get_type_hints
 
 from annotated_types import Ge, Gt, Le
@@ -111,8 +111,14 @@ def host_and_port(address: object) -> tuple[str, int]:
 
 
 def _checked_address(address: str) -> str:
-    host_and_port(address)
-    return address
+    """Return an address as it stands in a URL: an IPv6 address, such as that of a Pod, in brackets."""
+    host, port = host_and_port(address)
+    if ":" not in host:
+        return address
+    try:
+        return f"[{IPv6Address(host)}]:{port}"
+    except ValueError:
+        raise ValueError(f"invalid address {address!r}: expected host:port, such as [fd00::1]:8443") from None
 
 
 def _address_with_host(address: str) -> str:

@@ -50,9 +50,14 @@ class Deliveries:
         await link.give(Handed(kyma_name, verified))
 
     async def _keep(self, link: "_Link") -> None:
-        """Use a link while there are events to send; the next event opens another."""
+        """Use a link while there are events to send; the next event opens another.
+
+        What fails with one replica must not end this one, which has Kymas of its own.
+        """
         try:
             await link.run()
+        except Exception:
+            log.exception("the link to a replica failed", to=link.to.identity)
         finally:
             if self._links.get(link.to.identity) is link:
                 del self._links[link.to.identity]
@@ -111,13 +116,15 @@ class _Link:
         self._filled.clear()
         while self._waiting:
             batch = [self._waiting.popleft() for _ in range(min(MAX_BATCH, len(self._waiting)))]
+            refused = set(range(len(batch)))
             try:
                 refused = set((await self._send(client, [handed for handed, _ in batch])).refused)
-            except (httpx.HTTPError, msgspec.DecodeError) as error:
-                log.warning("events could not be handed over", to=self.to.identity, error=type(error).__name__)
-                refused = set(range(len(batch)))
-            for position, (_, taken) in enumerate(batch):
-                _settle(taken, NotHandedOver(f"{self.to.identity} did not take it") if position in refused else None)
+            except (httpx.HTTPError, httpx.InvalidURL, msgspec.DecodeError) as error:
+                log.warning("events could not be handed over", to=self.to.identity, error=repr(error))
+            finally:
+                for position, (_, taken) in enumerate(batch):
+                    failure = NotHandedOver(f"{self.to.identity} did not take it") if position in refused else None
+                    _settle(taken, failure)
 
     async def _send(self, client: httpx.AsyncClient, batch: list[Handed]) -> Answer:
         received = bytearray()
