@@ -64,7 +64,7 @@ class Fault:
     name: str
     kyma: str
     cause: Callable[[], Awaitable[object]]
-    says: str
+    expected: str
     module: str = ""
 
 
@@ -202,13 +202,13 @@ async def _found(fault: Fault, kubeconfig: Path, page: httpx.AsyncClient) -> flo
     deadline = time.monotonic() + TIMEOUT_SECONDS
     while True:
         before = _cpu_of_ended_children()
-        told = await run_klm(kubeconfig, "explain", fault.kyma, *([fault.module] if fault.module else []))
+        result = await run_klm(kubeconfig, "explain", fault.kyma, *([fault.module] if fault.module else []))
         took = _cpu_of_ended_children() - before
         shown = text_of((await load(page, f"/kymas/{fault.kyma}"))[0])
-        said = " ".join(told.text.split())
-        if told.code == 1 and fault.says in said and fault.says in shown:
+        text = " ".join(result.text.split())
+        if result.code == 1 and fault.expected in text and fault.expected in shown:
             return took
-        assert time.monotonic() < deadline, f"{fault}\n{told.text}\n{told.errors}\n{shown}"
+        assert time.monotonic() < deadline, f"{fault}\n{result.text}\n{result.errors}\n{shown}"
         await asyncio.sleep(0.2)
 
 

@@ -134,10 +134,10 @@ async def _measure(options: argparse.Namespace) -> list[Figure]:
             own_cpu = _cpu_times(side.turns, began, attackers[1:2])
             log = side.manager.child.log.read_text()
             lost = sum(log.count(each) for each in LOST)
-            print(f"CPU: {_told(cpu)}; spared: {_told(peer_cpu)}; own: {_told(own_cpu)}", file=sys.stderr)
-            told = {"attacked": attacked, "spared": calm, "own": small, "before, to be attacked": before[0]}
-            for name, milliseconds in told.items():
-                print(f"{name}: {_told(milliseconds)}", file=sys.stderr)
+            print(f"CPU: {_shown(cpu)}; spared: {_shown(peer_cpu)}; own: {_shown(own_cpu)}", file=sys.stderr)
+            series = {"attacked": attacked, "spared": calm, "own": small, "before, to be attacked": before[0]}
+            for name, milliseconds in series.items():
+                print(f"{name}: {_shown(milliseconds)}", file=sys.stderr)
             print(f"ratio of the p99 before: {_p99(before[0]) / _p99(before[1]):.2f}", file=sys.stderr)
             print(f"in {options.seconds:g} s: {dict(edits)}; load of the machine {os.getloadavg()}", file=sys.stderr)
             print(f"requests to the hostile clusters: {await others.do('detail')}", file=sys.stderr)
@@ -292,7 +292,7 @@ def _lines(turns: Path, since: float) -> list[dict[str, Any]]:
     return [line for line in lines if line["at"] >= since]
 
 
-def _told(milliseconds: list[float]) -> str:
+def _shown(milliseconds: list[float]) -> str:
     if not milliseconds:
         return "no change"
     return (

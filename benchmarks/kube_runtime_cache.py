@@ -64,9 +64,9 @@ async def _measure(programs: Sequence[Program], options: argparse.Namespace) -> 
         seconds: dict[Program, list[float]] = {program: [] for program in programs}
 
         async def filled(program: Program, cache: Running) -> None:
-            told = await cache.reported("seconds")
-            assert told["objects"] == options.objects, told
-            seconds[program].append(told["seconds"])
+            report = await cache.reported("seconds")
+            assert report["objects"] == options.objects, report
+            seconds[program].append(report["seconds"])
 
         for _ in range(options.starts - 1):
             for program in programs:

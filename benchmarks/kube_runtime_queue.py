@@ -65,8 +65,8 @@ def _pass_keys_in_go(count: int) -> dict[str, float]:
     command = [str(built_peer()), "--role=queue", f"--count={count}"]
     environment = {**os.environ, "GOMAXPROCS": "1"}
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True, timeout=120)
-    told: dict[str, float] = msgspec.json.decode(done.stdout)
-    return {"client-go's work queue": told["workqueue"], "controller-runtime's queue": told["priorityqueue"]}
+    report: dict[str, float] = msgspec.json.decode(done.stdout)
+    return {"client-go's work queue": report["workqueue"], "controller-runtime's queue": report["priorityqueue"]}
 
 
 if __name__ == "__main__":

@@ -67,8 +67,8 @@ async def _measure(options: argparse.Namespace) -> list[Figure]:
         arguments = (f"--kubeconfig={kubeconfig}", f"--namespace={NAMESPACE}", changes)
         async with AsyncExitStack() as stack:
             controller = await stack.enter_async_context(running(OURS, "resync", *arguments))
-            told = await controller.reported("resyncing")
-            assert told["resyncing"] == options.objects, told
+            report = await controller.reported("resyncing")
+            assert report["resyncing"] == options.objects, report
             looked_at = f"--controller={controller.child.pid}"
             watch = await stack.enter_async_context(running(OURS, "watch", *arguments, looked_at))
             await watch.reported("watching")
@@ -110,8 +110,8 @@ async def _change(client: Client, options: argparse.Namespace, revision: int) ->
     return sent
 
 
-def _moments(told: list[list[Any]]) -> Moments:
-    return {(name, revision): Moment(at, used) for name, revision, at, used in told}
+def _moments(report: list[list[Any]]) -> Moments:
+    return {(name, revision): Moment(at, used) for name, revision, at, used in report}
 
 
 def _p99(rounds: Sequence[Sequence[float]]) -> float:

@@ -163,7 +163,7 @@ class World(Clusters):
     async def _stored(self) -> Sequence[Manifest]:
         return (await self.kcp.list(MANIFESTS, KEY.namespace)).items
 
-    async def said(self, kind: str = "Ready", key: ObjectKey = KEY) -> Condition:
+    async def condition(self, kind: str = "Ready", key: ObjectKey = KEY) -> Condition:
         """Return a condition of the Manifest."""
         manifest = await self.manifest(key)
         assert manifest is not None
@@ -175,7 +175,7 @@ class World(Clusters):
         """Return the state of the Manifest, and why."""
         manifest = await self.manifest(key)
         assert manifest is not None
-        return str(manifest.status.state), (await self.said(key=key)).reason
+        return str(manifest.status.state), (await self.condition(key=key)).reason
 
 
 async def simulated_client(simulation: Simulation, name: str) -> Client:

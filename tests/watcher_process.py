@@ -27,7 +27,7 @@ SERVER_NAME = "skr-webhook.kyma-system.svc"
 WATCHER = Path(sys.executable).with_name("skr-watcher")
 SHED = "watcher_admission_request_shed_total"
 # Time enough for a machine that stands still: what the control plane asks of a connection is not the point here.
-PATIENT = Bounds(connections=50, request_seconds=60.0, tls_seconds=60.0)
+LONG_TIMEOUTS = Bounds(connections=50, request_seconds=60.0, tls_seconds=60.0)
 
 
 @dataclass(eq=False)
@@ -147,7 +147,7 @@ async def serving(control_plane: ControlPlane, folder: Path) -> AsyncIterator[No
     cert, key = write_leaf(folder, "kcp")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(cert, key)
-    server = server_for(control_plane, "127.0.0.1", control_plane.port, bounds=PATIENT, tls=context)
+    server = server_for(control_plane, "127.0.0.1", control_plane.port, bounds=LONG_TIMEOUTS, tls=context)
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(server.serve())
         await eventually(lambda: server.started)

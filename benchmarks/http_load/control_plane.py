@@ -17,7 +17,7 @@ from http_guard import server_for
 from kyma_local.ports import free_port
 from kyma_local.processes import ChildProcess, start_child
 from tests.waiting import eventually
-from tests.watcher_process import PATIENT, ControlPlane, write_leaf
+from tests.watcher_process import LONG_TIMEOUTS, ControlPlane, write_leaf
 
 
 async def start_control_plane(stack: AsyncExitStack, folder: Path, delay: float | None) -> int:
@@ -55,7 +55,7 @@ def main() -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(cert, key)
     app = ControlPlane(delay_seconds=float(delay))
-    uvloop.run(server_for(app, "127.0.0.1", int(port), bounds=PATIENT, tls=context).serve())
+    uvloop.run(server_for(app, "127.0.0.1", int(port), bounds=LONG_TIMEOUTS, tls=context).serve())
 
 
 if __name__ == "__main__":

@@ -12,11 +12,11 @@ from typing import Any
 import kopf
 import uvloop
 
-from benchmarks.peers.telling import tell
+from benchmarks.peers.reporting import report
 
 
 def main() -> None:
-    """Fill the cache, tell how long that took, and keep it until killed."""
+    """Fill the cache, report how long that took, and keep it until killed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kubeconfig", required=True)
     parser.add_argument("--namespace", required=True)
@@ -33,7 +33,7 @@ def main() -> None:
     async def keep(body: kopf.Body, namespace: str | None, name: str, **_: Any) -> None:
         cache[namespace, name] = body
         if len(cache) == options.count:
-            tell({"seconds": time.perf_counter() - began, "objects": len(cache)})
+            report({"seconds": time.perf_counter() - began, "objects": len(cache)})
 
     uvloop.run(kopf.operator(registry=registry, standalone=True, namespaces=[options.namespace]))
 

@@ -1,7 +1,7 @@
-"""Starts the programs that are compared, hears what they tell, and measures them from outside.
+"""Starts the programs that are compared, reads what they report, and measures them from outside.
 
-A program tells what it reached as one JSON object a line. Everything else that it prints stays in its log, whose end is
-shown where it ends by itself.
+A program reports what it reached as one JSON object a line. Everything else that it prints stays in its log, whose end
+is shown where it ends by itself.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ KOPF: Program = "kopf"
 CONTROLLER_RUNTIME: Program = "controller-runtime"
 PROGRAMS: tuple[Program, ...] = (OURS, KOPF, CONTROLLER_RUNTIME)
 
-LOOK_EVERY_SECONDS = 0.05
+POLL_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +40,19 @@ class Running:
     child: ChildProcess
 
     async def reported(self, what: str, within_seconds: float = 300.0) -> dict[str, Any]:
-        """Wait until the program tells something, and return it. Raises RuntimeError where it ends before."""
+        """Wait until the program reports something, and return it. Raises RuntimeError where it ends before."""
         async with asyncio.timeout(within_seconds):
             while True:
                 for line in self.child.log.read_bytes().splitlines(keepends=True):
-                    if line.startswith(b'{"') and line.endswith(b"}\n") and what in (said := msgspec.json.decode(line)):
-                        return dict(said)
+                    if (
+                        line.startswith(b'{"')
+                        and line.endswith(b"}\n")
+                        and what in (found := msgspec.json.decode(line))
+                    ):
+                        return dict(found)
                 if self.child.returncode is not None:
                     raise RuntimeError(f"{self.child.name} has ended:\n{tail(self.child.log)}")
-                await asyncio.sleep(LOOK_EVERY_SECONDS)
+                await asyncio.sleep(POLL_SECONDS)
 
     def cpu_seconds(self) -> float:
         """Return the CPU time that the program has used, in all its threads."""

@@ -12,7 +12,7 @@ from typing import Any
 import uvloop
 
 from benchmarks.peers.cpu_time import cpu_seconds
-from benchmarks.peers.telling import tell
+from benchmarks.peers.reporting import report
 from benchmarks.peers.things import CONFIG_MAPS, THINGS, THINGS_AS_DICTS, UNLIMITED, Thing
 from kube_runtime import Causes, Change, Client, Controller, Informer, Manager, ObjectKey, Priority, Resource, Result
 
@@ -42,7 +42,7 @@ def main() -> None:
 
 
 async def fill_cache(options: argparse.Namespace) -> None:
-    """Fill a cache, tell how long that took, and keep it."""
+    """Fill a cache, report how long that took, and keep it."""
     resource: Resource[Any] = THINGS_AS_DICTS if options.as_dicts else THINGS
     began = time.perf_counter()
     async with await Client.from_kubeconfig(options.kubeconfig, options=UNLIMITED) as client:
@@ -50,7 +50,7 @@ async def fill_cache(options: argparse.Namespace) -> None:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(informer.run())
             await informer.wait_synced(300)
-            tell({"seconds": time.perf_counter() - began, "objects": len(informer.cache)})
+            report({"seconds": time.perf_counter() - began, "objects": len(informer.cache)})
 
 
 async def run_controller(options: argparse.Namespace) -> None:
@@ -77,7 +77,7 @@ async def run_controller(options: argparse.Namespace) -> None:
 
 
 async def reconcile_changes_in_a_resync(options: argparse.Namespace) -> None:
-    """Reconcile all keys over and over, and tell when the reconciles of so many changes began."""
+    """Reconcile all keys over and over, and report when the reconciles of so many changes began."""
     began: list[tuple[str, int, float, float]] = []
     async with await Client.from_kubeconfig(options.kubeconfig, options=UNLIMITED) as client:
         manager = Manager(client, namespace=options.namespace)
@@ -90,13 +90,13 @@ async def reconcile_changes_in_a_resync(options: argparse.Namespace) -> None:
                 assert thing is not None
                 began.append((key.name, thing.spec.rules[0].weight, now, used))
                 if len(began) == options.changes:
-                    tell({"began": began})
+                    report({"began": began})
             await asyncio.sleep(0)
             return Result()
 
         async def resync_for_ever() -> None:
             await manager.wait_synced()
-            tell({"resyncing": len(things.cache)})
+            report({"resyncing": len(things.cache)})
             await _resync_for_ever(things, controller)
 
         controller: Controller[ObjectKey, None] = manager.controller("things")
@@ -114,7 +114,7 @@ async def watch_changes(options: argparse.Namespace) -> None:
     arrived: list[tuple[str, int, float, float]] = []
     async with await Client.from_kubeconfig(options.kubeconfig, options=UNLIMITED) as client:
         version = (await client.list(THINGS_AS_DICTS, options.namespace, page_size=500)).resource_version
-        tell({"watching": version})
+        report({"watching": version})
         async for batch in client.watch_lines(THINGS, options.namespace, resource_version=version):
             now, used = time.monotonic(), cpu_seconds(options.controller)
             arrived += [
@@ -123,7 +123,7 @@ async def watch_changes(options: argparse.Namespace) -> None:
                 if line.startswith(b'{"type":"MODIFIED"') and (found := CHANGE.search(line)) is not None
             ]
             if len(arrived) >= options.changes:
-                tell({"arrived": arrived})
+                report({"arrived": arrived})
                 await asyncio.Event().wait()
 
 

@@ -37,8 +37,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 IN_ORDER = [
-    {"type": kind, "status": "True", "reason": "Ready", "message": said, "lastTransitionTime": "2026-11-22T10:00:00Z"}
-    for kind, said in (
+    {
+        "type": kind,
+        "status": "True",
+        "reason": "Ready",
+        "message": text,
+        "lastTransitionTime": "2026-11-22T10:00:00Z",
+    }
+    for kind, text in (
         ("SKRReachable", "the cluster answers"),
         ("SKRWebhook", "kinds of Module CR that are watched: 1"),
         ("ModuleCatalog", "objects of the catalog in the cluster: 3"),
@@ -131,7 +137,7 @@ async def context(browser: Browser) -> AsyncIterator[BrowserContext]:
     made.set_default_timeout(20_000)
     errors: list[str] = []
     made.on("weberror", lambda error: errors.append(str(error.error)))
-    made.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)
+    made.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
     yield made
     await made.close()
     assert errors == []

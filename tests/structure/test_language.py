@@ -40,6 +40,9 @@ INSTEAD = {
     r"\bthey go with the\b": "deleted with the",
     r"--yes answers": "not confirmed; nothing changed. Use --yes",
     r"\bwants nothing\b": "has no objects",
+    r"\b(told|said|heard) = |[a-z]_(told|heard)\b|\b_?(told|heard)_[a-z]|\btell\(\{": "result, message, received",
+    r"\bpatience|_patience\b|PATIENCE|PATIENT": "timeout",
+    r"_concerned\b|\bconcerned_": "affected",
 }
 """Patterns of words to avoid, and what to write instead."""
 

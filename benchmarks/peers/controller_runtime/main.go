@@ -1,7 +1,7 @@
 // A peer of kube_runtime in the benchmarks: the same work, done with controller-runtime.
 //
 // Roles: "cache" fills a cache of Things and keeps it, "reconcile" is a controller that gives each Thing a ConfigMap
-// and a status, "queue" passes keys through the work queues. What was reached is told as one JSON line each.
+// and a status, "queue" passes keys through the work queues. What was reached is reported as one JSON line each.
 package main
 
 import (
@@ -92,7 +92,7 @@ func fillCache(ctx context.Context, kubeconfig, namespace string) error {
 	if err := filled.List(ctx, &listed, client.UnsafeDisableDeepCopy); err != nil {
 		return err
 	}
-	tell(map[string]any{"seconds": seconds, "objects": len(listed.Items)})
+	report(map[string]any{"seconds": seconds, "objects": len(listed.Items)})
 	return <-ended
 }
 
@@ -172,7 +172,7 @@ func passKeys(count int) {
 		key, _, _ := byPriority.GetWithPriority()
 		byPriority.Done(key)
 	}
-	tell(map[string]any{"workqueue": plainSeconds, "priorityqueue": cpuSeconds() - began})
+	report(map[string]any{"workqueue": plainSeconds, "priorityqueue": cpuSeconds() - began})
 }
 
 // cpuSeconds returns the CPU time of this process, which does not depend on who else wants the core.
@@ -205,7 +205,7 @@ func things() (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
-func tell(line map[string]any) {
+func report(line map[string]any) {
 	if err := json.NewEncoder(os.Stdout).Encode(line); err != nil {
 		log.Fatal(err)
 	}

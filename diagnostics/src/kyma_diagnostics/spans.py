@@ -133,11 +133,11 @@ class ChangeTracer:
             try:
                 yield
             except Exception as error:
-                said = _cut(f"{type(error).__name__}: {error}")
+                message = _cut(f"{type(error).__name__}: {error}")
                 if isinstance(error, expected):
-                    span.set_attribute("answer", said)
+                    span.set_attribute("answer", message)
                 else:
-                    span.set_status(Status(StatusCode.ERROR, said))
+                    span.set_status(Status(StatusCode.ERROR, message))
                 raise
 
 

@@ -112,7 +112,7 @@ class _Pages:
         self._access = access
         self._live = live
         self._open = 0
-        self._told: tuple[Update | None, str] = (None, "")
+        self._last_update: tuple[Update | None, str] = (None, "")
         self._templates = Environment(
             loader=PackageLoader("kyma_fleet_page"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
         )
@@ -254,15 +254,15 @@ class _Pages:
                     yield ": ping\n\n"
                     continue
                 yield self._part("counts", fleet=update.fleet, wanted=wanted)
-                yield _event("reload", "") if update.reload or wanted != Filter() else self._told_to_all(update)
+                yield _event("reload", "") if update.reload or wanted != Filter() else self._shared_by_all(update)
 
-    def _told_to_all(self, update: Update) -> str:
+    def _shared_by_all(self, update: Update) -> str:
         """Return the changed squares and the worst clusters, rendered once for all pages without a filter."""
-        known, text = self._told
+        known, text = self._last_update
         if known is not update:
             text = self._part("squares", template="changed", changed=update.changed)
             text += self._part("worst", squares=update.fleet.worst_first)
-            self._told = update, text
+            self._last_update = update, text
         return text
 
     def _part(self, event: str, *, template: str = "", **context: Any) -> str:

@@ -1,4 +1,4 @@
-"""What open pages are told: the cache is compared once a second for all of them, and never while none is open."""
+"""What open pages receive: the cache is compared once a second for all of them, and never while none is open."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -66,10 +66,10 @@ class Live:
             changed = fleet.changed_since(shown)
             others = fleet.has_others_than(shown)
             if changed or others:
-                self._tell(Update(fleet, tuple(changed), reload=others or len(changed) > MAX_CHANGES))
+                self._publish(Update(fleet, tuple(changed), reload=others or len(changed) > MAX_CHANGES))
             shown = fleet
 
-    def _tell(self, update: Update) -> None:
+    def _publish(self, update: Update) -> None:
         for queue in self._pages:
             if queue.full():  # what it missed is in the whole fleet
                 queue.get_nowait()

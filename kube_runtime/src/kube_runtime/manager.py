@@ -254,7 +254,7 @@ class Manager:
         self._checks[name] = ready
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Run until told to stop. Raises TimeoutError where the first lists don't come in time."""
+        """Run until stopped. Raises TimeoutError where the first lists don't come in time."""
         monitor = LoopMonitor()
         self.runs(monitor.run, name="loop monitor")
         probes = ProbeServer(monitor, self._checks, registry=self.registry)
@@ -323,7 +323,7 @@ class Manager:
         return all(informer.synced for informer in self._required)
 
     async def _work(self, stopping: asyncio.Event) -> None:
-        """Work the queues off until told to stop, then finish what was enqueued."""
+        """Work the queues off until stopped, then finish what was enqueued."""
         controllers = tuple(self.controllers.values())
         for controller in controllers:
             controller.connect()

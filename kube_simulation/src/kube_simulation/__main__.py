@@ -15,8 +15,8 @@ async def serve(arguments: argparse.Namespace) -> None:
     ) as simulation:
         for number in range(arguments.clusters):
             simulation.cluster(f"{arguments.prefix}{number}")
-        said = {"address": simulation.address, "clusters": arguments.clusters, "prefix": arguments.prefix}
-        sys.stdout.write(json.dumps(said) + "\n")
+        started = {"address": simulation.address, "clusters": arguments.clusters, "prefix": arguments.prefix}
+        sys.stdout.write(json.dumps(started) + "\n")
         sys.stdout.flush()
         await asyncio.Event().wait()
 

@@ -27,8 +27,8 @@ Document = dict[str, Any]
 
 def check_kind(document: Document, kind: Kind) -> None:
     if document["apiVersion"] != kind.api_version:
-        said = f"({document['apiVersion']}) does not match the expected API version ({kind.api_version})"
-        raise bad_request(f"the API version in the data {said}")
+        message = f"({document['apiVersion']}) does not match the expected API version ({kind.api_version})"
+        raise bad_request(f"the API version in the data {message}")
     if document["kind"] != kind.kind:
         name = document["metadata"].get("name") or ""
         cause = FieldCause("FieldValueInvalid", f'Invalid value: "{document["kind"]}": must be {kind.kind}', "kind")
@@ -59,8 +59,8 @@ def refuse_unknown(document: Document, kind: Kind, request: ApiRequest) -> None:
         return
     unknown = list(unknown_fields(document, kind.shape))
     if unknown:
-        said = ", ".join(f'unknown field "{field}"' for field in (sorted(unknown) if kind.custom else unknown))
-        raise bad_request(_cannot_be_handled(kind, f"strict decoding error: {said}"))
+        message = ", ".join(f'unknown field "{field}"' for field in (sorted(unknown) if kind.custom else unknown))
+        raise bad_request(_cannot_be_handled(kind, f"strict decoding error: {message}"))
 
 
 def _cannot_be_handled(kind: Kind, why: str) -> str:
@@ -91,8 +91,8 @@ def _crd_causes(crd: Document) -> list[FieldCause]:
     plural, group = (spec.get("names") or {}).get("plural"), spec.get("group")
     if crd["metadata"]["name"] == f"{plural}.{group}":
         return []
-    said = f'Invalid value: "{crd["metadata"]["name"]}": must be spec.names.plural+"."+spec.group'
-    return [FieldCause("FieldValueInvalid", said, "metadata.name")]
+    message = f'Invalid value: "{crd["metadata"]["name"]}": must be spec.names.plural+"."+spec.group'
+    return [FieldCause("FieldValueInvalid", message, "metadata.name")]
 
 
 def refuse_new_finalizers(before: Document, after: Document, kind: Kind, name: str) -> None:
@@ -102,11 +102,11 @@ def refuse_new_finalizers(before: Document, after: Document, kind: Kind, name: s
     added = [each for each in after["metadata"].get("finalizers") or () if each not in known]
     if added:
         listed = ", ".join(f'"{each}"' for each in added)
-        said = (
+        message = (
             "Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers "
             f"[]string{{{listed}}}"
         )
-        raise invalid(kind, name, [FieldCause("FieldValueForbidden", said, "metadata.finalizers")] * 2)
+        raise invalid(kind, name, [FieldCause("FieldValueForbidden", message, "metadata.finalizers")] * 2)
 
 
 def check_preconditions(preconditions: Document, metadata: Document, kind: Kind, name: str) -> None:

@@ -111,13 +111,13 @@ class Lifecycle:
 
 def _established(crd: Mapping[str, Any], now: str) -> dict[str, Any]:
     spec = crd["spec"]
-    said = {
+    reasons = {
         "NamesAccepted": ("NoConflicts", "no conflicts found"),
         "Established": ("InitialNamesAccepted", "the initial names have been accepted"),
     }
     conditions = [
         {"type": kind, "status": "True", "reason": reason, "message": message, "lastTransitionTime": now}
-        for kind, (reason, message) in said.items()
+        for kind, (reason, message) in reasons.items()
     ]
     stored = [version["name"] for version in spec["versions"] if version.get("storage")]
     return {"conditions": conditions, "acceptedNames": spec["names"], "storedVersions": stored}

@@ -143,8 +143,8 @@ def _check_items(items: list[Any], shape: Shape, path: str) -> None:
                 )
             if step in steps:
                 keyed = msgspec.json.decode(step[2:])
-                said = ",".join(f"{key}={msgspec.json.encode(value).decode()}" for key, value in keyed.items())
-                raise UnfitForApply(f"{path}: duplicate entries for key [{said}]")
+                keys = ",".join(f"{key}={msgspec.json.encode(value).decode()}" for key, value in keyed.items())
+                raise UnfitForApply(f"{path}: duplicate entries for key [{keys}]")
             steps.add(step)
         check_typed(each, shape.item or ANYTHING, f"{path}[{number}]")
 

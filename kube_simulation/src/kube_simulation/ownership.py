@@ -186,12 +186,12 @@ def refuse_conflicts(conflicts: list[tuple[Owner, FieldSet]]) -> None:
         for path in fields
     ]
     if len(causes) == 1:
-        said = f"Apply failed with 1 conflict: {causes[0].message}: {causes[0].field}"
+        message = f"Apply failed with 1 conflict: {causes[0].message}: {causes[0].field}"
     else:
         listed = "\n".join(
             f"conflict{'s' if len(fields) > 1 else ''} with {described}:"
             + (f" {fields[0]}" if len(fields) == 1 else "".join(f"\n- {path}" for path in fields))
             for described, fields in named
         )
-        said = f"Apply failed with {len(causes)} conflicts: {listed}"
-    raise Refused(409, "Conflict", said, {"causes": [cause.as_json() for cause in causes]})
+        message = f"Apply failed with {len(causes)} conflicts: {listed}"
+    raise Refused(409, "Conflict", message, {"causes": [cause.as_json() for cause in causes]})

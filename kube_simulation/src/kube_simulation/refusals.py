@@ -137,8 +137,8 @@ def precondition_failed(kind: Kind, name: str, why: str) -> Refused:
 
 def invalid(kind: Kind, name: str, causes: Sequence[FieldCause]) -> Refused:
     """Refuse: fields of the object are not what the kind allows."""
-    said = list(dict.fromkeys(map(str, causes)))
-    listed = said[0] if len(said) == 1 else f"[{', '.join(said)}]"
+    texts = list(dict.fromkeys(map(str, causes)))
+    listed = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     details = _of_kind(kind, name)
     details["causes"] = [cause.as_json() for cause in causes]
     return Refused(422, "Invalid", f'{kind.kind_name} "{name}" is invalid: {listed}', details)

@@ -143,8 +143,8 @@ class Refuse(_Counted):
         cls, retry_after_seconds: int = 1, *, matches: Matcher = every_request, times: int | None = None
     ) -> "Refuse":
         """Return a rule that answers 429 with Retry-After."""
-        said = "the server has received too many requests and has asked us to try again later"
-        refused = Refused(429, "TooManyRequests", said, {}, retry_after_seconds=retry_after_seconds)
+        message = "the server has received too many requests and has asked us to try again later"
+        refused = Refused(429, "TooManyRequests", message, {}, retry_after_seconds=retry_after_seconds)
         return cls(matches, times, refused)
 
 

@@ -58,8 +58,8 @@ def metadata_causes(
             causes.append(_invalid(value, _VALUE_SAID, "metadata.labels"))
     for number, finalizer in enumerate(metadata.get("finalizers") or ()):
         if not is_custom and "/" not in finalizer and finalizer not in _FINALIZERS:
-            said = "name is neither a standard finalizer name nor is it fully qualified"
-            causes.append(_invalid(finalizer, said, f"metadata.finalizers[{number}]"))
+            message = "name is neither a standard finalizer name nor is it fully qualified"
+            causes.append(_invalid(finalizer, message, f"metadata.finalizers[{number}]"))
     return causes
 
 
@@ -209,11 +209,11 @@ def _number_causes(value: float, shape: Shape, path: str) -> Iterator[FieldCause
     bounds = shape.bounds
     least, most = bounds.get("minimum"), bounds.get("maximum")
     if most is not None and (value >= most if bounds.get("exclusiveMaximum") else value > most):
-        said = "less than" if bounds.get("exclusiveMaximum") else "less than or equal to"
-        yield _invalid(value, f"{path} in body should be {said} {most:g}", path)
+        message = "less than" if bounds.get("exclusiveMaximum") else "less than or equal to"
+        yield _invalid(value, f"{path} in body should be {message} {most:g}", path)
     if least is not None and (value <= least if bounds.get("exclusiveMinimum") else value < least):
-        said = "greater than" if bounds.get("exclusiveMinimum") else "greater than or equal to"
-        yield _invalid(value, f"{path} in body should be {said} {least:g}", path)
+        message = "greater than" if bounds.get("exclusiveMinimum") else "greater than or equal to"
+        yield _invalid(value, f"{path} in body should be {message} {least:g}", path)
 
 
 def _wrong_type(value: Any, wanted: str, path: str) -> FieldCause:
@@ -242,8 +242,8 @@ def _quoted(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def _invalid(value: Any, said: str, field: str) -> FieldCause:
-    return _cause("Invalid", f"Invalid value: {_quoted(value)}: {said}", field)
+def _invalid(value: Any, message: str, field: str) -> FieldCause:
+    return _cause("Invalid", f"Invalid value: {_quoted(value)}: {message}", field)
 
 
 def _cause(reason: str, message: str, field: str) -> FieldCause:

@@ -241,7 +241,7 @@ def _line(kind: bytes, body: bytes) -> bytes:
 
 
 def _initial_events_need_a_match() -> Refused:
-    said = "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
-    cause = FieldCause("FieldValueForbidden", said, "resourceVersionMatch")
+    message = "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+    cause = FieldCause("FieldValueForbidden", message, "resourceVersionMatch")
     details = {"group": "meta.k8s.io", "kind": "ListOptions", "causes": [cause.as_json()]}
     return Refused(422, "Invalid", f'ListOptions.meta.k8s.io "" is invalid: {cause}', details)

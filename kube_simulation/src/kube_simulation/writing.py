@@ -86,10 +86,10 @@ class Writer:
             return self._create(kind, request, document)
         stored = self._stored(kind, request)
         if not version and not kind.unconditional:
-            said = FieldCause(
+            cause = FieldCause(
                 "FieldValueInvalid", "Invalid value: 0: must be specified for an update", "metadata.resourceVersion"
             )
-            raise invalid(replace(kind, kind=kind.plural), request.name, [said])
+            raise invalid(replace(kind, kind=kind.plural), request.name, [cause])
         uid = document["metadata"].get("uid")
         before = stored.document()
         if uid and uid != before["metadata"]["uid"]:

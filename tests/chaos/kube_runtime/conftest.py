@@ -14,8 +14,10 @@ from tests.chaos.proxy import Proxy
 from tests.waiting import eventually
 
 NAMESPACES: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "Namespace", "namespaces", namespaced=False)
-PATIENT = ClientOptions(qps=0, timeout_seconds=60, connect_timeout_seconds=60, attempts=2)
-IMPATIENT = ClientOptions(qps=0, timeout_seconds=2, connect_timeout_seconds=2, watch_silence_seconds=1.0, attempts=2)
+LONG_TIMEOUTS = ClientOptions(qps=0, timeout_seconds=60, connect_timeout_seconds=60, attempts=2)
+SHORT_TIMEOUTS = ClientOptions(
+    qps=0, timeout_seconds=2, connect_timeout_seconds=2, watch_silence_seconds=1.0, attempts=2
+)
 
 
 @pytest.fixture(scope="session")
@@ -53,19 +55,19 @@ async def proxy(servers: Servers, no_task_is_left_over: None) -> AsyncIterator[P
 async def client(proxy: Proxy) -> AsyncIterator[Client]:
     """A client that goes by the proxy, to which nothing happens but what a test does."""
     async with await Client.from_kubeconfig(
-        proxy.kubeconfig(), options=PATIENT, policy=KubeconfigPolicy.permissive()
+        proxy.kubeconfig(), options=LONG_TIMEOUTS, policy=KubeconfigPolicy.permissive()
     ) as made:
         yield made
 
 
 @pytest_asyncio.fixture
-async def impatient(proxy: Proxy) -> AsyncIterator[Client]:
+async def short_timeouts(proxy: Proxy) -> AsyncIterator[Client]:
     """A client that goes by the proxy, and holds a watch to be broken after a second of silence.
 
     A machine that stands still for a second is silent as well. So no test that uses it counts what it did.
     """
     async with await Client.from_kubeconfig(
-        proxy.kubeconfig(), options=IMPATIENT, policy=KubeconfigPolicy.permissive()
+        proxy.kubeconfig(), options=SHORT_TIMEOUTS, policy=KubeconfigPolicy.permissive()
     ) as made:
         yield made
 

@@ -34,12 +34,12 @@ class Follower:
         options = {"page_size": 2, **options}
         self.informer = Informer(client, CONFIG_MAPS, namespace=namespace, metrics=self.metrics, **options)
         self.controller = Workers("follower", self._reconcile, concurrency=4, metrics=self.metrics)
-        self.informer.on_change(self._heard)
+        self.informer.on_change(self._on_change)
         self.reconciled: dict[ObjectKey, str] = {}
         self.twice: list[ObjectKey] = []
-        self.told_backwards: list[tuple[ObjectKey, int, int]] = []
+        self.reported_backwards: list[tuple[ObjectKey, int, int]] = []
         self._under_way: set[ObjectKey] = set()
-        self._newest_told: defaultdict[ObjectKey, int] = defaultdict(int)
+        self._newest_reported: defaultdict[ObjectKey, int] = defaultdict(int)
         self._namespace = namespace
 
     async def run(self) -> None:
@@ -51,14 +51,14 @@ class Follower:
     async def agrees_with(self, server: Client) -> None:
         """Wait until the cache holds what the server holds, and the newest version of everything was reconciled."""
         await self._equals(server)
-        assert not self.told_backwards, "an older state was told after a newer one"
+        assert not self.reported_backwards, "an older state was reported after a newer one"
 
     async def follows_into_the_past(self, server: Client) -> None:
         """Wait as `agrees_with` does, where older states after newer ones are what happened."""
         await self._equals(server)
-        assert self.told_backwards
-        self.told_backwards.clear()
-        self._newest_told.clear()
+        assert self.reported_backwards
+        self.reported_backwards.clear()
+        self._newest_reported.clear()
 
     async def _equals(self, server: Client) -> None:
         async def same() -> bool:
@@ -76,15 +76,15 @@ class Follower:
         """Return the version of each object in the cache."""
         return {CONFIG_MAPS.key_of(item): CONFIG_MAPS.version_of(item) for item in self.informer.cache.list()}
 
-    def _heard(self, change: Change[dict[str, Any]]) -> None:
+    def _on_change(self, change: Change[dict[str, Any]]) -> None:
         either = change.new or change.old
         assert either is not None
         key = CONFIG_MAPS.key_of(either)
         if change.new is not None:
             version = int(CONFIG_MAPS.version_of(change.new))
-            if version < self._newest_told[key]:
-                self.told_backwards.append((key, self._newest_told[key], version))
-            self._newest_told[key] = version
+            if version < self._newest_reported[key]:
+                self.reported_backwards.append((key, self._newest_reported[key], version))
+            self._newest_reported[key] = version
         self.controller.queue.add(key)
 
     async def _reconcile(self, key: ObjectKey, _causes: Causes) -> Result:

@@ -16,7 +16,7 @@ import pytest_asyncio
 from kube_runtime import Client, ClientOptions, KubeconfigPolicy, Resource, RuntimeMetrics, Unauthorized
 from kyma_local.certificates import issue_for, write_key_pair
 from kyma_local.cluster import ADMINISTRATORS
-from tests.chaos.kube_runtime.conftest import PATIENT
+from tests.chaos.kube_runtime.conftest import LONG_TIMEOUTS
 from tests.chaos.kube_runtime.following import change_everything, following, populate, starting_to_follow
 from tests.chaos.kube_runtime.servers import Servers
 from tests.chaos.proxy import Answer, Asked, Proxy, status
@@ -48,7 +48,7 @@ async def token(direct: Client, namespace: str) -> str:
 
 @asynccontextmanager
 async def client_with(
-    servers: Servers, user: dict[str, Any], server: str = "", options: ClientOptions = PATIENT
+    servers: Servers, user: dict[str, Any], server: str = "", options: ClientOptions = LONG_TIMEOUTS
 ) -> AsyncIterator[Client]:
     """Give a client of that user, directly to the API server unless told otherwise."""
     ca = base64.b64encode(servers.cluster.ca.certificate_pem).decode()
@@ -129,7 +129,7 @@ async def test_client_certificate_that_ended_is_replaced_by_the_new_one(
     user: dict[str, Any] = {"client-certificate": str(certificate), "client-key": str(key)}
     if source == "plugin":
         user = plugin_that_reads(clientCertificateData=certificate, clientKeyData=key)
-    often = replace(PATIENT, watch_seconds=1, metrics=(metrics := RuntimeMetrics()))
+    often = replace(LONG_TIMEOUTS, watch_seconds=1, metrics=(metrics := RuntimeMetrics()))
     async with client_with(servers, user, options=often) as client, starting_to_follow(client, namespace) as follower:
         await eventually(lambda: follower.informer.synced or answered(metrics, "401"))
         await eventually(lambda: answered(metrics, "401"), what="the old certificate is refused")

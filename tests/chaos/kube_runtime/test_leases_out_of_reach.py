@@ -10,7 +10,7 @@ import pytest
 
 from kube_runtime import Client, KubeconfigPolicy, KubeError
 from kube_runtime.leases import LeaseLost, LeaseTiming, Membership
-from tests.chaos.kube_runtime.conftest import IMPATIENT
+from tests.chaos.kube_runtime.conftest import SHORT_TIMEOUTS
 from tests.chaos.kube_runtime.following import CONFIG_MAPS
 from tests.chaos.kube_runtime.servers import Servers
 from tests.chaos.proxy import Proxy, status
@@ -195,7 +195,7 @@ async def reach(servers: Servers) -> AsyncIterator[tuple[Proxy, Client]]:
     """Give a client with a proxy of its own between it and the API server."""
     async with Proxy.start(servers.cluster.admin_kubeconfig) as proxy:
         policy = KubeconfigPolicy.permissive()
-        async with await Client.from_kubeconfig(proxy.kubeconfig(), options=IMPATIENT, policy=policy) as client:
+        async with await Client.from_kubeconfig(proxy.kubeconfig(), options=SHORT_TIMEOUTS, policy=policy) as client:
             yield proxy, client
 
 

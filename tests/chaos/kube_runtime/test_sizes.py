@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kube_runtime import Client, Informer, KubeconfigPolicy, ObjectKey
-from tests.chaos.kube_runtime.conftest import PATIENT
+from tests.chaos.kube_runtime.conftest import LONG_TIMEOUTS
 from tests.chaos.kube_runtime.following import CONFIG_MAPS, change_everything, following, populate, put
 from tests.chaos.proxy import Proxy
 from tests.waiting import eventually
@@ -50,7 +50,7 @@ async def test_line_that_is_longer_than_allowed_is_got_round_by_a_list(
     direct: Client, proxy: Proxy, namespace: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     await populate(direct, namespace)
-    narrow = replace(PATIENT, max_event_bytes=MIB)
+    narrow = replace(LONG_TIMEOUTS, max_event_bytes=MIB)
     policy = KubeconfigPolicy.permissive()
     async with (
         await Client.from_kubeconfig(proxy.kubeconfig(), options=narrow, policy=policy) as client,

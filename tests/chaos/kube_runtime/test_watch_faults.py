@@ -52,10 +52,10 @@ async def test_watch_that_is_cut_again_and_again_loses_nothing(
 
 
 async def test_silent_watch_is_given_up_and_everything_listed(
-    impatient: Client, direct: Client, proxy: Proxy, namespace: str, caplog: pytest.LogCaptureFixture
+    short_timeouts: Client, direct: Client, proxy: Proxy, namespace: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     await populate(direct, namespace)
-    async with following(impatient, namespace) as follower:
+    async with following(short_timeouts, namespace) as follower:
         await eventually(lambda: proxy.open_watches == 1)
         proxy.silence_watches()
         await change_everything(direct, namespace)
@@ -65,10 +65,10 @@ async def test_silent_watch_is_given_up_and_everything_listed(
 
 
 async def test_server_that_stalls_altogether_is_followed_again_when_it_goes_on(
-    impatient: Client, direct: Client, proxy: Proxy, namespace: str
+    short_timeouts: Client, direct: Client, proxy: Proxy, namespace: str
 ) -> None:
     await populate(direct, namespace)
-    async with following(impatient, namespace) as follower:
+    async with following(short_timeouts, namespace) as follower:
         proxy.stall()
         await change_everything(direct, namespace)
         failed = follower.counts.failures
@@ -210,12 +210,12 @@ async def test_refused_connections_are_tried_again_with_growing_pauses(
         assert follower.counts.lists == lists
 
 
-async def test_change_is_heard_while_another_follower_waits(
-    impatient: Client, direct: Client, proxy: Proxy, namespace: str
+async def test_change_arrives_while_another_follower_waits(
+    short_timeouts: Client, direct: Client, proxy: Proxy, namespace: str
 ) -> None:
     """Silence of one watch says nothing of another one."""
     await populate(direct, namespace)
-    async with following(impatient, namespace) as first, following(impatient, namespace) as second:
+    async with following(short_timeouts, namespace) as first, following(short_timeouts, namespace) as second:
         await eventually(lambda: proxy.open_watches == 2)
         proxy.silence_watches()
         await asyncio.gather(first.agrees_with(direct), second.agrees_with(direct))

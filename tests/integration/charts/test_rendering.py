@@ -388,7 +388,7 @@ async def test_single_replica_without_leases_ends_before_the_next_one_starts(hel
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "expected"),
     [
         ((), "share the Kymas, here 2"),
         (("--set", "replicas=1,options.leader-elect=false"), "runs as one replica"),
@@ -400,10 +400,10 @@ async def test_single_replica_without_leases_ends_before_the_next_one_starts(hel
         (values(crds__keep=False), "WARNING"),
     ],
 )
-async def test_notes_describe_the_installation(helm: Helm, arguments: tuple[str, ...], said: str) -> None:
+async def test_notes_describe_the_installation(helm: Helm, arguments: tuple[str, ...], expected: str) -> None:
     release = ("lifecycle-manager", str(LIFECYCLE_MANAGER), "--namespace=kcp-system", "--dry-run=client")
     _, _, notes = (await helm.run("install", *release, *arguments)).partition("\nNOTES:\n")
-    assert said in notes
+    assert expected in notes
 
 
 async def test_metrics_with_common_names_are_selected_by_the_job_of_the_release(helm: Helm) -> None:

@@ -8,14 +8,14 @@ from tests.klm import run_klm
 
 
 async def test_installation_without_lifecycle_manager_and_its_policy(control_plane: Client, viewer: Klm) -> None:
-    told = await viewer("check")
-    assert told.code == 1, told.errors
-    marks = {line[2:15].strip(): line[0] for line in told.lines if not line.startswith(" ")}
+    result = await viewer("check")
+    assert result.code == 1, result.errors
+    marks = {line[2:15].strip(): line[0] for line in result.lines if not line.startswith(" ")}
     assert marks["API server"] == marks["clocks"] == marks["rights"] == marks["CRDs"] == "✓"
     assert marks["module policy"] == marks["replicas"] == "✗"
     assert marks["certificates"] == "·"
-    assert "no replica of Lifecycle Manager has a Lease" in told.text
-    assert "next:  start Lifecycle Manager" in told.text
+    assert "no replica of Lifecycle Manager has a Lease" in result.text
+    assert "next:  start Lifecycle Manager" in result.text
 
 
 async def test_cluster_before_an_installation(control_plane: Client, viewer: Klm, kcp: Path) -> None:
@@ -27,7 +27,7 @@ async def test_cluster_before_an_installation(control_plane: Client, viewer: Klm
 
 
 async def test_versions(control_plane: Client, viewer: Klm) -> None:
-    told = await viewer("version")
-    assert told.code == 0
-    assert [line.split("  ")[0] for line in told.lines] == ["klm", "Lifecycle Manager", "API server"]
-    assert told.lines[2].split()[-1].startswith("v1.")
+    result = await viewer("version")
+    assert result.code == 0
+    assert [line.split("  ")[0] for line in result.lines] == ["klm", "Lifecycle Manager", "API server"]
+    assert result.lines[2].split()[-1].startswith("v1.")

@@ -51,10 +51,10 @@ async def test_drift_is_shown_and_is_the_exit_code(wanted: Client, kcp: Path, na
     assert "is missing and would be created" in missing.text
     drifted = config_map("wanted", namespace, "red")
     await wanted.apply(CONFIG_MAPS, "wanted", drifted, namespace, field_manager="lifecycle-manager")
-    told = await run_klm(kcp, "diff", "compared", "colours")
-    assert told.code == 1
-    assert "    -  colour: red" in told.lines
-    assert "    +  colour: blue" in told.lines
+    result = await run_klm(kcp, "diff", "compared", "colours")
+    assert result.code == 1
+    assert "    -  colour: red" in result.lines
+    assert "    +  colour: blue" in result.lines
     held = await wanted.get(CONFIG_MAPS, "wanted", namespace)
     assert held["data"] == {"colour": "red"}
 

@@ -42,10 +42,10 @@ async def offered(control_plane: Client) -> AsyncIterator[Client]:
 
 
 async def test_release_is_previewed_and_nothing_is_written(offered: Client, viewer: Klm) -> None:
-    told = await viewer("preview", "lights", "2.0.0", "--channel", "regular")
-    assert told.code == 0, told.errors
-    assert told.lines[:2] == ["lights 2.0.0 in channel regular", "  1 Kyma would get it, instead of 1.0.0 (1)"]
-    assert "DowngradeNotAllowed  1      ahead" in told.text
+    result = await viewer("preview", "lights", "2.0.0", "--channel", "regular")
+    assert result.code == 0, result.errors
+    assert result.lines[:2] == ["lights 2.0.0 in channel regular", "  1 Kyma would get it, instead of 1.0.0 (1)"]
+    assert "DowngradeNotAllowed  1      ahead" in result.text
     release = await offered.get(MODULE_RELEASE_METAS, "lights", KCP)
     assert {each.version for each in release.spec.channels} == {"1.0.0"}
     missing = await viewer("preview", "lights", "9.0.0")
@@ -53,7 +53,7 @@ async def test_release_is_previewed_and_nothing_is_written(offered: Client, view
 
 
 async def test_a_cluster_that_cannot_be_compared_does_not_end_the_preview(offered: Client, viewer: Klm) -> None:
-    told = await viewer("preview", "lights", "2.0.0", "--sample", "2", "-o", "markdown")
-    assert told.code == 0, told.errors
-    assert told.text.startswith("### lights 2.0.0 in all its channels\n")
-    assert told.text.count("#### objects in the cluster of ") == 2
+    result = await viewer("preview", "lights", "2.0.0", "--sample", "2", "-o", "markdown")
+    assert result.code == 0, result.errors
+    assert result.text.startswith("### lights 2.0.0 in all its channels\n")
+    assert result.text.count("#### objects in the cluster of ") == 2

@@ -48,26 +48,26 @@ async def broken(control_plane: Client) -> AsyncIterator[Client]:
 
 
 async def test_status_names_what_is_wrong_and_says_so_by_its_exit_code(broken: Client, viewer: Klm) -> None:
-    told = await viewer("status")
-    assert told.code == 1, told.errors
-    assert "in state Error; 1 replica of Lifecycle Manager did not renew the Lease" in told.text
-    assert "AccessSecretMissing: no [bold]Secret" in told.text
-    assert "\x1b" not in told.text
+    result = await viewer("status")
+    assert result.code == 1, result.errors
+    assert "in state Error; 1 replica of Lifecycle Manager did not renew the Lease" in result.text
+    assert "AccessSecretMissing: no [bold]Secret" in result.text
+    assert "\x1b" not in result.text
 
 
 async def test_explain_says_what_to_do_about_the_first_cause(broken: Client, viewer: Klm) -> None:
-    told = await viewer("explain", "locked-out", "colours")
-    assert told.code == 1, told.errors
-    assert told.lines[0] == "locked-out/colours is Ready, but cluster: no [bold]Secret (since 1h)".replace(
-        "1h", told.lines[0].rpartition("since ")[2].rstrip(")")
+    result = await viewer("explain", "locked-out", "colours")
+    assert result.code == 1, result.errors
+    assert result.lines[0] == "locked-out/colours is Ready, but cluster: no [bold]Secret (since 1h)".replace(
+        "1h", result.lines[0].rpartition("since ")[2].rstrip(")")
     )
-    assert "resolved to 1.0.0 (colours-1.0.0), by ModuleReleaseMeta colours generation 1, changed " in told.text
-    assert told.lines[-1].startswith("next:  klm join locked-out --kubeconfig FILE")
+    assert "resolved to 1.0.0 (colours-1.0.0), by ModuleReleaseMeta colours generation 1, changed " in result.text
+    assert result.lines[-1].startswith("next:  klm join locked-out --kubeconfig FILE")
 
 
 async def test_explain_lists_the_modules_that_there_are(broken: Client, viewer: Klm) -> None:
-    told = await viewer("explain", "locked-out", "keda")
-    assert (told.code, told.text) == (2, "")
-    assert "Kyma locked-out has no module keda; it has: colours" in told.errors
+    result = await viewer("explain", "locked-out", "keda")
+    assert (result.code, result.text) == (2, "")
+    assert "Kyma locked-out has no module keda; it has: colours" in result.errors
     missing = await viewer("explain", "locked-out", "secret/nothing")
     assert "no module of Kyma locked-out has an object secret/nothing" in missing.errors

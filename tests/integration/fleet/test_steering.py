@@ -57,8 +57,8 @@ async def test_pause_and_resume_leave_who_when_and_why(steered: Client, operator
     events = (await steered.list(EVENTS, KCP)).items
     notes = {each["note"] for each in events if each["regarding"]["name"] == "steered"}
     assert notes == {f"paused by {OPERATOR}: incident 42", f"resumed by {OPERATOR}"}
-    told = await operator("events", "steered")
-    assert "incident 42" in told.text
+    result = await operator("events", "steered")
+    assert "incident 42" in result.text
 
 
 async def test_one_module_and_more_than_one_cluster(steered: Client, operator: Klm) -> None:
@@ -78,7 +78,7 @@ async def test_reconcile_is_requested_by_an_annotation(steered: Client, operator
     assert names.RECONCILE_AT in (await metadata(steered, MANIFESTS, "steered-keda")).annotations
 
 
-async def test_who_may_only_read_is_told_which_role_is_needed(steered: Client, viewer: Klm) -> None:
+async def test_viewer_sees_which_role_is_needed(steered: Client, viewer: Klm) -> None:
     refused = await viewer("pause", "steered", "--reason", "x")
     assert refused.code == 1
     assert "not changed: Kyma steered: kymas.operator.kyma-project.io" in refused.text

@@ -82,17 +82,17 @@ class IstioGateway:
 @asynccontextmanager
 async def listener(port: int) -> AsyncGenerator[list[str], None]:
     """Listen for events as upstream's listeners do, without TLS; yield the paths of the requests."""
-    heard: list[str] = []
+    received: list[str] = []
 
     async def answer(request: web.BaseRequest) -> web.StreamResponse:
         assert 'Cert="' in request.headers[FORWARDED]
-        heard.append(request.path)
+        received.append(request.path)
         return web.Response(status=200)
 
     runner = web.ServerRunner(web.Server(answer))
     await runner.setup()
     try:
         await web.TCPSite(runner, "127.0.0.1", port).start()
-        yield heard
+        yield received
     finally:
         await runner.cleanup()

@@ -110,7 +110,7 @@ async def test_handler_that_fails_stops_nobody(
     assert "a handler of configmaps failed" in caplog.text
 
 
-async def test_objects_are_told_again_at_an_interval_without_asking_the_server(client: Client, namespace: str) -> None:
+async def test_objects_are_reported_again_at_an_interval_without_a_request(client: Client, namespace: str) -> None:
     await client.create(CONFIG_MAPS, config_map("a", "1"), namespace, field_manager="test")
     informer = Informer(client, CONFIG_MAPS, namespace=namespace, resync_seconds=0.05)
     reminded: list[bool] = []
@@ -138,10 +138,10 @@ async def test_change_arrives_within_milliseconds(client: Client, namespace: str
             answered = time.perf_counter()
             await until(lambda name=name: name in arrived, every=0.0005)  # type: ignore[misc]
             delays.append(arrived[name] - answered)
-    assert min(delays) < 0.05, "it is told as it comes, and not when somebody looks"
+    assert min(delays) < 0.05, "it is reported as it comes, and not when somebody looks"
 
 
-async def test_missing_rights_or_kinds_are_told(client: Client) -> None:
+async def test_missing_rights_or_kinds_are_reported(client: Client) -> None:
     nothing = Resource.dynamic("nowhere.example.com", "v1", "Nothing", "nothings", namespaced=True)
     informer = Informer(client, nothing)
     task = asyncio.create_task(informer.run())

@@ -67,7 +67,7 @@ async def test_mistake_of_a_user_is_explained_in_their_kyma_until_it_is_correcte
     bad = infrastructure("bad", {}, {"all": "0.0.0.0/0"})
     await skr.create(INFRASTRUCTURES, bad, "kyma-system", field_manager="user")
 
-    async def said(state: str, reason: str, message: str) -> bool:
+    async def is_reported(state: str, reason: str, message: str) -> bool:
         kyma = await skr.get(KYMAS, "default", "kyma-system")
         ready = find(kyma.status.conditions, "Ready")
         (module,) = kyma.status.modules
@@ -75,7 +75,7 @@ async def test_mistake_of_a_user_is_explained_in_their_kyma_until_it_is_correcte
         assert ready is not None
         return (kyma.status.state, ready.reason, module.message) == (state, reason, message)
 
-    await eventually(lambda: said("Error", "ModuleError", cause), what="the Kyma explains the mistake")
+    await eventually(lambda: is_reported("Error", "ModuleError", cause), what="the Kyma explains the mistake")
 
     async def notes() -> bool:
         events = (await skr.list(EVENTS, "kyma-system")).items
@@ -84,7 +84,7 @@ async def test_mistake_of_a_user_is_explained_in_their_kyma_until_it_is_correcte
     await eventually(notes, what="an Event explains the mistake")
     corrected = infrastructure("bad", {}, {"all": "10.0.0.0/16"})
     await skr.merge_patch(INFRASTRUCTURES, "bad", {"spec": corrected["spec"]}, "kyma-system", field_manager="user")
-    await eventually(lambda: said("Ready", "Ready", ""), what="the Kyma is ready again")
+    await eventually(lambda: is_reported("Ready", "Ready", ""), what="the Kyma is ready again")
     await skr.delete(INFRASTRUCTURES, "bad", "kyma-system")
 
 
@@ -98,10 +98,10 @@ async def test_kyma_in_kcp_does_not_contain_the_spec_of_users(walkthrough: Walkt
 async def test_change_of_user_metadata_causes_no_event(walkthrough: Walkthrough) -> None:
     await walkthrough.change_volume("130Gi")
 
-    async def is_told() -> bool:
+    async def is_reported_to_user() -> bool:
         return ready_of(await walkthrough.environment.skr.get(INFRASTRUCTURES, "default", "kyma-system"))[0]
 
-    await eventually(is_told)  # a write beside that of the status would be tried, and admitted, twice
+    await eventually(is_reported_to_user)  # a write beside that of the status would be tried, and admitted, twice
     before = len(admitted(walkthrough))
     patch = {"metadata": {"annotations": {"mine": "note"}}}
     await walkthrough.environment.skr.merge_patch(

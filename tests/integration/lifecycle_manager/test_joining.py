@@ -94,8 +94,8 @@ def reachable(environment: Environment, reason: str, status: str) -> Callable[[]
 
 async def notes(environment: Environment, reason: str) -> list[str]:
     """Return the notes of the Events of a reason about the Kyma."""
-    told = await run_klm(environment.kcp_kubeconfig, "events", "joined")
-    return [line for line in told.lines if reason in line]
+    result = await run_klm(environment.kcp_kubeconfig, "events", "joined")
+    return [line for line in result.lines if reason in line]
 
 
 async def test_cluster_joins_and_its_token_is_renewed_before_it_expires(
@@ -103,9 +103,11 @@ async def test_cluster_joins_and_its_token_is_renewed_before_it_expires(
 ) -> None:
     skr = str(cluster.admin_kubeconfig)
     label = f"{names.REGION}=eu-joined-1"
-    told = await klm("join", "joined", "--kubeconfig", skr, "--label", label, "--token-lifetime", "10m", "--any-module")
-    assert told.code == 0, told.errors or told.text
-    assert "joined has joined" in told.text
+    result = await klm(
+        "join", "joined", "--kubeconfig", skr, "--label", label, "--token-lifetime", "10m", "--any-module"
+    )
+    assert result.code == 0, result.errors or result.text
+    assert "joined has joined" in result.text
     kyma = await environment.kcp.get(KYMAS, "joined", KCP)
     assert kyma.metadata.labels[names.REGION] == "eu-joined-1"
     first = await held(environment)
@@ -136,16 +138,16 @@ async def test_expired_and_revoked_tokens_are_reported_and_joining_again_gives_a
     await hold(environment, expired)
     await eventually(reachable(environment, "SKRUnauthorized", "False"), what="the expired token is refused")
 
-    async def said() -> bool:
+    async def is_reported() -> bool:
         return any(
             "has expired" in each and "klm join joined" in each for each in await notes(environment, "TokenNotRenewed")
         )
 
-    await eventually(said, every=0.5)
+    await eventually(is_reported, every=0.5)
     assert (await held(environment)).text == expired.text
     join = ("join", "joined", "--kubeconfig", str(cluster.admin_kubeconfig), "--token-lifetime", "10m")
-    told = await klm(*join)
-    assert told.code == 0, told.errors or told.text
+    result = await klm(*join)
+    assert result.code == 0, result.errors or result.text
     before = await held(environment)
     await admin.delete(SERVICE_ACCOUNTS, ACCOUNT, NAMESPACE)  # revokes its tokens
     await run_klm(environment.kcp_kubeconfig, "reconcile", "joined")
@@ -164,19 +166,19 @@ async def test_cluster_leaves_with_its_modules_or_without_them(
     refused = await klm("leave", "joined", "--kubeconfig", skr)
     assert refused.code == 2
     assert "--yes" in refused.errors
-    told = await klm("leave", "joined", "--kubeconfig", skr, "--keep-modules", "--yes")
-    assert told.code == 0, told.errors or told.text
+    result = await klm("leave", "joined", "--kubeconfig", skr, "--keep-modules", "--yes")
+    assert result.code == 0, result.errors or result.text
     assert await _has(admin, "kept")
     await _nothing_is_left(environment, admin)
 
-    told = await klm("join", "joined", "--kubeconfig", skr, "--any-module")
-    assert told.code == 0, told.errors or told.text
+    result = await klm("join", "joined", "--kubeconfig", skr, "--any-module")
+    assert result.code == 0, result.errors or result.text
     await _want(environment, "kept")
     synced = lambda: _is_ready(environment, "kept")  # noqa: E731
     await eventually(synced, what="the object is managed again")
-    told = await klm("leave", "joined", "--kubeconfig", skr, "--yes")
-    assert told.code == 0, told.errors or told.text
-    assert f"ServiceAccount {NAMESPACE}/{ACCOUNT}: deleted" in told.text
+    result = await klm("leave", "joined", "--kubeconfig", skr, "--yes")
+    assert result.code == 0, result.errors or result.text
+    assert f"ServiceAccount {NAMESPACE}/{ACCOUNT}: deleted" in result.text
     assert not await _has(admin, "kept")
     await _nothing_is_left(environment, admin)
 

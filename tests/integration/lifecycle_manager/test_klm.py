@@ -52,8 +52,8 @@ def says(environment: Environment, *parts: str, subject: str = "") -> Callable[[
     """Return a check that `klm explain` has these parts in its output, and a cause by its exit code."""
 
     async def explained() -> str | None:
-        told = await run_klm(environment.kcp_kubeconfig, "explain", "demo", *([subject] if subject else []))
-        return told.text if told.code == 1 and all(part in told.text for part in parts) else None
+        result = await run_klm(environment.kcp_kubeconfig, "explain", "demo", *([subject] if subject else []))
+        return result.text if result.code == 1 and all(part in result.text for part in parts) else None
 
     return explained
 
@@ -158,15 +158,15 @@ async def test_silent_watcher(walkthrough: Walkthrough, on_page: OnPage) -> None
         await programs.kill("skr-watcher")
         await found(environment, "✗ Watcher", "logs deployment/skr-webhook")
         await on_page("✗ Watcher", "logs deployment/skr-webhook")
-        told = await run_klm(environment.kcp_kubeconfig, "status")
-    assert told.code == 1
-    assert "1 Kyma without events" in told.text
+        result = await run_klm(environment.kcp_kubeconfig, "status")
+    assert result.code == 1
+    assert "1 Kyma without events" in result.text
 
 
 async def test_timeline_of_a_change(environment: Environment, on_page: OnPage) -> None:
     async def drawn() -> list[str] | None:
-        told = await run_klm(environment.kcp_kubeconfig, "trace", "demo", MODULE)
-        lines = [line for line in told.lines if "SyncResource traced" in line]
+        result = await run_klm(environment.kcp_kubeconfig, "trace", "demo", MODULE)
+        lines = [line for line in result.lines if "SyncResource traced" in line]
         return lines if any("wrote the status" in line for line in lines) else None
 
     async with repaired(environment, nothing), wanting(environment, "traced", {"a": "b"}):

@@ -50,7 +50,7 @@ async def generations(kcp: Client) -> tuple[int, int]:
     return config.metadata.generation, sync.metadata.generation
 
 
-async def test_mistake_and_its_correction_are_told_to_the_user(walkthrough: Walkthrough) -> None:
+async def test_mistake_and_its_correction_are_reported_to_the_user(walkthrough: Walkthrough) -> None:
     await walkthrough.change_volume("310Gi")
     await has_ready(walkthrough, "True")
     await peer_with(walkthrough, "0.0.0.0/0")
@@ -62,14 +62,14 @@ async def test_mistake_and_its_correction_are_told_to_the_user(walkthrough: Walk
     await peer_with(walkthrough, "10.100.0.0/16")
     assert (await has_ready(walkthrough, "True"))["status"]["state"] == "Ready"
 
-    async def said() -> bool:
+    async def is_reported() -> bool:
         listed = (await walkthrough.environment.skr.list(EVENTS, SKR)).items
         uid = mistaken["metadata"]["uid"]
         found = [(each["reason"], each["note"]) for each in listed if each["regarding"].get("uid") == uid]
         is_applied = any(reason == "Applied" for reason, _ in found)
         return is_applied and any(reason == "Refused" and "the whole internet" in note for reason, note in found)
 
-    await eventually(said)
+    await eventually(is_reported)
 
 
 async def test_each_change_is_one_write_everywhere(walkthrough: Walkthrough) -> None:
@@ -141,11 +141,11 @@ async def test_status_that_an_operator_writes_is_left_alone(walkthrough: Walkthr
     patch = {"spec": document_of("second", {"logs": "11Gi"}, {})["spec"]}
     await skr.merge_patch(INFRASTRUCTURES, "second", patch, SKR, field_manager="user")
 
-    async def is_left() -> bool:
+    async def is_kept() -> bool:
         status: dict[str, Any] = (await skr.get(INFRASTRUCTURES, "second", SKR))["status"]
         return status == {"state": "Warning"}
 
-    await eventually(is_left)
+    await eventually(is_kept)
     await skr.delete(INFRASTRUCTURES, "second", SKR)
 
 

@@ -102,13 +102,13 @@ async def test_change_is_one_trace_with_each_station_below_the_one_before(
 @pytest.mark.parametrize("program", [MANAGER, WATCHER, MODULE_MANAGER])
 async def test_each_program_answers_on_its_debug_socket(traced: Traced, walkthrough: Walkthrough, program: str) -> None:
     path = socket_of(walkthrough, program)
-    said = {command: await _debugged(path, command) for command in ("tasks", "stacks", "queues", "loop")}
+    answers = {command: await _debugged(path, command) for command in ("tasks", "stacks", "queues", "loop")}
 
     queue = {MANAGER: "module-config: ", WATCHER: "outbox: ", MODULE_MANAGER: "module-manager-cloud-resources: "}
-    assert queue[program] in said["queues"]
-    assert "(event loop)" in said["stacks"]
-    assert "uvloop.Loop" in said["loop"]
-    assert ".py:" in said["tasks"]
+    assert queue[program] in answers["queues"]
+    assert "(event loop)" in answers["stacks"]
+    assert "uvloop.Loop" in answers["loop"]
+    assert ".py:" in answers["tasks"]
     assert await _debugged(path, "log-level", "DEBUG") == "DEBUG\n"
     log = walkthrough.environment.logs / f"{program}.log"
     await eventually(lambda: "the log level is DEBUG now" in log.read_text(errors="replace"))
@@ -117,7 +117,7 @@ async def test_each_program_answers_on_its_debug_socket(traced: Traced, walkthro
     kubeconfigs = programs.manager_kubeconfig.read_text() + programs.module_kubeconfig.read_text()
     tokens = re.findall(r"token: (\S{20,})", kubeconfigs)
     assert tokens
-    for answer in said.values():
+    for answer in answers.values():
         assert not [each for each in ("PRIVATE KEY", *tokens) if each in answer]
 
 

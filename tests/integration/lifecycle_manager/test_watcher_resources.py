@@ -106,8 +106,8 @@ async def _watches(environment: Environment, colour: str) -> bool:
 async def _in_force(environment: Environment, generation: int) -> bool:
     resource: Watcher = await environment.kcp.get(WATCHERS, "colours", names.KCP_NAMESPACE)
     ready = find(resource.status.conditions, "Ready")
-    said = (resource.status.state, resource.status.observed_generation, ready and ready.status)
-    return said == ("Ready", generation, "True")
+    status = (resource.status.state, resource.status.observed_generation, ready and ready.status)
+    return status == ("Ready", generation, "True")
 
 
 async def _is_gone(environment: Environment) -> bool:

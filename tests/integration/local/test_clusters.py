@@ -31,7 +31,7 @@ class Run(NamedTuple):
     """A run of `klm local up`, and what it said until all was ready."""
 
     process: "subprocess.Popen[str]"
-    said: str
+    output: str
 
 
 @contextmanager
@@ -51,12 +51,12 @@ def up(cwd: Path, *options: str) -> Iterator[Run]:
     ):
         assert process.stdout is not None
         try:
-            said = ""
-            while "Running until Ctrl-C" not in said:
+            output = ""
+            while "Running until Ctrl-C" not in output:
                 line = process.stdout.readline()
-                assert line, said
-                said += line
-            yield Run(process, said)
+                assert line, output
+                output += line
+            yield Run(process, output)
         finally:
             process.terminate()
 
@@ -89,7 +89,7 @@ async def test_two_runs_in_one_folder_are_separate_and_stopped_separately(tmp_pa
         for kubeconfig in (folders[0] / "kcp", folders[0] / "skr-1", folders[1] / "kcp"):
             async with await Client.from_environment(kubeconfig / "kubeconfig") as client:
                 assert await client.list(NAMESPACES)
-        assert f"kubectl --kubeconfig {folders[0]}/skr-1/kubeconfig" in first.said
+        assert f"kubectl --kubeconfig {folders[0]}/skr-1/kubeconfig" in first.output
 
         def down(*options: str) -> "subprocess.CompletedProcess[str]":
             command: list[str | Path] = [KLM, "local", "down", *options]

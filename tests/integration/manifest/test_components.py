@@ -109,11 +109,11 @@ async def test_module_is_installed_from_the_component_that_its_descriptor_was_fo
 ) -> None:
     await shelf.push("1.2.3+4", layer(schema("1.2.3+4")), OBJECTS)
     component = component_of(await shelf.find("1.2.3+4"))
-    said = component.source("raw-manifest")
-    assert said is not None
-    assert said["repo"] == f"http://{shelf.host}/modules/component-descriptors"  # not where it was before
+    source = component.source("raw-manifest")
+    assert source is not None
+    assert source["repo"] == f"http://{shelf.host}/modules/component-descriptors"  # not where it was before
     store = ObjectStore(shelf.registries, no_link, Blobs(tmp_path / "layers"))
-    found = await store.objects(source_in(msgspec.Raw(msgspec.json.encode(said))), login)
+    found = await store.objects(source_in(msgspec.Raw(msgspec.json.encode(source))), login)
     assert [each.name for each in found.objects] == ["one"]
 
 
@@ -130,7 +130,7 @@ async def test_module_is_installed_from_the_component_that_its_descriptor_was_fo
     ],
     ids=["missing", "none", "version", "component", "no component", "broken", "list"],
 )
-async def test_what_is_wrong_with_a_component_is_told(shelf: Shelf, layers: tuple[Blob, ...], says: str) -> None:
+async def test_what_is_wrong_with_a_component_is_reported(shelf: Shelf, layers: tuple[Blob, ...], says: str) -> None:
     if layers:
         await shelf.push("1.0.0", *layers)
     with pytest.raises(LookupFailed) as raised:

@@ -86,7 +86,7 @@ async def test_objects_of_users_keep_the_definition_of_the_group_that_a_kind_has
     await world.skr.create(left, {"metadata": {"name": "mine"}, "spec": {}}, SKR, field_manager="user")
     await world.want(of_group("modern.example.com", "2"))
     await world.reconcile_until(("Warning", "ObjectsInUse"))
-    assert "Meadow kyma-system/mine" in (await world.said()).message
+    assert "Meadow kyma-system/mine" in (await world.condition()).message
     assert (await world.skr.get(left, "mine", SKR))["spec"] == {}
     await world.skr.delete(left, "mine", SKR)
     await remove(world)
@@ -94,9 +94,9 @@ async def test_objects_of_users_keep_the_definition_of_the_group_that_a_kind_has
 
 async def test_object_that_the_server_knows_in_both_groups_is_not_pruned_from_the_old_one(world: World) -> None:
     about = {"apiVersion": "v1", "kind": "Namespace", "name": SKR, "namespace": SKR}
-    said = {"reason": "Installed", "action": "Install", "type": "Normal", "eventTime": SEEN_AT}
-    old = {**said, "involvedObject": about, "reportingComponent": "meadow", "reportingInstance": "meadow-0"}
-    new = {**said, "regarding": about, "reportingController": "meadow", "reportingInstance": "meadow-0"}
+    event = {"reason": "Installed", "action": "Install", "type": "Normal", "eventTime": SEEN_AT}
+    old = {**event, "involvedObject": about, "reportingComponent": "meadow", "reportingInstance": "meadow-0"}
+    new = {**event, "regarding": about, "reportingController": "meadow", "reportingInstance": "meadow-0"}
     await world.want([thing("v1", "Event", "meadow.first", **old)])
     await world.reconcile()
     before = await world.skr.get(EVENTS, "meadow.first", SKR)
@@ -113,7 +113,7 @@ async def test_object_that_the_server_knows_in_both_groups_is_not_pruned_from_th
         await world.skr.get(EVENTS, "meadow.first", SKR)
 
 
-async def test_object_that_a_quota_refuses_is_told_and_holds_nothing_else_back(world: World) -> None:
+async def test_object_that_a_quota_refuses_is_reported_and_holds_nothing_else_back(world: World) -> None:
     await world.skr.create(QUOTAS, thing("v1", "ResourceQuota", "few"), SKR, field_manager="operator")
     hard = {"count/jobs.batch": "0"}
     quota = {"spec": {"hard": hard}}
@@ -127,7 +127,7 @@ async def test_object_that_a_quota_refuses_is_told_and_holds_nothing_else_back(w
     with pytest.raises(Forbidden, match="exceeded quota"):
         await world.reconcile()
     assert await world.state() == ("Error", "ApplyFailed")
-    message = (await world.said()).message
+    message = (await world.condition()).message
     assert "Job kyma-system/meadow-seeds" in message
     assert "exceeded quota: few" in message
     assert await world.skr.get(CONFIG_MAPS, "meadow", SKR)
@@ -135,7 +135,7 @@ async def test_object_that_a_quota_refuses_is_told_and_holds_nothing_else_back(w
     await world.skr.delete(QUOTAS, "few", SKR)
     await world.reconcile()
     assert await world.state() == ("Processing", "ManagerNotReady")
-    assert "Job kyma-system/meadow-seeds: it has not started yet" in (await world.said()).message
+    assert "Job kyma-system/meadow-seeds: it has not started yet" in (await world.condition()).message
     started = {"status": {"startTime": "2026-11-01T12:00:00Z"}}
     await world.skr.merge_patch(JOBS, "meadow-seeds", started, SKR, subresource="status")
     await world.reconcile()
@@ -180,7 +180,7 @@ async def test_image_that_can_not_be_pulled_is_an_error_at_once(world: World, ki
 
     await waits("ImagePullBackOff")
     assert await world.state() == ("Error", "ManagerFailed")
-    assert "ImagePullBackOff: image registry.example.com/absent:1" in (await world.said()).message
+    assert "ImagePullBackOff: image registry.example.com/absent:1" in (await world.condition()).message
     await waits("ContainerCreating")
     assert await world.state() == ("Processing", "ManagerNotReady")
     await world.skr.delete(PODS, "sown-0", SKR)

@@ -59,7 +59,7 @@ async def test_operator_of_others_comes_changes_and_goes(world: World, operator:
     for text, size in zip(texts, (len(old), len(new)), strict=True):
         await world.want_text(text, manager=manager)
         await world.reconcile()
-        assert await world.state() == ("Ready", "ModuleReady"), (await world.said()).message
+        assert await world.state() == ("Ready", "ModuleReady"), (await world.condition()).message
         has = await brought(world)
         assert len(has) == size >= operator.objects
         assert not await missing(world, has)

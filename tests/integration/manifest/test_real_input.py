@@ -78,7 +78,7 @@ async def test_private_registry_is_asked_with_the_secret_that_the_manifest_selec
             await world.want([], install={"name": "raw-manifest", "source": source}, config=config)
             await world.reconcile()
             assert await world.state() == ("Error", "CredentialsInvalid")
-            assert "registry=modules" in (await world.said()).message
+            assert "registry=modules" in (await world.condition()).message
 
             await create_login(world, host, "wrong")
             await world.restart()

@@ -51,13 +51,13 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def layer(host: str, digest: str, **changed: Any) -> Any:
-    said = {
+    source = {
         "type": "oci-ref",
         "repo": f"http://{host}/modules/component-descriptors",
         "name": "kyma-project.io/module/telemetry",
         "ref": digest,
     }
-    return source_in(msgspec.Raw(msgspec.json.encode(said | changed)))
+    return source_in(msgspec.Raw(msgspec.json.encode(source | changed)))
 
 
 def login(given: Login | None = None) -> Callable[[str], Awaitable[Login | None]]:
@@ -125,19 +125,19 @@ async def test_private_registry_refuses_strangers_and_wrong_passwords(tmp_path: 
         await registries.close()
 
 
-async def test_token_is_asked_for_where_the_registry_says_and_told_to_no_other_host(store: ObjectStore) -> None:
+async def test_token_is_requested_where_the_registry_says_and_sent_to_no_other_host(store: ObjectStore) -> None:
     content = CONFIG_MAP.encode()
-    told: list[tuple[str, str]] = []
+    received: list[tuple[str, str]] = []
 
     async def storage(request: web.Request) -> web.Response:
-        told.append(("storage", request.headers.get("Authorization", "")))
+        received.append(("storage", request.headers.get("Authorization", "")))
         return web.Response(body=content)
 
     async with serving(storage) as elsewhere:
 
         async def registry(request: web.Request) -> web.StreamResponse:
             authorization = request.headers.get("Authorization", "")
-            told.append((request.path, authorization))
+            received.append((request.path, authorization))
             if request.path == "/token":
                 assert request.query["service"] == "modules"
                 assert request.query["scope"] == f"repository:{REPOSITORY}:pull"
@@ -150,8 +150,8 @@ async def test_token_is_asked_for_where_the_registry_says_and_told_to_no_other_h
         async with serving(registry) as host:
             found = await store.objects(layer(host, digest_of(content)), login(Login(NAME, PASSWORD)))
     assert names_in(found) == ["one"]
-    assert ("/token", Login(NAME, PASSWORD).basic) in told
-    assert told[-1] == ("storage", "")
+    assert ("/token", Login(NAME, PASSWORD).basic) in received
+    assert received[-1] == ("storage", "")
 
 
 async def test_token_may_come_in_parts(store: ObjectStore) -> None:
@@ -174,11 +174,11 @@ async def test_token_may_come_in_parts(store: ObjectStore) -> None:
     assert names_in(found) == ["one"]
 
 
-async def test_host_that_a_registry_redirects_to_is_told_no_credentials_though_it_asks(store: ObjectStore) -> None:
-    told: list[str] = []
+async def test_host_of_a_redirect_gets_no_credentials_though_it_asks(store: ObjectStore) -> None:
+    received: list[str] = []
 
     async def curious(request: web.Request) -> web.Response:
-        told.append(request.headers.get("Authorization", ""))
+        received.append(request.headers.get("Authorization", ""))
         if request.path == "/token":
             return web.json_response({"token": "let-me-pass"})
         challenge = f'Bearer realm="http://{request.host}/token"'
@@ -192,7 +192,7 @@ async def test_host_that_a_registry_redirects_to_is_told_no_credentials_though_i
         async with serving(registry) as host:
             with pytest.raises(AccessRefused, match=f"redirects .* to {elsewhere}"):
                 await store.objects(layer(host, digest_of(b"x")), login(Login(NAME, PASSWORD)))
-    assert told == [""]
+    assert received == [""]
 
 
 async def test_thousands_who_want_one_layer_cause_one_download_and_a_restart_none(tmp_path: Path) -> None:
@@ -403,7 +403,7 @@ FAULTS: dict[str, tuple[Handler, type[SourceError]]] = {
 
 
 @pytest.mark.parametrize("name", FAULTS)
-async def test_fault_of_a_registry_is_told_by_its_name(store: ObjectStore, name: str) -> None:
+async def test_fault_of_a_registry_is_reported_by_its_name(store: ObjectStore, name: str) -> None:
     handler, expected = FAULTS[name]
     if handler is silent:
         store.registries.timeout_seconds = 1.0
@@ -463,7 +463,7 @@ async def test_link_is_read_again_after_a_while_and_holds_what_it_held_when_it_i
 
 
 @pytest.mark.parametrize(
-    "said",
+    "source",
     [
         b"[]",
         b"{}",
@@ -477,9 +477,9 @@ async def test_link_is_read_again_after_a_while_and_holds_what_it_held_when_it_i
         b'{"type": "oci-ref", "repo": "me@r.example.com/a", "name": "b", "ref": "sha256:' + b"0" * 64 + b'"}',
     ],
 )
-def test_source_that_can_not_be_meant_is_refused(said: bytes) -> None:
+def test_source_that_can_not_be_meant_is_refused(source: bytes) -> None:
     with pytest.raises(SourceInvalid, match=r"spec\.install\.source"):
-        source_in(msgspec.Raw(said))
+        source_in(msgspec.Raw(source))
 
 
 def secret(content: Any) -> Secret:
@@ -498,6 +498,6 @@ def test_login_is_that_of_the_registry_in_either_form() -> None:
 
 
 @pytest.mark.parametrize("content", [None, [], {"auths": {"r.example.com": {"auth": "!"}}}])
-def test_secret_without_credentials_is_told(content: Any) -> None:
+def test_secret_without_credentials_is_reported(content: Any) -> None:
     with pytest.raises(CredentialsInvalid, match="kcp-system/pull"):
         login_in([secret(content)], "r.example.com")

@@ -13,14 +13,14 @@ from lifecycle_manager_api import names
 from tests.integration.module_rights.conftest import NAMESPACES
 from tests.waiting import eventually
 
-PATIENT = {"leader_election_lease_duration": "60s", "leader_election_renew_deadline": "50s"}
+LONG_TIMEOUTS = {"leader_election_lease_duration": "60s", "leader_election_renew_deadline": "50s"}
 KEYS = [f"kyma-{number}" for number in range(1000)]
 
 
 async def test_foreign_lease_of_a_module_manager_takes_no_key_away(
     lifecycle_manager: Client, telemetry: Client
 ) -> None:
-    settings = Settings({"replica_name": "replica", **PATIENT})
+    settings = Settings({"replica_name": "replica", **LONG_TIMEOUTS})
     sharding = settings[ReplicaSettings].sharding(lifecycle_manager)
     assert sharding is not None
     membership = sharding.membership

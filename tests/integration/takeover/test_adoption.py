@@ -40,10 +40,10 @@ async def test_check_reports_what_there_is_and_what_becomes_of_it(world: World) 
     await world.kcp.merge_patch(SECRETS, ACCESS, unlabelled, KCP, field_manager="administrator")
     await seeding.write(world.kcp, "deployment", world.seed)
 
-    told = await klm(world, "--check", "--sample", "1", "-o", "json")
+    result = await klm(world, "--check", "--sample", "1", "-o", "json")
 
-    assert told.code == 0, told.text + told.errors
-    found: dict[str, Any] = json.loads(told.text)
+    assert result.code == 0, result.text + result.errors
+    found: dict[str, Any] = json.loads(result.text)
     assert found["inTheWay"] == []
     assert [each["name"] for each in found["former"]] == ["klm-controller-manager"]
     counts = {"kymas": 1, "manifests": 1, "accessSecrets": 1, "accessSecretsWithoutLabel": 1, "certificates": 1}
@@ -62,10 +62,10 @@ async def test_check_reports_what_there_is_and_what_becomes_of_it(world: World) 
 
 
 async def test_check_is_readable(world: World) -> None:
-    told = await klm(world, "--check", "--sample", "1")
-    assert told.lines[0].split() == ["WHAT", "FOUND", "WITH", "THIS", "VERSION"]
-    assert "nothing is in the way" in told.lines
-    assert "klm adopt labels them: others are not read" in told.text
+    result = await klm(world, "--check", "--sample", "1")
+    assert result.lines[0].split() == ["WHAT", "FOUND", "WITH", "THIS", "VERSION"]
+    assert "nothing is in the way" in result.lines
+    assert "klm adopt labels them: others are not read" in result.text
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -102,17 +102,17 @@ async def test_adopt_refuses_while_somebody_unknown_holds_the_lease(
 ) -> None:
     assert before
     await renew(world, "laptop_1f6f9a3e")
-    told = await klm(world, "--yes")
-    assert (told.code, told.text) == (2, "")
-    assert "is held by laptop_1f6f9a3e, which klm may not stop" in told.errors
+    result = await klm(world, "--yes")
+    assert (result.code, result.text) == (2, "")
+    assert "is held by laptop_1f6f9a3e, which klm may not stop" in result.errors
     assert await replicas(world) == 1
     await renew(world)
 
 
 async def test_adopt_asks_before_each_step_and_changes_nothing_without_an_answer(world: World) -> None:
-    told = await klm(world)
-    assert (told.code, told.text) == (2, "")
-    assert "nothing more was changed" in told.errors
+    result = await klm(world)
+    assert (result.code, result.text) == (2, "")
+    assert "nothing more was changed" in result.errors
     assert names.MANAGED_BY not in await access_labels(world)
 
 
@@ -127,11 +127,11 @@ async def test_adopt_labels_stops_the_former_version_and_waits_for_its_lease(wor
         assert (await access_labels(world))[names.MANAGED_BY] == names.LIFECYCLE_MANAGER
         ended = {"spec": {"renewTime": "2026-08-01T00:00:00.000000Z"}}
         await world.kcp.merge_patch(LEASES, LEASE, ended, KCP, field_manager="former")
-        told = await running
-    assert told.code == 0, told.errors
-    assert told.lines[-1] == "this version may work: install it now, if it is not"
+        result = await running
+    assert result.code == 0, result.errors
+    assert result.lines[-1] == "this version may work: install it now, if it is not"
     again = await klm(world, "--yes")
-    assert (again.code, again.lines) == (0, told.lines[-1:])
+    assert (again.code, again.lines) == (0, result.lines[-1:])
 
 
 async def test_way_back_gives_everything_back(world: World, before: dict[str, JsonObject]) -> None:
@@ -146,9 +146,9 @@ async def test_way_back_gives_everything_back(world: World, before: dict[str, Js
     part["metadata"]["finalizers"] = [names.SYNC_RESOURCE_FINALIZER, "example.com/other"]
     await world.kcp.apply(SYNC_RESOURCES, "left", part, KCP, field_manager="test")
 
-    told = await klm(world, "--back", "--yes")
+    result = await klm(world, "--back", "--yes")
 
-    assert told.code == 0, told.text + told.errors
+    assert result.code == 0, result.text + result.errors
     after = await everything(world)
     assert uids(after) == uids(before)
     for version, kind, name in OBJECTS:
@@ -220,8 +220,8 @@ async def test_next_apply_of_the_former_version_removes_what_it_no_longer_has(
 
 
 async def test_second_takeover_finds_what_the_first_found(world: World) -> None:
-    told = await klm(world, "--check", "--sample", "1", "-o", "json")
-    assert told.code == 0, told.text
-    (cluster,) = json.loads(told.text)["clusters"]
+    result = await klm(world, "--check", "--sample", "1", "-o", "json")
+    assert result.code == 0, result.text
+    (cluster,) = json.loads(result.text)["clusters"]
     assert (cluster["moved"], cluster["own"]) == (5, 0)
     assert [each.metadata.name for each in (await world.kcp.list(MANIFESTS, KCP)).items] == [seeding.MANIFEST]

@@ -24,10 +24,10 @@ PAINTER = "/v2/painter/event"
 
 @dataclass
 class Route:
-    """The way of the events: `heard` is what the listener of another manager received."""
+    """The way of the events: `received` is what the listener of another manager received."""
 
     world: World
-    heard: list[str]
+    received: list[str]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -45,7 +45,7 @@ async def routed(world: World, tmp_path_factory: Any) -> AsyncIterator[Route]:
         "trusted_proxy_cidrs": ("127.0.0.0/8",),
     }
     before = await world.kcp.get(SECRETS, "klm-istio-gateway", "istio-system")
-    async with world.running(**options), listener(painter) as heard:
+    async with world.running(**options), listener(painter) as received:
 
         async def is_ready() -> bool:
             secret = await world.kcp.get(SECRETS, "klm-istio-gateway", "istio-system")
@@ -56,7 +56,7 @@ async def routed(world: World, tmp_path_factory: Any) -> AsyncIterator[Route]:
         async with gateway.serving(world.event_port):
             for name in ("lifecycle-manager", "painter"):
                 await _wait_for_route(world, name)
-            yield Route(world, heard)
+            yield Route(world, received)
 
 
 async def _install_istio(world: World) -> None:
@@ -106,10 +106,10 @@ async def test_events_reach_every_manager_until_and_after_the_watcher_is_replace
 
     assert await watchers.send_unsigned(world, tmp_path, issued.leaf, issued.bundle) == 200
     assert await watchers.send_unsigned(world, tmp_path, issued.leaf, issued.bundle, manager="painter") == 200
-    assert routed.heard == [PAINTER]
+    assert routed.received == [PAINTER]
     await watchers.deliver_signed(world, tmp_path)
 
     await _wait_for(world, "WatcherReady")
     assert await watchers.send_unsigned(world, tmp_path, issued.leaf, issued.bundle) == 401
     assert await watchers.send_unsigned(world, tmp_path, issued.leaf, issued.bundle, manager="painter") == 200
-    assert routed.heard == [PAINTER, PAINTER]
+    assert routed.received == [PAINTER, PAINTER]

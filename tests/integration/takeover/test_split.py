@@ -62,8 +62,8 @@ async def test_kyma_that_the_former_version_is_kept_from_is_taken_over_at_once(w
         await have_reconciled(manager)
         await renew(world)
         before = await versions(world)
-        told = await run_klm(world.clusters.kcp.admin_kubeconfig, "adopt", *SPLIT, "--yes", seeding.KYMA)
-        assert told.code == 0, told.errors
+        result = await run_klm(world.clusters.kcp.admin_kubeconfig, "adopt", *SPLIT, "--yes", seeding.KYMA)
+        assert result.code == 0, result.errors
         await eventually(lambda: is_settled(world, "1.0.0"), what="the module is ready")
 
         manifest = await world.manifest()
@@ -132,11 +132,11 @@ async def test_kyma_that_is_given_back_is_left_alone(world: World) -> None:
 
         await eventually(is_installed, what="the module is installed")
 
-        told = await run_klm(
+        result = await run_klm(
             world.clusters.kcp.admin_kubeconfig, "adopt", *SPLIT, "--back", "--yes", "-l", f"{LABEL}=python"
         )
 
-        assert told.code == 0, told.text + told.errors
+        assert result.code == 0, result.text + result.errors
         kyma, manifest = await world.kyma(), await world.manifest()
         assert manifest is not None
         for metadata in (kyma.metadata, manifest.metadata):

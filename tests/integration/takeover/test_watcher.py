@@ -83,7 +83,7 @@ async def test_former_services_and_network_policies_are_removed(running: World) 
     assert [each["metadata"]["name"] for each in found] == ["skr-webhook"]
 
 
-async def test_former_webhook_stays_until_ours_is_heard(running: World, before: dict[str, JsonObject]) -> None:
+async def test_former_webhook_stays_until_ours_sends_an_event(running: World, before: dict[str, JsonObject]) -> None:
     await wait_for(running, "WatcherStarting")
     assert (await stored(running, WEBHOOK))["webhooks"] == before[WEBHOOK[1]]["webhooks"]
 
@@ -99,7 +99,7 @@ async def test_ca_is_adopted(running: World) -> None:
     assert base64.b64decode(secret["data"]["ca.crt"]) == base64.b64decode(ours.data["ca.crt"])
 
 
-async def test_unsigned_events_are_accepted_until_ours_is_heard(running: World, tmp_path: Path) -> None:
+async def test_unsigned_events_are_accepted_until_ours_sends_one(running: World, tmp_path: Path) -> None:
     issued = seeding.certificates()
     stranger = seeding.issued("another-runtime", issued.ca)
     await wait_for(running, "WatcherStarting")
@@ -114,7 +114,7 @@ async def test_unsigned_events_are_accepted_until_ours_is_heard(running: World, 
     assert await watchers.send_unsigned(running, tmp_path, issued.leaf, issued.bundle) == 401
 
 
-async def test_webhook_is_ours_once_ours_is_heard(running: World, before: dict[str, JsonObject]) -> None:
+async def test_webhook_is_ours_once_ours_sends_an_event(running: World, before: dict[str, JsonObject]) -> None:
     await wait_for(running, "WatcherReady")
     live = await stored(running, WEBHOOK)
     assert (uid_of(live), appliers(live)) == (uid_of(before[WEBHOOK[1]]), {OURS})

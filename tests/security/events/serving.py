@@ -21,7 +21,7 @@ from lifecycle_manager.process.serving_certificate import ServingCertificate
 from tests.security.events.subscribers import into
 from tests.waiting import eventually
 
-PATIENT = Bounds(connections=500, request_seconds=60.0, tls_seconds=60.0)
+LONG_TIMEOUTS = Bounds(connections=500, request_seconds=60.0, tls_seconds=60.0)
 
 
 def now() -> datetime:
@@ -63,7 +63,7 @@ class ServedEndpoint:
     max_connections_per_peer: int | None = None
     instead: Any = None
     """An ASGI application to serve in place of the endpoint."""
-    bounds: Bounds = PATIENT
+    bounds: Bounds = LONG_TIMEOUTS
     """What is asked of a connection: where that is not the point, time enough for a machine that stands still."""
 
     def __post_init__(self) -> None:

@@ -15,7 +15,7 @@ from http_guard import Bounds
 from kyma_certs import CAs, KeyPair
 from lifecycle_manager.events import EndpointOptions, Reason
 from lifecycle_manager.process.serving import BOUNDS
-from tests.security.events.serving import PATIENT, ServedEndpoint, leaf, new_ca
+from tests.security.events.serving import LONG_TIMEOUTS, ServedEndpoint, leaf, new_ca
 from tests.security.events.test_attacks import BODY, PATH, Message, xfcc
 from tests.waiting import eventually
 
@@ -27,7 +27,7 @@ PLAIN = {"Content-Type": "application/json"}
 
 @asynccontextmanager
 async def endpoint(
-    folder: Path, *, mutual: bool = True, room: int | None = None, bounds: Bounds = PATIENT, **options: Any
+    folder: Path, *, mutual: bool = True, room: int | None = None, bounds: Bounds = LONG_TIMEOUTS, **options: Any
 ) -> AsyncGenerator[ServedEndpoint, None]:
     served = ServedEndpoint(folder, CAs(CA), EndpointOptions(require_peer=True, **options))
     served.max_connections_per_peer, served.bounds = room, bounds
@@ -128,7 +128,7 @@ async def test_connections_of_one_cluster_do_not_keep_out_others(tmp_path: Path)
     """There is room for so many connections of the whole fleet, and each is kept for as long as it is used."""
     room = 5
     async with endpoint(tmp_path, room=room) as served:
-        served.delay_seconds = PATIENT.request_seconds
+        served.delay_seconds = LONG_TIMEOUTS.request_seconds
         async with asyncio.TaskGroup() as tasks:
             busy = [tasks.create_task(send(served, THEIRS)) for _ in range(room)]
             await eventually(lambda: served.requests == room)

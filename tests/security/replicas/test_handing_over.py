@@ -23,7 +23,7 @@ from lifecycle_manager.process.serving_certificate import ServingCertificate
 from lifecycle_manager.replicas import REPLICA_HOST, Deliveries, create_app, sending
 from lifecycle_manager.replicas.message import MAX_BODY_BYTES, PATH, Handed
 from lifecycle_manager_api import WatchEvent
-from tests.security.events.serving import PATIENT
+from tests.security.events.serving import LONG_TIMEOUTS
 from tests.waiting import eventually
 
 TRUSTED = CAs(create_ca("ca", lifetime=timedelta(days=1), now=SYSTEM_CLOCK.now()))
@@ -51,7 +51,7 @@ class Receiver:
         membership: Any = self
         app = create_app(publisher, membership, lambda: self.ready)
         tls = certificate.server_context(require_client_certificate=True)
-        serving = asyncio.create_task(serve(app, "127.0.0.1", self.port, tls, bounds=PATIENT))
+        serving = asyncio.create_task(serve(app, "127.0.0.1", self.port, tls, bounds=LONG_TIMEOUTS))
         try:
             await eventually(self._listens)
             yield

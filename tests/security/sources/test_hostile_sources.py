@@ -147,10 +147,10 @@ def test_members_do_not_copy_what_follows_them() -> None:
     assert min(seconds(EMPTY_MEMBER * 4_000 + large) for _ in range(3)) < 10 * alone
 
 
-def basic_registry(accepted: Login, told: list[str]) -> Handler:
+def basic_registry(accepted: Login, received: list[str]) -> Handler:
     async def answer(request: web.Request) -> web.Response:
-        told.append(request.headers.get("Authorization", ""))
-        if told[-1] == accepted.basic:
+        received.append(request.headers.get("Authorization", ""))
+        if received[-1] == accepted.basic:
             return web.Response(body=CONFIG_MAP)
         return web.Response(status=401, headers={"WWW-Authenticate": 'Basic realm="modules"'})
 
@@ -165,9 +165,9 @@ def using(login: Login | None) -> Callable[[str], Awaitable[Login | None]]:
 
 
 async def test_digest_of_a_private_layer_gives_nobody_access_to_it(tmp_path: Path) -> None:
-    told: list[str] = []
+    received: list[str] = []
     registries = Registries()
-    async with serving(basic_registry(OURS, told)) as host:
+    async with serving(basic_registry(OURS, received)) as host:
         private = layer("http", host)
         for _ in range(2):  # the second has what is on the disk alone
             store = ObjectStore(registries, _no_link, Blobs(tmp_path / "layers"))
@@ -175,7 +175,7 @@ async def test_digest_of_a_private_layer_gives_nobody_access_to_it(tmp_path: Pat
             for login, whose in ((None, ""), (THEIRS, "kcp-system/theirs")):
                 with pytest.raises(AccessRefused):
                     await store.objects(private, using(login), whose)
-        assert told.count(OURS.basic) == 1
+        assert received.count(OURS.basic) == 1
     async with serving(_not_found) as other:
         with pytest.raises(Exception, match="has no"):
             await store.objects(layer("http", other), using(None), "kcp-system/ours")
@@ -209,10 +209,10 @@ def test_login_for_a_path_is_for_nothing_else() -> None:
 async def test_registry_with_tls_leads_to_no_plain_http_on_this_machine(
     way: str, certificate: tuple[ssl.SSLContext, ssl.SSLContext]
 ) -> None:
-    told: list[str] = []
+    received: list[str] = []
     server, client = certificate
     registries = Registries(client)
-    async with serving(basic_registry(OURS, told)) as local:
+    async with serving(basic_registry(OURS, received)) as local:
 
         async def registry(_: web.Request) -> web.Response:
             if way == "redirect":
@@ -222,13 +222,13 @@ async def test_registry_with_tls_leads_to_no_plain_http_on_this_machine(
         async with serving(registry, server) as host:
             with pytest.raises(SourceUnreachable, match="which is not https"):
                 await registries.pull(layer("https", host), OURS)
-    assert told == []
+    assert received == []
     await registries.close()
 
 
 async def test_registry_leads_to_no_host_that_is_not_allowed() -> None:
-    told: list[str] = []
-    async with serving(basic_registry(OURS, told)) as elsewhere:
+    received: list[str] = []
+    async with serving(basic_registry(OURS, received)) as elsewhere:
 
         async def registry(_: web.Request) -> web.Response:
             raise web.HTTPFound(f"http://{elsewhere}/blob")
@@ -240,7 +240,7 @@ async def test_registry_leads_to_no_host_that_is_not_allowed() -> None:
             with pytest.raises(SourceNotAllowed, match=r"r\.example\.com"):
                 await registries.pull(layer("https", "r.example.com"), OURS)
             await registries.close()
-    assert told == []
+    assert received == []
 
 
 async def _not_found(_: web.Request) -> web.Response:

@@ -184,8 +184,8 @@ def test_cluster_that_never_knows_the_crds_is_not_asked_for_ever() -> None:
 
 def test_condition_of_an_earlier_catalog_is_not_left_by_a_process_that_ended_before_writing_it() -> None:
     record = CatalogRecord(crds=CRDS, catalog=WANTED.digest)
-    told = kyma(catalog=CATALOG_SYNCED, record=record)
-    assert isinstance(plan.plan(snapshot(told, is_due=False, seconds_until_due=60.0)), plan.CatalogDone)
+    recorded = kyma(catalog=CATALOG_SYNCED, record=record)
+    assert isinstance(plan.plan(snapshot(recorded, is_due=False, seconds_until_due=60.0)), plan.CatalogDone)
     untold = kyma(catalog=CATALOG_SYNCED, message="9 objects of the catalog are in the cluster", record=record)
     seen = snapshot(untold, is_due=False, seconds_until_due=60.0)
     assert plan.plan(seen) == plan.CheckResourceVersions(KINDS)

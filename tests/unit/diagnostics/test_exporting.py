@@ -65,8 +65,8 @@ def test_opentelemetry_collector_takes_the_spans(tmp_path: Path) -> None:
         finally:
             process.terminate()
     text = log.read_text()
-    for said in ("service.name: Str(klm)", "Name           : admission", "kind: Str(Kyma)"):
-        assert said in text
+    for expected in ("service.name: Str(klm)", "Name           : admission", "kind: Str(Kyma)"):
+        assert expected in text
 
 
 def test_collector_that_takes_nothing_delays_nobody() -> None:

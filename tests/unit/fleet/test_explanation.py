@@ -103,10 +103,10 @@ def test_what_lifecycle_manager_reports_precedes_what_is_computed_without_its_op
 
 
 def test_a_window_is_reported_in_the_words_of_lifecycle_manager() -> None:
-    said = "module 'keda' is upgraded in a maintenance window, the next of which begins 2026-11-28T00:00:00+00:00"
-    chain = explain_module(facts(module(maintenance=True, message=said)), "keda")
+    message = "module 'keda' is upgraded in a maintenance window, the next of which begins 2026-11-28T00:00:00+00:00"
+    chain = explain_module(facts(module(maintenance=True, message=message)), "keda")
     assert chain.cause is not None
-    assert chain.cause.text == said
+    assert chain.cause.text == message
 
 
 def test_a_downgrade_is_what_holds_a_module_back() -> None:
@@ -149,13 +149,13 @@ def test_a_silent_watcher_is_a_cause_of_the_cluster() -> None:
 
 
 def test_a_refused_object_is_named_in_the_words_of_the_api_server() -> None:
-    said = "admission webhook denied the request:\x1b[2J no"
+    message = "admission webhook denied the request:\x1b[2J no"
     synced = {"group": "", "version": "v1", "kind": "ConfigMap", "namespace": "ns", "name": "limits", "state": "Error"}
     status = {
         "state": "Error",
         "objects": "0/1",
-        "synced": [{**synced, "message": said}],
-        "conditions": [condition("Ready", "ApplyFailed", f"ConfigMap limits: {said}")],
+        "synced": [{**synced, "message": message}],
+        "conditions": [condition("Ready", "ApplyFailed", f"ConfigMap limits: {message}")],
     }
     part = msgspec.json.decode(
         msgspec.json.encode(as_document(builders.sync_resource(module="keda")) | {"status": status}),
@@ -174,8 +174,8 @@ def test_a_refused_object_is_named_in_the_words_of_the_api_server() -> None:
 
 
 def test_a_module_config_that_fails_with_its_sync_resource_is_not_the_cause() -> None:
-    said = [condition("Rendered", "Rendered", "", "True"), condition("Ready", "PolicyViolation", "not allowed")]
-    config = builders.module_config(module="keda", status={"state": "Error", "conditions": said}, uid="of-config")
+    message = [condition("Rendered", "Rendered", "", "True"), condition("Ready", "PolicyViolation", "not allowed")]
+    config = builders.module_config(module="keda", status={"state": "Error", "conditions": message}, uid="of-config")
     owner = {"apiVersion": "v1", "kind": "ModuleConfig", "name": config.metadata.name, "uid": "of-config"}
     status = {"state": "Error", "conditions": [condition("Ready", "PolicyViolation", "not allowed")]}
     part = builders.sync_resource(module="keda", status=status, ownerReferences=[owner])

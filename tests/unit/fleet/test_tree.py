@@ -41,8 +41,8 @@ def test_each_link_of_explain_is_in_the_tree_once() -> None:
     titles = [(each.title, each.text) for each in walk(tree(broken))]
     assert [text for title, text in titles if title == "cluster"] == ["why (since 1h)"]
     own, of_module = explain_all(broken)
-    said = {(each.title, each.text) for each in (*own.links, *of_module.links)}
-    assert said <= set(titles)
+    expected = {(each.title, each.text) for each in (*own.links, *of_module.links)}
+    assert expected <= set(titles)
 
 
 def test_objects_of_mandatory_modules_are_shown_and_bounded() -> None:

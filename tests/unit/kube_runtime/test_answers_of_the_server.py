@@ -169,7 +169,7 @@ def test_error_in_a_watch_is_raised_as_what_it_is() -> None:
         Decoding(Thing).event(line.encode())
 
 
-def test_change_of_an_unreadable_object_is_told_apart_from_garbage() -> None:
+def test_change_of_an_unreadable_object_differs_from_garbage() -> None:
     decoding = Decoding(Thing)
 
     with pytest.raises(ObjectUnreadable) as changed:

@@ -30,7 +30,7 @@ def ask(port: int, path: str, host: str = "127.0.0.1") -> tuple[int, str]:
 async def test_blocked_loop_is_noticed_from_outside_and_where_it_hangs() -> None:
     monitor = LoopMonitor(interval_seconds=0.05)
     server = ProbeServer(monitor, {}, tolerated_seconds=TOLERATED)
-    said: list[tuple[int, str]] = []
+    answer: list[tuple[int, str]] = []
     released = threading.Event()
 
     def kubelet(port: int) -> None:
@@ -38,8 +38,8 @@ async def test_blocked_loop_is_noticed_from_outside_and_where_it_hangs() -> None
         try:
             deadline = time.monotonic() + TIMEOUT
             while time.monotonic() < deadline:
-                said.append(ask(port, "/healthz"))
-                if said[-1][0] == 503:
+                answer.append(ask(port, "/healthz"))
+                if answer[-1][0] == 503:
                     return
         finally:
             released.set()
@@ -54,9 +54,9 @@ async def test_blocked_loop_is_noticed_from_outside_and_where_it_hangs() -> None
         recovered = await asyncio.to_thread(_until_healthy, port)
         running.cancel()
 
-    assert said[-1][0] == 503
-    assert "the event loop has been blocked for" in said[-1][1]
-    assert "threading.py" in said[-1][1]
+    assert answer[-1][0] == 503
+    assert "the event loop has been blocked for" in answer[-1][1]
+    assert "threading.py" in answer[-1][1]
     assert recovered == (200, "ok\n")
     assert monitor.worst_lag_seconds >= TOLERATED
 
@@ -112,6 +112,6 @@ def _has_ipv6() -> bool:
 
 def _until_healthy(port: int) -> tuple[int, str]:
     deadline = time.monotonic() + TIMEOUT
-    while (said := ask(port, "/healthz"))[0] != 200 and time.monotonic() < deadline:
+    while (answer := ask(port, "/healthz"))[0] != 200 and time.monotonic() < deadline:
         pass
-    return said
+    return answer

@@ -193,7 +193,7 @@ async def test_exec_plugin_gives_the_token_and_is_asked_again_when_refused(tmp_p
 async def test_plugin_that_is_refused_while_it_is_asked_gives_its_answer_to_everybody(tmp_path: Path) -> None:
     started, go = tmp_path / "started", tmp_path / "go"
     os.mkfifo(go)
-    credentials = PluginCredentials(plugin_that_says(tmp_path, '{"token": "new"}', f"touch {started}; cat {go}"))
+    credentials = PluginCredentials(plugin_that_prints(tmp_path, '{"token": "new"}', f"touch {started}; cat {go}"))
     asking = [asyncio.create_task(credentials.headers())]
     await until(started.exists)
     credentials.refused()
@@ -207,8 +207,8 @@ async def test_certificate_of_a_plugin_is_left_in_no_file(tmp_path: Path, monkey
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(scratch))
-    said = '{"token": "t", "clientCertificateData": "certificate", "clientKeyData": "key"}'
-    credentials = PluginCredentials(plugin_that_says(tmp_path, said), renew_seconds=0.0)
+    output = '{"token": "t", "clientCertificateData": "certificate", "clientKeyData": "key"}'
+    credentials = PluginCredentials(plugin_that_prints(tmp_path, output), renew_seconds=0.0)
 
     assert await credentials.certificates() == TlsSettings(certificate=b"certificate", key=b"key")
     assert await credentials.headers() == {"Authorization": "Bearer t"}
@@ -218,21 +218,21 @@ async def test_certificate_of_a_plugin_is_left_in_no_file(tmp_path: Path, monkey
 async def test_answer_of_a_plugin_is_used_for_half_of_what_is_left_of_it(tmp_path: Path) -> None:
     ends = (datetime.now(UTC) + timedelta(seconds=2000)).isoformat()
     clock = [0.0]
-    said = f'{{"token": "t", "expirationTimestamp": "{ends}"}}'
+    output = f'{{"token": "t", "expirationTimestamp": "{ends}"}}'
     calls = tmp_path / "calls"
-    plugin = plugin_that_says(tmp_path, said, f"echo x >> {calls}")
+    plugin = plugin_that_prints(tmp_path, output, f"echo x >> {calls}")
     credentials = PluginCredentials(plugin, renew_seconds=10_000, clock=lambda: clock[0])
     for clock[0], asked in ((0.0, 1), (500.0, 1), (1100.0, 2)):
         await credentials.headers()
         assert len(calls.read_text().split()) == asked
 
 
-def plugin_that_says(folder: Path, status: str, first: str = "true") -> dict[str, Any]:
+def plugin_that_prints(folder: Path, status: str, first: str = "true") -> dict[str, Any]:
     """Return a user whose credentials a command says, after it has done something else."""
     script = folder / "plugin"
     version = "client.authentication.k8s.io/v1"
-    said = f'{{"apiVersion": "{version}", "kind": "ExecCredential", "status": {status}}}'
-    script.write_text(f"#!/bin/sh\n{first}\necho '{said}'\n")
+    output = f'{{"apiVersion": "{version}", "kind": "ExecCredential", "status": {status}}}'
+    script.write_text(f"#!/bin/sh\n{first}\necho '{output}'\n")
     script.chmod(0o700)
     return {"exec": {"apiVersion": version, "command": str(script)}}
 

@@ -179,15 +179,15 @@ async def test_signal_is_delivered_by_type_and_counts_the_keys_it_enqueued(clien
     controller: Controller[ObjectKey, Memory] = manager.controller("test", state=Memory)
     controller.receives(Ping, to=lambda ping: [key(ping.name)] if ping.name else ())
     controller.reconciles(reconciler.reconcile)
-    heard: list[Ping] = []
-    manager.on(Ping, heard.append)
+    received: list[Ping] = []
+    manager.on(Ping, received.append)
     async with running(manager):
         assert manager.publish(Ping("a")) == 1
         assert manager.publish(Ping("")) == 0
         assert manager.publish("nobody receives texts") == 0
         await until(lambda: reconciler.reconciled)
     assert reconciler.reconciled == [("a", (Ping("a"),), 1)]
-    assert heard == [Ping("a"), Ping("")]
+    assert received == [Ping("a"), Ping("")]
 
 
 async def test_state_of_a_key_lasts_from_one_reconcile_to_the_next(client: Client) -> None:

@@ -23,5 +23,5 @@ def test_every_exception_is_offered_and_drawn_in_the_tree() -> None:
 
 def test_slow_library_is_not_imported_before_it_is_needed() -> None:
     code = "import sys, kube_runtime; print('kubernetes_asyncio' in sys.modules)"
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert said.stdout.strip() == "False"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

@@ -50,7 +50,7 @@ def changed(document: dict[str, Any], **sections: Any) -> dict[str, Any]:
         (SERVICES, SERVICE, changed(SERVICE, metadata={"name": "s", "namespace": "default"}), False),
     ],
 )
-async def test_apply_that_would_change_nothing_is_told_from_the_object(
+async def test_apply_that_would_change_nothing_is_recognized_by_the_object(
     resource: Resource[Any], applied: dict[str, Any], wanted: dict[str, Any], settled: bool
 ) -> None:
     async with serve_simulation() as simulation:

@@ -57,20 +57,20 @@ async def test_controller_that_is_not_tidy_when_interrupted_never_works_again() 
     assert any("is missing" in what for what in faults_found(report, "cancelled"))
 
 
-async def test_controller_that_never_rests_is_told_without_any_fault() -> None:
+async def test_controller_that_never_rests_is_reported_without_any_fault() -> None:
     report = await check_under_faults(keepers.workload(keepers.restless), timeout_seconds=1.0)
 
     (finding,) = report.findings
     assert "undisturbed: it did not come to rest within 1 s; its last write: patch" in str(finding)
 
 
-async def test_reconcile_that_raises_what_no_cluster_does_is_told() -> None:
+async def test_reconcile_that_raises_what_no_cluster_does_is_reported() -> None:
     report = await check_under_faults(keepers.workload(keepers.careless), timeout_seconds=1.0)
 
     assert any("raised AssertionError" in finding.what for finding in report.findings)
 
 
-async def test_process_that_ends_by_itself_is_told() -> None:
+async def test_process_that_ends_by_itself_is_reported() -> None:
     report = await check_under_faults(keepers.ending_by_itself())
 
     assert [finding.what for finding in report.findings] == ["the process ended by itself: None"]

@@ -20,7 +20,7 @@ async def write(client: Client, name: str = "one", **data: str) -> None:
     await client.apply(CONFIG_MAPS, name, {"metadata": {"name": name}, "data": data}, "default", field_manager="m")
 
 
-async def test_clusters_are_told_apart_by_their_address(simulation: Simulation) -> None:
+async def test_clusters_are_distinguished_by_their_address(simulation: Simulation) -> None:
     first, second = simulation.cluster("first"), simulation.cluster("second")
     assert simulation.cluster("first") is first
     async with (
@@ -124,8 +124,8 @@ async def test_process_of_its_own_says_where_it_is() -> None:
     try:
         assert process.stdout is not None
         async with asyncio.timeout(120):
-            said = json.loads(await process.stdout.readline())
-        server = f"{said['address']}/clusters/skr-2"
+            started = json.loads(await process.stdout.readline())
+        server = f"{started['address']}/clusters/skr-2"
         document = {
             "current-context": "c",
             "contexts": [{"name": "c", "context": {"cluster": "k"}}],

@@ -66,13 +66,13 @@ async def test_dropped_write_is_not_done_or_done_and_not_known(client: Client, c
 async def test_answer_that_never_comes_ends_with_the_clients_timeout(client: Client, cluster: SimulatedCluster) -> None:
     options = ClientOptions(timeout_seconds=0.1)
     policy = KubeconfigPolicy(allow_insecure=True)
-    async with await Client.from_kubeconfig(cluster.kubeconfig, options=options, policy=policy) as impatient:
+    async with await Client.from_kubeconfig(cluster.kubeconfig, options=options, policy=policy) as short_timeouts:
         with cluster.ruled_by(NeverAnswer(is_write)), pytest.raises(ClusterUnreachable, match="timed out"):
-            await write(impatient)
+            await write(short_timeouts)
 
         async def written_all_the_same() -> bool:
             with pytest.raises(ClusterUnreachable):
-                await write(impatient, a="1")
+                await write(short_timeouts, a="1")
             return bool((await client.list(CONFIG_MAPS, "default")).items)
 
         with cluster.ruled_by(NeverAnswer(is_write, after=True)):
@@ -158,34 +158,34 @@ def len_is(informer: Informer[dict[str, Any]], count: int) -> bool:
     return len(informer.cache) == count
 
 
-async def test_hidden_change_is_told_when_it_is_overwritten_or_shown(client: Client, cluster: SimulatedCluster) -> None:
+async def test_hidden_change_is_sent_once_overwritten_or_shown(client: Client, cluster: SimulatedCluster) -> None:
     def is_one(request: ApiRequest, change: Change) -> bool:
         return change.after.name == "one"
 
     hide = HideUntilOverwritten(is_one)
-    heard: list[tuple[str, str]] = []
+    received: list[tuple[str, str]] = []
     start = (await client.list(CONFIG_MAPS, "default")).resource_version
 
-    def hear(event: WatchEvent[dict[str, Any]]) -> None:
+    def receive(event: WatchEvent[dict[str, Any]]) -> None:
         if event.object is not None:
-            heard.append((event.object["metadata"]["name"], event.object["data"]["a"]))
+            received.append((event.object["metadata"]["name"], event.object["data"]["a"]))
 
     async def listen() -> None:
         async with aclosing(client.watch(CONFIG_MAPS, "default", resource_version=start)) as events:
             async for event in events:
-                hear(event)
+                receive(event)
 
     listening = asyncio.create_task(listen())
     await until(lambda: cluster.open_watches == 1)
     with cluster.ruled_by(hide):
         await write(client, "one", a="1")
         await write(client, "two", a="1")
-        await until(lambda: heard == [("two", "1")])
+        await until(lambda: received == [("two", "1")])
         await write(client, "one", a="2")
-        await until(lambda: heard[1:] == [("one", "2")])
+        await until(lambda: received[1:] == [("one", "2")])
         await write(client, "one", a="3")
         await write(client, "two", a="3")
-        await until(lambda: heard[2:] == [("two", "3")])
-    await until(lambda: heard[3:] == [("one", "3")])
+        await until(lambda: received[2:] == [("two", "3")])
+    await until(lambda: received[3:] == [("one", "3")])
     listening.cancel()
     await asyncio.wait([listening])

@@ -79,7 +79,7 @@ def written(snapshot: KymaSnapshot) -> tuple[KymaStatus, KymaStatus]:
     return decided.status, decided.shown
 
 
-def said(status: KymaStatus, kind: str) -> tuple[str, str, str]:
+def condition_of(status: KymaStatus, kind: str) -> tuple[str, str, str]:
     found = find(status.conditions, kind)
     assert found is not None
     return found.status, found.reason, found.message
@@ -104,14 +104,14 @@ def refused(name: str = "bad", message: str = TOO_WIDE, reason: str = "NetworkTo
     return config(name, state="Error", observedGeneration=2, conditions=conditions, **given)
 
 
-def test_mistake_in_a_module_cr_is_told_in_the_words_of_the_module_manager() -> None:
+def test_mistake_in_a_module_cr_is_reported_as_the_module_manager_words_it() -> None:
     for status in written(seen(kyma(), module_configs=(refused(),))):
         (module,) = status.modules
         cause = f"Infrastructure bad: {TOO_WIDE} (NetworkTooWide)"
         assert (module.state, module.message) == (State.ERROR, cause)
         whole = f"0 of 1 module is ready; cloud-resources: {cause}"
-        assert said(status, "Modules") == ("False", "ModulesNotReady", whole)
-        assert said(status, "Ready") == ("False", "ModuleError", whole)
+        assert condition_of(status, "Modules") == ("False", "ModulesNotReady", whole)
+        assert condition_of(status, "Ready") == ("False", "ModuleError", whole)
         assert status.last_operation is not None
         assert status.last_operation.operation == f"kyma is error: {whole}"
 
@@ -121,7 +121,7 @@ def test_module_cr_in_another_namespace_is_named_with_it() -> None:
     assert inner.modules[0].message.startswith("Infrastructure shop/bad: ")
 
 
-def test_worst_three_causes_are_told_and_the_others_counted() -> None:
+def test_worst_three_causes_are_reported_and_the_others_counted() -> None:
     waiting = [config(f"new-{number}") for number in range(3)]
     wrong = [refused(f"bad-{number}", "no", "Wrong") for number in range(2)]
     _, inner = written(seen(kyma(), module_configs=(*waiting, *wrong)))
@@ -131,7 +131,7 @@ def test_worst_three_causes_are_told_and_the_others_counted() -> None:
     )
 
 
-def test_refused_object_is_told_in_the_words_of_the_api_server() -> None:
+def test_refused_object_is_reported_in_the_words_of_the_api_server() -> None:
     message = 'document 1: NetworkPolicy kyma-system/all: Forbidden: "0.0.0.0/0"'
     resource = builders.sync_resource(
         "demo-cloud-resources",
@@ -160,14 +160,14 @@ def installed(broken: Manifest) -> KymaSnapshot:
     return replace(base, manifests=(msgspec.structs.replace(applied, status=broken.status),))
 
 
-def test_manifest_is_told_with_its_reason_and_the_object() -> None:
+def test_manifest_is_reported_with_its_reason_and_the_object() -> None:
     message = "Deployment kyma-system/manager: 0 of 1 replica is available"
     _, inner = written(installed(manifest("Processing", "ManagerNotReady", message)))
     assert inner.modules[0].message == f"{message} (ManagerNotReady)"
-    assert said(inner, "Ready")[1] == "ModuleProcessing"
+    assert condition_of(inner, "Ready")[1] == "ModuleProcessing"
 
 
-def test_hosts_of_the_control_plane_are_told_to_its_operators_alone() -> None:
+def test_hosts_of_the_control_plane_are_shown_to_its_operators_alone() -> None:
     message = "registry.internal.example answers 401 for modules/telemetry; check the registry's credentials"
     outer, inner = written(installed(manifest("Error", "RegistryAccessRefused", message)))
     assert outer.modules[0].message == f"{message} (RegistryAccessRefused)"
@@ -196,15 +196,18 @@ def test_text_for_users_that_differs_is_not_written_again() -> None:
 def test_ready_has_the_reason_of_what_is_wrong(broken: list[dict[str, Any]], state: str, reason: str) -> None:
     ready = config("good", state="Ready", observedGeneration=2)
     outer, _ = written(seen(kyma(status={"conditions": broken}), module_configs=(ready,)))
-    assert (outer.state, said(outer, "Ready")[:2]) == (state, ("False", reason))
-    assert said(outer, "Modules")[2] == "1 of 1 module is ready"
+    assert (outer.state, condition_of(outer, "Ready")[:2]) == (state, ("False", reason))
+    assert condition_of(outer, "Modules")[2] == "1 of 1 module is ready"
 
 
 def test_numbers_of_modules_are_counted_in_words() -> None:
     base = seen(kyma())
-    assert said(written(replace(base, skr=SkrView(in_skr(base.kyma, []))))[0], "Modules")[2] == "no modules are enabled"
+    assert (
+        condition_of(written(replace(base, skr=SkrView(in_skr(base.kyma, []))))[0], "Modules")[2]
+        == "no modules are enabled"
+    )
     two = [*REQUESTED, {"name": "tpyo", "managed": True}]
-    _, _, message = said(written(replace(base, skr=SkrView(in_skr(base.kyma, two))))[0], "Modules")
+    _, _, message = condition_of(written(replace(base, skr=SkrView(in_skr(base.kyma, two))))[0], "Modules")
     assert message == (
         "1 of 2 modules is ready; tpyo: the module is not in the catalog for channel 'regular'; check its name "
         "(ModuleNotFound)"
@@ -283,8 +286,10 @@ TEXTS = st.sampled_from(["", "short", "line one\nline two", "long " * 400])
 def conditions(draw: st.DrawFn) -> list[dict[str, Any]]:
     """Generate conditions; what LM found about the control plane names it, what users and teams say does not."""
     reason, text = draw(REASONS), draw(TEXTS)
-    is_told = reason in {"ApplyFailed", "PolicyViolation"} or reason.startswith("X")
-    return [condition("Ready", "False", reason, text if is_told else f"{SECRET} {text}", draw(st.sampled_from([1, 2])))]
+    is_reported = reason in {"ApplyFailed", "PolicyViolation"} or reason.startswith("X")
+    return [
+        condition("Ready", "False", reason, text if is_reported else f"{SECRET} {text}", draw(st.sampled_from([1, 2])))
+    ]
 
 
 @st.composite
@@ -297,12 +302,12 @@ def parts(draw: st.DrawFn) -> dict[str, Any]:
         builders.sync_resource(
             draw(st.sampled_from([f"demo-{SECRET}-cr-{number}", f"{SECRET}-{number}"])),
             annotations={names.MODULE_CONFIG_GENERATION: draw(st.sampled_from(["1", "2"]))},
-            status={"state": draw(STATES), "observedGeneration": 1, "conditions": draw(told_or_not())},
+            status={"state": draw(STATES), "observedGeneration": 1, "conditions": draw(reported_or_not())},
         )
         for number in range(draw(st.integers(0, 5)))
     )
     broken = builders.manifest(
-        status={"state": draw(STATES), "conditions": draw(told_or_not())},
+        status={"state": draw(STATES), "conditions": draw(reported_or_not())},
         deletionTimestamp=draw(st.sampled_from([None, "2026-11-01T12:00:00Z"])),
     )
     broken = msgspec.structs.replace(
@@ -315,7 +320,7 @@ def parts(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-def told_or_not() -> st.SearchStrategy[list[dict[str, Any]]]:
+def reported_or_not() -> st.SearchStrategy[list[dict[str, Any]]]:
     """Generate the conditions of a Manifest or SyncResource; a reason that is made up may say anything."""
     return conditions().map(
         lambda found: [

@@ -349,8 +349,8 @@ def test_module_has_the_state_of_its_manifest() -> None:
         for action in planned(snapshot(kyma, in_skr, offer=INSTALLING)).in_kcp
         if isinstance(action, steps.ApplyManifest)
     ]
-    for said, state in (("Ready", State.READY), ("Error", State.ERROR), ("Warning", State.WARNING)):
-        status = msgspec.convert({"state": said, "lastOperation": {"operation": "why"}}, type(applied.manifest.status))
+    for value, state in (("Ready", State.READY), ("Error", State.ERROR), ("Warning", State.WARNING)):
+        status = msgspec.convert({"state": value, "lastOperation": {"operation": "why"}}, type(applied.manifest.status))
         manifest = msgspec.structs.replace(applied.manifest, status=status)
         decided = planned(snapshot(kyma, in_skr, offer=INSTALLING, manifests=(manifest,)))
         (module,) = decided.status.modules

@@ -48,10 +48,10 @@ async def test_message_and_time_of_another_domains_condition_are_shown_in_the_sk
         await world.register()
         await eventually(lambda: is_introduced(world), what="the Kyma is introduced")
         before = await world.in_kcp()
-        for said, seconds in (READY, 0), ((*READY[:2], message), 3):
+        for condition, seconds in (READY, 0), ((*READY[:2], message), 3):
             now = world.clock.now() + timedelta(seconds=seconds)
             # A domain that decides from a cache one write behind writes the same condition with another time.
-            await write_condition(world.kcp, before, WEBHOOK, said, now=now, field_manager="webhook")
+            await write_condition(world.kcp, before, WEBHOOK, condition, now=now, field_manager="webhook")
             await eventually(lambda: in_step(world), within=20, what="the SKR shows the condition")
 
 

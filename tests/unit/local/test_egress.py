@@ -51,10 +51,10 @@ async def echoing(prefix: bytes) -> AsyncIterator[int]:
 
 
 @asynccontextmanager
-async def proxy(folder: Path, says: ServiceAddress = address_of) -> AsyncIterator[Path]:
+async def proxy(folder: Path, answers: ServiceAddress = address_of) -> AsyncIterator[Path]:
     """A proxy; gives its socket."""
     socket, listening = folder / "s", asyncio.Event()
-    serving = asyncio.create_task(EgressProxy(socket, folder / "routes", says).serve(listening.set))
+    serving = asyncio.create_task(EgressProxy(socket, folder / "routes", answers).serve(listening.set))
     await listening.wait()
     yield socket
     serving.cancel()
@@ -136,27 +136,27 @@ async def test_route_added_in_the_same_moment_as_another_is_used(tmp_path: Path)
 
 
 async def test_no_connection_uses_the_old_address_while_the_new_one_is_resolved(tmp_path: Path) -> None:
-    says = SlowToSay()
-    async with echoing(b"old: ") as old, echoing(b"new: ") as new, proxy(tmp_path, says) as socket:
+    answers = SlowToSay()
+    async with echoing(b"old: ") as old, echoing(b"new: ") as new, proxy(tmp_path, answers) as socket:
         add_route(tmp_path / "routes", Route("kyma-system", "skr-webhook", 443, "127.0.0.1", old))
         assert (await ask(socket, CONNECT))[1] == b"old: hello\n"
-        asked = says.asked
-        says.may_say.clear()
+        asked = answers.asked
+        answers.may_say.clear()
         add_route(tmp_path / "routes", Route("kyma-system", "skr-webhook", 443, "127.0.0.1", new))
         asking = [asyncio.create_task(ask(socket, CONNECT))]
-        await eventually(lambda: says.asked > asked)
+        await eventually(lambda: answers.asked > asked)
         asking.append(asyncio.create_task(ask(socket, CONNECT)))
         await asyncio.wait(asking, timeout=0.1)
-        says.may_say.set()
+        answers.may_say.set()
         assert [answer for _, answer in await asyncio.gather(*asking)] == [b"new: hello\n"] * 2
 
 
 async def test_failed_address_lookup_is_retried(tmp_path: Path) -> None:
-    says = SlowToSay()
-    async with echoing(b"old: ") as old, echoing(b"new: ") as new, proxy(tmp_path, says) as socket:
+    answers = SlowToSay()
+    async with echoing(b"old: ") as old, echoing(b"new: ") as new, proxy(tmp_path, answers) as socket:
         add_route(tmp_path / "routes", Route("kyma-system", "skr-webhook", 443, "127.0.0.1", old))
         assert (await ask(socket, CONNECT))[1] == b"old: hello\n"
-        says.failures = 1
+        answers.failures = 1
         add_route(tmp_path / "routes", Route("kyma-system", "skr-webhook", 443, "127.0.0.1", new))
         with pytest.raises(asyncio.IncompleteReadError):
             await ask(socket, CONNECT)

@@ -58,8 +58,8 @@ def server(releases: Path) -> Iterator[str]:
         thread.join()
 
 
-class Heard(Silent):
-    """Keeps what it hears."""
+class Recorded(Silent):
+    """Keeps what is reported to it."""
 
     def __init__(self) -> None:
         self.things: list[str] = []
@@ -80,12 +80,12 @@ def download(server: str, folder: Path, listener: Silent | None = None) -> Path:
 
 
 def test_all_three_programs_are_downloaded_and_executable(server: str, tmp_path: Path) -> None:
-    heard = Heard()
-    target = download(server, tmp_path, heard)
+    recorded = Recorded()
+    target = download(server, tmp_path, recorded)
     assert all(os.access(target / name, os.X_OK) for name in NAMES)
     assert (target / "etcd").read_bytes() == b"etcd"
-    assert any("kube-apiserver" in thing for thing in heard.things)
-    assert (200_000, 200_000) in heard.parts
+    assert any("kube-apiserver" in thing for thing in recorded.things)
+    assert (200_000, 200_000) in recorded.parts
 
 
 @pytest.mark.parametrize("tampered", ["kube-apiserver", "etcd"])

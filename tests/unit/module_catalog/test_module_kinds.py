@@ -148,7 +148,7 @@ async def test_redirect_is_followed_where_it_stays_on_https(files: Files, kinds:
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "expected"),
     [
         ("missing", "returned status 404"),
         ("plain", "is not an https address"),
@@ -159,7 +159,7 @@ async def test_redirect_is_followed_where_it_stays_on_https(files: Files, kinds:
     ],
 )
 async def test_unreadable_resources_are_reported_with_the_template(
-    files: Files, kinds: ModuleKinds, name: str, said: str
+    files: Files, kinds: ModuleKinds, name: str, expected: str
 ) -> None:
     files.redirects |= {"plain": "http://127.0.0.1/x", "loop": f"{files.base}/loop"}
     files.contents |= {"large": b"x" * (MAX_BYTES + 1), "no-yaml": b"kind: [", "binary": b"\xff\xfe\x00"}
@@ -168,7 +168,7 @@ async def test_unreadable_resources_are_reported_with_the_template(
         await kinds.of(template(f"{files.base}/{name}"))
 
     assert "ModuleTemplate cloud-resources-0.1.0: " in str(unreadable.value)
-    assert said in str(unreadable.value)
+    assert expected in str(unreadable.value)
     files.contents[name], files.redirects = crd("Tea").encode(), {}
     assert await kinds.of(template(f"{files.base}/{name}"))  # not remembered: it may be mended
 

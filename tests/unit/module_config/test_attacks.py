@@ -313,9 +313,9 @@ async def test_number_of_module_configs_is_limited_and_reported() -> None:
         await it.reconcile(ReadScope.EVERYTHING)
         configs = (await it.world.kcp.list(MODULE_CONFIGS, KCP)).items
         assert len(configs) == Quota().max_objects
-        said = [each for config in configs if (each := find(config.status.conditions, "Complete")) is not None]
-        assert [(each.status, each.reason) for each in said] == [("False", QUOTA_EXCEEDED)]
-        assert "50 Module CRs exceed the quota of 200 objects" in said[0].message
+        conditions = [each for config in configs if (each := find(config.status.conditions, "Complete")) is not None]
+        assert [(each.status, each.reason) for each in conditions] == [("False", QUOTA_EXCEEDED)]
+        assert "50 Module CRs exceed the quota of 200 objects" in conditions[0].message
         await it.world.reconcile("demo")
         (reported,) = (await it.world.kcp.get(KYMAS, "demo", KCP)).status.modules
         assert "50 Module CRs exceed the quota of 200 objects" in reported.message

@@ -205,8 +205,8 @@ def test_unreadable_cluster_is_reported_once_and_deletes_nothing() -> None:
     config, no_answer = builders.module_config(), unreadable("ClusterUnreachable", "no answer")
     (mark,) = plan(snapshot(None, config, problem=no_answer))
     assert mark == SetCondition("demo-cloud-resources", no_answer)
-    said = {"type": "Synced", "status": "False", "reason": "ClusterUnreachable", "message": "no answer"}
-    shown = builders.module_config(status={"conditions": [said | {"lastTransitionTime": "2026-11-01T12:00:00Z"}]})
+    condition = {"type": "Synced", "status": "False", "reason": "ClusterUnreachable", "message": "no answer"}
+    shown = builders.module_config(status={"conditions": [condition | {"lastTransitionTime": "2026-11-01T12:00:00Z"}]})
     assert plan(snapshot(None, shown, problem=no_answer)) == ()
 
 

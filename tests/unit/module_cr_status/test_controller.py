@@ -74,14 +74,14 @@ async def test_change_that_takes_longer_is_processing_first(world: World, simula
     assert ready_of(status) == ("False", "WaitingForModuleManager", "waits for the module manager", 2)
     assert result.requeue_after is None
     await world.render()
-    await world.reconcile()  # what it waits for is told again only after a while
+    await world.reconcile()  # what it waits for is reported again only after a while
     await world.applied()
     await world.reconcile()
     assert ((await world.status())["state"], len(simulation.requests(is_status_write))) == ("Ready", 3)
     assert [reason for reason, _ in world.events.in_skr] == ["Applied", "Waiting", "Applied"]
 
 
-async def test_mistake_is_told_at_once_and_its_correction_too(world: World) -> None:
+async def test_mistake_is_reported_at_once_and_its_correction_too(world: World) -> None:
     await world.in_force("10.0.0.0/8")
     await world.edit("0.0.0.0/0")
     await world.refuse(*TOO_WIDE)
@@ -209,11 +209,11 @@ async def test_kind_without_status_gets_events(bare: World, document: dict[str, 
     await bare.refuse(*TOO_WIDE)
     await bare.reconcile()
     await bare.reconcile()
-    said = ("Refused", f"{TOO_WIDE[1]} ({TOO_WIDE[0]})")
-    assert bare.events.in_skr == [said]
+    event = ("Refused", f"{TOO_WIDE[1]} ({TOO_WIDE[0]})")
+    assert bare.events.in_skr == [event]
     async with bare.process():
         await bare.reconcile()
-        assert bare.events.in_skr == [said]
+        assert bare.events.in_skr == [event]
     assert not simulation.requests(is_status_write)
 
 

@@ -155,9 +155,9 @@ def workload(answers: set[tuple[str, str] | None]) -> Workload:
         )
         for network in NETWORKS:
             await edit(users, network)
-            told = await answer(users)
-            assert told in {None, EXPECTED.get(network, ("Ready", "Applied"))}, f"{network} is answered by {told}"
-        answers.add(told)
+            shown = await answer(users)
+            assert shown in {None, EXPECTED.get(network, ("Ready", "Applied"))}, f"{network} is answered by {shown}"
+        answers.add(shown)
 
     return Workload(
         process=process,

@@ -46,9 +46,9 @@ def snapshot(verdict: Verdict, **known: Any) -> Snapshot:
 
 
 def after(seen: Snapshot, step: WriteStatus | RecordEvent) -> Snapshot:
-    said: dict[str, Any] = {"said": step.event, "said_at": seen.seconds} if step.event is not None else {}
+    event: dict[str, Any] = {"last_event": step.event, "last_event_at": seen.seconds} if step.event is not None else {}
     written = step.fields if isinstance(step, WriteStatus) else seen.written
-    return replace(seen, written=written, **said)
+    return replace(seen, written=written, **event)
 
 
 def test_nothing_is_written_before_the_module_cr_was_read() -> None:
@@ -72,8 +72,8 @@ def test_change_on_its_way_is_written_after_a_second() -> None:
 
 
 def test_progress_is_written_now_and_then() -> None:
-    said = Event("Normal", "Waiting", "waits for the module manager")
-    seen = snapshot(PROCESSING, unsettled_since=0.0, said=said, said_at=96.0)
+    last_event = Event("Normal", "Waiting", "waits for the module manager")
+    seen = snapshot(PROCESSING, unsettled_since=0.0, last_event=last_event, last_event_at=96.0)
     assert plan(seen) == Done(PROGRESS_SECONDS - 4.0)
     assert isinstance(plan(replace(seen, verdict=READY)), WriteStatus)
 

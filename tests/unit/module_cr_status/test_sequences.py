@@ -107,7 +107,7 @@ async def test_many_module_crs_with_an_error_are_written_once_each_and_then_no_m
             await world.edit("0.0.0.0/0", f"cr-{number}", f"config-{number}")
             await world.refuse(*TOO_WIDE, config=f"config-{number}")
 
-        async def all_told() -> bool:
+        async def all_reported() -> bool:
             items = (await skr.list(INFRASTRUCTURES, SKR)).items
             return all((each.get("status") or {}).get("state") == "Error" for each in items)
 
@@ -115,7 +115,7 @@ async def test_many_module_crs_with_an_error_are_written_once_each_and_then_no_m
             async with world.process(), asyncio.TaskGroup() as tasks:
                 stopping = asyncio.Event()
                 tasks.create_task(world.manager.run(stopping))
-                await eventually(all_told, within=60)
+                await eventually(all_reported, within=60)
                 await eventually(lambda: not len(world.controller.queue), what="the queue is empty")
                 stopping.set()
         assert len(simulation.requests(is_status_write)) == MANY

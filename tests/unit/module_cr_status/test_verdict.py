@@ -1,4 +1,4 @@
-"""What a user is told about a Module CR, from the ModuleConfig and its SyncResources."""
+"""What users see of a Module CR, from the ModuleConfig and its SyncResources."""
 
 from typing import Any
 
@@ -103,7 +103,7 @@ def test_late_status_of_the_manager_does_not_hide_applied_objects() -> None:
     assert verdict_of(config(status=status), [made(2)]).state is State.READY
 
 
-def test_refusal_of_the_manager_is_told_in_its_words() -> None:
+def test_refusal_of_the_manager_is_reported_in_its_words() -> None:
     refused = condition("Rendered", "False", "NetworkTooWide", "VPC peering all is with the whole internet", 2)
     status = {"state": "Error", "observedGeneration": 2, "conditions": [refused]}
     verdict = verdict_of(config(status=status), [made(1)])

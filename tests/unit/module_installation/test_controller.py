@@ -67,7 +67,7 @@ async def test_intent_is_recorded_before_the_first_apply(world: World, simulatio
     first = order.index(("skr", "apply"))
     assert ("kcp", "status") in order[:first]
     assert ("kcp", "patch") in order[:first]  # the finalizer
-    condition = await world.said()
+    condition = await world.condition()
     assert (condition.reason, "quota exceeded" in condition.message) == ("ApplyFailed", True)
 
 
@@ -159,7 +159,7 @@ async def test_link_that_has_nothing_behind_it_takes_nothing_out_of_the_cluster(
     await world.want_text(text)
     await world.reconcile()
     assert await world.state() == ("Error", "ObjectsInvalid")
-    assert "holds no objects" in (await world.said()).message
+    assert "holds no objects" in (await world.condition()).message
     assert await brought(world) == {"rose"}
 
 
@@ -219,7 +219,7 @@ async def test_crd_that_leaves_the_module_stays_while_it_has_objects(world: Worl
     await world.want([config_map("rose", "2")])
     await world.reconcile()
     assert await world.state() == ("Warning", "ObjectsInUse")
-    assert "Garden kyma-system/mine" in (await world.said()).message
+    assert "Garden kyma-system/mine" in (await world.condition()).message
     assert (await world.skr.get(GARDENS, "mine", SKR))["spec"] == {}
     await world.skr.delete(GARDENS, "mine", SKR)
     await world.reconcile()
@@ -262,11 +262,11 @@ async def test_module_cr_that_is_refused_is_reported_and_tried_again(world: Worl
     await world.want([CRD], resource=default_module_cr("garden"))
     result = await world.reconcile()
     assert await world.state() == ("Error", "ModuleCRRefused")
-    assert "the webhook of the garden is not there" in (await world.said()).message
+    assert "the webhook of the garden is not there" in (await world.condition()).message
     assert result.requeue_after == 2.0
     simulation.cluster("skr").remove_rule(rule)
     await world.reconcile()
-    assert (await world.said("ModuleCR")).status == "True"
+    assert (await world.condition("ModuleCR")).status == "True"
 
 
 async def test_module_cr_that_its_user_has_deleted_stays_away_after_a_cluster_was_in_trouble(
@@ -279,7 +279,7 @@ async def test_module_cr_that_its_user_has_deleted_stays_away_after_a_cluster_wa
     simulation.cluster("skr").add_rule(trouble)
     await world.reconcile()
     assert await world.state() == ("Error", "ModuleCRRefused")
-    assert "can't be read: " in (await world.said()).message
+    assert "can't be read: " in (await world.condition()).message
     simulation.cluster("skr").remove_rule(trouble)
     await world.reconcile()
     assert await world.state() == ("Ready", "ModuleReady")
@@ -548,8 +548,8 @@ async def test_default_module_cr_whose_kind_a_new_version_changed_goes_with_the_
     await world.delete()
     await world.reconcile()
     assert await world.state() == ("Warning", "ModuleCRsInUse")
-    assert "Garden kyma-system/mine" in (await world.said()).message
-    assert "default" not in (await world.said()).message
+    assert "Garden kyma-system/mine" in (await world.condition()).message
+    assert "default" not in (await world.condition()).message
     await world.skr.delete(GARDENS, "mine", SKR)
     for _ in range(3):
         await world.reconcile()
@@ -591,12 +591,12 @@ async def test_version_that_can_not_be_applied_does_not_keep_a_module_from_going
     with pytest.raises(KubeError):
         await world.reconcile()
     assert await world.state() == ("Warning", "ModuleCRsInUse")
-    assert (await world.said("Resources")).reason == "ApplyFailed"
-    assert "quota exceeded" in (await world.said("Resources")).message
+    assert (await world.condition("Resources")).reason == "ApplyFailed"
+    assert "quota exceeded" in (await world.condition("Resources")).message
     await world.want_text("nothing: here", version="3.0.0")
     await world.reconcile()
     assert await brought(world) == {"rose"}
-    assert (await world.said("Resources")).reason == "ObjectsInvalid"
+    assert (await world.condition("Resources")).reason == "ObjectsInvalid"
     await world.skr.delete(GARDENS, "mine", SKR)
     await world.reconcile_until_gone()
     assert await brought(world) == set()
@@ -648,7 +648,7 @@ async def test_what_another_module_made_does_not_go_with_this_one(world: World) 
     await world.skr.create(GARDENS, {"metadata": metadata, "spec": {}}, SKR, field_manager="lifecycle-manager")
     await world.delete()
     await world.reconcile()
-    assert "Garden kyma-system/synced" in (await world.said()).message
+    assert "Garden kyma-system/synced" in (await world.condition()).message
     assert (await world.skr.get(GARDENS, "synced", SKR))["metadata"].get("deletionTimestamp") is None
 
 
@@ -673,7 +673,7 @@ async def test_storage_is_waited_for_where_a_module_names_no_manager(world: Worl
     await world.want([claim, config_map("rose")])
     await world.reconcile()
     assert await world.state() == ("Processing", "ManagerNotReady")
-    assert "PersistentVolumeClaim kyma-system/seeds" in (await world.said()).message
+    assert "PersistentVolumeClaim kyma-system/seeds" in (await world.condition()).message
     claims = await world.skr.mapper.resource("v1", "PersistentVolumeClaim")
     await world.skr.merge_patch(claims, "seeds", {"status": {"phase": "Bound"}}, SKR, subresource="status")
     await world.reconcile()

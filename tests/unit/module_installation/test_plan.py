@@ -10,7 +10,7 @@ import pytest
 from kube_runtime import InventoryEntry, Readiness, Resource
 from lifecycle_manager.contract.signals import ObjectReference
 from lifecycle_manager.module_installation import status as statuses
-from lifecycle_manager.module_installation.controller import concerned_by
+from lifecycle_manager.module_installation.controller import affected_part
 from lifecycle_manager.module_installation.logins import as_query, selector_of
 from lifecycle_manager.module_installation.managers import image_fault, managers_of, pods_of
 from lifecycle_manager.module_installation.module_cr import DefaultCr, default_cr
@@ -215,7 +215,7 @@ ALL_WELL = CrView(wanted_cr(), {"status": {"state": "Ready"}})
         (seen(module_cr=CrView(wanted_cr(), None)), "Ready", "ModuleReady"),
         (seen(module_cr=CrView(wanted_cr(), None, "no")), "Error", "ModuleCRRefused"),
         (seen(failures=("ConfigMap x: no",), module_cr=ALL_WELL), "Error", "ApplyFailed"),
-        (seen(going=("ConfigMap old",)), "Processing", "ObjectsTerminating"),
+        (seen(terminating=("ConfigMap old",)), "Processing", "ObjectsTerminating"),
         (seen(held=("CustomResourceDefinition old has Old a",)), "Warning", "ObjectsInUse"),
     ],
 )
@@ -267,10 +267,10 @@ def test_manager_is_the_one_that_is_named_or_else_the_workloads() -> None:
 
 def test_event_concerns_the_module_whose_object_it_is() -> None:
     thing = manifest(spec={"resource": MODULE_CR}, synced=(DEPLOYMENT,))
-    assert concerned_by(thing, ObjectReference("example.com", "Garden", "anywhere", "any")) == "of-its-kind"
-    assert concerned_by(thing, ObjectReference("example.com", "Garden", "kyma-system", "mine")) == "module-cr"
-    assert concerned_by(thing, ObjectReference("apps", "Deployment", "kyma-system", "garden")) == "object"
-    assert concerned_by(thing, ObjectReference("apps", "Deployment", "kyma-system", "other")) is None
+    assert affected_part(thing, ObjectReference("example.com", "Garden", "anywhere", "any")) == "of-its-kind"
+    assert affected_part(thing, ObjectReference("example.com", "Garden", "kyma-system", "mine")) == "module-cr"
+    assert affected_part(thing, ObjectReference("apps", "Deployment", "kyma-system", "garden")) == "object"
+    assert affected_part(thing, ObjectReference("apps", "Deployment", "kyma-system", "other")) is None
 
 
 def test_credentials_are_selected_by_the_source_or_by_the_configuration_beside_it() -> None:

@@ -44,7 +44,7 @@ async def test_module_with_a_policy_is_refused_as_a_whole(world: World) -> None:
 
     assert await world.state() == ("Error", "PolicyViolation")
     denied = "document 1: RoleBinding kyma-system/admin: spec.namespacedResources.deny: lists RoleBinding"
-    assert denied in (await world.said()).message
+    assert denied in (await world.condition()).message
     assert await brought(world) == set()
 
     await set_policy(world, plain(ANYTHING))
@@ -76,8 +76,8 @@ async def test_object_that_the_module_may_not_have_is_not_pruned(world: World) -
     await world.reconcile()
 
     assert await world.state() == ("Error", "PolicyViolation")
-    assert "left in the cluster" in (await world.said()).message
-    assert "Secret kyma-system/thorn: spec.namespacedResources.allow" in (await world.said()).message
+    assert "left in the cluster" in (await world.condition()).message
+    assert "Secret kyma-system/thorn: spec.namespacedResources.allow" in (await world.condition()).message
     assert await brought(world) == {"rose"}
     manifest = await world.manifest()
     assert manifest is not None

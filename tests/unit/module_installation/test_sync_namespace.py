@@ -7,7 +7,7 @@ from lifecycle_manager.contract.resources import NAMESPACES
 from lifecycle_manager.contract.signals import ObjectReference
 from lifecycle_manager.module_catalog.module_kinds import ModuleKinds
 from lifecycle_manager.module_installation import ManifestSettings
-from lifecycle_manager.module_installation.controller import concerned_by
+from lifecycle_manager.module_installation.controller import affected_part
 from lifecycle_manager.settings import Settings, SettingsInvalid
 from lifecycle_manager_api import names
 from tests import builders
@@ -45,8 +45,8 @@ async def test_what_names_no_namespace_goes_where_the_option_says_and_that_stays
     assert ("Namespace", "modules") not in brought
     assert (await world.skr.get(GARDENS, "default", "modules"))["metadata"]["namespace"] == "modules"
     default = ObjectReference(group_of("garden"), "Garden", "modules", "default")
-    assert concerned_by(manifest, default, "modules") == "module-cr"
-    assert (await world.said()).reason == "ModuleCRProcessing"
+    assert affected_part(manifest, default, "modules") == "module-cr"
+    assert (await world.condition()).reason == "ModuleCRProcessing"
 
     await world.delete()
     for _ in range(4):

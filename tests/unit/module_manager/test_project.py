@@ -300,7 +300,7 @@ def test_policy_of_another_name_is_a_problem(project: Path, edit: Edit) -> None:
     assert found.startswith("the ModulePolicy is named other-")
 
 
-def test_project_without_a_policy_is_told_which_one_it_needs(project: Path) -> None:
+def test_project_without_a_policy_is_shown_which_one_it_needs(project: Path) -> None:
     shipped = (project / "module/module-policy.yaml").read_text()
     (project / "module/module-policy.yaml").unlink()
 

@@ -34,7 +34,7 @@ def policy(*listed: str, **fields: Any) -> ModuleRules:
     return ModuleRules("shop", ModulePolicySpec(namespaced_resources=NamespacedResources(allow=allow), **fields))
 
 
-def said(rules: ModuleRules, *things: KubernetesObject) -> list[str]:
+def denied_by(rules: ModuleRules, *things: KubernetesObject) -> list[str]:
     return [str(each) for each in objections(things, rules, default_namespace="default")]
 
 
@@ -46,8 +46,8 @@ def test_role_binding_to_cluster_admin_is_refused() -> None:
         "lists RoleBinding of rbac.authorization.k8s.io"
     )
 
-    assert denied in said(DEFAULTS, binding)
-    assert said(policy("rbac.authorization.k8s.io/RoleBinding"), binding) == [denied]
+    assert denied in denied_by(DEFAULTS, binding)
+    assert denied_by(policy("rbac.authorization.k8s.io/RoleBinding"), binding) == [denied]
 
 
 def test_token_of_another_service_account_is_refused() -> None:
@@ -59,13 +59,13 @@ def test_token_of_another_service_account_is_refused() -> None:
     document = {"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token"}
     token = KubernetesObject.of({**document, "metadata": metadata}, 0)
 
-    assert said(policy("/Secret"), token) == [
+    assert denied_by(policy("/Secret"), token) == [
         (
             "document 0: Secret kyma-system/t: spec.serviceAccounts: "
             "it is a token of ServiceAccount 'other-operator', which is not listed"
         )
     ]
-    assert said(policy("/Secret", service_accounts=("other-*",)), token) == []
+    assert denied_by(policy("/Secret", service_accounts=("other-*",)), token) == []
 
 
 def test_privileged_daemon_set_with_the_watchers_secret_is_refused() -> None:
@@ -77,7 +77,7 @@ def test_privileged_daemon_set_with_the_watchers_secret_is_refused() -> None:
     spy = daemon_set({"volumes": volumes, "containers": containers})
     place = "document 3: DaemonSet kyma-system/spy: "
 
-    assert said(policy("apps/DaemonSet", secrets=("*",)), spy) == [
+    assert denied_by(policy("apps/DaemonSet", secrets=("*",)), spy) == [
         f"{place}spec.secrets: its Pods use Secret skr-webhook-tls, which is not listed",
         f"{place}spec.podSecurity baseline: Privileged Containers: container sh is privileged",
         f"{place}spec.podSecurity baseline: HostPath Volumes: volume node is a hostPath",
@@ -96,12 +96,12 @@ def test_privileged_daemon_set_with_the_watchers_secret_is_refused() -> None:
     ids=lambda use: next(iter(use)),
 )
 def test_every_use_of_a_foreign_secret_is_found(use: dict[str, Any]) -> None:
-    assert said(policy("apps/DaemonSet"), daemon_set(use)) == [
+    assert denied_by(policy("apps/DaemonSet"), daemon_set(use)) == [
         "document 3: DaemonSet kyma-system/spy: spec.secrets: its Pods use Secret theirs, which is not listed"
     ]
     own = thing("v1", "Secret", "theirs", SYSTEM)
-    assert said(policy("apps/DaemonSet", "/Secret"), daemon_set(use), own) == []
-    assert said(DEFAULTS, daemon_set(use, "shop")) == []
+    assert denied_by(policy("apps/DaemonSet", "/Secret"), daemon_set(use), own) == []
+    assert denied_by(DEFAULTS, daemon_set(use, "shop")) == []
 
 
 @pytest.mark.parametrize("field", ["serviceAccountName", "serviceAccount"])
@@ -109,12 +109,12 @@ def test_pods_run_as_accounts_of_their_module(field: str) -> None:
     spy = daemon_set({field: "other-operator"})
     own = thing("v1", "ServiceAccount", "other-operator", SYSTEM)
 
-    (message,) = said(policy("apps/DaemonSet"), spy)
+    (message,) = denied_by(policy("apps/DaemonSet"), spy)
 
     assert "spec.serviceAccounts: its Pods run as ServiceAccount other-operator" in message
-    assert said(policy("apps/DaemonSet", service_accounts=("other-operator",)), spy) == []
-    assert said(policy("apps/DaemonSet", "/ServiceAccount"), spy, own) == []
-    assert said(policy("apps/DaemonSet"), daemon_set({field: "default"})) == []
+    assert denied_by(policy("apps/DaemonSet", service_accounts=("other-operator",)), spy) == []
+    assert denied_by(policy("apps/DaemonSet", "/ServiceAccount"), spy, own) == []
+    assert denied_by(policy("apps/DaemonSet"), daemon_set({field: "default"})) == []
 
 
 @pytest.mark.parametrize(
@@ -136,35 +136,35 @@ def test_cluster_scoped_object_needs_a_line_whatever_its_namespace_says(wanted: 
     group = wanted.api_version.rpartition("/")[0]
     named = ClusterResource(group=group, kind=wanted.kind, names=(wanted.name,))
 
-    (message,) = said(DEFAULTS, wanted)
+    (message,) = denied_by(DEFAULTS, wanted)
 
     assert message.startswith(f"document 3: {wanted.kind} {wanted.name}: spec.clusterResources: ")
-    assert said(policy(cluster_resources=(named,)), wanted) == []
+    assert denied_by(policy(cluster_resources=(named,)), wanted) == []
     other = msgspec.structs.replace(named, names=("y*",))
-    assert said(policy(cluster_resources=(other,)), wanted)
+    assert denied_by(policy(cluster_resources=(other,)), wanted)
 
 
 def test_objects_stay_in_the_modules_namespaces() -> None:
     everywhere = policy(namespaces=("*",))
 
-    assert said(DEFAULTS, thing("v1", "ConfigMap", namespace="shop"), thing("v1", "Namespace", "shop")) == []
-    assert said(policy("/ConfigMap"), thing("v1", "ConfigMap", namespace=SYSTEM)) == []
-    assert "spec.namespaces: " in said(DEFAULTS, thing("v1", "ConfigMap", namespace="elsewhere"))[0]
-    assert "spec.namespacedResources.allow: " in said(DEFAULTS, thing("v1", "ConfigMap", namespace=SYSTEM))[0]
-    assert said(everywhere, thing("v1", "ConfigMap", namespace="elsewhere")) == []
+    assert denied_by(DEFAULTS, thing("v1", "ConfigMap", namespace="shop"), thing("v1", "Namespace", "shop")) == []
+    assert denied_by(policy("/ConfigMap"), thing("v1", "ConfigMap", namespace=SYSTEM)) == []
+    assert "spec.namespaces: " in denied_by(DEFAULTS, thing("v1", "ConfigMap", namespace="elsewhere"))[0]
+    assert "spec.namespacedResources.allow: " in denied_by(DEFAULTS, thing("v1", "ConfigMap", namespace=SYSTEM))[0]
+    assert denied_by(everywhere, thing("v1", "ConfigMap", namespace="elsewhere")) == []
     for system in ("kube-system", "kube-public", SYSTEM):
-        assert said(everywhere, thing("v1", "ConfigMap", namespace=system)), system
-    assert said(policy(namespaces=("kube-system",)), thing("v1", "ConfigMap", namespace="kube-system")) == []
+        assert denied_by(everywhere, thing("v1", "ConfigMap", namespace=system)), system
+    assert denied_by(policy(namespaces=("kube-system",)), thing("v1", "ConfigMap", namespace="kube-system")) == []
 
 
 def test_folder_of_a_node_as_a_persistent_volume_is_refused() -> None:
     volumes = ClusterResource(kind="PersistentVolume", names=("*",))
     rules = policy(cluster_resources=(volumes,))
 
-    (message,) = said(rules, thing("v1", "PersistentVolume", spec={"hostPath": {"path": "/"}}))
+    (message,) = denied_by(rules, thing("v1", "PersistentVolume", spec={"hostPath": {"path": "/"}}))
 
     assert "spec.podSecurity baseline: HostPath Volumes" in message
-    assert said(rules, thing("v1", "PersistentVolume", spec={"nfs": {"path": "/", "server": "a"}})) == []
+    assert denied_by(rules, thing("v1", "PersistentVolume", spec={"nfs": {"path": "/", "server": "a"}})) == []
 
 
 @pytest.mark.parametrize(
@@ -189,13 +189,13 @@ def test_folder_of_a_node_as_a_persistent_volume_is_refused() -> None:
 )
 def test_what_is_the_lifecycle_managers_own_cannot_be_allowed(own: KubernetesObject) -> None:
     assert is_protected(own)
-    assert f"document 3: {own}: protected: it belongs to the Lifecycle Manager" in said(anything(), own)
+    assert f"document 3: {own}: protected: it belongs to the Lifecycle Manager" in denied_by(anything(), own)
 
 
 def test_policy_can_allow_everything_else() -> None:
     role = thing(RBAC, "ClusterRole")
     spy = daemon_set({"hostNetwork": True, "serviceAccountName": "any", "imagePullSecrets": [{"name": "any"}]})
-    assert said(anything("shop"), role, spy, thing(RBAC, "RoleBinding", namespace=SYSTEM)) == []
+    assert denied_by(anything("shop"), role, spy, thing(RBAC, "RoleBinding", namespace=SYSTEM)) == []
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_needed_policy_allows_the_objects_it_was_made_for() -> None:
     )
     needed = needed_policy(objects, "shop", default_namespace="default")
 
-    assert said(ModuleRules("shop", needed), *objects) == []
+    assert denied_by(ModuleRules("shop", needed), *objects) == []
     assert (needed.pod_security, needed.service_accounts, needed.secrets) == ("privileged", ("any",), ("pull",))
     assert needed.namespaces == ("elsewhere", SYSTEM, "shop")
     own = thing("v1", "ConfigMap", namespace="shop")

@@ -47,7 +47,7 @@ from tests.waiting import eventually
 from tests.world import KCP, SKR, World, open_world
 
 KEY = ObjectKey(KCP, "demo")
-HEARD = WatcherEventReceived("demo", is_canary=False)
+EVENT = WatcherEventReceived("demo", is_canary=False)
 WEBHOOKS: Resource[dict[str, Any]] = Resource.dynamic(
     "admissionregistration.k8s.io",
     "v1",
@@ -146,7 +146,7 @@ async def test_webhook_is_installed_only_after_the_first_event() -> None:
     async with world_with_kyma() as world, process(world) as one:
         assert await one.reported() == ("WatcherStarting", False)
         assert not await has_webhook(world), "a user's write would wait for a Watcher that does not run"
-        one.manager.publish(HEARD)
+        one.manager.publish(EVENT)
         assert await one.reported() == ("WatcherReady", False)
         assert await has_webhook(world)
 
@@ -163,12 +163,12 @@ async def test_watcher_that_never_sent_an_event_is_reported_and_gets_no_webhook(
         await one.turn()
         world.clock.advance(56)
         assert await one.reported() == ("NoWatcherEvents", True)
-        told = [reason for reason, _ in world.events if "Watcher" in reason]
-        assert told == ["NoWatcherEvents"]
+        reasons = [reason for reason, _ in world.events if "Watcher" in reason]
+        assert reasons == ["NoWatcherEvents"]
         assert not await has_webhook(world)
         async with process(world) as another:
             assert await another.reported() == ("NoWatcherEvents", True), "a new process knows no more"
-        one.manager.publish(HEARD)
+        one.manager.publish(EVENT)
         assert await one.reported() == ("WatcherReady", False)
         assert await has_webhook(world)
 
@@ -176,19 +176,19 @@ async def test_watcher_that_never_sent_an_event_is_reported_and_gets_no_webhook(
 async def test_silent_watcher_stays_silent_for_a_new_process_until_an_event_arrives() -> None:
     async with world_with_kyma() as world:
         async with process(world) as former:
-            former.manager.publish(HEARD)
+            former.manager.publish(EVENT)
             assert await former.reported() == ("WatcherReady", False)
             world.clock.advance(56)
             assert await former.reported() == ("WatcherSilent", True)
         async with process(world) as one:
             assert await one.reported() == ("WatcherSilent", True)
-            one.manager.publish(HEARD)
+            one.manager.publish(EVENT)
             assert await one.reported() == ("WatcherReady", False)
 
 
 async def test_watcher_of_a_skipped_kyma_is_unchanged_until_it_is_no_longer_skipped() -> None:
     async with world_with_kyma() as world, process(world) as one:
-        one.manager.publish(HEARD)
+        one.manager.publish(EVENT)
         assert await one.reported() == ("WatcherReady", False)
         await world.label(names.SKIP_RECONCILIATION, "true")
         await (await world.skr()).delete(WEBHOOKS, "skr-webhook")
@@ -203,7 +203,7 @@ async def test_each_installation_of_a_webhook_publishes_that_the_rules_changed()
     async with world_with_kyma() as world, process(world) as one:
         await one.turn()
         assert one.rules_changed == []  # without a webhook
-        one.manager.publish(HEARD)
+        one.manager.publish(EVENT)
         await one.turn()
         assert one.rules_changed == ["demo"]
         await one.turn(ClusterReplaced("demo"))
@@ -215,14 +215,14 @@ async def test_each_installation_of_a_webhook_publishes_that_the_rules_changed()
 
 async def test_edited_webhook_is_repaired_at_the_interval_and_the_event_path_is_tested() -> None:
     async with world_with_kyma() as world, process(world) as one:
-        one.manager.publish(HEARD)
+        one.manager.publish(EVENT)
         await one.turn()
         await (await world.skr()).delete(WEBHOOKS, "skr-webhook")
         await one.turn()
         assert not await has_webhook(world), "compared before the interval was over"
         for _ in range(10):
             world.clock.advance(30)
-            one.manager.publish(HEARD)
+            one.manager.publish(EVENT)
             await one.turn()
             one.manager.publish(WatcherEventReceived("demo", is_canary=True))
         assert await has_webhook(world)
@@ -232,7 +232,7 @@ async def test_canaries_without_an_answer_are_reported_and_an_answer_ends_the_fa
     async with world_with_kyma() as world, process(world) as one:
         reason = ""
         for _ in range(8):
-            one.manager.publish(HEARD)
+            one.manager.publish(EVENT)
             reason, _ = await one.reported()
             world.clock.advance(10)
         assert reason == "EventPathBroken"
@@ -243,10 +243,10 @@ async def test_canaries_without_an_answer_are_reported_and_an_answer_ends_the_fa
 
 async def test_event_enqueues_the_watcher_only_where_it_may_change_the_condition() -> None:
     async with world_with_kyma() as world, process(world) as one:
-        assert one.manager.publish(HEARD) == 1
-        assert one.manager.publish(HEARD) == 0
+        assert one.manager.publish(EVENT) == 1
+        assert one.manager.publish(EVENT) == 0
         world.clock.advance(56)
-        assert one.manager.publish(HEARD) == 1
+        assert one.manager.publish(EVENT) == 1
         assert one.manager.publish(WatcherEventReceived("demo", is_canary=True)) == 0
 
 
@@ -331,7 +331,7 @@ async def test_changed_watcher_cr_changes_the_webhooks_of_all_clusters() -> None
 
 async def test_watcher_of_a_deleted_kyma_is_removed_after_its_modules() -> None:
     async with world_with_kyma() as world, process(world) as one:
-        one.manager.publish(HEARD)
+        one.manager.publish(EVENT)
         await one.turn()
         await world.kcp.delete(KYMAS, "demo", KCP)
         await world.reconcile(times=2)

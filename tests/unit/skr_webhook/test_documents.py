@@ -44,7 +44,7 @@ def test_pods_name_the_image_pull_secret_where_there_is_one() -> None:
 @pytest.mark.parametrize(
     ("endpoint", "port"), [("http://collector:4318", 4318), ("https://otlp.example.com", 443), ("http://[::1]", 80)]
 )
-def test_watcher_sends_traces_where_it_is_told_and_may_connect_there(endpoint: str, port: int) -> None:
+def test_watcher_sends_traces_to_its_endpoint_and_may_connect_there(endpoint: str, port: int) -> None:
     installed = workload(replace(SETTINGS, otlp_endpoint=endpoint, trace_sampling_ratio=0.01))
     (container,) = installed["Deployment"]["spec"]["template"]["spec"]["containers"]
     variables = {each["name"]: each["value"] for each in container["env"]}

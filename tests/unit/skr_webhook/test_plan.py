@@ -78,7 +78,7 @@ def snapshots(draw: st.DrawFn, *, deleting: bool = False) -> WatcherSnapshot:
         since=draw(moments),
         repair_at=draw(moments),
         share=draw(st.floats(0, 1)),
-        heard_at=draw(st.none() | moments),
+        last_event_at=draw(st.none() | moments),
         path=draw(st.none() | paths()),
     )
     reason = draw(st.sampled_from(REASONS))
@@ -134,7 +134,7 @@ def test_every_reconcile_ends_and_no_step_is_repeated(seen: WatcherSnapshot) -> 
 
 @given(snapshots())
 def test_webhook_is_never_installed_for_a_watcher_that_never_sent_an_event(seen: WatcherSnapshot) -> None:
-    assume(not seen.timers.was_heard)
+    assume(not seen.timers.has_received)
     assume(
         seen.kyma.status.conditions[-1].reason
         not in {WATCHER_READY, CERTIFICATE_OVERDUE, WATCHER_SILENT, EVENT_PATH_BROKEN}
@@ -174,7 +174,7 @@ def test_objects_that_are_recorded_and_not_due_are_left_alone(seen: WatcherSnaps
     recorded = replace(
         seen,
         kyma=kyma(WATCHER_READY, recorded=True),
-        timers=replace(seen.timers, repair_at=seen.now + 1, heard_at=seen.now),
+        timers=replace(seen.timers, repair_at=seen.now + 1, last_event_at=seen.now),
     )
     assert not any(isinstance(step, ApplyObjects) for step in steps_of(recorded))
 
@@ -184,7 +184,7 @@ def test_watcher_that_falls_silent_has_its_objects_compared_at_once(seen: Watche
     silent = replace(
         seen,
         kyma=kyma(WATCHER_READY, recorded=True),
-        timers=replace(seen.timers, repair_at=seen.now + 1000, heard_at=seen.now - 56),
+        timers=replace(seen.timers, repair_at=seen.now + 1000, last_event_at=seen.now - 56),
     )
     steps = steps_of(silent)
     assert any(isinstance(step, ApplyObjects) for step in steps)
@@ -193,22 +193,22 @@ def test_watcher_that_falls_silent_has_its_objects_compared_at_once(seen: Watche
 
 @given(snapshots(), st.booleans())
 def test_event_ends_silence_whatever_was_found_before(seen: WatcherSnapshot, canary: bool) -> None:
-    timers, _ = seen.timers.heard(TIMES, now=seen.now, canary=canary)
-    heard = replace(seen, timers=timers)
-    assert not is_silent(heard)
-    assert end_of(heard).status.reason not in {WATCHER_SILENT, NO_WATCHER_EVENTS, WATCHER_STARTING}
+    timers, _ = seen.timers.event_received(TIMES, now=seen.now, canary=canary)
+    received = replace(seen, timers=timers)
+    assert not is_silent(received)
+    assert end_of(received).status.reason not in {WATCHER_SILENT, NO_WATCHER_EVENTS, WATCHER_STARTING}
 
 
 @given(snapshots())
 def test_answer_to_a_canary_ends_the_fault_of_the_path(seen: WatcherSnapshot) -> None:
-    timers, _ = seen.timers.heard(TIMES, now=seen.now, canary=True)
+    timers, _ = seen.timers.event_received(TIMES, now=seen.now, canary=True)
     assert end_of(replace(seen, timers=timers)).status.reason == WATCHER_READY
 
 
 @given(snapshots())
 def test_event_that_enqueues_nothing_changes_nothing_in_the_report(seen: WatcherSnapshot) -> None:
     before = end_of(seen).status
-    timers, changed = seen.timers.heard(TIMES, now=seen.now, canary=False)
+    timers, changed = seen.timers.event_received(TIMES, now=seen.now, canary=False)
     if not changed:
         after = end_of(replace(seen, timers=timers)).status
         assert (after.status, after.reason) == (before.status, before.reason)
@@ -239,7 +239,7 @@ def test_without_a_certificate_nothing_is_applied(seen: WatcherSnapshot) -> None
 
 def test_certificate_that_was_not_renewed_is_reported_while_the_watcher_works() -> None:
     path = EventPath.untested(TIMES.canary, now=10, share=1)
-    timers = Timers(since=0, repair_at=1000, share=0.5, heard_at=10, path=path)
+    timers = Timers(since=0, repair_at=1000, share=0.5, last_event_at=10, path=path)
     desired = Desired((), RECORDS, ModuleRules((), ()), with_webhook=True)
     for reason in (WATCHER_READY, CERTIFICATE_OVERDUE):
         seen = WatcherSnapshot(
@@ -260,7 +260,7 @@ def test_certificate_that_was_not_renewed_is_reported_while_the_watcher_works() 
 
 def test_kinds_that_the_cluster_does_not_serve_yet_are_named_and_checked_again_soon() -> None:
     timers = Timers(
-        since=0, repair_at=1000, share=0.5, heard_at=10, path=EventPath.untested(TIMES.canary, now=10, share=1)
+        since=0, repair_at=1000, share=0.5, last_event_at=10, path=EventPath.untested(TIMES.canary, now=10, share=1)
     )
     desired = Desired((), RECORDS, ModuleRules((), ("Thing (example.com/v1)",)), with_webhook=True)
     seen = WatcherSnapshot(

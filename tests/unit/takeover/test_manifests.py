@@ -90,7 +90,7 @@ async def test_default_module_cr_that_was_created_before_is_not_created_again(
     await record(world, status)
     await world.reconcile()
     assert [each["metadata"]["name"] for each in (await world.skr.list(GARDENS, SKR)).items] == created
-    condition = await world.said("ModuleCR")
+    condition = await world.condition("ModuleCR")
     assert (condition.status, condition.reason) == ("True", "Created")
 
 

@@ -55,7 +55,7 @@ class Asked:
         await self.app(scope, receive, send)
         return sent[0]["status"], b"".join(message.get("body", b"") for message in sent[1:])
 
-    def told(self) -> list[str]:
+    def sent(self) -> list[str]:
         return [entry.change.operation for entry in self.outbox.entries]
 
     def count(self, name: str) -> float:
@@ -70,7 +70,7 @@ async def test_review_is_allowed_and_recorded() -> None:
     asked = Asked()
     status, answer = await asked.post([review("one")])
     assert (status, msgspec.json.decode(answer)["response"]) == (200, {"uid": "review-one", "allowed": True})
-    assert asked.told() == ["UPDATE"]
+    assert asked.sent() == ["UPDATE"]
     assert asked.count("watcher_admission_request_total") == 1
 
 
@@ -78,10 +78,10 @@ async def test_review_under_overload_is_allowed_by_its_uid_and_followed_by_a_res
     asked = Asked(Late())
     status, answer = await asked.post([review("one")])
     assert (status, msgspec.json.decode(answer)["response"]) == (200, {"uid": "review-one", "allowed": True})
-    assert asked.told() == []
+    assert asked.sent() == []
     assert asked.count("watcher_admission_request_shed_total") == 1
     asked.recorder.send_resync_now()
-    assert asked.told() == [RESYNC]
+    assert asked.sent() == [RESYNC]
 
 
 @pytest.mark.looptime
@@ -141,7 +141,7 @@ async def test_second_resync_follows_an_overflow_when_changes_are_certainly_stor
     making_up = asyncio.ensure_future(asked.recorder.send_resyncs())
     for number in range(101):
         await asked.post([review(f"object-{number}")])
-    assert asked.told() == []
+    assert asked.sent() == []
     started = asyncio.get_running_loop().time()
     async with asyncio.timeout(120):
         asked.outbox.done(await asked.outbox.take())
@@ -175,9 +175,9 @@ async def test_change_larger_than_any_real_one_leads_to_a_resync(place: str) -> 
             changed["request"][place] = long
     status, answer = await asked.post([msgspec.json.encode(changed)])
     assert (status, msgspec.json.decode(answer)["response"]["allowed"]) == (200, True)
-    assert asked.told() == []
+    assert asked.sent() == []
     asked.recorder.send_resync_now()
-    assert asked.told() == [RESYNC]
+    assert asked.sent() == [RESYNC]
 
 
 async def test_memory_of_a_body_is_released() -> None:
@@ -186,7 +186,7 @@ async def test_memory_of_a_body_is_released() -> None:
         status, _ = await asked.post(pieces(review(f"object-{number}", padding=500_000), 65_536))
         assert status == 200
     assert asked.count("watcher_admission_request_shed_total") == 0
-    assert len(asked.told()) == 20
+    assert len(asked.sent()) == 20
 
 
 async def test_aborted_request_leads_to_a_resync() -> None:
@@ -200,7 +200,7 @@ async def test_aborted_request_leads_to_a_resync() -> None:
 
     await asked.app({"type": "http", "method": "POST", "path": "/validate/m", "headers": []}, receive, send)
     asked.recorder.send_resync_now()
-    assert asked.told() == [RESYNC]
+    assert asked.sent() == [RESYNC]
 
 
 @pytest.mark.parametrize("path", ["/validate/", "/validate/a/b", "/", "/elsewhere"])
@@ -213,7 +213,7 @@ async def test_manager_with_a_special_meaning_in_a_url_is_not_found(manager: str
     """Any Pod of the cluster may ask; nobody may have an event sent elsewhere, or end the Watcher with one."""
     asked = Asked()
     assert (await asked.post([review("one")], f"/validate/{manager}"))[0] == 404
-    assert asked.told() == []
+    assert asked.sent() == []
 
 
 def mutated() -> st.SearchStrategy[bytes]:

@@ -1,4 +1,4 @@
-"""Which changes are worth telling, and that nothing a user sends makes the decision fail."""
+"""Which changes are reported, and that nothing a user sends makes the decision fail."""
 
 from contextlib import suppress
 from typing import Any
@@ -36,34 +36,34 @@ def change(operation: str, old: Any = None, new: Any = None, **request: Any) -> 
 
 
 def test_create_has_no_previous_resource_version() -> None:
-    told = change("CREATE", new=thing())
-    assert told is not None
-    assert (told.operation, told.uid, told.resource_version, told.name) == ("CREATE", "u", "", "default")
+    event = change("CREATE", new=thing())
+    assert event is not None
+    assert (event.operation, event.uid, event.resource_version, event.name) == ("CREATE", "u", "", "default")
 
 
 def test_delete_is_relevant() -> None:
-    told = change("DELETE", old=thing())
-    assert told is not None
-    assert told.uid == "u"
+    event = change("DELETE", old=thing())
+    assert event is not None
+    assert event.uid == "u"
 
 
 def test_each_object_of_a_deleted_collection_is_named() -> None:
     """So does the end of a namespace come: the request has no name, and the object has."""
-    told = change("DELETE", old=thing({"name": "one"}), name="")
-    assert told is not None
-    assert (told.name, told.namespace) == ("one", "kyma-system")
+    event = change("DELETE", old=thing({"name": "one"}), name="")
+    assert event is not None
+    assert (event.name, event.namespace) == ("one", "kyma-system")
 
 
 def test_create_with_a_generated_name_has_that_name() -> None:
-    told = change("CREATE", new=thing({"name": "one-x7f2k"}), name="")
-    assert told is not None
-    assert told.name == "one-x7f2k"
+    event = change("CREATE", new=thing({"name": "one-x7f2k"}), name="")
+    assert event is not None
+    assert event.name == "one-x7f2k"
 
 
 def test_update_of_the_spec_has_the_previous_resource_version() -> None:
-    told = change("UPDATE", old=thing(), new=thing({"generation": 3}, spec={"a": 2}))
-    assert told is not None
-    assert (told.resource_version, told.generation) == ("7", 2)
+    event = change("UPDATE", old=thing(), new=thing({"generation": 3}, spec={"a": 2}))
+    assert event is not None
+    assert (event.resource_version, event.generation) == ("7", 2)
 
 
 @pytest.mark.parametrize(
@@ -124,9 +124,9 @@ def dry_run(old: dict[str, Any], new: dict[str, Any], **request: Any) -> ObjectC
 
 
 def test_dry_run_of_the_canary_becomes_a_heartbeat_without_an_object() -> None:
-    told = dry_run(thing(), thing({"annotations": {CANARY_ANNOTATION: "2"}}))
-    assert told is not None
-    assert (told.operation, told.name, told.kind, told.uid) == (HEARTBEAT, "canary", "", "")
+    event = dry_run(thing(), thing({"annotations": {CANARY_ANNOTATION: "2"}}))
+    assert event is not None
+    assert (event.operation, event.name, event.kind, event.uid) == (HEARTBEAT, "canary", "", "")
 
 
 @pytest.mark.parametrize(

@@ -18,17 +18,17 @@ default_properties = fips=yes
 
 
 @pytest.mark.parametrize(
-    ("said", "mode"),
+    ("flag", "mode"),
     [
         pytest.param("1\n", FIPS_ON, id="the kernel is in FIPS mode"),
         pytest.param("0\n", FIPS_OFF, id="the kernel is not"),
         pytest.param(None, FIPS_OFF, id="the kernel knows none"),
     ],
 )
-def test_mode_follows_the_kernel(tmp_path: Path, said: str | None, mode: int) -> None:
+def test_mode_follows_the_kernel(tmp_path: Path, flag: str | None, mode: int) -> None:
     kernel = tmp_path / "fips_enabled"
-    if said is not None:
-        kernel.write_text(said)
+    if flag is not None:
+        kernel.write_text(flag)
     assert fips_mode(kernel) == mode
 
 

@@ -157,13 +157,13 @@ def module_of_object(facts: Facts, wanted: str) -> tuple[str, Link] | None:
         for each in resource.status.synced:
             if _is_named(parts, each.kind, each.namespace, each.name):
                 where = f"by SyncResource {resource.metadata.namespace}/{resource.metadata.name}"
-                said = f"is {name_of(each.state)}{': ' if each.message else ''}{each.message}, {where}"
-                return resource.spec.module, Link(mark_of(each.state), f"{each.kind} {each.name}", said)
+                text = f"is {name_of(each.state)}{': ' if each.message else ''}{each.message}, {where}"
+                return resource.spec.module, Link(mark_of(each.state), f"{each.kind} {each.name}", text)
     for manifest in facts.manifests:
         for entry in manifest.status.synced:
             if _is_named(parts, entry.kind, entry.namespace, entry.name):
-                said = f"belongs to Manifest {manifest.metadata.name}"
-                return module_of_manifest(manifest), Link("note", f"{entry.kind} {entry.name}", said)
+                text = f"belongs to Manifest {manifest.metadata.name}"
+                return module_of_manifest(manifest), Link("note", f"{entry.kind} {entry.name}", text)
     return None
 
 
@@ -194,8 +194,8 @@ def _links_of_cluster(facts: Facts, *, brief: bool = False) -> Iterator[Link]:
     fault = event_path_fault(kyma)
     if fault is not None:
         since = age(fault.last_transition_time, facts.now)
-        said = f"{fault.message} (since {since})"
-        yield Link("bad" if not brief else "note", "Watcher", said, reason=fault.reason)
+        text = f"{fault.message} (since {since})"
+        yield Link("bad" if not brief else "note", "Watcher", text, reason=fault.reason)
     elif not brief:
         yield from _of_condition(facts, find(status.conditions, WEBHOOK), "Watcher", brief=False)
     if not brief:

@@ -39,7 +39,7 @@ class Selection(KymaSelection):
         paused = [PAUSED] if self.paused else []
         return ",".join([*([self.labels] if self.labels else []), *ours, *paused]) or None
 
-    def wants_state(self, state: State) -> bool:
+    def selects_state(self, state: State) -> bool:
         """Tell whether a state was asked for."""
         return not self.state or state.value == self.state
 
@@ -55,7 +55,7 @@ class Selection(KymaSelection):
     def of_module(self, module: KymaModuleStatus) -> bool:
         """Tell whether a module of a Kyma was asked for."""
         named = not self.name or module.name == self.name
-        return named and self.wants_state(module.state) and self.selects_module(module)
+        return named and self.selects_state(module.state) and self.selects_module(module)
 
     def of_release(self, release: ModuleReleaseMeta) -> bool:
         """Tell whether a release was asked for."""
@@ -71,7 +71,7 @@ class Selection(KymaSelection):
     def of_manifest(self, manifest: Manifest) -> bool:
         """Tell whether a Manifest was asked for."""
         return (
-            self.wants_state(manifest.status.state)
+            self.selects_state(manifest.status.state)
             and (not self.paused or manifest.metadata.is_paused)
             and (not self.version or manifest.spec.version == self.version)
             and (not self.module or manifest.metadata.labels.get(names.MODULE_NAME) == self.module)
@@ -80,7 +80,7 @@ class Selection(KymaSelection):
     def of_part(self, part: ModuleConfig | SyncResource) -> bool:
         """Tell whether a ModuleConfig or SyncResource was asked for."""
         return (
-            self.wants_state(part.status.state)
+            self.selects_state(part.status.state)
             and (not self.module or part.spec.module == self.module)
             and (not self.kyma or part.spec.kyma == self.kyma)
         )

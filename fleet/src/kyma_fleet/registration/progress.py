@@ -36,13 +36,13 @@ async def follow(
 ) -> bool:
     """Print what the Kyma reports until a condition holds. Returns whether it did in time. Raises KubeError."""
     deadline = time.monotonic() + within.total_seconds()
-    said, pause = "", SECONDS
+    shown, pause = "", SECONDS
     while True:
         kyma = await kyma_named(kcp, name)
         if until(kyma):
             return True
-        if (line := _line(kyma)) != said:
-            said = line
+        if (line := _line(kyma)) != shown:
+            shown = line
             screen.print(f"  {plain(line)}")
             screen.flush()
         if time.monotonic() >= deadline:

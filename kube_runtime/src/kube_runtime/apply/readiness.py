@@ -40,19 +40,19 @@ def readiness(live: Live) -> Readiness:
 
 def _by_conditions(live: Live) -> Readiness:
     if _condition(live, "Stalled").get("status") == "True":
-        return Readiness("Failed", _said(live, "Stalled"))
+        return Readiness("Failed", _message(live, "Stalled"))
     if _condition(live, "Reconciling").get("status") == "True":
-        return _in_progress(_said(live, "Reconciling"))
+        return _in_progress(_message(live, "Reconciling"))
     ready = _condition(live, "Ready")
     if ready and ready.get("status") != "True":
-        return _in_progress(_said(live, "Ready"))
+        return _in_progress(_message(live, "Ready"))
     return _current()
 
 
 def _deployment(live: Live) -> Readiness:
     spec, status = _mapping(live.get("spec")), _mapping(live.get("status"))
     if _condition(live, "Progressing").get("reason") == "ProgressDeadlineExceeded":
-        return Readiness("Failed", _said(live, "Progressing"))
+        return Readiness("Failed", _message(live, "Progressing"))
     if "observedGeneration" not in status and _number(spec, "replicas", 1):
         return _in_progress("its controller has not observed it yet")
     wanted = _number(spec, "replicas", 1)
@@ -102,7 +102,7 @@ def _daemon_set(live: Live) -> Readiness:
 def _replica_set(live: Live) -> Readiness:
     spec, status = _mapping(live.get("spec")), _mapping(live.get("status"))
     if _condition(live, "ReplicaFailure").get("status") == "True":
-        return _in_progress(_said(live, "ReplicaFailure"))
+        return _in_progress(_message(live, "ReplicaFailure"))
     wanted, available = _number(spec, "replicas", 1), _number(status, "availableReplicas")
     if available < wanted or _number(status, "replicas") > wanted:
         return _in_progress(f"{available} of {wanted} replicas are available")
@@ -111,7 +111,7 @@ def _replica_set(live: Live) -> Readiness:
 
 def _job(live: Live) -> Readiness:
     if _condition(live, "Failed").get("status") == "True":
-        return Readiness("Failed", _said(live, "Failed"))
+        return Readiness("Failed", _message(live, "Failed"))
     if _condition(live, "Complete").get("status") == "True" or _mapping(live.get("status")).get("startTime"):
         return _current()
     return _in_progress("it has not started yet")
@@ -129,7 +129,9 @@ def _pod(live: Live) -> Readiness:
     crashing = _waiting_reason(status)
     if crashing in {"CrashLoopBackOff", "ImagePullBackOff", "ErrImagePull", "InvalidImageName"}:
         return Readiness("Failed", f"a container waits: {crashing}")
-    return _in_progress(_said(live, "Ready") if _condition(live, "Ready") else f"it is {phase or 'not scheduled yet'}")
+    return _in_progress(
+        _message(live, "Ready") if _condition(live, "Ready") else f"it is {phase or 'not scheduled yet'}"
+    )
 
 
 def _service(live: Live) -> Readiness:
@@ -146,7 +148,7 @@ def _claim(live: Live) -> Readiness:
 
 def _crd(live: Live) -> Readiness:
     if _condition(live, "NamesAccepted").get("status") == "False":
-        return Readiness("Failed", _said(live, "NamesAccepted"))
+        return Readiness("Failed", _message(live, "NamesAccepted"))
     if _condition(live, "Established").get("status") == "True":
         return _current()
     return _in_progress("it is not served yet")
@@ -201,7 +203,7 @@ def _condition(live: Live, kind: str) -> Live:
     return next((each for each in conditions if isinstance(each, Mapping) and each.get("type") == kind), {})
 
 
-def _said(live: Live, kind: str) -> str:
+def _message(live: Live, kind: str) -> str:
     condition = _condition(live, kind)
     return str(condition.get("message") or condition.get("reason") or f"{kind} is {condition.get('status')}")
 

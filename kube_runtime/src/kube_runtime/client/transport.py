@@ -324,5 +324,5 @@ def _was_closed_while_idle(error: ClusterUnreachable, method: str, attempt: int)
 
 
 def _unreachable(host: str, error: BaseException) -> ClusterUnreachable:
-    said = "timed out" if isinstance(error, TimeoutError | asyncio.TimeoutError) else str(error)
-    return ClusterUnreachable(f"no response from {host}: {said or type(error).__name__}")
+    reason = "timed out" if isinstance(error, TimeoutError | asyncio.TimeoutError) else str(error)
+    return ClusterUnreachable(f"no response from {host}: {reason or type(error).__name__}")

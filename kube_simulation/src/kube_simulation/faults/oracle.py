@@ -65,11 +65,11 @@ def outcome_of(
 
 def findings_of(fault: str, reference: Outcome, outcome: Outcome, *, may_be_fewer: bool) -> list[Finding]:
     """Return how a run differs from the reference. `may_be_fewer`: a change that was hidden need not be handled."""
-    said = list(outcome.complaints)
+    complaints = list(outcome.complaints)
     for identity in sorted(reference.objects.keys() | outcome.objects.keys()):
         wanted, found = reference.objects.get(identity), outcome.objects.get(identity)
         if wanted != found:
-            said.append(f"{_named(identity)} {_difference(wanted, found)}")
+            complaints.append(f"{_named(identity)} {_difference(wanted, found)}")
     for verb, wanted_counts, found_counts in (
         ("created", reference.created, outcome.created),
         ("deleted", reference.deleted, outcome.deleted),
@@ -77,8 +77,8 @@ def findings_of(fault: str, reference: Outcome, outcome: Outcome, *, may_be_fewe
         for identity in sorted(wanted_counts.keys() | found_counts.keys()):
             wanted_times, found_times = wanted_counts[identity], found_counts[identity]
             if found_times > wanted_times or (found_times < wanted_times and not may_be_fewer):
-                said.append(f"{_named(identity)} was {verb} {found_times} times instead of {wanted_times}")
-    return [Finding(fault, each) for each in said]
+                complaints.append(f"{_named(identity)} was {verb} {found_times} times instead of {wanted_times}")
+    return [Finding(fault, each) for each in complaints]
 
 
 def comparable(value: Any, ignored: frozenset[str]) -> Any:

@@ -204,8 +204,8 @@ class Run:
             writes, since, start = written(), self._rounds.copy(), self._quiet_now
             while written() == writes and not self._is_silent(rounds, since, self._quiet_now - start):
                 if self._now > deadline:
-                    said = f"it did not come to rest within {self._timeout_seconds:g} s"
-                    self._complaints.append(f"{said}; its last write: {self._writes.last or 'none'}")
+                    complaint = f"it did not come to rest within {self._timeout_seconds:g} s"
+                    self._complaints.append(f"{complaint}; its last write: {self._writes.last or 'none'}")
                     raise _NeverAtRest
                 await self._moment()
             if written() == writes:

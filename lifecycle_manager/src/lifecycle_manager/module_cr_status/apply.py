@@ -83,8 +83,8 @@ class Memory:
     uid: str = ""
     written: Mapping[str, Any] | None = None
     unsettled_since: float | None = None
-    said: Event | None = None
-    said_at: float = 0.0
+    last_event: Event | None = None
+    last_event_at: float = 0.0
     refused: Mapping[str, Any] | None = None
     module_status_refused: Mapping[str, Any] | None = None
     is_left_alone: bool = False
@@ -148,8 +148,14 @@ class Steps:
         self.memory.written = written
         if seen.verdict.is_settled and not schema.has("state") and not schema.has("conditions"):
             # An earlier process has said this: there is no status to read it from.
-            self.memory.said, self.memory.said_at = event_of(seen.verdict), seen.seconds
-        return replace(seen, schema=schema, written=written, said=self.memory.said, said_at=self.memory.said_at)
+            self.memory.last_event, self.memory.last_event_at = event_of(seen.verdict), seen.seconds
+        return replace(
+            seen,
+            schema=schema,
+            written=written,
+            last_event=self.memory.last_event,
+            last_event_at=self.memory.last_event_at,
+        )
 
     async def _write(
         self,
@@ -239,8 +245,8 @@ class Steps:
         await self.events.write_to(
             client, resource, item, event.reason, event.note, type=event.type, action="Synchronize"
         )
-        self.memory.said, self.memory.said_at = event, seen.seconds
-        return replace(seen, said=event, said_at=seen.seconds)
+        self.memory.last_event, self.memory.last_event_at = event, seen.seconds
+        return replace(seen, last_event=event, last_event_at=seen.seconds)
 
     def _named(self, reference: ObjectReference) -> dict[str, str]:
         place = f"{reference.namespace}/{reference.name}".lstrip("/")

@@ -70,7 +70,7 @@ def plan(seen: Snapshot) -> Step:
         with_module_status=not seen.module_status_refused,
     )
     event = event_of(seen.verdict)
-    if event == seen.said and seen.seconds - seen.said_at < REPEAT_SECONDS:
+    if event == seen.last_event and seen.seconds - seen.last_event_at < REPEAT_SECONDS:
         event = None
     is_written = fields in (seen.written, seen.refused)
     if is_written and (event is None or has_state(seen.written)):
@@ -93,8 +93,8 @@ def _wait(seen: Snapshot) -> float:
         return 0.0
     since = seen.unsettled_since if seen.unsettled_since is not None else seen.seconds
     due = since + (ACCESS_SECONDS if seen.verdict.reason == NOT_ACCESSIBLE else SETTLING_SECONDS)
-    if seen.said is not None and seen.said.reason == WAITING:
-        due = max(due, seen.said_at + PROGRESS_SECONDS)
+    if seen.last_event is not None and seen.last_event.reason == WAITING:
+        due = max(due, seen.last_event_at + PROGRESS_SECONDS)
     return due - seen.seconds
 
 

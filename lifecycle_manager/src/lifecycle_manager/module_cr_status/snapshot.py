@@ -18,7 +18,7 @@ class Snapshot:
     - `written`: the fields that its status has from the Lifecycle Manager; None as long as nobody has read it
     - `schema`: the fields that its kind has; None until it is read
     - `unsettled_since`: the monotonic time since which a change is on its way
-    - `said`, `said_at`: the last Event, and its monotonic time
+    - `last_event`, `last_event_at`: the last Event, and its monotonic time
     - `refused`: the fields that the API server refused last
     - `module_status_refused`: those of the Module Manager do not fit
     - `is_left_alone`: an operator in the SKR writes these fields
@@ -32,8 +32,8 @@ class Snapshot:
     written: Mapping[str, Any] | None = None
     schema: StatusSchema | None = None
     unsettled_since: float | None = None
-    said: Event | None = None
-    said_at: float = 0.0
+    last_event: Event | None = None
+    last_event_at: float = 0.0
     refused: Mapping[str, Any] | None = None
     module_status_refused: bool = False
     is_left_alone: bool = False

@@ -138,7 +138,7 @@ def setup(
 
     def of_object(change: ObjectChanged) -> Iterable[ObjectKey]:
         found = manifests.by_index(MANIFESTS_BY_KYMA, change.kyma)
-        return [MANIFESTS.key_of(each) for each in found if concerned_by(each, change.reference, settings.namespace)]
+        return [MANIFESTS.key_of(each) for each in found if affected_part(each, change.reference, settings.namespace)]
 
     controller = manager.controller(
         "manifest",
@@ -220,7 +220,7 @@ def data_changed(change: Change[Secret]) -> bool:
     return change.old is None or change.new is None or change.old.data != change.new.data
 
 
-def concerned_by(
+def affected_part(
     manifest: Manifest, changed: ObjectReference, default_namespace: str = names.SKR_NAMESPACE
 ) -> Concern | None:
     """Return what an object is to a module: its default Module CR, another of its kind, one of its objects, or None."""
@@ -304,7 +304,7 @@ class ManifestReconciler:
         if causes.overflowed or ReadScope.EVERYTHING in causes:
             state.check_all = True
         for change in causes.of(ObjectChanged):
-            concern = concerned_by(manifest, change.reference, self.services.options.namespace)
+            concern = affected_part(manifest, change.reference, self.services.options.namespace)
             if concern is None or concern == "of-its-kind":
                 continue
             now = self.clock.monotonic()

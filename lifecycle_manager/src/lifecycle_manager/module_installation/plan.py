@@ -340,7 +340,7 @@ def after_deleting(found: Removal, remaining: tuple[InventoryEntry, ...]) -> Rem
 
 def is_settled(applied: ApplyResult) -> bool:
     """Tell whether an apply left nothing to do before something changes."""
-    return not applied.failed and not _going(applied)
+    return not applied.failed and not _terminating(applied)
 
 
 def _source(seen: Snapshot) -> Step:
@@ -421,7 +421,7 @@ def _installed(seen: Snapshot, managers: tuple[statuses.ManagerView, ...]) -> Do
     view = Seen(
         applied.inventory if applied is not None else seen.inventory,
         failures=tuple(map(failure_message, applied.failed)) if applied is not None else (),
-        going=_going(applied, held) if applied is not None else (),
+        terminating=_terminating(applied, held) if applied is not None else (),
         held=tuple(f"{entry.kind} {entry.name} has {listed(found)}" for entry, found in held.items()),
         managers=managers,
         module_cr=seen.module_cr,
@@ -478,7 +478,7 @@ def _refused(seen: Snapshot, reason: str, message: str, requeue_after: float | N
     return Done(statuses.refused(seen.manifest, seen.inventory, reason, message, seen.now), requeue_after)
 
 
-def _going(applied: ApplyResult, held: Collection[InventoryEntry] = ()) -> tuple[str, ...]:
+def _terminating(applied: ApplyResult, held: Collection[InventoryEntry] = ()) -> tuple[str, ...]:
     """Name the objects that left the module and are still in the SKR."""
     return tuple(
         f"{each.entry.kind} {each.entry.name}"

@@ -47,7 +47,7 @@ def with_pull_secret(objects: Iterable[KubernetesObject], secret: PullSecret) ->
 def with_data(objects: Iterable[KubernetesObject], data: Iterable[Secret]) -> tuple[KubernetesObject, ...]:
     """Return objects with data of KCP in those Secrets that ask for it. Raises DataNotInjected."""
     secrets = {each.metadata.name: each for each in data}
-    return tuple(_filled(each, secrets) if _wants_data(each) else each for each in objects)
+    return tuple(_filled(each, secrets) if _needs_data(each) else each for each in objects)
 
 
 def _referring(thing: KubernetesObject, secret: PullSecret) -> KubernetesObject:
@@ -80,7 +80,7 @@ def _with_variable(container: Any, thing: KubernetesObject, name: str) -> Any:
     return {**container, "env": [*known, {"name": VARIABLE, "value": name}]}
 
 
-def _wants_data(thing: KubernetesObject) -> bool:
+def _needs_data(thing: KubernetesObject) -> bool:
     annotations = thing.document["metadata"].get("annotations")
     wants = isinstance(annotations, Mapping) and annotations.get(names.INJECT_DATA_FROM_KCP) == "true"
     return wants and (thing.api_version, thing.kind) == ("v1", "Secret")

@@ -76,13 +76,13 @@ class Seen:
     """What a round of installing has shown.
 
     - `failures`: objects that could not be applied
-    - `going`: objects that are no longer in the module and not deleted yet
+    - `terminating`: objects that are no longer in the module and not deleted yet
     - `held`: CRDs that are no longer in the module and stay, because they have objects
     """
 
     inventory: tuple[InventoryEntry, ...]
     failures: tuple[str, ...] = ()
-    going: tuple[str, ...] = ()
+    terminating: tuple[str, ...] = ()
     held: tuple[str, ...] = ()
     managers: tuple[ManagerView, ...] = ()
     module_cr: CrView | None = None
@@ -96,7 +96,7 @@ def was_created(manifest: Manifest, wanted: DefaultCr) -> bool:
     created = find(manifest.status.conditions, MODULE_CR)
     if created is None or created.status != "True":
         return False
-    return created.message == str(wanted) or former.says_created(created)
+    return created.message == str(wanted) or former.is_created(created)
 
 
 def references_to(inventory: Iterable[InventoryEntry]) -> tuple[SyncedReference, ...]:
@@ -154,7 +154,7 @@ def installed(manifest: Manifest, seen: Seen, checks: Sequence[CustomStateCheck]
     state, ready = worst[0], installation
     if running and seen.held:
         state, ready = State.WARNING, _not_ready(OBJECTS_IN_USE, resources[3])
-    elif running and seen.going:
+    elif running and seen.terminating:
         state, ready = State.PROCESSING, _not_ready(OBJECTS_TERMINATING, resources[3])
     return _status(manifest, now, state, seen.inventory, [*conditions, installation, (READY, *ready[1:])])
 
@@ -200,8 +200,8 @@ def _resources(seen: Seen) -> NewCondition:
         return (RESOURCES, "False", APPLY_FAILED, "; ".join(seen.failures))
     if seen.held:
         return (RESOURCES, "False", OBJECTS_IN_USE, f"no longer a part of the module: {'; '.join(seen.held)}")
-    if seen.going:
-        return (RESOURCES, "False", OBJECTS_TERMINATING, f"waiting for deletion of {', '.join(seen.going)}")
+    if seen.terminating:
+        return (RESOURCES, "False", OBJECTS_TERMINATING, f"waiting for deletion of {', '.join(seen.terminating)}")
     return (RESOURCES, "True", APPLIED, "1 object is in the cluster" if count == 1 else f"{count} objects are there")
 
 

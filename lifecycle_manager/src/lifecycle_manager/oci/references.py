@@ -82,15 +82,15 @@ Source = Layer | Link
 def source_in(raw: msgspec.Raw) -> Source:
     """Return the source that a Manifest names. Raises SourceInvalid."""
     try:
-        said: Any = msgspec.json.decode(raw)
+        fields: Any = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise SourceInvalid(f"spec.install.source is not JSON: {error}") from None
-    if not isinstance(said, dict):
+    if not isinstance(fields, dict):
         raise SourceInvalid("spec.install.source is not an object")
-    if isinstance(said.get("url"), str):
-        return _link(said["url"])
+    if isinstance(fields.get("url"), str):
+        return _link(fields["url"])
     try:
-        return _layer(msgspec.convert(said, ImageSpec))
+        return _layer(msgspec.convert(fields, ImageSpec))
     except msgspec.ValidationError as error:
         raise SourceInvalid(f"spec.install.source: {error}") from None
 

@@ -200,5 +200,5 @@ def _refuse(wanted: Wanted, response: aiohttp.ClientResponse) -> None:
 
 
 def _retry_after(response: aiohttp.ClientResponse) -> float:
-    said = response.headers.get("Retry-After", "")
-    return min(float(said), MAX_BUSY_SECONDS) if said.isdecimal() else BUSY_SECONDS
+    retry_after = response.headers.get("Retry-After", "")
+    return min(float(retry_after), MAX_BUSY_SECONDS) if retry_after.isdecimal() else BUSY_SECONDS

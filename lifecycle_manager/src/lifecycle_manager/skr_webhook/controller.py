@@ -118,15 +118,15 @@ def setup(
     def all_kymas(_: object) -> Iterable[ObjectKey]:
         return map(KYMAS.key_of, kymas.list())
 
-    def heard(signal: WatcherEventReceived) -> Iterable[ObjectKey]:
+    def watcher_of(signal: WatcherEventReceived) -> Iterable[ObjectKey]:
         key = key_of(signal)
         state = controller.state_or_new(key)
-        state.timers, changed = state.timers.heard(times, now=clock.monotonic(), canary=signal.is_canary)
+        state.timers, changed = state.timers.event_received(times, now=clock.monotonic(), canary=signal.is_canary)
         return (key,) if changed else ()
 
     controller.watches(kymas, when=kyma_changed)
     controller.watches(watchers, to=all_kymas, when=watches_other)
-    controller.receives(WatcherEventReceived, to=heard)
+    controller.receives(WatcherEventReceived, to=watcher_of)
     controller.receives(ClusterReachable, to=lambda signal: (key_of(signal),), priority=Priority.CHANGE)
     controller.receives(ClusterReplaced, to=lambda signal: (key_of(signal),), priority=Priority.CHANGE)
     controller.receives(CAsChanged, to=all_kymas, priority=Priority.RESYNC)

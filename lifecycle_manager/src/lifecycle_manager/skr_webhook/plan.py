@@ -111,7 +111,7 @@ def plan_installation(seen: WatcherSnapshot) -> Step:
         missing = seen.certificate
         return Done(Status("False", missing.reason, missing.message), seen.timers, missing.retry_after)
     if seen.desired is None:
-        return FindDesired(with_webhook=seen.timers.was_heard or has_webhook(seen.kyma))
+        return FindDesired(with_webhook=seen.timers.has_received or has_webhook(seen.kyma))
     return plan_desired(seen, seen.desired)
 
 
@@ -168,7 +168,7 @@ def plan_path(seen: WatcherSnapshot, desired: Desired) -> SendCanary | Done:
 
 def is_silent(seen: WatcherSnapshot) -> bool:
     """Tell whether no events arrive. What a former process found holds until an event arrives at this one."""
-    found_before = not seen.timers.was_heard and reason_of(seen.kyma) == WATCHER_SILENT
+    found_before = not seen.timers.has_received and reason_of(seen.kyma) == WATCHER_SILENT
     return found_before or seen.timers.silent_for(seen.now) > seen.times.silence
 
 

@@ -1,4 +1,4 @@
-"""What one process remembers of one Watcher: when it was heard, when to compare its objects, when to test its path.
+"""What one process remembers of one Watcher: its last event, when to compare its objects and to test its path.
 
 All of it is lost with the process, and a new one does without: it spreads the first comparison and the first canary
 over their intervals, and takes over from the condition what a former process has found. Times are monotonic seconds.
@@ -26,7 +26,7 @@ class WatcherTimes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timers:
-    """`since`: from when on a Watcher that was never heard counts as silent. `repair_at`: when to compare its objects.
+    """`since`: from when on a Watcher without any event counts as silent. `repair_at`: when to compare its objects.
 
     `share`, 0 to 1, is this Watcher's place in intervals over which work is spread.
     """
@@ -34,7 +34,7 @@ class Timers:
     since: float
     repair_at: float
     share: float
-    heard_at: float | None = None
+    last_event_at: float | None = None
     path: EventPath | None = None
 
     @classmethod
@@ -43,27 +43,27 @@ class Timers:
         return cls(since=now, repair_at=now + times.interval * share, share=share)
 
     @property
-    def was_heard(self) -> bool:
+    def has_received(self) -> bool:
         """Whether this process has received an event of the Watcher."""
-        return self.heard_at is not None
+        return self.last_event_at is not None
 
     def silent_for(self, now: float) -> float:
         """Return the seconds without an event; what a former process received does not count."""
-        return now - (self.heard_at if self.heard_at is not None else self.since)
+        return now - (self.last_event_at if self.last_event_at is not None else self.since)
 
     def path_or_untested(self, times: WatcherTimes, now: float) -> EventPath:
         """Return the event path, one that nothing is known of where there is none."""
         return self.path or EventPath.untested(times.canary, now=now, share=self.share)
 
-    def heard(self, times: WatcherTimes, *, now: float, canary: bool) -> tuple["Timers", bool]:
+    def event_received(self, times: WatcherTimes, *, now: float, canary: bool) -> tuple["Timers", bool]:
         """Return the timers once an event has arrived, and whether that may change the condition."""
-        changed = not self.was_heard or self.silent_for(now) > times.silence
+        changed = not self.has_received or self.silent_for(now) > times.silence
         path = self.path
         if canary:
             before = self.path_or_untested(times, now)
             changed = changed or before.broken_for(now) > 0
             path = before.answered(now)
-        return replace(self, heard_at=now, path=path), changed
+        return replace(self, last_event_at=now, path=path), changed
 
     def repaired(self, times: WatcherTimes, *, now: float, drifted: bool) -> "Timers":
         """Return the timers once the objects were applied; `drifted` where somebody else had changed them."""

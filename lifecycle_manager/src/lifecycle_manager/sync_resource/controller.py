@@ -45,7 +45,7 @@ from lifecycle_manager.skr import Connections, Seen, SkrAccessError, SkrFailure,
 from lifecycle_manager.sync_resource import status as statuses
 from lifecycle_manager.sync_resource.apply import Steps, SyncResourceState
 from lifecycle_manager.sync_resource.intent import claim_index, inventory_of
-from lifecycle_manager.sync_resource.plan import Done, is_paused, plan, wants_namespaces
+from lifecycle_manager.sync_resource.plan import Done, creates_namespaces, is_paused, plan
 from lifecycle_manager.sync_resource.snapshot import (
     Snapshot,
     Text,
@@ -160,7 +160,7 @@ def spec_changed(change: Change[SyncResource]) -> bool:
         or new is None
         or generation_changed(change)
         or old.metadata.deletion_timestamp != new.metadata.deletion_timestamp
-        or wants_namespaces(old) != wants_namespaces(new)
+        or creates_namespaces(old) != creates_namespaces(new)
         or finalizer_lost(names.SYNC_RESOURCE_FINALIZER, change)
     )
 

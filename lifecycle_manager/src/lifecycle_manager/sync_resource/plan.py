@@ -82,7 +82,7 @@ def plan(seen: Snapshot) -> Step:
     if not seen.recorded:
         return RecordIntent(objects, seen.inventory)
     if seen.applied is None:
-        namespaces = missing_namespaces(objects) if wants_namespaces(resource) else ()
+        namespaces = missing_namespaces(objects) if creates_namespaces(resource) else ()
         recheck = seen.announced if seen.announced is not None else not _just_changed(resource)
         return ApplyObjects(objects, seen.inventory, recheck=recheck, namespaces=namespaces)
     if not seen.pruned and (entries := prunable(seen, seen.applied)):
@@ -127,7 +127,7 @@ def missing_namespaces(objects: Iterable[KubernetesObject]) -> tuple[str, ...]:
     return tuple(sorted({each.namespace for each in things} - own - {""}))
 
 
-def wants_namespaces(resource: SyncResource) -> bool:
+def creates_namespaces(resource: SyncResource) -> bool:
     """Tell whether the namespaces of the objects are to be created."""
     return resource.metadata.annotations.get(names.CREATE_NAMESPACES) == "true"
 

@@ -43,7 +43,7 @@ def is_owned_by(live: Mapping[str, Any], owner: str) -> bool:
     return labels.get(names.MANAGED_BY) == MANAGED_BY and named == owner
 
 
-def says_created(condition: Condition) -> bool:
+def is_created(condition: Condition) -> bool:
     """Tell whether a condition `ModuleCR` that is true was written by the former version."""
     return condition.reason == MODULE_CR_CREATED
 

@@ -118,7 +118,7 @@ async def test_watch_tells_changes_after_a_version(both: Both) -> None:
         "&fieldSelector=metadata.name%3Dheld": ["ADDED", "MODIFIED", "DELETED", "ADDED"],
     }
     for query, kinds in expected.items():
-        heard = await asyncio.gather(
+        received = await asyncio.gather(
             *(
                 server.lines(
                     f"{WIDGETS}?watch=true&resourceVersion={page['metadata']['resourceVersion']}{query}".replace(
@@ -129,9 +129,9 @@ async def test_watch_tells_changes_after_a_version(both: Both) -> None:
                 for server, page in zip((both.real, both.simulated), start, strict=True)
             )
         )
-        assert described(heard[0]) == described(heard[1])
-        assert [event["type"] for event in heard[0]] == kinds
-        versions = [int(event["object"]["metadata"]["resourceVersion"]) for event in heard[1]]
+        assert described(received[0]) == described(received[1])
+        assert [event["type"] for event in received[0]] == kinds
+        versions = [int(event["object"]["metadata"]["resourceVersion"]) for event in received[1]]
         assert versions == sorted(versions)
 
 
@@ -147,7 +147,7 @@ async def test_watch_can_begin_with_what_is_there(both: Both) -> None:
     await both.ask(422, "GET", f"{path}&sendInitialEvents=true")
 
 
-async def test_version_that_is_too_old_is_told_within_the_watch(both: Both) -> None:
+async def test_version_that_is_too_old_is_reported_within_the_watch(both: Both) -> None:
     for server in (both.real, both.simulated):
         path = f"{WIDGETS}?watch=true&resourceVersion=1&timeoutSeconds=100".replace("{ns}", both.namespace)
         (event,) = await server.lines(path)

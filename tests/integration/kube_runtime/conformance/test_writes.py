@@ -24,9 +24,9 @@ async def test_object_is_created_with_defaults_and_without_unknown_fields(both: 
 
 async def test_name_is_given_or_generated_or_missed(both: Both) -> None:
     generated = widget(None, size=1) | {"metadata": {"generateName": "some-"}}
-    for said in await both.own("POST", WIDGETS, generated):
-        assert len(said["metadata"]["name"]) == len("some-12345")
-        assert comparable(said)["metadata"]["generateName"] == "some-"
+    for answer in await both.own("POST", WIDGETS, generated):
+        assert len(answer["metadata"]["name"]) == len("some-12345")
+        assert comparable(answer)["metadata"]["generateName"] == "some-"
     await both.ask(422, "POST", WIDGETS, widget(None, size=1))
     await both.ask(422, "POST", WIDGETS, widget("No_Name", size=1))
     await both.ask(422, "POST", CONFIG_MAPS, config_map("No_Name"))
@@ -162,8 +162,8 @@ async def test_delete_minds_preconditions_and_finalizers(both: Both) -> None:
 
     left = await both.ask(200, "DELETE", f"{CONFIG_MAPS}/one", {"propagationPolicy": "Background"})
     assert left["metadata"]["finalizers"] == ["example.com/held"]
-    for said in await both.own("GET", f"{CONFIG_MAPS}/one"):
-        assert said["metadata"]["deletionTimestamp"]
+    for answer in await both.own("GET", f"{CONFIG_MAPS}/one"):
+        assert answer["metadata"]["deletionTimestamp"]
     await both.ask(200, "DELETE", f"{CONFIG_MAPS}/one")
     await both.ask(422, "PATCH", f"{CONFIG_MAPS}/one", {"metadata": {"finalizers": ["example.com/more"]}}, MERGE)
     await both.ask(200, "PATCH", f"{CONFIG_MAPS}/one", {"metadata": {"finalizers": None}}, MERGE)
@@ -214,8 +214,8 @@ async def test_body_that_is_too_large_is_refused_and_a_large_one_is_not(both: Bo
     await both.ask(201, "POST", CONFIG_MAPS, config_map("large", a="x" * 1_000_000))
     for server in (both.real, both.simulated):
         path = CONFIG_MAPS.replace("{ns}", both.namespace)
-        code, said = await server.ask("POST", path, config_map("larger", a="x" * 4_000_000), "application/json")
-        assert (code, said["reason"]) == (413, "RequestEntityTooLarge"), server.name
+        code, answer = await server.ask("POST", path, config_map("larger", a="x" * 4_000_000), "application/json")
+        assert (code, answer["reason"]) == (413, "RequestEntityTooLarge"), server.name
 
 
 async def test_what_is_not_served_is_refused(both: Both) -> None:
