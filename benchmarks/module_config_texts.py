@@ -21,8 +21,7 @@ from kube_runtime import SYSTEM_CLOCK, dump_yaml, load_yaml
 from kyma_module_manager import ModuleContext, ModuleManager
 from kyma_module_manager.rendering import render
 from lifecycle_manager.contract.signals import ObjectReference
-from lifecycle_manager.module_config.reading import Found
-from lifecycle_manager.module_config.snapshot import ModuleCr
+from lifecycle_manager.module_config.reading import Found, ModuleCr
 from lifecycle_manager.module_config.texts import Memory, TextMaker, TextThread
 from lifecycle_manager.skr.budget import CpuBudget
 from lifecycle_manager_api import ModuleConfig, ModuleConfigSpec, ObjectMeta

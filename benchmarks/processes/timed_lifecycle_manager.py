@@ -17,9 +17,9 @@ import uvloop
 
 from lifecycle_manager.cli import main as klm
 from lifecycle_manager.events import EventPublisher, VerifiedEvent
-from lifecycle_manager.module_config.apply import ModuleConfigWrites
-from lifecycle_manager.module_config.plan import WriteModuleConfig
-from lifecycle_manager.module_config.snapshot import Snapshot
+from lifecycle_manager.module_config.plan import ApplyModuleConfig
+from lifecycle_manager.module_config.snapshot import ModuleConfigSnapshot
+from lifecycle_manager.module_config.writes import ModuleConfigWrites
 
 TICK_SECONDS = 0.002
 REPORTED_SECONDS = 0.005
@@ -41,10 +41,10 @@ class _Events:
             take(publisher, kyma_name, verified)
 
         async def timed_write(
-            writes: ModuleConfigWrites, seen: Snapshot, steps: Any, traces: Any, **options: Any
+            writes: ModuleConfigWrites, seen: ModuleConfigSnapshot, steps: Any, traces: Any, **options: Any
         ) -> bool:
             writing = tuple(steps)
-            sources = {step.source for step in writing if isinstance(step, WriteModuleConfig)}
+            sources = {step.source for step in writing if isinstance(step, ApplyModuleConfig)}
             began = self._began.pop(seen.kyma, None) if sources else None
             if began is not None and sources & traces.keys():  # else the write was not that of the event
                 spent = time.thread_time() - began

@@ -6,7 +6,6 @@ from tests.structure.deletions import PAGE, deleting_steps, page, plans, rule_of
 
 NOTHING_SAID_YET = frozenset(
     {
-        "module_config",
         "module_installation",
         "skr_webhook",
         "sync_resource",

@@ -31,7 +31,6 @@ DOMAINS = (
 
 NOT_IN_STEPS = {
     "istio",
-    "module_config",
     "module_cr_status",
     "module_installation",
     "skr_webhook",

@@ -20,10 +20,16 @@ from lifecycle_manager.contract.signals import ObjectReference, ReadScope
 from lifecycle_manager.contract.verdict import POSTPONED, QUOTA_EXCEEDED
 from lifecycle_manager.module_catalog.module_kinds import ModuleCrKind
 from lifecycle_manager.module_config import plan as rules
-from lifecycle_manager.module_config.controller import ModuleKey
-from lifecycle_manager.module_config.plan import DeleteModuleConfig, WriteModuleConfig, acceptable, plan, sources_of
-from lifecycle_manager.module_config.reading import ANSWER, find_all, find_some
-from lifecycle_manager.module_config.snapshot import Quota, Reading, Snapshot
+from lifecycle_manager.module_config.keys import ModuleKey
+from lifecycle_manager.module_config.plan import (
+    ApplyModuleConfig,
+    DeleteModuleConfig,
+    acceptable,
+    sources_of,
+    writes_of,
+)
+from lifecycle_manager.module_config.reading import ANSWER, Reading, find_all, find_some
+from lifecycle_manager.module_config.snapshot import ModuleConfigSnapshot, Quota
 from lifecycle_manager.module_config.texts import MAX_TEXT_BYTES, MODULE_CR, Memory, TextMaker, TextThread
 from lifecycle_manager.skr.budget import CpuBudget
 from lifecycle_manager.skr.failure import INTERNAL_ERROR
@@ -75,13 +81,23 @@ def maker(budget: CpuBudget | None = None) -> TextMaker:
     return TextMaker(thread=TextThread(), memory=Memory(), budget=budget or CpuBudget(burst=100.0), clock=ManualClock())
 
 
-async def steps_of(client: Client, *references: ObjectReference) -> tuple[rules.Step, ...]:
+def snapshot(reading: Reading) -> ModuleConfigSnapshot:
+    return ModuleConfigSnapshot(
+        kyma="demo",
+        module="cloud-resources",
+        namespace="kcp-system",
+        existing=(builders.module_config(),),
+        reading=reading,
+    )
+
+
+async def steps_of(client: Client, *references: ObjectReference) -> tuple[rules.Write, ...]:
     """Return the steps that follow from the answer of an SKR: decoded, identified, as text, planned."""
     found = await (find_some(client, [KIND], references) if references else find_all(client, [KIND]))
     identities = Reading(found.default, found.module_crs, found.complete)
-    seen = Snapshot("demo", "cloud-resources", "kcp-system", (builders.module_config(),), identities)
+    seen = snapshot(identities)
     reading = await maker().with_texts(found, acceptable(seen, identities), sources_of(seen, identities))
-    return plan(replace(seen, reading=reading))
+    return writes_of(replace(seen, reading=reading))
 
 
 HOSTILE = st.sampled_from(
@@ -132,7 +148,7 @@ def test_any_bytes_become_steps_or_an_error_of_the_cluster(body: bytes) -> None:
         except KubeError:
             continue
         for step in steps:
-            if isinstance(step, WriteModuleConfig):
+            if isinstance(step, ApplyModuleConfig):
                 assert len(msgspec.json.encode(step.text)) <= MAX_TEXT_BYTES
                 msgspec.json.encode(msgspec.to_builtins(step.reference))
 
@@ -147,7 +163,7 @@ async def test_one_module_cr_that_can_not_be_read_hides_no_other(value: bytes) -
     if value == DEEP:  # no part of its list can be decoded; what is announced is read by name
         assert not steps
         steps = await steps_of(skr(raw("healthy")), KIND.reference(SKR, "healthy"))
-    assert [step.source.name for step in steps if isinstance(step, WriteModuleConfig) and step.text] == ["healthy"]
+    assert [step.source.name for step in steps if isinstance(step, ApplyModuleConfig) and step.text] == ["healthy"]
 
 
 async def test_list_with_invalid_identities_deletes_nothing() -> None:
@@ -214,10 +230,8 @@ async def test_module_cr_over_the_quota_is_made_into_a_text_once(values: int) ->
     assert second is not None
     assert second.problem == first.problem
     assert second.exceeds_quota == (first.problem is None)
-    seen = Snapshot(
-        "demo", "cloud-resources", "kcp-system", (builders.module_config(),), again, quota=Quota(200, 1_000)
-    )
-    exceeding = [step for step in plan(seen) if isinstance(step, rules.SetCondition)]
+    seen = replace(snapshot(again), quota=Quota(200, 1_000))
+    exceeding = [step for step in writes_of(seen) if isinstance(step, rules.SetCondition)]
     assert [step.condition.reason for step in exceeding] == [
         QUOTA_EXCEEDED if first.problem is None else first.problem.reason
     ]
@@ -361,7 +375,7 @@ async def test_exception_in_the_plan_becomes_a_condition(monkeypatch: pytest.Mon
             raise ValueError("a secret of the user")
 
         with monkeypatch.context() as patch:
-            patch.setattr("lifecycle_manager.module_config.controller.acceptable", fail)
+            patch.setattr("lifecycle_manager.module_config.plan.acceptable", fail)
             with pytest.raises(ValueError, match="secret"):
                 await it.reconcile(ReadScope.EVERYTHING)
         synced = await condition_of(it, NAME)

@@ -8,7 +8,7 @@ from kube_runtime import KubeError
 from kube_simulation import ApiRequest, Refuse, Refused
 from lifecycle_manager.contract.resources import MODULE_CONFIGS, MODULE_POLICIES, NAMESPACES
 from lifecycle_manager.contract.signals import ReadScope
-from lifecycle_manager.module_config.apply import NAMESPACE_NOT_WRITABLE
+from lifecycle_manager.module_config.writes import NAMESPACE_NOT_WRITABLE
 from lifecycle_manager_api import names
 from tests import builders
 from tests.unit.module_config.test_controller import MODULE, NAME, Module, changed, module

@@ -12,19 +12,18 @@ from lifecycle_manager.contract.conditions import COMPLETE
 from lifecycle_manager.contract.signals import ObjectReference
 from lifecycle_manager.contract.verdict import MODULE_CR_TOO_LARGE, QUOTA_EXCEEDED
 from lifecycle_manager.module_catalog.module_kinds import ModuleCrKind
+from lifecycle_manager.module_config.keys import config_name, distinct_name, usual_names
 from lifecycle_manager.module_config.plan import (
+    ApplyModuleConfig,
     DeleteModuleConfig,
     SetCondition,
     Undecided,
     Wanted,
-    WriteModuleConfig,
-    config_name,
     decide,
-    distinct_name,
-    plan,
-    usual_names,
+    writes_of,
 )
-from lifecycle_manager.module_config.snapshot import ModuleCr, Quota, Reading, Snapshot
+from lifecycle_manager.module_config.reading import ModuleCr, Reading
+from lifecycle_manager.module_config.snapshot import ModuleConfigSnapshot, Quota
 from lifecycle_manager.module_config.status import SyncedCondition, too_large, unreadable
 from lifecycle_manager.module_config.texts import MAX_TEXT_BYTES, Content, Memory, text_of
 from lifecycle_manager_api import ModuleConfig
@@ -66,11 +65,20 @@ def reading(*module_crs: dict[str, Any], missing: tuple[str, ...] = (), complete
     return Reading(KIND.default, found, complete=complete)
 
 
-def snapshot(read: Reading | None, *existing: ModuleConfig, problem: SyncedCondition | None = None) -> Snapshot:
-    return Snapshot("demo", "cloud-resources", "kcp-system", existing, read, problem)
+def snapshot(
+    read: Reading | None, *existing: ModuleConfig, problem: SyncedCondition | None = None
+) -> ModuleConfigSnapshot:
+    return ModuleConfigSnapshot(
+        kyma="demo",
+        module="cloud-resources",
+        namespace="kcp-system",
+        existing=existing,
+        reading=read,
+        unreadable=problem,
+    )
 
 
-def as_written(action: WriteModuleConfig) -> ModuleConfig:
+def as_written(action: ApplyModuleConfig) -> ModuleConfig:
     """Return the ModuleConfig that the cache holds once an action was carried out."""
     message = f"read from {action.source}"
     condition = {"type": "Synced", "status": "True", "reason": "Read", "message": message}
@@ -82,8 +90,8 @@ def as_written(action: WriteModuleConfig) -> ModuleConfig:
 
 
 def test_new_module_cr_is_written_with_its_origin() -> None:
-    write, mark = plan(snapshot(reading(builders.infrastructure(resource_version="9", nfsVolumes=[]))))
-    assert isinstance(write, WriteModuleConfig)
+    write, mark = writes_of(snapshot(reading(builders.infrastructure(resource_version="9", nfsVolumes=[]))))
+    assert isinstance(write, ApplyModuleConfig)
     assert write.name == "demo-cloud-resources"
     assert write.reference == ResourceReference(
         api_version="cloud-resources.kyma-project.io/v1beta1",
@@ -100,21 +108,21 @@ def test_new_module_cr_is_written_with_its_origin() -> None:
 
 def test_unchanged_module_cr_writes_nothing() -> None:
     read = reading(builders.infrastructure())
-    write = plan(snapshot(read))[0]
-    assert isinstance(write, WriteModuleConfig)
-    assert plan(snapshot(read, as_written(write))) == ()
+    write = writes_of(snapshot(read))[0]
+    assert isinstance(write, ApplyModuleConfig)
+    assert writes_of(snapshot(read, as_written(write))) == ()
 
 
 def test_older_version_never_follows_a_newer_one() -> None:
     newer, older = (builders.infrastructure(resource_version=version, nfsVolumes=[version]) for version in ("10", "9"))
-    write = plan(snapshot(reading(newer)))[0]
-    assert isinstance(write, WriteModuleConfig)
+    write = writes_of(snapshot(reading(newer)))[0]
+    assert isinstance(write, ApplyModuleConfig)
     written = as_written(write)
 
-    assert plan(snapshot(reading(older, complete=False), written)) == ()
-    assert plan(snapshot(reading(newer, complete=False), written)) == ()
-    restored = plan(snapshot(reading(older, complete=True), written))
-    assert [type(step) for step in restored] == [WriteModuleConfig]
+    assert writes_of(snapshot(reading(older, complete=False), written)) == ()
+    assert writes_of(snapshot(reading(newer, complete=False), written)) == ()
+    restored = writes_of(snapshot(reading(older, complete=True), written))
+    assert [type(step) for step in restored] == [ApplyModuleConfig]
 
 
 def test_answer_from_the_past_is_recognized_although_its_successor_changed_no_text() -> None:
@@ -124,30 +132,30 @@ def test_answer_from_the_past_is_recognized_although_its_successor_changed_no_te
     memory = Memory()
     for read, complete in ((first, True), (back, False)):
         memory.note(as_read(read), *contents_of(read), complete=complete)
-    write = plan(snapshot(reading(first)))[0]
-    assert isinstance(write, WriteModuleConfig)
+    write = writes_of(snapshot(reading(first)))[0]
+    assert isinstance(write, ApplyModuleConfig)
     late = as_read(labelled)
     assert memory.is_superseded(late)
     seen = snapshot(reading(labelled, complete=False), as_written(write))
-    assert plan(replace(seen, superseded=frozenset({late.source}))) == ()
+    assert writes_of(replace(seen, superseded=frozenset({late.source}))) == ()
     memory.note(late, *contents_of(labelled), complete=True)  # a restored cluster
     assert not memory.is_superseded(late)
 
 
 def test_new_version_with_the_same_text_and_generation_writes_nothing() -> None:
     """Such as after each write of a status."""
-    write = plan(snapshot(reading(builders.infrastructure(resource_version="7"))))[0]
-    assert isinstance(write, WriteModuleConfig)
-    assert plan(snapshot(reading(builders.infrastructure(resource_version="8")), as_written(write))) == ()
+    write = writes_of(snapshot(reading(builders.infrastructure(resource_version="7"))))[0]
+    assert isinstance(write, ApplyModuleConfig)
+    assert writes_of(snapshot(reading(builders.infrastructure(resource_version="8")), as_written(write))) == ()
 
 
 def test_object_of_the_same_name_is_not_older_than_its_predecessor() -> None:
-    write = plan(snapshot(reading(builders.infrastructure(resource_version="10"))))[0]
-    assert isinstance(write, WriteModuleConfig)
+    write = writes_of(snapshot(reading(builders.infrastructure(resource_version="10"))))[0]
+    assert isinstance(write, ApplyModuleConfig)
     other = builders.infrastructure(resource_version="9", nfsVolumes=["other"])
     other["metadata"]["uid"] = "another"
 
-    assert plan(snapshot(reading(other, complete=False), as_written(write)))
+    assert writes_of(snapshot(reading(other, complete=False), as_written(write)))
 
 
 def test_text_has_no_managed_fields_and_no_annotation_of_kubectl() -> None:
@@ -171,52 +179,52 @@ def test_text_does_not_depend_on_the_order_of_keys(order: list[str]) -> None:
 
 def test_deleted_module_cr_has_its_config_deleted_by_name_whether_the_cache_has_it_or_not() -> None:
     read = reading(missing=("default",), complete=False)
-    assert plan(snapshot(read)) == (DeleteModuleConfig("demo-cloud-resources"),)
+    assert writes_of(snapshot(read)) == (DeleteModuleConfig("demo-cloud-resources"),)
 
 
 def test_module_cr_that_is_being_deleted_counts_as_deleted() -> None:
     module_cr = builders.infrastructure()
     module_cr["metadata"]["deletionTimestamp"] = "2026-11-01T12:00:00Z"
-    assert plan(snapshot(reading(module_cr, complete=False))) == (DeleteModuleConfig("demo-cloud-resources"),)
+    assert writes_of(snapshot(reading(module_cr, complete=False))) == (DeleteModuleConfig("demo-cloud-resources"),)
 
 
 def test_partial_reading_deletes_no_other_configs() -> None:
     other = builders.module_config("demo-cloud-resources-other")
-    actions = plan(snapshot(reading(builders.infrastructure(), complete=False), other))
+    actions = writes_of(snapshot(reading(builders.infrastructure(), complete=False), other))
     assert not any(isinstance(action, DeleteModuleConfig) for action in actions)
 
 
 def test_complete_reading_deletes_configs_without_module_cr() -> None:
     stray = builders.module_config("demo-cloud-resources-stray")
-    assert plan(snapshot(reading(), stray)) == (DeleteModuleConfig("demo-cloud-resources-stray"),)
+    assert writes_of(snapshot(reading(), stray)) == (DeleteModuleConfig("demo-cloud-resources-stray"),)
 
 
 def test_config_that_is_being_deleted_is_neither_deleted_again_nor_written() -> None:
     deleting = builders.module_config(deletionTimestamp="2026-11-01T12:00:00Z")
-    assert plan(snapshot(reading(), deleting)) == ()
-    assert plan(snapshot(reading(builders.infrastructure()), deleting)) == ()
+    assert writes_of(snapshot(reading(), deleting)) == ()
+    assert writes_of(snapshot(reading(builders.infrastructure()), deleting)) == ()
 
 
 def test_module_without_configuration_has_its_configs_deleted() -> None:
-    assert plan(snapshot(None, builders.module_config())) == (DeleteModuleConfig("demo-cloud-resources"),)
+    assert writes_of(snapshot(None, builders.module_config())) == (DeleteModuleConfig("demo-cloud-resources"),)
 
 
 def test_unreadable_cluster_is_reported_once_and_deletes_nothing() -> None:
     config, no_answer = builders.module_config(), unreadable("ClusterUnreachable", "no answer")
-    (mark,) = plan(snapshot(None, config, problem=no_answer))
+    (mark,) = writes_of(snapshot(None, config, problem=no_answer))
     assert mark == SetCondition("demo-cloud-resources", no_answer)
     condition = {"type": "Synced", "status": "False", "reason": "ClusterUnreachable", "message": "no answer"}
     shown = builders.module_config(status={"conditions": [condition | {"lastTransitionTime": "2026-11-01T12:00:00Z"}]})
-    assert plan(snapshot(None, shown, problem=no_answer)) == ()
+    assert writes_of(snapshot(None, shown, problem=no_answer)) == ()
 
 
 def test_module_cr_that_is_too_large_sets_a_condition_and_keeps_the_last_text() -> None:
     huge = builders.infrastructure(nfsVolumes=[{"name": "x" * MAX_TEXT_BYTES}])
-    (mark,) = plan(snapshot(reading(huge), builders.module_config()))
+    (mark,) = writes_of(snapshot(reading(huge), builders.module_config()))
     assert isinstance(mark, SetCondition)
     assert mark.condition.reason == MODULE_CR_TOO_LARGE
-    write, mark = plan(snapshot(reading(huge)))
-    assert isinstance(write, WriteModuleConfig)
+    write, mark = writes_of(snapshot(reading(huge)))
+    assert isinstance(write, ApplyModuleConfig)
     assert write.text == ""
 
 
@@ -234,14 +242,14 @@ def test_name_that_another_kyma_and_module_have_is_not_touched() -> None:
     taken = frozenset({"demo-cloud-resources"})
     assert usual_names("demo-cloud", "resources", read) == usual_names("demo", "cloud-resources", read) == taken
 
-    write, mark = plan(replace(snapshot(read), taken=taken))
+    write, mark = writes_of(replace(snapshot(read), taken=taken))
 
-    assert isinstance(write, WriteModuleConfig)
+    assert isinstance(write, ApplyModuleConfig)
     assert isinstance(mark, SetCondition)
     own = distinct_name("demo", "cloud-resources", KIND.reference("kyma-system", "default"))
     assert write.name == mark.name == own not in taken
     gone = replace(snapshot(reading(missing=("default",), complete=False)), taken=taken)
-    assert plan(gone) == (DeleteModuleConfig(own),)
+    assert writes_of(gone) == (DeleteModuleConfig(own),)
 
 
 def test_existing_module_config_keeps_its_name() -> None:
@@ -249,7 +257,7 @@ def test_existing_module_config_keeps_its_name() -> None:
     own = distinct_name("demo", "cloud-resources", KIND.reference("kyma-system", "default"))
     for name in ("demo-cloud-resources", own):
         for taken in (frozenset[str](), frozenset({"demo-cloud-resources"}) - {name}):
-            steps = plan(replace(snapshot(reading(changed), builders.module_config(name)), taken=taken))
+            steps = writes_of(replace(snapshot(reading(changed), builders.module_config(name)), taken=taken))
             assert {step.name for step in steps} == {name}
 
 
@@ -294,12 +302,12 @@ def entries(listed: list[tuple[int, int, int]]) -> list[dict[str, Any]]:
     return made
 
 
-def after(seen: Snapshot) -> dict[str, str]:
+def after(seen: ModuleConfigSnapshot) -> dict[str, str]:
     """Return the texts of the ModuleConfigs once the steps are carried out."""
     texts = {config.metadata.name: config.spec.resource for config in seen.existing}
-    for step in plan(seen):
+    for step in writes_of(seen):
         match step:
-            case WriteModuleConfig():
+            case ApplyModuleConfig():
                 texts[step.name] = step.text
             case DeleteModuleConfig(name):
                 texts.pop(name, None)
@@ -335,14 +343,14 @@ def test_newest_module_crs_exceed_the_quota_and_are_named_up_to_a_number() -> No
     ]
     for module_cr in listed[10:]:
         module_cr["metadata"]["creationTimestamp"] = "2026-11-02T12:00:00Z"
-    first = plan(replace(snapshot(reading(*listed)), quota=Quota(max_objects=10)))
-    assert {step.source.name for step in first if isinstance(step, WriteModuleConfig)} == {f"n{n}" for n in range(10)}
+    first = writes_of(replace(snapshot(reading(*listed)), quota=Quota(max_objects=10)))
+    assert {step.source.name for step in first if isinstance(step, ApplyModuleConfig)} == {f"n{n}" for n in range(10)}
     names = after(replace(snapshot(reading(*listed)), quota=Quota(max_objects=10)))
     existing = [builders.module_config(name, spec={"resource": text}) for name, text in names.items()]
 
     (mark,) = [
         step
-        for step in plan(replace(snapshot(reading(*listed), *existing), quota=Quota(max_objects=10)))
+        for step in writes_of(replace(snapshot(reading(*listed), *existing), quota=Quota(max_objects=10)))
         if isinstance(step, SetCondition) and step.condition.type == COMPLETE
     ]
 
@@ -354,7 +362,7 @@ def test_newest_module_crs_exceed_the_quota_and_are_named_up_to_a_number() -> No
 def test_text_that_grows_beyond_the_quota_keeps_the_last_one() -> None:
     config = builders.module_config("demo-cloud-resources", spec={"resource": "x" * 100})
     grown = builders.infrastructure(value="x" * 500)
-    (mark,) = plan(replace(snapshot(reading(grown), config), quota=Quota(max_bytes=400)))
+    (mark,) = writes_of(replace(snapshot(reading(grown), config), quota=Quota(max_bytes=400)))
     assert isinstance(mark, SetCondition)
     assert (mark.name, mark.condition.reason) == ("demo-cloud-resources", QUOTA_EXCEEDED)
 
@@ -362,4 +370,4 @@ def test_text_that_grows_beyond_the_quota_keeps_the_last_one() -> None:
 def test_module_cr_that_is_read_later_keeps_its_config() -> None:
     unread = replace(as_read(builders.infrastructure()), text=None)
     read = Reading(KIND.default, {unread.source: unread}, complete=True)
-    assert plan(snapshot(read, builders.module_config())) == ()
+    assert writes_of(snapshot(read, builders.module_config())) == ()

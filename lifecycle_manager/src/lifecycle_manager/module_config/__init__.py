@@ -8,7 +8,8 @@ content is always read from the API server, never taken from an event.
 rules, such as the quota of a module.
 """
 
-from lifecycle_manager.module_config.controller import ModuleConfigSettings, ModuleKey, setup
+from lifecycle_manager.module_config.controller import ModuleConfigSettings, setup
+from lifecycle_manager.module_config.keys import ModuleKey
 from lifecycle_manager.module_config.snapshot import Quota
 
 __all__ = ["ModuleConfigSettings", "ModuleKey", "Quota", "setup"]

@@ -1,134 +1,144 @@
-"""Carries out the steps for a module's ModuleConfigs, in KCP."""
+"""Carries out the steps for a module's configuration, and settles what was announced at its end."""
 
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import assert_never
 
-import msgspec
-import structlog
+from kube_runtime import Causes, Clock, Result
+from lifecycle_manager.contract.conditions import interval_for
+from lifecycle_manager.contract.signals import ObjectChanged
+from lifecycle_manager.module_catalog.module_kinds import ModuleKinds
+from lifecycle_manager.module_config.keys import ModuleKey
+from lifecycle_manager.module_config.plan import (
+    ListModuleCrs,
+    MakeTexts,
+    ModuleConfigEnd,
+    ModuleConfigStep,
+    Write,
+    WriteToKcp,
+    writes_of,
+)
+from lifecycle_manager.module_config.reading import NOTHING_FOUND, Found, ModuleCr, find_all, find_some
+from lifecycle_manager.module_config.snapshot import (
+    ModuleConfigRequest,
+    ModuleConfigSnapshot,
+    SnapshotReader,
+)
+from lifecycle_manager.module_config.status import failed
+from lifecycle_manager.module_config.texts import READ_SECONDS, TextMaker, TextThread
+from lifecycle_manager.module_config.writes import ModuleConfigWrites
+from lifecycle_manager.skr import Connections, Seen
 
-from kube_runtime import Client, Clock, EventRecorder, Forbidden, Informer, NotFound
-from kube_runtime.tracing import handed_on
-from lifecycle_manager.contract.resources import FIELD_MANAGER, MODULE_CONFIGS, MODULE_POLICIES
-from lifecycle_manager.contract.signals import ObjectReference, Trace
-from lifecycle_manager.contract.verdict import SYNCED
-from lifecycle_manager.contract.writes import write_status
-from lifecycle_manager.module_config.plan import DeleteModuleConfig, SetCondition, Step, WriteModuleConfig
-from lifecycle_manager.module_config.snapshot import Snapshot
-from lifecycle_manager.module_config.status import merged
-from lifecycle_manager.object_set import Policies
-from lifecycle_manager.process.telemetry import ChangeLatency
-from lifecycle_manager_api import ModuleConfig, ObjectMeta, names
-
-log = structlog.get_logger("module_config")
-
-NAMESPACE_NOT_WRITABLE = "NamespaceNotWritable"
-MODULE_ROLE = "lifecycle-manager-modules"
-MIN_STEPS = 20
-"""So many steps are carried out in any case, so that events without end delay them and do not prevent them."""
+RESUME_SECONDS = 0.5
+"""When everything is read again after the writes of thousands of Module CRs stopped for an event."""
 
 
 @dataclass(frozen=True, eq=False)
-class ModuleConfigWrites:
-    """Writes of ModuleConfigs."""
+class ModuleConfigActions:
+    """Reads Module CRs, makes their texts, and writes ModuleConfigs.
 
-    kcp: Client
-    module_configs: Informer[ModuleConfig]
-    policies: Policies
-    events: EventRecorder
-    latency: ChangeLatency
+    `waiting_causes` are those of the next reconcile of a key, which arrived during this one.
+    """
+
+    reader: SnapshotReader
+    connections: Connections
+    kinds: ModuleKinds
+    writes: ModuleConfigWrites
     clock: Clock
+    waiting_causes: Callable[[ModuleKey], Causes]
+    interval_seconds: float
+    thread: TextThread = field(default_factory=TextThread)
 
     async def apply(
-        self,
-        seen: Snapshot,
-        steps: Iterable[Step],
-        traces: Mapping[ObjectReference, Trace],
-        *,
-        is_awaited: Callable[[], bool] = lambda: False,
-    ) -> bool:
-        """Carry out the steps in their order. Raises KubeError at the first that fails.
-
-        Returns false where it stopped after some of them, because the key is awaited for something more urgent. Where
-        nothing can be written in the namespace, an Event of the ModulePolicy says so.
-        """
-        for number, step in enumerate(steps):
-            if number >= MIN_STEPS and is_awaited():
-                return False
-            try:
-                await self._apply(seen, step, traces)
-            except (Forbidden, NotFound) as error:
-                self._report_namespace(seen, error)
-                raise
-        return True
-
-    async def _apply(self, seen: Snapshot, step: Step, traces: Mapping[ObjectReference, Trace]) -> None:
+        self, request: ModuleConfigRequest, seen: ModuleConfigSnapshot, step: ModuleConfigStep
+    ) -> ModuleConfigSnapshot:
+        """Carry a step out. Raises KubeError, SkrAccessError or TemplateUnreadable."""
         match step:
-            case WriteModuleConfig():
-                trace = traces.get(step.source, Trace())
-                await self._write(seen, step, trace)
-                self.latency.module_config_written(trace.observed_at)
-            case DeleteModuleConfig(name):
-                await self._delete(seen, name)
-            case SetCondition():
-                await self._set_condition(seen, step)
+            case ListModuleCrs():
+                return self.reader.refreshed(request.key, replace(seen, found=await self._found(request, step)))
+            case MakeTexts():
+                return await self._with_texts(request, seen, step)
+            case WriteToKcp(writes):
+                return replace(seen, written=await self._written(request, seen, writes))
             case _:
                 assert_never(step)
 
-    def _report_namespace(self, seen: Snapshot, error: Forbidden | NotFound) -> None:
-        policy = self.policies.policy_of(seen.module)
-        if policy is None:
-            return  # it has the namespace of the Lifecycle Manager itself
-        why = "there is no such namespace" if isinstance(error, NotFound) else "Lifecycle Manager has no rights there"
-        note = (
-            f"ModuleConfigs can't be written in namespace {seen.namespace} (spec.controlPlaneNamespace): {why}; create "
-            f"the namespace, and in it a RoleBinding of ClusterRole {MODULE_ROLE} to the ServiceAccount of Lifecycle "
-            "Manager, as the chart of the Module Manager does"
+    async def finish(self, request: ModuleConfigRequest, seen: ModuleConfigSnapshot, end: ModuleConfigEnd) -> Result:
+        """Settle what was announced, and return when to read again."""
+        state, now, reads = request.state, self.clock.monotonic(), seen.reads
+        if end.forgets:
+            state.forget()
+            return Result()
+        if end.postpones:
+            state.announcements.settle({each: Seen() for each in seen.pending}, now=now)
+            state.memory.postponed |= reads.left_out
+            return Result(requeue_after=min(state.full_read_due - now, state.until_affordable(now)))
+        if not end.settles or seen.reading is None:
+            return Result()
+        shown = {each: _seen(seen.reading.found.get(each.object)) for each in seen.pending}
+        again = state.announcements.settle(shown, now=now)
+        if reads.complete:
+            interval = interval_for(seen.item, self.interval_seconds)
+            state.full_read_due = now + RESUME_SECONDS if seen.written is False else seen.started + interval
+        waits = [max(0.0, state.full_read_due - now)]
+        if again is not None:
+            waits.append(again)
+        if state.memory.postponed:
+            waits.append(state.until_affordable(now))
+        return Result(requeue_after=min(waits))
+
+    async def report(self, key: ModuleKey, error: Exception) -> None:
+        """Report an unforeseen exception in all ModuleConfigs of a module. Raises KubeError."""
+        modules = self.reader.modules
+        seen = ModuleConfigSnapshot(
+            kyma=key.kyma,
+            module=key.module,
+            namespace=modules.policies.namespace_of(key.module),
+            existing=modules.configs_of(key),
+            unreadable=failed(error),
         )
-        self.events.record(MODULE_POLICIES, policy, NAMESPACE_NOT_WRITABLE, note, type="Warning", action="Write")
+        await self.writes.apply(seen, writes_of(seen), {})
 
-    async def _write(self, seen: Snapshot, step: WriteModuleConfig, trace: Trace) -> None:
-        origin = {names.TRACEPARENT: handed_on(trace.traceparent), names.OBSERVED_AT: trace.observed_at}
-        metadata = {
-            "labels": {
-                names.KYMA_NAME: seen.kyma,
-                names.MODULE_NAME: seen.module,
-                names.MANAGED_BY: names.LIFECYCLE_MANAGER,
-            },
-            "annotations": {key: value for key, value in origin.items() if value},
-        }
-        reference = msgspec.to_builtins(step.reference)
-        spec = {"kyma": seen.kyma, "module": seen.module, "resource": step.text, "resourceRef": reference}
-        document = {"metadata": {"name": step.name, "namespace": seen.namespace} | metadata, "spec": spec}
-        written = await self.kcp.apply(MODULE_CONFIGS, step.name, document, seen.namespace, field_manager=FIELD_MANAGER)
-        self.module_configs.wrote(written)
-        log.info(
-            "module config written",
-            kyma=seen.kyma,
-            module=seen.module,
-            name=step.name,
-            source=str(step.source),
-            resource_version=step.reference.resource_version,
-            event_id=trace.event_id,
-            traceparent=trace.traceparent,
-            observed_at=trace.observed_at,
-        )
+    async def _found(self, request: ModuleConfigRequest, step: ListModuleCrs) -> Found:
+        reads, state = step.reads, request.state
+        state.budget.charge(READ_SECONDS * reads.large, self.clock.monotonic())  # at once: others wait for their turn
+        kinds = await self.kinds.of(step.template)
+        skr = await request.shared("skr", lambda: self.connections.to(request.key.kyma))
+        found = await find_all(skr, kinds) if reads.complete else NOTHING_FOUND
+        if not found.complete and (missing := reads.named.difference(found.module_crs)):
+            found = found.with_others(await find_some(skr, kinds, sorted(missing)))
+        return found
 
-    async def _delete(self, seen: Snapshot, name: str) -> None:
-        try:
-            await self.kcp.delete(MODULE_CONFIGS, name, seen.namespace, propagation="Foreground")
-        except NotFound:
-            return
-        log.info("module config deleted", kyma=seen.kyma, module=seen.module, name=name)
+    async def _with_texts(
+        self, request: ModuleConfigRequest, seen: ModuleConfigSnapshot, step: MakeTexts
+    ) -> ModuleConfigSnapshot:
+        memory = request.state.memory
+        maker = TextMaker(thread=self.thread, memory=memory, budget=request.state.budget, clock=self.clock)
+        await asyncio.sleep(0)  # the plan takes milliseconds for thousands of Module CRs
+        reading = await maker.with_texts(step.found, step.accepted, step.configs, step.bytes_left)
+        await asyncio.sleep(0)
+        if not seen.reads.complete:
+            memory.postponed |= seen.reads.left_out
+        read = (each for each in reading.found.values() if each is not None)
+        superseded = frozenset(each.source for each in read if memory.is_superseded(each))
+        made = replace(seen, reading=reading, accepted=step.accepted, superseded=superseded)
+        return self.reader.refreshed(request.key, made)
 
-    async def _set_condition(self, seen: Snapshot, step: SetCondition) -> None:
-        config = next((each for each in seen.existing if each.metadata.name == step.name), None)
-        condition = merged(config, step.condition, self.clock.now())
-        with suppress(NotFound):  # deleted meanwhile
-            metadata = ObjectMeta(name=step.name, namespace=seen.namespace)
-            # Each type has a field manager of its own: server-side apply removes what its manager names no more.
-            manager = FIELD_MANAGER if step.condition.type == SYNCED else f"{FIELD_MANAGER}-quota"
-            status = {"conditions": [condition]}
-            written = await write_status(self.kcp, MODULE_CONFIGS, metadata, status, field_manager=manager)
-            self.module_configs.wrote(written)
+    async def _written(
+        self, request: ModuleConfigRequest, seen: ModuleConfigSnapshot, writes: tuple[Write, ...]
+    ) -> bool:
+        """Return false where the writes stopped for an event; what is left is found again."""
+        traces = {each.object: each.trace for each in request.state.announcements.of()}
+        # A change that was announced during the read may have been read as well.
+        traces |= {change.reference: change.trace for change in self._waiting(request.key)}
+        return await self.writes.apply(seen, writes, traces, is_awaited=lambda: bool(self._waiting(request.key)))
+
+    def _waiting(self, key: ModuleKey) -> tuple[ObjectChanged, ...]:
+        return tuple(self.waiting_causes(key).of(ObjectChanged))
+
+
+def _seen(module_cr: ModuleCr | None) -> Seen:
+    if module_cr is None:
+        return Seen()
+    return Seen(module_cr.reference.uid, module_cr.reference.resource_version, module_cr.is_deleting)

@@ -1,24 +1,32 @@
-"""The rules of a module's configuration: whether it has one, and which ModuleConfigs to write, delete or mark."""
+"""The rules of a module's configuration: whether it has one, what is read for it, and what is written.
+
+May delete: the ModuleConfigs of a module without configuration, and those without a Module CR: that was read by name
+and does not exist, or a complete reading does not have it. None while it is undecided or the SKR can't be read.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
 
+from kube_runtime import End, Step
 from kube_runtime.resource import version_number
 from lifecycle_manager.contract.signals import ObjectReference
 from lifecycle_manager.contract.verdict import MODULE_CR_TOO_LARGE
-from lifecycle_manager.module_config.snapshot import ModuleCr, Reading, Snapshot
+from lifecycle_manager.module_config.keys import config_name, distinct_name
+from lifecycle_manager.module_config.reading import Found, ModuleCr, Reading
+from lifecycle_manager.module_config.snapshot import ModuleConfigSnapshot, Reads
 from lifecycle_manager.module_config.status import (
     SyncedCondition,
     beyond_quota,
+    failed,
     has_condition,
     is_incomplete,
     over_bytes,
     read_from,
     within_quota,
 )
-from lifecycle_manager_api import Kyma, ModuleConfig, ModuleTemplate, State, joined_name
+from lifecycle_manager_api import Kyma, ModuleConfig, ModuleTemplate, State
 from lifecycle_manager_api import ObjectReference as ResourceReference
 
 
@@ -35,7 +43,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class WriteModuleConfig:
+class ApplyModuleConfig:
     """Apply a ModuleConfig with the text of a Module CR."""
 
     name: str
@@ -59,7 +67,81 @@ class SetCondition:
     condition: SyncedCondition
 
 
-Step = WriteModuleConfig | DeleteModuleConfig | SetCondition
+Write = ApplyModuleConfig | DeleteModuleConfig | SetCondition
+
+
+@dataclass(frozen=True, slots=True)
+class ListModuleCrs(Step):
+    """Read Module CRs of the kinds of a template from the SKR."""
+
+    template: ModuleTemplate
+    reads: Reads
+
+
+@dataclass(frozen=True, slots=True)
+class MakeTexts(Step):
+    """Make the texts of the accepted Module CRs, within the bytes that the quota has left."""
+
+    found: Found
+    accepted: frozenset[ObjectReference]
+    configs: Mapping[ObjectReference, ModuleConfig]
+    bytes_left: int
+
+
+@dataclass(frozen=True, slots=True)
+class WriteToKcp(Step):
+    """Apply, delete and mark ModuleConfigs, in this order."""
+
+    writes: tuple[Write, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModuleConfigEnd(End):
+    """The end of a reconcile.
+
+    - `forgets`: the module has no configuration, and nothing about it is remembered
+    - `postpones`: everything that was announced has to wait for the budget
+    - `settles`: what was announced was read, and shows the change or has to be read again
+    """
+
+    forgets: bool = False
+    postpones: bool = False
+    settles: bool = False
+
+
+ModuleConfigStep = ListModuleCrs | MakeTexts | WriteToKcp
+
+
+def plan(seen: ModuleConfigSnapshot) -> ModuleConfigStep | ModuleConfigEnd:
+    """Return the next step of a module's configuration."""
+    if (error := seen.failure_of(WriteToKcp)) is not None:
+        return ModuleConfigEnd(error=error)
+    match decide(seen.item, seen.module, seen.template, is_excluded=seen.is_excluded):
+        case Undecided():
+            return ModuleConfigEnd()
+        case None:
+            return _write(seen) or ModuleConfigEnd(forgets=True)
+        case Wanted(template):
+            return _synchronize(seen, template)
+
+
+def _synchronize(seen: ModuleConfigSnapshot, template: ModuleTemplate) -> ModuleConfigStep | ModuleConfigEnd:
+    if seen.error is not None:
+        return _write(replace(seen, unreadable=failed(seen.error))) or ModuleConfigEnd(error=seen.error)
+    if not (seen.reads.named or seen.reads.complete):
+        return ModuleConfigEnd(postpones=True)
+    if seen.found is None:
+        return ListModuleCrs(template, seen.reads)
+    if seen.reading is None:
+        accepted = acceptable(seen, seen.identities)
+        return MakeTexts(seen.found, accepted, sources_of(seen, seen.identities), bytes_left(seen))
+    return _write(seen) or ModuleConfigEnd(settles=True)
+
+
+def _write(seen: ModuleConfigSnapshot) -> WriteToKcp | None:
+    """Return the step with all writes; None where there are none, or they were carried out."""
+    writes = writes_of(seen) if seen.written is None else ()
+    return WriteToKcp(writes) if writes else None
 
 
 def decide(
@@ -84,8 +166,8 @@ def decide(
     return Wanted(template) if template.spec.enable_module_config else None
 
 
-def plan(seen: Snapshot) -> tuple[Step, ...]:
-    """Return the steps for one module's ModuleConfigs, in their order."""
+def writes_of(seen: ModuleConfigSnapshot) -> tuple[Write, ...]:
+    """Return the writes for one module's ModuleConfigs, in their order."""
     if seen.unreadable is not None:
         return tuple(
             SetCondition(config.metadata.name, seen.unreadable)
@@ -97,27 +179,7 @@ def plan(seen: Snapshot) -> tuple[Step, ...]:
     return _steps_after(seen, seen.reading)
 
 
-def config_name(kyma: str, module: str, default: ObjectReference | None, reference: ObjectReference) -> str:
-    """Return the name of the ModuleConfig of a Module CR; all but the default one have a hash in it.
-
-    It may be that of another Kyma and module, too: `a` with `b-c`, and `a-b` with `c`.
-    """
-    if reference == default:
-        return joined_name(kyma, module)
-    return joined_name(kyma, module, distinct_by="/".join(reference))
-
-
-def distinct_name(kyma: str, module: str, reference: ObjectReference) -> str:
-    """Return the name of the ModuleConfig of a Module CR where another Kyma or module has the usual one."""
-    return joined_name(kyma, module, distinct_by="/".join((kyma, module, *reference)))
-
-
-def usual_names(kyma: str, module: str, reading: Reading) -> frozenset[str]:
-    """Return the usual names of the ModuleConfigs of the Module CRs that were read."""
-    return frozenset(config_name(kyma, module, reading.default, reference) for reference in reading.found)
-
-
-def acceptable(seen: Snapshot, reading: Reading) -> frozenset[ObjectReference]:
+def acceptable(seen: ModuleConfigSnapshot, reading: Reading) -> frozenset[ObjectReference]:
     """Return the Module CRs that are within the quota of objects: those with a ModuleConfig, then the oldest."""
     known, named = {config.metadata.name for config in seen.existing}, _names(seen, reading)
     absent = {named[reference] for reference, each in reading.found.items() if _is_gone(each)}
@@ -128,27 +190,28 @@ def acceptable(seen: Snapshot, reading: Reading) -> frozenset[ObjectReference]:
     return frozenset(with_config.union(each.source for each in new[:room]))
 
 
-def sources_of(seen: Snapshot, reading: Reading) -> Mapping[ObjectReference, ModuleConfig]:
+def sources_of(seen: ModuleConfigSnapshot, reading: Reading) -> Mapping[ObjectReference, ModuleConfig]:
     """Return the ModuleConfigs of the Module CRs that were read."""
     existing = {config.metadata.name: config for config in seen.existing}
     named = {reference: existing.get(name) for reference, name in _names(seen, reading).items()}
     return {reference: config for reference, config in named.items() if config is not None}
 
 
-def bytes_left(seen: Snapshot) -> int:
+def bytes_left(seen: ModuleConfigSnapshot) -> int:
     """Return how many more bytes of text the ModuleConfigs of a module may have."""
     return max(0, seen.quota.max_bytes - sum(_size(config.spec.resource) for config in seen.existing))
 
 
-def _steps_after(seen: Snapshot, reading: Reading) -> tuple[Step, ...]:
+def _steps_after(seen: ModuleConfigSnapshot, reading: Reading) -> tuple[Write, ...]:
     """Return the writes, and the deletions of ModuleConfigs without Module CR.
 
     A Module CR that was read by name and does not exist has its ModuleConfig deleted by name, whether that is known or
     not. What was accepted before stays within the quota; of the others the newest exceed it.
     """
     existing = {config.metadata.name: config for config in seen.existing}
-    accepted, named = acceptable(seen, reading), _names(seen, reading)
-    steps: list[Step] = []
+    named = _names(seen, reading)
+    accepted = seen.accepted if seen.accepted is not None else acceptable(seen, reading)
+    steps: list[Write] = []
     exceeding: list[ModuleCr] = []
     absent: set[str] = set(existing) if reading.complete else set()
     present: set[str] = set()
@@ -187,8 +250,8 @@ def _steps_after(seen: Snapshot, reading: Reading) -> tuple[Step, ...]:
 
 
 def _report(
-    seen: Snapshot, reading: Reading, exceeding: Sequence[ObjectReference], deleted: Collection[str]
-) -> tuple[Step, ...]:
+    seen: ModuleConfigSnapshot, reading: Reading, exceeding: Sequence[ObjectReference], deleted: Collection[str]
+) -> tuple[Write, ...]:
     """Return the step by which one ModuleConfig names what exceeds the quota, or says that nothing does any more."""
     configs = sorted(
         (each for each in seen.existing if each.metadata.name not in deleted and not each.metadata.being_deleted),
@@ -205,7 +268,7 @@ def _report(
     return ()
 
 
-def _writes(config: ModuleConfig | None, name: str, module_cr: ModuleCr) -> tuple[Step, ...]:
+def _writes(config: ModuleConfig | None, name: str, module_cr: ModuleCr) -> tuple[Write, ...]:
     if config is not None and config.metadata.being_deleted:
         return ()  # written again after the deletion
     reference, source = module_cr.reference, module_cr.source
@@ -213,12 +276,12 @@ def _writes(config: ModuleConfig | None, name: str, module_cr: ModuleCr) -> tupl
         mark = SetCondition(name, module_cr.problem)
         if config is None:
             is_final = module_cr.problem.reason == MODULE_CR_TOO_LARGE
-            return (WriteModuleConfig(name, "", reference, source), mark) if is_final else ()
+            return (ApplyModuleConfig(name, "", reference, source), mark) if is_final else ()
         return () if has_condition(config, mark.condition) else (mark,)
     text = module_cr.text or ""
-    steps: list[Step] = []
+    steps: list[Write] = []
     if config is None or config.spec.resource != text or not _is_same(config.spec.resource_ref, reference):
-        steps.append(WriteModuleConfig(name, text, reference, source))
+        steps.append(ApplyModuleConfig(name, text, reference, source))
     condition = read_from(source)
     if config is None or not has_condition(config, condition):
         steps.append(SetCondition(name, condition))
@@ -242,7 +305,7 @@ def _is_newer(config: ModuleConfig, read: ResourceReference) -> bool:
     return 0 < version_number(read.resource_version) < version_number(known.resource_version)
 
 
-def _deletions(seen: Snapshot) -> tuple[Step, ...]:
+def _deletions(seen: ModuleConfigSnapshot) -> tuple[Write, ...]:
     return tuple(DeleteModuleConfig(each.metadata.name) for each in seen.existing if not each.metadata.being_deleted)
 
 
@@ -250,7 +313,7 @@ def _is_gone(module_cr: ModuleCr | None) -> bool:
     return module_cr is None or module_cr.is_deleting
 
 
-def _names(seen: Snapshot, reading: Reading) -> dict[ObjectReference, str]:
+def _names(seen: ModuleConfigSnapshot, reading: Reading) -> dict[ObjectReference, str]:
     """Return the names of the ModuleConfigs of all Module CRs: the one each has, or else one that nobody has."""
     existing = {config.metadata.name for config in seen.existing}
 

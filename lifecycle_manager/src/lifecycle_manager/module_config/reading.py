@@ -15,8 +15,7 @@ import structlog
 from kube_runtime import Client, JsonLimits, KindUnknown, NotFound, ResponseInvalid
 from lifecycle_manager.contract.signals import ObjectReference
 from lifecycle_manager.module_catalog.module_kinds import ModuleCrKind
-from lifecycle_manager.module_config.snapshot import ModuleCr
-from lifecycle_manager.module_config.status import undecodable
+from lifecycle_manager.module_config.status import SyncedCondition, undecodable
 from lifecycle_manager_api import ObjectReference as ResourceReference
 from lifecycle_manager_api.event import Name, Number, Text
 
@@ -27,6 +26,39 @@ MIB = 1024 * 1024
 ANSWER = JsonLimits(max_bytes=8 * MIB, max_nodes=1_600_000, max_depth=None)
 LARGE_BYTES = 256 * 1024
 MAX_KEPT_BYTES = 16 * MIB
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleCr:
+    """A Module CR in the SKR: its identity, and its text or the `problem` for which it has none.
+
+    Of one that `exceeds_quota` the size of the text is known from before, and it was not made again.
+    """
+
+    source: ObjectReference
+    reference: ResourceReference
+    created: str = ""
+    is_deleting: bool = False
+    text: str | None = None
+    problem: SyncedCondition | None = None
+    exceeds_quota: bool = False
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether there is neither a text nor a reason for it."""
+        return self.text is None and self.problem is None and not self.is_deleting and not self.exceeds_quota
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What was read from the SKR: `found` by reference, None for an object that does not exist.
+
+    `default` is the default Module CR. `complete` tells whether every Module CR was read, or only some.
+    """
+
+    default: ObjectReference | None
+    found: Mapping[ObjectReference, ModuleCr | None]
+    complete: bool
 
 
 class _Metadata(msgspec.Struct, rename="camel"):

@@ -1,16 +1,23 @@
-"""What the plan of a module's configuration is decided on: the Module CRs in the SKR, and the ModuleConfigs in KCP."""
+"""What a reconcile of a module's configuration knows: caches of KCP, announced changes, and what its steps read."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from typing import Annotated
 
 from annotated_types import Ge
 
+from kube_runtime import Clock, ObjectKey, Request, Snapshot
 from lifecycle_manager.contract.options import Count, option
-from lifecycle_manager.contract.signals import ObjectReference
+from lifecycle_manager.contract.signals import ObjectChanged, ObjectReference
+from lifecycle_manager.module_config.keys import ModuleKey, Modules
+from lifecycle_manager.module_config.reading import Found, Reading
 from lifecycle_manager.module_config.status import SyncedCondition
-from lifecycle_manager_api import ModuleConfig
-from lifecycle_manager_api import ObjectReference as ResourceReference
+from lifecycle_manager.module_config.texts import Memory
+from lifecycle_manager.skr import Announcement, Announcements, Connections
+from lifecycle_manager.skr.budget import CpuBudget
+from lifecycle_manager_api import Kyma, ModuleConfig, ModuleTemplate
+
+MIN_POSTPONED_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,55 +35,130 @@ class Quota:
 
 
 @dataclass(frozen=True, slots=True)
-class ModuleCr:
-    """A Module CR in the SKR: its identity, and its text or the `problem` for which it has none.
+class Reads:
+    """What to read from the SKR: the `named` Module CRs, and all with `complete`.
 
-    Of one that `exceeds_quota` the size of the text is known from before, and it was not made again.
+    `large` of the named ones cost time. The CPU budget of the cluster has no room for those that are `left_out`: they
+    are not even requested, and the newest is read later, whatever announced it.
     """
 
-    source: ObjectReference
-    reference: ResourceReference
-    created: str = ""
-    is_deleting: bool = False
-    text: str | None = None
-    problem: SyncedCondition | None = None
-    exceeds_quota: bool = False
-
-    @property
-    def is_unread(self) -> bool:
-        """Whether there is neither a text nor a reason for it."""
-        return self.text is None and self.problem is None and not self.is_deleting and not self.exceeds_quota
+    named: frozenset[ObjectReference] = frozenset()
+    large: int = 0
+    left_out: frozenset[ObjectReference] = frozenset()
+    complete: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """What was read from the SKR: `found` by reference, None for an object that does not exist.
-
-    `default` is the default Module CR. `complete` tells whether every Module CR was read, or only some.
-    """
-
-    default: ObjectReference | None
-    found: Mapping[ObjectReference, ModuleCr | None]
-    complete: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModuleConfigSnapshot(Snapshot):
     """The configuration of one module of a Kyma, in the namespace of the module.
 
-    - `existing`: its ModuleConfigs there
-    - `taken`: names that ModuleConfigs of other modules or Kymas have, of those that this module would use
-    - `reading`: its Module CRs in the SKR; None where the module has no configuration, or the SKR can't be read
+    - `item`, `template`: the Kyma, and the template that the module resolved to; `is_excluded`: it may not have it
+    - `existing`: its ModuleConfigs; `taken`: names that this module would use and that those of others have
+    - `pending`: announced changes; `reads`: what to read because of them, at the monotonic time `started`
+    - `found`: the Module CRs that were read, without their texts; `accepted` of them are within the quota
+    - `reading`: with their texts; None where the module has no configuration, or the SKR can't be read
     - `superseded`: Module CRs of which a later version was read before, so that this is an answer from the past
     - `unreadable`: the condition that says why nothing could be read
+    - `written`: whether all writes were carried out; false where they stopped for an event, None before
     """
 
     kyma: str
     module: str
     namespace: str
-    existing: tuple[ModuleConfig, ...]
-    reading: Reading | None
-    unreadable: SyncedCondition | None = None
+    existing: tuple[ModuleConfig, ...] = ()
+    item: Kyma | None = None
+    template: ModuleTemplate | None = None
+    is_excluded: bool = False
     quota: Quota = Quota()
+    pending: tuple[Announcement, ...] = ()
+    reads: Reads = Reads()
+    started: float = 0.0
+    found: Found | None = None
+    accepted: frozenset[ObjectReference] | None = None
     taken: frozenset[str] = frozenset()
+    reading: Reading | None = None
     superseded: frozenset[ObjectReference] = frozenset()
+    unreadable: SyncedCondition | None = None
+    written: bool | None = None
+
+    @property
+    def identities(self) -> Reading:
+        """The Module CRs that were read, with their texts as far as these are made."""
+        if self.reading is not None or self.found is None:
+            return self.reading or Reading(None, {}, complete=False)
+        return Reading(self.found.default, self.found.module_crs, self.found.complete)
+
+
+@dataclass(eq=False, slots=True)
+class ModuleConfigState:
+    """The state of one module: announced changes, and the monotonic time from which on everything is read.
+
+    The budget is that of the cluster.
+    """
+
+    announcements: Announcements = field(default_factory=Announcements)
+    full_read_due: float = 0.0
+    memory: Memory = field(default_factory=Memory)
+    budget: CpuBudget = field(default_factory=CpuBudget)
+
+    def note(self, changes: Iterable[ObjectChanged], *, everything: bool, now: float) -> None:
+        """Note what triggered a reconcile."""
+        announced = [self.announcements.announce(change, now=now) for change in changes]
+        if everything or not all(announced):
+            self.full_read_due = 0.0
+
+    def reads(self, now: float) -> Reads:
+        """Return what is to be read of what was announced, postponed, or is due."""
+        wanted = self.memory.postponed.union(each.object for each in self.announcements.of())
+        large = frozenset(filter(self.memory.costs_time, wanted))
+        left_out = large if self.budget.wait(now) > 0 else frozenset[ObjectReference]()
+        named, complete = wanted - left_out, not wanted or now >= self.full_read_due
+        return Reads(named, len(large - left_out), left_out, complete)
+
+    def until_affordable(self, now: float) -> float:
+        """Return in how many seconds the budget has room again."""
+        return max(MIN_POSTPONED_SECONDS, self.budget.wait(now))
+
+    def forget(self) -> None:
+        """Forget what was read and announced: the module has no configuration any more."""
+        self.announcements, self.full_read_due, self.memory = Announcements(), 0.0, Memory()
+
+
+ModuleConfigRequest = Request[ModuleKey, ModuleConfigState]
+
+
+@dataclass(frozen=True, eq=False)
+class SnapshotReader:
+    """Reads the caches of KCP."""
+
+    modules: Modules
+    connections: Connections
+    clock: Clock
+    quota: Quota
+
+    async def read(self, request: ModuleConfigRequest) -> ModuleConfigSnapshot:
+        """Return what is known of a module."""
+        key, state, causes, now = request.key, request.state, request.causes, self.clock.monotonic()
+        changes = causes.of(ObjectChanged)
+        state.note(changes, everything=causes.overflowed or len(changes) < len(causes), now=now)
+        state.budget = self.connections.budget(key.kyma)
+        kyma = self.modules.kymas.get(ObjectKey(key.namespace, key.kyma))
+        template = self.modules.template(kyma, key.module)
+        return ModuleConfigSnapshot(
+            kyma=key.kyma,
+            module=key.module,
+            namespace=self.modules.policies.namespace_of(key.module),
+            existing=self.modules.configs_of(key),
+            item=kyma,
+            template=template,
+            is_excluded=kyma is not None and template is None and self.modules.is_excluded(kyma, key.module),
+            quota=self.quota,
+            pending=state.announcements.of(),
+            reads=state.reads(now),
+            started=now,
+        )
+
+    def refreshed(self, key: ModuleKey, seen: ModuleConfigSnapshot) -> ModuleConfigSnapshot:
+        """Return a snapshot with the ModuleConfigs of now, and the taken names, for the Module CRs that were read."""
+        taken = self.modules.taken_names(key, seen.identities)
+        return replace(seen, existing=self.modules.configs_of(key), taken=taken)

@@ -19,8 +19,7 @@ from kube_runtime.resource import version_number
 from lifecycle_manager.contract.owned_fields import owned_status_fields, without_owned
 from lifecycle_manager.contract.signals import ObjectReference
 from lifecycle_manager.contract.verdict import POSTPONED
-from lifecycle_manager.module_config.reading import MAX_KEPT_BYTES, UNDECODABLE, Found, Source
-from lifecycle_manager.module_config.snapshot import ModuleCr, Reading
+from lifecycle_manager.module_config.reading import MAX_KEPT_BYTES, UNDECODABLE, Found, ModuleCr, Reading, Source
 from lifecycle_manager.module_config.status import SyncedCondition, postponed, too_large, undecodable
 from lifecycle_manager.skr.budget import CpuBudget
 from lifecycle_manager_api import ModuleConfig

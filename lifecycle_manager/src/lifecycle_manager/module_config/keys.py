@@ -1,0 +1,167 @@
+"""The keys of the domain, one for each module of a Kyma, and which of them a change concerns. No state is changed."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kube_runtime import Change, Index, Informer, ObjectKey
+from lifecycle_manager.contract.changes import versions
+from lifecycle_manager.contract.indexes import MODULE_CONFIGS_BY_KYMA
+from lifecycle_manager.contract.resources import DatedReleaseMeta
+from lifecycle_manager.contract.signals import (
+    ClusterReachable,
+    ClusterReplaced,
+    DescriptorFound,
+    ObjectChanged,
+    ObjectReference,
+    ResyncRequested,
+    WebhookRulesChanged,
+)
+from lifecycle_manager.module_catalog import is_excluded, module_of
+from lifecycle_manager.module_catalog.affected import kymas_using_release, kymas_using_template
+from lifecycle_manager.module_catalog.module_kinds import ModuleKinds
+from lifecycle_manager.module_catalog.offer import release_of
+from lifecycle_manager.module_config.reading import Reading
+from lifecycle_manager.object_set import Policies
+from lifecycle_manager_api import Kyma, ModuleConfig, ModuleTemplate, joined_name, names
+
+
+class ModuleKey(NamedTuple):
+    """One module of one Kyma in KCP."""
+
+    namespace: str
+    kyma: str
+    module: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.kyma}/{self.module}"
+
+
+def _module_of_config(config: ModuleConfig) -> Iterable[str]:
+    yield f"{config.spec.kyma}/{config.spec.module}"
+
+
+MODULE_CONFIGS_BY_MODULE: Index[ModuleConfig] = Index("module", _module_of_config)
+"""ModuleConfigs by `kyma/module`."""
+
+
+def keys_of(kyma: Kyma) -> tuple[ModuleKey, ...]:
+    """Return the keys of the modules in a Kyma's status."""
+    return tuple(_key(kyma, status.name) for status in kyma.status.modules)
+
+
+@dataclass(frozen=True, eq=False)
+class Modules:
+    """The modules of all Kymas, as the caches have them."""
+
+    kymas: Informer[Kyma]
+    templates: Informer[ModuleTemplate]
+    releases: Informer[DatedReleaseMeta]
+    configs: Informer[ModuleConfig]
+    policies: Policies
+    kinds: ModuleKinds
+
+    def all(self) -> Iterable[ModuleKey]:
+        """Return the modules of all Kymas, and those that have ModuleConfigs."""
+        of_kymas = {key for kyma in self.kymas.cache.list() for key in keys_of(kyma)}
+        return of_kymas.union(self._keys_of_configs(self.configs.cache.list()))
+
+    def exists(self, key: ModuleKey) -> bool:
+        """Tell whether a Kyma has the module, or there are ModuleConfigs of it."""
+        kyma = self.kymas.get(ObjectKey(key.namespace, key.kyma))
+        return (kyma is not None and key in keys_of(kyma)) or bool(self.configs_of(key))
+
+    def configs_of(self, key: ModuleKey) -> tuple[ModuleConfig, ...]:
+        """Return the ModuleConfigs of a module, in the namespace of the module."""
+        found = self.configs.by_index(MODULE_CONFIGS_BY_MODULE, f"{key.kyma}/{key.module}")
+        return tuple(filter(self.policies.is_in_place, found))
+
+    def taken_names(self, key: ModuleKey, reading: Reading) -> frozenset[str]:
+        """Return the names that a module would use and that ModuleConfigs of others have."""
+        usual, namespace = usual_names(key.kyma, key.module, reading), self.policies.namespace_of(key.module)
+        found = (self.configs.get(ObjectKey(namespace, name)) for name in usual)
+        return frozenset(each.metadata.name for each in found if each is not None and _key_of_config(each) != key)
+
+    def of_changed_kyma(self, change: Change[Kyma]) -> Iterable[ModuleKey]:
+        """Return the modules that a Kyma had and has, and those that have ModuleConfigs."""
+        configs = self.configs.by_index(MODULE_CONFIGS_BY_KYMA, versions(change)[0].metadata.name)
+        return {key for kyma in versions(change) for key in keys_of(kyma)}.union(self._keys_of_configs(configs))
+
+    def of_config(self, change: Change[ModuleConfig]) -> Iterable[ModuleKey]:
+        """Return the module of a ModuleConfig that was created or deleted."""
+        return self._keys_of_configs(versions(change))
+
+    def _keys_of_configs(self, configs: Iterable[ModuleConfig]) -> set[ModuleKey]:
+        return {_key_of_config(each) for each in configs if self.policies.is_in_place(each)}
+
+    def of_template(self, template: ModuleTemplate | None) -> Iterable[ModuleKey]:
+        """Return the modules that have a template, or may have it now."""
+        if template is None:
+            return ()
+        having = kymas_using_template(template, kymas=self.kymas, releases=self.releases)
+        return [_key(kyma, module_of(template)) for kyma in having]
+
+    def of_descriptor(self, found: DescriptorFound) -> Iterable[ModuleKey]:
+        """Return the modules that have the template of a descriptor."""
+        return self.of_template(self.templates.get(ObjectKey(found.namespace, found.template)))
+
+    def of_release(self, change: Change[DatedReleaseMeta]) -> Iterable[ModuleKey]:
+        """Return the modules that a change of a release concerns."""
+        module = versions(change)[0].spec.module_name
+        return [_key(kyma, module) for kyma in kymas_using_release(change, kymas=self.kymas)]
+
+    def of_kyma(
+        self, signal: ResyncRequested | ClusterReachable | ClusterReplaced | WebhookRulesChanged
+    ) -> Iterable[ModuleKey]:
+        """Return the modules of a signal's Kyma."""
+        kyma = self.kymas.get(ObjectKey(names.KCP_NAMESPACE, signal.kyma))
+        return keys_of(kyma) if kyma is not None else ()
+
+    def of_object(self, change: ObjectChanged) -> Iterable[ModuleKey]:
+        """Return the modules of a Kyma whose Module CRs are of the changed object's kind."""
+        kyma = self.kymas.get(ObjectKey(names.KCP_NAMESPACE, change.kyma))
+        for key in keys_of(kyma) if kyma is not None else ():
+            template = self.template(kyma, key.module)
+            known = self.kinds.known(template) if template is not None else ()
+            if any((each.group, each.kind) == (change.reference.group, change.reference.kind) for each in known):
+                yield key
+
+    def template(self, kyma: Kyma | None, module: str) -> ModuleTemplate | None:
+        """Return the template that a module of a Kyma resolved to."""
+        statuses = kyma.status.modules if kyma is not None else ()
+        reference = next((status.template for status in statuses if status.name == module), None)
+        if reference is None:
+            return None
+        return self.templates.get(ObjectKey(reference.metadata.namespace or "", reference.metadata.name))
+
+    def is_excluded(self, kyma: Kyma, module: str) -> bool:
+        """Tell whether a Kyma may not have a module at all."""
+        return is_excluded(kyma.metadata.labels, release_of(module, self.releases.cache.list()))
+
+
+def config_name(kyma: str, module: str, default: ObjectReference | None, reference: ObjectReference) -> str:
+    """Return the name of the ModuleConfig of a Module CR; all but the default one have a hash in it.
+
+    It may be that of another Kyma and module, too: `a` with `b-c`, and `a-b` with `c`.
+    """
+    if reference == default:
+        return joined_name(kyma, module)
+    return joined_name(kyma, module, distinct_by="/".join(reference))
+
+
+def distinct_name(kyma: str, module: str, reference: ObjectReference) -> str:
+    """Return the name of the ModuleConfig of a Module CR where another Kyma or module has the usual one."""
+    return joined_name(kyma, module, distinct_by="/".join((kyma, module, *reference)))
+
+
+def usual_names(kyma: str, module: str, reading: Reading) -> frozenset[str]:
+    """Return the usual names of the ModuleConfigs of the Module CRs that were read."""
+    return frozenset(config_name(kyma, module, reading.default, reference) for reference in reading.found)
+
+
+def _key(kyma: Kyma, module: str) -> ModuleKey:
+    return ModuleKey(kyma.metadata.namespace, kyma.metadata.name, module)
+
+
+def _key_of_config(config: ModuleConfig) -> ModuleKey:
+    return ModuleKey(names.KCP_NAMESPACE, config.spec.kyma, config.spec.module)

@@ -1,0 +1,134 @@
+"""The writes of a module's ModuleConfigs, in KCP."""
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import assert_never
+
+import msgspec
+import structlog
+
+from kube_runtime import Client, Clock, EventRecorder, Forbidden, Informer, NotFound
+from kube_runtime.tracing import handed_on
+from lifecycle_manager.contract.resources import FIELD_MANAGER, MODULE_CONFIGS, MODULE_POLICIES
+from lifecycle_manager.contract.signals import ObjectReference, Trace
+from lifecycle_manager.contract.verdict import SYNCED
+from lifecycle_manager.contract.writes import write_status
+from lifecycle_manager.module_config.plan import ApplyModuleConfig, DeleteModuleConfig, SetCondition, Write
+from lifecycle_manager.module_config.snapshot import ModuleConfigSnapshot
+from lifecycle_manager.module_config.status import merged
+from lifecycle_manager.object_set import Policies
+from lifecycle_manager.process.telemetry import ChangeLatency
+from lifecycle_manager_api import ModuleConfig, ObjectMeta, names
+
+log = structlog.get_logger("module_config")
+
+NAMESPACE_NOT_WRITABLE = "NamespaceNotWritable"
+MODULE_ROLE = "lifecycle-manager-modules"
+MIN_WRITES = 20
+"""So many writes are carried out in any case, so that events without end delay them and do not prevent them."""
+
+
+@dataclass(frozen=True, eq=False)
+class ModuleConfigWrites:
+    """Writes of ModuleConfigs."""
+
+    kcp: Client
+    module_configs: Informer[ModuleConfig]
+    policies: Policies
+    events: EventRecorder
+    latency: ChangeLatency
+    clock: Clock
+
+    async def apply(
+        self,
+        seen: ModuleConfigSnapshot,
+        writes: Iterable[Write],
+        traces: Mapping[ObjectReference, Trace],
+        *,
+        is_awaited: Callable[[], bool] = lambda: False,
+    ) -> bool:
+        """Carry out the writes in their order. Raises KubeError at the first that fails.
+
+        Returns false where it stopped after some of them, because the key is awaited for something more urgent. Where
+        nothing can be written in the namespace, an Event of the ModulePolicy says so.
+        """
+        for number, step in enumerate(writes):
+            if number >= MIN_WRITES and is_awaited():
+                return False
+            try:
+                await self._apply(seen, step, traces)
+            except (Forbidden, NotFound) as error:
+                self._report_namespace(seen, error)
+                raise
+        return True
+
+    async def _apply(self, seen: ModuleConfigSnapshot, step: Write, traces: Mapping[ObjectReference, Trace]) -> None:
+        match step:
+            case ApplyModuleConfig():
+                trace = traces.get(step.source, Trace())
+                await self._write(seen, step, trace)
+                self.latency.module_config_written(trace.observed_at)
+            case DeleteModuleConfig(name):
+                await self._delete(seen, name)
+            case SetCondition():
+                await self._set_condition(seen, step)
+            case _:
+                assert_never(step)
+
+    def _report_namespace(self, seen: ModuleConfigSnapshot, error: Forbidden | NotFound) -> None:
+        policy = self.policies.policy_of(seen.module)
+        if policy is None:
+            return  # it has the namespace of the Lifecycle Manager itself
+        why = "there is no such namespace" if isinstance(error, NotFound) else "Lifecycle Manager has no rights there"
+        note = (
+            f"ModuleConfigs can't be written in namespace {seen.namespace} (spec.controlPlaneNamespace): {why}; create "
+            f"the namespace, and in it a RoleBinding of ClusterRole {MODULE_ROLE} to the ServiceAccount of Lifecycle "
+            "Manager, as the chart of the Module Manager does"
+        )
+        self.events.record(MODULE_POLICIES, policy, NAMESPACE_NOT_WRITABLE, note, type="Warning", action="Write")
+
+    async def _write(self, seen: ModuleConfigSnapshot, step: ApplyModuleConfig, trace: Trace) -> None:
+        origin = {names.TRACEPARENT: handed_on(trace.traceparent), names.OBSERVED_AT: trace.observed_at}
+        metadata = {
+            "labels": {
+                names.KYMA_NAME: seen.kyma,
+                names.MODULE_NAME: seen.module,
+                names.MANAGED_BY: names.LIFECYCLE_MANAGER,
+            },
+            "annotations": {key: value for key, value in origin.items() if value},
+        }
+        reference = msgspec.to_builtins(step.reference)
+        spec = {"kyma": seen.kyma, "module": seen.module, "resource": step.text, "resourceRef": reference}
+        document = {"metadata": {"name": step.name, "namespace": seen.namespace} | metadata, "spec": spec}
+        written = await self.kcp.apply(MODULE_CONFIGS, step.name, document, seen.namespace, field_manager=FIELD_MANAGER)
+        self.module_configs.wrote(written)
+        log.info(
+            "module config written",
+            kyma=seen.kyma,
+            module=seen.module,
+            name=step.name,
+            source=str(step.source),
+            resource_version=step.reference.resource_version,
+            event_id=trace.event_id,
+            traceparent=trace.traceparent,
+            observed_at=trace.observed_at,
+        )
+
+    async def _delete(self, seen: ModuleConfigSnapshot, name: str) -> None:
+        try:
+            await self.kcp.delete(MODULE_CONFIGS, name, seen.namespace, propagation="Foreground")
+        except NotFound:
+            return
+        log.info("module config deleted", kyma=seen.kyma, module=seen.module, name=name)
+
+    async def _set_condition(self, seen: ModuleConfigSnapshot, step: SetCondition) -> None:
+        config = next((each for each in seen.existing if each.metadata.name == step.name), None)
+        condition = merged(config, step.condition, self.clock.now())
+        with suppress(NotFound):  # deleted meanwhile
+            metadata = ObjectMeta(name=step.name, namespace=seen.namespace)
+            # Each type has a field manager of its own: server-side apply removes what its manager names no more.
+            manager = FIELD_MANAGER if step.condition.type == SYNCED else f"{FIELD_MANAGER}-quota"
+            status = {"conditions": [condition]}
+            written = await write_status(self.kcp, MODULE_CONFIGS, metadata, status, field_manager=manager)
+            self.module_configs.wrote(written)
