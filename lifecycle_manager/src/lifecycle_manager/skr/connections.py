@@ -64,6 +64,7 @@ class Connections:
     _budget: CpuBudget = field(default_factory=lambda: CpuBudget(share=0.1, burst=0.2), init=False)
     _budgets: WeakValueDictionary[str, CpuBudget] = field(default_factory=WeakValueDictionary, init=False)
     _opening: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary, init=False)
+    _closing: set[asyncio.Task[None]] = field(default_factory=set, init=False)
 
     def budget(self, kyma_name: str) -> CpuBudget:
         """Return the CPU budget of a Kyma's SKR. It is kept as long as somebody keeps it."""
@@ -116,35 +117,42 @@ class Connections:
 
     @asynccontextmanager
     async def _borrowed(self, kyma_name: str) -> AsyncIterator[Client]:
-        connection = await self._acquire(kyma_name)
+        connection, closing = await self._acquire(kyma_name)
         try:
+            await _ended(closing)
             yield connection.client
         finally:
             connection.users -= 1
-            if connection.retired and not connection.users:
-                await connection.client.close()
+            if connection.retired:
+                await _ended(self._close_unused(connection))
 
     async def close(self) -> None:
         """Close every client, in use or not."""
         connections, self._connections = self._connections, OrderedDict()
         for connection in connections.values():
-            await connection.client.close()
+            self._start_to_close(connection)
+        await _ended(self._closing)
 
-    async def _acquire(self, kyma_name: str) -> _Connection:
-        secret = self.access_secret(kyma_name)
-        version = (secret.metadata.uid, secret.metadata.resource_version)
+    async def _acquire(self, kyma_name: str) -> tuple[_Connection, set["asyncio.Task[None]"]]:
+        """Return the connection of a Kyma with one more user, and the ends of those that were retired for it.
+
+        Nothing is awaited here once the user is counted: it could be cancelled, and would be counted for ever.
+        """
+        closing: set[asyncio.Task[None]] = set()
         async with self._opening.setdefault(kyma_name, asyncio.Lock()):
+            secret = self.access_secret(kyma_name)
+            version = (secret.metadata.uid, secret.metadata.resource_version)
             connection = self._connections.get(kyma_name)
             if connection is None or connection.secret_version != version:
                 opened = _Connection(version, await self._open(secret))
-                if connection is not None:
-                    await self._retire(kyma_name)
+                if kyma_name in self._connections:  # it may have been retired meanwhile
+                    closing |= self._retire(kyma_name)
                 self._connections[kyma_name] = connection = opened
-            connection.users += 1
-            self._connections.move_to_end(kyma_name)
+        connection.users += 1
+        self._connections.move_to_end(kyma_name)
         while len(self._connections) > self.max_clients:
-            await self._retire(next(iter(self._connections)))
-        return connection
+            closing |= self._retire(next(iter(self._connections)))
+        return connection, closing
 
     async def _open(self, secret: Secret) -> Client:
         try:
@@ -153,8 +161,23 @@ class Connections:
             raise AccessSecretUnusable(secret, str(error)) from None
         return client.fenced_by(self.fence)
 
-    async def _retire(self, kyma_name: str) -> None:
+    def _retire(self, kyma_name: str) -> set["asyncio.Task[None]"]:
+        """Lend a connection no more, and close it once nobody uses it."""
         connection = self._connections.pop(kyma_name)
         connection.retired = True
-        if not connection.users:
-            await connection.client.close()
+        return self._close_unused(connection)
+
+    def _close_unused(self, connection: _Connection) -> set["asyncio.Task[None]"]:
+        return set() if connection.users else {self._start_to_close(connection)}
+
+    def _start_to_close(self, connection: _Connection) -> "asyncio.Task[None]":
+        """Close a client in a task of its own, which goes on where whoever waits for it is cancelled."""
+        closing = asyncio.create_task(connection.client.close())
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)
+        return closing
+
+
+async def _ended(tasks: set["asyncio.Task[None]"]) -> None:
+    if tasks:
+        await asyncio.wait(tasks)

@@ -1,0 +1,137 @@
+"""Clients of SKRs that are lent: one that is retired is closed once nobody uses it, whoever is cancelled meanwhile."""
+
+import asyncio
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pytest
+
+from kube_runtime import ClientOptions, Informer, KubeconfigPolicy
+from lifecycle_manager.contract.resources import Secret
+from lifecycle_manager.skr import Connections
+from lifecycle_manager_api import ObjectMeta
+
+
+def open_gate() -> asyncio.Event:
+    gate = asyncio.Event()
+    gate.set()
+    return gate
+
+
+@dataclass(eq=False)
+class Lent:
+    """A client that is closed once its gate is open."""
+
+    name: str
+    gate: asyncio.Event
+    failure: None = None
+    closed: int = 0
+
+    async def close(self) -> None:
+        await self.gate.wait()
+        self.closed += 1
+
+
+@dataclass(eq=False)
+class Lender(Connections):
+    """Opens and closes clients when a test says, by default at once. A client is named by Kyma and version."""
+
+    versions: defaultdict[str, int] = field(default_factory=lambda: defaultdict(lambda: 1))
+    opening: defaultdict[str, asyncio.Event] = field(default_factory=lambda: defaultdict(open_gate))
+    closing: defaultdict[str, asyncio.Event] = field(default_factory=lambda: defaultdict(open_gate))
+    opened: list[Lent] = field(default_factory=list)
+
+    def access_secret(self, kyma_name: str) -> Secret:
+        return Secret(metadata=ObjectMeta(name=kyma_name, resource_version=str(self.versions[kyma_name])))
+
+    async def use(self, kyma_name: str, gate: asyncio.Event | None = None) -> str:
+        """Borrow a client until a gate is open, and return its name."""
+        async with self.to(kyma_name) as client:
+            await (gate or open_gate()).wait()
+            return cast("Lent", client).name
+
+    def open_clients(self) -> list[str]:
+        """Return the names of the clients that are open."""
+        return [each.name for each in self.opened if not each.closed]
+
+    async def _open(self, secret: Secret) -> Any:
+        name = f"{secret.metadata.name} {secret.metadata.resource_version}"
+        await self.opening[name].wait()
+        self.opened.append(Lent(name, self.closing[name]))
+        return self.opened[-1]
+
+
+@pytest.fixture
+def lender() -> Lender:
+    return Lender(cast("Informer[Secret]", None), ClientOptions(), KubeconfigPolicy.permissive(), 1)
+
+
+async def begun() -> None:
+    """Have all tasks go on until they wait."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+async def test_client_of_a_rotated_kubeconfig_that_is_retired_meanwhile(lender: Lender) -> None:
+    await lender.use("a")
+    lender.versions["a"], lender.opening["a 2"] = 2, asyncio.Event()
+    rotated = asyncio.create_task(lender.use("a"))
+    await begun()
+    await lender.use("b")  # in place of the former client of a
+    assert lender.open_clients() == ["b 1"]
+    lender.opening["a 2"].set()
+    assert await rotated == "a 2"
+    assert lender.open_clients() == ["a 2"]
+
+
+async def test_former_kubeconfig_is_not_opened_after_the_present_one(lender: Lender) -> None:
+    lender.opening["a 1"] = asyncio.Event()
+    first = asyncio.create_task(lender.use("a"))
+    waiting = asyncio.create_task(lender.use("a"))
+    await begun()
+    lender.versions["a"] = 2
+    lender.opening["a 1"].set()
+    assert [await first, await waiting] == ["a 1", "a 2"]
+    assert lender.open_clients() == ["a 2"]
+
+
+@pytest.mark.parametrize("retired", ["b", "a"])
+async def test_cancelled_borrower_is_counted_no_more_and_closes_what_it_retired(lender: Lender, retired: str) -> None:
+    lender.closing["a 1"] = asyncio.Event()
+    await lender.use("a")
+    if retired == "a":
+        lender.versions["a"] = 2
+    borrowing = asyncio.create_task(lender.use(retired))
+    await begun()
+    borrowing.cancel()  # as the time limit of a reconcile does, while the former client is being closed
+    with pytest.raises(asyncio.CancelledError):
+        await borrowing
+    lender.closing["a 1"].set()
+    await lender.use("c")
+    await lender.close()
+    assert [each.closed for each in lender.opened] == [1, 1, 1]
+
+
+async def test_client_in_use_is_closed_once_by_its_last_user(lender: Lender) -> None:
+    gates = [asyncio.Event(), asyncio.Event()]
+    users = [asyncio.create_task(lender.use("a", gate)) for gate in gates]
+    await begun()
+    await lender.use("b")
+    for user, gate in zip(users, gates, strict=True):
+        assert lender.open_clients() == ["a 1", "b 1"]
+        gate.set()
+        await user
+    assert [each.closed for each in lender.opened] == [1, 0]
+
+
+async def test_slow_close_of_one_client_delays_no_borrower_of_another(lender: Lender) -> None:
+    lender.closing["a 1"] = asyncio.Event()
+    await lender.use("a")
+    slow = asyncio.create_task(lender.use("b"))
+    await begun()
+    async with asyncio.timeout(60):
+        assert await lender.use("c") == "c 1"
+    lender.closing["a 1"].set()
+    assert await slow == "b 1"
+    assert lender.open_clients() == ["c 1"]
