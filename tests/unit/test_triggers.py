@@ -31,7 +31,7 @@ def released(**given: Any) -> ModuleReleaseMeta:
     return builders.release("api", **given)
 
 
-async def test_version_bump_of_a_channel_enqueues_the_kymas_that_use_it_before_the_catalogs_of_all(
+async def test_version_bump_enqueues_kymas_that_use_the_channel_before_all_catalogs(
     fleet: Fleet,
 ) -> None:
     await fleet.apply(released(regular="1.0.0", fast="2.0.0"))
@@ -49,7 +49,7 @@ async def test_release_that_is_only_touched_enqueues_nothing(fleet: Fleet) -> No
     assert fleet.take() == {}
 
 
-async def test_descriptor_that_was_found_enqueues_those_who_have_the_template_and_no_catalog(fleet: Fleet) -> None:
+async def test_found_descriptor_enqueues_those_who_have_the_template_and_no_catalog(fleet: Fleet) -> None:
     fleet.manager.publish(DescriptorFound(KCP, "api-1.0.0"))
     assert fleet.take() == {
         "kyma": {"uses-regular", "uses-fast"},
@@ -177,7 +177,7 @@ async def test_times_in_the_status_of_a_kyma_enqueue_nothing(fleet: Fleet) -> No
     assert fleet.take() == {}
 
 
-async def test_replaced_cluster_enqueues_all_that_belongs_there_but_the_kyma_which_reports_it(fleet: Fleet) -> None:
+async def test_replaced_cluster_enqueues_all_that_belongs_there_but_its_kyma(fleet: Fleet) -> None:
     fleet.manager.publish(ClusterReplaced("uses-fast"))
     assert fleet.take() == {
         "catalog": {"uses-fast"},

@@ -69,7 +69,7 @@ def installed(root: Path, context: Path) -> Installed:
     return install
 
 
-def test_each_target_of_the_dockerfile_is_installed_by_the_script_and_runs_as_the_same_user() -> None:
+def test_each_target_of_the_dockerfile_is_installed_and_runs_as_the_same_user() -> None:
     targets = {name for name in re.findall(r"^FROM \S+ AS (\S+)", DOCKERFILE, re.MULTILINE) if name in IMAGES}
     assert targets == set(IMAGES)
     assert set(re.findall(r"images/install.sh (\S+) /opt/kyma", DOCKERFILE)) == targets

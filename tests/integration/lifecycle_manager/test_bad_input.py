@@ -135,7 +135,7 @@ async def test_unreachable_cluster_does_not_affect_others(walkthrough: Walkthrou
     await remove_kyma(environment, "gone")
 
 
-async def test_rotated_credentials_are_used_without_restart_and_a_claimed_cluster_is_not_changed(
+async def test_rotated_credentials_are_used_and_a_claimed_cluster_is_not_changed(
     walkthrough: Walkthrough,
 ) -> None:
     """The new credentials are for the cluster of another Kyma, which is found only by using them."""

@@ -61,7 +61,7 @@ async def test_catalog_is_synced_and_the_kyma_reports_it(environment: Environmen
     await eventually(synced)
 
 
-async def test_new_module_appears_with_its_available_channels_and_disappears_with_its_template(
+async def test_module_appears_with_available_channels_and_disappears_with_its_template(
     environment: Environment,
 ) -> None:
     fast = template("telemetry", "1.1.0")

@@ -234,7 +234,7 @@ async def test_new_version_goes_on_while_a_deletion_is_blocked(blocked: Walkthro
         await environment.skr.get(CONFIG_MAPS, "telemetry", SKR)
 
 
-async def test_module_that_is_enabled_again_in_another_channel_gets_its_version_during_its_deletion(
+async def test_module_enabled_again_during_its_deletion_gets_the_version_of_the_channel(
     blocked: Walkthrough,
 ) -> None:
     environment = blocked.environment
@@ -291,7 +291,7 @@ async def test_unknown_module_is_reported_in_the_cluster_and_does_not_affect_oth
     await walkthrough.set_modules([CLOUD_RESOURCES])
 
 
-async def test_mandatory_module_is_installed_without_being_shown_and_deleted_before_its_template(
+async def test_mandatory_module_is_not_shown_and_is_deleted_before_its_template(
     environment: Environment, layers: BlobServer
 ) -> None:
     def version(number: str) -> Document:

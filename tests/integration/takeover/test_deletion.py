@@ -19,7 +19,7 @@ async def test_kyma_that_was_deleted_before_the_takeover_goes_with_all_of_it(wor
         await world.until_nothing_is_left()
 
 
-async def test_kyma_and_manifest_of_a_cluster_that_is_gone_go_whatever_finalizers_they_have(world: World) -> None:
+async def test_kyma_and_manifest_of_a_deleted_cluster_go_whatever_their_finalizers(world: World) -> None:
     """There is no access Secret; those of the Manifest go in any case, those of the Kyma by an option."""
     kyma = builders.as_written(builders.kyma("lost"))
     manifest = builders.as_written(builders.manifest(kyma="lost"))

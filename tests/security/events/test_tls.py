@@ -167,7 +167,7 @@ async def test_cluster_with_too_many_connections_loses_the_one_that_is_idle_long
         assert oldest.result().status_code == 401
 
 
-async def test_client_that_opens_a_connection_for_each_event_and_closes_none_loses_no_event(tmp_path: Path) -> None:
+async def test_client_with_a_connection_for_each_event_that_closes_none_loses_no_event(tmp_path: Path) -> None:
     """The Go Watcher does, with an HTTP transport for each event, whose connections stay open."""
     async with endpoint(tmp_path, room=10, accept_unsigned=True, events_per_second=1e6, burst=10**6) as served:
         async with AsyncExitStack() as held:

@@ -148,7 +148,7 @@ async def test_event_for_a_kyma_of_another_is_refused_and_those_beside_it_are_ta
     assert [kyma for kyma, _ in receiver.taken] == [MINE, MINE]
 
 
-async def test_replica_that_is_stopping_or_gone_takes_nothing_and_a_later_event_gets_through(
+async def test_stopping_or_ended_replica_takes_nothing_and_a_later_event_gets_through(
     receiver: Receiver, deliveries: Deliveries
 ) -> None:
     receiver.ready = False

@@ -180,7 +180,7 @@ def test_object_deleted_in_kcp_is_deleted_and_a_restricted_one_stays() -> None:
     assert differences(catalog, live, KINDS) == ((), ((ModuleTemplate.KIND, "gone-1.0.0"),))
 
 
-def test_module_that_a_cluster_may_no_longer_have_leaves_its_catalog_unless_it_is_a_beta_or_internal_one() -> None:
+def test_module_no_longer_offered_leaves_the_catalog_except_beta_and_internal() -> None:
     selected = {"kymaSelector": {"matchLabels": {"team": "a"}}}
     offer = Offer.of(
         [

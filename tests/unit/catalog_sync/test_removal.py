@@ -126,7 +126,7 @@ def test_finalizers_of_others_are_removed_only_after_the_purge_time() -> None:
         assert seen.are_finalizers_removed is purged
 
 
-def test_removal_that_failed_is_reported_and_one_without_access_secret_is_left_to_the_kyma() -> None:
+def test_failed_removal_is_reported_and_one_without_access_secret_left_to_the_kyma() -> None:
     refused, missing = KubeError("refused"), AccessSecretMissing("demo")
     seen = snapshot(kyma())
     for error, end in (

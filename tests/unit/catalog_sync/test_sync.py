@@ -182,7 +182,7 @@ def test_cluster_that_never_knows_the_crds_is_not_asked_for_ever() -> None:
     assert done.condition == failed(done.error)
 
 
-def test_condition_of_an_earlier_catalog_is_not_left_by_a_process_that_ended_before_writing_it() -> None:
+def test_condition_of_an_earlier_catalog_is_not_left_by_a_process_that_crashed() -> None:
     record = CatalogRecord(crds=CRDS, catalog=WANTED.digest)
     recorded = kyma(catalog=CATALOG_SYNCED, record=record)
     assert isinstance(plan.plan(snapshot(recorded, is_due=False, seconds_until_due=60.0)), plan.CatalogDone)

@@ -92,7 +92,7 @@ def test_rollout_turn_has_its_time() -> None:
     assert chain.cause.text.endswith(", if the rollout takes 100d (--rollout-max-delay)")
 
 
-def test_what_lifecycle_manager_reports_precedes_what_is_computed_without_its_options() -> None:
+def test_report_of_lifecycle_manager_precedes_what_is_computed_without_its_options() -> None:
     timing = Timing(NOW, {"keda": NOW - timedelta(minutes=1)}, timedelta(days=100))
     reported = explain_module(facts(module(message="turn at noon"), version="2.0.0", timing=timing), "keda")
     assert reported.cause is not None

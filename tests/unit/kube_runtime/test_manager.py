@@ -501,7 +501,7 @@ async def await_what_is_cancelled() -> None:
 
 @pytest.mark.parametrize("declare", [Manager.runs, Manager.serves])
 @pytest.mark.parametrize(("work", "error"), [(fail, ValueError), (await_what_is_cancelled, RuntimeError)])
-async def test_failure_of_a_server_or_background_task_ends_the_manager_and_is_logged_by_name(
+async def test_failure_of_a_server_or_task_ends_the_manager_and_is_logged_by_name(
     client: Client, caplog: pytest.LogCaptureFixture, declare: Any, work: Any, error: type[Exception]
 ) -> None:
     manager = manager_on(client)
@@ -518,9 +518,7 @@ async def test_failure_of_a_server_or_background_task_ends_the_manager_and_is_lo
 
 
 @pytest.mark.parametrize("paced", [True, False])
-async def test_reconciles_without_a_pace_hold_no_places_of_others_and_have_no_workers_for_events(
-    client: Client, paced: bool
-) -> None:
+async def test_reconciles_without_a_pace_hold_no_places_and_no_workers_for_events(client: Client, paced: bool) -> None:
     manager, reconciler = manager_on(client), Reconciler()
     controller: Controller[ObjectKey, Memory] = manager.controller("test", state=Memory, concurrency=40, paced=paced)
     controller.reconciles(reconciler.reconcile)
@@ -593,7 +591,7 @@ async def test_informer_that_is_not_required_does_not_hold_up_the_start(client: 
         assert manager.working
 
 
-def test_only_gained_owners_are_begun_and_all_of_them_after_the_membership_had_lapsed() -> None:
+def test_only_gained_owners_are_begun_and_all_after_the_membership_lapsed() -> None:
     ownership = Ownership()
     changes = [ownership.update("first-life", frozenset(mine)) for mine in ("a", "ab", "b", "ab")]
     changes.append(ownership.update("second-life", frozenset("ac")))

@@ -30,7 +30,7 @@ class SlowAndForgetful:
 
 
 @pytest.mark.looptime
-async def test_slow_list_that_is_too_old_for_a_watch_each_time_is_not_repeated_without_pause() -> None:
+async def test_list_that_is_always_too_old_for_a_watch_is_not_repeated_without_pause() -> None:
     """A server that is so busy that lists take longer than it remembers is not helped by more lists."""
     server = SlowAndForgetful()
     informer = Informer(cast("Client", server), CONFIG_MAPS, backoff=Backoff(base=1.0, max=60.0, jitter=0.0))

@@ -115,7 +115,7 @@ async def test_plan_without_an_end_is_stopped() -> None:
     assert counter.open_clients == 0
 
 
-async def test_plan_decides_what_runs_after_a_failed_step_and_the_error_is_raised_at_the_end() -> None:
+async def test_plan_decides_what_follows_a_failed_step_and_the_error_is_raised_at_the_end() -> None:
     refused = Conflict(409, "Conflict", "somebody else wrote first")
     counter = Counter(errors=[refused])
     with pytest.raises(Conflict) as raised:

@@ -117,7 +117,7 @@ def config_map(name: str, value: str, trace: str) -> dict[str, Any]:
     return {"metadata": {"name": name, "annotations": {"trace": trace}}, "data": {"value": value}}
 
 
-async def test_signal_within_a_trace_makes_the_reconcile_with_its_steps_and_requests_part_of_it(
+async def test_signal_in_a_trace_makes_the_reconcile_with_steps_and_requests_part_of_it(
     client: Client,
 ) -> None:
     exported, handed = Exported(), list[str]()

@@ -13,7 +13,7 @@ def faults_found(report: FaultReport, kind: str) -> list[str]:
     return [finding.what for finding in report.findings if finding.fault.startswith(kind)]
 
 
-async def test_controller_that_decides_by_what_is_there_comes_to_the_same_end_whatever_happens() -> None:
+async def test_level_triggered_controller_reaches_the_same_end_whatever_happens() -> None:
     report = await check_under_faults(keepers.workload(keepers.right))
 
     report.raise_findings()

@@ -126,7 +126,7 @@ def test_crd_is_copied_once_for_each_state_of_the_cache() -> None:
     assert crds.current().digest != first.digest
 
 
-def test_crd_of_this_package_is_used_without_a_digest_while_that_of_kcp_can_not_be_read() -> None:
+def test_crd_of_this_package_is_used_without_digest_while_kcp_can_not_be_read() -> None:
     informer: Any = SimpleNamespace(cache=Cache[JsonObject]())
     crd = KymaCrds(informer).current()
     assert (crd.document, crd.digest) == (crds.crd_for(Kyma), "")
@@ -146,7 +146,7 @@ async def test_kymas_follow_their_own_crd_and_no_other() -> None:
         assert len(writes) == 1
 
 
-async def test_without_the_right_to_read_crds_kymas_get_that_of_this_package_until_there_is_one() -> None:
+async def test_without_rights_to_read_crds_kymas_get_that_of_this_package() -> None:
     refuse = Refuse(lambda request: CUSTOM_RESOURCE_DEFINITIONS.plural in request.path, refused=FORBIDDEN)
     async with open_world() as world:
         await world.register()

@@ -106,7 +106,7 @@ FAILURES = st.dictionaries(st.sampled_from(SKR_STEPS), ERRORS, max_size=3)
 
 @LAWS
 @given(fleet=FLEETS, in_skr=FAILURES, in_kcp=st.booleans(), is_there=st.booleans(), is_deleted=st.booleans())
-def test_reconcile_ends_whatever_fails_and_nothing_follows_in_an_skr_that_refused_a_step(
+def test_reconcile_ends_whatever_fails_and_an_skr_that_refused_gets_no_more_steps(
     fleet: Fleet, in_skr: dict[type[Step], Exception], in_kcp: bool, is_there: bool, is_deleted: bool
 ) -> None:
     deleted_at = builders.NOW if is_deleted else None

@@ -225,7 +225,7 @@ def test_event_has_the_cause_and_is_not_repeated_for_the_kyma() -> None:
     assert events_between(before, waiting) == ()
 
 
-def test_modules_that_are_ready_at_the_same_time_are_one_event_that_operators_do_not_get() -> None:
+def test_modules_ready_at_the_same_time_are_one_event_that_operators_do_not_get() -> None:
     def status(state: str) -> KymaStatus:
         modules = [{"name": name, "version": "1.0.0", "state": state} for name in ("api", "nats")]
         ready = {"type": "Ready", "status": "True", "reason": "Ready", "message": ""}

@@ -542,7 +542,7 @@ def test_unreadable_descriptor_is_reported_and_the_manifest_stays() -> None:
     assert not any(isinstance(action, ModuleChange) for action in decided.in_kcp)
 
 
-def test_module_that_installs_nothing_stays_as_it_is_while_its_descriptor_is_not_found() -> None:
+def test_module_that_installs_nothing_stays_while_its_descriptor_is_not_found() -> None:
     kyma = introduced(status=OTHERS_READY)
     kyma, inner = settled(kyma, skr_kyma(kyma, modules=REQUESTED))
     offer = replace(OFFER, problems={"cloud-resources-0.1.0": "the registry is on fire"})

@@ -200,7 +200,7 @@ def part(reason: str, message: str, *, status: str = "False", observed: int = 1)
         (part("NetworkTooWide", "peering all", observed=2), False, True),
     ],
 )
-def test_part_of_a_kyma_is_looked_at_again_for_another_cause_and_when_a_change_was_observed(
+def test_part_of_a_kyma_is_read_again_for_another_cause_or_an_observed_change(
     after: ModuleConfig, is_report: bool, is_observed: bool
 ) -> None:
     change = ObjectChange(part("NetworkTooWide", "peering all"), after)

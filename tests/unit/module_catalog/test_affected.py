@@ -86,7 +86,7 @@ def test_template_concerns_the_kymas_that_have_it_and_those_in_its_channels() ->
 CATALOG_ALONE, MANDATORY_ALONE, BOTH = Affected(True, False), Affected(False, True), Affected(True, True)
 
 
-def test_release_that_becomes_mandatory_or_ceases_to_be_concerns_catalogs_and_installations() -> None:
+def test_release_that_becomes_or_ceases_to_be_mandatory_affects_both_controllers() -> None:
     chosen, mandatory = dated(regular="1.0.0"), dated(mandatory="1.0.0")
     assert affected_by_release(Change(chosen, dated(regular="1.1.0"))) == CATALOG_ALONE
     assert affected_by_release(Change(mandatory, dated(mandatory="1.1.0"))) == MANDATORY_ALONE
@@ -96,7 +96,7 @@ def test_release_that_becomes_mandatory_or_ceases_to_be_concerns_catalogs_and_in
     )
 
 
-def test_template_that_becomes_mandatory_or_ceases_to_be_concerns_catalogs_and_installations() -> None:
+def test_template_that_becomes_or_ceases_to_be_mandatory_affects_both_controllers() -> None:
     chosen, mandatory = builders.template("api", "1.0.0"), builders.template("api", "1.0.0", mandatory=True)
     assert affected(Change(None, chosen)) == CATALOG_ALONE
     assert affected(Change(mandatory, mandatory)) == MANDATORY_ALONE

@@ -254,7 +254,7 @@ async def test_config_that_the_cache_does_not_have_yet_is_deleted_with_its_modul
         assert (await it.world.kcp.list(MODULE_CONFIGS, KCP)).items == ()
 
 
-async def test_config_that_the_cache_does_not_have_yet_is_marked_when_the_cluster_can_not_be_read() -> None:
+async def test_config_missing_in_the_cache_is_marked_when_the_cluster_can_not_be_read() -> None:
     async with module() as it, delayed_watch(it):
         await it.write("one")
         await it.reconcile()
@@ -267,7 +267,7 @@ async def test_config_that_the_cache_does_not_have_yet_is_marked_when_the_cluste
         assert (synced.status, synced.reason) == ("False", "SKRForbidden")
 
 
-async def test_newer_text_that_the_cache_does_not_have_yet_is_not_overwritten_by_an_older_read() -> None:
+async def test_newer_text_missing_in_the_cache_is_not_overwritten_by_an_older_read() -> None:
     async with module() as it:
         await it.write("zero")
         await it.reconcile()

@@ -177,7 +177,7 @@ def test_text_does_not_depend_on_the_order_of_keys(order: list[str]) -> None:
     assert one == other
 
 
-def test_deleted_module_cr_has_its_config_deleted_by_name_whether_the_cache_has_it_or_not() -> None:
+def test_config_of_a_deleted_module_cr_is_deleted_whether_the_cache_has_it_or_not() -> None:
     read = reading(missing=("default",), complete=False)
     assert writes_of(snapshot(read)) == (DeleteModuleConfig("demo-cloud-resources"),)
 

@@ -236,7 +236,7 @@ async def test_crd_that_leaves_the_module_stays_while_it_has_objects(world: Worl
         pytest.param({"labels": {names.SKIP_RECONCILIATION: "true"}}, False, id="skipped"),
     ],
 )
-async def test_skipped_or_unmanaged_module_is_not_read_and_only_an_unmanaged_one_stays_after_its_manifest(
+async def test_skipped_or_unmanaged_module_is_not_read_and_an_unmanaged_one_stays(
     world: World, simulation: Simulation, mark: Document, *, stays: bool
 ) -> None:
     await world.want([config_map("rose"), config_map("tulip")])
@@ -269,7 +269,7 @@ async def test_module_cr_that_is_refused_is_reported_and_tried_again(world: Worl
     assert (await world.condition("ModuleCR")).status == "True"
 
 
-async def test_module_cr_that_its_user_has_deleted_stays_away_after_a_cluster_was_in_trouble(
+async def test_module_cr_deleted_by_its_user_is_not_restored_after_a_cluster_failed(
     world: World, simulation: Simulation
 ) -> None:
     await world.want([CRD], resource=default_module_cr("garden"))
@@ -396,7 +396,7 @@ async def test_values_of_the_template_decide_where_it_names_some(world: World, t
     assert await world.state() == ("Ready", "ModuleReady")
 
 
-async def test_manifest_that_somebody_wrote_meanwhile_is_read_again_before_anything_is_applied(
+async def test_manifest_written_meanwhile_is_read_again_before_anything_is_applied(
     world: World, simulation: Simulation
 ) -> None:
     def sets_finalizer(request: ApiRequest) -> bool:
@@ -513,7 +513,7 @@ async def test_release_that_the_cluster_does_not_answer_is_made_up_for(world: Wo
     assert names.MANAGED_BY not in (await world.skr.get(CONFIG_MAPS, "rose", SKR))["metadata"]["labels"]
 
 
-async def test_default_module_cr_that_a_new_version_names_otherwise_is_nobody_elses_at_removal(world: World) -> None:
+async def test_default_module_cr_renamed_by_a_new_version_is_removed_as_our_own(world: World) -> None:
     other = {**default_module_cr("garden"), "metadata": {"name": "main"}}
     for default in (default_module_cr("garden"), other):
         await world.want([CRD], resource=default)

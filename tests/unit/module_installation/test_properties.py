@@ -212,7 +212,7 @@ CRS = st.sampled_from([None, {"metadata": {"uid": "1"}}, {"metadata": {"uid": "1
     manager=st.booleans(),
     data=st.data(),
 )
-def test_removal_takes_nothing_foreign_shared_or_in_use_and_ends_when_nothing_is_left(
+def test_removal_takes_nothing_foreign_shared_or_in_use_and_ends(
     inventory: set[InventoryEntry],
     newest: set[InventoryEntry],
     shared: set[InventoryEntry],

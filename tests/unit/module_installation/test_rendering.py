@@ -90,7 +90,7 @@ def test_object_of_the_lifecycle_manager_itself_is_refused() -> None:
         Renderings().of(module(watcher), ())
 
 
-def test_objects_of_kinds_that_come_along_are_known_before_the_cluster_knows_the_kinds() -> None:
+def test_objects_are_known_before_the_cluster_has_the_crds_delivered_with_them() -> None:
     found = Renderings().of(module(*operator("garden", "1.0.0")), ()).own_kinds
     assert found == (InventoryEntry(group_of("garden"), "v1", "GardenRule", "kyma-system", "garden-rule"),)
 

@@ -105,7 +105,7 @@ async def test_what_only_modules_have_that_go_goes_with_them(world: World, first
     assert not await is_there(world)
 
 
-async def test_object_is_left_to_a_module_that_is_not_to_be_touched_and_stays_with_its_users(world: World) -> None:
+async def test_object_of_a_module_that_is_not_to_be_touched_stays_with_its_users(world: World) -> None:
     await both_bring(world, FIELDS)
     await world.change({"metadata": {"annotations": {names.IS_UNMANAGED: "true"}}}, MEADOW)
     await world.delete()

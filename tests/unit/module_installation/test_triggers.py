@@ -157,7 +157,7 @@ async def test_changed_object_of_no_module_enqueues_nothing(fleet: Fleet) -> Non
     assert fleet.manager.publish(change) == 0
 
 
-async def test_template_and_its_descriptor_enqueue_the_manifests_of_its_module_where_it_is_installed(
+async def test_template_and_its_descriptor_enqueue_the_manifests_of_its_module(
     fleet: Fleet,
 ) -> None:
     template = builders.template("garden", "1.0.0")

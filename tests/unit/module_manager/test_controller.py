@@ -107,7 +107,7 @@ async def running(client: Client) -> AsyncIterator[tuple[Running, ManagerHarness
         stopping.set()
 
 
-async def test_sync_resource_that_is_deleted_before_the_answer_to_its_creation_is_written_again(
+async def test_sync_resource_deleted_before_the_answer_to_its_creation_is_written_again(
     client: Client,
 ) -> None:
     async with running(client) as (manager, harness):

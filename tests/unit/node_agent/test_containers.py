@@ -54,7 +54,7 @@ def test_mounts_become_folders_and_paths_that_only_begin_alike_do_not() -> None:
     assert it.environment == {"TLS_KEY": f"{TLS}/tls.key", "TMPDIR": str(TMP)}
 
 
-def test_address_that_a_pod_tells_others_is_where_it_listens_and_differs_from_its_siblings() -> None:
+def test_address_that_a_pod_announces_is_where_it_listens_and_is_its_own() -> None:
     described: dict[str, Any] = {
         "args": ["--replica-bind-address=:8443", "--replica-address=$(POD_IP):8443"],
         "env": [

@@ -34,7 +34,7 @@ def test_kymas_and_modules_are_counted_whatever_their_users_ask_for() -> None:
     assert "kyma-" not in text
 
 
-def test_upstreams_series_have_a_sample_of_each_state_until_their_objects_are_deleted() -> None:
+def test_upstreams_series_have_each_state_until_their_objects_are_deleted() -> None:
     kymas: Cache[Any] = Cache()
     manifests: Cache[Any] = Cache()
     key = ObjectKey("kcp-system", "demo")

@@ -57,7 +57,7 @@ def test_short_collections_set_nothing_aside_and_find_cycles() -> None:
         undo()
 
 
-def test_no_full_collection_looks_at_more_than_came_since_the_last_however_much_stays() -> None:
+def test_no_full_collection_visits_more_than_came_since_the_last() -> None:
     looked_at: list[int] = []
 
     def count(phase: str, collection: dict[str, int]) -> None:

@@ -145,7 +145,7 @@ def test_webhook_is_never_installed_for_a_watcher_that_never_sent_an_event(seen:
 
 
 @given(snapshots())
-def test_watcher_is_reported_ready_only_while_its_events_arrive_and_canaries_are_answered(
+def test_watcher_is_ready_only_while_events_arrive_and_canaries_are_answered(
     seen: WatcherSnapshot,
 ) -> None:
     end = end_of(seen)
@@ -156,7 +156,7 @@ def test_watcher_is_reported_ready_only_while_its_events_arrive_and_canaries_are
 
 
 @given(snapshots())
-def test_every_end_is_followed_by_another_reconcile_before_a_fault_could_go_unnoticed(seen: WatcherSnapshot) -> None:
+def test_every_end_is_followed_by_a_reconcile_before_a_fault_goes_unnoticed(seen: WatcherSnapshot) -> None:
     end = end_of(seen)
     assert end.requeue_after is not None
     assert 0 <= end.requeue_after <= TIMES.silence + 0.2

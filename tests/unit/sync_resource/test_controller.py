@@ -281,7 +281,7 @@ async def test_change_of_the_policy_triggers_the_sync_resources_of_its_module(wo
     assert await world.objects() == {"one"}
 
 
-async def test_sync_resource_of_a_kyma_that_is_deleted_and_one_that_waits_for_objects_are_triggered(
+async def test_sync_resource_of_a_deleted_kyma_and_one_that_waits_are_triggered(
     world: World,
 ) -> None:
     world.start()

@@ -70,7 +70,7 @@ def steps_of(seen: Snapshot, failing: set[str]) -> list[planned.Step]:
 
 
 @given(text=SUBSETS, has=SUBSETS, failing=SUBSETS)
-def test_nothing_is_pruned_in_a_round_with_failures_and_nothing_but_what_left_the_text(
+def test_only_objects_removed_from_the_text_are_pruned_and_none_after_a_failure(
     text: set[str], has: set[str], failing: set[str]
 ) -> None:
     steps = steps_of(snapshot(text, has, {}), failing)
