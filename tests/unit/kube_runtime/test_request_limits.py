@@ -46,6 +46,34 @@ async def test_pause_holds_every_request_back() -> None:
         assert 4.9 < loop.time() - began < 5.1
 
 
+@pytest.mark.looptime
+async def test_those_behind_a_cancelled_request_move_up() -> None:
+    loop = asyncio.get_running_loop()
+    limits = RequestLimits(0.5, 1, 10)
+    await limits.turn()
+    waiting = [asyncio.create_task(limits.turn()) for _ in range(10)]
+    await asyncio.sleep(0)
+    for task in waiting[:-1]:  # as reconciles whose time is up
+        task.cancel()
+    began = loop.time()
+    await waiting[-1]
+    assert 1.9 < loop.time() - began < 2.1
+
+
+@pytest.mark.looptime
+async def test_request_that_is_cancelled_before_it_has_a_place_costs_nothing() -> None:
+    loop = asyncio.get_running_loop()
+    limits = RequestLimits(0.01, 2, 1)
+    async with limits:
+        waiting = asyncio.create_task(limits.__aenter__())
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+    began = loop.time()
+    async with limits:
+        assert loop.time() - began < 1
+
+
 async def test_only_so_many_are_under_way() -> None:
     limits = RequestLimits(0, 1, 2)
     under_way = most = 0

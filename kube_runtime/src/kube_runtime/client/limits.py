@@ -5,7 +5,7 @@ The first two let a request pass without touching the event loop while there is 
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from types import TracebackType
 
 __all__ = ["LargeAnswers", "RequestLimits", "TokenBucket"]
@@ -33,6 +33,10 @@ class TokenBucket:
         self._tokens -= 1.0
         return 0.0 if self._tokens >= 0 else -self._tokens / self._rate
 
+    def give_back(self) -> None:
+        """Return a token that was taken and not used."""
+        self._tokens = min(self._burst, self._tokens + 1.0)
+
 
 class LargeAnswers:
     """Makes large answers of many servers take turns: the next part of one of them is read in a turn of the event loop.
@@ -52,12 +56,15 @@ class LargeAnswers:
 class RequestLimits:
     """An async context manager around each request: waits for the rate, then for one of the places.
 
+    Whoever is cancelled while it waits has no token: those behind it move up.
+
     `pause(seconds)` delays every further request: Retry-After of an overloaded server concerns all requests to it, not
     only the one that it answered.
     """
 
     def __init__(self, rate: float, burst: int, max_in_flight: int) -> None:
         self._bucket = TokenBucket(rate, burst)
+        self._next = asyncio.Lock()
         self._places = asyncio.Semaphore(max_in_flight)
         self._paused_until = 0.0
 
@@ -67,13 +74,21 @@ class RequestLimits:
 
     async def turn(self) -> None:
         """Wait until the rate allows another request."""
-        seconds = max(self._bucket.reserve(), self._paused_until - time.monotonic())
-        if seconds > 0:
-            await asyncio.sleep(seconds)
+        async with self._next:
+            seconds = max(self._bucket.reserve(), self._paused_until - time.monotonic())
+            if seconds > 0:
+                await self._or_give_back(asyncio.sleep(seconds))
 
     async def __aenter__(self) -> None:
         await self.turn()
-        await self._places.acquire()
+        await self._or_give_back(self._places.acquire())
+
+    async def _or_give_back(self, wait: Awaitable[object]) -> None:
+        try:
+            await wait
+        except asyncio.CancelledError:
+            self._bucket.give_back()
+            raise
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
