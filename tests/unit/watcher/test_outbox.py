@@ -66,6 +66,32 @@ async def test_failed_change_is_retried_after_its_pause() -> None:
         assert await box.take() == first
 
 
+@pytest.mark.looptime
+async def test_short_pause_of_another_failure_does_not_end_a_long_one() -> None:
+    loop, box = asyncio.get_running_loop(), outbox()
+    for name in ("one", "two", "three"):
+        box.put(entry(name))
+    first, second, third = [await box.take() for _ in range(3)]
+    began = loop.time()
+    box.retry(first, 1.0)
+    box.retry(second, 60.0)  # Retry-After
+    box.retry(third, 0.1)
+    assert (await box.take()).change.name == "one"
+    assert 59.9 < loop.time() - began < 60.1
+
+
+@pytest.mark.looptime
+async def test_pause_that_was_ended_early_holds_no_later_one() -> None:
+    loop, box = asyncio.get_running_loop(), outbox()
+    box.put(entry("one"))
+    box.retry(await box.take(), 60.0)
+    box.hurry()
+    box.retry(await box.take(), 1.0)
+    began = loop.time()
+    await box.take()
+    assert 0.9 < loop.time() - began < 1.1
+
+
 async def test_newer_change_replaces_a_failed_one() -> None:
     box = outbox()
     box.put(entry(version="1"))

@@ -46,6 +46,7 @@ class Outbox:
         self._takers: deque[asyncio.Future[None]] = deque()
         self._emptied = asyncio.Event()
         self._paused: asyncio.TimerHandle | None = None
+        self._resume_at = 0.0
         self._probing = False
         self.overflows = 0
 
@@ -94,16 +95,23 @@ class Outbox:
         self._notify_all()
 
     def retry(self, entry: Entry, after_seconds: float) -> None:
-        """Pause delivery, and keep this entry unless there is a newer one of its object."""
+        """Pause delivery, and keep this entry unless there is a newer one of its object.
+
+        Of several pauses the one that ends last holds: the control plane may have asked for it.
+        """
         self._in_flight.pop(entry.change.key, None)
         self._pending.setdefault(entry.change.key, entry)
         if entry.change.operation == RESYNC:
             self._move_to_second_place(entry.change.key)
         self._probing = True
         loop = asyncio.get_running_loop()
+        resume_at = loop.time() + max(after_seconds, 0.0)
         if self._paused is not None:
+            if self._resume_at >= resume_at:
+                return
             self._paused.cancel()
-        self._paused = loop.call_later(after_seconds, self._resume)
+        self._resume_at = resume_at
+        self._paused = loop.call_at(resume_at, self._resume)
 
     def hurry(self) -> None:
         """End the pause after a failure."""
