@@ -22,7 +22,6 @@ DOMAINS = (
     "kyma",
     "mandatory_modules",
     "module_config",
-    "module_cr_status",
     "module_installation",
     "skr_webhook",
     "sync_resource",
@@ -31,7 +30,6 @@ DOMAINS = (
 
 NOT_IN_STEPS = {
     "istio",
-    "module_cr_status",
     "module_installation",
     "skr_webhook",
     "sync_resource",

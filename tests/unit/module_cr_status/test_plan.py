@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 from hypothesis import given as for_all
 from hypothesis import strategies as st
 
@@ -10,16 +11,16 @@ from lifecycle_manager.contract.verdict import Verdict
 from lifecycle_manager.module_cr_status.plan import (
     PROGRESS_SECONDS,
     SETTLING_SECONDS,
-    Done,
+    ModuleCrDone,
     ReadModuleCr,
     RecordEvent,
     WriteStatus,
     plan,
 )
 from lifecycle_manager.module_cr_status.schema import ANYTHING, NO_STATUS, StatusSchema
-from lifecycle_manager.module_cr_status.snapshot import Snapshot
+from lifecycle_manager.module_cr_status.snapshot import ModuleCrSnapshot
 from lifecycle_manager.module_cr_status.status import Event
-from lifecycle_manager_api import ObjectReference, State
+from lifecycle_manager_api import ModuleConfig, ObjectReference, State
 from tests import builders
 
 REFERENCE = ObjectReference(api_version="example.com/v1", kind="Thing", name="one", uid="uid", generation=3)
@@ -39,13 +40,18 @@ SCHEMAS = st.sampled_from(
 )
 
 
-def snapshot(verdict: Verdict, **known: Any) -> Snapshot:
+def about(reference: ObjectReference | None) -> ModuleConfig:
+    config = builders.module_config()
+    return msgspec.structs.replace(config, spec=msgspec.structs.replace(config.spec, resource_ref=reference))
+
+
+def snapshot(verdict: Verdict, **known: Any) -> ModuleCrSnapshot:
     """Return what is known of a Module CR that was read, and has no status."""
     given: dict[str, Any] = {"written": {}, "schema": ANYTHING} | known
-    return Snapshot(REFERENCE, verdict, builders.NOW, 100.0, **given)
+    return ModuleCrSnapshot(config=about(REFERENCE), verdict=verdict, now=builders.NOW, seconds=100.0, **given)
 
 
-def after(seen: Snapshot, step: WriteStatus | RecordEvent) -> Snapshot:
+def after(seen: ModuleCrSnapshot, step: WriteStatus | RecordEvent) -> ModuleCrSnapshot:
     event: dict[str, Any] = {"last_event": step.event, "last_event_at": seen.seconds} if step.event is not None else {}
     written = step.fields if isinstance(step, WriteStatus) else seen.written
     return replace(seen, written=written, **event)
@@ -57,8 +63,10 @@ def test_nothing_is_written_before_the_module_cr_was_read() -> None:
 
 
 def test_nothing_is_done_without_a_reference_to_one_object() -> None:
-    assert plan(replace(snapshot(READY), reference=None)) == Done()
-    assert plan(replace(snapshot(READY), reference=ObjectReference(api_version="v1", kind="Thing"))) == Done()
+    assert plan(replace(snapshot(READY), config=about(None))) == ModuleCrDone()
+    assert (
+        plan(replace(snapshot(READY), config=about(ObjectReference(api_version="v1", kind="Thing")))) == ModuleCrDone()
+    )
 
 
 def test_settled_verdict_is_written_at_once() -> None:
@@ -67,14 +75,14 @@ def test_settled_verdict_is_written_at_once() -> None:
 
 
 def test_change_on_its_way_is_written_after_a_second() -> None:
-    assert plan(snapshot(PROCESSING, unsettled_since=99.5)) == Done(SETTLING_SECONDS - 0.5)
+    assert plan(snapshot(PROCESSING, unsettled_since=99.5)) == ModuleCrDone(requeue_after=SETTLING_SECONDS - 0.5)
     assert isinstance(plan(snapshot(PROCESSING, unsettled_since=99.0)), WriteStatus)
 
 
 def test_progress_is_written_now_and_then() -> None:
     last_event = Event("Normal", "Waiting", "waits for the module manager")
     seen = snapshot(PROCESSING, unsettled_since=0.0, last_event=last_event, last_event_at=96.0)
-    assert plan(seen) == Done(PROGRESS_SECONDS - 4.0)
+    assert plan(seen) == ModuleCrDone(requeue_after=PROGRESS_SECONDS - 4.0)
     assert isinstance(plan(replace(seen, verdict=READY)), WriteStatus)
 
 
@@ -98,7 +106,7 @@ def test_what_was_written_is_not_written_again(
     if isinstance(step, WriteStatus | RecordEvent):
         assert not alone
         assert not gone
-        assert isinstance(plan(after(seen, step)), Done)
+        assert isinstance(plan(after(seen, step)), ModuleCrDone)
 
 
 @for_all(verdict=VERDICTS, schema=SCHEMAS)

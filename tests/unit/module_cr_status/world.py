@@ -12,7 +12,7 @@ from kube_runtime import Controller, Manager, ObjectKey, Resource, Result, load_
 from kube_simulation import ApiRequest, Record
 from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS, MODULE_CONFIGS, SYNC_RESOURCES
 from lifecycle_manager.module_cr_status import ModuleCrStatusSettings, setup
-from lifecycle_manager.module_cr_status.apply import ModuleCrState
+from lifecycle_manager.module_cr_status.snapshot import ModuleCrState
 from lifecycle_manager.skr import Connections
 from lifecycle_manager_api import names
 from tests.clocks import ManualClock

@@ -5,10 +5,11 @@ May delete: nothing but fields of the status that Lifecycle Manager wrote itself
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeGuard
+from typing import Any
 
-from lifecycle_manager.contract.verdict import NOT_ACCESSIBLE, Verdict
-from lifecycle_manager.module_cr_status.snapshot import Snapshot
+from kube_runtime import End, KindUnknown, NotFound, Step
+from lifecycle_manager.contract.verdict import NOT_ACCESSIBLE
+from lifecycle_manager.module_cr_status.snapshot import ModuleCrSnapshot, is_settled
 from lifecycle_manager.module_cr_status.status import WAITING, Event, event_of, fields_of
 
 SETTLING_SECONDS = 1.0
@@ -22,12 +23,12 @@ PROGRESS_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class ReadModuleCr:
+class ReadModuleCr(Step):
     """Read what the kind has for fields, and what is written there."""
 
 
 @dataclass(frozen=True, slots=True)
-class WriteStatus:
+class WriteStatus(Step):
     """Write the status, and an Event where it says something new."""
 
     fields: Mapping[str, Any]
@@ -35,31 +36,32 @@ class WriteStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class RecordEvent:
+class RecordEvent(Step):
     """Write an Event, in place of a status that the kind does not have."""
 
     event: Event
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
-    """Nothing is left to do until something changes, or for so many seconds."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModuleCrDone(End):
+    """Nothing is left to do until something changes, or for so many seconds.
 
-    requeue_after: float | None = None
+    `forgets`: the object or its kind is gone, so what was read of it does not count any more.
+    """
 
-
-Step = ReadModuleCr | WriteStatus | RecordEvent | Done
-
-
-def is_done(step: Step) -> TypeGuard[Done]:
-    """Tell whether a step is the last one."""
-    return isinstance(step, Done)
+    forgets: bool = False
 
 
-def plan(seen: Snapshot) -> Step:
-    """Return the next step."""
+ModuleCrStep = ReadModuleCr | WriteStatus | RecordEvent
+
+
+def plan(seen: ModuleCrSnapshot) -> ModuleCrStep | ModuleCrDone:
+    """Return the next step. Without the object or its kind there is nothing to write to."""
+    if seen.error is not None:
+        is_gone = isinstance(seen.error, NotFound | KindUnknown)
+        return ModuleCrDone(forgets=is_gone, error=None if is_gone else seen.error)
     if seen.reference is None or not seen.reference.uid or seen.is_gone or seen.is_left_alone:
-        return Done()
+        return ModuleCrDone()
     if seen.written is None or seen.schema is None:
         return ReadModuleCr()
     fields = fields_of(
@@ -74,12 +76,12 @@ def plan(seen: Snapshot) -> Step:
         event = None
     is_written = fields in (seen.written, seen.refused)
     if is_written and (event is None or has_state(seen.written)):
-        return Done()
+        return ModuleCrDone()
     if (wait := _wait(seen)) > 0:
-        return Done(wait)
+        return ModuleCrDone(requeue_after=wait)
     if not is_written:
         return WriteStatus(fields, event)
-    return RecordEvent(event) if event is not None else Done()
+    return RecordEvent(event) if event is not None else ModuleCrDone()
 
 
 def has_state(fields: Mapping[str, Any]) -> bool:
@@ -87,7 +89,7 @@ def has_state(fields: Mapping[str, Any]) -> bool:
     return "state" in fields or "conditions" in fields
 
 
-def _wait(seen: Snapshot) -> float:
+def _wait(seen: ModuleCrSnapshot) -> float:
     """Return for how many seconds a change that is on its way is left unmentioned."""
     if is_settled(seen.verdict):
         return 0.0
@@ -96,8 +98,3 @@ def _wait(seen: Snapshot) -> float:
     if seen.last_event is not None and seen.last_event.reason == WAITING:
         due = max(due, seen.last_event_at + PROGRESS_SECONDS)
     return due - seen.seconds
-
-
-def is_settled(verdict: Verdict) -> bool:
-    """Tell whether a verdict is worth writing at once; that of an outage is outdated by the time it can be written."""
-    return verdict.is_settled and verdict.reason != NOT_ACCESSIBLE

@@ -1,19 +1,25 @@
-"""What the plan for the status of a Module CR is decided on."""
+"""What the plan for the status of a Module CR is decided on, and what is remembered from reconcile to reconcile."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from lifecycle_manager.contract.verdict import Verdict
-from lifecycle_manager.module_cr_status.schema import StatusSchema
+from kube_runtime import Causes, Clock, Index, Informer, ObjectKey, Request, Snapshot
+from lifecycle_manager.contract.signals import ClusterReachable, ClusterReplaced, SyncResourceApplied
+from lifecycle_manager.contract.verdict import NOT_ACCESSIBLE, Verdict, config_of, verdict_of
+from lifecycle_manager.module_cr_status.schema import StatusSchema, StatusSchemas
 from lifecycle_manager.module_cr_status.status import Event
-from lifecycle_manager_api import ObjectReference
+from lifecycle_manager.object_set import Policies
+from lifecycle_manager_api import ModuleConfig, ObjectReference, SyncResource
+
+SYNC_RESOURCES_BY_CONFIG: Index[SyncResource] = Index("config", lambda resource: (config_of(resource),))
+"""SyncResources by the name of the ModuleConfig that they were made from."""
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """One Module CR.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModuleCrSnapshot(Snapshot):
+    """One Module CR, and the ModuleConfig that it was copied to.
 
     - `written`: the fields that its status has from the Lifecycle Manager; None as long as nobody has read it
     - `schema`: the fields that its kind has; None until it is read
@@ -22,10 +28,10 @@ class Snapshot:
     - `refused`: the fields that the API server refused last
     - `module_status_refused`: those of the Module Manager do not fit
     - `is_left_alone`: an operator in the SKR writes these fields
-    - `is_gone`: there is no such object in the SKR, or no such kind
+    - `is_gone`: there is no such object in the SKR, or no such kind, or it was created again
     """
 
-    reference: ObjectReference | None
+    config: ModuleConfig
     verdict: Verdict
     now: datetime
     seconds: float
@@ -38,3 +44,94 @@ class Snapshot:
     module_status_refused: bool = False
     is_left_alone: bool = False
     is_gone: bool = False
+
+    @property
+    def reference(self) -> ObjectReference | None:
+        """The Module CR."""
+        return self.config.spec.resource_ref
+
+
+@dataclass(eq=False, slots=True)
+class Memory:
+    """What is remembered of the Module CR with a uid; see `snapshot`."""
+
+    uid: str = ""
+    written: Mapping[str, Any] | None = None
+    unsettled_since: float | None = None
+    last_event: Event | None = None
+    last_event_at: float = 0.0
+    refused: Mapping[str, Any] | None = None
+    module_status_refused: Mapping[str, Any] | None = None
+    is_left_alone: bool = False
+
+    def note(self, verdict: Verdict, seconds: float) -> None:
+        """Note since when a change is on its way."""
+        if is_settled(verdict):
+            self.unsettled_since = None
+        elif self.unsettled_since is None:
+            self.unsettled_since = seconds
+
+
+@dataclass(eq=False, slots=True)
+class ModuleCrState:
+    """The state of a key."""
+
+    memory: Memory = field(default_factory=Memory)
+
+    def remembered(self, uid: str, causes: Causes) -> Memory:
+        """Return what still counts for the Module CR with a uid."""
+        if uid != self.memory.uid or causes.of(ClusterReplaced):
+            self.memory = Memory(uid)
+        if causes.of(ClusterReachable):
+            self.memory.unsettled_since = None
+        return self.memory
+
+
+ModuleCrRequest = Request[ObjectKey, ModuleCrState]
+
+
+@dataclass(frozen=True, eq=False)
+class SnapshotReader:
+    """Reads the caches of KCP."""
+
+    configs: Informer[ModuleConfig]
+    sync_resources: Informer[SyncResource]
+    policies: Policies
+    schemas: StatusSchemas
+    clock: Clock
+
+    async def read(self, request: ModuleCrRequest) -> ModuleCrSnapshot | None:
+        """Return what is known of a Module CR; None where it has no ModuleConfig that counts."""
+        config, causes = self.configs.get(request.key), request.causes
+        if config is None or not self.policies.is_in_place(config):
+            return None
+        reference, seconds = config.spec.resource_ref, self.clock.monotonic()
+        verdict = verdict_of(config, self._resources(config, causes))
+        memory = request.state.remembered(reference.uid if reference is not None else "", causes)
+        memory.note(verdict, seconds)
+        return ModuleCrSnapshot(
+            config=config,
+            verdict=verdict,
+            now=self.clock.now(),
+            seconds=seconds,
+            schema=self.schemas.known(config.spec.kyma, reference.api_version, reference.kind) if reference else None,
+            written=memory.written,
+            unsettled_since=memory.unsettled_since,
+            last_event=memory.last_event,
+            last_event_at=memory.last_event_at,
+            refused=memory.refused,
+            module_status_refused=memory.module_status_refused == verdict.status,
+            is_left_alone=memory.is_left_alone,
+        )
+
+    def _resources(self, config: ModuleConfig, causes: Causes) -> Iterable[SyncResource]:
+        """Return the SyncResources of a ModuleConfig: as they are in KCP, or about to be."""
+        applied = {each.resource.metadata.uid: each.resource for each in causes.of(SyncResourceApplied)}
+        for each in self.sync_resources.by_index(SYNC_RESOURCES_BY_CONFIG, config.metadata.name):
+            newest = applied.get(each.metadata.uid, each)
+            yield newest if newest.metadata.generation == each.metadata.generation else each
+
+
+def is_settled(verdict: Verdict) -> bool:
+    """Tell whether a verdict is worth writing at once; that of an outage is outdated by the time it can be written."""
+    return verdict.is_settled and verdict.reason != NOT_ACCESSIBLE
