@@ -138,16 +138,17 @@ class WorkQueue(Generic[K]):
         priority: Priority = Priority.CHANGE,
         *,
         first_seconds: float | None = None,
+        first_times: int = 1,
         causes: Causes = NO_CAUSES,
     ) -> None:
         """Enqueue a key that failed, after a pause that grows with each failure until `forget`.
 
-        `first_seconds` replaces the policy's pause after a first failure. The causes
+        `first_seconds` replaces the policy's pause after a first failure, or after the first `first_times`. The causes
         go to the next reconcile of the key, which may come before its retry.
         """
         self._metrics.retries += 1
         self.keep_causes(key, causes)
-        self.add_after(key, self._retries.pause(key, first_seconds), priority)
+        self.add_after(key, self._retries.pause(key, first_seconds, first_times), priority)
 
     def keep_causes(self, key: K, causes: Causes) -> None:
         """Keep causes for the next reconcile of a key, without enqueueing it."""

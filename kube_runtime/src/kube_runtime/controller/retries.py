@@ -38,18 +38,18 @@ class Retries(Generic[K]):
         self._bucket = TokenBucket(policy.rate, policy.burst)
         self._failures: dict[K, int] = {}
 
-    def pause(self, key: K, first_seconds: float | None = None) -> float:
+    def pause(self, key: K, first_seconds: float | None = None, first_times: int = 1) -> float:
         """Count a failure and return the seconds until the key may be tried again.
 
-        `first_seconds` replaces the pause after a first failure.
+        `first_seconds` replaces the pause after a first failure, or after the first `first_times`.
         """
         failed = self._failures.get(key, 0)
         self._failures[key] = failed + 1
         policy = self._policy
         own = min(policy.max_seconds, policy.base_seconds * 2.0 ** min(failed, 60))
-        if not failed and first_seconds is not None:
+        if failed < first_times and first_seconds is not None:
             own = first_seconds
-        return max(own * (1.0 + policy.jitter * self._draw()), self._bucket.reserve() if failed else 0.0)
+        return max(own * (1.0 + policy.jitter * self._draw()), self._bucket.reserve() if failed >= first_times else 0.0)
 
     def forget(self, key: K) -> None:
         """Reset the failures of a key."""

@@ -31,6 +31,7 @@ log = logging.getLogger(__name__)
 
 FAILURES_KEPT = 1_000
 SAME_CHANGE_SECONDS = 2.0
+AT_ONCE = 3
 CONFLICT_SECONDS = 0.01
 """The pause after a first conflict: another write came first, and the informers will see it any moment."""
 
@@ -39,7 +40,7 @@ CONFLICT_SECONDS = 0.01
 class Result:
     """The result of a successful reconcile: after how many seconds to reconcile again, None for never.
 
-    A time that has passed already is the next moment, later each time in a row, as after failures.
+    0 or less is at once; a key for which that is so AT_ONCE times in a row waits as after failures.
     `reasons` is for metrics: what it has begun and not seen the end of.
     """
 
@@ -216,7 +217,9 @@ class Workers(Generic[K]):
             seconds = result.requeue_after * (1.0 + self._requeue_jitter * random.random())  # noqa: S311 - no secret
             self.queue.add_after(key, seconds, Priority.RESYNC, same_change)
         else:  # a key that is overdue whenever it ends would hold a worker for ever
-            self.queue.add_rate_limited(key, Priority.RESYNC, first_seconds=CONFLICT_SECONDS, causes=same_change)
+            self.queue.add_rate_limited(
+                key, Priority.RESYNC, first_seconds=0.0, first_times=AT_ONCE, causes=same_change
+            )
 
     def _retry(self, key: K, error: BaseException, causes: Causes) -> None:
         self._note(key, error)
