@@ -10,17 +10,15 @@ import uuid
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
 
 import pytest
 import pytest_asyncio
 
-from kube_runtime import Client, ClientOptions, Resource
+from kube_runtime import Client, ClientOptions
 from kyma_local.clusters import LocalClusters
+from tests.kinds import NAMESPACES
 
 asyncio.set_event_loop(None)  # else looptime creates one that is not closed
-
-NAMESPACES: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "Namespace", "namespaces", namespaced=False)
 
 
 @pytest.fixture(scope="session")

@@ -6,13 +6,13 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 
-from kube_runtime import Change, Client, Informer, Resource
+from kube_runtime import Change, Client, Informer
 from kyma_local.cluster import LocalCluster
+from tests.kinds import PODS, SERVICES
 from tests.node_agent.balancer import balancer
 from tests.node_agent.environment import JsonObject
-from tests.node_agent.pod import PODS, PodRun
+from tests.node_agent.pod import PodRun
 
-SERVICES: Resource[JsonObject] = Resource.dynamic("", "v1", "Service", "services", namespaced=True)
 ServicePort = tuple[str, str, int]
 
 

@@ -20,7 +20,6 @@ from kube_runtime import (
     ClusterUnreachable,
     Conflict,
     NotFound,
-    Resource,
     ServerUnavailable,
     TooManyRequests,
     dump_yaml,
@@ -30,12 +29,10 @@ from kyma_local.cluster import LocalCluster
 from kyma_local.ports import free_port
 from kyma_local.private_files import write_private
 from kyma_local.processes import ChildProcess, start_child
+from tests.kinds import CONFIG_MAPS, PODS, SECRETS
 from tests.node_agent.containers import ACCOUNT, Process, process_of
 from tests.node_agent.environment import NODE, POD_IP, JsonObject
 
-PODS: Resource[JsonObject] = Resource.dynamic("", "v1", "Pod", "pods", namespaced=True)
-SECRETS: Resource[JsonObject] = Resource.dynamic("", "v1", "Secret", "secrets", namespaced=True)
-CONFIG_MAPS: Resource[JsonObject] = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
 POLL_SECONDS = 0.1
 # A process that stalls with its machine is slow, but ready; one that has ended refuses at once.
 PROBE_SECONDS = 10.0

@@ -3,17 +3,16 @@
 import asyncio
 import uuid
 from collections.abc import AsyncIterator, Iterator
-from typing import Any
 
 import pytest
 import pytest_asyncio
 
-from kube_runtime import Client, ClientOptions, KubeconfigPolicy, Resource
+from kube_runtime import Client, ClientOptions, KubeconfigPolicy
 from tests.chaos.kube_runtime.servers import Servers
 from tests.chaos.proxy import Proxy
+from tests.kinds import NAMESPACES
 from tests.waiting import eventually
 
-NAMESPACES: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "Namespace", "namespaces", namespaced=False)
 LONG_TIMEOUTS = ClientOptions(qps=0, timeout_seconds=60, connect_timeout_seconds=60, attempts=2)
 SHORT_TIMEOUTS = ClientOptions(
     qps=0, timeout_seconds=2, connect_timeout_seconds=2, watch_silence_seconds=1.0, attempts=2

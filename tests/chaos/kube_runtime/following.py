@@ -14,14 +14,13 @@ from kube_runtime import (
     KubeError,
     NotFound,
     ObjectKey,
-    Resource,
     Result,
     RuntimeMetrics,
 )
 from kube_runtime.controller import Workers
+from tests.kinds import CONFIG_MAPS
 from tests.waiting import eventually
 
-CONFIG_MAPS: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
 TURNS_OF_A_RECONCILE = 5
 
 

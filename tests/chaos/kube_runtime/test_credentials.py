@@ -20,10 +20,10 @@ from tests.chaos.kube_runtime.conftest import LONG_TIMEOUTS
 from tests.chaos.kube_runtime.following import change_everything, following, populate, starting_to_follow
 from tests.chaos.kube_runtime.servers import Servers
 from tests.chaos.proxy import Answer, Asked, Proxy, status
+from tests.kinds import SERVICE_ACCOUNTS
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.xdist_group("credentials")  # what runs plugins takes seconds to import
-ACCOUNTS: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "ServiceAccount", "serviceaccounts", namespaced=True)
 RBAC = "rbac.authorization.k8s.io"
 BINDINGS: Resource[dict[str, Any]] = Resource.dynamic(RBAC, "v1", "RoleBinding", "rolebindings", namespaced=True)
 REQUEST = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
@@ -35,14 +35,14 @@ print(json.dumps({"apiVersion": sys.argv[1], "kind": "ExecCredential", "status":
 @pytest_asyncio.fixture
 async def token(direct: Client, namespace: str) -> str:
     """A token that may do everything in the namespace."""
-    await direct.create(ACCOUNTS, {"metadata": {"name": "robot"}}, namespace, field_manager="test")
+    await direct.create(SERVICE_ACCOUNTS, {"metadata": {"name": "robot"}}, namespace, field_manager="test")
     binding = {
         "metadata": {"name": "robot"},
         "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": "cluster-admin"},
         "subjects": [{"kind": "ServiceAccount", "name": "robot", "namespace": namespace}],
     }
     await direct.create(BINDINGS, binding, namespace, field_manager="test")
-    issued = await direct.create_subresource(ACCOUNTS, "robot", namespace, "token", REQUEST)
+    issued = await direct.create_subresource(SERVICE_ACCOUNTS, "robot", namespace, "token", REQUEST)
     return str(issued["status"]["token"])
 
 

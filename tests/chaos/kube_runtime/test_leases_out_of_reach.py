@@ -11,9 +11,9 @@ import pytest
 from kube_runtime import Client, KubeconfigPolicy, KubeError
 from kube_runtime.leases import LeaseLost, LeaseTiming, Membership
 from tests.chaos.kube_runtime.conftest import SHORT_TIMEOUTS
-from tests.chaos.kube_runtime.following import CONFIG_MAPS
 from tests.chaos.kube_runtime.servers import Servers
 from tests.chaos.proxy import Proxy, status
+from tests.kinds import CONFIG_MAPS
 from tests.waiting import eventually
 
 SHORT = LeaseTiming(lease_seconds=3, act_seconds=2.0, renew_seconds=0.3)

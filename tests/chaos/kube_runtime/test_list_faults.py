@@ -6,15 +6,9 @@ import msgspec
 import pytest
 
 from kube_runtime import Backoff, Client
-from tests.chaos.kube_runtime.following import (
-    CONFIG_MAPS,
-    change_everything,
-    following,
-    populate,
-    put,
-    starting_to_follow,
-)
+from tests.chaos.kube_runtime.following import change_everything, following, populate, put, starting_to_follow
 from tests.chaos.proxy import Answer, Asked, Proxy, Rule, status
+from tests.kinds import CONFIG_MAPS
 from tests.waiting import eventually
 
 

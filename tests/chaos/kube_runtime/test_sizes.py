@@ -12,8 +12,9 @@ import pytest
 
 from kube_runtime import Client, Informer, KubeconfigPolicy, ObjectKey
 from tests.chaos.kube_runtime.conftest import LONG_TIMEOUTS
-from tests.chaos.kube_runtime.following import CONFIG_MAPS, change_everything, following, populate, put
+from tests.chaos.kube_runtime.following import change_everything, following, populate, put
 from tests.chaos.proxy import Proxy
+from tests.kinds import CONFIG_MAPS
 from tests.waiting import eventually
 
 MIB = 1024 * 1024

@@ -12,6 +12,7 @@ from kyma_demo.programs import TLS_SECRET, project
 from lifecycle_manager.contract.resources import SECRETS
 from lifecycle_manager_api import names
 from tests.e2e.upstream.modules import BROKEN_IMAGE, Module
+from tests.kinds import PODS, SERVICE_ACCOUNTS
 
 Document = dict[str, Any]
 SKR = names.SKR_NAMESPACE
@@ -20,8 +21,6 @@ WORKLOADS: dict[str, Resource[Document]] = {
     kind: Resource.dynamic("apps", "v1", kind, plural, namespaced=True)
     for kind, plural in (("Deployment", "deployments"), ("StatefulSet", "statefulsets"))
 }
-PODS: Resource[Document] = Resource.dynamic("", "v1", "Pod", "pods", namespaced=True)
-ACCOUNTS: Resource[Document] = Resource.dynamic("", "v1", "ServiceAccount", "serviceaccounts", namespaced=True)
 
 
 @dataclass(eq=False)
@@ -78,7 +77,7 @@ class Runtime:
         spec = {"containers": [{"name": "manager", "image": image}], "serviceAccountName": "default"}
         account = {"metadata": {"name": "default"}}
         with suppress(AlreadyExists):
-            await self.skr.create(ACCOUNTS, account, SKR, field_manager="kubelet")
+            await self.skr.create(SERVICE_ACCOUNTS, account, SKR, field_manager="kubelet")
         owner = {
             "apiVersion": "apps/v1",
             "kind": workload["kind"],

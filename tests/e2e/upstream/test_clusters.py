@@ -13,12 +13,10 @@ from lifecycle_manager.contract.resources import KYMAS, MANIFESTS
 from lifecycle_manager_api import State, names
 from tests.e2e.upstream.modules import OLD, Module
 from tests.e2e.upstream.world import KCP, KYMA, SKR, World
+from tests.kinds import CLUSTER_ROLE_BINDINGS
 from tests.waiting import eventually
 
 ROLES: Resource[dict[str, Any]] = Resource.dynamic("rbac.authorization.k8s.io", "v1", "Role", "roles", namespaced=True)
-BINDINGS: Resource[dict[str, Any]] = Resource.dynamic(
-    "rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings", namespaced=False
-)
 ADMIN = {"roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}}
 
 
@@ -72,10 +70,10 @@ async def test_skr_secret_rotation(world: World) -> None:
     )
     account = {"kind": "ServiceAccount", "name": "test-skr-admin", "namespace": "default"}
     binding = {"metadata": {"name": "test-skr-admin"}, **ADMIN, "subjects": [account]}
-    await world.skr.create(BINDINGS, binding, field_manager="test")
+    await world.skr.create(CLUSTER_ROLE_BINDINGS, binding, field_manager="test")
     await world.write_access(kubeconfig)
     async with installed(world, Module(name="rotated")) as module:
-        await world.skr.delete(BINDINGS, "test-skr-admin")
+        await world.skr.delete(CLUSTER_ROLE_BINDINGS, "test-skr-admin")
         await world.manifest_is(module, State.ERROR)
 
         async def is_error() -> bool:
@@ -97,7 +95,7 @@ async def test_rbac_privileges(world: World) -> None:
             assert live["rules"] == each.document["rules"]
     bound = [
         each["metadata"]["name"]
-        for each in (await world.kcp.list(BINDINGS)).items
+        for each in (await world.kcp.list(CLUSTER_ROLE_BINDINGS)).items
         for subject in each.get("subjects") or ()
         if subject.get("name") == "lifecycle-manager"
     ]

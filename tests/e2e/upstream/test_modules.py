@@ -2,16 +2,15 @@
 
 import pytest
 
-from kube_runtime import Resource
 from lifecycle_manager.contract.resources import MANIFESTS, MODULE_TEMPLATES
 from lifecycle_manager_api import State, names
 from tests.e2e.upstream.modules import BROKEN_IMAGE, NEW, OLD, Document, Module
 from tests.e2e.upstream.runtime import WORKLOADS
 from tests.e2e.upstream.world import GLOBAL_ACCOUNT, KCP, SKR, World
 from tests.integration.lifecycle_manager.catalog_entries import put_in_catalog
+from tests.kinds import NAMESPACES
 from tests.waiting import eventually
 
-NAMESPACES: Resource[Document] = Resource.dynamic("", "v1", "Namespace", "namespaces", namespaced=False)
 DEPLOYMENTS = WORKLOADS["Deployment"]
 MANAGED = (names.MANAGED_BY, names.LIFECYCLE_MANAGER)
 OURS = (

@@ -8,11 +8,8 @@ import pytest
 from kube_runtime import Client, NotFound, Resource
 from lifecycle_manager_api.crds import CATEGORY, KINDS
 from tests.integration.api.objects import COMPLETE, RESOURCES, in_namespace, read
+from tests.kinds import CRDS
 from tests.waiting import eventually
-
-CRDS: Resource[dict[str, Any]] = Resource.dynamic(
-    "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False
-)
 
 
 async def test_every_crd_is_established_under_all_its_names(served: Client) -> None:

@@ -10,11 +10,9 @@ from lifecycle_manager.process.crd_installation import apply_crds
 from lifecycle_manager_api import Kyma, Manifest, ModuleTemplate, Watcher, crds, decode
 from lifecycle_manager_api.kinds import ApiObject
 from tests.integration.api.objects import COMPLETE, in_namespace, read
+from tests.kinds import CRDS
 from tests.waiting import eventually
 
-CRDS: Resource[dict[str, Any]] = Resource.dynamic(
-    "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False
-)
 KINDS: dict[str, type[ApiObject]] = {
     "kyma": Kyma,
     "module-template": ModuleTemplate,

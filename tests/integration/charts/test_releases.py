@@ -52,14 +52,12 @@ from tests.integration.charts.helm import (
 )
 from tests.integration.charts.world import World
 from tests.integration.lifecycle_manager.test_watcher_resources import watcher
+from tests.kinds import CRDS
 from tests.node_agent.agent import NodeAgent
 from tests.node_agent.pod import PodRun
 from tests.waiting import eventually
 
 PARTS = ("configmaps", "deployments.apps", "networkpolicies.networking.k8s.io", "services", "serviceaccounts")
-CRDS: Resource[dict[str, Any]] = Resource.dynamic(
-    "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False
-)
 STORED: tuple[Resource[Any], ...] = (
     KYMAS,
     MANIFESTS,

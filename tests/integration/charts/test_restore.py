@@ -12,12 +12,12 @@ from kyma_demo.walkthrough import INFRASTRUCTURES
 from lifecycle_manager_api import names
 from lifecycle_manager_api.crds import all_crds
 from tests.integration.charts.world import World
+from tests.kinds import SECRETS
 from tests.waiting import eventually
 
 INSTALL = Path("docs/install.md").read_text()
 KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
 Document = dict[str, Any]
-SECRETS: Resource[Document] = Resource.dynamic("", "v1", "Secret", "secrets", namespaced=True)
 RESOURCES: dict[str, Resource[Document]] = {
     crd["names"]["kind"]: Resource.dynamic(
         crd["group"], crd["versions"][0]["name"], crd["names"]["kind"], crd["names"]["plural"], namespaced=True

@@ -32,6 +32,7 @@ from tests.integration.charts.world import World
 from tests.integration.lifecycle_manager.catalog_entries import in_catalog, release, template, with_layer
 from tests.integration.lifecycle_manager.test_watcher_resources import watcher
 from tests.integration.takeover import seeding
+from tests.kinds import EVENTS
 from tests.modules import as_text
 from tests.registries import BlobServer, blob_server
 from tests.waiting import eventually
@@ -39,7 +40,6 @@ from tests.waiting import eventually
 KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
 MODULE, OWN = "cloud-resources", "module-cloud-resources"
 CLOUD_RESOURCES = {"name": MODULE, "managed": True}
-EVENTS: Resource[dict[str, Any]] = Resource.dynamic("events.k8s.io", "v1", "Event", "events", namespaced=True)
 KCP_ROLES = files("lifecycle_manager.rbac").joinpath("kcp.yaml").read_text()
 SKR_ROLES = files("lifecycle_manager.rbac").joinpath("skr.yaml").read_text()
 MODULE_ROLE = files("lifecycle_manager.rbac").joinpath("kcp-modules.yaml").read_text()

@@ -22,16 +22,10 @@ from lifecycle_manager.process.crd_installation import apply_objects
 from lifecycle_manager_api import names
 from lifecycle_manager_api.conditions import find
 from tests.integration.charts.helm import LIFECYCLE_MANAGER, MODULE_MANAGER, WAITING, Helm
+from tests.kinds import WEBHOOKS
 from tests.node_agent.agent import NodeAgent
 from tests.waiting import eventually
 
-WEBHOOKS: Resource[dict[str, Any]] = Resource.dynamic(
-    "admissionregistration.k8s.io",
-    "v1",
-    "ValidatingWebhookConfiguration",
-    "validatingwebhookconfigurations",
-    namespaced=False,
-)
 NAMESPACE = {
     "apiVersion": "v1",
     "kind": "Namespace",

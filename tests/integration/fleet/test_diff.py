@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest_asyncio
 
-from kube_runtime import Client, Resource, dump_yaml, load_yaml
+from kube_runtime import Client, dump_yaml, load_yaml
 from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, SECRETS, SYNC_RESOURCES
 from lifecycle_manager_api import names
 from tests import builders
 from tests.integration.fleet.conftest import Klm, put_kyma
+from tests.kinds import CONFIG_MAPS
 from tests.klm import run_klm
 
 KCP = names.KCP_NAMESPACE
-CONFIG_MAPS: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
 
 
 def config_map(name: str, namespace: str, value: str) -> dict[str, Any]:

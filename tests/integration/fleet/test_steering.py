@@ -11,11 +11,11 @@ from lifecycle_manager.contract.resources import KYMAS, MANIFESTS
 from lifecycle_manager_api import ObjectMeta, names
 from tests import builders
 from tests.integration.fleet.conftest import Klm, put_kyma
+from tests.kinds import EVENTS
 
 KCP = names.KCP_NAMESPACE
 SKIP = names.SKIP_RECONCILIATION
 OPERATOR = "system:serviceaccount:kcp-system:klm-operator"
-EVENTS: Resource[dict[str, Any]] = Resource.dynamic("events.k8s.io", "v1", "Event", "events", namespaced=True)
 
 
 @pytest_asyncio.fixture

@@ -12,17 +12,15 @@ from kube_runtime import (
     ClientOptions,
     Conflict,
     NotFound,
-    Resource,
     RuntimeMetrics,
     parse_objects,
     readiness,
 )
 from tests.integration.kube_runtime.things import as_text, definition, thing
+from tests.kinds import CONFIG_MAPS, NAMESPACES
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.parametrize("kcp", ["real", "simulated"], indirect=True)
-CONFIG_MAPS = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
-NAMESPACES = Resource.dynamic("", "v1", "Namespace", "namespaces", namespaced=False)
 LABELS = {"owned-by": "the-tests"}
 
 

@@ -24,12 +24,10 @@ from kube_runtime import (
 )
 from kube_runtime.client.built_in_kinds import BUILT_IN_KINDS
 from tests.integration.kube_runtime.things import THINGS, as_text, definition
+from tests.kinds import CONFIG_MAPS, SERVICE_ACCOUNTS
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.parametrize("kcp", ["real", "simulated"], indirect=True)
-CONFIG_MAPS = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
-NAMESPACES = Resource.dynamic("", "v1", "Namespace", "namespaces", namespaced=False)
-SERVICE_ACCOUNTS = Resource.dynamic("", "v1", "ServiceAccount", "serviceaccounts", namespaced=True)
 MANAGER = "test"
 
 

@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
-from kube_runtime import Client, EventRecorder, Resource
+from kube_runtime import Client, EventRecorder
+from tests.kinds import CONFIG_MAPS, EVENTS
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.parametrize("kcp", ["real", "simulated"], indirect=True)
-CONFIG_MAPS: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
-EVENTS: Resource[dict[str, Any]] = Resource.dynamic("events.k8s.io", "v1", "Event", "events", namespaced=True)
 
 
 @asynccontextmanager

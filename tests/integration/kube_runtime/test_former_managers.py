@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from kube_runtime import Applier, Client, ClientOptions, InventoryEntry, Resource, RuntimeMetrics, parse_objects
+from kube_runtime import Applier, Client, ClientOptions, InventoryEntry, RuntimeMetrics, parse_objects
 from tests.integration.kube_runtime.things import as_text
+from tests.kinds import DEPLOYMENTS
 
 pytestmark = pytest.mark.parametrize("kcp", ["real", "simulated"], indirect=True)
-DEPLOYMENTS = Resource.dynamic("apps", "v1", "Deployment", "deployments", namespaced=True)
 FORMER = "former-applier"
 
 

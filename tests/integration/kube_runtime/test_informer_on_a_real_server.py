@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from kube_runtime import Change, Client, Index, Informer, ObjectKey, Resource
+from tests.kinds import CONFIG_MAPS
 from tests.unit.kube_runtime.until import until
 
 pytestmark = pytest.mark.parametrize("kcp", ["real", "simulated"], indirect=True)
-CONFIG_MAPS = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
 Changes = list[tuple[str, str | None, str | None]]
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kube_runtime import Client, NotFound, Resource, leases
+from kube_runtime import Client, NotFound, leases
 from kube_runtime.leases import (
     HandOver,
     LeaseLost,
@@ -21,10 +21,10 @@ from kube_runtime.leases import (
     NotHandedOver,
 )
 from kube_runtime.leases.lease import LEASES, elapsed
+from tests.kinds import CONFIG_MAPS
 from tests.waiting import eventually
 
 TIMING = LeaseTiming(lease_seconds=120, act_seconds=100.0, renew_seconds=0.3)  # a stall of the machine is no loss
-CONFIG_MAPS: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
 KEYS = [f"kyma-{number}" for number in range(200)]
 CONTENDER = Path(__file__).with_name("contender.py")
 

@@ -4,12 +4,11 @@ import asyncio
 import re
 import sys
 from pathlib import Path
-from typing import Any
 
-from kube_runtime import Client, Resource
+from kube_runtime import Client
+from tests.kinds import CONFIG_MAPS
 from tests.waiting import eventually
 
-CONFIG_MAPS: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
 EXAMPLE, *_ = re.findall(r"```python\n(.*?)```", Path("kube_runtime/README.md").read_text(), re.DOTALL)
 
 

@@ -5,9 +5,8 @@ Real servers alone have users and TLS.
 
 import pytest
 
-from kube_runtime import Client, ClientOptions, ClusterUnreachable, KubeconfigPolicy, Resource, Unauthorized
-
-NAMESPACES = Resource.dynamic("", "v1", "Namespace", "namespaces", namespaced=False)
+from kube_runtime import Client, ClientOptions, ClusterUnreachable, KubeconfigPolicy, Unauthorized
+from tests.kinds import NAMESPACES
 
 
 async def test_wrong_token_is_unauthorized(client: Client) -> None:

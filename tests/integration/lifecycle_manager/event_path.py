@@ -10,24 +10,15 @@ from typing import Any
 
 import msgspec
 
-from kube_runtime import Resource
 from kyma_demo.environment import Environment
 from kyma_demo.programs import TLS_SECRET, project
 from kyma_demo.walkthrough import Walkthrough
 from lifecycle_manager.contract.resources import KYMAS, SECRETS
 from lifecycle_manager_api import Kyma, find, names
 from tests.integration.lifecycle_manager.programs import MANAGER, Manager
+from tests.kinds import EVENTS
 from tests.waiting import eventually
 
-EVENTS: Resource[dict[str, Any]] = Resource.dynamic("events.k8s.io", "v1", "Event", "events", namespaced=True)
-SERVICES: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "Service", "services", namespaced=True)
-WEBHOOKS: Resource[dict[str, Any]] = Resource.dynamic(
-    "admissionregistration.k8s.io",
-    "v1",
-    "ValidatingWebhookConfiguration",
-    "validatingwebhookconfigurations",
-    namespaced=False,
-)
 INFRASTRUCTURE = "Infrastructure kyma-system/default"
 
 

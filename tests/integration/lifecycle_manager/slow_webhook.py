@@ -20,7 +20,7 @@ from kyma_demo.walkthrough import INFRASTRUCTURES
 from kyma_local.egress import Route, add_route
 from kyma_local.ports import free_port
 from lifecycle_manager_api import names
-from tests.integration.lifecycle_manager.event_path import SERVICES, WEBHOOKS
+from tests.kinds import SERVICES, WEBHOOKS
 from tests.waiting import eventually
 from tests.watcher_process import CA, write_leaf
 

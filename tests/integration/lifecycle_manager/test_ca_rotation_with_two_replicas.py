@@ -15,7 +15,6 @@ from lifecycle_manager.contract.resources import SECRETS, Secret
 from lifecycle_manager.skr_webhook import ROTATE
 from lifecycle_manager_api import names
 from tests.integration.lifecycle_manager.event_path import (
-    EVENTS,
     is_failure,
     is_watcher_ready,
     kubelet,
@@ -25,6 +24,7 @@ from tests.integration.lifecycle_manager.event_path import (
 )
 from tests.integration.lifecycle_manager.programs import MANAGER, Manager, start_manager
 from tests.integration.lifecycle_manager.watcher_replicas import FIRST, SECOND, WatcherReplicas, two_watchers
+from tests.kinds import EVENTS
 from tests.waiting import eventually
 
 CA_SECRET = "klm-watcher"

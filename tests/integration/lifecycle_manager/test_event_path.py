@@ -19,8 +19,6 @@ from lifecycle_manager.skr_webhook.canary import ANNOTATION, SERVICE_ACCOUNTS
 from lifecycle_manager.skr_webhook.tls_secret import key_pair_in
 from lifecycle_manager_api import names
 from tests.integration.lifecycle_manager.event_path import (
-    SERVICES,
-    WEBHOOKS,
     changes_are_reported,
     is_reported_everywhere,
     is_watcher_ready,
@@ -29,6 +27,7 @@ from tests.integration.lifecycle_manager.event_path import (
     webhook_message,
 )
 from tests.integration.lifecycle_manager.programs import Manager, with_options
+from tests.kinds import SERVICES, WEBHOOKS
 from tests.waiting import eventually
 
 WATCHER = "skr-watcher"

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kube_runtime import NotFound, Resource
+from kube_runtime import NotFound
 from kyma_demo.environment import infrastructure
 from kyma_demo.module_cr import ready_of
 from kyma_demo.object_watcher import CONFIG_MAPS
@@ -11,11 +11,11 @@ from lifecycle_manager.contract.resources import KYMAS, MODULE_CONFIGS, SYNC_RES
 from lifecycle_manager_api import ModuleConfig, SyncResource, names
 from lifecycle_manager_api.conditions import find
 from tests.integration.lifecycle_manager.event_path import lines_of
+from tests.kinds import EVENTS
 from tests.waiting import eventually
 
 NAMESPACE = names.KCP_NAMESPACE
 CONFIG = "demo-cloud-resources"
-EVENTS: Resource[dict[str, Any]] = Resource.dynamic("events.k8s.io", "v1", "Event", "events", namespaced=True)
 
 
 async def get_or_none(read: Any) -> Any:

@@ -5,11 +5,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 import pytest_asyncio
 
-from kube_runtime import Client, Resource, dump_yaml, parse_objects
+from kube_runtime import Client, dump_yaml, parse_objects
 from kyma_demo.environment import Environment
 from kyma_fleet.identities import SERVICE_ACCOUNTS, create_identity
 from kyma_local.cluster import LocalCluster
@@ -21,23 +20,13 @@ from lifecycle_manager.skr.token import Token, token_in, token_of, with_token
 from lifecycle_manager_api import find, names
 from tests import builders
 from tests.integration.lifecycle_manager.signed_tokens import signed_token
+from tests.kinds import CLUSTER_ROLE_BINDINGS, CONFIG_MAPS, WEBHOOKS
 from tests.klm import Output, run_klm
 from tests.waiting import eventually, is_gone
 
 KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
 SECRET = "kubeconfig-joined"
 ACCOUNT, NAMESPACE = "lifecycle-manager", "kube-system"
-CONFIG_MAPS: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
-BINDINGS: Resource[dict[str, Any]] = Resource.dynamic(
-    "rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings", namespaced=False
-)
-WEBHOOKS: Resource[dict[str, Any]] = Resource.dynamic(
-    "admissionregistration.k8s.io",
-    "v1",
-    "ValidatingWebhookConfiguration",
-    "validatingwebhookconfigurations",
-    namespaced=False,
-)
 Klm = Callable[..., Awaitable[Output]]
 
 
@@ -205,4 +194,4 @@ async def _nothing_is_left(environment: Environment, admin: Client) -> None:
     assert await is_gone(environment.kcp.get(SECRETS, SECRET, KCP))
     assert await is_gone(admin.get(SERVICE_ACCOUNTS, ACCOUNT, NAMESPACE))
     assert await is_gone(admin.get(WEBHOOKS, "skr-webhook"))
-    assert not (await admin.list(BINDINGS, label_selector="app.kubernetes.io/managed-by=klm")).items
+    assert not (await admin.list(CLUSTER_ROLE_BINDINGS, label_selector="app.kubernetes.io/managed-by=klm")).items

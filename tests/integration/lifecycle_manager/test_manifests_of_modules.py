@@ -21,15 +21,14 @@ from tests.integration.lifecycle_manager.catalog_entries import (
     template,
     with_layer,
 )
+from tests.kinds import CONFIG_MAPS, EVENTS
 from tests.modules import Document, as_text, default_module_cr, module_crs, operator
 from tests.registries import BlobServer
 from tests.waiting import eventually
 
 KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
-EVENTS: Resource[dict[str, Any]] = Resource.dynamic("events.k8s.io", "v1", "Event", "events", namespaced=True)
 CLOUD_RESOURCES = {"name": "cloud-resources", "managed": True}
 TELEMETRY = {"name": "telemetry", "managed": True}
-CONFIG_MAPS: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
 MODULE_CRS = module_crs("telemetry")
 HOLD = "modules.example.com/hold"
 

@@ -9,8 +9,8 @@ from kyma_demo.object_watcher import CONFIG_MAPS
 from kyma_demo.walkthrough import INFRASTRUCTURES, Walkthrough
 from lifecycle_manager.contract.resources import KYMAS, MODULE_CONFIGS, MODULE_TEMPLATES, SECRETS, SYNC_RESOURCES
 from lifecycle_manager_api import names
-from tests.integration.lifecycle_manager.event_path import WEBHOOKS
 from tests.integration.lifecycle_manager.programs import manager_with
+from tests.kinds import WEBHOOKS
 from tests.waiting import eventually, is_gone
 
 KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE

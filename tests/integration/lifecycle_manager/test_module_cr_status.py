@@ -3,17 +3,17 @@
 from contextlib import aclosing
 from typing import Any
 
-from kube_runtime import Client, Resource
+from kube_runtime import Client
 from kyma_demo.environment import infrastructure as document_of
 from kyma_demo.walkthrough import INFRASTRUCTURES, Walkthrough
 from lifecycle_manager.contract.owned_fields import MODULE_CR_STATUS_MANAGER
 from lifecycle_manager.contract.resources import MODULE_CONFIGS, SYNC_RESOURCES
 from lifecycle_manager_api import names
+from tests.kinds import EVENTS
 from tests.waiting import eventually
 
 KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
 CONFIG = "demo-cloud-resources"
-EVENTS: Resource[dict[str, Any]] = Resource.dynamic("events.k8s.io", "v1", "Event", "events", namespaced=True)
 
 
 async def infrastructure(walkthrough: Walkthrough) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kube_runtime import ClusterUnreachable, Resource, dump_yaml
+from kube_runtime import ClusterUnreachable, dump_yaml
 from kyma_demo.environment import Environment
 from kyma_demo.object_watcher import CONFIG_MAPS
 from kyma_demo.walkthrough import Walkthrough
@@ -14,8 +14,6 @@ from lifecycle_manager_api import SyncResource, names
 from tests.integration.lifecycle_manager.event_path import has_received, is_event_recorded, moment, webhook_message
 from tests.integration.lifecycle_manager.slow_webhook import blocked_config_maps
 from tests.waiting import eventually
-
-EVENTS: Resource[dict[str, Any]] = Resource.dynamic("events.k8s.io", "v1", "Event", "events", namespaced=True)
 
 
 async def test_edit_while_kcp_is_down_succeeds_and_is_applied_after_its_start(walkthrough: Walkthrough) -> None:

@@ -18,7 +18,7 @@ from lifecycle_manager.contract.resources import MODULE_POLICIES
 from lifecycle_manager.skr_webhook.documents import NAME, OBJECTS_WEBHOOK
 from lifecycle_manager_api import names
 from lifecycle_manager_api.documents import plain
-from tests.integration.lifecycle_manager.event_path import WEBHOOKS, is_watcher_ready, lines_of
+from tests.integration.lifecycle_manager.event_path import is_watcher_ready, lines_of
 from tests.integration.lifecycle_manager.programs import manager_with
 from tests.integration.lifecycle_manager.test_sync_resources import (
     ALLOWED,
@@ -30,11 +30,11 @@ from tests.integration.lifecycle_manager.test_sync_resources import (
     write,
     written,
 )
+from tests.kinds import DEPLOYMENTS, WEBHOOKS
 from tests.waiting import eventually
 
 KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
 Document = dict[str, Any]
-DEPLOYMENTS: Resource[Document] = Resource.dynamic("apps", "v1", "Deployment", "deployments", namespaced=True)
 NUMBERS = count()
 WITHOUT_INTERVAL = ("--sync-resource-requeue-success-interval=10m", "--manifest-requeue-success-interval=10m")
 DEPLOYMENT = {

@@ -19,13 +19,13 @@ from lifecycle_manager.contract.resources import KYMAS, SECRETS
 from lifecycle_manager.skr_webhook import ROTATE
 from lifecycle_manager_api import names
 from tests.integration.lifecycle_manager.event_path import (
-    WEBHOOKS,
     changes_are_reported,
     is_failure,
     kubelet,
     lines_of,
     tls_errors,
 )
+from tests.kinds import WEBHOOKS
 from tests.waiting import eventually
 
 CA_SECRET = "klm-watcher"

@@ -11,10 +11,10 @@ from kyma_demo.names import USER
 from kyma_demo.walkthrough import Walkthrough
 from lifecycle_manager.contract.resources import WATCHERS
 from lifecycle_manager_api import Watcher, find, names
-from tests.integration.lifecycle_manager.event_path import WEBHOOKS, has_received, moment
+from tests.integration.lifecycle_manager.event_path import has_received, moment
+from tests.kinds import CONFIG_MAPS, WEBHOOKS
 from tests.waiting import eventually
 
-CONFIG_MAPS: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
 NETWORK_POLICIES: Resource[dict[str, Any]] = Resource.dynamic(
     "networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies", namespaced=True
 )

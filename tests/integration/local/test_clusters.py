@@ -10,21 +10,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
-from kube_runtime import Client, Forbidden, Resource
+from kube_runtime import Client, Forbidden
 from kyma_local.binaries import find_binaries
 from kyma_local.claims import holder
 from kyma_local.clusters import LocalClusters
+from tests.kinds import CONFIG_MAPS, NAMESPACES
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.xdist_group("local")
 
 KLM = Path(sys.executable).with_name("klm")
-CONFIG_MAPS: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
-NAMESPACES: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "Namespace", "namespaces", namespaced=False)
 
 
 class Run(NamedTuple):

@@ -8,15 +8,14 @@ import pytest
 from kube_runtime import AlreadyExists, Forbidden, KindUnknown, NotFound, ObjectKey, Resource
 from lifecycle_manager.contract.resources import NAMESPACES
 from lifecycle_manager_api import names
+from tests.kinds import CONFIG_MAPS, EVENTS, PODS, SERVICE_ACCOUNTS
 from tests.manifest_world import KEY, World
 from tests.modules import Document, operator
 from tests.waiting import eventually
 
 SKR = names.SKR_NAMESPACE
-CONFIG_MAPS: Resource[Document] = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
 QUOTAS: Resource[Document] = Resource.dynamic("", "v1", "ResourceQuota", "resourcequotas", namespaced=True)
 JOBS: Resource[Document] = Resource.dynamic("batch", "v1", "Job", "jobs", namespaced=True)
-EVENTS: Resource[Document] = Resource.dynamic("events.k8s.io", "v1", "Event", "events", namespaced=True)
 MEADOW = ObjectKey(KEY.namespace, "demo-meadow")
 SEEN_AT = "2026-11-01T12:00:00.000000Z"
 
@@ -143,8 +142,6 @@ async def test_object_that_a_quota_refuses_is_reported_and_holds_nothing_else_ba
     await remove(world)
 
 
-ACCOUNTS: Resource[Document] = Resource.dynamic("", "v1", "ServiceAccount", "serviceaccounts", namespaced=True)
-PODS: Resource[Document] = Resource.dynamic("", "v1", "Pod", "pods", namespaced=True)
 PAUSED = {"containers": [{"name": "manager", "image": "registry.example.com/absent:1"}]}
 
 
@@ -164,7 +161,7 @@ async def test_image_that_can_not_be_pulled_is_an_error_at_once(world: World, ki
     await world.skr.merge_patch(workloads, "sown", {"status": status}, SKR, subresource="status")
     pod = {**thing("v1", "Pod", "sown-0", spec=PAUSED), "metadata": {"name": "sown-0", "labels": labels}}
     with suppress(AlreadyExists):
-        await world.skr.create(ACCOUNTS, thing("v1", "ServiceAccount", "default"), SKR, field_manager="test")
+        await world.skr.create(SERVICE_ACCOUNTS, thing("v1", "ServiceAccount", "default"), SKR, field_manager="test")
     await world.skr.create(PODS, pod, SKR, field_manager="statefulset-controller")
     await world.reconcile()
     assert await world.state() == ("Processing", "ManagerNotReady")

@@ -8,16 +8,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from kube_runtime import Client, InventoryEntry, KindUnknown, NotFound, Resource
+from kube_runtime import Client, InventoryEntry, KindUnknown, NotFound
 from lifecycle_manager.contract.resources import SECRETS
 from lifecycle_manager.module_installation.snapshot import inventory_of
 from lifecycle_manager_api import names
+from tests.kinds import CONFIG_MAPS
 from tests.manifest_world import World
 from tests.modules import CORE_OBJECTS, Document, as_text, operator
 from tests.registries import NAME, PASSWORD, NoRegistry, blob_server, packed, push, real_registry
 
 SKR = names.SKR_NAMESPACE
-CONFIG_MAPS: Resource[Document] = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
 
 
 async def there(skr: Client, entry: InventoryEntry) -> bool:

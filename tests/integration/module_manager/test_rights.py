@@ -11,9 +11,8 @@ from kyma_module_manager import ModuleManager, module_manager
 from kyma_module_manager.testing import ManagerHarness
 from kyma_module_manager.writer import MODULE_CONFIGS, SYNC_RESOURCES
 from lifecycle_manager_api import names
+from tests.kinds import CONFIG_MAPS, SECRETS
 
-SECRETS: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "Secret", "secrets", namespaced=True)
-CONFIG_MAPS: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
 KYMAS: Resource[dict[str, Any]] = Resource.dynamic(
     "operator.kyma-project.io", "v1beta2", "Kyma", "kymas", namespaced=True
 )

@@ -1,17 +1,16 @@
 """Who may see the fleet page, asked of a real API server with the rights that the chart grants."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from kube_runtime import Client, Resource
+from kube_runtime import Client
 from kyma_fleet_page import Access
 from kyma_fleet_page.access import Verdict
 from lifecycle_manager.process.crd_installation import apply_objects
 from tests.integration.module_rights.identities import KCP, identity, page_roles
+from tests.kinds import SERVICE_ACCOUNTS
 
-ACCOUNTS: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "ServiceAccount", "serviceaccounts", namespaced=True)
 VIEWER = """
 apiVersion: rbac.authorization.k8s.io/v1
 kind: Role
@@ -36,8 +35,10 @@ async def test_token_is_reviewed_by_the_api_server(
     token = "made-up"
     if account:
         document = {"metadata": {"name": account, "namespace": KCP}}
-        await admin.apply(ACCOUNTS, account, document, KCP, field_manager="test")
-        made = await admin.create_subresource(ACCOUNTS, account, KCP, "token", {"spec": {"expirationSeconds": 600}})
+        await admin.apply(SERVICE_ACCOUNTS, account, document, KCP, field_manager="test")
+        made = await admin.create_subresource(
+            SERVICE_ACCOUNTS, account, KCP, "token", {"spec": {"expirationSeconds": 600}}
+        )
         token = made["status"]["token"]
     async with identity(admin, kcp, tmp_path, "page", page_roles()) as lifecycle_manager:
         access = Access(lifecycle_manager, KCP)

@@ -14,9 +14,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import NameOID
 
-from kube_runtime import Client, Resource, load_documents
+from kube_runtime import Client, load_documents
 from kyma_certs import KeyPair
 from lifecycle_manager_api import crds, names
+from tests.kinds import DEPLOYMENTS
 
 Document = dict[str, Any]
 DATA = Path(__file__).parent / "data"
@@ -25,7 +26,6 @@ MANIFEST = "6c3ee92f-0f51-4b0a-a1c2-5a58cbbd2f31-template-operator-2235966"
 MODULE = "template-operator"
 PULL_SECRET = "former-pull-secret"
 APPLIER = "declarative.kyma-project.io/applier"
-DEPLOYMENTS: Resource[Document] = Resource.dynamic("apps", "v1", "Deployment", "deployments", namespaced=True)
 READY_STATUS = {
     "observedGeneration": 1,
     "replicas": 1,

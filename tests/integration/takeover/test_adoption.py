@@ -24,6 +24,7 @@ from tests.integration.takeover import seeding
 from tests.integration.takeover.conftest import KCP, SKR, World
 from tests.integration.takeover.test_lease import renew
 from tests.integration.takeover.test_modules import OBJECTS, is_settled, managers_of, module_objects
+from tests.kinds import DEPLOYMENTS
 from tests.klm import Output, run_klm
 from tests.waiting import eventually
 
@@ -89,7 +90,7 @@ def uids(found: dict[str, JsonObject]) -> dict[str, Any]:
 
 
 async def replicas(world: World) -> int:
-    deployment = await world.kcp.get(seeding.DEPLOYMENTS, FORMER, KCP)
+    deployment = await world.kcp.get(DEPLOYMENTS, FORMER, KCP)
     return int(deployment["spec"]["replicas"])
 
 

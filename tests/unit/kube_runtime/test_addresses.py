@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from kube_runtime import ObjectKey, Resource
+from tests.kinds import CONFIG_MAPS
 
 
 class Metadata(msgspec.Struct, frozen=True):
@@ -27,7 +28,6 @@ class Thing(msgspec.Struct, frozen=True):
 
 
 THINGS = Resource.of(Thing)
-CONFIG_MAPS = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
 NODES = Resource.dynamic("", "v1", "Node", "nodes", namespaced=False)
 
 

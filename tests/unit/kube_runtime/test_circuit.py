@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from kube_runtime import Client, ClientOptions, ClusterUnreachable, KubeconfigPolicy, Resource
+from kube_runtime import Client, ClientOptions, ClusterUnreachable, KubeconfigPolicy
 from kube_simulation import NeverAnswer, Refuse, SimulatedCluster, serve_simulation
+from tests.kinds import NAMESPACES
 from tests.waiting import eventually
-
-NAMESPACES = Resource.dynamic("", "v1", "Namespace", "namespaces", namespaced=False)
 
 
 @pytest.fixture

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from kube_runtime import Client, ClientOptions, ClusterUnreachable, KubeconfigPolicy, Resource
+from kube_runtime import Client, ClientOptions, ClusterUnreachable, KubeconfigPolicy
+from tests.kinds import CONFIG_MAPS
 from tests.waiting import eventually
 
 VERSION = b'{"gitVersion":"v1.36.3"}'
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (len(VERSION), VERSION)
 BURST = 8
-CONFIG_MAPS = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
 
 
 @dataclass(eq=False)

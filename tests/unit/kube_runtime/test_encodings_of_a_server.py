@@ -9,7 +9,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from kube_runtime import Client, ClientOptions, KubeconfigPolicy, Resource, ResponseInvalid, ResponseTooLarge
+from kube_runtime import Client, ClientOptions, KubeconfigPolicy, ResponseInvalid, ResponseTooLarge
+from tests.kinds import CONFIG_MAPS
 
 MANY = bytes(64 * 1024 * 1024)
 ENCODED = {
@@ -18,7 +19,6 @@ ENCODED = {
     "deflate": zlib.compress(MANY, 9),
 }
 LIMIT = 1024 * 1024
-CONFIG_MAPS = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
 
 
 @asynccontextmanager

@@ -4,18 +4,17 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from kube_runtime import Client, ClientOptions, KubeconfigPolicy, Resource, ResponseInvalid
+from kube_runtime import Client, ClientOptions, KubeconfigPolicy, ResponseInvalid
 from kube_simulation import SimulatedCluster, serve_simulation
-
-MAPS: Resource[dict[str, object]] = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
+from tests.kinds import CONFIG_MAPS
 
 
 async def read_whole(client: Client) -> int:
-    return len((await client.list(MAPS, "default", page_size=2)).items)
+    return len((await client.list(CONFIG_MAPS, "default", page_size=2)).items)
 
 
 async def read_revisions(client: Client) -> int:
-    return len(await client.list_revisions(MAPS, "default"))
+    return len(await client.list_revisions(CONFIG_MAPS, "default"))
 
 
 @pytest.mark.parametrize(("read", "too_little"), [(read_whole, 5000), (read_revisions, 500)])

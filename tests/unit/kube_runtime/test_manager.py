@@ -29,10 +29,9 @@ from kube_runtime.leases import LeaseLost
 from kube_runtime.leases.lease_sharding import Ownership
 from kube_runtime.sharding import Alone, Work
 from kube_simulation import serve_simulation
+from tests.kinds import CONFIG_MAPS
 from tests.unit.kube_runtime.until import until
 
-CONFIG_MAPS: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
-SECRETS: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "Secret", "secrets", namespaced=True)
 QUICK = RetryPolicy(base_seconds=0.001, max_seconds=0.01, rate=0)
 NAMESPACE = "default"
 

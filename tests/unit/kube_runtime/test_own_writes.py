@@ -10,9 +10,9 @@ from hypothesis import settings
 from hypothesis import strategies as some
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from kube_runtime import Backoff, Client, Gone, Index, Informer, ObjectKey, ObjectList, Resource
+from kube_runtime import Backoff, Client, Gone, Index, Informer, ObjectKey, ObjectList
+from tests.kinds import CONFIG_MAPS
 
-CONFIG_MAPS: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
 NAMES = ("a", "b", "c")
 BY_VALUE: Index[dict[str, Any]] = Index("value", lambda item: [item["value"]])
 Item = dict[str, Any]

@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from kube_runtime import Backoff, Client, Gone, Informer, ObjectList, Resource
+from kube_runtime import Backoff, Client, Gone, Informer, ObjectList
+from tests.kinds import CONFIG_MAPS
 
-CONFIG_MAPS: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
 LIST_SECONDS = 30.0
 
 

@@ -7,9 +7,8 @@ import pytest
 from kube_runtime import Applier, Client, KubeconfigPolicy, KubernetesObject, Resource
 from kube_runtime.apply.settled import is_settled
 from kube_simulation import serve_simulation
+from tests.kinds import CONFIG_MAPS, SERVICES
 
-CONFIG_MAPS: Resource[Any] = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
-SERVICES: Resource[Any] = Resource.dynamic("", "v1", "Service", "services", namespaced=True)
 MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m", "namespace": "default"}, "data": {"a": "1"}}
 SERVICE = {
     "apiVersion": "v1",

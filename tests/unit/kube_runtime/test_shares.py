@@ -17,7 +17,6 @@ from kube_runtime import (
     KubeconfigPolicy,
     Manager,
     Priority,
-    Resource,
     Result,
     RetryPolicy,
     WorkQueue,
@@ -25,9 +24,9 @@ from kube_runtime import (
 from kube_runtime.controller import Workers
 from kube_runtime.metrics import QueueMetrics
 from kube_simulation import NeverAnswer, serve_simulation
+from tests.kinds import CONFIG_MAPS
 from tests.unit.kube_runtime.until import until
 
-CONFIG_MAPS = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
 QUICK = RetryPolicy(base_seconds=0.001, max_seconds=0.01, rate=0)
 STALLED = tuple(f"stalled-{number}" for number in range(7))
 HEALTHY = ("healthy-1", "healthy-2")

@@ -22,7 +22,6 @@ from kube_runtime import (
     Manager,
     ObjectKey,
     Request,
-    Resource,
     Result,
     Snapshot,
     Step,
@@ -31,10 +30,10 @@ from kube_runtime.health import LoopMonitor, ProbeServer
 from kube_runtime.metrics import RuntimeMetrics
 from kube_runtime.tracing import exemplar, handed_on, part, present
 from kube_simulation import serve_simulation
+from tests.kinds import CONFIG_MAPS
 from tests.unit.diagnostics.recorded import Exported, tracer_with
 from tests.unit.kube_runtime.until import until
 
-CONFIG_MAPS: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
 NAMESPACE = "default"
 TRACE = "00-0123456789abcdef0123456789abcdef-0123456789abcdef-01"
 OTHER = "00-fedcba9876543210fedcba9876543210-0123456789abcdef-01"

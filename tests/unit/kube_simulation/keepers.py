@@ -19,14 +19,13 @@ from kube_runtime import (
     Manager,
     NotFound,
     ObjectKey,
-    Resource,
     Result,
     RetryPolicy,
 )
 from kube_simulation.faults import Process, Users, Workload
 from tests.integration.kube_runtime.things import THINGS, definition, thing
+from tests.kinds import CONFIG_MAPS
 
-CONFIG_MAPS: Resource[JsonObject] = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
 FINALIZER = "things.example.com/keeper"
 KEEPER = "keeper"
 Reconcile = Callable[[ObjectKey], Coroutine[Any, Any, Result]]

@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from kube_runtime import Client, ClientOptions, Gone, Informer, KubeconfigPolicy, NotFound, Resource
+from kube_runtime import Client, ClientOptions, Gone, Informer, KubeconfigPolicy, NotFound
 from kube_simulation import SimulatedCluster, Simulation, serve_simulation
+from tests.kinds import CONFIG_MAPS
 from tests.unit.kube_runtime.until import until
 
-CONFIG_MAPS = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
 INSECURE = KubeconfigPolicy(allow_insecure=True)
 
 

@@ -16,7 +16,6 @@ from kube_runtime import (
     KubeconfigPolicy,
     NotFound,
     ObjectKey,
-    Resource,
     ServerUnavailable,
     TooManyRequests,
     WatchEvent,
@@ -36,10 +35,9 @@ from kube_simulation import (
     is_read,
     is_write,
 )
+from tests.kinds import CONFIG_MAPS
 from tests.unit.kube_runtime.until import until
 from tests.waiting import eventually
-
-CONFIG_MAPS = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
 
 
 async def write(client: Client, name: str = "one", **data: str) -> dict[str, Any]:

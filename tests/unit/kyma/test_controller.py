@@ -22,10 +22,10 @@ from lifecycle_manager.kyma.ending import MAX_REPEATS
 from lifecycle_manager.rollout import RolloutSettings
 from lifecycle_manager_api import find, names
 from tests import builders
+from tests.kinds import NAMESPACES
 from tests.world import NO_API, World, is_manifest, key_of, open_world
 
 SKR = names.SKR_NAMESPACE
-NAMESPACES: Resource[Any] = Resource.dynamic("", "v1", "Namespace", "namespaces", namespaced=False)
 
 
 def add_catalog(world: World) -> None:

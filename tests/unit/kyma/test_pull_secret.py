@@ -5,17 +5,16 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from kube_runtime import Resource
 from kube_simulation import ApiRequest, Refuse, Refused
 from lifecycle_manager.contract.resources import KYMAS, SECRETS, Secret
 from lifecycle_manager.kyma.pull_secret.plan import RETRY_SECONDS
 from lifecycle_manager_api import Condition, find, names
 from tests import builders
+from tests.kinds import NAMESPACES
 from tests.waiting import eventually, is_gone
 from tests.world import KCP, SKR, World, open_world
 
 NAME = "registry-login"
-NAMESPACES: Resource[Any] = Resource.dynamic("", "v1", "Namespace", "namespaces", namespaced=False)
 OVER_QUOTA = Refused(403, "Forbidden", 'secrets "registry-login" is forbidden: exceeded quota: no-secrets')
 
 

@@ -11,9 +11,9 @@ from lifecycle_manager.contract.signals import ClusterReachable, ClusterReplaced
 from lifecycle_manager.module_cr_status.plan import ACCESS_SECONDS
 from lifecycle_manager.module_cr_status.schema import KEPT_SECONDS
 from lifecycle_manager.skr import AccessSecretMissing
+from tests.kinds import INFRASTRUCTURES
 from tests.manifest_world import simulated_client, simulated_control_plane
 from tests.unit.module_cr_status.world import (
-    INFRASTRUCTURES,
     SKR,
     TOO_WIDE,
     World,

@@ -17,7 +17,6 @@ from prometheus_client import CollectorRegistry
 from kube_runtime import (
     SYSTEM_CLOCK,
     Client,
-    Resource,
     load_yaml,
 )
 from kube_simulation.faults import Process, Users, Workload, check_under_faults
@@ -43,15 +42,13 @@ from lifecycle_manager.sync_resource import SyncResourceSettings
 from lifecycle_manager_api import KindRule, ModulePolicySpec, NamespacedResources, crds, names
 from lifecycle_manager_api.documents import plain
 from tests import builders
+from tests.kinds import INFRASTRUCTURES
 from tests.observed_manager import ObservedManager
 
 KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
 MODULE = "cloud-resources"
 PLACES = 4
 SECONDS = 0.2
-INFRASTRUCTURES: Resource[dict[str, Any]] = Resource.dynamic(
-    "cloud-resources.kyma-project.io", "v1beta1", "Infrastructure", "infrastructures", namespaced=True
-)
 ONLY_CONFIG_MAPS = ModulePolicySpec(namespaced_resources=NamespacedResources(allow=(KindRule(kind="ConfigMap"),)))
 TEMPLATE = builders.as_written(builders.template())
 INITIAL = (

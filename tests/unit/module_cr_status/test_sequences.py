@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from kube_runtime import KubeError, NotFound
 from kube_simulation import Drop, Simulation, serve_simulation
 from lifecycle_manager_api import State
+from tests.kinds import INFRASTRUCTURES
 from tests.manifest_world import simulated_client, simulated_control_plane
-from tests.unit.module_cr_status.world import INFRASTRUCTURES, SKR, TOO_WIDE, World, crd, is_status_write, ready_of
+from tests.unit.module_cr_status.world import SKR, TOO_WIDE, World, crd, is_status_write, ready_of
 from tests.waiting import eventually
 
 MANY = 2000

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import msgspec
 
-from kube_runtime import Controller, Manager, ObjectKey, Resource, Result, load_yaml
+from kube_runtime import Controller, Manager, ObjectKey, Result, load_yaml
 from kube_simulation import ApiRequest, Record
 from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS, MODULE_CONFIGS, SYNC_RESOURCES
 from lifecycle_manager.module_cr_status import ModuleCrStatusSettings, setup
@@ -16,14 +16,12 @@ from lifecycle_manager.module_cr_status.snapshot import ModuleCrState
 from lifecycle_manager.skr import Connections
 from lifecycle_manager_api import names
 from tests.clocks import ManualClock
+from tests.kinds import INFRASTRUCTURES
 from tests.manifest_world import Clusters
 
 KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
 NAME = "demo-cloud-resources"
 GROUP = "cloud-resources.kyma-project.io"
-INFRASTRUCTURES: Resource[dict[str, Any]] = Resource.dynamic(
-    GROUP, "v1beta1", "Infrastructure", "infrastructures", namespaced=True
-)
 SAMPLE = load_yaml(files("kyma_module_manager.samples.cloud_resources").joinpath("crd.yaml").read_text())
 OBJECT = {"group": "", "version": "v1", "kind": "ConfigMap", "namespace": "shop", "name": "one", "state": "Ready"}
 TOO_WIDE = ("NetworkTooWide", "VPC peering all is with the whole internet")

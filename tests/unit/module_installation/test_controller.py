@@ -17,14 +17,11 @@ from lifecycle_manager.oci import SourceAwaited
 from lifecycle_manager.skr import AccessSecretMissing, SkrUnreachable
 from lifecycle_manager_api import CustomStateCheck, ModuleTemplate, State, names
 from tests import builders
+from tests.kinds import CONFIG_MAPS, CRDS
 from tests.manifest_world import KEY, Propagation, World
 from tests.modules import Document, default_module_cr, group_of, module_crs, operator
 
 SKR = names.SKR_NAMESPACE
-CONFIG_MAPS: Resource[Document] = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
-CRDS: Resource[Document] = Resource.dynamic(
-    "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False
-)
 GARDENS = module_crs("garden")
 AN_INTERVAL = pytest.approx(300.0, abs=20.0)
 CRD = operator("garden", "1.0.0")[0]

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from kube_runtime import InventoryEntry, KubeError, NotFound, ObjectKey, Resource
+from kube_runtime import InventoryEntry, KubeError, NotFound, ObjectKey
 from kube_simulation import Refuse, Simulation
 from lifecycle_manager.contract.resources import MANIFESTS, NAMESPACES
 from lifecycle_manager.contract.signals import ReadScope
@@ -18,7 +18,6 @@ FIELDS = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "fields"
 ENTRY = InventoryEntry("", "v1", "Namespace", "", "fields")
 CRD = operator("garden", "1.0.0")[0]
 GARDENS = module_crs("garden")
-CONFIG_MAPS: Resource[Document] = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
 
 
 def config_map(name: str) -> Document:

@@ -16,7 +16,6 @@ from kube_runtime import (
     Manager,
     NotFound,
     ObjectKey,
-    Resource,
     Result,
     Sharding,
 )
@@ -43,19 +42,12 @@ from lifecycle_manager.skr_webhook import (
 )
 from lifecycle_manager.skr_webhook.tls_secret import key_pair_in
 from lifecycle_manager_api import find, names
+from tests.kinds import DEPLOYMENTS, WEBHOOKS
 from tests.waiting import eventually
 from tests.world import KCP, SKR, World, open_world
 
 KEY = ObjectKey(KCP, "demo")
 EVENT = WatcherEventReceived("demo", is_canary=False)
-WEBHOOKS: Resource[dict[str, Any]] = Resource.dynamic(
-    "admissionregistration.k8s.io",
-    "v1",
-    "ValidatingWebhookConfiguration",
-    "validatingwebhookconfigurations",
-    namespaced=False,
-)
-DEPLOYMENTS: Resource[dict[str, Any]] = Resource.dynamic("apps", "v1", "Deployment", "deployments", namespaced=True)
 SETTINGS = WatcherSettings(deployment=WatcherDeployment("watcher:1", "kcp.example.com:443"))
 
 

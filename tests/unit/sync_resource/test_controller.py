@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
-from kube_runtime import SYSTEM_CLOCK, Change, Controller, KubeError, Manager, ObjectKey, Resource, Result
+from kube_runtime import SYSTEM_CLOCK, Change, Controller, KubeError, Manager, ObjectKey, Result
 from kube_simulation import ApiRequest, Refuse, Refused, Simulation, serve_simulation
 from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS, KYMAS, MODULE_POLICIES, SYNC_RESOURCES
 from lifecycle_manager.contract.signals import ClusterReachable, ObjectChanged, ObjectReference, ResyncRequested
@@ -30,12 +30,12 @@ from lifecycle_manager.sync_resource.controller import (
 from lifecycle_manager_api import Kyma, find, names
 from lifecycle_manager_api.documents import plain
 from tests import builders
+from tests.kinds import CONFIG_MAPS
 from tests.manifest_world import Clusters, simulated_client, simulated_control_plane
 from tests.policies import ANYTHING
 from tests.waiting import eventually
 
 KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
-CONFIG_MAPS: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
 SYNCED = [{"group": "", "version": "v1", "kind": "ConfigMap", "namespace": "kyma-system", "name": "one"}]
 
 

@@ -10,9 +10,10 @@ from kube_simulation import ApiRequest, Refuse, Refused, Simulation, serve_simul
 from lifecycle_manager.contract.resources import KYMAS, MODULE_POLICIES, NAMESPACES, SYNC_RESOURCES
 from lifecycle_manager_api import SyncResource, find, names
 from lifecycle_manager_api.documents import plain
+from tests.kinds import CONFIG_MAPS
 from tests.manifest_world import simulated_client, simulated_control_plane
 from tests.policies import ANYTHING
-from tests.unit.sync_resource.test_controller import CONFIG_MAPS, SYNCED, World
+from tests.unit.sync_resource.test_controller import SYNCED, World
 
 KCP, SKR, FOREIGN, MODULE = names.KCP_NAMESPACE, names.SKR_NAMESPACE, "foreign", "cloud-resources"
 

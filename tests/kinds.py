@@ -1,0 +1,32 @@
+"""Kinds of Kubernetes that the tests read and write as documents."""
+
+from typing import Any
+
+from kube_runtime import Resource
+
+CONFIG_MAPS: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
+NAMESPACES: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "Namespace", "namespaces", namespaced=False)
+PODS: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "Pod", "pods", namespaced=True)
+SECRETS: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "Secret", "secrets", namespaced=True)
+SERVICES: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "Service", "services", namespaced=True)
+SERVICE_ACCOUNTS: Resource[dict[str, Any]] = Resource.dynamic(
+    "", "v1", "ServiceAccount", "serviceaccounts", namespaced=True
+)
+DEPLOYMENTS: Resource[dict[str, Any]] = Resource.dynamic("apps", "v1", "Deployment", "deployments", namespaced=True)
+EVENTS: Resource[dict[str, Any]] = Resource.dynamic("events.k8s.io", "v1", "Event", "events", namespaced=True)
+CRDS: Resource[dict[str, Any]] = Resource.dynamic(
+    "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False
+)
+CLUSTER_ROLE_BINDINGS: Resource[dict[str, Any]] = Resource.dynamic(
+    "rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings", namespaced=False
+)
+WEBHOOKS: Resource[dict[str, Any]] = Resource.dynamic(
+    "admissionregistration.k8s.io",
+    "v1",
+    "ValidatingWebhookConfiguration",
+    "validatingwebhookconfigurations",
+    namespaced=False,
+)
+INFRASTRUCTURES: Resource[dict[str, Any]] = Resource.dynamic(
+    "cloud-resources.kyma-project.io", "v1beta1", "Infrastructure", "infrastructures", namespaced=True
+)
