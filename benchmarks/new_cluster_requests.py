@@ -191,7 +191,7 @@ async def install(turns: Turns) -> None:
     """Have a new cluster with five modules until its Kyma is ready."""
     await turns.world.register("demo", *CHOSEN)
     await turns.settle()
-    turns.manager.publish(WatcherEventReceived("demo", is_canary=False))
+    turns.manager.publish(WatcherEventReceived("demo", is_canary=False, at=turns.manager.clock.monotonic()))
     await turns.settle()
     await eventually(lambda: not turns.manager.events._unsent, what="Events are sent")  # noqa: SLF001
     kyma = turns.manager.informer(KYMAS).get(key_of("demo"))

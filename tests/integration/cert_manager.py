@@ -22,7 +22,7 @@ import pytest
 from kube_runtime import AlreadyExists, Client, Conflict, NotFound, Resource
 from kyma_certs import Algorithm, KeyPair, LeafRequest, describe, issue
 from lifecycle_manager.contract.resources import SECRETS
-from lifecycle_manager.skr_webhook.cert_manager import CERTIFICATES, ISSUERS
+from lifecycle_manager.watcher_certificates.cert_manager import CERTIFICATES, ISSUERS
 from lifecycle_manager_api import names
 
 MODULE = "github.com/cert-manager/cert-manager@v1.21.2"

@@ -11,7 +11,7 @@ from typing import Any
 
 from kube_runtime import Client
 from kyma_certs import LeafRequest, describe
-from lifecycle_manager.skr_webhook.gardener import CERTIFICATES, ISSUERS
+from lifecycle_manager.gardener.certificates import CERTIFICATES, ISSUERS
 from lifecycle_manager_api import names
 from tests.integration.cert_manager import ALGORITHMS, find_secret, issue_into, looking_at_all, now
 

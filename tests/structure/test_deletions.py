@@ -7,7 +7,6 @@ from tests.structure.deletions import PAGE, deleting_steps, page, plans, rule_of
 NOTHING_SAID_YET = frozenset(
     {
         "module_installation",
-        "skr_webhook",
         "sync_resource",
     }
 )

@@ -25,13 +25,12 @@ DOMAINS = (
     "module_installation",
     "skr_webhook",
     "sync_resource",
+    "watcher_crs",
 )
 """The folders that reconcile a resource. `module_catalog` and `rollout` hold rules alone."""
 
 NOT_IN_STEPS = {
-    "istio",
     "module_installation",
-    "skr_webhook",
     "sync_resource",
 }
 """Domains whose reconcile is not one of `controller.steps` yet. To be emptied."""

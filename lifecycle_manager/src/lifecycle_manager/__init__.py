@@ -12,10 +12,12 @@ in resources, and in the signals of `contract.signals`.
     sync_resource        the objects that a Module Manager wants in the SKR
     catalog_sync         the module catalog of an SKR
     mandatory_modules    the Manifests of mandatory modules
-    skr_webhook          the Watcher of an SKR, its certificates and the CA; Watcher CRs
+    skr_webhook          the Watcher of an SKR
+    watcher_crs          the status of Watcher CRs
 
 Below them are `module_catalog` (which modules are offered), `rollout` (when a version is installed), `object_set`
-(apply, prune and own a set of objects), `oci` (registries) and `skr` (access to SKRs). Below those are `process` (logs,
+(apply, prune and own a set of objects), `watcher_certificates` (the CAs, and the certificate of each Watcher), `oci`
+(registries) and `skr` (access to SKRs). Below those are `process` (logs,
 metrics, servers: what the process needs whatever it manages) and `contract` (what several domains share). Beside them
 are `events` (the endpoint for signed events), `admission` (webhooks of KCP) and `replicas` (events for Kymas of other
 replicas).

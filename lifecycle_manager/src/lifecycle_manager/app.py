@@ -34,7 +34,10 @@ from lifecycle_manager import (
     skr_webhook,
     sync_resource,
     takeover,
+    watcher_certificates,
+    watcher_crs,
 )
+from lifecycle_manager.gardener import GardenerStore
 from lifecycle_manager.kyma import fleet_metrics
 from lifecycle_manager.module_catalog.module_kinds import ModuleKinds
 from lifecycle_manager.module_installation import Logins, ManifestSettings, SourceSettings
@@ -46,6 +49,7 @@ from lifecycle_manager.process.settings import ProcessSettings
 from lifecycle_manager.process.telemetry import ChangeLatency, requeue_counter
 from lifecycle_manager.replicas import ReplicaSettings
 from lifecycle_manager.settings import Settings
+from lifecycle_manager.watcher_certificates import CertificateSettings, CertManagerStore
 from lifecycle_manager_api import names
 
 log = structlog.get_logger("lifecycle_manager")
@@ -103,33 +107,27 @@ async def lifecycle_manager(
         for each in (registries, connections):
             stack.push_async_callback(each.close)
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="klm-")))
-        _set_up(manager, settings, kcp, connections, registries=registries, folder=folder)
+        _set_up(manager, settings, kcp, connections, oci=registries, folder=folder)
         yield manager
 
 
 def _set_up(
-    manager: Manager,
-    options: Settings,
-    kcp: Client,
-    connections: skr.Connections,
-    *,
-    registries: Registries,
-    folder: Path,
+    manager: Manager, options: Settings, kcp: Client, connections: skr.Connections, *, oci: Registries, folder: Path
 ) -> None:
     """Declare every controller and server. To add a controller, add its folder, and its `setup` here."""
     latency = ChangeLatency(manager.registry, manager.clock)
-    sources, manifests, ca = options[SourceSettings], options[ManifestSettings], options[skr_webhook.CASettings]
+    sources, manifests, certificates = options[SourceSettings], options[ManifestSettings], options[CertificateSettings]
     downloads = Downloads(allowed=sources.allowed_hosts)
     kinds = ModuleKinds(downloads.text, manifests.namespace)
     logins = Logins(kcp, sources.login_secret)
-    store = ObjectStore(registries, downloads.text, Blobs(sources.cache_folder or folder / "layers"))
-    components = Components(registries, logins.default_login, sources.component_base)
+    store = ObjectStore(oci, downloads.text, Blobs(sources.cache_folder or folder / "layers"))
+    components = Components(oci, logins.default_login, sources.component_base)
 
     takeover.setup(manager, kcp)
     skr.setup(manager, connections, options[skr.SkrSettings])
     offers = module_catalog.setup(manager, components.descriptor, restricted=manifests.restricted_modules)
     fleet_metrics.setup(manager, offers, each_kyma=options[ProcessSettings].kyma_metrics)
-    cas = skr_webhook.setup_ca(manager, ca.store(kcp, manager.clock), ca.rotation)
+    cas, leaves = watcher_certificates.setup(manager, kcp, certificates, (CertManagerStore, GardenerStore))
     kyma.setup(manager, connections, offers=offers, settings=options[kyma.KymaSettings])
     catalog_sync.setup(manager, connections, offers, options[catalog_sync.CatalogSettings])
     mandatory_modules.setup(manager, offers, options[mandatory_modules.MandatorySettings])
@@ -139,8 +137,9 @@ def _set_up(
     )
     module_cr_status.setup(manager, connections, options[module_cr_status.ModuleCrStatusSettings])
     sync_resource.setup(manager, connections, latency, options[sync_resource.SyncResourceSettings])
-    skr_webhook.setup(manager, connections, kinds, cas=cas, settings=options[skr_webhook.WatcherSettings])
-    skr_webhook.setup_status(manager, are_routed=options[istio.IstioSettings].enabled)
+    watcher = options[skr_webhook.WatcherSettings]
+    skr_webhook.setup(manager, connections, kinds, cas=cas, certificates=leaves, settings=watcher)
+    watcher_crs.setup(manager, are_routed=options[istio.IstioSettings].enabled)
     istio.setup(manager, lambda: cas.current, options[istio.IstioSettings])
     module_authorization.setup(manager, kcp, options[module_authorization.ModuleAuthorizationSettings])
     listens, checks = options[endpoints.EndpointSettings], endpoints.validators(manager, offers)

@@ -20,6 +20,7 @@ from kube_runtime import Client, KubeError, Manager
 from kube_runtime.leases import Membership
 from kyma_certs import Usage
 from lifecycle_manager import admission, events, replicas
+from lifecycle_manager.contract.conditions import has_webhook
 from lifecycle_manager.contract.options import (
     BindAddress,
     Count,
@@ -42,10 +43,10 @@ from lifecycle_manager.process.serving import serve
 from lifecycle_manager.process.serving_certificate import ServingCertificate
 from lifecycle_manager.process.telemetry import ChangeLatency
 from lifecycle_manager.replicas import REPLICA_HOST, Deliveries
-from lifecycle_manager.skr_webhook import CARotation, has_webhook
 from lifecycle_manager.sync_resource import objection_to
 from lifecycle_manager.takeover.split import leases_of, split_of
 from lifecycle_manager.takeover.watchers import FormerWatchers
+from lifecycle_manager.watcher_certificates import CARotation
 from lifecycle_manager_api import ModulePolicy, ModuleReleaseMeta, ModuleTemplate, SyncResource, names
 
 RENEWAL_SECONDS = 24 * 3600.0
@@ -129,7 +130,7 @@ def setup(
     latency: ChangeLatency,
     settings: EndpointSettings,
 ) -> None:
-    """Serve while the manager runs. To be called after `setup_ca`.
+    """Serve while the manager runs. To be called after `watcher_certificates.setup`.
 
     `kcp` is a client that is not fenced, since every replica serves. `folder` keeps the certificates of this process.
     With a sharding by Leases there are other replicas.

@@ -28,9 +28,10 @@ from lifecycle_manager.page import PageSettings
 from lifecycle_manager.process.settings import ProcessSettings
 from lifecycle_manager.replicas import ReplicaSettings
 from lifecycle_manager.skr import SkrSettings
-from lifecycle_manager.skr_webhook import CASettings, WatcherSettings
+from lifecycle_manager.skr_webhook import WatcherSettings
 from lifecycle_manager.sync_resource import SyncResourceSettings
 from lifecycle_manager.takeover import TakeoverSettings
+from lifecycle_manager.watcher_certificates import CertificateSettings
 
 T = TypeVar("T")
 PREFIX = "KLM_"
@@ -43,7 +44,7 @@ GROUPS: Mapping[str, tuple[type[Any], ...]] = {
     "Kymas": (KymaSettings, CatalogSettings, MandatorySettings),
     "Modules": (ManifestSettings, SourceSettings, ModuleAuthorizationSettings),
     "Configuration of modules": (ModuleConfigSettings, ModuleCrStatusSettings, SyncResourceSettings),
-    "Watcher": (WatcherSettings, CASettings, IstioSettings),
+    "Watcher": (WatcherSettings, CertificateSettings, IstioSettings),
 }
 """The settings of all domains, by their title in `klm run --help`."""
 
@@ -154,14 +155,11 @@ def _at(settings: object, path: tuple[str, ...]) -> object:
 
 def _check(settings: Settings) -> None:
     """Refuse what the settings of one domain can't see. Raises SettingsInvalid."""
-    certificates, routes = settings[WatcherSettings].certificates, settings[IstioSettings]
+    leaf, routes = settings[CertificateSettings].leaf, settings[IstioSettings]
     endpoint = settings[EndpointSettings]
     rules = {
-        "self-signed-ca-renew-before must be at least self-signed-cert-duration": (
-            certificates.lifetime > settings[CASettings].rotation.renew_before
-        ),
         "events cannot be signed with RSA keys: self-signed-cert-key-algorithm RSA needs accept-unsigned-events": (
-            certificates.algorithm is Algorithm.RSA and not endpoint.accept_unsigned_events
+            leaf.algorithm is Algorithm.RSA and not endpoint.accept_unsigned_events
         ),
         "watcher-virtual-services needs trusted-proxy-cidrs: the addresses of the Istio gateway": (
             routes.enabled and not endpoint.trusted_proxies

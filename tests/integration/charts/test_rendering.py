@@ -31,8 +31,8 @@ from lifecycle_manager.oci.registry import MAX_BYTES as MAX_BYTES_OF_A_LAYER
 from lifecycle_manager.process.settings import ProcessSettings
 from lifecycle_manager.replicas import ReplicaSettings
 from lifecycle_manager.settings import Settings
-from lifecycle_manager.skr_webhook import CAStore
 from lifecycle_manager.skr_webhook.documents import ModuleRule, WatcherDeployment, webhook_document, workload_documents
+from lifecycle_manager.watcher_certificates import CAStore
 from lifecycle_manager_api import names
 from lifecycle_manager_api.crds import all_crds
 from lifecycle_manager_api.module_authorization import MODULE_AUTHORIZATION, module_authorization_as_yaml

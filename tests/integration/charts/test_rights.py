@@ -23,8 +23,8 @@ from lifecycle_manager.contract.resources import (
     WATCHERS,
 )
 from lifecycle_manager.process.crd_installation import apply_objects
-from lifecycle_manager.skr_webhook import ROTATE, CAStore
 from lifecycle_manager.takeover import former
+from lifecycle_manager.watcher_certificates import ROTATE, CAStore
 from lifecycle_manager_api import names
 from lifecycle_manager_api.documents import plain
 from tests.integration.charts.rights import Right, granted_by, requests_in, unused

@@ -18,7 +18,7 @@ from lifecycle_manager.contract.options import EventNames
 from lifecycle_manager.contract.resources import WATCHERS
 from lifecycle_manager.istio.snapshot import GATEWAYS, VIRTUAL_SERVICES
 from lifecycle_manager.process.crd_installation import apply_crds, apply_objects
-from lifecycle_manager.skr_webhook import setup_status
+from lifecycle_manager.watcher_crs import setup as setup_status
 from lifecycle_manager_api import Condition, Watcher, find, names
 from tests.integration.istio.gateways import CRDS
 from tests.integration.restricted import restricted

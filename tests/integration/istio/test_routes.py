@@ -124,7 +124,7 @@ async def test_unforeseen_exception_is_reported_without_its_text(world: World, m
 
     await world.add_gateway(HOST)
     await world.add_watcher("painter")
-    monkeypatch.setattr("lifecycle_manager.istio.controller.plan", fail)
+    monkeypatch.setattr("lifecycle_manager.istio.plan.fault_of", fail)
     async with world.running():
         condition = await world.reported("painter", "InternalError")
         assert (condition.status, "secret" in condition.message) == ("False", False)

@@ -15,7 +15,8 @@ from kyma_demo.environment import Environment
 from kyma_demo.object_watcher import CONFIG_MAPS
 from kyma_demo.walkthrough import Walkthrough
 from lifecycle_manager.contract.resources import MODULE_POLICIES
-from lifecycle_manager.skr_webhook.documents import NAME, OBJECTS_WEBHOOK
+from lifecycle_manager.contract.watchers import OBJECTS_WEBHOOK
+from lifecycle_manager.skr_webhook.documents import NAME
 from lifecycle_manager_api import names
 from lifecycle_manager_api.documents import plain
 from tests.integration.lifecycle_manager.event_path import is_watcher_ready, lines_of

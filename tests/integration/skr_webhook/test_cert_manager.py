@@ -19,9 +19,15 @@ from kube_runtime import SYSTEM_CLOCK, Cache, Client, NotFound, ObjectKey
 from kyma_certs import Algorithm, CAs, KeyPair, Step, describe, issued_by
 from lifecycle_manager.contract.resources import SECRETS
 from lifecycle_manager.process.crd_installation import apply_objects
-from lifecycle_manager.skr_webhook import CAStore, CertificateMemory, CertificatePending, CertManagerStore, LeafRules
-from lifecycle_manager.skr_webhook.cert_manager import CERTIFICATES
-from lifecycle_manager.skr_webhook.issued_certificates import IssuedCertificates
+from lifecycle_manager.watcher_certificates import (
+    CAStore,
+    CertificateMemory,
+    CertificatePending,
+    CertManagerStore,
+    LeafRules,
+)
+from lifecycle_manager.watcher_certificates.cert_manager import CERTIFICATES
+from lifecycle_manager.watcher_certificates.issued_certificates import IssuedCertificates
 from lifecycle_manager_api import Kyma, names
 from tests.integration.cert_manager import (
     ALGORITHMS,

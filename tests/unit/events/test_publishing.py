@@ -72,7 +72,7 @@ async def test_change_is_published_with_its_object_its_version_and_its_trace(pub
     trace = {"id": "e", "traceparent": "t", "observedAt": "2026-11-01T12:00:00Z"}
     signals = publishing.take(**watched(OBJECT), uid="u", resourceVersion="7", **trace)
     assert signals[:2] == [
-        WatcherEventReceived("demo", is_canary=False),
+        WatcherEventReceived("demo", is_canary=False, at=0.0),
         ObjectChanged("demo", OBJECT, "UPDATE", "u", "7", Trace("e", "t", "2026-11-01T12:00:00Z")),
     ]
 
@@ -118,7 +118,7 @@ async def test_change_of_another_kyma_cr_in_the_cluster_is_not_unclaimed(publish
 async def test_heartbeats_and_canaries_only_prove_the_watcher(
     publishing: Publishing, content: dict[str, Any], *, canary: bool
 ) -> None:
-    assert publishing.take(**content) == [WatcherEventReceived("demo", canary)]
+    assert publishing.take(**content) == [WatcherEventReceived("demo", canary, at=0.0)]
 
 
 async def test_resync_is_published(publishing: Publishing) -> None:

@@ -12,8 +12,8 @@ from kyma_fleet.adoption.steps import EVERY_VERSION, Steps, Subjects
 from kyma_fleet.problems import Problem
 from kyma_fleet.screen import Screen
 from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS, KYMAS, MANIFESTS, SECRETS, SYNC_RESOURCES
-from lifecycle_manager.skr_webhook.cert_manager import CERTIFICATES
-from lifecycle_manager.skr_webhook.tls_secret import CERTIFICATE_PURPOSE
+from lifecycle_manager.watcher_certificates.cert_manager import CERTIFICATES
+from lifecycle_manager.watcher_certificates.tls_secret import CERTIFICATE_PURPOSE
 from lifecycle_manager_api import Condition, ObjectMeta, SkrRecords, names
 from tests import builders
 from tests.world import KCP, World, open_world

@@ -1,7 +1,7 @@
 """Causes travel with a key: merged while it waits, is worked on or delayed, given again to a retry, and bounded."""
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pytest
 from hypothesis import given
@@ -26,6 +26,31 @@ def test_causes_are_found_by_type_and_by_value() -> None:
     assert "everything" in causes
     assert "nothing" not in causes
     assert list(causes) == [Changed("a"), "everything", Changed("b")]
+
+
+@dataclass(frozen=True)
+class Seen:
+    name: str
+    at: int = field(compare=False)
+
+
+def test_newest_of_equal_causes_is_kept() -> None:
+    merged = Causes([Seen("a", 1), Seen("b", 2)]).merged(Causes([Seen("a", 3)]))
+
+    assert [each.at for each in merged.of(Seen)] == [3, 2]
+
+
+@pytest.mark.parametrize("is_retried", [True, False])
+async def test_causes_of_a_failed_reconcile_do_not_replace_what_arrived_meanwhile(*, is_retried: bool) -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add("key", causes=Causes([Seen("a", 2)]))
+    failed = Causes([Seen("a", 1)])
+    if is_retried:
+        queue.add_rate_limited("key", causes=failed)
+    else:
+        queue.return_causes("key", failed)
+
+    assert [each.at for each in queue.waiting_causes("key").of(Seen)] == [2]
 
 
 def test_no_causes_are_false() -> None:
@@ -108,7 +133,7 @@ async def test_causes_of_a_reconcile_that_raised_are_given_to_its_retry() -> Non
 
 async def test_kept_causes_do_not_enqueue_their_key() -> None:
     queue: WorkQueue[str] = WorkQueue()
-    queue.keep_causes("key", Causes("a"))
+    queue.return_causes("key", Causes("a"))
     assert len(queue) == 0
 
     queue.add("key", causes=Causes("b"))

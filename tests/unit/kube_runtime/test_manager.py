@@ -189,6 +189,18 @@ async def test_signal_is_delivered_by_type_and_counts_the_keys_it_enqueued(clien
     assert received == [Ping("a"), Ping("")]
 
 
+async def test_signal_that_does_not_matter_waits_for_the_next_reconcile(client: Client) -> None:
+    manager, reconciler = manager_on(client), Reconciler()
+    controller: Controller[ObjectKey, Memory] = manager.controller("test", state=Memory)
+    controller.receives(Ping, to=lambda _: [key("a")], when=lambda ping: ping.name == "urgent")
+    controller.reconciles(reconciler.reconcile)
+    async with running(manager):
+        assert manager.publish(Ping("may wait")) == 0
+        assert manager.publish(Ping("urgent")) == 1
+        await until(lambda: reconciler.reconciled)
+    assert reconciler.reconciled == [("a", (Ping("may wait"), Ping("urgent")), 1)]
+
+
 async def test_state_of_a_key_lasts_from_one_reconcile_to_the_next(client: Client) -> None:
     await put(client, "a")
     manager, reconciler = manager_on(client), Reconciler()

@@ -15,7 +15,7 @@ from lifecycle_manager import admission, endpoints
 from lifecycle_manager.contract.resources import SECRETS
 from lifecycle_manager.endpoints import EndpointSettings
 from lifecycle_manager.process.telemetry import ChangeLatency
-from lifecycle_manager.skr_webhook import ROTATE, CARotation, CAStore, setup_ca
+from lifecycle_manager.watcher_certificates import ROTATE, CARotation, CAStore, setup_ca
 from tests.waiting import eventually
 from tests.world import KCP, NO_API, World, open_world
 

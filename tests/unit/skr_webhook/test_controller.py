@@ -21,8 +21,8 @@ from kube_runtime import (
 )
 from kube_runtime.sharding import Alone
 from kube_simulation import Drop
-from kyma_certs import RotationRules, create_ca, describe
-from lifecycle_manager import skr_webhook
+from kyma_certs import create_ca, describe
+from lifecycle_manager import skr_webhook, watcher_certificates
 from lifecycle_manager.contract.conditions import is_event_path_faulty
 from lifecycle_manager.contract.resources import KYMAS, SECRETS, WATCHERS
 from lifecycle_manager.contract.signals import (
@@ -33,22 +33,18 @@ from lifecycle_manager.contract.signals import (
     WebhookRulesChanged,
 )
 from lifecycle_manager.skr import SkrAccessError, SkrUnreachable
-from lifecycle_manager.skr_webhook import (
-    CARotation,
-    CAStore,
-    LeafRules,
-    WatcherDeployment,
-    WatcherSettings,
-)
-from lifecycle_manager.skr_webhook.tls_secret import key_pair_in
+from lifecycle_manager.skr_webhook import WatcherDeployment, WatcherSettings
+from lifecycle_manager.watcher_certificates import CARotation, CertificateSettings, LeafRules
+from lifecycle_manager.watcher_certificates.tls_secret import key_pair_in
 from lifecycle_manager_api import find, names
 from tests.kinds import DEPLOYMENTS, WEBHOOKS
 from tests.waiting import eventually
 from tests.world import KCP, SKR, World, open_world
 
 KEY = ObjectKey(KCP, "demo")
-EVENT = WatcherEventReceived("demo", is_canary=False)
 SETTINGS = WatcherSettings(deployment=WatcherDeployment("watcher:1", "kcp.example.com:443"))
+
+RULES = LeafRules()
 
 
 @dataclass(frozen=True)
@@ -70,8 +66,13 @@ class Process:
     controller: Controller[ObjectKey, Any]
     rules_changed: list[str] = field(default_factory=list)
 
+    def event(self, *, is_canary: bool = False) -> int:
+        """Publish an event of the Watcher; return how many keys it enqueued."""
+        at = self.world.clock.monotonic()
+        return self.manager.publish(WatcherEventReceived("demo", is_canary=is_canary, at=at))
+
     async def turn(self, *causes: Any) -> Result:
-        """Reconcile the Watcher once, with current caches."""
+        """Reconcile the Watcher once, with current caches, for these causes and those that wait."""
         kymas, watchers = self.manager.informer(KYMAS), self.manager.informer(WATCHERS)
         version = (await self.world.in_kcp()).metadata.resource_version
         number = len((await self.world.kcp.list(WATCHERS, KCP)).items)
@@ -80,7 +81,7 @@ class Process:
         )
         await eventually(lambda: len(watchers.cache.list()) == number)
         await self.world.sync_caches()
-        return await self.controller.reconcile_now(KEY, *causes)
+        return await self.controller.reconcile_now(KEY, *causes, *self.controller.queue.take_causes(KEY))
 
     def overdue_sample(self) -> float | None:
         """Return the sample of the metric for a late renewal of the Kyma's certificate."""
@@ -95,21 +96,20 @@ class Process:
         return (condition.reason if condition is not None else "", is_event_path_faulty(kyma))
 
 
-def set_up(world: World, manager: Manager, settings: WatcherSettings) -> tuple[CARotation, Controller[ObjectKey, Any]]:
+def set_up(
+    world: World, manager: Manager, settings: WatcherSettings, rules: LeafRules = RULES
+) -> tuple[CARotation, Controller[ObjectKey, Any]]:
     """Add the CAs and the controller `watcher` to a Manager."""
-    cas = skr_webhook.setup_ca(manager, CAStore(world.kcp, world.clock), RotationRules())
+    cas, leaves = watcher_certificates.setup(manager, world.kcp, CertificateSettings(leaf=rules), ())
     no_kinds: Any = None
-    controller = skr_webhook.setup(manager, world.connections, no_kinds, cas=cas, settings=settings)
-    return cas, controller
+    return cas, skr_webhook.setup(manager, world.connections, no_kinds, cas=cas, certificates=leaves, settings=settings)
 
 
 @asynccontextmanager
-async def process(
-    world: World, settings: WatcherSettings = SETTINGS, sharding: Sharding = ALONE
-) -> AsyncGenerator[Process, None]:
+async def process(world: World, rules: LeafRules = RULES, sharding: Sharding = ALONE) -> AsyncGenerator[Process, None]:
     """Run the caches of another process of LM in a world; its controller is driven turn by turn."""
     manager = Manager(world.kcp, sharding=sharding, clock=world.clock, namespace=KCP, events=world.recorder)
-    cas, controller = set_up(world, manager, settings)
+    cas, controller = set_up(world, manager, SETTINGS, rules)
     await cas.start()
     made = Process(world, manager, controller)
     manager.on(WebhookRulesChanged, lambda signal: made.rules_changed.append(signal.kyma))
@@ -138,7 +138,7 @@ async def test_webhook_is_installed_only_after_the_first_event() -> None:
     async with world_with_kyma() as world, process(world) as one:
         assert await one.reported() == ("WatcherStarting", False)
         assert not await has_webhook(world), "a user's write would wait for a Watcher that does not run"
-        one.manager.publish(EVENT)
+        one.event()
         assert await one.reported() == ("WatcherReady", False)
         assert await has_webhook(world)
 
@@ -160,7 +160,7 @@ async def test_watcher_that_never_sent_an_event_is_reported_and_gets_no_webhook(
         assert not await has_webhook(world)
         async with process(world) as another:
             assert await another.reported() == ("NoWatcherEvents", True), "a new process knows no more"
-        one.manager.publish(EVENT)
+        one.event()
         assert await one.reported() == ("WatcherReady", False)
         assert await has_webhook(world)
 
@@ -168,19 +168,19 @@ async def test_watcher_that_never_sent_an_event_is_reported_and_gets_no_webhook(
 async def test_silent_watcher_stays_silent_for_a_new_process_until_an_event_arrives() -> None:
     async with world_with_kyma() as world:
         async with process(world) as former:
-            former.manager.publish(EVENT)
+            former.event()
             assert await former.reported() == ("WatcherReady", False)
             world.clock.advance(56)
             assert await former.reported() == ("WatcherSilent", True)
         async with process(world) as one:
             assert await one.reported() == ("WatcherSilent", True)
-            one.manager.publish(EVENT)
+            one.event()
             assert await one.reported() == ("WatcherReady", False)
 
 
 async def test_watcher_of_a_skipped_kyma_is_unchanged_until_it_is_no_longer_skipped() -> None:
     async with world_with_kyma() as world, process(world) as one:
-        one.manager.publish(EVENT)
+        one.event()
         assert await one.reported() == ("WatcherReady", False)
         await world.label(names.SKIP_RECONCILIATION, "true")
         await (await world.skr()).delete(WEBHOOKS, "skr-webhook")
@@ -195,7 +195,7 @@ async def test_each_installation_of_a_webhook_publishes_that_the_rules_changed()
     async with world_with_kyma() as world, process(world) as one:
         await one.turn()
         assert one.rules_changed == []  # without a webhook
-        one.manager.publish(EVENT)
+        one.event()
         await one.turn()
         assert one.rules_changed == ["demo"]
         await one.turn(ClusterReplaced("demo"))
@@ -207,16 +207,16 @@ async def test_each_installation_of_a_webhook_publishes_that_the_rules_changed()
 
 async def test_edited_webhook_is_repaired_at_the_interval_and_the_event_path_is_tested() -> None:
     async with world_with_kyma() as world, process(world) as one:
-        one.manager.publish(EVENT)
+        one.event()
         await one.turn()
         await (await world.skr()).delete(WEBHOOKS, "skr-webhook")
         await one.turn()
         assert not await has_webhook(world), "compared before the interval was over"
         for _ in range(10):
             world.clock.advance(30)
-            one.manager.publish(EVENT)
+            one.event()
             await one.turn()
-            one.manager.publish(WatcherEventReceived("demo", is_canary=True))
+            one.event(is_canary=True)
         assert await has_webhook(world)
 
 
@@ -224,22 +224,21 @@ async def test_canaries_without_an_answer_are_reported_and_an_answer_ends_the_fa
     async with world_with_kyma() as world, process(world) as one:
         reason = ""
         for _ in range(8):
-            one.manager.publish(EVENT)
+            one.event()
             reason, _ = await one.reported()
             world.clock.advance(10)
         assert reason == "EventPathBroken"
-        one.controller.queue.drop_causes(KEY)
-        assert one.manager.publish(WatcherEventReceived("demo", is_canary=True)) == 1
+        assert one.event(is_canary=True) == 1
         assert await one.reported() == ("WatcherReady", False)
 
 
 async def test_event_enqueues_the_watcher_only_where_it_may_change_the_condition() -> None:
     async with world_with_kyma() as world, process(world) as one:
-        assert one.manager.publish(EVENT) == 1
-        assert one.manager.publish(EVENT) == 0
+        assert one.event() == 1
+        assert one.event() == 0
         world.clock.advance(56)
-        assert one.manager.publish(EVENT) == 1
-        assert one.manager.publish(WatcherEventReceived("demo", is_canary=True)) == 0
+        assert one.event() == 1
+        assert one.event(is_canary=True) == 0
 
 
 async def test_signals_of_the_cluster_and_of_the_cas_enqueue_the_watcher() -> None:
@@ -249,10 +248,9 @@ async def test_signals_of_the_cluster_and_of_the_cas_enqueue_the_watcher() -> No
 
 
 async def test_renewal_that_is_late_is_a_metric_until_it_took_place() -> None:
-    rules = LeafRules(lifetime=timedelta(days=90), renew_before=timedelta(days=30))
     late = timedelta(days=-29)
-    settings = WatcherSettings(deployment=SETTINGS.deployment, certificates=rules, renewal_buffer=late)
-    async with world_with_kyma() as world, process(world, settings) as one:
+    rules = LeafRules(lifetime=timedelta(days=90), renew_before=timedelta(days=30), renewal_buffer=late)
+    async with world_with_kyma() as world, process(world, rules) as one:
         samples = []
         for days in (0, 32, 29):
             world.clock.advance(timedelta(days=days).total_seconds())
@@ -262,9 +260,9 @@ async def test_renewal_that_is_late_is_a_metric_until_it_took_place() -> None:
 
 
 async def test_late_renewal_is_reported_only_by_the_replica_that_has_the_kyma() -> None:
-    settings = WatcherSettings(deployment=SETTINGS.deployment, renewal_buffer=timedelta(days=-31))
+    rules = LeafRules(renewal_buffer=timedelta(days=-31))
     shard = Shard({"demo"})
-    async with world_with_kyma() as world, process(world, settings, shard) as one:
+    async with world_with_kyma() as world, process(world, rules, shard) as one:
         await one.turn()
         assert one.overdue_sample() == 1
         shard.owned.clear()
@@ -309,7 +307,7 @@ async def test_changed_watcher_cr_changes_the_webhooks_of_all_clusters() -> None
         async with world.running():
             await eventually(lambda: world.manager.working)
             for name in ("demo", "second"):
-                world.manager.publish(WatcherEventReceived(name, is_canary=False))
+                world.manager.publish(WatcherEventReceived(name, is_canary=False, at=world.clock.monotonic()))
             await eventually(lambda: everywhere(f"{KCP}.lifecycle-manager.{names.GROUP}"))
             spec = {
                 "field": "spec",
@@ -323,7 +321,7 @@ async def test_changed_watcher_cr_changes_the_webhooks_of_all_clusters() -> None
 
 async def test_watcher_of_a_deleted_kyma_is_removed_after_its_modules() -> None:
     async with world_with_kyma() as world, process(world) as one:
-        one.manager.publish(EVENT)
+        one.event()
         await one.turn()
         await world.kcp.delete(KYMAS, "demo", KCP)
         await world.reconcile(times=2)

@@ -14,7 +14,7 @@ from lifecycle_manager.skr_webhook.documents import (
     workload_documents,
 )
 from skr_watcher.settings import Settings
-from tests.unit.skr_webhook.test_watcher_status import other, watcher
+from tests.unit.watcher_crs.test_status import other, watcher
 
 SETTINGS = WatcherDeployment(image="watcher:1", kcp_address="kcp.example.com:443")
 SECONDS_TO_ANSWER = 5

@@ -13,9 +13,9 @@ from kube_simulation import ApiRequest, Rule
 from kube_simulation.requests import Answer
 from kube_simulation.rules import Proceed
 from lifecycle_manager.contract.resources import MODULE_POLICIES, SYNC_RESOURCES
+from lifecycle_manager.contract.watchers import OBJECTS_WEBHOOK
 from lifecycle_manager.skr_webhook.documents import (
     CHANGES_WHAT_WAS_APPLIED,
-    OBJECTS_WEBHOOK,
     ModuleRule,
     ObjectRules,
     webhook_document,

@@ -2,36 +2,40 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, assert_never
 
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from kube_runtime import InventoryEntry
+from kube_runtime import Forbidden, InventoryEntry, StepFailure
 from kyma_certs import KeyPair
 from lifecycle_manager.contract.conditions import (
     CERTIFICATE_OVERDUE,
     EVENT_PATH_BROKEN,
     EVENT_PATH_FAULTS,
     NO_WATCHER_EVENTS,
+    WATCHER_READY,
     WATCHER_SILENT,
 )
+from lifecycle_manager.contract.signals import WatcherEventReceived
+from lifecycle_manager.skr import AccessSecretMissing
 from lifecycle_manager.skr_webhook.canary import CanaryTimes, EventPath
 from lifecycle_manager.skr_webhook.plan import (
     ApplyObjects,
-    Done,
     EnsureCertificate,
     FindDesired,
     RemoveObjects,
     SendCanary,
-    Step,
+    WatcherDone,
+    WatcherStep,
     is_managed,
     is_silent,
     plan,
 )
-from lifecycle_manager.skr_webhook.snapshot import Desired, ModuleRules, NoCertificate, WatcherSnapshot
-from lifecycle_manager.skr_webhook.status import WATCHER_READY, WATCHER_STARTING
+from lifecycle_manager.skr_webhook.snapshot import Desired, ModuleRules, WatcherSnapshot
+from lifecycle_manager.skr_webhook.status import WATCHER_STARTING, WebhookCondition
 from lifecycle_manager.skr_webhook.timers import Timers, WatcherTimes
+from lifecycle_manager.watcher_certificates import CertificatePending
 from lifecycle_manager_api import Kyma, names
 from tests import builders
 
@@ -90,12 +94,12 @@ def snapshots(draw: st.DrawFn, *, deleting: bool = False) -> WatcherSnapshot:
     )
 
 
-def outcome(seen: WatcherSnapshot, step: Step, *, unknown: tuple[str, ...] = ()) -> WatcherSnapshot:
+def outcome(seen: WatcherSnapshot, step: WatcherStep, *, unknown: tuple[str, ...] = ()) -> WatcherSnapshot:
     """Return the snapshot after a step that succeeds."""
     match step:
         case EnsureCertificate():
             return replace(seen, certificate=PAIR)
-        case FindDesired(with_webhook):
+        case FindDesired(_, with_webhook):
             return replace(seen, desired=Desired((), RECORDS, ModuleRules((), unknown), with_webhook))
         case ApplyObjects(_, recorded, _):
             timers = seen.timers.repaired(TIMES, now=seen.now, drifted=recorded)
@@ -105,24 +109,45 @@ def outcome(seen: WatcherSnapshot, step: Step, *, unknown: tuple[str, ...] = ())
             return replace(seen, canary_sent=True, timers=timers)
         case RemoveObjects():
             return replace(seen, remaining=())
-        case Done():
-            raise AssertionError("a reconcile goes on after its end")
+        case _:
+            assert_never(step)
 
 
-def steps_of(seen: WatcherSnapshot) -> list[Step]:
-    """Return the steps of a reconcile in which everything succeeds."""
-    steps: list[Step] = []
-    while not steps or not isinstance(steps[-1], Done):
-        steps.append(plan(seen))
-        if not isinstance(steps[-1], Done):
-            seen = outcome(seen, steps[-1])
+def followed(seen: WatcherSnapshot) -> tuple[list[WatcherStep], WatcherDone]:
+    """Return the steps and the end of a reconcile in which everything succeeds."""
+    steps: list[WatcherStep] = []
+    while not isinstance(step := plan(seen), WatcherDone):
+        steps.append(step)
+        seen = outcome(seen, step)
         assert len(steps) < 10, steps
-    return steps
+    return steps, step
 
 
-def end_of(seen: WatcherSnapshot) -> Done:
-    end = steps_of(seen)[-1]
-    assert isinstance(end, Done)
+def steps_of(seen: WatcherSnapshot) -> list[WatcherStep]:
+    return followed(seen)[0]
+
+
+def end_of(seen: WatcherSnapshot) -> WatcherDone:
+    return followed(seen)[1]
+
+
+def reported(end: WatcherStep | WatcherDone) -> WebhookCondition:
+    """Return the condition that a reconcile ends with."""
+    assert isinstance(end, WatcherDone)
+    assert end.condition is not None
+    return end.condition
+
+
+def after_event(seen: WatcherSnapshot, *, is_canary: bool) -> WatcherSnapshot:
+    event = WatcherEventReceived("demo", is_canary=is_canary, at=seen.now)
+    return replace(seen, timers=seen.timers.received(TIMES, [event]))
+
+
+def failing(seen: WatcherSnapshot, error: Exception) -> WatcherDone:
+    """Return the end of a reconcile whose next step fails."""
+    step = plan(seen)
+    end = plan(replace(seen, failures=(StepFailure(step, error),)))
+    assert isinstance(end, WatcherDone)
     return end
 
 
@@ -149,7 +174,7 @@ def test_watcher_is_ready_only_while_events_arrive_and_canaries_are_answered(
     seen: WatcherSnapshot,
 ) -> None:
     end = end_of(seen)
-    if end.status.status == "True":
+    if reported(end).status == "True":
         assert not is_silent(seen)
         assert end.timers.path is not None
         assert not end.timers.path.broken_for(seen.now)
@@ -165,7 +190,7 @@ def test_every_end_is_followed_by_a_reconcile_before_a_fault_goes_unnoticed(seen
 @given(snapshots())
 def test_faults_have_the_objects_compared_again_soon(seen: WatcherSnapshot) -> None:
     end = end_of(seen)
-    if end.status.reason in EVENT_PATH_FAULTS:
+    if reported(end).reason in EVENT_PATH_FAULTS:
         assert end.timers.repair_at <= seen.now + 30
 
 
@@ -188,53 +213,83 @@ def test_watcher_that_falls_silent_has_its_objects_compared_at_once(seen: Watche
     )
     steps = steps_of(silent)
     assert any(isinstance(step, ApplyObjects) for step in steps)
-    assert end_of(silent).status.reason == WATCHER_SILENT
+    assert reported(end_of(silent)).reason == WATCHER_SILENT
 
 
 @given(snapshots(), st.booleans())
 def test_event_ends_silence_whatever_was_found_before(seen: WatcherSnapshot, canary: bool) -> None:
-    timers, _ = seen.timers.event_received(TIMES, now=seen.now, canary=canary)
-    received = replace(seen, timers=timers)
-    assert not is_silent(received)
-    assert end_of(received).status.reason not in {WATCHER_SILENT, NO_WATCHER_EVENTS, WATCHER_STARTING}
+    after = after_event(seen, is_canary=canary)
+    assert not is_silent(after)
+    assert reported(end_of(after)).reason not in {WATCHER_SILENT, NO_WATCHER_EVENTS, WATCHER_STARTING}
 
 
 @given(snapshots())
 def test_answer_to_a_canary_ends_the_fault_of_the_path(seen: WatcherSnapshot) -> None:
-    timers, _ = seen.timers.event_received(TIMES, now=seen.now, canary=True)
-    assert end_of(replace(seen, timers=timers)).status.reason == WATCHER_READY
+    assume(seen.timers.path is None or seen.timers.path.answered_at is None)
+    assert reported(end_of(after_event(seen, is_canary=True))).reason == WATCHER_READY
 
 
 @given(snapshots())
 def test_event_that_enqueues_nothing_changes_nothing_in_the_report(seen: WatcherSnapshot) -> None:
-    before = end_of(seen).status
-    timers, changed = seen.timers.event_received(TIMES, now=seen.now, canary=False)
-    if not changed:
-        after = end_of(replace(seen, timers=timers)).status
+    event = WatcherEventReceived("demo", is_canary=False, at=seen.now)
+    if not seen.timers.is_condition_changed_by(TIMES, event):
+        before, after = (reported(end_of(each)) for each in (seen, after_event(seen, is_canary=False)))
         assert (after.status, after.reason) == (before.status, before.reason)
+
+
+@given(snapshots(), st.lists(st.tuples(st.booleans(), moments), max_size=4))
+def test_events_that_a_failed_reconcile_gets_again_count_once(
+    seen: WatcherSnapshot, arrived: list[tuple[bool, float]]
+) -> None:
+    events = [WatcherEventReceived("demo", is_canary=canary, at=at) for canary, at in arrived]
+    once = seen.timers.received(TIMES, events)
+    assert once.received(TIMES, events) == once
 
 
 @given(snapshots(deleting=True))
 def test_watcher_of_a_deleted_kyma_is_removed_and_nothing_else(seen: WatcherSnapshot) -> None:
-    steps = steps_of(seen)
-    assert [type(step) for step in steps] == [RemoveObjects, Done]
-    assert end_of(seen).status.reason == "Removed"
+    assert [type(step) for step in steps_of(seen)] == [RemoveObjects]
+    assert reported(end_of(seen)).reason == "Removed"
 
 
 @given(snapshots(deleting=True))
 def test_removal_waits_for_objects_that_are_still_there(seen: WatcherSnapshot) -> None:
     end = plan(replace(seen, remaining=(LEFT,)))
-    assert isinstance(end, Done)
-    assert end.status.reason == "Removing"
+    assert reported(end).reason == "Removing"
+    assert isinstance(end, WatcherDone)
     assert end.requeue_after is not None
 
 
 @given(snapshots())
 def test_without_a_certificate_nothing_is_applied(seen: WatcherSnapshot) -> None:
-    assume(seen.kyma.status.conditions[-1].type == "SKRWebhook")
-    end = plan(replace(seen, certificate=NoCertificate("CertificatePending", "not issued", 2.0)))
-    assert isinstance(end, Done)
-    assert (end.status.reason, end.requeue_after) == ("CertificatePending", 2.0)
+    end = failing(seen, CertificatePending("not issued"))
+    assert reported(end) == ("False", "CertificatePending", "not issued")
+    assert (end.requeue_after, end.error) == (2.0, None)
+
+
+@given(snapshots(), snapshots(deleting=True))
+def test_failed_step_is_reported_and_retried(seen: WatcherSnapshot, removed: WatcherSnapshot) -> None:
+    refused = Forbidden(403, "Forbidden", "no")
+    for each in (seen, removed):
+        end = failing(each, refused)
+        assert (reported(end).status, end.error) == ("False", refused)
+
+
+@given(snapshots(deleting=True))
+def test_removal_ends_where_the_access_to_the_cluster_is_gone(seen: WatcherSnapshot) -> None:
+    end = failing(seen, AccessSecretMissing("deleted"))
+    assert (end.condition, end.error) == (None, None)
+
+
+@given(snapshots())
+def test_refused_canary_says_nothing_about_the_path(seen: WatcherSnapshot) -> None:
+    desired = Desired((), RECORDS, ModuleRules(), with_webhook=True)
+    timers = replace(seen.timers, last_event_at=seen.now, repair_at=seen.now + 1)
+    ready = replace(seen, kyma=kyma(WATCHER_READY, recorded=True), timers=timers, certificate=PAIR, desired=desired)
+    if isinstance(plan(ready), SendCanary):
+        path = failing(ready, Forbidden(403, "Forbidden", "no")).timers.path
+        assert path is not None
+        assert path.unanswered_since is None
 
 
 def test_certificate_that_was_not_renewed_is_reported_while_the_watcher_works() -> None:
@@ -252,10 +307,9 @@ def test_certificate_that_was_not_renewed_is_reported_while_the_watcher_works() 
             desired=desired,
         )
         end = plan(seen)
-        assert isinstance(end, Done)
-        assert (end.status.status, end.status.reason) == ("True", CERTIFICATE_OVERDUE)
-        assert "ends at 2026-12-01 00:00 UTC" in end.status.message
-        assert plan(replace(seen, overdue_until=None)).status.reason == WATCHER_READY  # type: ignore[union-attr]
+        assert reported(end)[:2] == ("True", CERTIFICATE_OVERDUE)
+        assert "ends at 2026-12-01 00:00 UTC" in reported(end).message
+        assert reported(plan(replace(seen, overdue_until=None))).reason == WATCHER_READY
 
 
 def test_kinds_that_the_cluster_does_not_serve_yet_are_named_and_checked_again_soon() -> None:
@@ -267,8 +321,8 @@ def test_kinds_that_the_cluster_does_not_serve_yet_are_named_and_checked_again_s
         kyma=kyma(WATCHER_READY, recorded=True), now=10, times=TIMES, timers=timers, certificate=PAIR, desired=desired
     )
     end = plan(seen)
-    assert isinstance(end, Done)
-    assert "Thing (example.com/v1)" in end.status.message
+    assert "Thing (example.com/v1)" in reported(end).message
+    assert isinstance(end, WatcherDone)
     assert end.requeue_after == 2.0
 
 

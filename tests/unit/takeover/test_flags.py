@@ -10,8 +10,8 @@ from lifecycle_manager.endpoints import EndpointSettings
 from lifecycle_manager.kyma import KymaSettings
 from lifecycle_manager.process.settings import ProcessSettings
 from lifecycle_manager.settings import Settings, options
-from lifecycle_manager.skr_webhook import CASettings
 from lifecycle_manager.takeover.flags import WITHOUT_EFFECT, adapted
+from lifecycle_manager.watcher_certificates import CertificateSettings
 
 ARGUMENTS = (Path(__file__).parent / "arguments.txt").read_text().split()
 """All options of the former version, with values as in production."""
@@ -29,7 +29,7 @@ def test_all_options_of_the_former_version_are_accepted() -> None:
     assert settings[KymaSettings].interval_seconds == 300
     assert settings[KymaSettings].rollout.max_delay == timedelta(0)
     assert settings[EndpointSettings].event_names.additional == ("localhost", "listener.kyma.example.com")
-    assert settings[CASettings].former_namespace == "istio-system"
+    assert settings[CertificateSettings].former_namespace == "istio-system"
     assert settings[EndpointSettings].enable_webhooks
     assert settings[ProcessSettings].log_level == "DEBUG"
 

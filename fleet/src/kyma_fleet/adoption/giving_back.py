@@ -14,9 +14,10 @@ from kyma_fleet.adoption.cluster import WATCHER, each_of, read_object
 from kyma_fleet.comparison.reading import cluster_of
 from kyma_fleet.problems import Problem
 from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, RAW_KYMAS, SECRETS, SYNC_RESOURCES
+from lifecycle_manager.gardener import certificates as gardener
 from lifecycle_manager.object_set.inventory import entries_of
-from lifecycle_manager.skr_webhook import cert_manager, gardener
-from lifecycle_manager.skr_webhook.tls_secret import CERTIFICATE_PURPOSE
+from lifecycle_manager.watcher_certificates import cert_manager
+from lifecycle_manager.watcher_certificates.tls_secret import CERTIFICATE_PURPOSE
 from lifecycle_manager_api import Kyma, Manifest, names
 
 ATTEMPTS = 5

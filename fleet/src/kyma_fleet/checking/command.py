@@ -16,7 +16,7 @@ from kyma_fleet.overview.command import GROUP, read_tally, replicas_of
 from kyma_fleet.screen import Screen
 from kyma_fleet.text import plain
 from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS, SECRETS, WATCHERS, Secret
-from lifecycle_manager.skr_webhook.tls_secret import CERTIFICATE_PURPOSE, key_pair_in
+from lifecycle_manager.watcher_certificates.tls_secret import CERTIFICATE_PURPOSE, key_pair_in
 from lifecycle_manager_api import names
 from lifecycle_manager_api.crds import all_crds
 from lifecycle_manager_api.module_authorization import MODULE_AUTHORIZATION

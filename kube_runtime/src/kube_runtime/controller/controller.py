@@ -136,15 +136,24 @@ class Controller(Generic[K, S]):
         signal: type[T],
         *,
         to: Callable[[T], Iterable[K]],
+        when: Callable[[T], bool] | None = None,
         priority: Priority = Priority.EVENT,
         after: float = 0.0,
         cause: Callable[[T], Hashable] | None = None,
     ) -> None:
-        """Enqueue keys for each published signal of a type. The cause is the signal itself unless `cause` gives one."""
+        """Enqueue keys for each published signal of a type.
+
+        - `when`: the signals that enqueue keys; the cause of any other waits for the next reconcile
+        - `cause`: what the reconcile finds in its causes; by default the signal itself
+        """
 
         def receive(published: T) -> int:
             caused_by: Hashable = cause(published) if cause is not None else published
             keys = tuple(to(published))
+            if when is not None and not when(published):
+                for key in keys:
+                    self.queue.keep_causes(key, Causes((caused_by,)))
+                return 0
             for key in keys:
                 self.enqueue(key, caused_by, priority=priority, after=after)
             return len(keys)
@@ -223,7 +232,7 @@ class Controller(Generic[K, S]):
         return self._states[key]
 
     def waiting_causes(self, key: K) -> Causes:
-        """Return what arrived for a key while it is being reconciled: the causes of its next reconcile."""
+        """Return what arrived for a key since its last reconcile began: the causes of its next one."""
         return self.queue.waiting_causes(key)
 
     async def reconcile_now(self, key: K, *causes: Hashable) -> Result:
@@ -317,7 +326,7 @@ class Controller(Generic[K, S]):
             result = await self._reconcile_traced(key, causes)
         except self._not_retried as error:
             log.debug("%s: %s waits for a trigger: %s", self.name, key, error)
-            self.queue.keep_causes(key, causes)
+            self.queue.return_causes(key, causes)
             result = Result()
         except Exception as error:
             self._on_result(self.name, error)

@@ -147,13 +147,18 @@ class WorkQueue(Generic[K]):
         go to the next reconcile of the key, which may come before its retry.
         """
         self._metrics.retries += 1
-        self.keep_causes(key, causes)
+        self.return_causes(key, causes)
         self.add_after(key, self._retries.pause(key, first_seconds, first_times), priority)
 
     def keep_causes(self, key: K, causes: Causes) -> None:
         """Keep causes for the next reconcile of a key, without enqueueing it."""
         if causes:
             self._causes[key] = self._causes.get(key, NO_CAUSES).merged(causes)
+
+    def return_causes(self, key: K, causes: Causes) -> None:
+        """Keep the causes of a reconcile that failed: they are older than those that arrived meanwhile."""
+        if causes:
+            self._causes[key] = causes.merged(self._causes.get(key, NO_CAUSES))
 
     def take_causes(self, key: K) -> Causes:
         """Return the causes of a key that was given out, and forget them."""

@@ -58,6 +58,8 @@ NO_WATCHER_EVENTS = "NoWatcherEvents"
 CERTIFICATE_OVERDUE = "CertificateRenewalOverdue"
 """The reason of `SKRWebhook` while a Watcher works with a certificate that should have been renewed."""
 
+WATCHER_READY = "WatcherReady"
+
 BROKEN_AFTER_WORKING = frozenset({WATCHER_SILENT, EVENT_PATH_BROKEN})
 """Faults of a cluster whose webhook is in place."""
 EVENT_PATH_FAULTS = BROKEN_AFTER_WORKING | {NO_WATCHER_EVENTS}
@@ -123,6 +125,12 @@ def is_event_path_faulty(kyma: Kyma | None) -> bool:
 def interval_for(kyma: Kyma | None, seconds: float) -> float:
     """Return the interval of reconciles in seconds: short while no event can report changes."""
     return min(seconds, FAULT_INTERVAL_SECONDS) if is_event_path_faulty(kyma) else seconds
+
+
+def has_webhook(kyma: Kyma) -> bool:
+    """Tell whether the Watcher's webhook is installed: it is reported ready, or broken after it was."""
+    condition = find(kyma.status.conditions, WEBHOOK)
+    return condition is not None and condition.reason in BROKEN_AFTER_WORKING | {WATCHER_READY, CERTIFICATE_OVERDUE}
 
 
 def modules_removed(kyma: Kyma) -> bool:

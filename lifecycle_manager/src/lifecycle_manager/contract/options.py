@@ -277,22 +277,6 @@ def istio_namespace_option() -> str:
     return option("istio-system", "istio-namespace", "namespace of Istio, and of the gateway's Secret")
 
 
-def cert_management_option() -> CertManagement:
-    """Return the field with the program that issues certificates."""
-    return option(BUILT_IN, "cert-management", "issuer of the Watchers' certificates")
-
-
-def issuer_namespace_option() -> str:
-    """Return the field with the namespace of Issuers."""
-    return option(
-        "",
-        "self-signed-cert-issuer-namespace",
-        "namespace of the CA of a former Lifecycle Manager, which is adopted at the first start, usually istio-system; "
-        "default: none is adopted. With Gardener, namespace of the Issuer, by default kcp-system; the CA is then "
-        "adopted from istio-namespace",
-    )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventNames:
     """The names by which Watchers reach the control plane."""

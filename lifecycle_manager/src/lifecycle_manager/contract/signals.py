@@ -4,7 +4,7 @@ A signal is a hint: its receiver enqueues keys and reads the state again. `Objec
 of the reconcile, so the reconcile knows which object to read and which write the read has to show.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
@@ -103,9 +103,13 @@ class WebhookRulesChanged(KymaSignal):
 
 @dataclass(frozen=True, slots=True)
 class WatcherEventReceived(KymaSignal):
-    """An event of the Watcher of an SKR arrived, whatever it reported; `is_canary` where it answers LM's own test."""
+    """An event of the Watcher of an SKR arrived, whatever it reported; `is_canary` where it answers LM's own test.
+
+    `at` is the monotonic time of its arrival. Of several that wait for a reconcile the newest is enough.
+    """
 
     is_canary: bool
+    at: float = field(compare=False)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -22,10 +22,11 @@ from lifecycle_manager.contract.signals import (
     UnclaimedChange,
     WatcherEventReceived,
 )
+from lifecycle_manager.contract.watchers import manager_of
 from lifecycle_manager.events.endpoint import UnknownRuntime, VerifiedEvent
 from lifecycle_manager.process.telemetry import ChangeLatency
 from lifecycle_manager.skr.revocation import revoked_before
-from lifecycle_manager.skr.watcher import HEARTBEAT, is_canary, manager_of
+from lifecycle_manager.skr.watcher import HEARTBEAT, is_canary
 from lifecycle_manager_api import Kyma, Watcher, WatchEvent, names
 
 log = structlog.get_logger("events")
@@ -82,7 +83,7 @@ class EventPublisher:
             return  # deleted meanwhile
         canary = is_canary(event)
         if not verified.by_former_watcher:
-            self._manager.publish(WatcherEventReceived(kyma_name, canary))
+            self._manager.publish(WatcherEventReceived(kyma_name, canary, at=self._manager.clock.monotonic()))
         if canary:
             log.debug("canary arrived", kyma=kyma_name)
             return

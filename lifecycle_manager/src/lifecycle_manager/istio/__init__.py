@@ -1,7 +1,8 @@
 """An Istio gateway in front of the listeners of all managers, by option.
 
 The gateway terminates TLS and routes each event by its path: a VirtualService for each Watcher CR names the Service of
-its manager (`controller`, then `plan`). `gateway_secret` keeps the Secret with which the gateway serves.
+its manager, and the gateway has a Secret with which it serves: `controller`, then `plan`, which has the rules of both.
+Only `app` knows this room.
 """
 
 from lifecycle_manager.istio.controller import IstioSettings, setup

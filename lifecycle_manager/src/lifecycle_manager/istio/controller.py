@@ -1,25 +1,36 @@
-"""The controllers of the VirtualServices and of the gateway's Secret: their triggers and settings."""
+"""The controllers of the VirtualServices and of the gateway's Secret: their triggers and settings.
+
+A Watcher CR is reconciled by one replica when its spec or labels change, when a Gateway changes or an edit of its
+VirtualService is seen, and at an interval. The gateway's Secret is reconciled by one replica when a Gateway or the CAs
+change, and at an interval: nothing watches the namespace that it is in.
+"""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, TypeGuard
+from typing import Any
 
-from kube_runtime import Causes, Change, Controller, Manager, ObjectKey, Result
-from kube_runtime.steps import run_steps
+from prometheus_client import Gauge
+
+from kube_runtime import Change, Controller, Manager, ObjectKey
 from kyma_certs import CAs
 from lifecycle_manager.contract.options import Duration, EventNames, Namespace, istio_namespace_option, option
 from lifecycle_manager.contract.resources import WATCHERS
 from lifecycle_manager.contract.signals import CAsChanged
-from lifecycle_manager.istio.apply import RouteWriter
-from lifecycle_manager.istio.gateway_secret import OWNER, SECRET, GatewaySecret
-from lifecycle_manager.istio.plan import Done, plan
-from lifecycle_manager.istio.snapshot import GATEWAYS, VIRTUAL_SERVICES, RouteSnapshot
-from lifecycle_manager.istio.status import Status
-from lifecycle_manager.skr.failure import failure_of
+from lifecycle_manager.istio.apply import GatewaySecretActions, RouteActions
+from lifecycle_manager.istio.plan import plan_route, plan_secret
+from lifecycle_manager.istio.snapshot import (
+    GATEWAYS,
+    VIRTUAL_SERVICES,
+    GatewaySecretReader,
+    GatewaySecretState,
+    RouteReader,
+)
 from lifecycle_manager_api import Watcher, names
 
-INTERVAL_SECONDS = 300.0
+SECRET = "klm-istio-gateway"  # noqa: S105 - a name
+OWNER = f"Secret {SECRET}"
+"""By which name the Secret is shared among replicas."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +78,7 @@ def setup_routes(manager: Manager, settings: IstioSettings) -> Controller[Object
         "virtual-service", owner=lambda key: f"Watcher {key.name}", concurrency=1
     )
 
-    def all_watchers(_: object) -> Iterable[ObjectKey]:
+    def all_watchers(_: object = None) -> Iterable[ObjectKey]:
         return map(WATCHERS.key_of, watchers.list())
 
     def is_edited(change: Change[dict[str, Any]]) -> bool:
@@ -76,52 +87,50 @@ def setup_routes(manager: Manager, settings: IstioSettings) -> Controller[Object
     controller.watches(watchers, when=route_changed)
     controller.watches(gateways, to=all_watchers)
     controller.watches(virtual_services, to=watcher_of, when=is_edited)
-    controller.starts_with(lambda: all_watchers(None))
-    writer = RouteWriter(manager, watchers, virtual_services)
-
-    async def reconcile(key: ObjectKey, _causes: Causes, _state: None) -> Result:
-        """Apply the VirtualService of a Watcher CR where it differs. Raises KubeError."""
-        watcher = watchers.get(key)
-        if watcher is None:
-            return Result()
-        selector = watcher.spec.gateway.selector
-        selected = [each for each in gateways.list() if selector.matches(each["metadata"].get("labels") or {})]
-        selected.sort(key=lambda each: str(each["metadata"]["name"]))
-        seen = RouteSnapshot(watcher, tuple(selected), virtual_services.get(key))
-        done = await run_steps(seen, plan=plan, apply=writer.apply, is_done=is_done, fence=manager.sharding.check)
-        if done.status is not None:
-            await writer.report(watcher, done.status)
-        return Result(requeue_after=INTERVAL_SECONDS)
-
-    async def report(key: ObjectKey, error: Exception) -> None:
-        """Report an unforeseen exception. Raises KubeError."""
-        watcher = watchers.get(key)
-        if watcher is not None:
-            failure = failure_of(error)
-            await writer.report(watcher, Status("False", failure.reason, failure.message))
-
-    controller.reconciles(reconcile, unforeseen=report)
+    controller.starts_with(all_watchers)
+    actions = RouteActions(manager, watchers, virtual_services)
+    controller.steps(
+        read=RouteReader(watchers, gateways, virtual_services).read,
+        plan=plan_route,
+        apply=actions.apply,
+        finish=actions.finish,
+        unforeseen=actions.unforeseen,
+    )
     return controller
 
 
-def setup_secret(manager: Manager, cas: Callable[[], CAs], settings: IstioSettings) -> Controller[ObjectKey, None]:
+def setup_secret(
+    manager: Manager, cas: Callable[[], CAs], settings: IstioSettings
+) -> Controller[ObjectKey, GatewaySecretState]:
     """Keep the Secret of the gateway, on one replica."""
     gateways = manager.informer(GATEWAYS, namespace=settings.gateway_namespace)
     key = ObjectKey(settings.namespace, SECRET)
-    secret = GatewaySecret(
-        manager,
+    controller: Controller[ObjectKey, GatewaySecretState] = manager.controller(
+        "gateway-secret", state=GatewaySecretState, owner=lambda _: OWNER, exists=lambda _: True, concurrency=1
+    )
+    controller.watches(gateways, to=lambda _: (key,))
+    controller.receives(CAsChanged, to=lambda _: (key,))
+    controller.starts_with(lambda: (key,))
+    reader = GatewaySecretReader(
+        manager.client,
+        manager.clock,
         cas,
         gateway=lambda: gateways.get(ObjectKey(settings.gateway_namespace, settings.gateway_name)),
         event_hosts=settings.event_names.hosts,
         expiry_window=settings.expiry_window,
     )
-    controller: Controller[ObjectKey, None] = manager.controller(
-        "gateway-secret", owner=lambda _: OWNER, exists=lambda _: True, concurrency=1
-    )
-    controller.watches(gateways, to=lambda _: (key,))
-    controller.receives(CAsChanged, to=lambda _: (key,))
-    controller.starts_with(lambda: (key,))
-    controller.reconciles(secret.reconcile)
+    actions = GatewaySecretActions(manager)
+    controller.steps(read=reader.read, plan=plan_secret, apply=actions.apply, finish=actions.finish)
+
+    def is_close_to_expiry() -> bool:
+        state = controller.state(key)
+        return state is not None and state.is_close_to_expiry and manager.sharding.owns(OWNER)
+
+    Gauge(
+        "lifecycle_mgr_gateway_secret_server_cert_close_to_expiry",
+        "Whether the certificate in the Secret of the Istio gateway ends soon; 0 at replicas that do not keep it.",
+        registry=manager.registry,
+    ).set_function(is_close_to_expiry)
     return controller
 
 
@@ -136,8 +145,3 @@ def watcher_of(change: Change[dict[str, Any]]) -> Iterable[ObjectKey]:
     item = change.new or change.old
     if item is not None:
         yield ObjectKey(item["metadata"]["namespace"], item["metadata"]["name"])
-
-
-def is_done(step: object) -> TypeGuard[Done]:
-    """Tell whether a step is the last one."""
-    return isinstance(step, Done)

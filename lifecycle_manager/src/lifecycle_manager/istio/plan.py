@@ -2,57 +2,107 @@
 
 The routes are those of the Lifecycle Manager in Go, so that its VirtualServices stay as they are.
 
-May delete: nothing. The garbage collector deletes a VirtualService with its Watcher CR.
+May delete: nothing. A VirtualService is garbage collected with its Watcher CR.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from datetime import timedelta
-from enum import Enum, auto
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Any
 
-from kyma_certs import describe, renewal_due
-from lifecycle_manager.istio.snapshot import GROUP, VERSION, Document, RouteSnapshot, SecretSnapshot
-from lifecycle_manager.istio.status import CONFIGURED, Status, gateway_not_found, name_taken, without_hosts
-from lifecycle_manager.skr.watcher import manager_of
+from kube_runtime import End, Step
+from kyma_certs import CAs, KeyPair, describe, renewal_due
+from lifecycle_manager.contract.resources import Secret
+from lifecycle_manager.contract.watchers import manager_of
+from lifecycle_manager.istio.snapshot import GROUP, VERSION, Document, GatewaySecretSnapshot, RouteSnapshot
+from lifecycle_manager.istio.status import (
+    CONFIGURED,
+    RouteCondition,
+    gateway_not_found,
+    name_taken,
+    without_hosts,
+)
+from lifecycle_manager.watcher_certificates.tls_secret import encoded, key_pair_in
 from lifecycle_manager_api import Watcher
 
 CONTRACT = "v2"
 RENEW_BEFORE = timedelta(days=30)
+ROUTE_SECONDS = 300.0
+SECRET_SECONDS = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
-class ApplyVirtualService:
+class ApplyVirtualService(Step):
     """Apply the VirtualService of the Watcher CR."""
 
     document: dict[str, Any]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouteDone(End):
+    """The end of a reconcile, with this condition unless it is None."""
+
+    condition: RouteCondition | None = None
+
+
 @dataclass(frozen=True, slots=True)
-class Done:
-    """Nothing is left to do; None where there is nothing to report."""
+class IssueCertificate(Step):
+    """Issue a certificate for some hosts, and write it to the Secret with the CAs that are trusted."""
 
-    status: Status | None
-
-
-Step = ApplyVirtualService | Done
+    hosts: tuple[str, ...]
 
 
-def plan(seen: RouteSnapshot) -> Step:
-    """Return the next step. A VirtualService without a gateway stays as it is: the gateway may come back."""
+@dataclass(frozen=True, slots=True)
+class WriteTrust(Step):
+    """Write the CAs that are trusted to the Secret, beside its certificate."""
+
+    pair: KeyPair = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewaySecretDone(End):
+    """The end of a reconcile. `is_close_to_expiry`: the certificate ends soon, or there is none."""
+
+    is_close_to_expiry: bool
+
+
+def plan_route(seen: RouteSnapshot) -> ApplyVirtualService | RouteDone:
+    """Return the next step for a Watcher CR."""
+    if seen.error is not None:
+        return RouteDone(error=seen.error)
     if seen.watcher.metadata.being_deleted:
-        return Done(None)  # the garbage collector deletes the VirtualService
+        return RouteDone(requeue_after=ROUTE_SECONDS)
+    fault, wanted = fault_of(seen), virtual_service_of(seen.watcher, seen.gateways)
+    is_as_wanted = seen.is_applied or (seen.live is not None and seen.live.get("spec") == wanted["spec"])
+    if fault is None and not is_as_wanted:
+        return ApplyVirtualService(wanted)
+    return RouteDone(condition=fault or CONFIGURED, requeue_after=ROUTE_SECONDS)
+
+
+def fault_of(seen: RouteSnapshot) -> RouteCondition | None:
+    """Return why events can't be routed. A VirtualService without a gateway stays as it is: that may come back."""
     if not seen.gateways:
-        return Done(gateway_not_found(seen.watcher))
+        return gateway_not_found(seen.watcher)
     for gateway in seen.gateways:
         if not any(hosts_of(gateway)):
-            return Done(without_hosts(gateway))
+            return without_hosts(gateway)
     if seen.live is not None and not is_owned_by(seen.live, seen.watcher):
-        return Done(name_taken(seen.watcher))
-    wanted = virtual_service_of(seen.watcher, seen.gateways)
-    if seen.is_applied or (seen.live is not None and seen.live.get("spec") == wanted["spec"]):
-        return Done(CONFIGURED)
-    return ApplyVirtualService(wanted)
+        return name_taken(seen.watcher)
+    return None
+
+
+def plan_secret(seen: GatewaySecretSnapshot) -> IssueCertificate | WriteTrust | GatewaySecretDone:
+    """Return the next step for the gateway's Secret. A certificate in place of the CA's own is new, too."""
+    pair = certificate_in(seen.secret)
+    is_closing = pair is None or renewal_due(pair.certificate_pem, renew_before=seen.expiry_window, now=seen.now)
+    if seen.error is not None:
+        return GatewaySecretDone(is_close_to_expiry=is_closing, error=seen.error)
+    hosts = certificate_hosts(seen.event_hosts, seen.gateway)
+    if pair is None or not may_stay(pair, hosts, cas=seen.cas, now=seen.now):
+        return IssueCertificate(hosts)
+    if seen.secret is None or seen.secret.data.get("ca.crt") != encoded(seen.cas.trusted):
+        return WriteTrust(pair)
+    return GatewaySecretDone(is_close_to_expiry=is_closing, requeue_after=SECRET_SECONDS)
 
 
 def virtual_service_of(watcher: Watcher, gateways: tuple[Document, ...]) -> dict[str, Any]:
@@ -93,30 +143,25 @@ def is_owned_by(live: Document, watcher: Watcher) -> bool:
     return any(owner["uid"] == watcher.metadata.uid for owner in owners)
 
 
-class SecretStep(Enum):
-    """What the gateway's Secret needs: a new certificate, which is also one in place of the CA's own, or other CAs."""
-
-    ISSUE = auto()
-    TRUST = auto()
-    NOTHING = auto()
-
-
-def plan_secret(seen: SecretSnapshot) -> SecretStep:
-    """Return what the gateway's Secret needs."""
-    if seen.pair is None:
-        return SecretStep.ISSUE
-    shown = describe(seen.pair.certificate_pem)
-    is_due = renewal_due(seen.pair.certificate_pem, renew_before=RENEW_BEFORE, now=seen.now)
-    is_a_ca = shown.sha256 == describe(seen.cas.signing.certificate_pem).sha256  # as the former version has it
-    names = {*shown.dns_names, *shown.ip_addresses}
-    if is_due or is_a_ca or names != set(seen.hosts) or not seen.cas.issuer_stays(seen.pair.certificate_pem):
-        return SecretStep.ISSUE
-    return SecretStep.NOTHING if seen.trusted == seen.cas.trusted else SecretStep.TRUST
+def certificate_in(secret: Secret | None) -> KeyPair | None:
+    """Return the certificate in the gateway's Secret, None where there is none that can be read."""
+    pair = key_pair_in(secret) if secret is not None else None
+    try:
+        describe(pair.certificate_pem if pair is not None else b"")
+    except ValueError:
+        return None
+    return pair
 
 
-def is_close_to_expiry(seen: SecretSnapshot, window: timedelta) -> bool:
-    """Tell whether the certificate ends within a time, or there is none."""
-    return seen.pair is None or renewal_due(seen.pair.certificate_pem, renew_before=window, now=seen.now)
+def may_stay(pair: KeyPair, hosts: tuple[str, ...], *, cas: CAs, now: datetime) -> bool:
+    """Tell whether a certificate is for these hosts, lasts, was issued by a CA that stays, and is not the CA's own."""
+    shown = describe(pair.certificate_pem)
+    return (
+        {*shown.dns_names, *shown.ip_addresses} == set(hosts)
+        and not renewal_due(pair.certificate_pem, renew_before=RENEW_BEFORE, now=now)
+        and cas.issuer_stays(pair.certificate_pem)
+        and shown.sha256 != describe(cas.signing.certificate_pem).sha256  # as the former version has it
+    )
 
 
 def certificate_hosts(event_hosts: tuple[str, ...], gateway: Document | None) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
-"""What the rest of LM knows of the Watcher in an SKR: which events are canaries, and which manager an event is for."""
+"""What the rest of LM knows of the Watcher in an SKR: which events are canaries."""
 
 from lifecycle_manager.contract.signals import ObjectReference
-from lifecycle_manager_api import Watcher, WatchEvent, names
+from lifecycle_manager_api import WatchEvent, names
 
 CANARY = ObjectReference("", "ServiceAccount", names.SKR_NAMESPACE, "skr-webhook")
 """The object that LM writes to test the event path: it exists anyway, and only LM writes it."""
@@ -17,8 +17,3 @@ def is_canary(event: WatchEvent) -> bool:
     if event.operation == HEARTBEAT:
         return watched.name == CANARY_HEARTBEAT
     return (gvk.group, gvk.kind, watched.namespace, watched.name) == CANARY
-
-
-def manager_of(watcher: Watcher) -> str:
-    """Return the manager to whose path the events of a Watcher CR are sent."""
-    return watcher.spec.manager or watcher.metadata.labels.get(names.MANAGED_BY, names.LIFECYCLE_MANAGER)

@@ -1,12 +1,8 @@
-"""Carries one step for a Watcher out, and returns the snapshot with its outcome.
-
-Events may arrive during each await and change the timers, so the snapshot takes them from the state anew after each.
-"""
+"""Carries one step for a Watcher out, and reports the end of its reconcile."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import timedelta
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import assert_never
 
 import structlog
 
@@ -20,43 +16,36 @@ from kube_runtime import (
     KubeError,
     KubernetesObject,
     Manager,
+    ObjectKey,
+    Request,
+    Result,
 )
-from kyma_certs import KeyPair, describe, renewal_due
+from kyma_certs import describe, renewal_due
 from lifecycle_manager.contract.conditions import WEBHOOK, write_condition
 from lifecycle_manager.contract.resources import KYMAS
 from lifecycle_manager.contract.signals import WebhookRulesChanged
 from lifecycle_manager.skr import Connections
-from lifecycle_manager.skr_webhook.ca_rotation import CARotation
+from lifecycle_manager.skr_webhook import plan
 from lifecycle_manager.skr_webhook.canary import send_canary
-from lifecycle_manager.skr_webhook.certificates import CertificateMemory
-from lifecycle_manager.skr_webhook.documents import INVENTORY, Document, ObjectRules, WatcherDeployment
-from lifecycle_manager.skr_webhook.issued_certificates import LeafStore
-from lifecycle_manager.skr_webhook.object_rules import ObjectRuleMemory, ObjectRuleReader
-from lifecycle_manager.skr_webhook.plan import (
-    ApplyObjects,
-    Done,
-    EnsureCertificate,
-    FindDesired,
-    RemoveObjects,
-    SendCanary,
-    Step,
-)
+from lifecycle_manager.skr_webhook.documents import INVENTORY, Document, WatcherDeployment
+from lifecycle_manager.skr_webhook.object_rules import ObjectRuleReader
 from lifecycle_manager.skr_webhook.snapshot import (
+    Desired,
     ModuleRuleReader,
-    NoCertificate,
     WatcherSnapshot,
+    WatcherState,
     desired_objects,
     records_of,
 )
 from lifecycle_manager.skr_webhook.status import (
-    NO_CERTIFICATE,
-    Status,
+    WebhookCondition,
     event_type,
+    failed,
     is_of_former_version,
     reported_fault,
 )
-from lifecycle_manager.skr_webhook.timers import Timers
 from lifecycle_manager.takeover import former
+from lifecycle_manager.watcher_certificates import CARotation, LeafStore
 from lifecycle_manager_api import Kyma, Watcher, names
 
 FIELD_MANAGER = "lifecycle-manager-skr-webhook"
@@ -67,139 +56,126 @@ ALL_OBJECTS = (*INVENTORY, *former.WATCHER_OBJECTS)
 log = structlog.get_logger("skr_webhook")
 
 
-@dataclass(eq=False, slots=True)
-class WatcherState:
-    """What a process remembers of one Watcher, lost with the process or when another replica gets the Kyma.
-
-    `applied` are the records of objects that were applied, until they are in the Kyma's status.
-    """
-
-    timers: Timers
-    applied: Mapping[str, str] | None = None
-    certificate: CertificateMemory = field(default_factory=CertificateMemory)
-    renewal_overdue: bool = False
-    applier: tuple[Client, Applier] | None = None
-    object_rules: ObjectRuleMemory = field(default_factory=ObjectRuleMemory)
-
-
 @dataclass(frozen=True, eq=False)
-class WatcherSteps:
-    """Carries steps out. `renewal_alarm`: how long before its end a certificate should have been renewed.
-
-    Without `object_rules` no changes of modules' objects are reported.
-    """
+class WatcherActions:
+    """Carries steps out. Without `object_rules` no changes of modules' objects are reported."""
 
     manager: Manager
     connections: Connections
-    kymas: Informer[Kyma]
     watchers: Informer[Watcher]
     rules: ModuleRuleReader
     object_rules: ObjectRuleReader | None
     certificates: LeafStore
     cas: CARotation
     deployment: WatcherDeployment
-    renewal_alarm: timedelta
 
-    async def apply(self, seen: WatcherSnapshot, step: Step, *, state: WatcherState, skr: Client) -> WatcherSnapshot:
-        """Carry a step out. Raises KubeError or SkrAccessError."""
-        found: dict[str, Any] = {}
+    async def apply(
+        self, request: Request[ObjectKey, WatcherState], seen: WatcherSnapshot, step: plan.WatcherStep
+    ) -> WatcherSnapshot:
+        """Carry one step out. Raises KubeError, SkrAccessError, or why there is no certificate."""
+        skr, state = await request.shared("skr", lambda: self.connections.to(request.key.name)), request.state
         match step:
-            case EnsureCertificate():
-                found["certificate"] = certificate = await self._ensure_certificate(seen.kyma, state)
-                if state.renewal_overdue and isinstance(certificate, KeyPair):
-                    found["overdue_until"] = describe(certificate.certificate_pem).not_after
-            case FindDesired(with_webhook) if isinstance(seen.certificate, KeyPair):
-                found["desired"] = desired_objects(
-                    self.deployment,
-                    seen.certificate,
-                    self.cas.current,
-                    api_server_ca=self.connections.api_server_ca(seen.kyma.metadata.name),
-                    watchers=self.watchers.list(),
-                    rules=await self.rules.read(seen.kyma, skr),
-                    object_rules=await self._object_rules(seen.kyma, skr, state) if with_webhook else None,
-                    with_webhook=with_webhook,
-                )
-            case ApplyObjects():
-                await self._apply_objects(seen, step, state=state, skr=skr)
-                found["applied"] = True
-            case SendCanary():
-                await self._send_canary(step, state=state, skr=skr)
-                found["canary_sent"] = True
-            case RemoveObjects():
-                found["remaining"] = (await applier_of(state, skr).delete(ALL_OBJECTS)).inventory
-            case FindDesired() | Done():
-                raise ValueError(f"{type(step).__name__} can't be carried out now")
-        return replace(seen, now=self.manager.clock.monotonic(), timers=state.timers, **found)
+            case plan.EnsureCertificate():
+                seen = await self._ensure_certificate(seen, state)
+            case plan.FindDesired():
+                seen = replace(seen, desired=await self._find_desired(seen, step, state=state, skr=skr))
+            case plan.ApplyObjects():
+                seen = await self._apply_objects(seen, step, applier=applier_of(state, skr), skr=skr)
+            case plan.SendCanary(path, write):
+                # A process that fails from here on knows that a canary may be under way.
+                state.timers = replace(seen.timers, path=path)
+                await send_canary(skr, write=write)
+                path = path.sent(self.manager.clock.monotonic(), write=write)
+                seen = replace(seen, canary_sent=True, timers=replace(seen.timers, path=path))
+            case plan.RemoveObjects():
+                seen = replace(seen, remaining=(await applier_of(state, skr).delete(ALL_OBJECTS)).inventory)
+            case _:
+                assert_never(step)
+        return replace(seen, now=self.manager.clock.monotonic())
 
-    async def report(self, kyma: Kyma, status: Status, state: WatcherState | None = None) -> None:
-        """Write the condition and the records where they have changed. Raises KubeError.
+    async def _ensure_certificate(self, seen: WatcherSnapshot, state: WatcherState) -> WatcherSnapshot:
+        pair = await self.certificates.ensure(seen.kyma, self.cas.current, state.certificate)
+        alarm, now = self.certificates.rules.renewal_alarm, self.manager.clock.now()
+        state.renewal_overdue = renewal_due(pair.certificate_pem, renew_before=alarm, now=now)
+        overdue_until = describe(pair.certificate_pem).not_after if state.renewal_overdue else None
+        return replace(seen, certificate=pair, overdue_until=overdue_until)
 
-        Where a fault begins or ends, that is an Event, too.
-        """
-        reported = reported_fault(kyma, status)
-        records = state.applied if state is not None else None
+    async def _find_desired(
+        self, seen: WatcherSnapshot, step: plan.FindDesired, *, state: WatcherState, skr: Client
+    ) -> Desired:
+        name, reader = seen.kyma.metadata.name, self.object_rules if step.with_webhook else None
+        return desired_objects(
+            self.deployment,
+            step.certificate,
+            self.cas.current,
+            api_server_ca=self.connections.api_server_ca(name),
+            watchers=self.watchers.list(),
+            rules=await self.rules.read(seen.kyma, skr),
+            object_rules=await reader.read(name, skr, state.object_rules) if reader is not None else None,
+            with_webhook=step.with_webhook,
+        )
+
+    async def _apply_objects(
+        self, seen: WatcherSnapshot, step: plan.ApplyObjects, *, applier: Applier, skr: Client
+    ) -> WatcherSnapshot:
+        # The Watcher of a former version changes what the apply finds, so its objects are read first.
+        is_new = not any(records_of(seen.kyma).values()) and not is_of_former_version(seen.kyma)
+        documents = step.desired.documents
+        applied = await apply_over_changes(skr, applier, documents, recheck=step.recheck, is_new=is_new)
+        applied.raise_first_failure()
+        if not seen.kyma.status.records.watcher and _found_some(applied):
+            await applier.delete(former.WATCHER_OBJECTS)
+        if any(each.entry.kind == WEBHOOK_KIND and each.action in {"created", "changed"} for each in applied.outcomes):
+            self.manager.publish(WebhookRulesChanged(seen.kyma.metadata.name))
+        now, timers = self.manager.clock.monotonic(), seen.timers
+        if step.recheck or is_new:
+            drifted = step.recorded and any(outcome.action != "unchanged" for outcome in applied.outcomes)
+            timers = timers.repaired(seen.times, now=now, drifted=drifted)
+        if not step.recorded and not step.desired.with_webhook:
+            timers = replace(timers, since=now)
+        return replace(seen, applied=True, timers=timers)
+
+
+@dataclass(frozen=True, eq=False)
+class WatcherReports:
+    """Writes the condition and the records to the Kyma in KCP."""
+
+    manager: Manager
+    kymas: Informer[Kyma]
+
+    async def finish(
+        self, request: Request[ObjectKey, WatcherState], seen: WatcherSnapshot, end: plan.WatcherDone
+    ) -> Result:
+        """Report the end of a reconcile. Raises KubeError."""
+        request.state.timers = end.timers
+        if end.condition is not None:
+            records = seen.desired.records if seen.applied and seen.desired is not None else None
+            await self._write(self.kymas.get(request.key) or seen.kyma, end.condition, records)
+        return Result(end.requeue_after)
+
+    async def unforeseen(self, key: ObjectKey, error: Exception) -> None:
+        """Report an unforeseen exception. Raises KubeError."""
+        kyma = self.kymas.get(key)
+        if kyma is not None:
+            await self._write(kyma, failed(error))
+
+    async def _write(self, kyma: Kyma, condition: WebhookCondition, records: Mapping[str, str] | None = None) -> None:
+        """Write what has changed; where a fault begins or ends, that is an Event, too. Raises KubeError."""
+        reported = reported_fault(kyma, condition)
         written = await write_condition(
             self.manager.client,
             kyma,
             WEBHOOK,
-            reported or status,
+            reported or condition,
             now=self.manager.clock.now(),
             field_manager=FIELD_MANAGER,
             records=records_of(kyma) if records is None else records,
         )
-        if state is not None:
-            state.applied = None
         if written is None:
             return
         self.kymas.wrote(written)
-        if reported is None and (kind := event_type(kyma, status)):
-            self.manager.events.record(KYMAS, kyma, status.reason, status.message, type=kind, action="Watch")
-
-    async def _ensure_certificate(self, kyma: Kyma, state: WatcherState) -> KeyPair | NoCertificate:
-        try:
-            certificate = await self.certificates.ensure(kyma, self.cas.current, state.certificate)
-        except tuple(NO_CERTIFICATE) as error:
-            reason, retry_after = NO_CERTIFICATE[type(error)]
-            return NoCertificate(reason, str(error), retry_after)
-        state.renewal_overdue = renewal_due(
-            certificate.certificate_pem, renew_before=self.renewal_alarm, now=self.manager.clock.now()
-        )
-        return certificate
-
-    async def _object_rules(self, kyma: Kyma, skr: Client, state: WatcherState) -> ObjectRules | None:
-        reader = self.object_rules
-        return await reader.read(kyma.metadata.name, skr, state.object_rules) if reader is not None else None
-
-    async def _apply_objects(
-        self, seen: WatcherSnapshot, step: ApplyObjects, *, state: WatcherState, skr: Client
-    ) -> None:
-        # The Watcher of a former version changes what the apply finds, so its objects are read first.
-        is_new = not any(records_of(seen.kyma).values()) and not is_of_former_version(seen.kyma)
-        applied = await apply_over_changes(
-            skr, applier_of(state, skr), step.desired.documents, recheck=step.recheck, is_new=is_new
-        )
-        applied.raise_first_failure()
-        if not seen.kyma.status.records.watcher and _found_some(applied):
-            await applier_of(state, skr).delete(former.WATCHER_OBJECTS)
-        now = self.manager.clock.monotonic()
-        if step.recheck or is_new:
-            drifted = step.recorded and any(outcome.action != "unchanged" for outcome in applied.outcomes)
-            state.timers = state.timers.repaired(seen.times, now=now, drifted=drifted)
-        if any(each.entry.kind == WEBHOOK_KIND and each.action in {"created", "changed"} for each in applied.outcomes):
-            self.manager.publish(WebhookRulesChanged(seen.kyma.metadata.name))
-        state.applied = step.desired.records
-        if not step.recorded and not step.desired.with_webhook:
-            state.timers = replace(state.timers, since=now)
-
-    async def _send_canary(self, step: SendCanary, *, state: WatcherState, skr: Client) -> None:
-        state.timers = replace(state.timers, path=step.path)
-        try:
-            await send_canary(skr, write=step.write)
-        except Exception:
-            state.timers = replace(state.timers, path=(state.timers.path or step.path).refused())
-            raise
-        path = (state.timers.path or step.path).sent(self.manager.clock.monotonic(), write=step.write)
-        state.timers = replace(state.timers, path=path)
+        if reported is None and (kind := event_type(kyma, condition)):
+            self.manager.events.record(KYMAS, kyma, condition.reason, condition.message, type=kind, action="Watch")
 
 
 def applier_of(state: WatcherState, skr: Client) -> Applier:

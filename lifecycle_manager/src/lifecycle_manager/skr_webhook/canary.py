@@ -51,6 +51,7 @@ class EventPath:
     next_canary: float
     next_write: float
     unanswered_since: float | None = None
+    answered_at: float | None = None
 
     @classmethod
     def untested(cls, times: CanaryTimes, *, now: float, share: float) -> "EventPath":
@@ -84,9 +85,11 @@ class EventPath:
         """Return the path once the API server has refused the canary, which says nothing about the path."""
         return replace(self, unanswered_since=None)
 
-    def answered(self, now: float) -> "EventPath":
-        """Return the path once a canary has arrived as an event."""
-        return replace(self, unanswered_since=None, next_canary=now + self.times.interval)
+    def answered(self, at: float) -> "EventPath":
+        """Return the path once a canary has arrived as an event, which counts once."""
+        if self.answered_at is not None and at <= self.answered_at:
+            return self
+        return replace(self, unanswered_since=None, answered_at=at, next_canary=at + self.times.interval)
 
     def suspected(self, now: float) -> "EventPath":
         """Return the path to be tested at once, because something in the SKR was not as it should be."""

@@ -23,8 +23,16 @@ from lifecycle_manager.contract.options import (
     trace_sampling_ratio_option,
 )
 from lifecycle_manager.contract.resources import FIELD_MANAGER
-from lifecycle_manager.skr.watcher import manager_of
-from lifecycle_manager.skr_webhook.tls_secret import encoded, tls_secret_document
+from lifecycle_manager.contract.watchers import (
+    CANARY_WEBHOOK,
+    CATALOG_WEBHOOK,
+    DEFAULT_WEBHOOK,
+    MODULES_WEBHOOK,
+    OBJECTS_WEBHOOK,
+    manager_of,
+    webhook_name_of,
+)
+from lifecycle_manager.watcher_certificates.tls_secret import encoded, tls_secret_document
 from lifecycle_manager_api import ModuleReleaseMeta, ModuleTemplate, Watcher, names
 
 NAME = "skr-webhook"
@@ -38,13 +46,6 @@ NO_SIDECAR = {"sidecar.istio.io/inject": "false"}
 """On the Pod: a proxy in front of the webhook would answer the API server with a certificate of its own."""
 DNS = ("UDP", "TCP")
 CONTRACT = "v2"
-DEFAULT_WEBHOOK = f"{names.KCP_NAMESPACE}.{names.LIFECYCLE_MANAGER}.{names.GROUP}"
-CATALOG_WEBHOOK = f"{names.KCP_NAMESPACE}.module-catalog.{names.GROUP}"
-CANARY_WEBHOOK = f"{names.KCP_NAMESPACE}.canary.{names.GROUP}"
-MODULES_WEBHOOK = f"{names.KCP_NAMESPACE}.module-configs.{names.GROUP}"
-OBJECTS_WEBHOOK = f"{names.KCP_NAMESPACE}.module-objects.{names.GROUP}"
-OUR_WEBHOOKS = frozenset({CATALOG_WEBHOOK, CANARY_WEBHOOK, MODULES_WEBHOOK, OBJECTS_WEBHOOK})
-"""The names of the webhooks that are not made from a Watcher CR."""
 
 # A Pod that has to stop still gets requests, until every node has removed it from its Service. Then it has 5 s to
 # answer and 10 s to send its events.
@@ -167,7 +168,7 @@ def webhook_document(
     """
     webhook, of_kyma = partial(_webhook, trust), {names.WATCHED_BY: "kyma"}
     from_watchers = [
-        webhook(name_of(each), [_rule_of(each)], each.spec.labels_to_watch, manager=manager_of(each))
+        webhook(webhook_name_of(each), [_rule_of(each)], each.spec.labels_to_watch, manager=manager_of(each))
         for each in sorted(watchers, key=_watcher_name)
     ]
     catalog = [_rule(names.GROUP, "*", kind.PLURAL) for kind in (ModuleTemplate, ModuleReleaseMeta)]
@@ -205,11 +206,6 @@ def _objects_webhook(trust: bytes, rules: ObjectRules) -> Document:
         {"name": "changes-what-was-applied", "expression": CHANGES_WHAT_WAS_APPLIED},
     ]
     return {**webhook, "objectSelector": selector, "matchConditions": conditions}
-
-
-def name_of(watcher: Watcher) -> str:
-    """Return the name of the webhook of a Watcher CR."""
-    return f"{watcher.metadata.namespace}.{watcher.metadata.name}.{names.GROUP}"
 
 
 def _rule_of(watcher: Watcher) -> Document:

@@ -160,14 +160,14 @@ def kymas_of(change: Change[Manifest] | Change[SyncResource]) -> Iterable[Object
     return (ObjectKey(names.KCP_NAMESPACE, kyma_of(part)),) if part is not None else ()
 
 
-def has_other_kinds(change: Change[Manifest] | Change[SyncResource]) -> bool:
+def kinds_changed(change: Change[Manifest] | Change[SyncResource]) -> bool:
     """Tell whether a Manifest or SyncResource has objects of other kinds than before."""
     old, new = change.old, change.new
     before, after = (kinds_of(each) if each is not None else frozenset() for each in (old, new))
     return before != after
 
 
-def is_switched(change: Change[ModulePolicy]) -> bool:
+def repair_switched(change: Change[ModulePolicy]) -> bool:
     """Tell whether a ModulePolicy switches the repair on events off or on."""
     before, after = (each is None or each.spec.repair_on_events for each in (change.old, change.new))
     return before != after

@@ -2,27 +2,35 @@
 
 Pure functions of a snapshot; the order of the lines is the rule. The webhook is installed only after an event of the
 Watcher has arrived, so that no request of a user waits for a backend that does not run.
+
+May delete: the objects of the Watcher (`documents.INVENTORY`) and those of the former version, once the Kyma is being
+deleted and its modules are removed. After the first installation, those of the former version.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
+from kube_runtime import End, Step
+from kyma_certs import KeyPair
 from lifecycle_manager.contract.conditions import (
     CERTIFICATE_OVERDUE,
     EVENT_PATH_BROKEN,
     NO_WATCHER_EVENTS,
+    WATCHER_READY,
     WATCHER_SILENT,
+    has_webhook,
     is_introduced,
     modules_removed,
 )
+from lifecycle_manager.skr import AccessSecretMissing
 from lifecycle_manager.skr_webhook.canary import EventPath
-from lifecycle_manager.skr_webhook.snapshot import Desired, NoCertificate, WatcherSnapshot, records_of
+from lifecycle_manager.skr_webhook.snapshot import Desired, WatcherSnapshot, records_of
 from lifecycle_manager.skr_webhook.status import (
+    NO_CERTIFICATE,
     REMOVAL_DONE,
     REMOVING,
-    WATCHER_READY,
     WATCHER_STARTING,
-    Status,
-    has_webhook,
+    WebhookCondition,
+    failed,
     is_of_former_version,
     reason_of,
 )
@@ -34,32 +42,33 @@ REMOVAL_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class EnsureCertificate:
+class EnsureCertificate(Step):
     """Have a certificate for the Watcher, a new one where the present one may not stay."""
 
 
 @dataclass(frozen=True, slots=True)
-class FindDesired:
+class FindDesired(Step):
     """Find out which objects belong into the SKR."""
 
+    certificate: KeyPair = field(repr=False)
     with_webhook: bool
 
 
 @dataclass(frozen=True, slots=True)
-class ApplyObjects:
+class ApplyObjects(Step):
     """Apply the objects over the changes of others.
 
     `recorded` objects were applied before: what differs now was changed by somebody else. With `recheck` objects that
     this process applied before are read; without, only those are requested whose content changes.
     """
 
-    desired: Desired
+    desired: Desired = field(repr=False)
     recorded: bool
     recheck: bool
 
 
 @dataclass(frozen=True, slots=True)
-class SendCanary:
+class SendCanary(Step):
     """Test the event path; `path` is the one to remember while the canary is under way."""
 
     path: EventPath
@@ -67,20 +76,28 @@ class SendCanary:
 
 
 @dataclass(frozen=True, slots=True)
-class RemoveObjects:
+class RemoveObjects(Step):
     """Delete all objects that any revision of LM has installed for the Watcher."""
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
-    """The end of a reconcile. `timers` are to be kept."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatcherDone(End):
+    """The end of a reconcile, with this condition unless it is None. `timers` are to be kept."""
 
-    status: Status
     timers: Timers
-    requeue_after: float | None = None
+    condition: WebhookCondition | None = None
 
 
-Step = EnsureCertificate | FindDesired | ApplyObjects | SendCanary | RemoveObjects | Done
+WatcherStep = EnsureCertificate | FindDesired | ApplyObjects | SendCanary | RemoveObjects
+
+
+def plan(seen: WatcherSnapshot) -> WatcherStep | WatcherDone:
+    """Return the next step for a Watcher."""
+    if not is_managed(seen.kyma):
+        return WatcherDone(timers=seen.timers)
+    if seen.error is not None:
+        return _failed(seen, seen.error)
+    return plan_removal(seen) if seen.kyma.metadata.being_deleted else plan_installation(seen)
 
 
 def is_managed(kyma: Kyma) -> bool:
@@ -98,24 +115,16 @@ def is_managed(kyma: Kyma) -> bool:
     return not kyma.metadata.is_paused
 
 
-def plan(seen: WatcherSnapshot) -> Step:
-    """Return the next step for a Watcher that is managed."""
-    return plan_removal(seen) if seen.kyma.metadata.being_deleted else plan_installation(seen)
-
-
-def plan_installation(seen: WatcherSnapshot) -> Step:
+def plan_installation(seen: WatcherSnapshot) -> WatcherStep | WatcherDone:
     """Return the next step until it is known which objects belong into the SKR."""
     if seen.certificate is None:
         return EnsureCertificate()
-    if isinstance(seen.certificate, NoCertificate):
-        missing = seen.certificate
-        return Done(Status("False", missing.reason, missing.message), seen.timers, missing.retry_after)
     if seen.desired is None:
-        return FindDesired(with_webhook=seen.timers.has_received or has_webhook(seen.kyma))
+        return FindDesired(seen.certificate, with_webhook=seen.timers.has_received or has_webhook(seen.kyma))
     return plan_desired(seen, seen.desired)
 
 
-def plan_desired(seen: WatcherSnapshot, desired: Desired) -> ApplyObjects | SendCanary | Done:
+def plan_desired(seen: WatcherSnapshot, desired: Desired) -> ApplyObjects | SendCanary | WatcherDone:
     """Return the next step for a Watcher whose objects are known."""
     is_due, recorded = _is_repair_due(seen), _is_recorded(seen.kyma, desired)
     if not seen.applied and (not _is_applied(seen, desired) or is_due):
@@ -127,17 +136,17 @@ def plan_desired(seen: WatcherSnapshot, desired: Desired) -> ApplyObjects | Send
     return plan_path(seen, desired)
 
 
-def plan_removal(seen: WatcherSnapshot) -> RemoveObjects | Done:
+def plan_removal(seen: WatcherSnapshot) -> RemoveObjects | WatcherDone:
     """Return the next step for the Watcher of a Kyma that is being deleted and has no modules any more."""
     if seen.remaining is None:
         return RemoveObjects()
     if not seen.remaining:
-        return Done(REMOVAL_DONE, seen.timers)
+        return _done(seen, REMOVAL_DONE)
     waits = ", ".join(f"{entry.kind} {entry.name}" for entry in seen.remaining)
-    return Done(Status("False", REMOVING, f"waits for {waits}"), seen.timers, REMOVAL_SECONDS)
+    return _done(seen, WebhookCondition("False", REMOVING, f"waits for {waits}"), REMOVAL_SECONDS)
 
 
-def plan_path(seen: WatcherSnapshot, desired: Desired) -> SendCanary | Done:
+def plan_path(seen: WatcherSnapshot, desired: Desired) -> SendCanary | WatcherDone:
     """Return the next step for a Watcher that sends events: its path is tested, and reported where it is broken."""
     path = seen.timers.path
     if path is None and reason_of(seen.kyma) == EVENT_PATH_BROKEN:
@@ -145,25 +154,25 @@ def plan_path(seen: WatcherSnapshot, desired: Desired) -> SendCanary | Done:
     path = path or seen.timers.path_or_untested(seen.times, seen.now)
     if path.is_due(seen.now) and not seen.canary_sent:
         return SendCanary(path.sending(seen.now), write=path.is_write_due(seen.now))
-    timers = replace(seen.timers, path=path)
+    seen = replace(seen, timers=replace(seen.timers, path=path))
     if broken_for := path.broken_for(seen.now):
         message = (
             f"no change in the cluster was reported for {broken_for:.0f} s: its API server does not reach the Watcher; "
             "changes are found at intervals"
         )
-        status = Status("False", EVENT_PATH_BROKEN, message)
-        return Done(status, timers.repair_now(), path.check_after(seen.now))
+        seen = replace(seen, timers=seen.timers.repair_now())
+        return _done(seen, WebhookCondition("False", EVENT_PATH_BROKEN, message), path.check_after(seen.now))
     if desired.rules.unknown:
         message = f"waits for the cluster to serve the kinds: {', '.join(desired.rules.unknown)}"
-        return Done(Status("True", WATCHER_READY, message), timers, UNKNOWN_KIND_SECONDS)
+        return _done(seen, WebhookCondition("True", WATCHER_READY, message), UNKNOWN_KIND_SECONDS)
     silent_in = seen.times.silence - seen.timers.silent_for(seen.now) + 0.1
-    status = Status("True", WATCHER_READY, f"kinds of Module CR that are watched: {desired.rules.kinds}")
+    condition = WebhookCondition("True", WATCHER_READY, f"kinds of Module CR that are watched: {desired.rules.kinds}")
     if seen.overdue_until is not None:
         message = (
             f"the Watcher's certificate ends at {seen.overdue_until:%Y-%m-%d %H:%M} UTC, and was not renewed in time"
         )
-        status = Status("True", CERTIFICATE_OVERDUE, message)
-    return Done(status, timers, min(seen.times.interval, silent_in, path.check_after(seen.now) + 0.01))
+        condition = WebhookCondition("True", CERTIFICATE_OVERDUE, message)
+    return _done(seen, condition, min(seen.times.interval, silent_in, path.check_after(seen.now) + 0.01))
 
 
 def is_silent(seen: WatcherSnapshot) -> bool:
@@ -172,25 +181,43 @@ def is_silent(seen: WatcherSnapshot) -> bool:
     return found_before or seen.timers.silent_for(seen.now) > seen.times.silence
 
 
-def _without_webhook(seen: WatcherSnapshot) -> Done:
+def _without_webhook(seen: WatcherSnapshot) -> WatcherDone:
     """Wait for the first event of a Watcher, and report one that has not sent any in time."""
     left = seen.times.silence - seen.timers.silent_for(seen.now)
     if left > 0 and reason_of(seen.kyma) != NO_WATCHER_EVENTS:
-        status = Status("False", WATCHER_STARTING, "the Watcher is installed and has not sent an event yet")
-        return Done(status, seen.timers, left + 0.1)
+        message = "the Watcher is installed and has not sent an event yet"
+        return _done(seen, WebhookCondition("False", WATCHER_STARTING, message), left + 0.1)
     message = "the Watcher is installed and has never sent an event; changes are found at intervals"
-    return _fault(seen, NO_WATCHER_EVENTS, message, seen.timers)
+    return _fault(seen, NO_WATCHER_EVENTS, message)
 
 
-def _silent(seen: WatcherSnapshot) -> Done:
+def _silent(seen: WatcherSnapshot) -> WatcherDone:
     message = f"no events from the Watcher for {seen.timers.silent_for(seen.now):.0f} s; changes are found at intervals"
     # No canary can be answered now, so what is known of the path does not count.
-    return _fault(seen, WATCHER_SILENT, message, replace(seen.timers, path=None))
+    return _fault(replace(seen, timers=replace(seen.timers, path=None)), WATCHER_SILENT, message)
 
 
-def _fault(seen: WatcherSnapshot, reason: str, message: str, timers: Timers) -> Done:
+def _fault(seen: WatcherSnapshot, reason: str, message: str) -> WatcherDone:
+    seen = replace(seen, timers=seen.timers.repair_soon(seen.now))
     again = min(seen.times.interval, FAULT_REPAIR_SECONDS)
-    return Done(Status("False", reason, message), timers.repair_soon(seen.now), again)
+    return _done(seen, WebhookCondition("False", reason, message), again)
+
+
+def _done(seen: WatcherSnapshot, condition: WebhookCondition, requeue_after: float | None = None) -> WatcherDone:
+    return WatcherDone(timers=seen.timers, condition=condition, requeue_after=requeue_after)
+
+
+def _failed(seen: WatcherSnapshot, error: Exception) -> WatcherDone:
+    """Report why a step failed; a Watcher without a certificate is retried at that reason's own pace."""
+    step = seen.failures[0].step
+    if isinstance(step, SendCanary):  # refused by the API server, which says nothing about the path
+        seen = replace(seen, timers=replace(seen.timers, path=step.path.refused()))
+    if seen.kyma.metadata.being_deleted and isinstance(error, AccessSecretMissing):
+        return WatcherDone(timers=seen.timers)
+    if (known := NO_CERTIFICATE.get(type(error))) is not None:
+        reason, retry_seconds = known
+        return _done(seen, WebhookCondition("False", reason, str(error)), retry_seconds)
+    return WatcherDone(timers=seen.timers, condition=failed(error), error=error)
 
 
 def _is_repair_due(seen: WatcherSnapshot) -> bool:

@@ -1,15 +1,27 @@
-"""What the controller knows of one SKR's Watcher at a moment of a reconcile, as one immutable value."""
+"""What is known of one SKR's Watcher at a moment of a reconcile, and what a process remembers of it."""
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 import msgspec
 import structlog
 
-from kube_runtime import Client, Informer, InventoryEntry, KindUnknown, ObjectKey
+from kube_runtime import (
+    Applier,
+    Client,
+    Clock,
+    Informer,
+    InventoryEntry,
+    KindUnknown,
+    ObjectKey,
+    Request,
+    Snapshot,
+)
 from kyma_certs import CAs, KeyPair
+from lifecycle_manager.contract.signals import ClusterReplaced, WatcherEventReceived
+from lifecycle_manager.contract.watchers import SEPARATOR, valid_watchers, watchers_digest
 from lifecycle_manager.module_catalog.module_kinds import ModuleCrKind, ModuleKinds, TemplateUnreadable
 from lifecycle_manager.skr_webhook.documents import (
     Document,
@@ -19,20 +31,23 @@ from lifecycle_manager.skr_webhook.documents import (
     webhook_document,
     workload_documents,
 )
+from lifecycle_manager.skr_webhook.object_rules import ObjectRuleMemory
 from lifecycle_manager.skr_webhook.timers import Timers, WatcherTimes
-from lifecycle_manager.skr_webhook.watcher_status import RECORD_SEPARATOR, valid_watchers, watchers_digest
+from lifecycle_manager.watcher_certificates import CertificateMemory
 from lifecycle_manager_api import Kyma, ModuleTemplate, TrackingObject, Watcher
 
 log = structlog.get_logger("skr_webhook")
 
 
-@dataclass(frozen=True, slots=True)
-class NoCertificate:
-    """Why there is no certificate for the Watcher, and after how many seconds to try again."""
+@dataclass(eq=False, slots=True)
+class WatcherState:
+    """What a process remembers of one Watcher, lost with the process or when another replica gets the Kyma."""
 
-    reason: str
-    message: str
-    retry_after: float
+    timers: Timers
+    certificate: CertificateMemory = field(default_factory=CertificateMemory)
+    renewal_overdue: bool = False
+    applier: tuple[Client, Applier] | None = None
+    object_rules: ObjectRuleMemory = field(default_factory=ObjectRuleMemory)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +74,7 @@ class Desired:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WatcherSnapshot:
+class WatcherSnapshot(Snapshot):
     """One Watcher. What a step of this reconcile has found out is None before that step.
 
     `now` is monotonic. `overdue_until` is the end of a certificate that should have been renewed. `remaining` are the
@@ -70,12 +85,31 @@ class WatcherSnapshot:
     now: float
     times: WatcherTimes
     timers: Timers
-    certificate: KeyPair | NoCertificate | None = None
+    certificate: KeyPair | None = None
     overdue_until: datetime | None = None
     desired: Desired | None = None
     applied: bool = False
     canary_sent: bool = False
     remaining: tuple[InventoryEntry, ...] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class WatcherReader:
+    """Reads what is known without the SKR."""
+
+    kymas: Informer[Kyma]
+    clock: Clock
+    times: WatcherTimes
+
+    async def read(self, request: Request[ObjectKey, WatcherState]) -> WatcherSnapshot | None:
+        """Return the snapshot of a Kyma's Watcher, None where the Kyma does not exist."""
+        kyma, causes, state = self.kymas.get(request.key), request.causes, request.state
+        if kyma is None:
+            return None
+        state.timers = state.timers.received(self.times, causes.of(WatcherEventReceived))
+        if causes.of(ClusterReplaced) or causes.overflowed:
+            state.timers = state.timers.repair_now()
+        return WatcherSnapshot(kyma=kyma, now=self.clock.monotonic(), times=self.times, timers=state.timers)
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +175,7 @@ def desired_objects(
     if with_webhook:
         valid = valid_watchers(watchers)
         documents.append(webhook_document(valid, rules.rules, cas.trusted, object_rules=object_rules))
-    digest = f"{_digest(documents)}{RECORD_SEPARATOR}{watchers_digest(watchers)}"
+    digest = f"{_digest(documents)}{SEPARATOR}{watchers_digest(watchers)}"
     return Desired(tuple(documents), {"watcher": digest, "trust": cas.fingerprint}, rules, with_webhook)
 
 

@@ -5,22 +5,19 @@ from typing import Literal, NamedTuple
 
 from kyma_certs import NameRefused
 from lifecycle_manager.contract.conditions import (
-    BROKEN_AFTER_WORKING,
-    CERTIFICATE_OVERDUE,
     EVENT_PATH_FAULTS,
     REMOVED,
     WEBHOOK,
     is_event_path_faulty,
 )
 from lifecycle_manager.skr import failure_of
-from lifecycle_manager.skr_webhook.certificates import CertificateContended, CertificatesRevoked, NameReserved
-from lifecycle_manager.skr_webhook.issued_certificates import CertificatePending
 from lifecycle_manager.takeover import former
+from lifecycle_manager.watcher_certificates.certificates import CertificateContended, CertificatesRevoked, NameReserved
+from lifecycle_manager.watcher_certificates.issued_certificates import CertificatePending
 from lifecycle_manager_api import Condition, ConditionStatus, Kyma
 from lifecycle_manager_api.conditions import find
 
 WATCHER_STARTING = "WatcherStarting"
-WATCHER_READY = "WatcherReady"
 REMOVING = "Removing"
 
 NO_CERTIFICATE: Mapping[type[Exception], tuple[str, float]] = {
@@ -33,7 +30,7 @@ NO_CERTIFICATE: Mapping[type[Exception], tuple[str, float]] = {
 """Why a Watcher has no certificate: the reason, and after how many seconds to try again."""
 
 
-class Status(NamedTuple):
+class WebhookCondition(NamedTuple):
     """The condition that a reconcile reports."""
 
     status: ConditionStatus
@@ -41,13 +38,13 @@ class Status(NamedTuple):
     message: str
 
 
-REMOVAL_DONE = Status("False", REMOVED, "the Watcher is removed from the cluster")
+REMOVAL_DONE = WebhookCondition("False", REMOVED, "the Watcher is removed from the cluster")
 
 
-def failed(error: Exception) -> Status:
+def failed(error: Exception) -> WebhookCondition:
     """Return the status for an error."""
     failure = failure_of(error)
-    return Status("False", failure.reason, failure.message)
+    return WebhookCondition("False", failure.reason, failure.message)
 
 
 def condition_of(kyma: Kyma) -> Condition | None:
@@ -61,26 +58,21 @@ def reason_of(kyma: Kyma) -> str:
     return condition.reason if condition is not None else ""
 
 
-def has_webhook(kyma: Kyma) -> bool:
-    """Tell whether the webhook is installed: the Watcher is reported ready, or broken after it was."""
-    return reason_of(kyma) in BROKEN_AFTER_WORKING | {WATCHER_READY, CERTIFICATE_OVERDUE}
-
-
 def is_of_former_version(kyma: Kyma) -> bool:
     """Tell whether the Watcher was reported by a former version, and not by this one yet."""
     condition = condition_of(kyma)
     return condition is not None and former.is_of_a_part(condition)
 
 
-def reported_fault(kyma: Kyma, status: Status) -> Status | None:
+def reported_fault(kyma: Kyma, status: WebhookCondition) -> WebhookCondition | None:
     """Return what the condition says, if it is about the same fault: how long that has lasted is not reported again."""
     known = condition_of(kyma)
     if known is None or status.reason not in EVENT_PATH_FAULTS or status.reason != known.reason:
         return None
-    return Status(known.status, known.reason, known.message)
+    return WebhookCondition(known.status, known.reason, known.message)
 
 
-def event_type(kyma: Kyma, status: Status) -> Literal["Normal", "Warning"] | None:
+def event_type(kyma: Kyma, status: WebhookCondition) -> Literal["Normal", "Warning"] | None:
     """Return the type of the Event for a new status, None where it begins and ends no fault of the event path."""
     if status.reason in EVENT_PATH_FAULTS:
         return "Warning"

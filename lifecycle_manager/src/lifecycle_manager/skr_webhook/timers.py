@@ -1,12 +1,14 @@
-"""What one process remembers of one Watcher: its last event, when to compare its objects and to test its path.
+"""What one process remembers of one Watcher: its last event, when to compare its objects, when to test its path.
 
 All of it is lost with the process, and a new one does without: it spreads the first comparison and the first canary
 over their intervals, and takes over from the condition what a former process has found. Times are monotonic seconds.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from lifecycle_manager.contract.options import Seconds, option
+from lifecycle_manager.contract.signals import WatcherEventReceived
 from lifecycle_manager.skr_webhook.canary import CanaryTimes, EventPath
 
 FAULT_REPAIR_SECONDS = 30.0
@@ -55,15 +57,18 @@ class Timers:
         """Return the event path, one that nothing is known of where there is none."""
         return self.path or EventPath.untested(times.canary, now=now, share=self.share)
 
-    def event_received(self, times: WatcherTimes, *, now: float, canary: bool) -> tuple["Timers", bool]:
-        """Return the timers once an event has arrived, and whether that may change the condition."""
-        changed = not self.has_received or self.silent_for(now) > times.silence
-        path = self.path
-        if canary:
-            before = self.path_or_untested(times, now)
-            changed = changed or before.broken_for(now) > 0
-            path = before.answered(now)
-        return replace(self, last_event_at=now, path=path), changed
+    def received(self, times: WatcherTimes, events: Iterable[WatcherEventReceived]) -> "Timers":
+        """Return the timers once events have arrived; an event may be given twice."""
+        timers = self
+        for event in sorted(events, key=lambda event: event.at):
+            path = timers.path_or_untested(times, event.at).answered(event.at) if event.is_canary else timers.path
+            timers = replace(timers, last_event_at=max(event.at, timers.last_event_at or event.at), path=path)
+        return timers
+
+    def is_condition_changed_by(self, times: WatcherTimes, event: WatcherEventReceived) -> bool:
+        """Tell whether an event that arrives may change the condition: it is the first, or ends a fault."""
+        ends_silence = not self.has_received or self.silent_for(event.at) > times.silence
+        return ends_silence or (event.is_canary and self.path_or_untested(times, event.at).broken_for(event.at) > 0)
 
     def repaired(self, times: WatcherTimes, *, now: float, drifted: bool) -> "Timers":
         """Return the timers once the objects were applied; `drifted` where somebody else had changed them."""
@@ -77,3 +82,7 @@ class Timers:
     def repair_now(self) -> "Timers":
         """Return the timers by which the next reconcile compares the objects, whatever is recorded of them."""
         return replace(self, repair_at=float("-inf"))
+
+
+NO_TIMERS = Timers(since=0.0, repair_at=0.0, share=0.0)
+"""The timers of a Watcher that was not reconciled yet."""

@@ -24,14 +24,14 @@ from kyma_certs import (
     switched,
 )
 from lifecycle_manager.contract.resources import FIELD_MANAGER, SECRETS, Secret
-from lifecycle_manager.skr_webhook.tls_secret import (
+from lifecycle_manager.takeover.certificates import find_former_ca
+from lifecycle_manager.watcher_certificates.tls_secret import (
     CA_PURPOSE,
     encoded,
     key_pair_in,
     purpose_labels,
     tls_secret_document,
 )
-from lifecycle_manager.takeover.certificates import find_former_ca
 from lifecycle_manager_api import names
 
 CA_SECRET = "klm-watcher"  # noqa: S105 - a name

@@ -9,7 +9,7 @@ from kube_runtime import Manager
 from kyma_certs import RotationRules
 from lifecycle_manager.contract.resources import KYMAS, SECRETS
 from lifecycle_manager.contract.signals import CAsChanged
-from lifecycle_manager.skr_webhook import ROTATE, CARotation, CAStore, setup_ca
+from lifecycle_manager.watcher_certificates import ROTATE, CARotation, CAStore, setup_ca
 from tests.waiting import eventually
 from tests.world import KCP, World, open_world
 

@@ -6,7 +6,12 @@ from typing import Any
 from kube_runtime import Resource
 from kyma_certs import Algorithm, LeafRequest
 from lifecycle_manager.contract.resources import FIELD_MANAGER
-from lifecycle_manager.skr_webhook.issued_certificates import Document, IssuedCertificates, document_of, go_duration
+from lifecycle_manager.watcher_certificates.issued_certificates import (
+    Document,
+    IssuedCertificates,
+    document_of,
+    go_duration,
+)
 from lifecycle_manager_api import names
 
 GROUP, VERSION = "cert-manager.io", "v1"

@@ -6,7 +6,7 @@ import pytest
 
 from lifecycle_manager.endpoints import EndpointSettings
 from lifecycle_manager.settings import Settings, SettingsInvalid
-from lifecycle_manager.skr_webhook import WatcherSettings
+from lifecycle_manager.watcher_certificates import CertificateSettings
 
 
 @pytest.mark.parametrize(
@@ -45,4 +45,4 @@ def test_upstreams_options_are_taken() -> None:
             "accept_unsigned_events": True,
         }
     )
-    assert settings[WatcherSettings].certificates.rsa_key_size == 4096
+    assert settings[CertificateSettings].leaf.rsa_key_size == 4096

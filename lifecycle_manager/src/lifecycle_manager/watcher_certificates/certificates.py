@@ -27,7 +27,7 @@ from lifecycle_manager.contract.options import (
 )
 from lifecycle_manager.contract.resources import FIELD_MANAGER, KYMAS, SECRETS, Secret
 from lifecycle_manager.skr.revocation import revoked_before
-from lifecycle_manager.skr_webhook.tls_secret import (
+from lifecycle_manager.watcher_certificates.tls_secret import (
     CERTIFICATE_PURPOSE,
     key_pair_in,
     purpose_labels,
@@ -67,6 +67,11 @@ class LeafRules:
         "self-signed-cert-renew-before",
         "time before its expiry at which a certificate is renewed",
     )
+    renewal_buffer: Duration = option(
+        timedelta(hours=24),
+        "self-signed-cert-renew-buffer",
+        "time by which a renewal may be overdue before the metric reports it",
+    )
     algorithm: Algorithm = option(
         Algorithm.ECDSA_P256,
         "self-signed-cert-key-algorithm",
@@ -87,6 +92,11 @@ class LeafRules:
         """Refuse certificates that would be renewed without end. Raises ValueError."""
         if self.renew_before >= self.lifetime:
             raise ValueError("self-signed-cert-renew-before must be shorter than self-signed-cert-duration")
+
+    @property
+    def renewal_alarm(self) -> timedelta:
+        """A certificate whose end is nearer should have been renewed."""
+        return self.renew_before - self.renewal_buffer
 
     @property
     def additional_dns_names(self) -> tuple[str, ...]:
@@ -172,11 +182,8 @@ class CertificateStore:
     rules: LeafRules = field(default_factory=LeafRules)
     count: Callable[[], object] = lambda: None
 
-    async def ensure(self, kyma: Kyma, cas: CAs, _memory: CertificateMemory) -> KeyPair:
-        """Return the certificate of a Kyma's Watcher, issued anew where the existing one may not stay.
-
-        Raises CertificatesRevoked, CertificateContended, NameReserved, NameRefused, or KubeError.
-        """
+    async def ensure(self, kyma: Kyma, cas: CAs, memory: CertificateMemory) -> KeyPair:
+        """See LeafStore."""
         name = self.rules.name(kyma)
         request = self.rules.request(kyma, self.clock.now())
         known = self.secrets.get(ObjectKey(names.KCP_NAMESPACE, name))

@@ -8,22 +8,21 @@ one may not stay for another reason, LM requests that.
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import msgspec
 
 from kube_runtime import Client, Clock, Informer, ObjectKey, Resource
 from kyma_certs import CAs, KeyPair, LeafRequest
 from lifecycle_manager.contract.resources import FIELD_MANAGER, SECRETS, Secret
-from lifecycle_manager.skr_webhook.ca_store import CA_SECRET
-from lifecycle_manager.skr_webhook.certificates import (
+from lifecycle_manager.watcher_certificates.ca_store import CA_SECRET
+from lifecycle_manager.watcher_certificates.certificates import (
     CertificateMemory,
-    CertificateStore,
     LeafRules,
     may_stay,
     owner_references,
 )
-from lifecycle_manager.skr_webhook.tls_secret import key_pair_in
+from lifecycle_manager.watcher_certificates.tls_secret import key_pair_in
 from lifecycle_manager_api import Kyma, names
 
 REAPPLY_SECONDS = 600.0
@@ -33,6 +32,19 @@ Document = dict[str, Any]
 
 class CertificatePending(Exception):
     """The certificate has not been issued yet."""
+
+
+class LeafStore(Protocol):
+    """Where the certificates of the Watchers come from."""
+
+    rules: LeafRules
+
+    async def ensure(self, kyma: Kyma, cas: CAs, memory: CertificateMemory) -> KeyPair:
+        """Return the certificate of a Kyma's Watcher, issued anew where the existing one may not stay.
+
+        Raises CertificatePending, CertificatesRevoked, CertificateContended, NameReserved, NameRefused, or KubeError.
+        """
+        ...
 
 
 @dataclass(eq=False)
@@ -57,10 +69,7 @@ class IssuedCertificates(ABC):
     _issuer_memory: CertificateMemory = field(default_factory=CertificateMemory, init=False)
 
     async def ensure(self, kyma: Kyma, cas: CAs, memory: CertificateMemory) -> KeyPair:
-        """Return the certificate of a Kyma's Watcher.
-
-        Raises CertificatePending, CertificatesRevoked, NameReserved, NameRefused, or KubeError.
-        """
+        """See LeafStore."""
         name = self.rules.name(kyma)
         request = self.rules.request(kyma, self.clock.now())
         await self._keep(self.issuers, self._issuer(), self._issuer_memory)
@@ -115,10 +124,6 @@ class IssuedCertificates(ABC):
         document, labels = document_of(self.certificates, name), self.rules.labels(kyma)
         document["metadata"] |= {"labels": labels, "ownerReferences": owner_references(kyma)}
         return document | {"spec": self.certificate_spec(name, labels, request)}
-
-
-LeafStore = CertificateStore | IssuedCertificates
-"""Where the certificates of the Watchers come from."""
 
 
 def document_of(resource: Resource[Any], name: str, namespace: str = names.KCP_NAMESPACE) -> Document:

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 import pytest
 
 from lifecycle_manager.contract.options import EventNames
-from lifecycle_manager.skr_webhook import LeafRules
-from lifecycle_manager.skr_webhook.certificates import NameReserved
+from lifecycle_manager.watcher_certificates import LeafRules
+from lifecycle_manager.watcher_certificates.certificates import NameReserved
 from lifecycle_manager_api import names
 from tests import builders
 

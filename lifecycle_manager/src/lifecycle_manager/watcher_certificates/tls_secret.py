@@ -2,6 +2,7 @@
 
 import base64
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from kyma_certs import KeyPair
@@ -18,14 +19,14 @@ def tls_secret_document(
     pair: KeyPair,
     *,
     trust: bytes,
-    labels: Mapping[str, str],
+    labels: Mapping[str, str] = MappingProxyType({}),
     kind: str = "kubernetes.io/tls",
 ) -> dict[str, Any]:
     """Return the Secret that holds a key pair under `tls.crt` and `tls.key`, and the trusted CAs under `ca.crt`."""
     return {
         "apiVersion": "v1",
         "kind": "Secret",
-        "metadata": {"name": name, "namespace": namespace, "labels": dict(labels)},
+        "metadata": {"name": name, "namespace": namespace} | ({"labels": dict(labels)} if labels else {}),
         "type": kind,
         "data": {
             "tls.crt": encoded(pair.certificate_pem),

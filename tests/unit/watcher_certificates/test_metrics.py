@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from prometheus_client import CollectorRegistry
 
 from kyma_certs import CAs, announced, create_ca, describe, dropped, switched
-from lifecycle_manager.skr_webhook.metrics import AtScrape, ca_metrics
+from lifecycle_manager.watcher_certificates.metrics import AtScrape, ca_metrics
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 LIFETIME = timedelta(days=30)

@@ -1,0 +1,34 @@
+"""The CAs that both ends of an event trust, their rotation, and the certificate of each Watcher.
+
+Start at `ca_rotation`, the controller `ca`; `ca_store` has the CAs. `certificates` issues and keeps the certificate of
+each Watcher, or `issued_certificates` has it issued by another program: `cert_manager`, or the room `gardener`. Which
+of them, decides `settings`.
+"""
+
+from lifecycle_manager.watcher_certificates.ca_rotation import CARotation, setup_ca
+from lifecycle_manager.watcher_certificates.ca_store import ROTATE, CAStore
+from lifecycle_manager.watcher_certificates.cert_manager import CertManagerStore
+from lifecycle_manager.watcher_certificates.certificates import CertificateMemory, CertificateStore, LeafRules
+from lifecycle_manager.watcher_certificates.issued_certificates import (
+    CertificatePending,
+    IssuedCertificates,
+    LeafStore,
+)
+from lifecycle_manager.watcher_certificates.settings import CASettings, CertificateSettings, setup
+
+__all__ = [
+    "ROTATE",
+    "CARotation",
+    "CASettings",
+    "CAStore",
+    "CertManagerStore",
+    "CertificateMemory",
+    "CertificatePending",
+    "CertificateSettings",
+    "CertificateStore",
+    "IssuedCertificates",
+    "LeafRules",
+    "LeafStore",
+    "setup",
+    "setup_ca",
+]

@@ -1,0 +1,184 @@
+"""Replaces the CA of KCP, one step at a time, and has this process use the CAs that are in force.
+
+Every replica runs the controller `ca`, whose one key is the Secret of the CAs; a change of it triggers it, and the
+time at which a step may be due. A step is decided on one version of the Secret and taken by the first replica; the
+others read the result. Which CAs an SKR has is recorded on its Kyma once they were applied there. Each step is an Event
+of the Secret.
+
+May delete: nothing. A CA that issued certificates in use is dropped from the Secret only once every SKR has another,
+or the longest time to wait for one is over.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Literal
+
+import structlog
+from prometheus_client.core import Metric
+
+from kube_runtime import Change, Conflict, Controller, End, Informer, Manager, ObjectKey, Request, Result, Snapshot
+from kube_runtime import Step as ReconcileStep
+from kyma_certs import CAs, RotationRules, Step, describe, next_step
+from lifecycle_manager.contract.resources import KYMAS, SECRETS, Secret
+from lifecycle_manager.contract.signals import CAsChanged
+from lifecycle_manager.skr import OUR_SECRETS
+from lifecycle_manager.watcher_certificates.ca_store import CAStore, StoredCAs
+from lifecycle_manager.watcher_certificates.metrics import AtScrape, ca_metrics
+from lifecycle_manager_api import Kyma
+
+IDLE_SECONDS = 3600.0
+ROTATING_SECONDS = 2.0
+MAX_NAMES = 5
+
+EVENTS: Mapping[Step, tuple[str, str]] = {
+    Step.ANNOUNCE: ("CAAnnounced", "another CA is trusted too, and issues once every cluster trusts it"),
+    Step.NOTE_SPREAD: ("CASpread", "every cluster has the CAs of this phase of the rotation"),
+    Step.SWITCH: ("CASwitched", "the new CA issues; the former is trusted while it has certificates"),
+    Step.DROP: ("CAReplaced", "the former CA is not trusted any more"),
+}
+"""The reason and the note of the Event for each step."""
+
+log = structlog.get_logger("ca")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CASnapshot(Snapshot):
+    """The CAs in their Secret. `behind` are the Kymas whose SKR has a Watcher without those in force.
+
+    `is_taken`: this reconcile has taken a step.
+    """
+
+    stored: StoredCAs
+    behind: tuple[str, ...]
+    rules: RotationRules
+    now: datetime
+    is_taken: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TakeRotationStep(ReconcileStep):
+    """Take the next step of a rotation."""
+
+    step: Step
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CAsFollowed(End):
+    """This process uses the CAs in the Secret."""
+
+
+def setup_ca(manager: Manager, store: CAStore, rules: RotationRules) -> "CARotation":
+    """Keep the CAs on every replica: each serves with them, and two that take a step at once agree.
+
+    `store` has a client that is not fenced, for the same reason.
+    """
+    secrets = manager.informer(SECRETS, label_selector=OUR_SECRETS)
+    rotation = CARotation(manager, store, manager.informer(KYMAS), rules)
+
+    def is_ca(change: Change[Secret]) -> bool:
+        secret = change.new or change.old
+        return secret is not None and SECRETS.key_of(secret) == store.key
+
+    def metrics() -> Iterator[Metric]:
+        return ca_metrics(rotation.in_force, rotation.clusters_behind, manager.clock.now())
+
+    manager.registry.register(AtScrape(metrics))
+    manager.before_start(rotation.start)
+    controller: Controller[ObjectKey, None] = manager.controller(
+        "ca", owner=lambda _: "", exists=lambda _: True, concurrency=1
+    )
+    controller.watches(secrets, when=is_ca)
+    controller.starts_with(lambda: (store.key,))
+    controller.steps(read=rotation.read, plan=plan, apply=rotation.apply, finish=rotation.finish)
+    return rotation
+
+
+def plan(seen: CASnapshot) -> TakeRotationStep | CAsFollowed:
+    """Return the next step of a rotation where one is due, at most one for each reconcile."""
+    cas, rules = seen.stored.cas, seen.rules
+    if isinstance(seen.error, Conflict):  # another replica was faster, and the watch reports its step
+        return CAsFollowed(requeue_after=ROTATING_SECONDS)
+    if seen.error is not None:
+        return CAsFollowed(error=seen.error)
+    if not seen.is_taken:
+        requested = seen.stored.rotation_requested
+        step = next_step(cas, rules, all_updated=not seen.behind, asked=requested, now=seen.now)
+        if step is not None:
+            return TakeRotationStep(step)
+    if cas.rotating:
+        return CAsFollowed(requeue_after=ROTATING_SECONDS)
+    due = describe(cas.signing.certificate_pem).not_after - rules.renew_before
+    return CAsFollowed(requeue_after=min(IDLE_SECONDS, max(ROTATING_SECONDS, (due - seen.now) / timedelta(seconds=1))))
+
+
+@dataclass(eq=False)
+class CARotation:
+    """Keeps the CAs up to date. `in_force` are those of this process, None before `start`."""
+
+    manager: Manager
+    store: CAStore
+    kymas: Informer[Kyma]
+    rules: RotationRules
+    in_force: CAs | None = field(default=None, init=False)
+    is_adopted: bool = field(default=False, init=False)
+    """Whether the CA of a former version is trusted, and so are the Watchers that it installed."""
+
+    @property
+    def current(self) -> CAs:
+        """The CAs in force in this process, after `start`."""
+        if self.in_force is None:
+            raise RuntimeError("the CAs are read at the start of the manager, which has not run yet")
+        return self.in_force
+
+    async def start(self) -> None:
+        """Read the CAs, or create the first one. Raises CASecretInvalid or KubeError."""
+        self._follow(await self.store.ensure())
+
+    async def read(self, _request: Request[ObjectKey, None]) -> CASnapshot:
+        """Read the Secret, and use what it has. Raises CASecretInvalid or KubeError."""
+        stored = await self.store.ensure()
+        self._follow(stored)
+        behind, now = tuple(self.clusters_behind()), self.manager.clock.now()
+        return CASnapshot(stored=stored, behind=behind, rules=self.rules, now=now)
+
+    async def apply(self, _request: Request[ObjectKey, None], seen: CASnapshot, step: TakeRotationStep) -> CASnapshot:
+        """Take a step. Raises KubeError."""
+        stored = await self.store.take(step.step, seen.stored)
+        log.info("CA rotation", step=str(step.step), in_force=stored.cas.fingerprint)
+        self._record_event(step.step, stored.secret, seen.behind)
+        self._follow(stored)
+        return replace(seen, stored=stored, is_taken=True)
+
+    async def finish(self, _request: Request[ObjectKey, None], _seen: CASnapshot, end: CAsFollowed) -> Result:
+        """Reconcile again soon, in an hour, or when a rotation is due."""
+        return Result(end.requeue_after)
+
+    def clusters_behind(self) -> list[str]:
+        """Return the names of the Kymas whose SKR has a Watcher without the CAs in force.
+
+        During a takeover, one without this version's Watcher has the former one, which trusts the adopted CA alone.
+        """
+        return [
+            kyma.metadata.name
+            for kyma in self.kymas.list()
+            if not kyma.metadata.being_deleted
+            and (self.is_adopted or kyma.status.records.watcher)
+            and kyma.status.records.trust != self.current.fingerprint
+        ]
+
+    def _record_event(self, step: Step, secret: Secret, behind: tuple[str, ...]) -> None:
+        """Record an Event for a step; a step that did not wait for every SKR is a warning that names some of them."""
+        reason, note = EVENTS[step]
+        kind: Literal["Normal", "Warning"] = "Normal"
+        if behind and step in {Step.SWITCH, Step.DROP}:
+            kind, named = "Warning", ", ".join(behind[:MAX_NAMES])
+            note = f"{note}; the time to wait for {len(behind)} clusters was over: {named}"
+        self.manager.events.record(SECRETS, secret, reason, note, type=kind, action="RotateCA")
+
+    def _follow(self, stored: StoredCAs) -> None:
+        """Put the CAs in force in this process."""
+        cas, self.is_adopted = stored.cas, stored.is_adopted
+        before, self.in_force = self.in_force, cas
+        if before is not None and before.fingerprint != cas.fingerprint:
+            self.manager.publish(CAsChanged())
