@@ -1,6 +1,6 @@
 """Builders for the objects of the tests: a test gives the fields that matter, the rest has defaults."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -17,7 +17,8 @@ from lifecycle_manager_api import (
     names,
 )
 
-NOW = datetime(2026, 11, 1, 12, 0, 0, tzinfo=UTC)
+TIME = "2026-11-01T12:00:00Z"
+NOW = datetime.fromisoformat(TIME)
 AUTHORED = ("name", "labels", "annotations")
 
 INFRASTRUCTURE_DATA = {
@@ -37,7 +38,10 @@ def kyma(
     records: dict[str, str] | None = None,
     **metadata: Any,
 ) -> Kyma:
-    """Return a Kyma of the control plane, with its finalizer unless `finalizers` is given."""
+    """Return a Kyma of the control plane, with its finalizer unless `finalizers` is given.
+
+    `modules` are those of the spec; `status` may have conditions and module statuses of the builders below.
+    """
     return msgspec.convert(
         {
             "metadata": {"finalizers": [names.KYMA_FINALIZER]} | _metadata(name, metadata),
@@ -46,6 +50,22 @@ def kyma(
         },
         Kyma,
     )
+
+
+def condition(
+    kind: str, reason: str, message: str = "", status: str = "False", *, generation: int | None = None, at: str = TIME
+) -> dict[str, Any]:
+    """Return a condition as it is stored."""
+    observed = {} if generation is None else {"observedGeneration": generation}
+    known = {"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": at}
+    return known | observed
+
+
+def module_status(module: str = "keda", version: str = "1.0.0", state: str = "Ready", **more: Any) -> dict[str, Any]:
+    """Return what the status of a Kyma says of a module that Lifecycle Manager has installed from a template."""
+    template = {"apiVersion": "v1", "kind": "ModuleTemplate", "metadata": {"name": f"{module}-{version}"}}
+    known = {"name": module, "version": version, "state": state, "channel": "regular", "template": template}
+    return {key: value for key, value in (known | more).items() if value is not None}
 
 
 def template(

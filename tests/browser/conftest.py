@@ -36,14 +36,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip(reason="needs Chromium: make browser, or CHROMIUM=/path/to/it"))
 
 
+SINCE = "2026-11-22T10:00:00Z"
 IN_ORDER = [
-    {
-        "type": kind,
-        "status": "True",
-        "reason": "Ready",
-        "message": text,
-        "lastTransitionTime": "2026-11-22T10:00:00Z",
-    }
+    builders.condition(kind, "Ready", text, "True", at=SINCE)
     for kind, text in (
         ("SKRReachable", "the cluster answers"),
         ("SKRWebhook", "kinds of Module CR that are watched: 1"),
@@ -72,20 +67,14 @@ class Fleet:
     def put(self, name: str, state: str = "Ready", message: str = "", *, version: str = "1.2.0", **given: Any) -> None:
         """Add a Kyma or change it."""
         self.revision += 1
-        template = {"apiVersion": "v1", "kind": "ModuleTemplate", "metadata": {"name": f"api-gateway-{version}"}}
-        module = {"name": "api-gateway", "channel": "regular", "version": version, "template": template}
-        ready = {
-            "type": "Ready",
-            "status": "True" if state == "Ready" else "False",
-            "reason": "Ready" if state == "Ready" else f"Module{state}",
-            "message": message,
-            "lastTransitionTime": "2026-11-22T10:00:00Z",
-        }
+        module = builders.module_status("api-gateway", version, state, message=message)
+        reason, status = ("Ready", "True") if state == "Ready" else (f"Module{state}", "False")
+        ready = builders.condition("Ready", reason, message, status, at=SINCE)
         self.kymas[name] = builders.kyma(
             name,
             status={
                 "state": state,
-                "modules": given.get("modules", [module | {"state": state, "message": message}]),
+                "modules": given.get("modules", [module]),
                 "conditions": [ready, *IN_ORDER],
                 "observedGeneration": 1,
                 "activeChannel": "regular",

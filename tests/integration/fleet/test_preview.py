@@ -15,8 +15,7 @@ KCP = names.KCP_NAMESPACE
 
 
 def having(version: str, channel: str = "regular") -> dict[str, Any]:
-    module = {"name": "lights", "state": "Ready", "version": version, "channel": channel}
-    return {"state": "Ready", "modules": [module]}
+    return {"state": "Ready", "modules": [builders.module_status("lights", version, channel=channel, template=None)]}
 
 
 @pytest_asyncio.fixture

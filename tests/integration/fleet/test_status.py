@@ -16,16 +16,11 @@ KCP = names.KCP_NAMESPACE
 HOSTILE = "\x1b[2Jno [bold]Secret"
 
 
-def condition(kind: str, reason: str, message: str, status: str = "False") -> dict[str, Any]:
-    time = "2026-11-22T11:00:00Z"
-    return {"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": time}
-
-
 @pytest_asyncio.fixture
 async def broken(control_plane: Client) -> AsyncIterator[Client]:
     """A Kyma without access to its cluster, a release, and a replica that renewed its Lease long ago."""
-    conditions = [condition(kind, "AccessSecretMissing", HOSTILE) for kind in ("SKRReachable", "Ready")]
-    module = {"name": "colours", "state": "Ready", "version": "1.0.0", "channel": "regular"}
+    conditions = [builders.condition(kind, "AccessSecretMissing", HOSTILE) for kind in ("SKRReachable", "Ready")]
+    module = builders.module_status("colours", template=None)
     status = {"state": "Error", "conditions": conditions, "observedGeneration": 1, "modules": [module]}
     await put_kyma(control_plane, "locked-out", status)
     for each in (builders.template("colours", "1.0.0"), builders.release("colours", regular="1.0.0")):

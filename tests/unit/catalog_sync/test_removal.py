@@ -24,9 +24,9 @@ AGE = timedelta(minutes=5)
 NOTHING = wanted_catalog(Offer.of([], []), {})
 
 
-def kyma(**reasons: str) -> Kyma:
+def deleted_kyma(**reasons: str) -> Kyma:
     conditions = [
-        {"type": kind, "status": "False", "reason": reason, "message": ""}
+        builders.condition(kind, reason)
         for kind, reason in ({MODULES: MODULES_REMOVED, WEBHOOK: REMOVED, CATALOG: "Synced"} | reasons).items()
     ]
     deleted_at = (builders.NOW - AGE).isoformat()
@@ -98,7 +98,7 @@ def test_removal_never_deletes_objects_of_others_nor_a_crd_with_objects(
 ) -> None:
     there = {key: flags for key, flags in objects.items() if key[0] in kinds}
     cluster = Cluster(dict(there), set(kinds))
-    _, done = remove(cluster, snapshot(kyma(), AGE if purge else None))
+    _, done = remove(cluster, snapshot(deleted_kyma(), AGE if purge else None))
     others = {key for key, (own, _) in there.items() if not own}
     held = {key for key, (own, is_held) in there.items() if own and is_held}
     assert set(cluster.objects) == others | held
@@ -109,26 +109,26 @@ def test_removal_never_deletes_objects_of_others_nor_a_crd_with_objects(
 
 def test_catalog_is_removed_after_modules_and_watcher() -> None:
     for reasons in ({MODULES: "Deleting"}, {WEBHOOK: "Installed"}):
-        assert plan.plan(snapshot(kyma(**reasons))) == plan.CatalogDone()
-    assert plan.plan(snapshot(kyma())) == plan.ListOwnItems()
+        assert plan.plan(snapshot(deleted_kyma(**reasons))) == plan.CatalogDone()
+    assert plan.plan(snapshot(deleted_kyma())) == plan.ListOwnItems()
 
 
 def test_removed_catalog_and_one_that_never_was_need_no_request() -> None:
-    assert plan.plan(snapshot(kyma(**{CATALOG: REMOVED}))) == plan.CatalogDone()
+    assert plan.plan(snapshot(deleted_kyma(**{CATALOG: REMOVED}))) == plan.CatalogDone()
     assert plan.plan(snapshot(builders.kyma(deletionTimestamp="2026-11-01T11:00:00Z"))) == plan.CatalogDone()
 
 
 def test_finalizers_of_others_are_removed_only_after_the_purge_time() -> None:
     held = {(KINDS[0], "a"): (True, True)}
     for purge_after, purged in ((None, False), (AGE + timedelta(seconds=1), False), (AGE, True)):
-        seen, cluster = snapshot(kyma(), purge_after), Cluster(dict(held), set(KINDS))
+        seen, cluster = snapshot(deleted_kyma(), purge_after), Cluster(dict(held), set(KINDS))
         seen, _ = remove(cluster, seen)
         assert seen.are_finalizers_removed is purged
 
 
 def test_failed_removal_is_reported_and_one_without_access_secret_left_to_the_kyma() -> None:
     refused, missing = KubeError("refused"), AccessSecretMissing("demo")
-    seen = snapshot(kyma())
+    seen = snapshot(deleted_kyma())
     for error, end in (
         (refused, plan.CatalogDone(condition=failed(refused), error=refused)),
         (missing, plan.CatalogDone()),

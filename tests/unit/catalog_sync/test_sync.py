@@ -25,7 +25,7 @@ WANTED = wanted_catalog(OFFER, {})
 FROZEN = wanted_catalog(OFFER, {names.SYNC: "false"})
 
 
-def kyma(
+def synced_kyma(
     *,
     reason: str = "Reachable",
     catalog: str = "",
@@ -34,10 +34,7 @@ def kyma(
     **metadata: Any,
 ) -> Kyma:
     reasons = {REACHABLE: (reason, "")} | ({CATALOG: (catalog, message)} if catalog else {})
-    conditions = [
-        {"type": kind, "status": "True", "reason": each, "message": message}
-        for kind, (each, message) in reasons.items()
-    ]
+    conditions = [builders.condition(kind, each, message, "True") for kind, (each, message) in reasons.items()]
     records = {"catalog": str(record)} if record is not None else {}
     return builders.kyma(status={"conditions": conditions}, records=records, **metadata)
 
@@ -131,39 +128,39 @@ def test_sync_ends_with_the_wanted_catalog_and_the_next_one_writes_nothing(
     kinds: set[str], present: set[Key], record: CatalogRecord | None, condition: str
 ) -> None:
     cluster = Cluster(set(kinds), {key: 1 for key in present if key[0] in kinds})
-    done = sync(cluster, snapshot(kyma(catalog=condition, record=record)))
+    done = sync(cluster, snapshot(synced_kyma(catalog=condition, record=record)))
     assert done.condition is not None
     assert done.condition.reason == CATALOG_SYNCED
     assert set(cluster.objects) == set(WANTED.items)
     cluster.writes.clear()
-    again = sync(cluster, snapshot(kyma(catalog=CATALOG_SYNCED, record=done.record)))
+    again = sync(cluster, snapshot(synced_kyma(catalog=CATALOG_SYNCED, record=done.record)))
     assert again.condition is not None
     assert cluster.writes == []
 
 
 def test_catalog_whose_synchronization_is_off_is_not_written() -> None:
     cluster = Cluster(set(), {})
-    done = sync(cluster, snapshot(kyma(), wanted=FROZEN))
+    done = sync(cluster, snapshot(synced_kyma(), wanted=FROZEN))
     assert done.condition is not None
     assert cluster.writes == []
 
 
 def test_kyma_that_is_skipped_claimed_or_was_not_read_needs_no_step() -> None:
-    skipped = kyma(labels={names.SKIP_RECONCILIATION: "true"})
-    for each in (skipped, kyma(reason=CLUSTER_CLAIMED), builders.kyma()):
+    skipped = synced_kyma(labels={names.SKIP_RECONCILIATION: "true"})
+    for each in (skipped, synced_kyma(reason=CLUSTER_CLAIMED), builders.kyma()):
         assert plan.plan(snapshot(each)) == plan.CatalogDone()
 
 
 def test_catalog_that_is_up_to_date_waits_until_it_is_due() -> None:
     record = CatalogRecord(CRDS, WANTED.digest, "a", "b")
-    current = snapshot(kyma(catalog=CATALOG_SYNCED, record=record), is_due=False, seconds_until_due=7.0)
+    current = snapshot(synced_kyma(catalog=CATALOG_SYNCED, record=record), is_due=False, seconds_until_due=7.0)
     assert plan.plan(current) == plan.CatalogDone(requeue_after=7.0)
     assert plan.plan(replace(current, is_due=True)) == plan.CheckResourceVersions(KINDS)
 
 
 def test_catalog_that_was_written_before_it_is_due_is_recorded() -> None:
     """Its condition says the same as before, but not its record: else each reconcile would read all objects again."""
-    earlier = kyma(catalog=CATALOG_SYNCED, record=CatalogRecord(CRDS, "earlier", "a", "b"))
+    earlier = synced_kyma(catalog=CATALOG_SYNCED, record=CatalogRecord(CRDS, "earlier", "a", "b"))
     done = sync(Cluster(set(KINDS), {}), snapshot(earlier, is_due=False, seconds_until_due=60.0))
     assert done.record is not None
     assert done.record.catalog == WANTED.digest
@@ -171,12 +168,12 @@ def test_catalog_that_was_written_before_it_is_due_is_recorded() -> None:
 
 def test_step_that_failed_ends_the_sync_with_its_error() -> None:
     error = KubeError("refused")
-    seen = snapshot(kyma(), failures=(StepFailure(plan.ApplyCatalogCRDs(), error),))
+    seen = snapshot(synced_kyma(), failures=(StepFailure(plan.ApplyCatalogCRDs(), error),))
     assert plan.plan(seen) == plan.CatalogDone(condition=failed(error), error=error)
 
 
 def test_cluster_that_never_knows_the_crds_is_not_asked_for_ever() -> None:
-    done = plan.plan(snapshot(kyma(), new_kinds=frozenset(), are_crds_missing=True))
+    done = plan.plan(snapshot(synced_kyma(), new_kinds=frozenset(), are_crds_missing=True))
     assert isinstance(done, plan.CatalogDone)
     assert done.error is not None
     assert done.condition == failed(done.error)
@@ -184,9 +181,9 @@ def test_cluster_that_never_knows_the_crds_is_not_asked_for_ever() -> None:
 
 def test_condition_of_an_earlier_catalog_is_not_left_by_a_process_that_crashed() -> None:
     record = CatalogRecord(crds=CRDS, catalog=WANTED.digest)
-    recorded = kyma(catalog=CATALOG_SYNCED, record=record)
+    recorded = synced_kyma(catalog=CATALOG_SYNCED, record=record)
     assert isinstance(plan.plan(snapshot(recorded, is_due=False, seconds_until_due=60.0)), plan.CatalogDone)
-    untold = kyma(catalog=CATALOG_SYNCED, message="9 objects of the catalog are in the cluster", record=record)
+    untold = synced_kyma(catalog=CATALOG_SYNCED, message="9 objects of the catalog are in the cluster", record=record)
     seen = snapshot(untold, is_due=False, seconds_until_due=60.0)
     assert plan.plan(seen) == plan.CheckResourceVersions(KINDS)
     condition = synced(len(WANTED.items), is_frozen=False)

@@ -4,6 +4,7 @@ import io
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -20,13 +21,9 @@ from lifecycle_manager_api import State, as_document, names
 from tests import builders
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
+condition = partial(builders.condition, at="2026-11-22T11:00:00Z")
 KEDA = builders.template("keda", "1.0.0", installs=True)
 NEWER = builders.template("keda", "2.0.0", installs=True)
-
-
-def condition(kind: str, reason: str, message: str = "", status: str = "False") -> dict[str, Any]:
-    time = "2026-11-22T11:00:00Z"
-    return {"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": time}
 
 
 GOOD = [condition("SKRReachable", "Reachable", "the cluster answers", "True")]
@@ -174,7 +171,10 @@ def test_a_refused_object_is_named_in_the_words_of_the_api_server() -> None:
 
 
 def test_a_module_config_that_fails_with_its_sync_resource_is_not_the_cause() -> None:
-    message = [condition("Rendered", "Rendered", "", "True"), condition("Ready", "PolicyViolation", "not allowed")]
+    message = [
+        condition("Rendered", "Rendered", "", "True"),
+        condition("Ready", "PolicyViolation", "not allowed"),
+    ]
     config = builders.module_config(module="keda", status={"state": "Error", "conditions": message}, uid="of-config")
     owner = {"apiVersion": "v1", "kind": "ModuleConfig", "name": config.metadata.name, "uid": "of-config"}
     status = {"state": "Error", "conditions": [condition("Ready", "PolicyViolation", "not allowed")]}

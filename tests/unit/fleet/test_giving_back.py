@@ -77,11 +77,7 @@ def test_conditions_that_the_former_version_does_not_know_are_removed() -> None:
 async def world() -> AsyncIterator[World]:
     async with open_world() as world:
         await world.kcp.apply(KYMAS, "demo", kyma_document({}), KCP, field_manager="test")
-        condition = {"type": "SKRReachable", "status": "False", "reason": "R", "message": "m"}
-        status = {
-            "records": {"watcher": "r"},
-            "conditions": [condition | {"lastTransitionTime": "2026-11-22T12:00:00Z"}],
-        }
+        status = {"records": {"watcher": "r"}, "conditions": [builders.condition("SKRReachable", "R", "m")]}
         await world.kcp.merge_patch(KYMAS, "demo", {"status": status}, KCP, subresource="status", field_manager="test")
         labels = {names.KYMA_NAME: "demo", names.PURPOSE: CERTIFICATE_PURPOSE}
         secret = {"metadata": {"name": "demo-webhook-tls", "labels": labels}}

@@ -17,6 +17,7 @@ from kyma_fleet.screen import Screen
 from lifecycle_manager.contract.resources import DatedReleaseMeta
 from lifecycle_manager_api import Kyma, as_document, names
 from tests import builders
+from tests.builders import module_status
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 PAUSE = {
@@ -26,17 +27,9 @@ PAUSE = {
 }
 
 
-def module(name: str = "keda", version: str = "1.0.0", **more: Any) -> dict[str, Any]:
-    return {"name": name, "state": "Ready", "version": version, "channel": "regular", **more}
-
-
-def kyma(name: str = "demo", *modules: dict[str, Any], state: str = "Ready", **metadata: Any) -> Kyma:
-    document = {
-        "metadata": {"name": name, "namespace": "kcp-system", "creationTimestamp": "2026-11-20T12:00:00Z", **metadata},
-        "spec": {"channel": "regular"},
-        "status": {"state": state, "modules": list(modules)},
-    }
-    return msgspec.convert(document, Kyma, strict=False)
+def listed(name: str = "demo", *modules: dict[str, Any], state: str = "Ready", **metadata: Any) -> Kyma:
+    status = {"state": state, "modules": list(modules)}
+    return builders.kyma(name, status=status, creationTimestamp="2026-11-20T12:00:00Z", **metadata)
 
 
 def written(
@@ -67,7 +60,7 @@ def written(
     ],
 )
 def test_kymas_are_selected_by_their_state_and_by_one_of_their_modules(asked: dict[str, Any], *, found: bool) -> None:
-    item = kyma("demo", module(), module("istio", "2.0.0", channel="fast"))
+    item = listed("demo", module_status(), module_status("istio", "2.0.0", channel="fast"))
     assert Selection(**asked).of_kyma(item) is found
 
 
@@ -86,7 +79,11 @@ def test_every_kind_has_its_short_names_and_refuses_filters_that_mean_nothing_fo
 
 def test_table_has_a_row_for_each_kyma() -> None:
     labels = {names.REGION: "eu-central-1"}
-    text = written(KINDS[0], kyma("a-longer-name", module(), module(state="Error"), labels=labels), kyma("b"))
+    text = written(
+        KINDS[0],
+        listed("a-longer-name", module_status(), module_status(state="Error"), labels=labels),
+        listed("b"),
+    )
     assert text.splitlines() == [
         "NAME           STATE  MODULES  CHANNEL  REGION        AGE  REASON",
         "a-longer-name  Ready  1/2      regular  eu-central-1  2d   -",
@@ -95,7 +92,11 @@ def test_table_has_a_row_for_each_kyma() -> None:
 
 
 def test_modules_are_rows_of_their_own() -> None:
-    item = kyma("demo", module(), module("istio", state="Error", message="\x1b[31mbroken\nby [bold]me"))
+    item = listed(
+        "demo",
+        module_status(),
+        module_status("istio", state="Error", message="\x1b[31mbroken\nby [bold]me"),
+    )
     text = written(KINDS[1], item, state="Error")
     assert text.splitlines()[1:] == ["demo  istio   Error  1.0.0    regular  broken by [bold]me"]
 
@@ -103,7 +104,10 @@ def test_modules_are_rows_of_their_own() -> None:
 def test_paused_kymas_say_who_did_it_when_and_why() -> None:
     paused = {names.SKIP_RECONCILIATION: "true"}
     text = written(
-        PAUSED_KYMAS, kyma("demo", labels=paused, annotations=PAUSE), kyma("other", labels=paused), kyma("running")
+        PAUSED_KYMAS,
+        listed("demo", labels=paused, annotations=PAUSE),
+        listed("other", labels=paused),
+        listed("running"),
     )
     assert text.splitlines()[1:] == [
         "demo   Ready  2h     ada@example.com  incident 42",
@@ -112,7 +116,7 @@ def test_paused_kymas_say_who_did_it_when_and_why() -> None:
 
 
 def test_lines_are_cut_to_a_terminal_and_colours_are_those_of_the_state() -> None:
-    item = kyma("demo", module("istio", state="Error", message="m" * 200))
+    item = listed("demo", module_status("istio", state="Error", message="m" * 200))
     lines = written(KINDS[1], item, width=60).splitlines()
     assert [len(each) <= 60 for each in lines] == [True, True]
     assert lines[1].endswith("…")
@@ -131,7 +135,7 @@ def test_every_other_kind_has_rows() -> None:
 
 
 def test_json_is_one_list_and_escapes_control_characters() -> None:
-    items = [kyma("a", module(message="\x9b31m \u202e x")), kyma("b")]
+    items = [listed("a", module_status(message="\x9b31m \u202e x")), listed("b")]
     text = written(KINDS[0], *items, output="json")
     assert text.isprintable() or not any("\x7f" <= each <= "\x9f" for each in text)
     assert "\u202e" not in text
@@ -143,14 +147,14 @@ def test_json_is_one_list_and_escapes_control_characters() -> None:
 
 
 def test_a_named_object_is_one_document_and_modules_are_documents_with_their_kyma() -> None:
-    item = kyma("a", module())
+    item = listed("a", module_status(template=None))
     assert msgspec.json.decode(written(KINDS[0], item, output="json", name="a"))["metadata"]["name"] == "a"
     of_modules = msgspec.json.decode(written(KINDS[1], item, output="json"))["items"]
     assert of_modules == [{"kyma": "a", "name": "keda", "state": "Ready", "version": "1.0.0", "channel": "regular"}]
 
 
 def test_yaml_and_names() -> None:
-    item = kyma("a", module())
+    item = listed("a", module_status())
     assert load_yaml(written(KINDS[0], item, output="yaml"))["metadata"]["name"] == "a"
     assert written(KINDS[0], item, output="name") == "kyma.operator.kyma-project.io/a\n"
     assert written(KINDS[1], item, output="name") == "a/keda\n"

@@ -11,28 +11,16 @@ from kyma_fleet.overview.tally import NOT_IN_CATALOG, WORST, Replica, Tally, rol
 from kyma_fleet.screen import Screen
 from lifecycle_manager.contract.resources import DatedReleaseMeta
 from lifecycle_manager_api import Kyma, State, names
+from tests import builders
+from tests.builders import condition, module_status
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 TEMPLATE = {"apiVersion": "v1", "kind": "ModuleTemplate", "metadata": {"name": "x"}}
 
 
-def condition(kind: str, reason: str, message: str = "", status: str = "False", since: str = "11:00") -> dict[str, Any]:
-    time = f"2026-11-22T{since}:00Z"
-    return {"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": time}
-
-
-def module(name: str = "keda", version: str = "1.0.0", state: str = "Ready", **more: Any) -> dict[str, Any]:
-    known = {"name": name, "version": version, "state": state, "channel": "regular", "template": TEMPLATE}
-    return {key: value for key, value in {**known, **more}.items() if value is not None}
-
-
-def kyma(name: str, state: str = "Ready", *conditions: dict[str, Any], modules: Any = (), **metadata: Any) -> Kyma:
-    document = {
-        "metadata": {"name": name, **metadata},
-        "spec": {"channel": "regular"},
-        "status": {"state": state, "conditions": list(conditions), "modules": list(modules)},
-    }
-    return msgspec.convert(document, Kyma, strict=False)
+def counted(name: str, state: str = "Ready", *conditions: dict[str, Any], modules: Any = (), **metadata: Any) -> Kyma:
+    status = {"state": state, "conditions": list(conditions), "modules": list(modules)}
+    return builders.kyma(name, status=status, **metadata)
 
 
 def replica(name: str = "lm-0", seconds: int = 3) -> Replica:
@@ -55,16 +43,24 @@ def shown(tally: Tally, width: int | None = None) -> str:
 
 def test_a_fleet_in_order_is_not_wrong() -> None:
     tally = Tally((replica(),), {})
-    tally.add(kyma("a", modules=[module()]))
+    tally.add(counted("a", modules=[module_status()]))
     assert tally.wrong(NOW) == []
     assert shown(tally).endswith("\nnothing is wrong\n")
 
 
 def test_worst_clusters_come_first_with_their_cause() -> None:
     tally = Tally((replica(),), {})
-    tally.add(kyma("late", "Error", condition("Ready", "ClusterUnreachable", "timed out", since="11:30")))
-    tally.add(kyma("warned", "Warning", condition("Ready", "ModuleWarning", "slow", since="09:00")))
-    tally.add(kyma("early", "Error", condition("Ready", "AccessSecretMissing", "no\x1b[1m Secret", since="10:00")))
+    tally.add(
+        counted("late", "Error", condition("Ready", "ClusterUnreachable", "timed out", at="2026-11-22T11:30:00Z"))
+    )
+    tally.add(counted("warned", "Warning", condition("Ready", "ModuleWarning", "slow", at="2026-11-22T09:00:00Z")))
+    tally.add(
+        counted(
+            "early",
+            "Error",
+            condition("Ready", "AccessSecretMissing", "no\x1b[1m Secret", at="2026-11-22T10:00:00Z"),
+        )
+    )
     assert [each.kyma for each in tally.broken.worst()] == ["early", "late", "warned"]
     text = shown(tally)
     assert "early           Error    2h     AccessSecretMissing: no Secret" in text
@@ -75,10 +71,10 @@ def test_worst_clusters_come_first_with_their_cause() -> None:
 
 def test_rollout_counts_who_has_the_version_and_who_waits_for_a_window() -> None:
     tally = Tally((replica(),), rollouts_of([release("2.0.0")]))
-    tally.add(kyma("new", modules=[module(version="2.0.0")]))
-    tally.add(kyma("old", modules=[module(version="1.0.0")]))
-    tally.add(kyma("window", modules=[module(version="1.0.0", maintenance=True)]))
-    tally.add(kyma("unmanaged", modules=[module(version="1.0.0", state="Unmanaged")]))
+    tally.add(counted("new", modules=[module_status(version="2.0.0")]))
+    tally.add(counted("old", modules=[module_status(version="1.0.0")]))
+    tally.add(counted("window", modules=[module_status(version="1.0.0", maintenance=True)]))
+    tally.add(counted("unmanaged", modules=[module_status(version="1.0.0", state="Unmanaged")]))
     text = shown(tally)
     assert "keda     regular  2.0.0  1/3      1                4m" in text
     assert "keda    1.0.0    2      1" in text
@@ -87,10 +83,10 @@ def test_rollout_counts_who_has_the_version_and_who_waits_for_a_window() -> None
 
 def test_silent_watchers_missing_certificates_and_replicas_are_wrong() -> None:
     tally = Tally((replica("lm-0"), replica("lm-1", 60)), {})
-    tally.add(kyma("silent", "Ready", condition("SKRWebhook", "WatcherSilent", "no event for 60 s")))
-    tally.add(kyma("bare", "Ready", condition("SKRWebhook", "CertificatePending", "waits")))
+    tally.add(counted("silent", "Ready", condition("SKRWebhook", "WatcherSilent", "no event for 60 s")))
+    tally.add(counted("bare", "Ready", condition("SKRWebhook", "CertificatePending", "waits")))
     late = "the Watcher's certificate ends at 2026-12-01 00:00 UTC, and was not renewed in time"
-    tally.add(kyma("late", "Ready", condition("SKRWebhook", "CertificateRenewalOverdue", late, status="True")))
+    tally.add(counted("late", "Ready", condition("SKRWebhook", "CertificateRenewalOverdue", late, "True")))
     assert tally.wrong(NOW) == [
         "1 Kyma without events",
         "1 Kyma without a certificate for the Watcher",
@@ -100,15 +96,15 @@ def test_silent_watchers_missing_certificates_and_replicas_are_wrong() -> None:
     assert f"CertificateRenewalOverdue: {late}" in shown(tally)
     assert sum(tally.shards.values()) == 3
     alone = Tally()
-    alone.add(kyma("a"))
+    alone.add(counted("a"))
     assert alone.wrong(NOW) == ["no replica of Lifecycle Manager has a Lease"]
 
 
 def test_names_that_users_made_up_cost_nothing() -> None:
     tally = Tally((replica(),), {})
     for number in range(200):
-        made_up = module(f"made-up-{number}", state="Error", template=None)
-        tally.add(kyma(f"k{number}", "Error", condition("Ready", "ModuleError"), modules=[made_up]))
+        made_up = module_status(f"made-up-{number}", state="Error", template=None)
+        tally.add(counted(f"k{number}", "Error", condition("Ready", "ModuleError"), modules=[made_up]))
     assert dict(tally.modules) == {(NOT_IN_CATALOG, "-", State.ERROR): 200}
     assert len(tally.broken._kept) <= 4 * WORST  # noqa: SLF001 - what is kept is what is claimed
     assert f"and {200 - WORST} more" in shown(tally)
@@ -117,7 +113,7 @@ def test_names_that_users_made_up_cost_nothing() -> None:
 def test_paused_and_unreachable_clusters_are_counted_and_lines_fit_the_screen() -> None:
     tally = Tally((replica(),), {})
     paused = {names.SKIP_RECONCILIATION: "true"}
-    tally.add(kyma("p", "Error", condition("SKRReachable", "ClusterUnreachable", "x" * 300), labels=paused))
+    tally.add(counted("p", "Error", condition("SKRReachable", "ClusterUnreachable", "x" * 300), labels=paused))
     text = shown(tally, width=80)
     assert text.startswith("1 Kyma · 1 Error · 1 paused · 1 unreachable\n")
     assert all(len(line) <= 80 for line in text.splitlines())

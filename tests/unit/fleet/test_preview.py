@@ -31,8 +31,8 @@ def catalog(*templates: ModuleTemplate, release: ModuleReleaseMeta | None = None
     return Offer.of(known, [dated(release or builders.release("keda", regular="1.0.0", fast="2.0.0"))])
 
 
-def kyma(version: str = "1.0.0", channel: str = "regular", *, state: str = "Ready", **metadata: Any) -> Kyma:
-    module = {"name": "keda", "version": version, "channel": channel, "state": state}
+def having(version: str = "1.0.0", channel: str = "regular", *, state: str = "Ready", **metadata: Any) -> Kyma:
+    module = builders.module_status("keda", version, state, channel=channel)
     return builders.kyma("demo", status={"state": "Ready", "modules": [module]}, **metadata)
 
 
@@ -42,7 +42,7 @@ def outcome(item: Kyma, *, offer: Any = None, release: Release = RELEASE, **timi
 
 
 def test_a_kyma_gets_it_at_its_turn_of_the_rollout() -> None:
-    at_once, later = outcome(kyma()), outcome(kyma(), max_delay=timedelta(minutes=5))
+    at_once, later = outcome(having()), outcome(having(), max_delay=timedelta(minutes=5))
     assert at_once == Outcome("demo", "1.0.0", at=NOW)
     assert later is not None
     assert later.at is not None
@@ -52,10 +52,10 @@ def test_a_kyma_gets_it_at_its_turn_of_the_rollout() -> None:
 def test_a_version_with_downtime_waits_for_a_window_after_its_turn() -> None:
     offer = catalog(builders.template("keda", "2.0.0", requires_downtime=True))
     window = Window(("Mon",), "00:00:00+00:00", "06:00:00+00:00")
-    waiting = outcome(kyma(), offer=offer, max_delay=timedelta(minutes=5), policy=MaintenancePolicy(window))
+    waiting = outcome(having(), offer=offer, max_delay=timedelta(minutes=5), policy=MaintenancePolicy(window))
     assert waiting is not None
     assert waiting.at == datetime(2026, 11, 23, tzinfo=UTC)
-    never = outcome(kyma(), offer=offer, policy=MaintenancePolicy(Window((), "00:00:00+00:00", "06:00:00+00:00")))
+    never = outcome(having(), offer=offer, policy=MaintenancePolicy(Window((), "00:00:00+00:00", "06:00:00+00:00")))
     assert never is not None
     assert (never.gets_it, never.reason) == (False, "WaitsForMaintenance")
 
@@ -63,10 +63,10 @@ def test_a_version_with_downtime_waits_for_a_window_after_its_turn() -> None:
 @pytest.mark.parametrize(
     ("item", "reason"),
     [
-        pytest.param(kyma("3.0.0"), "DowngradeNotAllowed", id="downgrade"),
-        pytest.param(kyma(state="Unmanaged"), "ModuleUnmanaged", id="unmanaged"),
-        pytest.param(kyma(labels={names.SKIP_RECONCILIATION: "true"}), "Paused", id="paused"),
-        pytest.param(kyma("2.0.0"), "", id="has it"),
+        pytest.param(having("3.0.0"), "DowngradeNotAllowed", id="downgrade"),
+        pytest.param(having(state="Unmanaged"), "ModuleUnmanaged", id="unmanaged"),
+        pytest.param(having(labels={names.SKIP_RECONCILIATION: "true"}), "Paused", id="paused"),
+        pytest.param(having("2.0.0"), "", id="has it"),
     ],
 )
 def test_a_kyma_is_held_back_or_has_it(item: Kyma, reason: str) -> None:
@@ -76,9 +76,9 @@ def test_a_kyma_is_held_back_or_has_it(item: Kyma, reason: str) -> None:
 
 
 def test_other_channels_are_not_affected_unless_all_are_meant() -> None:
-    assert outcome(kyma(channel="fast")) is None
+    assert outcome(having(channel="fast")) is None
     assert outcome(builders.kyma("without")) is None
-    everywhere = outcome(kyma(channel="fast"), release=Release("keda", "2.0.0"))
+    everywhere = outcome(having(channel="fast"), release=Release("keda", "2.0.0"))
     assert everywhere is not None
 
 

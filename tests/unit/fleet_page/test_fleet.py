@@ -14,10 +14,11 @@ from tests import builders
 STATES = st.sampled_from([state.value for state in State])
 
 
-def kyma(name: str, state: str = "Ready", *, version: str = "1.0.0", region: str = "eu", revision: str = "1") -> Kyma:
-    template = {"apiVersion": "v1", "kind": "ModuleTemplate", "metadata": {"name": "api"}}
-    module = {"name": "api", "channel": "regular", "version": version, "state": state, "template": template}
-    ready = {"type": "Ready", "status": "False", "reason": "ModuleError", "message": f"{name} is broken"}
+def on_page(
+    name: str, state: str = "Ready", *, version: str = "1.0.0", region: str = "eu", revision: str = "1"
+) -> Kyma:
+    module = builders.module_status("api", version, state)
+    ready = builders.condition("Ready", "ModuleError", f"{name} is broken")
     return builders.kyma(
         name,
         status={"state": state, "modules": [module, {"name": f"made-up-{name}"}], "conditions": [ready]},
@@ -27,23 +28,30 @@ def kyma(name: str, state: str = "Ready", *, version: str = "1.0.0", region: str
 
 
 def test_square_has_the_cause_and_no_module_that_only_a_user_named() -> None:
-    square = square_of(kyma("a", "Error"))
+    square = square_of(on_page("a", "Error"))
     assert (square.cause, square.region) == ("a is broken", "eu")
     assert [each.name for each in square.modules] == ["api"]
-    assert square_of(kyma("a", "Ready")).cause == ""
+    assert square_of(on_page("a", "Ready")).cause == ""
 
 
 def test_squares_of_unchanged_kymas_are_used_again() -> None:
-    before = Fleet().updated([kyma("a"), kyma("b")])
-    after = before.updated([kyma("a"), kyma("b", "Error", revision="2")])
+    before = Fleet().updated([on_page("a"), on_page("b")])
+    after = before.updated([on_page("a"), on_page("b", "Error", revision="2")])
     assert after.squares["a"] is before.squares["a"]
     assert [each.name for each in after.changed_since(before)] == ["b"]
     assert not after.has_others_than(before)
-    assert after.updated([kyma("a")]).has_others_than(after)
+    assert after.updated([on_page("a")]).has_others_than(after)
 
 
 def test_worst_are_first() -> None:
-    fleet = Fleet().updated([kyma("a"), kyma("b", "Warning"), kyma("c", "Error"), kyma("d", "Processing")])
+    fleet = Fleet().updated(
+        [
+            on_page("a"),
+            on_page("b", "Warning"),
+            on_page("c", "Error"),
+            on_page("d", "Processing"),
+        ]
+    )
     assert [each.name for each in fleet.worst_first] == ["c", "b", "d", "a"]
     assert fleet.counts == {"Error": 1, "Warning": 1, "Processing": 1, "Ready": 1}
 
@@ -61,12 +69,12 @@ def test_worst_are_first() -> None:
     ],
 )
 def test_filter_is_read_from_the_address(query: dict[str, str], shown: str) -> None:
-    fleet = Fleet().updated([kyma("a"), kyma("b", "Error", version="2.0.0"), kyma("c", region="us")])
+    fleet = Fleet().updated([on_page("a"), on_page("b", "Error", version="2.0.0"), on_page("c", region="us")])
     assert sorted(each.name for each in fleet.shown(filter_of(query))) == list(shown)
 
 
 def test_clusters_are_grouped() -> None:
-    fleet = Fleet().updated([kyma("a"), kyma("b", region=""), kyma("c", version="2.0.0")])
+    fleet = Fleet().updated([on_page("a"), on_page("b", region=""), on_page("c", version="2.0.0")])
     regions = grouped(fleet.shown(Filter()), "region")
     assert {heading: [each.name for each in found] for heading, found in regions} == {"none": ["b"], "eu": ["a", "c"]}
     assert [heading for heading, _ in grouped(fleet.shown(Filter()), "version")] == ["api 1.0.0", "api 2.0.0"]
@@ -74,7 +82,7 @@ def test_clusters_are_grouped() -> None:
 
 @given(st.dictionaries(st.text("abc", min_size=1, max_size=3), STATES, max_size=8))
 def test_counts_are_those_of_the_squares(states: dict[str, str]) -> None:
-    fleet = Fleet().updated(kyma(name, state) for name, state in states.items())
+    fleet = Fleet().updated(on_page(name, state) for name, state in states.items())
     assert sum(fleet.counts.values()) == len(states)
     for state, count in fleet.counts.items():
         shown = fleet.shown(Filter(state=state)) if state else [each for each in fleet.worst_first if not each.state]
@@ -87,4 +95,4 @@ def any_text(_: Any = None) -> st.SearchStrategy[str]:
 
 @given(st.dictionaries(st.sampled_from(["state", "region", "module", "version", "text", "group"]), any_text()))
 def test_any_address_is_a_filter(query: dict[str, str]) -> None:
-    assert list(grouped(Fleet().updated([kyma("a")]).shown(filter_of(query)), filter_of(query).group)) is not None
+    assert list(grouped(Fleet().updated([on_page("a")]).shown(filter_of(query)), filter_of(query).group)) is not None

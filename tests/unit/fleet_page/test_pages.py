@@ -28,9 +28,8 @@ class KnownTokens:
 
 
 def hostile() -> Kyma:
-    template = {"apiVersion": "v1", "kind": "ModuleTemplate", "metadata": {"name": "api"}}
-    module = {"name": "api", "version": SCRIPT, "state": "Error", "message": SCRIPT, "template": template}
-    ready = {"type": "Ready", "status": "False", "reason": "ModuleError", "message": SCRIPT}
+    module = builders.module_status("api", SCRIPT, "Error", message=SCRIPT)
+    ready = builders.condition("Ready", "ModuleError", SCRIPT)
     return builders.kyma("a", status={"state": "Error", "modules": [module], "conditions": [ready]})
 
 

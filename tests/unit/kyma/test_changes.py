@@ -16,10 +16,6 @@ from lifecycle_manager_api import names
 from tests import builders
 
 
-def condition(kind: str, reason: str, **more: Any) -> dict[str, Any]:
-    return {"type": kind, "status": "True", "reason": reason, "message": ""} | more
-
-
 @pytest.mark.parametrize("record", ["kymaCrd", "catalog", "watcher", "trust"])
 def test_records_of_lm_are_no_change(record: str) -> None:
     assert not kyma_changed(Change(builders.kyma(), builders.kyma(records={record: "x"})))
@@ -28,7 +24,7 @@ def test_records_of_lm_are_no_change(record: str) -> None:
 
 def test_times_of_conditions_are_no_change_and_reasons_are() -> None:
     def kyma(reason: str, at: str) -> Any:
-        return builders.kyma(status={"conditions": [condition("Modules", reason, lastTransitionTime=at)]})
+        return builders.kyma(status={"conditions": [builders.condition("Modules", reason, at=at)]})
 
     old = kyma("Ready", "2026-11-01T12:00:00Z")
     assert not kyma_changed(Change(old, kyma("Ready", "2026-11-01T13:00:00Z")))
@@ -36,7 +32,7 @@ def test_times_of_conditions_are_no_change_and_reasons_are() -> None:
 
 
 def test_fault_of_the_event_path_changes_the_modules() -> None:
-    silent = builders.kyma(status={"conditions": [condition(WEBHOOK, WATCHER_SILENT)]})
+    silent = builders.kyma(status={"conditions": [builders.condition(WEBHOOK, WATCHER_SILENT)]})
     assert modules_changed(Change(builders.kyma(), silent))
     assert not modules_changed(Change(builders.kyma(), builders.kyma(labels={"a": "b"})))
 

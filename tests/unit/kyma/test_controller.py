@@ -77,13 +77,7 @@ async def test_status_that_users_write_is_corrected_once() -> None:
         await world.register()
         await world.introduced()
         skr = await world.skr()
-        foreign = {
-            "type": "Mine",
-            "status": "True",
-            "reason": "Mine",
-            "message": "",
-            "lastTransitionTime": "2026-11-01T12:00:00Z",
-        }
+        foreign = builders.condition("Mine", "Mine", status="True")
         status = {"state": "Ready", "conditions": [foreign], "modules": [{"name": "x", "state": "Ready"}]}
         await skr.merge_patch(KYMAS, "default", {"status": status}, SKR, subresource="status", field_manager="kubectl")
         await world.reconcile(times=2)

@@ -29,6 +29,7 @@ from lifecycle_manager.skr_webhook import status as watcher
 from lifecycle_manager.sync_resource import status as sync_resource
 from lifecycle_manager_api import Kyma, KymaStatus, Manifest, ModuleConfig, State, find, names
 from tests import builders
+from tests.builders import condition
 from tests.unit.kyma import planning
 from tests.unit.kyma.planning import planned
 
@@ -40,19 +41,13 @@ SECRET = "kcp-only"
 """A mark in all names of objects in KCP, and in what its conditions say of hosts and Secrets there."""
 
 
-def condition(kind: str, status: str, reason: str, message: str = "", generation: int | None = None) -> dict[str, Any]:
-    given: dict[str, Any] = {"type": kind, "status": status, "reason": reason, "message": message}
-    observed = {} if generation is None else {"observedGeneration": generation}
-    return given | observed | {"lastTransitionTime": "2026-11-01T12:00:00Z"}
-
-
-WATCHER = condition("SKRWebhook", "True", "WatcherReady")
-CATALOG = condition("ModuleCatalog", "True", "Synced")
-UNREACHABLE = condition("SKRReachable", "False", "AccessSecretUnusable", "Secret kcp-system/kcp-only: no kubeconfig")
+WATCHER = condition("SKRWebhook", "WatcherReady", status="True")
+CATALOG = condition("ModuleCatalog", "Synced", status="True")
+UNREACHABLE = condition("SKRReachable", "AccessSecretUnusable", "Secret kcp-system/kcp-only: no kubeconfig")
 OTHERS_READY = {"conditions": [WATCHER, CATALOG]}
 
 
-def kyma(**given: Any) -> Kyma:
+def current(**given: Any) -> Kyma:
     return builders.kyma("demo", records={"kymaCrd": "hash"}, **{"status": OTHERS_READY} | given)
 
 
@@ -100,12 +95,12 @@ def config(name: str = "bad", *, namespace: str = "kyma-system", **status: Any) 
 
 
 def refused(name: str = "bad", message: str = TOO_WIDE, reason: str = "NetworkTooWide", **given: Any) -> ModuleConfig:
-    conditions = [condition(kind, "False", reason, message, 2) for kind in ("Rendered", "Ready")]
+    conditions = [condition(kind, reason, message, generation=2) for kind in ("Rendered", "Ready")]
     return config(name, state="Error", observedGeneration=2, conditions=conditions, **given)
 
 
 def test_mistake_in_a_module_cr_is_reported_as_the_module_manager_words_it() -> None:
-    for status in written(seen(kyma(), module_configs=(refused(),))):
+    for status in written(seen(current(), module_configs=(refused(),))):
         (module,) = status.modules
         cause = f"Infrastructure bad: {TOO_WIDE} (NetworkTooWide)"
         assert (module.state, module.message) == (State.ERROR, cause)
@@ -117,14 +112,14 @@ def test_mistake_in_a_module_cr_is_reported_as_the_module_manager_words_it() -> 
 
 
 def test_module_cr_in_another_namespace_is_named_with_it() -> None:
-    _, inner = written(seen(kyma(), module_configs=(refused(namespace="shop"),)))
+    _, inner = written(seen(current(), module_configs=(refused(namespace="shop"),)))
     assert inner.modules[0].message.startswith("Infrastructure shop/bad: ")
 
 
 def test_worst_three_causes_are_reported_and_the_others_counted() -> None:
     waiting = [config(f"new-{number}") for number in range(3)]
     wrong = [refused(f"bad-{number}", "no", "Wrong") for number in range(2)]
-    _, inner = written(seen(kyma(), module_configs=(*waiting, *wrong)))
+    _, inner = written(seen(current(), module_configs=(*waiting, *wrong)))
     assert inner.modules[0].message == (
         "Infrastructure bad-0: no (Wrong); Infrastructure bad-1: no (Wrong); "
         "Infrastructure new-0: waits for the module manager (WaitingForModuleManager) and 2 more"
@@ -139,23 +134,23 @@ def test_refused_object_is_reported_in_the_words_of_the_api_server() -> None:
         status={
             "state": "Error",
             "observedGeneration": 1,
-            "conditions": [condition("Ready", "False", "ApplyFailed", message)],
+            "conditions": [condition("Ready", "ApplyFailed", message)],
         },
         ownerReferences=[{"apiVersion": "v1", "kind": "ModuleConfig", "name": "x", "uid": "uid-bad"}],
     )
     own = builders.module_config("x", spec=msgspec.to_builtins(config().spec), generation=2, uid="uid-bad")
-    _, inner = written(seen(kyma(), module_configs=(own,), sync_resources=(resource,)))
+    _, inner = written(seen(current(), module_configs=(own,), sync_resources=(resource,)))
     assert inner.modules[0].message == f"Infrastructure bad: {message} (ApplyFailed)"
 
 
 def manifest(state: str, reason: str, message: str) -> Manifest:
-    status = {"state": state, "conditions": [condition("Ready", "False", reason, message)]}
+    status = {"state": state, "conditions": [condition("Ready", reason, message)]}
     return builders.manifest(status=status)
 
 
 def installed(broken: Manifest) -> KymaSnapshot:
     """Return a snapshot in which the Manifest is as it has to be, but for its state."""
-    base = seen(kyma(), OFFER)
+    base = seen(current(), OFFER)
     (applied,) = [each.manifest for each in planned(base).changes if isinstance(each, steps.ApplyManifest)]
     return replace(base, manifests=(msgspec.structs.replace(applied, status=broken.status),))
 
@@ -188,20 +183,20 @@ def test_text_for_users_that_differs_is_not_written_again() -> None:
 @pytest.mark.parametrize(
     ("broken", "state", "reason"),
     [
-        ([condition("SKRWebhook", "False", "WatcherSilent", "no events"), CATALOG], "Warning", "WatcherSilent"),
+        ([condition("SKRWebhook", "WatcherSilent", "no events"), CATALOG], "Warning", "WatcherSilent"),
         ([CATALOG], "Processing", "WatcherPending"),
-        ([WATCHER, condition("ModuleCatalog", "False", "CatalogSyncFailed")], "Warning", "CatalogSyncFailed"),
+        ([WATCHER, condition("ModuleCatalog", "CatalogSyncFailed")], "Warning", "CatalogSyncFailed"),
     ],
 )
 def test_ready_has_the_reason_of_what_is_wrong(broken: list[dict[str, Any]], state: str, reason: str) -> None:
     ready = config("good", state="Ready", observedGeneration=2)
-    outer, _ = written(seen(kyma(status={"conditions": broken}), module_configs=(ready,)))
+    outer, _ = written(seen(current(status={"conditions": broken}), module_configs=(ready,)))
     assert (outer.state, condition_of(outer, "Ready")[:2]) == (state, ("False", reason))
     assert condition_of(outer, "Modules")[2] == "1 of 1 module is ready"
 
 
 def test_numbers_of_modules_are_counted_in_words() -> None:
-    base = seen(kyma())
+    base = seen(current())
     assert (
         condition_of(written(replace(base, skr=SkrView(in_skr(base.kyma, []))))[0], "Modules")[2]
         == "no modules are enabled"
@@ -216,12 +211,12 @@ def test_numbers_of_modules_are_counted_in_words() -> None:
 
 def test_event_has_the_cause_and_is_not_repeated_for_the_kyma() -> None:
     ready = config("bad", state="Ready", observedGeneration=2)
-    before, _ = written(seen(kyma(), module_configs=(ready,)))
-    after, _ = written(seen(kyma(status=msgspec.to_builtins(before)), module_configs=(refused(),)))
+    before, _ = written(seen(current(), module_configs=(ready,)))
+    after, _ = written(seen(current(status=msgspec.to_builtins(before)), module_configs=(refused(),)))
     note = f"module cloud-resources: Infrastructure bad: {TOO_WIDE} (NetworkTooWide)"
     assert [(each.reason, each.note) for each in events_between(before, after)] == [("ModuleError", note)]
     assert [each.reason for each in events_between(after, before)] == ["ModuleReady", "Ready"]
-    waiting, _ = written(seen(kyma(), module_configs=(config(),)))
+    waiting, _ = written(seen(current(), module_configs=(config(),)))
     assert events_between(before, waiting) == ()
 
 
@@ -260,8 +255,8 @@ def edited(observed_at: str) -> ModuleConfig:
 )
 def test_change_that_is_under_way_does_not_change_a_module_that_is_ready(observed_at: str, state: State) -> None:
     """Otherwise each edit would be two more writes of the status, in both clusters."""
-    before, _ = written(seen(kyma(), module_configs=(config("bad", state="Ready", observedGeneration=2),)))
-    decided = planned(seen(kyma(status=msgspec.to_builtins(before)), module_configs=(edited(observed_at),)))
+    before, _ = written(seen(current(), module_configs=(config("bad", state="Ready", observedGeneration=2),)))
+    decided = planned(seen(current(status=msgspec.to_builtins(before)), module_configs=(edited(observed_at),)))
     after = decided.end.status
     assert (None if after is None else after.modules[0].state) == (None if state is State.READY else state)
     assert decided.end.requeue_after == (0.5 if state is State.READY else 240)
@@ -288,7 +283,9 @@ def conditions(draw: st.DrawFn) -> list[dict[str, Any]]:
     reason, text = draw(REASONS), draw(TEXTS)
     is_reported = reason in {"ApplyFailed", "PolicyViolation"} or reason.startswith("X")
     return [
-        condition("Ready", "False", reason, text if is_reported else f"{SECRET} {text}", draw(st.sampled_from([1, 2])))
+        condition(
+            "Ready", reason, text if is_reported else f"{SECRET} {text}", generation=draw(st.sampled_from([1, 2]))
+        )
     ]
 
 
@@ -336,7 +333,7 @@ def test_nothing_that_is_written_to_the_skr_names_an_object_of_the_control_plane
     webhook = [each | {"type": "SKRWebhook", "reason": each["reason"][:60]} for each in webhook]
     hidden = [each | {"message": SECRET} if each["reason"][0] == "X" else each for each in webhook]
     times = {"deletionTimestamp": "2026-11-01T11:00:00Z"} if is_deleted else {}
-    decided = planned(seen(kyma(status={"conditions": [*hidden, CATALOG, UNREACHABLE]}, **times), offer, **found))
+    decided = planned(seen(current(status={"conditions": [*hidden, CATALOG, UNREACHABLE]}, **times), offer, **found))
     for action in decided.in_skr:
         if isinstance(action, steps.WriteSkrStatus):
             assert SECRET not in msgspec.json.encode(action.status).decode()

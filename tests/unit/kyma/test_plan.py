@@ -23,22 +23,12 @@ from lifecycle_manager.rollout import Timing
 from lifecycle_manager.skr import AccessSecretMissing
 from lifecycle_manager_api import Kyma, Manifest, State, find, names
 from tests import builders
+from tests.builders import condition
 from tests.unit.kyma import planning
 from tests.unit.kyma.planning import Planned, planned
 
-
-def condition(kind: str, status: str, reason: str) -> dict[str, str]:
-    return {
-        "type": kind,
-        "status": status,
-        "reason": reason,
-        "message": f"{kind} says {reason}",
-        "lastTransitionTime": "2026-11-01T12:00:00Z",
-    }
-
-
-WEBHOOK_READY = condition("SKRWebhook", "True", "WatcherReady")
-CATALOG_READY = condition("ModuleCatalog", "True", "Synced")
+WEBHOOK_READY = condition("SKRWebhook", "WatcherReady", status="True")
+CATALOG_READY = condition("ModuleCatalog", "Synced", status="True")
 OTHERS_READY = {"conditions": [WEBHOOK_READY, CATALOG_READY]}
 OFFER = Offer.of([builders.template()], [builders.release(regular="0.1.0")])
 INSTALLING = Offer.of([builders.template(installs=True)], [builders.release(regular="0.1.0")])
@@ -186,8 +176,8 @@ def test_ready_needs_every_module_the_webhook_and_the_catalog() -> None:
         ([WEBHOOK_READY, CATALOG_READY], State.READY),
         ([CATALOG_READY], State.PROCESSING),
         ([WEBHOOK_READY], State.PROCESSING),
-        ([WEBHOOK_READY, condition("ModuleCatalog", "False", "CatalogSyncFailed")], State.WARNING),
-        ([condition("SKRWebhook", "False", "WatcherSilent"), CATALOG_READY], State.WARNING),
+        ([WEBHOOK_READY, condition("ModuleCatalog", "CatalogSyncFailed")], State.WARNING),
+        ([condition("SKRWebhook", "WatcherSilent"), CATALOG_READY], State.WARNING),
     ):
         kyma = introduced(status={"conditions": conditions})
         after, _ = settled(kyma, skr_kyma(kyma, modules=REQUESTED), module_configs=(config,))
@@ -620,7 +610,7 @@ def test_deletion_has_the_order_that_leaves_no_objects() -> None:
     assert modules.reason == "ModulesRemoved"
     assert not any(isinstance(action, steps.DeleteKyma) for action in fourth.in_skr)
 
-    gone = {"conditions": [condition(kind, "False", "Removed") for kind in ("SKRWebhook", "ModuleCatalog")]}
+    gone = {"conditions": [condition(kind, "Removed") for kind in ("SKRWebhook", "ModuleCatalog")]}
     left = introduced(status=gone, deletionTimestamp=DELETED)
     fifth = planned(replace(modules_gone, kyma=left))
     assert fifth.in_skr == (steps.DeleteKyma(),)

@@ -185,9 +185,8 @@ async def test_kyma_whose_skr_had_no_kyma_cr_is_published_as_replaced() -> None:
 
 
 def part(reason: str, message: str, *, status: str = "False", observed: int = 1) -> ModuleConfig:
-    condition = {"type": "Rendered", "status": status, "reason": reason, "message": message}
-    dated = condition | {"lastTransitionTime": "2026-11-01T12:00:00Z"}
-    return builders.module_config(status={"state": "Error", "observedGeneration": observed, "conditions": [dated]})
+    rendered = builders.condition("Rendered", reason, message, status)
+    return builders.module_config(status={"state": "Error", "observedGeneration": observed, "conditions": [rendered]})
 
 
 @pytest.mark.parametrize(

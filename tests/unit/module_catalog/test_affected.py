@@ -29,16 +29,10 @@ def informer(*items: Any, indexes: Any = ()) -> Any:
     return SimpleNamespace(cache=cache, by_index=lambda index, value: cache.by_index(index.name, value))
 
 
-def kyma(name: str, module: str, channel: str) -> Any:
-    template = {"apiVersion": "v1", "kind": "ModuleTemplate", "metadata": {"name": f"{module}-1.0.0"}}
-    status = {"name": module, "channel": channel, "state": "Ready", "template": template}
-    return builders.kyma(name, status={"modules": [status]})
-
-
 KYMAS = informer(
-    kyma("a", "api", "regular"),
-    kyma("b", "api", "fast"),
-    kyma("c", "nats", "regular"),
+    builders.kyma("a", status={"modules": [builders.module_status("api")]}),
+    builders.kyma("b", status={"modules": [builders.module_status("api", channel="fast")]}),
+    builders.kyma("c", status={"modules": [builders.module_status("nats")]}),
     indexes=(BY_MODULE, BY_CHANNEL, BY_TEMPLATE),
 )
 

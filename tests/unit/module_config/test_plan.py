@@ -81,11 +81,10 @@ def snapshot(
 def as_written(action: ApplyModuleConfig) -> ModuleConfig:
     """Return the ModuleConfig that the cache holds once an action was carried out."""
     message = f"read from {action.source}"
-    condition = {"type": "Synced", "status": "True", "reason": "Read", "message": message}
     return builders.module_config(
         action.name,
         spec={"resource": action.text, "resourceRef": msgspec.to_builtins(action.reference)},
-        status={"conditions": [condition | {"lastTransitionTime": "2026-11-01T12:00:00Z"}]},
+        status={"conditions": [builders.condition("Synced", "Read", message, "True")]},
     )
 
 
@@ -213,8 +212,8 @@ def test_unreadable_cluster_is_reported_once_and_deletes_nothing() -> None:
     config, no_answer = builders.module_config(), unreadable("ClusterUnreachable", "no answer")
     (mark,) = writes_of(snapshot(None, config, problem=no_answer))
     assert mark == SetCondition("demo-cloud-resources", no_answer)
-    condition = {"type": "Synced", "status": "False", "reason": "ClusterUnreachable", "message": "no answer"}
-    shown = builders.module_config(status={"conditions": [condition | {"lastTransitionTime": "2026-11-01T12:00:00Z"}]})
+    condition = builders.condition("Synced", "ClusterUnreachable", "no answer")
+    shown = builders.module_config(status={"conditions": [condition]})
     assert writes_of(snapshot(None, shown, problem=no_answer)) == ()
 
 

@@ -11,13 +11,13 @@ from lifecycle_manager.contract.signals import ClusterReachable, ClusterReplaced
 from lifecycle_manager.module_cr_status.plan import ACCESS_SECONDS
 from lifecycle_manager.module_cr_status.schema import KEPT_SECONDS
 from lifecycle_manager.skr import AccessSecretMissing
+from tests import builders
 from tests.kinds import INFRASTRUCTURES
 from tests.manifest_world import simulated_client, simulated_control_plane
 from tests.unit.module_cr_status.world import (
     SKR,
     TOO_WIDE,
     World,
-    condition,
     crd,
     is_status_write,
     ready_of,
@@ -126,7 +126,7 @@ async def test_end_of_an_outage_is_no_news(world: World, simulation: Simulation)
     """By the time that the status could be written again, it would be outdated."""
     await world.in_force("10.0.0.0/8")
     writes = len(simulation.requests(is_status_write))
-    unreachable = condition("False", "ClusterUnreachable") | {"type": "Synced"}
+    unreachable = builders.condition("Synced", "ClusterUnreachable")
     await world.report(conditions=[unreachable])
     world.access = AccessSecretMissing("demo")
     await world.reconcile()

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from lifecycle_manager.contract.verdict import MAX_STATUS_BYTES, Verdict, belongs_to, config_of, verdict_of
 from lifecycle_manager_api import ModuleConfig, State, SyncResource, names
 from tests import builders
+from tests.builders import condition
 
 TIME = "2026-11-01T12:00:00Z"
 REFERENCE = {
@@ -20,12 +21,6 @@ REFERENCE = {
     "generation": 7,
 }
 OBJECT = {"group": "", "version": "v1", "kind": "ConfigMap", "namespace": "shop", "name": "one", "state": "Ready"}
-
-
-def condition(kind: str, status: str, reason: str, message: str = "", generation: int | None = None) -> dict[str, Any]:
-    given: dict[str, Any] = {"type": kind, "status": status, "reason": reason, "message": message}
-    given["lastTransitionTime"] = TIME
-    return given | ({"observedGeneration": generation} if generation is not None else {})
 
 
 def config(*, generation: int = 2, status: dict[str, Any] | None = None, **metadata: Any) -> ModuleConfig:
@@ -47,7 +42,7 @@ def failed(state: str, reason: str, message: str, **more: Any) -> dict[str, Any]
     return {
         "state": state,
         "observedGeneration": 4,
-        "conditions": [condition("Ready", "False", reason, message)],
+        "conditions": [condition("Ready", reason, message)],
         **more,
     }
 
@@ -85,7 +80,7 @@ def test_same_objects_for_another_text_are_ready_once_the_manager_says_so() -> N
 
 
 def test_manager_that_has_not_seen_its_objects_applied_is_believed() -> None:
-    ready = condition("Ready", "False", "NotApplied", "generation 4 is not applied yet", 2)
+    ready = condition("Ready", "NotApplied", "generation 4 is not applied yet", generation=2)
     status = {"state": "Processing", "observedGeneration": 2, "conditions": [ready]}
     assert verdict_of(config(status=status), [made(1)]).state is State.PROCESSING
 
@@ -98,20 +93,23 @@ def test_failure_of_an_earlier_text_does_not_count_while_the_manager_waits() -> 
 
 
 def test_late_status_of_the_manager_does_not_hide_applied_objects() -> None:
-    conditions = [condition("Rendered", "True", "Rendered", "", 2), condition("Ready", "False", "NotApplied", "", 2)]
+    conditions = [
+        condition("Rendered", "Rendered", "", "True", generation=2),
+        condition("Ready", "NotApplied", "", generation=2),
+    ]
     status = {"state": "Processing", "observedGeneration": 2, "conditions": conditions}
     assert verdict_of(config(status=status), [made(2)]).state is State.READY
 
 
 def test_refusal_of_the_manager_is_reported_in_its_words() -> None:
-    refused = condition("Rendered", "False", "NetworkTooWide", "VPC peering all is with the whole internet", 2)
+    refused = condition("Rendered", "NetworkTooWide", "VPC peering all is with the whole internet", generation=2)
     status = {"state": "Error", "observedGeneration": 2, "conditions": [refused]}
     verdict = verdict_of(config(status=status), [made(1)])
     assert verdict == Verdict(State.ERROR, "NetworkTooWide", "VPC peering all is with the whole internet", 7)
 
 
 def test_refusal_of_an_earlier_text_does_not_count() -> None:
-    refused = condition("Rendered", "False", "NetworkTooWide", "too wide", 1)
+    refused = condition("Rendered", "NetworkTooWide", "too wide", generation=1)
     status = {"state": "Error", "observedGeneration": 1, "conditions": [refused]}
     assert verdict_of(config(status=status), [made(2)]).state is State.READY
     assert verdict_of(config(status=status), [made(1)]).reason == "WaitingForModuleManager"
@@ -145,13 +143,13 @@ def test_worst_of_several_sync_resources_counts() -> None:
 
 @pytest.mark.parametrize("reason", ["ModuleCRTooLarge", "ModuleCRUnreadable", "QuotaExceeded"])
 def test_module_cr_that_cannot_be_taken_is_an_error(reason: str) -> None:
-    status = {"conditions": [condition("Synced", "False", reason, "too large")]}
+    status = {"conditions": [condition("Synced", reason, "too large")]}
     assert short(verdict_of(config(status=status), [made()])) == (State.ERROR, reason, "too large")
 
 
 def test_messages_that_name_what_is_in_kcp_stay_there() -> None:
     secret = "Secret kcp-system/kubeconfig-demo has no readable kubeconfig"
-    unread = config(status={"conditions": [condition("Synced", "False", "AccessSecretIncomplete", secret)]})
+    unread = config(status={"conditions": [condition("Synced", "AccessSecretIncomplete", secret)]})
     unapplied = made(status=failed("Error", "AccessSecretIncomplete", secret))
     conflict = made(status=failed("Error", "Conflict", "document 0: ConfigMap a belongs to SyncResource other"))
     for verdict in (verdict_of(unread, [made()]), verdict_of(config(), [unapplied])):
@@ -161,14 +159,14 @@ def test_messages_that_name_what_is_in_kcp_stay_there() -> None:
 
 
 def test_deletion_comes_first() -> None:
-    refused = condition("Rendered", "False", "NetworkTooWide", "too wide", 2)
+    refused = condition("Rendered", "NetworkTooWide", "too wide", generation=2)
     deleted = config(status={"conditions": [refused]}, deletionTimestamp=TIME)
     assert verdict_of(deleted, [made()]).state is State.DELETING
 
 
 @pytest.mark.parametrize(("state", "shown"), [("Error", "Error"), ("Warning", "Warning"), ("Deleting", "Processing")])
 def test_manager_without_annotation_reports_by_its_own_state(state: str, shown: str) -> None:
-    ready = condition("Ready", "False", "QuotaUsedUp", "no IP addresses left in the account")
+    ready = condition("Ready", "QuotaUsedUp", "no IP addresses left in the account")
     status = {"state": state, "observedGeneration": 2, "conditions": [ready]}
     expected = (State(shown), "QuotaUsedUp", "no IP addresses left in the account")
     assert short(verdict_of(config(status=status), [made(None)])) == expected

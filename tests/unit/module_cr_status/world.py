@@ -15,6 +15,7 @@ from lifecycle_manager.module_cr_status import ModuleCrStatusSettings, setup
 from lifecycle_manager.module_cr_status.snapshot import ModuleCrState
 from lifecycle_manager.skr import Connections
 from lifecycle_manager_api import names
+from tests import builders
 from tests.clocks import ManualClock
 from tests.kinds import INFRASTRUCTURES
 from tests.manifest_world import Clusters
@@ -89,7 +90,7 @@ class World(Clusters):
     ) -> None:
         """Write the status of the SyncResource, as after its apply."""
         generation = (await self.kcp.get(SYNC_RESOURCES, config, KCP)).metadata.generation
-        ready = condition("True" if state == "Ready" else "False", reason, message)
+        ready = builders.condition("Ready", reason, message, "True" if state == "Ready" else "False")
         status = {"state": state, "observedGeneration": generation, "synced": [OBJECT], "conditions": [ready]}
         await self.kcp.apply(SYNC_RESOURCES, config, {"status": status}, KCP, field_manager="lm", subresource="status")
 
@@ -102,7 +103,7 @@ class World(Clusters):
     async def refuse(self, reason: str, message: str, config: str = NAME) -> None:
         """Refuse the Module CR, as the Module Manager does."""
         generation = (await self.kcp.get(MODULE_CONFIGS, config, KCP)).metadata.generation
-        refused = condition("False", reason, message) | {"type": "Rendered", "observedGeneration": generation}
+        refused = builders.condition("Rendered", reason, message, generation=generation)
         await self.report(config, state="Error", conditions=[refused])
 
     async def reconcile(self, *causes: Any, config: str = NAME) -> Result:
@@ -128,11 +129,6 @@ class World(Clusters):
         await self.skr.merge_patch(
             INFRASTRUCTURES, "default", {"status": status}, SKR, subresource="status", field_manager="operator"
         )
-
-
-def condition(status: str, reason: str, message: str = "") -> dict[str, Any]:
-    time = "2026-11-01T12:00:00Z"
-    return {"type": "Ready", "status": status, "reason": reason, "message": message, "lastTransitionTime": time}
 
 
 def ready_of(status: dict[str, Any]) -> tuple[str, str, str, int]:

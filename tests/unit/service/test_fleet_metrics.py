@@ -16,8 +16,7 @@ from tests import builders
 
 
 def test_kymas_and_modules_are_counted_whatever_their_users_ask_for() -> None:
-    template = {"apiVersion": "v1", "kind": "ModuleTemplate", "metadata": {"name": "api-1.0.0"}}
-    ready = {"name": "api", "channel": "regular", "version": "1.0.0", "state": "Ready", "template": template}
+    ready = builders.module_status("api")
     kymas = [
         builders.kyma(f"kyma-{number}", status={"state": "Warning", "modules": [ready, _unknown(f"made-up-{number}")]})
         for number in range(3)

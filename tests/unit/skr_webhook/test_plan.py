@@ -38,6 +38,7 @@ from lifecycle_manager.skr_webhook.timers import Timers, WatcherTimes
 from lifecycle_manager.watcher_certificates import CertificatePending
 from lifecycle_manager_api import Kyma, names
 from tests import builders
+from tests.builders import condition
 
 TIMES = WatcherTimes(interval=300, silence=55, canary=CanaryTimes())
 RECORDS = {"watcher": "objects.watchers", "trust": "cas"}
@@ -50,17 +51,16 @@ LEFT = InventoryEntry("apps", "v1", "Deployment", "kyma-system", "skr-webhook")
 moments = st.floats(min_value=0, max_value=2000)
 
 
-def kyma(
+def of_reason(
     reason: str = "", *, recorded: bool = False, deleting: bool = False, removed: bool = True, skipped: bool = False
 ) -> Kyma:
     """Return a Kyma with the condition of its Watcher, none where the reason is empty."""
-    conditions: list[dict[str, Any]] = [
-        {"type": "SKRReachable", "status": "True", "reason": "Reachable", "message": ""},
-        {"type": "Modules", "status": "True", "reason": "ModulesRemoved" if removed else "Ready", "message": ""},
+    conditions = [
+        condition("SKRReachable", "Reachable", status="True"),
+        condition("Modules", "ModulesRemoved" if removed else "Ready", status="True"),
     ]
     if reason:
-        status = "True" if reason in WORKING else "False"
-        conditions.append({"type": "SKRWebhook", "status": status, "reason": reason, "message": ""})
+        conditions.append(condition("SKRWebhook", reason, status="True" if reason in WORKING else "False"))
     metadata: dict[str, Any] = {"deletionTimestamp": DELETED} if deleting else {}
     return builders.kyma(
         status={"conditions": conditions},
@@ -87,7 +87,7 @@ def snapshots(draw: st.DrawFn, *, deleting: bool = False) -> WatcherSnapshot:
     )
     reason = draw(st.sampled_from(REASONS))
     return WatcherSnapshot(
-        kyma=kyma(reason, recorded=draw(st.booleans()), deleting=deleting),
+        kyma=of_reason(reason, recorded=draw(st.booleans()), deleting=deleting),
         now=draw(moments.map(lambda moment: moment + 2000)),
         times=TIMES,
         timers=timers,
@@ -198,7 +198,7 @@ def test_faults_have_the_objects_compared_again_soon(seen: WatcherSnapshot) -> N
 def test_objects_that_are_recorded_and_not_due_are_left_alone(seen: WatcherSnapshot) -> None:
     recorded = replace(
         seen,
-        kyma=kyma(WATCHER_READY, recorded=True),
+        kyma=of_reason(WATCHER_READY, recorded=True),
         timers=replace(seen.timers, repair_at=seen.now + 1, last_event_at=seen.now),
     )
     assert not any(isinstance(step, ApplyObjects) for step in steps_of(recorded))
@@ -208,7 +208,7 @@ def test_objects_that_are_recorded_and_not_due_are_left_alone(seen: WatcherSnaps
 def test_watcher_that_falls_silent_has_its_objects_compared_at_once(seen: WatcherSnapshot) -> None:
     silent = replace(
         seen,
-        kyma=kyma(WATCHER_READY, recorded=True),
+        kyma=of_reason(WATCHER_READY, recorded=True),
         timers=replace(seen.timers, repair_at=seen.now + 1000, last_event_at=seen.now - 56),
     )
     steps = steps_of(silent)
@@ -298,7 +298,7 @@ def test_certificate_that_was_not_renewed_is_reported_while_the_watcher_works() 
     desired = Desired((), RECORDS, ModuleRules((), ()), with_webhook=True)
     for reason in (WATCHER_READY, CERTIFICATE_OVERDUE):
         seen = WatcherSnapshot(
-            kyma=kyma(reason, recorded=True),
+            kyma=of_reason(reason, recorded=True),
             now=10,
             times=TIMES,
             timers=timers,
@@ -318,7 +318,12 @@ def test_kinds_that_the_cluster_does_not_serve_yet_are_named_and_checked_again_s
     )
     desired = Desired((), RECORDS, ModuleRules((), ("Thing (example.com/v1)",)), with_webhook=True)
     seen = WatcherSnapshot(
-        kyma=kyma(WATCHER_READY, recorded=True), now=10, times=TIMES, timers=timers, certificate=PAIR, desired=desired
+        kyma=of_reason(WATCHER_READY, recorded=True),
+        now=10,
+        times=TIMES,
+        timers=timers,
+        certificate=PAIR,
+        desired=desired,
     )
     end = plan(seen)
     assert "Thing (example.com/v1)" in reported(end).message
@@ -327,7 +332,7 @@ def test_kinds_that_the_cluster_does_not_serve_yet_are_named_and_checked_again_s
 
 
 def test_watcher_of_a_kyma_that_is_skipped_or_still_has_modules_is_not_managed() -> None:
-    assert is_managed(kyma())
-    assert not is_managed(kyma(skipped=True))
-    assert is_managed(kyma(deleting=True, skipped=True))
-    assert not is_managed(kyma(deleting=True, removed=False))
+    assert is_managed(of_reason())
+    assert not is_managed(of_reason(skipped=True))
+    assert is_managed(of_reason(deleting=True, skipped=True))
+    assert not is_managed(of_reason(deleting=True, removed=False))

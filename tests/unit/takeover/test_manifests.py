@@ -11,6 +11,7 @@ from lifecycle_manager.contract.resources import MANIFESTS
 from lifecycle_manager.contract.signals import ReadScope
 from lifecycle_manager.takeover import former
 from lifecycle_manager_api import names
+from tests import builders
 from tests.integration.takeover import seeding
 from tests.manifest_world import KEY, World, simulated_client, simulated_control_plane
 from tests.modules import Document, default_module_cr, module_crs, operator
@@ -38,13 +39,7 @@ async def world(simulation: Simulation, tmp_path: Path) -> AsyncIterator[World]:
 
 async def record(world: World, status: str, *synced: Document) -> None:
     """Write the status of a Manifest as the former version does."""
-    condition = {
-        "type": "ModuleCR",
-        "status": status,
-        "reason": "ModuleCRCreated",
-        "message": "module CR was created",
-        "lastTransitionTime": "2026-08-01T08:00:00Z",
-    }
+    condition = builders.condition("ModuleCR", "ModuleCRCreated", "module CR was created", status)
     document: dict[str, Any] = {
         "metadata": {"name": KEY.name, "namespace": KEY.namespace},
         "status": {"state": "Ready", "conditions": [condition], "synced": list(synced)},
