@@ -285,7 +285,9 @@ def test_removal_ends_where_the_access_to_the_cluster_is_gone(seen: WatcherSnaps
 def test_refused_canary_says_nothing_about_the_path(seen: WatcherSnapshot) -> None:
     desired = Desired((), RECORDS, ModuleRules(), with_webhook=True)
     timers = replace(seen.timers, last_event_at=seen.now, repair_at=seen.now + 1)
-    ready = replace(seen, kyma=kyma(WATCHER_READY, recorded=True), timers=timers, certificate=PAIR, desired=desired)
+    ready = replace(
+        seen, kyma=of_reason(WATCHER_READY, recorded=True), timers=timers, certificate=PAIR, desired=desired
+    )
     if isinstance(plan(ready), SendCanary):
         path = failing(ready, Forbidden(403, "Forbidden", "no")).timers.path
         assert path is not None
