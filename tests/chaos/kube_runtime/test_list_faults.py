@@ -1,4 +1,4 @@
-"""A list that fails half way, or is older than what was seen: nothing is lost, and nothing goes back in time."""
+"""A list that fails half way, or is older than what was seen: nothing is lost, and no resourceVersion decreases."""
 
 from collections.abc import Callable
 

@@ -104,7 +104,7 @@ async def test_burst_that_follows_at_once_finds_its_connections() -> None:
     await eventually(lambda: door.open == 0)
 
 
-async def test_all_are_kept_where_nothing_else_is_said() -> None:
+async def test_all_are_kept_by_default() -> None:
     door = Door()
     async with door.serving(), await door.client(spare_seconds=None) as client:
         await burst(door, client)

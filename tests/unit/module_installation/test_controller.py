@@ -535,7 +535,7 @@ async def test_default_module_cr_that_a_new_version_lacks_goes_with_the_module(w
     assert await world.manifest() is None
 
 
-async def test_default_module_cr_whose_kind_a_new_version_changed_goes_with_the_module(world: World) -> None:
+async def test_default_module_cr_of_a_former_kind_is_deleted_with_the_module(world: World) -> None:
     orchard = operator("orchard", "1.0.0")[0]
     await world.want([CRD], resource=default_module_cr("garden"))
     await world.reconcile()
@@ -553,7 +553,7 @@ async def test_default_module_cr_whose_kind_a_new_version_changed_goes_with_the_
     assert await world.manifest() is None
 
 
-async def test_module_whose_removal_is_blocked_gets_new_versions_until_it_goes(world: World) -> None:
+async def test_module_whose_removal_is_blocked_gets_new_versions(world: World) -> None:
     await world.want([CRD, config_map("rose")], resource=default_module_cr("garden"))
     await world.reconcile()
     await world.skr.merge_patch(GARDENS, "default", {"metadata": {"finalizers": ["example.com/operator"]}}, SKR)
@@ -576,9 +576,7 @@ async def test_module_whose_removal_is_blocked_gets_new_versions_until_it_goes(w
         await world.skr.get(CRDS, CRD["metadata"]["name"])
 
 
-async def test_version_that_can_not_be_applied_does_not_keep_a_module_from_going(
-    world: World, simulation: Simulation
-) -> None:
+async def test_version_that_can_not_be_applied_does_not_block_the_removal(world: World, simulation: Simulation) -> None:
     simulation.cluster("skr").add_rule(refused("tulip"))
     await world.want([CRD, config_map("rose")])
     await world.reconcile()

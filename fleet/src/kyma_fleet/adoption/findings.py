@@ -84,8 +84,8 @@ def _leases(seen: ControlPlane) -> Iterator[Row]:
 def _objects(seen: ControlPlane) -> Iterator[Row]:
     counts = seen.counts
     paused = f", {counts.paused.count:,} with skip-reconciliation" if counts.paused.count else ""
-    going = f", {counts.deleted_kymas:,} being deleted" if counts.deleted_kymas else ""
-    kymas = f"{sum(counts.states.values()):,}: {_states(counts.states)}{going}{paused}"
+    deleted = f", {counts.deleted_kymas:,} being deleted" if counts.deleted_kymas else ""
+    kymas = f"{sum(counts.states.values()):,}: {_states(counts.states)}{deleted}{paused}"
     yield Row("Kymas", kymas, "keep their names and uids; paused ones stay as they are")
     total = sum(counts.modules.values())
     manifests = f"{total:,}: {_states(counts.manifests)}" if total else "0"

@@ -29,7 +29,7 @@ from lifecycle_manager_api import ObjectMeta, names
 
 T = TypeVar("T")
 LABELLED_BY = f"{names.GROUP}/labelled-by"
-"""On access Secrets: `klm` where the label of this version is by the takeover, and goes with the way back."""
+"""On access Secrets: `klm` where the label of this version is by the takeover; `--back` removes it."""
 EVERY_VERSION = "every-version"
 CONCURRENCY = 20
 POLL_SECONDS = 1.0

@@ -205,7 +205,7 @@ def trace(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """Draw when what was written for a Kyma or one of its modules: by the user, Lifecycle Manager, the Module Manager.
+    """Draw a timeline of the writes for a Kyma or one of its modules: by user, Lifecycle Manager and Module Manager.
 
     It is read from the objects themselves and from Events, which record writes to the second.
 

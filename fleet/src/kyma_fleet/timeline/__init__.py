@@ -1,4 +1,4 @@
-"""`klm trace`: when what was written for a Kyma, from the resources and Events themselves.
+"""`klm trace`: a timeline of the writes for a Kyma, from the resources and Events themselves.
 
 `command` prints what `kyma_fleet.explanation` finds. API servers record writes to the second.
 """

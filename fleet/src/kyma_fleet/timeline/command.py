@@ -1,4 +1,4 @@
-"""Reads a Kyma with its parts as documents, and draws when what was done."""
+"""Reads a Kyma with its parts as documents, and draws a timeline of the writes for it."""
 
 from datetime import datetime
 

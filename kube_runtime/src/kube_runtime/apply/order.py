@@ -46,7 +46,7 @@ def rank_of(group: str, kind: str) -> int:
     """Return the rank of a kind.
 
     What others stand on comes first, then what runs, then custom resources, which need somebody running to act on
-    their finalizers when they are to go, and at last what makes the API server call somebody.
+    their finalizers when they are deleted, and at last what makes the API server call somebody.
     """
     if (group, kind) in _CALLING:
         return _CALLERS

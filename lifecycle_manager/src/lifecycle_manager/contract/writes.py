@@ -54,7 +54,7 @@ def finalizers_of(metadata: ObjectMeta, finalizers: Iterable[str]) -> dict[str, 
 async def remove_finalizer(kcp: Client, resource: Resource[T], metadata: ObjectMeta, *finalizers: str) -> T | None:
     """Remove finalizers; return the object, or None where nothing was written or the object is gone. Raises KubeError.
 
-    An object that is being deleted goes with its last finalizer.
+    An object that is being deleted is removed with its last finalizer.
     """
     left = [name for name in metadata.finalizers if name not in finalizers]
     if len(left) == len(metadata.finalizers):

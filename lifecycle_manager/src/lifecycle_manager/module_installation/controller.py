@@ -216,7 +216,7 @@ def watch_data(
 
 
 def data_changed(change: Change[Secret]) -> bool:
-    """Tell whether there are other data in a Secret of KCP, or the Secret came or went."""
+    """Tell whether there are other data in a Secret of KCP, or the Secret was created or deleted."""
     return change.old is None or change.new is None or change.old.data != change.new.data
 
 

@@ -88,7 +88,7 @@ class Snapshot:
     - `others`: the other modules of the SKR, as read last
     - `wanted`: what an apply of the rendering may create
     - `crd_objects`: the objects of CRDs that are no longer in the module
-    - `released`: the objects were left to the users
+    - `released`: the objects were released to the users
     - `is_named`: the status of the Kyma names the Manifest, or it installs a mandatory module
     """
 

@@ -160,7 +160,7 @@ def installed(manifest: Manifest, seen: Seen, checks: Sequence[CustomStateCheck]
 
 
 def unmanaged(manifest: Manifest, inventory: Iterable[InventoryEntry], now: datetime) -> ManifestStatus:
-    """Return the status of a Manifest whose objects were left to the users. The inventory stays."""
+    """Return the status of a Manifest whose objects were released to the users. The inventory stays."""
     message = "the users manage the objects of the module"
     return _status(manifest, now, State.UNMANAGED, inventory, [(READY, "Unknown", UNMANAGED, message)])
 
