@@ -33,7 +33,7 @@ from benchmarks.processes.fleet import (
 from benchmarks.processes.fleet_pages import load, open_pages
 from http_guard import Bounds, server_for
 from kyma_fleet_page import create_app
-from kyma_fleet_page.access import Verdict
+from kyma_fleet_page.access import AccessDecision
 from kyma_local.ports import free_port
 from lifecycle_manager_api import names
 from tests import builders
@@ -46,8 +46,8 @@ MAX_RATIO, MAX_SHARE, MAX_MEGABYTES, MAX_PAINT_SECONDS = 1.05, 5.0, 50.0, 0.5
 
 
 class _Anybody:
-    async def of(self, _: str) -> Verdict:
-        return Verdict.ALLOWED
+    async def of(self, _: str) -> AccessDecision:
+        return AccessDecision.ALLOWED
 
 
 def main() -> int:

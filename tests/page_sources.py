@@ -9,7 +9,7 @@ from kyma_fleet.explanation.chain import explain_all
 from kyma_fleet.explanation.facts import Facts
 from kyma_fleet.explanation.moments import Moment
 from kyma_fleet.explanation.tree import tree_of
-from kyma_fleet_page import Explanation, RecordedEvent, Sources
+from kyma_fleet_page import Explanation, PageSources, RecordedEvent
 from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager.rollout import Timing
 from lifecycle_manager_api import Kyma, Manifest, ModuleConfig, ModuleReleaseMeta, SyncResource
@@ -36,9 +36,9 @@ class MadeUp:
     note: str = "module api-gateway: no nodes"
     offer: Callable[[], Offer] = lambda: Offer.of((), ())
 
-    def sources(self) -> Sources:
+    def sources(self) -> PageSources:
         """Return what a page needs."""
-        return Sources(
+        return PageSources(
             self.kymas.values,
             self.kymas.get,
             self._explain,

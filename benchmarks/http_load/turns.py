@@ -23,7 +23,7 @@ import uvloop
 from skr_watcher import delivery, main, recorder, server
 from skr_watcher.logs import configure_logs
 from skr_watcher.memory import return_large_blocks
-from skr_watcher.settings import Settings
+from skr_watcher.settings import SkrWatcherSettings
 
 WORK_MS = 0.02
 LONG_MS = 1.0
@@ -144,7 +144,7 @@ def observe() -> None:
 
     async def run() -> None:
         observer.run_in(asyncio.get_running_loop())
-        await main.run(Settings.from_environment())
+        await main.run(SkrWatcherSettings.from_environment())
 
     configure_logs("INFO")
     return_large_blocks()

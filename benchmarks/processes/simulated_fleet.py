@@ -37,7 +37,7 @@ from kube_simulation import (
     Simulation,
     serve_simulation,
 )
-from lifecycle_manager_api import Kyma, ObjectList, State, crds, find, names
+from lifecycle_manager_api import Kyma, ResourceList, State, crds, find, names
 
 MODULES = tuple(f"module-{letter * 3}" for letter in "abcdefghij")
 VERSIONS = ("1.0.0", "1.1.0")
@@ -219,12 +219,12 @@ class Fleet:
     def _in_sync(self) -> Document:
         """Return how many Kymas have their modules and their catalog."""
         body = self.kcp.answer_to("GET", f"{API}/{names.KCP_NAMESPACE}/kymas").body
-        kymas = msgspec.json.decode(body, type=ObjectList[Kyma]).items
+        kymas = msgspec.json.decode(body, type=ResourceList[Kyma]).items
         return {"in_sync": sum(_is_in_sync(kyma) for kyma in kymas), "of": len(kymas)}
 
     def _at_version(self, module: str, version: str) -> Document:
         body = self.kcp.answer_to("GET", f"{API}/{names.KCP_NAMESPACE}/kymas").body
-        kymas = msgspec.json.decode(body, type=ObjectList[Kyma]).items
+        kymas = msgspec.json.decode(body, type=ResourceList[Kyma]).items
         answering = (kyma for kyma in kymas if kyma.metadata.name not in self.silent)
         modules = (each for kyma in answering for each in kyma.status.modules)
         found = [each.version for each in modules if each.name == module]

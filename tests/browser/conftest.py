@@ -14,7 +14,7 @@ from playwright.async_api import Browser, BrowserContext, Page, async_playwright
 
 from http_guard import Bounds, server_for
 from kyma_fleet_page import create_app
-from kyma_fleet_page.access import Verdict
+from kyma_fleet_page.access import AccessDecision
 from kyma_local.ports import free_port
 from lifecycle_manager.contract.resources import DatedReleaseMeta
 from lifecycle_manager.module_catalog import Offer
@@ -50,8 +50,8 @@ IN_ORDER = [
 class OneToken:
     """Knows one token."""
 
-    async def of(self, token: str) -> Verdict:
-        return Verdict.ALLOWED if token == TOKEN else Verdict.UNKNOWN
+    async def of(self, token: str) -> AccessDecision:
+        return AccessDecision.ALLOWED if token == TOKEN else AccessDecision.UNKNOWN
 
 
 @dataclass(eq=False)

@@ -1,9 +1,55 @@
-"""Names of tests: a fact that fits on a line of a report."""
+"""Names: those of tests are facts that fit on a line of a report, and no two classes have the same name."""
 
 import ast
+from collections import defaultdict
 from pathlib import Path
 
 MAX_NAME_LENGTH = 80
+
+NAMED_BY_KUBERNETES = {"GroupVersionKind", "WatchEvent"}
+"""Kubernetes' or upstream's names, in distributions that do not import each other."""
+
+NOT_RENAMED_YET = {
+    "ApplyObjects",
+    "Done",
+    "End",
+    "HandOver",
+    "Memory",
+    "ModuleRules",
+    "RecordIntent",
+    "RemoveFinalizer",
+    "Snapshot",
+    "Step",
+    "Steps",
+}
+"""Names of the steps and snapshots of domains."""
+
+
+def sources() -> list[Path]:
+    """Return the modules of every distribution."""
+    return sorted(Path().glob("*/src/**/*.py"))
+
+
+def classes() -> dict[str, list[str]]:
+    """Return where each public class is defined, by its name."""
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for file in sources():
+        for each in ast.walk(ast.parse(file.read_text(), str(file))):
+            if isinstance(each, ast.ClassDef) and not each.name.startswith("_"):
+                found[each.name].append(f"{file}:{each.lineno}")
+    return found
+
+
+def test_no_two_classes_have_the_same_name() -> None:
+    known = classes()
+    assert len(known) > len(NAMED_BY_KUBERNETES)
+    several = {name: places for name, places in known.items() if len(places) > 1}
+    assert {name: several[name] for name in several.keys() - NAMED_BY_KUBERNETES - NOT_RENAMED_YET} == {}
+
+
+def test_each_exception_is_used() -> None:
+    several = {name for name, places in classes().items() if len(places) > 1}
+    assert several >= NAMED_BY_KUBERNETES | NOT_RENAMED_YET
 
 
 def test_names_of_tests_have_at_most_eighty_characters() -> None:

@@ -21,7 +21,7 @@ from lifecycle_manager_api.kyma import (
     SkrRecords,
 )
 from lifecycle_manager_api.manifest import ImageSpec, InstallInfo, Manifest, ManifestSpec, ManifestStatus
-from lifecycle_manager_api.meta import ListMeta, ObjectList, ObjectMeta, OwnerReference
+from lifecycle_manager_api.meta import ListMeta, ObjectMeta, OwnerReference, ResourceList
 from lifecycle_manager_api.module_config import ModuleConfig, ModuleConfigSpec, ModuleConfigStatus
 from lifecycle_manager_api.module_policy import (
     ClusterResource,
@@ -50,8 +50,8 @@ from lifecycle_manager_api.raw import raw_object
 from lifecycle_manager_api.references import (
     GroupVersionKind,
     ManagerReference,
-    ObjectReference,
     PartialMeta,
+    ResourceReference,
     SyncedReference,
     TrackingObject,
 )
@@ -105,12 +105,12 @@ __all__ = [
     "ModuleTemplateSpec",
     "NamespacedResources",
     "NotDecodable",
-    "ObjectList",
     "ObjectMeta",
-    "ObjectReference",
     "OwnerReference",
     "PartialMeta",
     "PodSecurityLevel",
+    "ResourceList",
+    "ResourceReference",
     "ServiceInfo",
     "SkrRecords",
     "State",

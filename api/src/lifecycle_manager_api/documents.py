@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from lifecycle_manager_api.kinds import ApiObject
-from lifecycle_manager_api.meta import ObjectList, Struct
+from lifecycle_manager_api.meta import ResourceList, Struct
 
 T = TypeVar("T", bound=ApiObject)
 Document = dict[str, Any]
@@ -32,7 +32,7 @@ def decode(kind: type[T], body: bytes | str) -> T:
     return _of_kind(kind, found)
 
 
-def decode_list(kind: type[T], body: bytes | str) -> ObjectList[T]:
+def decode_list(kind: type[T], body: bytes | str) -> ResourceList[T]:
     """Return the list, or one page of it, in the response of an API server. Raises NotDecodable."""
     try:
         return _list_decoder(kind).decode(body)
@@ -62,8 +62,8 @@ def _decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
 
 
 @cache
-def _list_decoder(kind: type[T]) -> msgspec.json.Decoder[ObjectList[T]]:
-    return msgspec.json.Decoder(ObjectList[kind])  # type: ignore[valid-type]  # the kind is a value here
+def _list_decoder(kind: type[T]) -> msgspec.json.Decoder[ResourceList[T]]:
+    return msgspec.json.Decoder(ResourceList[kind])  # type: ignore[valid-type]  # the kind is a value here
 
 
 def _without_nulls_in_metadata(body: bytes | str) -> bytes | str:

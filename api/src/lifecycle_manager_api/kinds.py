@@ -41,7 +41,7 @@ class ApiObject(Struct, frozen=True, kw_only=True):
     """Name, identity and labels."""
 
 
-class Status(Struct, frozen=True, kw_only=True):
+class ObjectStatus(Struct, frozen=True, kw_only=True):
     """The observed state."""
 
     state: State = State.EMPTY

@@ -6,7 +6,7 @@ import msgspec
 
 from lifecycle_manager_api import names
 from lifecycle_manager_api.fields import REQUIRED, Channel, default, keyed_by
-from lifecycle_manager_api.kinds import AGE, READY, REASON, STATE, ApiObject, Column, Status
+from lifecycle_manager_api.kinds import AGE, READY, REASON, STATE, ApiObject, Column, ObjectStatus
 from lifecycle_manager_api.meta import Struct
 from lifecycle_manager_api.references import TrackingObject
 from lifecycle_manager_api.state import State
@@ -84,7 +84,7 @@ class SkrRecords(Struct, frozen=True, kw_only=True):
     """The CAs that the Watcher trusts."""
 
 
-class KymaStatus(Status, frozen=True, kw_only=True):
+class KymaStatus(ObjectStatus, frozen=True, kw_only=True):
     """The observed state."""
 
     active_channel: str = ""

@@ -6,7 +6,7 @@ import msgspec
 
 from lifecycle_manager_api import names
 from lifecycle_manager_api.fields import ATOMIC_LIST, EMBEDDED_OBJECT, REQUIRED, default, schema
-from lifecycle_manager_api.kinds import AGE, READY, REASON, STATE, ApiObject, Column, Status
+from lifecycle_manager_api.kinds import AGE, READY, REASON, STATE, ApiObject, Column, ObjectStatus
 from lifecycle_manager_api.kyma import CustomResourcePolicy
 from lifecycle_manager_api.meta import Struct
 from lifecycle_manager_api.references import ManagerReference, SyncedReference
@@ -61,7 +61,7 @@ class ManifestSpec(Struct, frozen=True, kw_only=True):
     """Version of the module."""
 
 
-class ManifestStatus(Status, frozen=True, kw_only=True):
+class ManifestStatus(ObjectStatus, frozen=True, kw_only=True):
     """The observed state."""
 
     state: Annotated[State, REQUIRED, default("")] = State.EMPTY

@@ -90,7 +90,7 @@ class ListMeta(Struct, frozen=True, kw_only=True):
     remaining_item_count: int = 0
 
 
-class ObjectList(Struct, Generic[T], frozen=True, kw_only=True):
+class ResourceList(Struct, Generic[T], frozen=True, kw_only=True):
     """A list of objects, or one page of it, as an API server returns it."""
 
     metadata: ListMeta = ListMeta()

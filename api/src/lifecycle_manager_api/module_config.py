@@ -7,9 +7,9 @@ import msgspec
 from lifecycle_manager_api import names
 from lifecycle_manager_api.cel import IMMUTABLE
 from lifecycle_manager_api.fields import ATOMIC_MAP, checked_by, schema
-from lifecycle_manager_api.kinds import AGE, READY, REASON, STATE, ApiObject, Column, Status
+from lifecycle_manager_api.kinds import AGE, READY, REASON, STATE, ApiObject, Column, ObjectStatus
 from lifecycle_manager_api.meta import Struct
-from lifecycle_manager_api.references import ObjectReference
+from lifecycle_manager_api.references import ResourceReference
 
 OwnerName = Annotated[str, schema(minLength=1, maxLength=253), checked_by(IMMUTABLE)]
 
@@ -24,11 +24,11 @@ class ModuleConfigSpec(Struct, frozen=True, kw_only=True):
     resource: str = ""
     """The Module CR as YAML text, with its status as far as others write it, without managedFields, resourceVersion and
     the last-applied annotation."""
-    resource_ref: ObjectReference | None = None
+    resource_ref: ResourceReference | None = None
     """Reference of the Module CR, with the version that was read."""
 
 
-class ModuleConfigStatus(Status, frozen=True, kw_only=True):
+class ModuleConfigStatus(ObjectStatus, frozen=True, kw_only=True):
     """The observed state."""
 
     module_status: Annotated[msgspec.Raw, ATOMIC_MAP] = msgspec.Raw(b"null")

@@ -18,7 +18,7 @@ class PodTemplate(NamedTuple):
     annotations: Document
 
 
-class Finding(NamedTuple):
+class PodSecurityViolation(NamedTuple):
     """A rule of the Pod Security Standards that a Pod violates, and where."""
 
     rule: str
@@ -100,11 +100,11 @@ def pod_template_of(group: str, kind: str, document: Document) -> PodTemplate | 
     return PodTemplate(mapping(at.get("spec")), mapping(mapping(at.get("metadata")).get("annotations")))
 
 
-def violated_rules(pod: PodTemplate, level: str) -> Iterator[Finding]:
+def violated_rules(pod: PodTemplate, level: str) -> Iterator[PodSecurityViolation]:
     """Yield the rules of a level that a Pod violates: none for `privileged`; `restricted` includes `baseline`."""
     checks = {"privileged": (), "baseline": BASELINE, "restricted": (*BASELINE, *RESTRICTED)}[level]
     for rule, check in checks:
-        yield from (Finding(rule, message) for message in check(pod))
+        yield from (PodSecurityViolation(rule, message) for message in check(pod))
 
 
 def host_process(pod: PodTemplate) -> Iterator[str]:

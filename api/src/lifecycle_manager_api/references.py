@@ -51,7 +51,7 @@ class TrackingObject(Struct, frozen=True, kw_only=True):
     """Name, namespace and generation of the object."""
 
 
-class ObjectReference(Struct, frozen=True, kw_only=True):
+class ResourceReference(Struct, frozen=True, kw_only=True):
     """Reference to one version of an object."""
 
     api_version: str

@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar
 
 from lifecycle_manager_api import names
 from lifecycle_manager_api.fields import default
-from lifecycle_manager_api.kinds import AGE, READY, REASON, STATE, ApiObject, Column, Status
+from lifecycle_manager_api.kinds import AGE, READY, REASON, STATE, ApiObject, Column, ObjectStatus
 from lifecycle_manager_api.meta import Struct
 from lifecycle_manager_api.module_config import OwnerName
 from lifecycle_manager_api.state import State
@@ -42,7 +42,7 @@ class SyncResourceSpec(Struct, frozen=True, kw_only=True):
     """Whether objects of an earlier text that are missing in this one are deleted from the cluster."""
 
 
-class SyncResourceStatus(Status, frozen=True, kw_only=True):
+class SyncResourceStatus(ObjectStatus, frozen=True, kw_only=True):
     """The observed state."""
 
     objects: str = ""

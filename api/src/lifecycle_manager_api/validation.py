@@ -25,7 +25,7 @@ _MIN_INTEGER, _MAX_INTEGER = -(2**63), 2**63 - 1
 _TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
 
 
-class Problem(NamedTuple):
+class FieldError(NamedTuple):
     """A violation of a rule: the path of the field, and a message."""
 
     field: str
@@ -38,7 +38,7 @@ class Problem(NamedTuple):
 
 def validate(
     thing: ApiObject | Mapping[str, Any], before: ApiObject | Mapping[str, Any] | None = None
-) -> tuple[Problem, ...]:
+) -> tuple[FieldError, ...]:
     """Return why an API server would reject an object; nothing if it would accept it.
 
     `before` is the old object of an update, for fields that must not change.
@@ -46,7 +46,7 @@ def validate(
     document = _as_mapping(thing)
     schema = _schemas().get((str(document.get("apiVersion")), str(document.get("kind"))))
     if schema is None:
-        return (Problem("kind", f"Unsupported value: {document.get('apiVersion')} {document.get('kind')}"),)
+        return (FieldError("kind", f"Unsupported value: {document.get('apiVersion')} {document.get('kind')}"),)
     old = _MISSING if before is None else _as_mapping(before)
     return tuple(_check(document, old, schema, ""))
 
@@ -60,12 +60,12 @@ def _as_mapping(thing: ApiObject | Mapping[str, Any]) -> Mapping[str, Any]:
     return as_document(thing) if isinstance(thing, ApiObject) else thing
 
 
-def _check(value: Any, old: Any, schema: Schema, path: str) -> Iterator[Problem]:
+def _check(value: Any, old: Any, schema: Schema, path: str) -> Iterator[FieldError]:
     if value is None and schema.get("nullable"):
         return
     kind = schema["type"]
     if not _IS_OF_TYPE[kind](value):
-        yield Problem(path, f"Invalid value: must be of type {kind}")
+        yield FieldError(path, f"Invalid value: must be of type {kind}")
         return
     problems = list(_CHECKS[kind](value, old, schema, path))
     yield from problems
@@ -73,14 +73,14 @@ def _check(value: Any, old: Any, schema: Schema, path: str) -> Iterator[Problem]
         yield from _check_rules(value, old, schema, path)
 
 
-def _check_object(value: Mapping[str, Any], old: Any, schema: Schema, path: str) -> Iterator[Problem]:
+def _check_object(value: Mapping[str, Any], old: Any, schema: Schema, path: str) -> Iterator[FieldError]:
     for name in schema.get("required", ()):
         if name not in value and "default" not in schema["properties"][name]:
-            yield Problem(_join(path, name), "Required value")
+            yield FieldError(_join(path, name), "Required value")
     if schema.get("x-kubernetes-embedded-resource"):
         for name in ("apiVersion", "kind"):
             if not value.get(name):
-                yield Problem(_join(path, name), "Required value: must not be empty")
+                yield FieldError(_join(path, name), "Required value: must not be empty")
     before = old if isinstance(old, Mapping) else {}
     for name, each in value.items():
         field = schema.get("properties", {}).get(name) or schema.get("additionalProperties")
@@ -89,10 +89,10 @@ def _check_object(value: Mapping[str, Any], old: Any, schema: Schema, path: str)
         yield from _check(each, before.get(name, _MISSING), field, _join(path, name))
 
 
-def _check_list(value: list[Any], old: Any, schema: Schema, path: str) -> Iterator[Problem]:
+def _check_list(value: list[Any], old: Any, schema: Schema, path: str) -> Iterator[FieldError]:
     keys = schema.get("x-kubernetes-list-map-keys", ())
     if len(value) < schema.get("minItems", 0):
-        yield Problem(path, f"Invalid value: should have at least {schema['minItems']} items")
+        yield FieldError(path, f"Invalid value: should have at least {schema['minItems']} items")
     before = {_key(item, keys): item for item in old} if keys and isinstance(old, list) else {}
     seen = set()
     for index, item in enumerate(value):
@@ -100,37 +100,39 @@ def _check_list(value: list[Any], old: Any, schema: Schema, path: str) -> Iterat
         identity = _key(item, keys) if keys else index
         yield from _check(item, before.get(identity, _MISSING), schema["items"], at)
         if identity in seen:
-            yield Problem(at, "Duplicate value")
+            yield FieldError(at, "Duplicate value")
         seen.add(identity)
 
 
-def _check_text(value: str, _old: Any, schema: Schema, path: str) -> Iterator[Problem]:
+def _check_text(value: str, _old: Any, schema: Schema, path: str) -> Iterator[FieldError]:
     if "enum" in schema and value not in schema["enum"]:
-        yield Problem(path, f"Unsupported value: supported values: {', '.join(map(repr, schema['enum']))}")
+        yield FieldError(path, f"Unsupported value: supported values: {', '.join(map(repr, schema['enum']))}")
     if len(value) > schema.get("maxLength", len(value)):
-        yield Problem(path, f"Too long: may not be more than {schema['maxLength']} characters")
+        yield FieldError(path, f"Too long: may not be more than {schema['maxLength']} characters")
     if len(value) < schema.get("minLength", 0):
-        yield Problem(path, f"Too short: may not be less than {schema['minLength']} characters long")
+        yield FieldError(path, f"Too short: may not be less than {schema['minLength']} characters long")
     if "pattern" in schema and not _pattern(schema["pattern"]).search(value):
-        yield Problem(path, f"Invalid value: should match '{schema['pattern']}'")
+        yield FieldError(path, f"Invalid value: should match '{schema['pattern']}'")
     if "format" in schema and not _FORMATS[schema["format"]](value):
-        yield Problem(path, f"Invalid value: must be of type {schema['format']}")
+        yield FieldError(path, f"Invalid value: must be of type {schema['format']}")
 
 
-def _check_number(value: int, _old: Any, schema: Schema, path: str) -> Iterator[Problem]:
+def _check_number(value: int, _old: Any, schema: Schema, path: str) -> Iterator[FieldError]:
     if value < schema.get("minimum", _MIN_INTEGER):
-        yield Problem(path, f"Invalid value: should be greater than or equal to {schema.get('minimum', _MIN_INTEGER)}")
+        yield FieldError(
+            path, f"Invalid value: should be greater than or equal to {schema.get('minimum', _MIN_INTEGER)}"
+        )
     if value > schema.get("maximum", _MAX_INTEGER):
-        yield Problem(path, f"Invalid value: should be less than or equal to {schema.get('maximum', _MAX_INTEGER)}")
+        yield FieldError(path, f"Invalid value: should be less than or equal to {schema.get('maximum', _MAX_INTEGER)}")
 
 
-def _check_rules(value: Any, old: Any, schema: Schema, path: str) -> Iterator[Problem]:
+def _check_rules(value: Any, old: Any, schema: Schema, path: str) -> Iterator[FieldError]:
     for stated in schema.get("x-kubernetes-validations", ()):
         rule = BY_RULE[stated["rule"]]
         if rule.on_updates_only and old is _MISSING:
             continue
         if not rule.holds(value, None if old is _MISSING else old):
-            yield Problem(path, f"Invalid value: {rule.message}")
+            yield FieldError(path, f"Invalid value: {rule.message}")
 
 
 def _is_timestamp(text: str) -> bool:
@@ -165,7 +167,7 @@ def _join(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
-def _no_check(_value: Any, _old: Any, _schema: Schema, _path: str) -> Iterator[Problem]:
+def _no_check(_value: Any, _old: Any, _schema: Schema, _path: str) -> Iterator[FieldError]:
     return iter(())
 
 
@@ -176,7 +178,7 @@ _IS_OF_TYPE: Mapping[str, Callable[[Any], bool]] = {
     "boolean": lambda value: isinstance(value, bool),
     "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
 }
-_CHECKS: Mapping[str, Callable[[Any, Any, Schema, str], Iterator[Problem]]] = {
+_CHECKS: Mapping[str, Callable[[Any, Any, Schema, str], Iterator[FieldError]]] = {
     "object": _check_object,
     "array": _check_list,
     "string": _check_text,

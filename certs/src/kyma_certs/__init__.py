@@ -16,7 +16,7 @@ from kyma_certs.issuing import (
     issue,
 )
 from kyma_certs.reading import CertificateInfo, bundle, describe, describe_certificate, issued_by, key_of, renewal_due
-from kyma_certs.rotation import CAs, RotationRules, Step, announced, dropped, next_step, spread, switched
+from kyma_certs.rotation import CAs, RotationRules, RotationStep, announced, dropped, next_step, spread, switched
 from kyma_certs.verification import CertificateRejected, verify_chain
 
 __all__ = [
@@ -31,7 +31,7 @@ __all__ = [
     "ReloadingClientContext",
     "ReloadingServerContext",
     "RotationRules",
-    "Step",
+    "RotationStep",
     "Usage",
     "announced",
     "bundle",

@@ -19,7 +19,7 @@ from kyma_certs.issuing import KeyPair
 from kyma_certs.reading import bundle, describe, issued_by, renewal_due
 
 
-class Step(StrEnum):
+class RotationStep(StrEnum):
     """The next step of a rotation."""
 
     ANNOUNCE = "Announce"
@@ -84,19 +84,19 @@ class RotationRules:
     timeout: timedelta = timedelta(days=7)
 
 
-def next_step(cas: CAs, rules: RotationRules, *, all_updated: bool, asked: bool, now: datetime) -> Step | None:
+def next_step(cas: CAs, rules: RotationRules, *, all_updated: bool, asked: bool, now: datetime) -> RotationStep | None:
     """Return the step that is due, or None. `asked` begins a rotation ahead of time.
 
     `all_updated`: all clusters have the current trust bundle.
     """
     if not cas.rotating:
         due = renewal_due(cas.signing.certificate_pem, renew_before=rules.renew_before, now=now)
-        return Step.ANNOUNCE if due or asked else None
-    after = Step.SWITCH if cas.following is not None else Step.DROP
+        return RotationStep.ANNOUNCE if due or asked else None
+    after = RotationStep.SWITCH if cas.following is not None else RotationStep.DROP
     if cas.since is not None and now - cas.since >= rules.timeout:
         return after
     if cas.spread_at is None:
-        return Step.NOTE_SPREAD if all_updated else None
+        return RotationStep.NOTE_SPREAD if all_updated else None
     return after if now - cas.spread_at >= rules.grace else None
 
 

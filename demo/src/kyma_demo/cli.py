@@ -18,7 +18,7 @@ from kube_runtime import KubeError
 from kyma_demo.environment import Environment, open_environment
 from kyma_demo.output import TerminalOutput, print_summary
 from kyma_demo.programs import Programs
-from kyma_demo.report import NoOutput, Report
+from kyma_demo.report import DemoReport, NoOutput
 from kyma_demo.walkthrough import Walkthrough
 from kyma_local.binaries import BinariesMissing, find_binaries
 from kyma_local.claims import FolderInUse, claimed, first_unclaimed
@@ -76,7 +76,7 @@ async def _run(
     *,
     stay: bool,
     quiet: bool,
-) -> Report:
+) -> DemoReport:
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)

@@ -12,24 +12,24 @@ NETWORK = "10.100.0.0/16"
 TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
 
 
-class Column(msgspec.Struct, frozen=True):
+class TableColumn(msgspec.Struct, frozen=True):
     """A column; one with a priority above 0 is shown by `-o wide` only."""
 
     name: str
     priority: int = 0
 
 
-class Row(msgspec.Struct, frozen=True):
+class TableRow(msgspec.Struct, frozen=True):
     """The cells of one object."""
 
     cells: tuple[Any, ...]
 
 
-class Table(msgspec.Struct, frozen=True, rename="camel"):
+class TableResponse(msgspec.Struct, frozen=True, rename="camel"):
     """What the API server answers."""
 
-    column_definitions: tuple[Column, ...]
-    rows: tuple[Row, ...]
+    column_definitions: tuple[TableColumn, ...]
+    rows: tuple[TableRow, ...]
 
 
 async def kubectl_get(client: Client, resource: Resource[Any], name: str, namespace: str) -> str:
@@ -38,7 +38,7 @@ async def kubectl_get(client: Client, resource: Resource[Any], name: str, namesp
     As for kubectl, the API server makes the table, from the columns of the CRD.
     """
     answer = await client.raw("GET", f"{resource.path(namespace)}/{quote(name)}", accept=TABLE)
-    table = msgspec.json.decode(answer, type=Table)
+    table = msgspec.json.decode(answer, type=TableResponse)
     shown = [number for number, column in enumerate(table.column_definitions) if column.priority == 0]
     lines = [[table.column_definitions[number].name.upper() for number in shown]]
     lines += [

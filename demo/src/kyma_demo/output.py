@@ -8,7 +8,7 @@ from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
-from kyma_demo.report import Report, Step
+from kyma_demo.report import DemoReport, DemoStep
 from kyma_demo.timeline import Station
 
 BAR_WIDTH = 14  # so that a line fits into 80 columns
@@ -26,7 +26,7 @@ class TerminalOutput:
         self._status = self._console.status(f"{name} …")
         self._status.start()
 
-    def step_finished(self, step: Step) -> None:
+    def step_finished(self, step: DemoStep) -> None:
         """Replace the spinner by a mark, the duration, and the observed result."""
         if self._status is not None:
             self._status.stop()
@@ -52,7 +52,7 @@ class TerminalOutput:
         self._console.print(table)
 
 
-def print_summary(console: Console, report: Report) -> None:
+def print_summary(console: Console, report: DemoReport) -> None:
     """Print the figures of a run."""
     if report.change is None or report.floor is None:
         return

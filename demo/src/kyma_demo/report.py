@@ -10,7 +10,7 @@ from kyma_demo.timeline import Station
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class DemoStep:
     """One step: its duration in milliseconds, and whether its result was verified in the clusters."""
 
     name: str
@@ -35,10 +35,10 @@ class Spread:
 
 
 @dataclass(slots=True)
-class Report:
+class DemoReport:
     """The results of a run."""
 
-    steps: list[Step] = field(default_factory=list)
+    steps: list[DemoStep] = field(default_factory=list)
     timeline: tuple[Station, ...] = ()
     change: Spread | None = None
     status: Spread | None = None
@@ -65,13 +65,13 @@ class Report:
         }
 
 
-class Output(Protocol):
+class DemoOutput(Protocol):
     """Receives the progress of a run."""
 
     def step_started(self, name: str) -> None:
         """A step begins."""
 
-    def step_finished(self, step: Step) -> None:
+    def step_finished(self, step: DemoStep) -> None:
         """A step has ended."""
 
     def show_timeline(self, timeline: Sequence[Station]) -> None:
@@ -84,14 +84,14 @@ class NoOutput:
     def step_started(self, name: str) -> None:
         """Do nothing."""
 
-    def step_finished(self, step: Step) -> None:
+    def step_finished(self, step: DemoStep) -> None:
         """Do nothing."""
 
     def show_timeline(self, timeline: Sequence[Station]) -> None:
         """Do nothing."""
 
 
-def _step(step: Step) -> dict[str, Any]:
+def _step(step: DemoStep) -> dict[str, Any]:
     shown = {"name": step.name, "ms": round(step.ms, 1), "verified": step.verified}
     return shown if step.verified else shown | {"detail": step.detail}
 

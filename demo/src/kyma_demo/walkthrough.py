@@ -15,7 +15,7 @@ from kyma_demo.environment import Environment, create_kyma, infrastructure, prep
 from kyma_demo.module_cr import NETWORK, kubectl_get, network_of, ready_of, with_network
 from kyma_demo.object_watcher import CONFIG_MAPS, ObjectWatcher
 from kyma_demo.programs import Programs
-from kyma_demo.report import Output, Report, Step
+from kyma_demo.report import DemoOutput, DemoReport, DemoStep
 from kyma_demo.timeline import STATIONS, Station, follow
 from kyma_local.waiting import eventually
 from lifecycle_manager.contract.resources import KYMAS, MODULE_CONFIGS, SYNC_RESOURCES
@@ -50,9 +50,9 @@ class Walkthrough:
 
     environment: Environment
     programs: Programs
-    output: Output
+    output: DemoOutput
     changes: int = 50
-    report: Report = field(default_factory=Report)
+    report: DemoReport = field(default_factory=DemoReport)
     object_watcher: ObjectWatcher = field(init=False)
     module_cr_watcher: ObjectWatcher = field(init=False)
 
@@ -60,7 +60,7 @@ class Walkthrough:
         self.object_watcher = ObjectWatcher(self.environment.skr, CONFIG_MAPS, names.SKR_NAMESPACE)
         self.module_cr_watcher = ObjectWatcher(self.environment.skr, INFRASTRUCTURES, names.SKR_NAMESPACE)
 
-    async def run(self) -> Report:
+    async def run(self) -> DemoReport:
         """Run all steps; stop at the first that fails. Exceptions of steps go into the report."""
         self.report.versions = {
             "kubernetes": await self.environment.kcp.server_version(),
@@ -155,7 +155,7 @@ class Walkthrough:
                 detail, verified = await run(), True
         except (Exception, TimeoutError) as error:  # noqa: BLE001 - goes into the report
             detail, verified = f"{type(error).__name__}: {error}{self.programs.ended()}", False
-        step = Step(name, (time.perf_counter() - started) * 1000, verified, detail)
+        step = DemoStep(name, (time.perf_counter() - started) * 1000, verified, detail)
         self.report.steps.append(step)
         self.output.step_finished(step)
         return verified

@@ -61,7 +61,7 @@ class Screen:
 
 
 @dataclass(eq=False)
-class Columns:
+class LiveTable:
     """A table that is printed while it is read: as wide as its first rows need, and wider where a later one does.
 
     `state` is the index of the column with a state, -1 for none. The last column is cut to the width of the screen.

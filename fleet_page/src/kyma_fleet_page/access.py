@@ -22,7 +22,7 @@ MAX_KEPT = 1000
 MAX_TOKEN_BYTES = 16 * 1024
 
 
-class Verdict(Enum):
+class AccessDecision(Enum):
     """What a token allows."""
 
     ALLOWED = "allowed"
@@ -37,15 +37,15 @@ class Access:
     client: Client
     namespace: str
     clock: Clock = SYSTEM_CLOCK
-    _kept: OrderedDict[bytes, tuple[float, Verdict]] = field(default_factory=OrderedDict)
+    _kept: OrderedDict[bytes, tuple[float, AccessDecision]] = field(default_factory=OrderedDict)
     _asking: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(10))
 
-    async def of(self, token: str) -> Verdict:
+    async def of(self, token: str) -> AccessDecision:
         """Return what a token allows. Raises KubeError."""
         if not token or len(token) > MAX_TOKEN_BYTES or not token.isascii() or not token.isprintable():
-            return Verdict.UNKNOWN
+            return AccessDecision.UNKNOWN
         key = hashlib.blake2b(token.encode(), digest_size=32).digest()
-        until, verdict = self._kept.get(key, (0.0, Verdict.UNKNOWN))
+        until, verdict = self._kept.get(key, (0.0, AccessDecision.UNKNOWN))
         if until > self.clock.monotonic():
             return verdict
         async with self._asking:
@@ -56,10 +56,10 @@ class Access:
             self._kept.popitem(last=False)
         return verdict
 
-    async def _ask(self, token: str) -> Verdict:
+    async def _ask(self, token: str) -> AccessDecision:
         review = await self._create(TOKEN_REVIEWS, {"token": token})
         if review.get("authenticated") is not True:
-            return Verdict.UNKNOWN
+            return AccessDecision.UNKNOWN
         user = review.get("user", {})
         subject = {
             "user": user.get("username", ""),
@@ -74,7 +74,7 @@ class Access:
             },
         }
         answer = await self._create(ACCESS_REVIEWS, subject)
-        return Verdict.ALLOWED if answer.get("allowed") is True else Verdict.FORBIDDEN
+        return AccessDecision.ALLOWED if answer.get("allowed") is True else AccessDecision.FORBIDDEN
 
     async def _create(self, resource: Resource[dict[str, Any]], spec: Mapping[str, Any]) -> dict[str, Any]:
         document = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {}, "spec": spec}

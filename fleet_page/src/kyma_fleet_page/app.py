@@ -15,8 +15,8 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response, Stream
 
 from kube_runtime import KubeError
 from kube_runtime.ages import age
-from kyma_fleet_page.access import Access, Verdict
-from kyma_fleet_page.cluster import Explanation, Moment, RecordedEvent, conditions_of
+from kyma_fleet_page.access import Access, AccessDecision
+from kyma_fleet_page.cluster import Explanation, HistoryEntry, RecordedEvent, conditions_of
 from kyma_fleet_page.fleet import Filter, Grouping, grouped
 from kyma_fleet_page.live import Live, Update
 from lifecycle_manager_api import Kyma, ModuleReleaseMeta, State
@@ -57,7 +57,7 @@ SIGNS = {"ok": ("✓", "in order"), "wait": ("◌", "waits"), "bad": ("✗", "no
 
 
 @dataclass(frozen=True, slots=True)
-class Sources:
+class PageSources:
     """What the pages show, from caches; only Events and the last change are read from the API server, on request.
 
     - `explain`: why a cluster is as it is
@@ -71,10 +71,10 @@ class Sources:
     revision: Callable[[str], Hashable]
     releases: Callable[[], Iterable[ModuleReleaseMeta]]
     events: Callable[[str], Awaitable[Sequence[RecordedEvent]]]
-    last_change: Callable[[str], Awaitable[Sequence[Moment]]]
+    last_change: Callable[[str], Awaitable[Sequence[HistoryEntry]]]
 
 
-def create_app(sources: Sources, access: Access) -> FastAPI:
+def create_app(sources: PageSources, access: Access) -> FastAPI:
     """Return the application."""
     app = FastAPI(title="Kyma fleet", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     pages = _Pages(sources, access, Live(sources.kymas))
@@ -107,7 +107,7 @@ Page = Callable[[Request], Awaitable[Response]]
 
 
 class _Pages:
-    def __init__(self, sources: Sources, access: Access, live: Live) -> None:
+    def __init__(self, sources: PageSources, access: Access, live: Live) -> None:
         self._sources = sources
         self._access = access
         self._live = live
@@ -125,13 +125,13 @@ class _Pages:
         async def checked(request: Request) -> Response:
             token = _token_of(request)
             try:
-                verdict = await self._access.of(token) if token else Verdict.UNKNOWN
+                verdict = await self._access.of(token) if token else AccessDecision.UNKNOWN
             except KubeError:
                 return self._html("sign-in.html", 503, why="the control plane cannot be asked who you are; try again")
-            if verdict is Verdict.ALLOWED:
+            if verdict is AccessDecision.ALLOWED:
                 return await page(request)
             why = verdict.value if token else ""
-            return self._html("sign-in.html", 403 if verdict is Verdict.FORBIDDEN else 401, why=why)
+            return self._html("sign-in.html", 403 if verdict is AccessDecision.FORBIDDEN else 401, why=why)
 
         return checked
 

@@ -8,7 +8,7 @@ from typing import Protocol
 from lifecycle_manager_api import Condition, Kyma
 
 
-class Node(Protocol):
+class ExplanationNode(Protocol):
     """A link of the explanation, with what is below it."""
 
     @property
@@ -32,7 +32,7 @@ class Node(Protocol):
         ...
 
     @property
-    def children(self) -> "Sequence[Node]":
+    def children(self) -> "Sequence[ExplanationNode]":
         """What is below it."""
         ...
 
@@ -42,7 +42,7 @@ class Node(Protocol):
         ...
 
 
-class Moment(Protocol):
+class HistoryEntry(Protocol):
     """One thing that was done, by whom."""
 
     @property
@@ -77,7 +77,7 @@ class RecordedEvent:
 class Explanation:
     """Why a cluster is as it is; `commands` are what to do next."""
 
-    tree: Node
+    tree: ExplanationNode
     commands: Sequence[str] = ()
 
 

@@ -16,7 +16,7 @@ WORST_FIRST = (State.ERROR, State.WARNING, State.DELETING, State.PROCESSING, Sta
 MAX_CAUSE = 200
 
 
-class Installed(NamedTuple):
+class ClusterModule(NamedTuple):
     """A module of a cluster."""
 
     name: str
@@ -34,7 +34,7 @@ class Square:
     cause: str
     region: str
     channel: str
-    modules: tuple[Installed, ...]
+    modules: tuple[ClusterModule, ...]
     revision: str
 
     @property
@@ -130,7 +130,7 @@ def square_of(kyma: Kyma) -> Square:
         region=kyma.metadata.labels.get(names.REGION, ""),
         channel=kyma.spec.channel,
         modules=tuple(
-            Installed(each.name, each.version, each.channel, each.state)
+            ClusterModule(each.name, each.version, each.channel, each.state)
             for each in kyma.status.modules
             if each.template is not None
         ),

@@ -19,7 +19,7 @@ from kyma_fleet.explanation.moments import Moment, last_change, moments
 from kyma_fleet.explanation.reading import MAX_SELECTED, read_documents, read_events
 from kyma_fleet.explanation.tree import tree_of
 from kyma_fleet_page.access import Access
-from kyma_fleet_page.app import Sources, create_app
+from kyma_fleet_page.app import PageSources, create_app
 from kyma_fleet_page.cluster import Explanation, RecordedEvent
 from lifecycle_manager.contract.indexes import MANIFESTS_BY_KYMA, MODULE_CONFIGS_BY_KYMA, SYNC_RESOURCES_BY_KYMA
 from lifecycle_manager.contract.resources import (
@@ -63,7 +63,7 @@ def setup(manager: Manager, kcp: Client, offers: Offers, settings: PageSettings)
         policies=Policies.watched_by(manager),
         reading=asyncio.Semaphore(MAX_READERS),
     )
-    sources = Sources(
+    sources = PageSources(
         kymas=clusters.kymas.list,
         kyma=clusters.kyma,
         explain=clusters.explain,

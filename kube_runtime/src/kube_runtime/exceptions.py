@@ -36,7 +36,6 @@ __all__ = [
     "AlreadyExists",
     "ApiError",
     "BadRequest",
-    "Cause",
     "ClusterUnreachable",
     "Conflict",
     "Forbidden",
@@ -54,6 +53,7 @@ __all__ = [
     "ResponseInvalid",
     "ResponseTooLarge",
     "ServerUnavailable",
+    "StatusCause",
     "TerminalError",
     "TooManyRequests",
     "Unauthorized",
@@ -92,7 +92,7 @@ class ObjectUnreadable(ResponseInvalid):
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class StatusCause:
     """One of the reasons for a refusal: which field, and what about it."""
 
     reason: str
@@ -111,13 +111,13 @@ class ApiError(KubeError):
         self.details: Mapping[str, Any] = details or {}
 
     @property
-    def causes(self) -> tuple[Cause, ...]:
+    def causes(self) -> tuple[StatusCause, ...]:
         """The single reasons, where the server gives them."""
         listed = self.details.get("causes")
         if not isinstance(listed, Sequence) or isinstance(listed, str):
             return ()
         return tuple(
-            Cause(str(each.get("reason", "")), str(each.get("message", "")), str(each.get("field", "")))
+            StatusCause(str(each.get("reason", "")), str(each.get("message", "")), str(each.get("field", "")))
             for each in listed
             if isinstance(each, Mapping)
         )

@@ -10,7 +10,7 @@ does by itself. `rules` inject faults, `records` keep the last requests.
 """
 
 from kube_simulation.cluster import ClusterSettings, SimulatedCluster
-from kube_simulation.records import Record
+from kube_simulation.records import RequestRecord
 from kube_simulation.refusals import Refused
 from kube_simulation.requests import Answer, ApiRequest, ConnectionDropped
 from kube_simulation.rules import (
@@ -27,12 +27,11 @@ from kube_simulation.rules import (
     is_write,
 )
 from kube_simulation.server import Simulation, serve_simulation
-from kube_simulation.store import Change
+from kube_simulation.store import StoredChange
 
 __all__ = [
     "Answer",
     "ApiRequest",
-    "Change",
     "ClusterSettings",
     "ConnectionDropped",
     "Delay",
@@ -40,13 +39,14 @@ __all__ = [
     "Freeze",
     "HideUntilOverwritten",
     "NeverAnswer",
-    "Record",
     "Refuse",
     "Refused",
     "Reorder",
+    "RequestRecord",
     "Rule",
     "SimulatedCluster",
     "Simulation",
+    "StoredChange",
     "every_request",
     "is_read",
     "is_write",

@@ -14,13 +14,13 @@ from kube_simulation.discovery import discovery
 from kube_simulation.kinds import Kind
 from kube_simulation.lifecycle import Lifecycle
 from kube_simulation.reading import get, list_objects
-from kube_simulation.records import Record, Records
+from kube_simulation.records import Records, RequestRecord
 from kube_simulation.refusals import Refused, method_not_allowed, unknown_path
 from kube_simulation.requests import Answer, ApiRequest, address_of, request_of
 from kube_simulation.rules import Rule
-from kube_simulation.store import Change, Storage, Store
+from kube_simulation.store import Storage, Store, StoredChange
 from kube_simulation.watching import Watch, Watches
-from kube_simulation.writing import Writer
+from kube_simulation.writing import StoreWriter
 
 __all__ = ["ClusterSettings", "SimulatedCluster"]
 
@@ -57,10 +57,10 @@ class _State:
         kind_named: Callable[[str, str], Kind | None],
     ) -> None:
         self.store = Store(settings.history)
-        self.writer = Writer(name, self.store, settings.clock)
+        self.writer = StoreWriter(name, self.store, settings.clock)
         self.lifecycle = Lifecycle(self.store, self.writer, kind_of, kind_named)
         self.watches = Watches()
-        self.changes: list[Change] = []
+        self.changes: list[StoredChange] = []
 
 
 class SimulatedCluster:
@@ -119,7 +119,9 @@ class SimulatedCluster:
             for rule in rules:
                 self.remove_rule(rule)
 
-    def requests(self, matches: Callable[[Record], bool] = lambda _: True, *, since: int = 0) -> list[Record]:
+    def requests(
+        self, matches: Callable[[RequestRecord], bool] = lambda _: True, *, since: int = 0
+    ) -> list[RequestRecord]:
         """Return the last requests to this cluster that match, oldest first."""
         return self._records.those(matches, cluster=self.name, since=since)
 
@@ -143,7 +145,7 @@ class SimulatedCluster:
         store = self._opened.store
         return [stored.document() for storage in sorted(store.storages()) for stored in store.table(storage).in_order()]
 
-    def changes(self) -> list[Change]:
+    def changes(self) -> list[StoredChange]:
         """Return the writes that the cluster remembers, oldest first."""
         store = self._opened.store
         return store.changes_after(store.oldest)
@@ -301,7 +303,7 @@ class SimulatedCluster:
             state.store.on_change = self._note
         return self._state
 
-    def _note(self, change: Change) -> None:
+    def _note(self, change: StoredChange) -> None:
         state = self._opened
         state.changes.append(change)
         state.watches.notify(change.storage)

@@ -11,8 +11,8 @@ import msgspec
 
 from kube_simulation.builtin import CRD, NAMESPACE
 from kube_simulation.kinds import Kind
-from kube_simulation.store import Change, ObjectName, Storage, Store, Stored
-from kube_simulation.writing import FOREGROUND, ORPHAN, Writer
+from kube_simulation.store import ObjectName, Storage, Store, Stored, StoredChange
+from kube_simulation.writing import FOREGROUND, ORPHAN, StoreWriter
 
 __all__ = ["GarbageCollector"]
 
@@ -51,7 +51,7 @@ class GarbageCollector:
     def __init__(
         self,
         store: Store,
-        writer: Writer,
+        writer: StoreWriter,
         kind_of: Callable[[Storage], Kind | None],
         kind_named: Callable[[str, str], Kind | None],
     ) -> None:
@@ -61,7 +61,7 @@ class GarbageCollector:
         self._kind_named = kind_named
         self._dependents: dict[str, set[tuple[Storage, ObjectName]]] = {}
 
-    def follow(self, change: Change) -> None:
+    def follow(self, change: StoredChange) -> None:
         """Do what follows from a write. Those that neither own nor are owned cost two looks at their bytes."""
         self._remember(change)
         if change.deleted:
@@ -72,7 +72,7 @@ class GarbageCollector:
         elif any(mark in change.after.body for mark in _HELD):
             self._release(change.storage, change.after.key)
 
-    def _remember(self, change: Change) -> None:
+    def _remember(self, change: StoredChange) -> None:
         place = (change.storage, change.after.key)
         for stored, there in ((change.before, False), (change.after, not change.deleted)):
             for owner in _owners_of(stored):
@@ -81,7 +81,7 @@ class GarbageCollector:
                 else:
                     self._dependents.get(owner.uid, set()).discard(place)
 
-    def _follow_deletion(self, change: Change) -> None:
+    def _follow_deletion(self, change: StoredChange) -> None:
         uid = _DECODER.decode(change.after.body).metadata.uid if self._dependents else ""
         for storage, key in sorted(self._dependents.pop(uid, ())):
             stored = self._store.table(storage).get(key)

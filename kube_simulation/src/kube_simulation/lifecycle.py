@@ -10,8 +10,8 @@ from typing import Any
 from kube_simulation.builtin import CRD, NAMESPACE
 from kube_simulation.garbage import GarbageCollector
 from kube_simulation.kinds import Kind, kinds_of_crd
-from kube_simulation.store import Change, Storage, Store, Stored
-from kube_simulation.writing import CLEANUP, Writer
+from kube_simulation.store import Storage, Store, Stored, StoredChange
+from kube_simulation.writing import CLEANUP, StoreWriter
 
 __all__ = ["Lifecycle"]
 
@@ -24,7 +24,7 @@ class Lifecycle:
     def __init__(
         self,
         store: Store,
-        writer: Writer,
+        writer: StoreWriter,
         kind_of: Callable[[Storage], Kind | None],
         kind_named: Callable[[str, str], Kind | None],
     ) -> None:
@@ -35,7 +35,7 @@ class Lifecycle:
         self.custom: dict[tuple[str, str, str], Kind] = {}
         self.served_since: dict[Storage, int] = {}
 
-    def settle(self, changes: list[Change]) -> None:
+    def settle(self, changes: list[StoredChange]) -> None:
         """Do what follows from changes, and from what follows."""
         while changes:
             change = changes.pop(0)
@@ -47,7 +47,7 @@ class Lifecycle:
             elif change.deleted:
                 self._follow_deletion(change)
 
-    def _follow_crd(self, change: Change) -> None:
+    def _follow_crd(self, change: StoredChange) -> None:
         crd = change.after.document()
         storage = (crd["spec"]["group"], crd["spec"]["names"]["plural"])
         self.custom = {key: kind for key, kind in self.custom.items() if kind.storage != storage}
@@ -86,7 +86,7 @@ class Lifecycle:
         if empty:
             self._remove(NAMESPACE, stored)
 
-    def _follow_deletion(self, change: Change) -> None:
+    def _follow_deletion(self, change: StoredChange) -> None:
         """Process again what waited for this object to be deleted."""
         if change.after.namespace:
             namespace = self._store.table(NAMESPACE.storage).get(("", change.after.namespace))

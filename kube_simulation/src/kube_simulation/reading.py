@@ -10,7 +10,7 @@ from kube_simulation.kinds import Kind
 from kube_simulation.refusals import Refused, bad_request, gone, not_found, version_too_large
 from kube_simulation.requests import Answer, ApiRequest
 from kube_simulation.selectors import selector_of
-from kube_simulation.store import Store, Stored, Table
+from kube_simulation.store import KindStore, Store, Stored
 
 __all__ = ["get", "list_objects", "served_body", "version_asked"]
 
@@ -103,7 +103,7 @@ def _position(store: Store, request: ApiRequest) -> tuple[int, tuple[str, str] |
     return newest, None
 
 
-def _table(store: Store, kind: Kind, version: int | None) -> Table:
+def _table(store: Store, kind: Kind, version: int | None) -> KindStore:
     if version is None:
         return store.table(kind.storage)
     table = store.table_at(kind.storage, version)

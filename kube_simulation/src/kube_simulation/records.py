@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from kube_simulation.requests import WRITES, ApiRequest
 
-__all__ = ["Record", "Records"]
+__all__ = ["Records", "RequestRecord"]
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class RequestRecord:
     """One request and the code of its answer; 0 where there was none."""
 
     number: int
@@ -36,9 +36,9 @@ class Records:
 
     def __init__(self, most: int) -> None:
         self.count = 0
-        self._kept: deque[Record] = deque(maxlen=most)
+        self._kept: deque[RequestRecord] = deque(maxlen=most)
 
-    def __iter__(self) -> Iterator[Record]:
+    def __iter__(self) -> Iterator[RequestRecord]:
         return iter(tuple(self._kept))
 
     def add(self, request: ApiRequest, code: int) -> None:
@@ -48,7 +48,7 @@ class Records:
             return
         resource = request.kind.plural_name if request.kind is not None else ""
         self._kept.append(
-            Record(
+            RequestRecord(
                 self.count,
                 request.cluster,
                 request.method,
@@ -64,8 +64,8 @@ class Records:
         )
 
     def those(
-        self, matches: Callable[[Record], bool] = lambda _: True, *, cluster: str | None = None, since: int = 0
-    ) -> list[Record]:
+        self, matches: Callable[[RequestRecord], bool] = lambda _: True, *, cluster: str | None = None, since: int = 0
+    ) -> list[RequestRecord]:
         """Return the requests that match, oldest first; `since` is a count from before."""
         return [
             record

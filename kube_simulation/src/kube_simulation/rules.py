@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from kube_simulation.refusals import Refused
 from kube_simulation.requests import Answer, ApiRequest, ConnectionDropped
-from kube_simulation.store import Change
+from kube_simulation.store import StoredChange
 
 __all__ = [
     "Delay",
@@ -58,7 +58,7 @@ class Rule:
         """Return the version up to which this request sees the cluster, None for the newest."""
         return None
 
-    def hides(self, request: ApiRequest, change: Change) -> bool:
+    def hides(self, request: ApiRequest, change: StoredChange) -> bool:
         """Tell whether a change is hidden from a watch until a later one of the object overwrites it."""
         return False
 
@@ -198,7 +198,7 @@ class Freeze(Rule):
 class HideUntilOverwritten(Rule):
     """Hides the changes that match from watches until a later one of the same object overwrites them."""
 
-    matches: Callable[[ApiRequest, Change], bool]
+    matches: Callable[[ApiRequest, StoredChange], bool]
 
-    def hides(self, request: ApiRequest, change: Change) -> bool:
+    def hides(self, request: ApiRequest, change: StoredChange) -> bool:
         return self.matches(request, change)

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from aiohttp import web
 
 from kube_simulation.cluster import ClusterSettings, SimulatedCluster
-from kube_simulation.records import Record, Records
+from kube_simulation.records import Records, RequestRecord
 from kube_simulation.refusals import Refused, too_large, unknown_path
 from kube_simulation.requests import Answer, ConnectionDropped, request_of
 from kube_simulation.watching import Watch
@@ -51,7 +51,9 @@ class Simulation:
         if found is not None:
             found.end_watches()
 
-    def requests(self, matches: Callable[[Record], bool] = lambda _: True, *, since: int = 0) -> list[Record]:
+    def requests(
+        self, matches: Callable[[RequestRecord], bool] = lambda _: True, *, since: int = 0
+    ) -> list[RequestRecord]:
         """Return the last requests that match, oldest first."""
         return self.records.those(matches, since=since)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["Change", "ObjectName", "Store", "Stored", "Table"]
+__all__ = ["KindStore", "ObjectName", "Store", "Stored", "StoredChange"]
 
 Storage = tuple[str, str]
 ObjectName = tuple[str, str]
@@ -61,7 +61,7 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Change:
+class StoredChange:
     """One write: what was there before (None: nothing) and what is there after it, the last state of a deleted one."""
 
     version: int
@@ -71,7 +71,7 @@ class Change:
     deleted: bool
 
 
-class Table:
+class KindStore:
     """The objects of one kind, in the order of their names."""
 
     __slots__ = ("_objects", "_ordered")
@@ -113,12 +113,12 @@ class Table:
         if self._objects.pop(key, None) is not None:
             self._ordered = None
 
-    def copy(self) -> "Table":
+    def copy(self) -> "KindStore":
         """Return a table of the same objects that does not change with this one."""
-        return Table(dict(self._objects))
+        return KindStore(dict(self._objects))
 
 
-_EMPTY = Table()
+_EMPTY = KindStore()
 
 
 class Store:
@@ -128,10 +128,10 @@ class Store:
 
     def __init__(self, history: int) -> None:
         self.version = 0
-        self.on_change: Callable[[Change], None] | None = None
+        self.on_change: Callable[[StoredChange], None] | None = None
         self._history = history
-        self._tables: dict[Storage, Table] = {}
-        self._changes: list[Change] = []
+        self._tables: dict[Storage, KindStore] = {}
+        self._changes: list[StoredChange] = []
         self._offset = 0
         self._compacted = 0
 
@@ -145,7 +145,7 @@ class Store:
         self._compacted = self._offset = self.version
         self._changes = []
 
-    def table(self, storage: Storage) -> Table:
+    def table(self, storage: Storage) -> KindStore:
         """Return the objects of a kind as they are."""
         return self._tables.get(storage, _EMPTY)
 
@@ -153,7 +153,7 @@ class Store:
         """Return the kinds that there are objects of."""
         return tuple(storage for storage, table in self._tables.items() if len(table))
 
-    def table_at(self, storage: Storage, version: int) -> Table | None:
+    def table_at(self, storage: Storage, version: int) -> KindStore | None:
         """Return the objects of a kind as they were at a version, None where that is forgotten."""
         if version >= self.version:
             return self.table(storage)
@@ -168,7 +168,7 @@ class Store:
                     table.put(change.before)
         return table
 
-    def changes_after(self, version: int, until: int | None = None) -> list[Change]:
+    def changes_after(self, version: int, until: int | None = None) -> list[StoredChange]:
         """Return the writes after a version. It must not be older than `oldest`."""
         end = None if until is None else max(0, until - self._offset)
         return self._changes[max(0, version - self._offset) : end]
@@ -182,13 +182,13 @@ class Store:
         after = Stored(key[0], key[1], self.version, api_version, msgspec.json.encode(document))
         table = self._tables.get(storage)
         if table is None:
-            table = self._tables[storage] = Table()
+            table = self._tables[storage] = KindStore()
         before = table.get(key)
         if delete:
             table.remove(key)
         else:
             table.put(after)
-        change = Change(self.version, storage, before, after, delete)
+        change = StoredChange(self.version, storage, before, after, delete)
         self._changes.append(change)
         if len(self._changes) > 2 * self._history:
             del self._changes[: -self._history]

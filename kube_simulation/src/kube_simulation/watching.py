@@ -14,7 +14,7 @@ from kube_simulation.reading import served_body, version_asked
 from kube_simulation.refusals import FieldCause, Refused, gone
 from kube_simulation.requests import ApiRequest, ConnectionDropped
 from kube_simulation.selectors import Selector, selector_of
-from kube_simulation.store import Change, ObjectName, Storage, Store, Stored
+from kube_simulation.store import ObjectName, Storage, Store, Stored, StoredChange
 
 if TYPE_CHECKING:
     from kube_simulation.rules import Rule
@@ -85,7 +85,7 @@ class Watch:
         self._initial_events = query.get("sendInitialEvents") in {"true", "1"}
         if "sendInitialEvents" in query and query.get("resourceVersionMatch") != "NotOlderThan":
             raise _initial_events_need_a_match()
-        self._hidden: dict[ObjectName, Change] = {}
+        self._hidden: dict[ObjectName, StoredChange] = {}
         self._woken = asyncio.Event()
         self._ended = False
         self._broken = False
@@ -181,7 +181,7 @@ class Watch:
                 lines += self._lines_of(change)
         return horizon, [*self._no_longer_hidden(), *lines]
 
-    def _lines_of(self, change: Change) -> list[bytes]:
+    def _lines_of(self, change: StoredChange) -> list[bytes]:
         key = change.after.key
         line = self._line_of(change)
         if line is None:
@@ -205,7 +205,7 @@ class Watch:
             del self._hidden[change.after.key]
         return [line for line in map(self._line_of, shown) if line is not None]
 
-    def _line_of(self, change: Change) -> bytes | None:
+    def _line_of(self, change: StoredChange) -> bytes | None:
         """Return a change as this watch reports it, None where it does not select it."""
         before, after = change.before, change.after
         was = before is not None and self._is_followed(before)

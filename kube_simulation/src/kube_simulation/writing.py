@@ -45,7 +45,7 @@ from kube_simulation.refusals import (
 from kube_simulation.requests import Answer, ApiRequest
 from kube_simulation.store import Store, Stored
 
-__all__ = ["CLEANUP", "FOREGROUND", "ORPHAN", "Writer"]
+__all__ = ["CLEANUP", "FOREGROUND", "ORPHAN", "StoreWriter"]
 
 Document = dict[str, Any]
 FOREGROUND = "foregroundDeletion"
@@ -59,7 +59,7 @@ _STAYING_FINALIZERS = {"Foreground": FOREGROUND, "Orphan": ORPHAN}
 
 
 @dataclass(slots=True)
-class Writer:
+class StoreWriter:
     """Writes to the store of one cluster. `name` makes uids and generated names its own; `clock` is the time."""
 
     name: str

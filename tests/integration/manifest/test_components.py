@@ -12,7 +12,7 @@ import pytest
 
 from kube_runtime import Client, dump_yaml
 from kube_simulation import Simulation, serve_simulation
-from kyma_module_manager.project.registry import Blob, Credentials, Registry
+from kyma_module_manager.project.registry import Blob, Registry, RegistryCredentials
 from lifecycle_manager.app import lifecycle_manager
 from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, MODULE_RELEASE_METAS, MODULE_TEMPLATES, SECRETS
 from lifecycle_manager.module_catalog import ComponentVersion, LookupFailed
@@ -45,7 +45,7 @@ class Shelf:
     async def push(self, version: str, *layers: Blob, path: str = "modules") -> None:
         """Bring a version of the component to the registry."""
         config = Blob(msgspec.json.encode({"componentDescriptorLayer": layers[0].descriptor()}), CONFIG)
-        async with Registry(f"http://{self.host}", Credentials(NAME, PASSWORD)) as registry:
+        async with Registry(f"http://{self.host}", RegistryCredentials(NAME, PASSWORD)) as registry:
             tag = version.replace("+", ".build-")
             await registry.push(f"{path}/component-descriptors/{COMPONENT}", tag, config, layers)
 

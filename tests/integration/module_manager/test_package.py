@@ -18,7 +18,7 @@ import pytest
 
 from kube_runtime import load_yaml
 from kyma_local.ports import free_port
-from kyma_module_manager.project.registry import Blob, Credentials, Registry, RegistryError
+from kyma_module_manager.project.registry import Blob, Registry, RegistryCredentials, RegistryError
 
 SOURCE = Path(__file__).parent / "registry"
 PROGRAM = str(Path(sys.executable).with_name("kyma-module-manager"))
@@ -99,21 +99,23 @@ async def test_error_names_a_registry_that_cannot_be_reached(tmp_path: Path) -> 
 
 
 async def test_registry_that_requires_credentials_gets_them(guarded_registry: str) -> None:
-    async with Registry(f"http://{guarded_registry}", Credentials(USER, PASSWORD)) as registry:
+    async with Registry(f"http://{guarded_registry}", RegistryCredentials(USER, PASSWORD)) as registry:
         digest = await registry.push("some/where", "1.0.0", Blob(b"{}", "application/json"), ())
 
     assert digest.startswith("sha256:")
 
 
-@pytest.mark.parametrize("credentials", [None, Credentials(USER, "wrong")], ids=["none", "wrong"])
-async def test_rejected_credentials_are_an_error(guarded_registry: str, credentials: Credentials | None) -> None:
+@pytest.mark.parametrize("credentials", [None, RegistryCredentials(USER, "wrong")], ids=["none", "wrong"])
+async def test_rejected_credentials_are_an_error(
+    guarded_registry: str, credentials: RegistryCredentials | None
+) -> None:
     async with Registry(f"http://{guarded_registry}", credentials) as registry:
         with pytest.raises(RegistryError, match=r"rejects the credentials|requires credentials"):
             await registry.push("some/where", "1.0.0", Blob(b"{}", "application/json"), ())
 
 
 def test_password_is_not_in_the_representation() -> None:
-    assert PASSWORD not in repr(Credentials(USER, PASSWORD))
+    assert PASSWORD not in repr(RegistryCredentials(USER, PASSWORD))
 
 
 @asynccontextmanager

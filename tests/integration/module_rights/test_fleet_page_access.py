@@ -6,7 +6,7 @@ import pytest
 
 from kube_runtime import Client
 from kyma_fleet_page import Access
-from kyma_fleet_page.access import Verdict
+from kyma_fleet_page.access import AccessDecision
 from lifecycle_manager.process.crd_installation import apply_objects
 from tests.integration.module_rights.identities import KCP, identity, page_roles
 from tests.kinds import SERVICE_ACCOUNTS
@@ -26,10 +26,11 @@ subjects: [{kind: ServiceAccount, name: fleet-viewer, namespace: kcp-system}]
 
 
 @pytest.mark.parametrize(
-    ("account", "verdict"), [("fleet-viewer", Verdict.ALLOWED), ("stranger", Verdict.FORBIDDEN), ("", Verdict.UNKNOWN)]
+    ("account", "verdict"),
+    [("fleet-viewer", AccessDecision.ALLOWED), ("stranger", AccessDecision.FORBIDDEN), ("", AccessDecision.UNKNOWN)],
 )
 async def test_token_is_reviewed_by_the_api_server(
-    admin: Client, kcp: Path, tmp_path: Path, account: str, verdict: Verdict
+    admin: Client, kcp: Path, tmp_path: Path, account: str, verdict: AccessDecision
 ) -> None:
     await apply_objects(admin, VIEWER)
     token = "made-up"

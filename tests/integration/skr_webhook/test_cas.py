@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from kube_runtime import Cache, Causes, Client, Conflict, Manager, ObjectKey, Result
 from kube_runtime.controller.steps import Stages
-from kyma_certs import Algorithm, CAs, LeafRequest, RotationRules, Step, describe, issue, issued_by, key_of
+from kyma_certs import Algorithm, CAs, LeafRequest, RotationRules, RotationStep, describe, issue, issued_by, key_of
 from lifecycle_manager.contract.resources import SECRETS
 from lifecycle_manager.contract.signals import CAsChanged
 from lifecycle_manager.watcher_certificates import (
@@ -61,7 +61,13 @@ async def test_replicas_that_start_at_once_create_one_ca(replicas: list[CAStore]
 
 async def test_step_is_taken_by_one_replica(replicas: list[CAStore]) -> None:
     seen = await replicas[0].ensure()
-    for step in (Step.ANNOUNCE, Step.NOTE_SPREAD, Step.SWITCH, Step.NOTE_SPREAD, Step.DROP):
+    for step in (
+        RotationStep.ANNOUNCE,
+        RotationStep.NOTE_SPREAD,
+        RotationStep.SWITCH,
+        RotationStep.NOTE_SPREAD,
+        RotationStep.DROP,
+    ):
         results = await at_once([store.take(step, seen) for store in replicas])
         assert sorted(isinstance(each, Conflict) for each in results) == [False] + [True] * (REPLICAS - 1)
         (seen,) = (each for each in results if not isinstance(each, Conflict))
@@ -139,9 +145,9 @@ async def test_certificate_follows_its_ca_its_revocation_and_its_names(client: C
 
     stored = await store_of_cas.ensure()
     first = await certificate(stored.cas)
-    stored = await store_of_cas.take(Step.ANNOUNCE, stored)
+    stored = await store_of_cas.take(RotationStep.ANNOUNCE, stored)
     assert await certificate(stored.cas) == first
-    stored = await store_of_cas.take(Step.SWITCH, stored)
+    stored = await store_of_cas.take(RotationStep.SWITCH, stored)
     second = await certificate(stored.cas)
     assert issued_by(second, stored.cas.signing.certificate_pem)
     assert await certificate(stored.cas) == second
@@ -157,7 +163,7 @@ async def test_replica_that_is_a_step_behind_leaves_the_others_work_alone(client
     await have_control_plane(client)
     clock = present()
     store_of_cas = CAStore(client, clock, name="behind")
-    behind = (await store_of_cas.take(Step.ANNOUNCE, await store_of_cas.ensure())).cas
+    behind = (await store_of_cas.take(RotationStep.ANNOUNCE, await store_of_cas.ensure())).cas
     assert behind.following is not None
     ahead = issue(behind.following, LeafRequest(common_name="runtime"), now=clock.now())
     assert behind.issuer_stays(ahead.certificate_pem)

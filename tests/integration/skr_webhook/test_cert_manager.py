@@ -16,7 +16,7 @@ import pytest_asyncio
 from msgspec.structs import replace
 
 from kube_runtime import SYSTEM_CLOCK, Cache, Client, NotFound, ObjectKey
-from kyma_certs import Algorithm, CAs, KeyPair, Step, describe, issued_by
+from kyma_certs import Algorithm, CAs, KeyPair, RotationStep, describe, issued_by
 from lifecycle_manager.contract.resources import SECRETS
 from lifecycle_manager.process.crd_installation import apply_objects
 from lifecycle_manager.watcher_certificates import (
@@ -140,9 +140,9 @@ async def test_certificate_follows_a_rotation_and_a_revocation(working_issuer: C
     setting = Setting(working_issuer, await register(working_issuer, "following-cm"), LeafRules())
     stored = await setting.cas.ensure()
     first = await setting.ensured(stored.cas)
-    stored = await setting.cas.take(Step.ANNOUNCE, stored)
+    stored = await setting.cas.take(RotationStep.ANNOUNCE, stored)
     assert await setting.ensured(stored.cas) == first
-    stored = await setting.cas.take(Step.SWITCH, stored)
+    stored = await setting.cas.take(RotationStep.SWITCH, stored)
     second = await setting.ensured(stored.cas)
     assert issued_by(second.certificate_pem, stored.cas.signing.certificate_pem)
     setting.memory = CertificateMemory()  # a renewal is requested again only after a while

@@ -6,7 +6,7 @@ import pytest
 import pytest_asyncio
 
 from kube_runtime import Client
-from kyma_certs import Algorithm, Step, describe, issued_by
+from kyma_certs import Algorithm, RotationStep, describe, issued_by
 from lifecycle_manager.contract.resources import SECRETS
 from lifecycle_manager.gardener import GardenerStore
 from lifecycle_manager.gardener.certificates import CERTIFICATES, ISSUERS
@@ -61,7 +61,7 @@ async def test_certificate_of_gardener_follows_a_rotation_and_a_revocation(garde
     stored = await setting.cas.ensure()
     first = await setting.ensured(stored.cas)
     assert await setting.ensured(stored.cas) == first, "the common name among the DNS names is no reason to renew it"
-    stored = await setting.cas.take(Step.SWITCH, await setting.cas.take(Step.ANNOUNCE, stored))
+    stored = await setting.cas.take(RotationStep.SWITCH, await setting.cas.take(RotationStep.ANNOUNCE, stored))
     second = await setting.ensured(stored.cas)
     assert issued_by(second.certificate_pem, stored.cas.signing.certificate_pem)
     setting.memory = CertificateMemory()  # a renewal is requested again only after a while

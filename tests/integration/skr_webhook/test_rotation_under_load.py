@@ -14,7 +14,7 @@ from skr_watcher.changes import ObjectChange
 from skr_watcher.delivery import Delivery, Identity
 from skr_watcher.metrics import Metrics
 from skr_watcher.outbox import Entry, Outbox
-from skr_watcher.settings import Settings
+from skr_watcher.settings import SkrWatcherSettings
 from tests.security.events.serving import ServedEndpoint, leaf, new_ca, now, write_files
 from tests.waiting import eventually
 
@@ -37,7 +37,7 @@ class BusyWatcher:
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None, None]:
         folder = self.folder / "watcher"
-        settings = Settings(
+        settings = SkrWatcherSettings(
             tls_cert=folder / "tls.crt",
             tls_key=folder / "tls.key",
             ca_cert=folder / "ca.crt",

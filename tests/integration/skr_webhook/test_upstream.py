@@ -17,7 +17,7 @@ from skr_watcher.changes import ObjectChange
 from skr_watcher.delivery import Delivery, Identity
 from skr_watcher.metrics import Metrics
 from skr_watcher.outbox import Entry, Outbox
-from skr_watcher.settings import SettingInvalid, Settings
+from skr_watcher.settings import SettingInvalid, SkrWatcherSettings
 from tests.security.events.serving import ServedEndpoint, leaf, new_ca, now, write_files
 from tests.waiting import eventually
 
@@ -56,7 +56,9 @@ async def delivering(
     endpoint: ServedEndpoint, pair: KeyPair, listener: str
 ) -> AsyncGenerator[tuple[Outbox, Metrics], None]:
     cert, key, ca = write_files(endpoint.folder / "watcher", pair, CA.certificate_pem)
-    settings = Settings(tls_cert=cert, tls_key=key, ca_cert=ca, kcp_address=endpoint.address, kcp_listener=listener)
+    settings = SkrWatcherSettings(
+        tls_cert=cert, tls_key=key, ca_cert=ca, kcp_address=endpoint.address, kcp_listener=listener
+    )
     outbox = Outbox(100)
     metrics = Metrics()
     async with endpoint.served(), asyncio.TaskGroup() as tasks:
@@ -105,4 +107,4 @@ async def test_watcher_with_an_rsa_key_is_believed_by_its_connection_where_that_
 
 def test_listener_that_nobody_knows_is_refused_at_start() -> None:
     with pytest.raises(SettingInvalid, match="KCP_LISTENER"):
-        Settings.from_environment({"KCP_ADDR": "kcp:443", "KCP_LISTENER": "theirs"})
+        SkrWatcherSettings.from_environment({"KCP_ADDR": "kcp:443", "KCP_LISTENER": "theirs"})

@@ -16,7 +16,7 @@ from skr_watcher.changes import ObjectChange
 from skr_watcher.delivery import Delivery, Identity
 from skr_watcher.metrics import Metrics
 from skr_watcher.outbox import Entry, Outbox
-from skr_watcher.settings import Settings
+from skr_watcher.settings import SkrWatcherSettings
 from tests.integration.takeover.conftest import World
 from tests.security.events.serving import write_files
 
@@ -51,7 +51,7 @@ async def deliver_signed(world: World, folder: Path) -> None:
     """Have our Watcher start with the Secret that is in the cluster, and deliver its first event."""
     certificate, key, ca = write_files(folder / "ours", *await mounted(world))
     address = f"127.0.0.1:{world.event_port}"
-    settings = Settings(tls_cert=certificate, tls_key=key, ca_cert=ca, kcp_address=address)
+    settings = SkrWatcherSettings(tls_cert=certificate, tls_key=key, ca_cert=ca, kcp_address=address)
     outbox = Outbox(10)
     async with asyncio.TaskGroup() as tasks:
         working = tasks.create_task(Delivery(settings, outbox, Identity(settings), Metrics()).run())

@@ -20,7 +20,7 @@ from skr_watcher.changes import ObjectChange
 from skr_watcher.delivery import Delivery, Identity
 from skr_watcher.metrics import Metrics
 from skr_watcher.outbox import Entry, Outbox
-from skr_watcher.settings import Settings
+from skr_watcher.settings import SkrWatcherSettings
 from tests.security.events.serving import ServedEndpoint, leaf, new_ca, write_files
 from tests.unit.diagnostics.recorded import Exported, tracer_with
 from tests.waiting import eventually
@@ -80,7 +80,7 @@ async def delivering(
 ) -> AsyncGenerator[tuple[Outbox, Metrics], None]:
     endpoint = ServedEndpoint(folder, CAs(CA), EndpointOptions(), instead=hostile)
     cert, key, ca = write_files(folder / "watcher", leaf(CA, "mine"), CA.certificate_pem)
-    settings = Settings(tls_cert=cert, tls_key=key, ca_cert=ca, kcp_address=endpoint.address)
+    settings = SkrWatcherSettings(tls_cert=cert, tls_key=key, ca_cert=ca, kcp_address=endpoint.address)
     outbox, metrics = Outbox(100), Metrics()
     async with endpoint.served(), asyncio.TaskGroup() as tasks:
         working = tasks.create_task(Delivery(settings, outbox, Identity(settings), metrics, tracer).run())

@@ -16,7 +16,7 @@ from kube_runtime import SYSTEM_CLOCK
 from kyma_certs import CAs, KeyPair, LeafRequest, create_ca, issue
 from kyma_local.ports import free_port
 from lifecycle_manager.admission import create_app, validator_for
-from lifecycle_manager.admission.endpoint import MAX_BYTES_PER_ADDRESS, MAX_REVIEW_BYTES, AdmissionRequest
+from lifecycle_manager.admission.endpoint import MAX_BYTES_PER_ADDRESS, MAX_REVIEW_BYTES, ReviewedObject
 from lifecycle_manager.process.serving import ByteBudget, TooManyBytes, serve
 from lifecycle_manager.process.serving_certificate import ServingCertificate
 from lifecycle_manager_api import SyncResource, as_document
@@ -80,7 +80,7 @@ async def test_large_object_is_checked_outside_the_event_loop() -> None:
     for text in ("a", "a" * 20_000):
         item = as_document(builders.sync_resource())
         item["spec"]["resource"] = text
-        request = AdmissionRequest(uid="u1", object=msgspec.Raw(msgspec.json.encode(item)))
+        request = ReviewedObject(uid="u1", object=msgspec.Raw(msgspec.json.encode(item)))
         assert (await validate(request)).error is None
     small, large = threads
     assert small == threading.get_ident() != large

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kyma_certs import KeyPair, Usage
 from lifecycle_manager.events import EndpointOptions, EventEndpoint, Reason, VerifiedEvent
 from lifecycle_manager.events.arrival import forwarded_certificate
-from lifecycle_manager.events.problems import Refused
+from lifecycle_manager.events.problems import EventRefused
 from tests.security.events.subscribers import into
 from tests.security.events.test_attacks import (
     BODY,
@@ -119,12 +119,12 @@ async def test_subject_beside_the_certificate_is_ignored() -> None:
 
 @given(st.text(max_size=300))
 def test_any_field_is_read_or_rejected(text: str) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(EventRefused):
         forwarded_certificate(text)
 
 
 def test_long_field_is_read_quickly() -> None:
     """Patterns with nested repetition can take forever; this one must not."""
     for field in ("a=" * 16_000, 'Cert="' + "\\" * 32_000, "a=b;" * 8_000, 'a="' + "b" * 32_000):
-        with pytest.raises(Refused):
+        with pytest.raises(EventRefused):
             forwarded_certificate(field)

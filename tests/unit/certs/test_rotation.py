@@ -9,7 +9,7 @@ from kyma_certs import (
     KeyPair,
     LeafRequest,
     RotationRules,
-    Step,
+    RotationStep,
     Usage,
     announced,
     create_ca,
@@ -30,7 +30,7 @@ def new_ca() -> KeyPair:
     return create_ca("ca", lifetime=timedelta(days=100), now=NOW)
 
 
-def due(cas: CAs, now: datetime = NOW, *, all_updated: bool = False, asked: bool = False) -> Step | None:
+def due(cas: CAs, now: datetime = NOW, *, all_updated: bool = False, asked: bool = False) -> RotationStep | None:
     return next_step(cas, RULES, all_updated=all_updated, asked=asked, now=now)
 
 
@@ -46,26 +46,26 @@ def trusts(cas: CAs, pair: KeyPair) -> bool:
 def test_rotation_begins_before_the_ca_expires_or_on_request() -> None:
     alone = CAs(new_ca())
     assert due(alone) is None
-    assert due(alone, NOW + timedelta(days=71)) is Step.ANNOUNCE
-    assert due(alone, asked=True) is Step.ANNOUNCE
+    assert due(alone, NOW + timedelta(days=71)) is RotationStep.ANNOUNCE
+    assert due(alone, asked=True) is RotationStep.ANNOUNCE
 
 
 def test_phase_ends_a_grace_time_after_all_have_the_trust_bundle() -> None:
     phase = announced(CAs(new_ca()), new_ca(), now=NOW)
     assert due(phase) is None
-    assert due(phase, all_updated=True) is Step.NOTE_SPREAD
+    assert due(phase, all_updated=True) is RotationStep.NOTE_SPREAD
     noted = spread(phase, now=NOW)
     assert due(noted, NOW + timedelta(minutes=9), all_updated=True) is None
-    assert due(noted, NOW + timedelta(minutes=10)) is Step.SWITCH
+    assert due(noted, NOW + timedelta(minutes=10)) is RotationStep.SWITCH
     second = switched(noted, now=NOW)
     assert due(second) is None
-    assert due(spread(second, now=NOW), NOW + timedelta(minutes=10)) is Step.DROP
+    assert due(spread(second, now=NOW), NOW + timedelta(minutes=10)) is RotationStep.DROP
 
 
 def test_unreachable_cluster_delays_a_phase_by_the_timeout_at_most() -> None:
     phase = announced(CAs(new_ca()), new_ca(), now=NOW)
-    assert due(phase, NOW + timedelta(days=7)) is Step.SWITCH
-    assert due(switched(phase, now=NOW), NOW + timedelta(days=7)) is Step.DROP
+    assert due(phase, NOW + timedelta(days=7)) is RotationStep.SWITCH
+    assert due(switched(phase, now=NOW), NOW + timedelta(days=7)) is RotationStep.DROP
 
 
 def test_both_cas_are_trusted_from_the_announcement_until_the_former_is_dropped() -> None:

@@ -9,7 +9,7 @@ import pytest
 from kyma_fleet.adoption.counts import Counts, FormerSecrets
 from kyma_fleet.adoption.deployment import former_deployments, options_of
 from kyma_fleet.adoption.findings import obstacles_of, rows_of
-from kyma_fleet.adoption.reading import ControlPlane
+from kyma_fleet.adoption.reading import FormerControlPlane
 from lifecycle_manager.takeover.flags import WITHOUT_EFFECT
 from lifecycle_manager_api import names
 from tests import builders
@@ -19,8 +19,8 @@ ARGUMENTS = (Path(__file__).parent.parent / "takeover" / "arguments.txt").read_t
 CA = FormerSecrets("istio-system", has_ca=True, ca_until=NOW + timedelta(days=80), has_gateway=True, leaves=1)
 
 
-def seen(**fields: Any) -> ControlPlane:
-    return ControlPlane(**{"server_version": "v1.36.3", "secrets": CA, "read_at": NOW, **fields})
+def seen(**fields: Any) -> FormerControlPlane:
+    return FormerControlPlane(**{"server_version": "v1.36.3", "secrets": CA, "read_at": NOW, **fields})
 
 
 def lease(holder: str, renewed: datetime = NOW) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def deployment(*arguments: str, **labels: str) -> dict[str, Any]:
     return {"metadata": {"name": "klm-controller-manager", "labels": labels}, "spec": spec}
 
 
-def texts(found: ControlPlane) -> str:
+def texts(found: FormerControlPlane) -> str:
     return "\n".join(each.text for each in obstacles_of(found, (), ()))
 
 

@@ -8,7 +8,7 @@ import pytest_asyncio
 
 from kyma_fleet.adoption import back
 from kyma_fleet.adoption.giving_back import GivingBack
-from kyma_fleet.adoption.steps import EVERY_VERSION, Steps, Subjects
+from kyma_fleet.adoption.steps import EVERY_VERSION, AdoptionScope, AdoptionSteps
 from kyma_fleet.problems import Problem
 from kyma_fleet.screen import Screen
 from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS, KYMAS, MANIFESTS, SECRETS, SYNC_RESOURCES
@@ -89,9 +89,9 @@ def kyma_document(annotations: dict[str, str], **labels: str) -> dict[str, Any]:
     return {"metadata": {"name": "demo", "annotations": annotations, "labels": labels}, "spec": {"channel": "regular"}}
 
 
-def steps_of(world: World, *, answer: bool = True, split: bool = True) -> Steps:
-    subjects = Subjects(("demo",), split=SPLIT) if split else Subjects()
-    return Steps(world.kcp, Screen(), subjects, lambda _: answer, names.KCP_LEASE_NAMESPACE)
+def steps_of(world: World, *, answer: bool = True, split: bool = True) -> AdoptionSteps:
+    subjects = AdoptionScope(("demo",), split=SPLIT) if split else AdoptionScope()
+    return AdoptionSteps(world.kcp, Screen(), subjects, lambda _: answer, names.KCP_LEASE_NAMESPACE)
 
 
 async def metadata(world: World) -> ObjectMeta:
@@ -152,13 +152,15 @@ async def test_interrupted_way_back_leaves_the_kyma_to_neither_version_and_is_fo
     def until_objects(question: str) -> bool:
         return "objects" not in question
 
-    steps = Steps(world.kcp, Screen(), Subjects(selector="example.com/by=python", split=SPLIT), until_objects, "leases")
+    steps = AdoptionSteps(
+        world.kcp, Screen(), AdoptionScope(selector="example.com/by=python", split=SPLIT), until_objects, "leases"
+    )
     with pytest.raises(Problem, match="run it again: it continues from here"):
         await steps.back()
     found = await metadata(world)
     assert found.annotations[names.SKIPPED_BY] == EVERY_VERSION
     assert (found.labels[SKIP], found.is_kept_from_former_version) == ("true", False)
-    again = Steps(world.kcp, Screen(), steps.subjects, lambda _: True, "leases")
+    again = AdoptionSteps(world.kcp, Screen(), steps.subjects, lambda _: True, "leases")
     assert await again.back() == 1
     assert dict((await metadata(world)).labels) == {}
 

@@ -10,7 +10,7 @@ import pytest
 from kube_runtime import load_yaml
 from kyma_fleet.listing.command import check_filters
 from kyma_fleet.listing.formats import Format, output_for
-from kyma_fleet.listing.kinds import KINDS, PAUSED_KYMAS, Kind, kind_named
+from kyma_fleet.listing.kinds import KINDS, PAUSED_KYMAS, ListedKind, kind_named
 from kyma_fleet.listing.selection import Selection
 from kyma_fleet.problems import Problem
 from kyma_fleet.screen import Screen
@@ -33,7 +33,12 @@ def listed(name: str = "demo", *modules: dict[str, Any], state: str = "Ready", *
 
 
 def written(
-    kind: Kind[Any], *items: Any, output: Format = "table", width: int | None = None, colour: bool = False, **asked: Any
+    kind: ListedKind[Any],
+    *items: Any,
+    output: Format = "table",
+    width: int | None = None,
+    colour: bool = False,
+    **asked: Any,
 ) -> str:
     stream, selection = io.StringIO(), Selection(**asked)
     writer = output_for(output, kind, selection, Screen(colour, width, stream), watch=False)

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from kyma_fleet.preview.plan import MAX_REASONS, Outcome, Release, Sums, outcome_for, released
+from kyma_fleet.preview.plan import MAX_REASONS, KymaPreview, Release, Sums, outcome_for, released
 from kyma_fleet.preview.report import print_markdown, print_sums
 from kyma_fleet.problems import Problem
 from kyma_fleet.screen import Screen
@@ -36,14 +36,14 @@ def having(version: str = "1.0.0", channel: str = "regular", *, state: str = "Re
     return builders.kyma("demo", status={"state": "Ready", "modules": [module]}, **metadata)
 
 
-def outcome(item: Kyma, *, offer: Any = None, release: Release = RELEASE, **timing: Any) -> Outcome | None:
+def outcome(item: Kyma, *, offer: Any = None, release: Release = RELEASE, **timing: Any) -> KymaPreview | None:
     changed, _ = released(offer or catalog(), release)
     return outcome_for(item, release, changed, Timing(NOW, {"keda": NOW}, **timing))
 
 
 def test_a_kyma_gets_it_at_its_turn_of_the_rollout() -> None:
     at_once, later = outcome(having()), outcome(having(), max_delay=timedelta(minutes=5))
-    assert at_once == Outcome("demo", "1.0.0", at=NOW)
+    assert at_once == KymaPreview("demo", "1.0.0", at=NOW)
     assert later is not None
     assert later.at is not None
     assert NOW < later.at <= NOW + timedelta(minutes=5)
@@ -103,9 +103,9 @@ def test_a_mandatory_module_has_no_rollout() -> None:
 def sums(count: int = 200) -> Sums:
     found = Sums(sample_size=2)
     for number in range(count):
-        found.add(RELEASE, Outcome(f"k{number}", "1.0.0", at=NOW + timedelta(seconds=number)))
-        found.add(RELEASE, Outcome(f"h{number}", "3.0.0", reason=f"R{number}", message="x | \x1b[1m<b>"))
-    found.add(RELEASE, Outcome("has", "2.0.0"))
+        found.add(RELEASE, KymaPreview(f"k{number}", "1.0.0", at=NOW + timedelta(seconds=number)))
+        found.add(RELEASE, KymaPreview(f"h{number}", "3.0.0", reason=f"R{number}", message="x | \x1b[1m<b>"))
+    found.add(RELEASE, KymaPreview("has", "2.0.0"))
     found.add(RELEASE, None)
     return found
 

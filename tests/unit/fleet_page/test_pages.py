@@ -8,23 +8,23 @@ import pytest_asyncio
 
 from kube_runtime import KubeError
 from kyma_fleet_page import create_app
-from kyma_fleet_page.access import Verdict
+from kyma_fleet_page.access import AccessDecision
 from lifecycle_manager_api import Kyma
 from tests import builders
 from tests.page_sources import MadeUp
 
 SCRIPT = "<script>alert(1)</script>"
-VERDICTS = {"good": Verdict.ALLOWED, "stranger": Verdict.FORBIDDEN}
+VERDICTS = {"good": AccessDecision.ALLOWED, "stranger": AccessDecision.FORBIDDEN}
 PAGES = ("/", "/squares", "/live", "/modules", "/modules/api", "/kymas/a", "/kymas/a/tree", "/kymas/a/change")
 
 
 class KnownTokens:
     """Knows two tokens; the API server does not answer about a third."""
 
-    async def of(self, token: str) -> Verdict:
+    async def of(self, token: str) -> AccessDecision:
         if token == "outage":
             raise KubeError("no answer")
-        return VERDICTS.get(token, Verdict.UNKNOWN)
+        return VERDICTS.get(token, AccessDecision.UNKNOWN)
 
 
 def hostile() -> Kyma:

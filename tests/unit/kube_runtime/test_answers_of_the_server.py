@@ -16,7 +16,6 @@ from hypothesis import strategies as some
 from kube_runtime import (
     AlreadyExists,
     ApiError,
-    Cause,
     Conflict,
     Forbidden,
     Gone,
@@ -25,6 +24,7 @@ from kube_runtime import (
     ObjectUnreadable,
     ResponseInvalid,
     ServerUnavailable,
+    StatusCause,
     TooManyRequests,
     Unauthorized,
     WatchEvent,
@@ -92,7 +92,7 @@ def test_causes_name_the_fields() -> None:
     details = {"causes": [{"reason": "FieldManagerConflict", "message": 'conflict with "a"', "field": ".data.a"}, 7]}
     error = error_from_answer(409, status(409, "Conflict", details=details))
 
-    assert error.causes == (Cause("FieldManagerConflict", 'conflict with "a"', ".data.a"),)
+    assert error.causes == (StatusCause("FieldManagerConflict", 'conflict with "a"', ".data.a"),)
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>bad gateway</html>", b"\xff\xfe", b"[1]", b'{"code": "x"}'])

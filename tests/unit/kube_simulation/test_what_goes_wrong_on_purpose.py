@@ -22,7 +22,6 @@ from kube_runtime import (
 )
 from kube_simulation import (
     ApiRequest,
-    Change,
     Delay,
     Drop,
     Freeze,
@@ -32,6 +31,7 @@ from kube_simulation import (
     Refused,
     Reorder,
     SimulatedCluster,
+    StoredChange,
     is_read,
     is_write,
 )
@@ -157,7 +157,7 @@ def len_is(informer: Informer[dict[str, Any]], count: int) -> bool:
 
 
 async def test_hidden_change_is_sent_once_overwritten_or_shown(client: Client, cluster: SimulatedCluster) -> None:
-    def is_one(request: ApiRequest, change: Change) -> bool:
+    def is_one(request: ApiRequest, change: StoredChange) -> bool:
         return change.after.name == "one"
 
     hide = HideUntilOverwritten(is_one)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kube_runtime import parse_objects
-from lifecycle_manager.module_authorization.plan import Probe, Seen, why_not_in_force
+from lifecycle_manager.module_authorization.plan import AuthorizationSnapshot, Probe, why_not_in_force
 from lifecycle_manager_api.module_authorization import MODULE_AUTHORIZATION, module_authorization_as_yaml
 
 SHIPPED = {each.kind: dict(each.document) for each in parse_objects(module_authorization_as_yaml())}
@@ -15,7 +15,7 @@ REFUSED = Probe("leases", f"ValidatingAdmissionPolicy '{MODULE_AUTHORIZATION}' d
 
 
 def why_not(policy: Any = POLICY, binding: Any = BINDING, probe: Probe = REFUSED) -> str:
-    return why_not_in_force(Seen(policy, binding, probe), policy=POLICY, binding=BINDING)
+    return why_not_in_force(AuthorizationSnapshot(policy, binding, probe), policy=POLICY, binding=BINDING)
 
 
 def changed(document: dict[str, Any], path: str, value: Any) -> dict[str, Any]:

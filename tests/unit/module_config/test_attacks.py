@@ -30,7 +30,7 @@ from lifecycle_manager.module_config.plan import (
 )
 from lifecycle_manager.module_config.reading import ANSWER, Reading, find_all, find_some
 from lifecycle_manager.module_config.snapshot import ModuleConfigSnapshot, Quota
-from lifecycle_manager.module_config.texts import MAX_TEXT_BYTES, MODULE_CR, Memory, TextMaker, TextThread
+from lifecycle_manager.module_config.texts import MAX_TEXT_BYTES, MODULE_CR, TextMaker, TextMemory, TextThread
 from lifecycle_manager.skr.budget import CpuBudget
 from lifecycle_manager.skr.failure import INTERNAL_ERROR
 from lifecycle_manager_api import Condition, find
@@ -78,7 +78,9 @@ def raw(name: str = "default", value: bytes = b"1") -> bytes:
 
 
 def maker(budget: CpuBudget | None = None) -> TextMaker:
-    return TextMaker(thread=TextThread(), memory=Memory(), budget=budget or CpuBudget(burst=100.0), clock=ManualClock())
+    return TextMaker(
+        thread=TextThread(), memory=TextMemory(), budget=budget or CpuBudget(burst=100.0), clock=ManualClock()
+    )
 
 
 def snapshot(reading: Reading) -> ModuleConfigSnapshot:

@@ -25,19 +25,18 @@ from lifecycle_manager.module_config.plan import (
 from lifecycle_manager.module_config.reading import ModuleCr, Reading
 from lifecycle_manager.module_config.snapshot import ModuleConfigSnapshot, Quota
 from lifecycle_manager.module_config.status import SyncedCondition, too_large, unreadable
-from lifecycle_manager.module_config.texts import MAX_TEXT_BYTES, Content, Memory, text_of
-from lifecycle_manager_api import ModuleConfig
-from lifecycle_manager_api import ObjectReference as ResourceReference
+from lifecycle_manager.module_config.texts import MAX_TEXT_BYTES, ContentDigest, TextMemory, text_of
+from lifecycle_manager_api import ModuleConfig, ResourceReference
 from tests import builders
 
 MAX_NAME_LENGTH = 253
 KIND = ModuleCrKind("cloud-resources.kyma-project.io/v1beta1", "Infrastructure", "kyma-system", "default")
 
 
-def contents_of(module_cr: dict[str, Any]) -> tuple[Content, Content]:
+def contents_of(module_cr: dict[str, Any]) -> tuple[ContentDigest, ContentDigest]:
     """Return what is remembered of a Module CR and of its text."""
     read, text = msgspec.json.encode(module_cr), text_of(module_cr).encode()
-    return Content(read, len(read)), Content(text, len(text))
+    return ContentDigest(read, len(read)), ContentDigest(text, len(text))
 
 
 def as_read(module_cr: dict[str, Any]) -> ModuleCr:
@@ -128,7 +127,7 @@ def test_answer_from_the_past_is_recognized_although_its_successor_changed_no_te
     """Labels that were changed and changed back lead to no write, so the ModuleConfig names an earlier version."""
     first, labelled, back = (builders.infrastructure(resource_version=version) for version in ("5", "7", "9"))
     labelled["metadata"]["labels"] = {"a": "b"}
-    memory = Memory()
+    memory = TextMemory()
     for read, complete in ((first, True), (back, False)):
         memory.note(as_read(read), *contents_of(read), complete=complete)
     write = writes_of(snapshot(reading(first)))[0]

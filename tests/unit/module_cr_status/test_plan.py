@@ -19,11 +19,11 @@ from lifecycle_manager.module_cr_status.plan import (
 )
 from lifecycle_manager.module_cr_status.schema import ANYTHING, NO_STATUS, StatusSchema
 from lifecycle_manager.module_cr_status.snapshot import ModuleCrSnapshot
-from lifecycle_manager.module_cr_status.status import Event
-from lifecycle_manager_api import ModuleConfig, ObjectReference, State
+from lifecycle_manager.module_cr_status.status import ModuleCrEvent
+from lifecycle_manager_api import ModuleConfig, ResourceReference, State
 from tests import builders
 
-REFERENCE = ObjectReference(api_version="example.com/v1", kind="Thing", name="one", uid="uid", generation=3)
+REFERENCE = ResourceReference(api_version="example.com/v1", kind="Thing", name="one", uid="uid", generation=3)
 READY = Verdict(State.READY, "Applied", "1 object is applied and ready", 3)
 ERROR = Verdict(State.ERROR, "TooWide", "too wide", 3)
 PROCESSING = Verdict(State.PROCESSING, "Applying", "its objects are being applied", 3, is_settled=False)
@@ -40,7 +40,7 @@ SCHEMAS = st.sampled_from(
 )
 
 
-def about(reference: ObjectReference | None) -> ModuleConfig:
+def about(reference: ResourceReference | None) -> ModuleConfig:
     config = builders.module_config()
     return msgspec.structs.replace(config, spec=msgspec.structs.replace(config.spec, resource_ref=reference))
 
@@ -65,7 +65,8 @@ def test_nothing_is_written_before_the_module_cr_was_read() -> None:
 def test_nothing_is_done_without_a_reference_to_one_object() -> None:
     assert plan(replace(snapshot(READY), config=about(None))) == ModuleCrDone()
     assert (
-        plan(replace(snapshot(READY), config=about(ObjectReference(api_version="v1", kind="Thing")))) == ModuleCrDone()
+        plan(replace(snapshot(READY), config=about(ResourceReference(api_version="v1", kind="Thing"))))
+        == ModuleCrDone()
     )
 
 
@@ -80,14 +81,16 @@ def test_change_on_its_way_is_written_after_a_second() -> None:
 
 
 def test_progress_is_written_now_and_then() -> None:
-    last_event = Event("Normal", "Waiting", "waits for the module manager")
+    last_event = ModuleCrEvent("Normal", "Waiting", "waits for the module manager")
     seen = snapshot(PROCESSING, unsettled_since=0.0, last_event=last_event, last_event_at=96.0)
     assert plan(seen) == ModuleCrDone(requeue_after=PROGRESS_SECONDS - 4.0)
     assert isinstance(plan(replace(seen, verdict=READY)), WriteStatus)
 
 
 def test_kind_without_status_gets_an_event() -> None:
-    assert plan(snapshot(ERROR, schema=NO_STATUS)) == RecordEvent(Event("Warning", "Refused", "too wide (TooWide)"))
+    assert plan(snapshot(ERROR, schema=NO_STATUS)) == RecordEvent(
+        ModuleCrEvent("Warning", "Refused", "too wide (TooWide)")
+    )
 
 
 def test_refused_fields_are_not_sent_again() -> None:

@@ -9,7 +9,7 @@ from typing import Any, cast
 import msgspec
 
 from kube_runtime import Controller, Manager, ObjectKey, Result, load_yaml
-from kube_simulation import ApiRequest, Record
+from kube_simulation import ApiRequest, RequestRecord
 from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS, MODULE_CONFIGS, SYNC_RESOURCES
 from lifecycle_manager.module_cr_status import ModuleCrStatusSettings, setup
 from lifecycle_manager.module_cr_status.snapshot import ModuleCrState
@@ -136,7 +136,7 @@ def ready_of(status: dict[str, Any]) -> tuple[str, str, str, int]:
     return ready["status"], ready["reason"], ready["message"], ready["observedGeneration"]
 
 
-def is_status_write(request: ApiRequest | Record) -> bool:
+def is_status_write(request: ApiRequest | RequestRecord) -> bool:
     return request.cluster == "skr" and request.subresource == "status" and request.is_write
 
 

@@ -25,7 +25,7 @@ from lifecycle_manager.module_installation.plan import (
     Step,
 )
 from lifecycle_manager.module_installation.plan import plan as plan_of
-from lifecycle_manager.module_installation.reading import ModuleCr
+from lifecycle_manager.module_installation.reading import KindObject
 from lifecycle_manager.module_installation.snapshot import Removal, Snapshot, known_inventory
 from lifecycle_manager.module_installation.status import CrView, ManagerView, Seen
 from lifecycle_manager.object_set.reporting import READY
@@ -95,7 +95,7 @@ def test_finalizers_of_a_default_module_cr_stay_while_the_version_before_runs() 
     """A new version may name a manager that is not applied yet."""
     named = {"group": "apps", "version": "v1", "kind": "Deployment", "name": "garden-v2", "namespace": "kyma-system"}
     other = InventoryEntry("apps", "v1", "Deployment", "kyma-system", "garden-v2")
-    cr = ModuleCr(Resource.dynamic("example.com", "v1", "Garden", "gardens", namespaced=True), "kyma-system", "mine")
+    cr = KindObject(Resource.dynamic("example.com", "v1", "Garden", "gardens", namespaced=True), "kyma-system", "mine")
     live = {"metadata": {"finalizers": ["example.com/held"], "deletionTimestamp": "2026-11-01T12:00:00Z"}}
     for inventory, checked in (((DEPLOYMENT,), (other, DEPLOYMENT)), ((DEPLOYMENT, other), (other,))):
         thing = manifest(synced=inventory, spec={"manager": named}, **DELETED, **HELD)

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from kube_runtime import ApplyResult, InventoryEntry, JsonObject, ObjectKey, ObjectOutcome, Resource, parse_objects
 from lifecycle_manager.module_installation import plan as planned
-from lifecycle_manager.module_installation.reading import ModuleCr, crd_of
-from lifecycle_manager.module_installation.rendering import Rendering
+from lifecycle_manager.module_installation.reading import KindObject, crd_of
+from lifecycle_manager.module_installation.rendering import RenderedModule
 from lifecycle_manager.module_installation.snapshot import (
     Memory,
     Options,
@@ -34,7 +34,7 @@ CRDS = {crd_of(kind): kind for kind in KINDS}
 OBJECTS = tuple(InventoryEntry("", "v1", "ConfigMap", "shop", name) for name in "abc")
 ENTRIES = (*OBJECTS, *CRDS)
 SUBSETS = st.sets(st.sampled_from(ENTRIES))
-DEFAULT_CR = ModuleCr(KINDS[0], "shop", "default")
+DEFAULT_CR = KindObject(KINDS[0], "shop", "default")
 MODULE_CR = {"apiVersion": "example.com/v1", "kind": "Rose", "metadata": {"name": "default", "namespace": "shop"}}
 
 
@@ -244,12 +244,12 @@ def test_cluster_that_is_gone_needs_no_steps() -> None:
     assert planned.plan_removal(seen) == planned.RemoveFinalizer(of_others=True)
 
 
-def rendering(objects: set[InventoryEntry]) -> Rendering:
+def rendering(objects: set[InventoryEntry]) -> RenderedModule:
     documents = [
         {"apiVersion": each.api_version, "kind": each.kind, "metadata": {"name": each.name, "namespace": "shop"}}
         for each in sorted(objects)
     ]
-    return Rendering("new", parse_objects(as_text(documents)) if documents else ())
+    return RenderedModule("new", parse_objects(as_text(documents)) if documents else ())
 
 
 @dataclass

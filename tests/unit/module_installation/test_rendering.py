@@ -9,7 +9,7 @@ from kube_runtime import InventoryEntry, parse_objects
 from lifecycle_manager.contract.resources import Secret
 from lifecycle_manager.module_installation.images import localized
 from lifecycle_manager.module_installation.pull_secrets import DataNotInjected
-from lifecycle_manager.module_installation.rendering import ObjectsForbidden, Rendering, Renderings
+from lifecycle_manager.module_installation.rendering import ObjectsForbidden, RenderedModule, Renderings
 from lifecycle_manager.oci import ModuleObjects
 from lifecycle_manager.oci.problems import ObjectsInvalid
 from lifecycle_manager_api import ManagerReference, ObjectMeta, names
@@ -110,7 +110,7 @@ LEVEL = {"name": "LEVEL", "value": "info"}
 OTHER = {"name": "other"}
 
 
-def pod_of(rendering: Rendering, name: str = "manager") -> Any:
+def pod_of(rendering: RenderedModule, name: str = "manager") -> Any:
     return next(each for each in rendering.objects if each.name == name).document["spec"]["template"]["spec"]
 
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from lifecycle_manager.contract.signals import ObjectChanged, ObjectReference, Trace
-from lifecycle_manager.skr.announcement import MAX_OBJECTS, TIMEOUT_SECONDS, Announcements, Seen
+from lifecycle_manager.skr.announcement import MAX_OBJECTS, TIMEOUT_SECONDS, Announcements, ObservedObject
 
 OBJECT = ObjectReference("cloud-resources.kyma-project.io", "Infrastructure", "kyma-system", "default")
 NOW = 100.0
@@ -19,50 +19,50 @@ def announcements(operation: str, *, resource_version: str = "7") -> Announcemen
     return pending
 
 
-def settle(pending: Announcements, seen: Seen, *, now: float = NOW) -> float | None:
+def settle(pending: Announcements, seen: ObservedObject, *, now: float = NOW) -> float | None:
     return pending.settle(dict.fromkeys(pending.of(), seen), now=now)
 
 
 def test_update_is_shown_by_another_resource_version() -> None:
     pending = announcements("UPDATE")
-    assert settle(pending, Seen("u", "8")) is None
+    assert settle(pending, ObservedObject("u", "8")) is None
     assert pending.of() == ()
 
 
 def test_update_that_is_not_stored_yet_is_read_again_soon() -> None:
     pending = announcements("UPDATE")
-    first = settle(pending, Seen("u", "7"))
-    second = settle(pending, Seen("u", "7"))
+    first = settle(pending, ObservedObject("u", "7"))
+    second = settle(pending, ObservedObject("u", "7"))
     assert first is not None
     assert second is not None
     assert 0 < first < second <= 0.5
 
 
 def test_update_of_an_object_that_was_deleted_or_recreated_is_shown() -> None:
-    assert settle(announcements("UPDATE"), Seen()) is None
-    assert settle(announcements("UPDATE"), Seen("another", "7")) is None
+    assert settle(announcements("UPDATE"), ObservedObject()) is None
+    assert settle(announcements("UPDATE"), ObservedObject("another", "7")) is None
 
 
 def test_create_is_shown_by_the_object() -> None:
     pending = announcements("CREATE", resource_version="")
-    assert settle(pending, Seen()) is not None
-    assert settle(pending, Seen("u", "1")) is None
+    assert settle(pending, ObservedObject()) is not None
+    assert settle(pending, ObservedObject("u", "1")) is None
 
 
 def test_create_is_not_shown_by_the_predecessor_of_the_object() -> None:
-    assert settle(announcements("CREATE", resource_version=""), Seen("older", "1")) is not None
+    assert settle(announcements("CREATE", resource_version=""), ObservedObject("older", "1")) is not None
 
 
 def test_delete_is_shown_by_absence_or_by_the_deletion_timestamp() -> None:
-    assert settle(announcements("DELETE"), Seen("u", "7")) is not None
-    assert settle(announcements("DELETE"), Seen()) is None
-    assert settle(announcements("DELETE"), Seen("u", "8", deleting=True)) is None
+    assert settle(announcements("DELETE"), ObservedObject("u", "7")) is not None
+    assert settle(announcements("DELETE"), ObservedObject()) is None
+    assert settle(announcements("DELETE"), ObservedObject("u", "8", deleting=True)) is None
 
 
 def test_change_that_was_refused_is_dropped_after_the_timeout_of_webhooks() -> None:
     pending = announcements("UPDATE")
-    assert settle(pending, Seen("u", "7")) is not None
-    assert settle(pending, Seen("u", "7"), now=NOW + TIMEOUT_SECONDS) is None
+    assert settle(pending, ObservedObject("u", "7")) is not None
+    assert settle(pending, ObservedObject("u", "7"), now=NOW + TIMEOUT_SECONDS) is None
     assert pending.of() == ()
 
 
@@ -72,7 +72,7 @@ def test_timeout_counts_from_the_first_announcement_of_an_event_that_a_retry_rep
     for seconds in (10.0, 20.0, 30.0):
         for event in (change("UPDATE"), later):
             pending.announce(event, now=NOW + seconds)
-    assert settle(pending, Seen("u", "8"), now=NOW + 1 + TIMEOUT_SECONDS) is None
+    assert settle(pending, ObservedObject("u", "8"), now=NOW + 1 + TIMEOUT_SECONDS) is None
     assert pending.of() == ()
 
 
@@ -80,22 +80,22 @@ def test_other_event_of_the_same_change_has_its_own_timeout() -> None:
     pending = announcements("UPDATE")
     repeated = replace(change("UPDATE"), trace=Trace("another"))
     pending.announce(repeated, now=NOW + 30)
-    assert settle(pending, Seen("u", "7"), now=NOW + TIMEOUT_SECONDS) is not None
-    assert settle(pending, Seen("u", "7"), now=NOW + 30 + TIMEOUT_SECONDS) is None
+    assert settle(pending, ObservedObject("u", "7"), now=NOW + TIMEOUT_SECONDS) is not None
+    assert settle(pending, ObservedObject("u", "7"), now=NOW + 30 + TIMEOUT_SECONDS) is None
 
 
 def test_event_that_was_settled_can_be_announced_again() -> None:
     pending = announcements("UPDATE")
-    settle(pending, Seen("u", "8"))
+    settle(pending, ObservedObject("u", "8"))
     pending.announce(change("UPDATE"), now=NOW + TIMEOUT_SECONDS)
-    assert settle(pending, Seen("u", "7"), now=NOW + TIMEOUT_SECONDS) is not None
+    assert settle(pending, ObservedObject("u", "7"), now=NOW + TIMEOUT_SECONDS) is not None
 
 
 def test_announcement_that_arrives_during_the_read_is_kept() -> None:
     pending = announcements("UPDATE")
     read = pending.of()
     pending.announce(change("UPDATE", resource_version="8"), now=NOW)
-    assert pending.settle(dict.fromkeys(read, Seen("u", "8")), now=NOW) is not None
+    assert pending.settle(dict.fromkeys(read, ObservedObject("u", "8")), now=NOW) is not None
     assert [announcement.resource_version for announcement in pending.of()] == ["8"]
 
 

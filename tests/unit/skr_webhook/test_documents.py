@@ -13,7 +13,7 @@ from lifecycle_manager.skr_webhook.documents import (
     webhook_document,
     workload_documents,
 )
-from skr_watcher.settings import Settings
+from skr_watcher.settings import SkrWatcherSettings
 from tests.unit.watcher_crs.test_status import other, watcher
 
 SETTINGS = WatcherDeployment(image="watcher:1", kcp_address="kcp.example.com:443")
@@ -30,7 +30,7 @@ def test_watcher_leaves_its_service_before_it_stops_and_has_time_to_send_its_eve
     pod = workload()["Deployment"]["spec"]["template"]["spec"]
     in_service = pod["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"]
     assert in_service >= 5
-    assert in_service + SECONDS_TO_ANSWER + Settings().drain_seconds < pod["terminationGracePeriodSeconds"]
+    assert in_service + SECONDS_TO_ANSWER + SkrWatcherSettings().drain_seconds < pod["terminationGracePeriodSeconds"]
 
 
 def test_pods_name_the_image_pull_secret_where_there_is_one() -> None:
@@ -48,7 +48,7 @@ def test_watcher_sends_traces_to_its_endpoint_and_may_connect_there(endpoint: st
     installed = workload(replace(SETTINGS, otlp_endpoint=endpoint, trace_sampling_ratio=0.01))
     (container,) = installed["Deployment"]["spec"]["template"]["spec"]["containers"]
     variables = {each["name"]: each["value"] for each in container["env"]}
-    settings = Settings.from_environment(variables)
+    settings = SkrWatcherSettings.from_environment(variables)
     assert (settings.otlp_endpoint, settings.trace_sampling_ratio) == (endpoint, 0.01)
     ports = {each["port"] for rule in installed["NetworkPolicy"]["spec"]["egress"] for each in rule["ports"]}
     assert ports == {443, port, 53, 8053}

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from kyma_certs import LeafRequest, create_ca, issue
 from skr_watcher import client as client_module
 from skr_watcher.client import (
-    Client,
     ConnectError,
     ConnectionLost,
+    EventClient,
     RequestFailed,
     Response,
     ResponseRefused,
@@ -78,11 +78,13 @@ def contexts(tmp_path_factory: pytest.TempPathFactory) -> Contexts:
 
 
 @asynccontextmanager
-async def serving(contexts: Contexts, *answers: bytes, closes: bool = False) -> AsyncGenerator[tuple[Server, Client]]:
+async def serving(
+    contexts: Contexts, *answers: bytes, closes: bool = False
+) -> AsyncGenerator[tuple[Server, EventClient]]:
     server = Server(list(answers), closes)
     listening = await asyncio.start_server(server, "127.0.0.1", 0, ssl=contexts.server)
     server.port = listening.sockets[0].getsockname()[1]
-    client = Client(f"127.0.0.1:{server.port}")
+    client = EventClient(f"127.0.0.1:{server.port}")
     try:
         async with asyncio.timeout(TIMEOUT):
             yield server, client
@@ -93,7 +95,7 @@ async def serving(contexts: Contexts, *answers: bytes, closes: bool = False) -> 
         listening.close()
 
 
-async def post(client: Client, tls: ssl.SSLContext, body: bytes = b"{}") -> Response:
+async def post(client: EventClient, tls: ssl.SSLContext, body: bytes = b"{}") -> Response:
     return await client.post("/v2/m/event", {"Content-Type": "application/json"}, body, tls)
 
 
@@ -202,7 +204,7 @@ async def test_failure_to_connect_is_shared_by_those_that_wait_for_it(
     """Each has its own deadline otherwise, one after the other."""
     monkeypatch.setattr(client_module, "CONNECT_SECONDS", 1.0)
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        sender = Client(f"127.0.0.1:{silent.getsockname()[1]}")
+        sender = EventClient(f"127.0.0.1:{silent.getsockname()[1]}")
         began = asyncio.get_running_loop().time()
         answers = await asyncio.gather(*(post(sender, contexts.client()) for _ in range(8)), return_exceptions=True)
     assert {type(answer) for answer in answers} == {ConnectError}
@@ -212,7 +214,7 @@ async def test_failure_to_connect_is_shared_by_those_that_wait_for_it(
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "[::1]:1", "does-not-exist.invalid:443"])
 async def test_address_without_a_server_is_named(contexts: Contexts, address: str) -> None:
     with pytest.raises(ConnectError, match="cannot connect to"):
-        await post(Client(address), contexts.client())
+        await post(EventClient(address), contexts.client())
 
 
 class FakeTransport(asyncio.Transport):

@@ -55,7 +55,7 @@ class Response:
     body: bytes
 
 
-class Client:
+class EventClient:
     """Sends requests over kept connections to one server. `address` is host:port."""
 
     def __init__(self, address: str) -> None:

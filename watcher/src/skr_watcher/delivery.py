@@ -31,11 +31,11 @@ from kyma_certs.message_signatures import (
     sign,
 )
 from skr_watcher.changes import HEARTBEAT
-from skr_watcher.client import Client, RequestFailed, Response
+from skr_watcher.client import EventClient, RequestFailed, Response
 from skr_watcher.logs import LogRateLimit
 from skr_watcher.metrics import Metrics
 from skr_watcher.outbox import RESYNC, Entry, Outbox
-from skr_watcher.settings import OURS, UPSTREAM, Settings
+from skr_watcher.settings import OURS, UPSTREAM, SkrWatcherSettings
 
 if TYPE_CHECKING:
     from kyma_diagnostics.spans import ChangeTracer
@@ -71,7 +71,7 @@ class _Signer:
 class Identity:
     """The certificate with which events are sent and signed. It is reloaded when its files change."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: SkrWatcherSettings) -> None:
         self._files = (settings.tls_cert, settings.tls_key)
         self._signs = settings.kcp_listener == OURS
         self._context = ReloadingClientContext(settings.tls_cert, settings.tls_key, settings.ca_cert)
@@ -142,7 +142,7 @@ class Delivery:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: SkrWatcherSettings,
         outbox: Outbox,
         identity: Identity,
         metrics: Metrics,
@@ -158,7 +158,7 @@ class Delivery:
         self._log_rate_limit = LogRateLimit()
         self._epoch = secrets.token_hex(8)
         self._failures = 0
-        self._client = Client(settings.kcp_address)
+        self._client = EventClient(settings.kcp_address)
         self._preparing = asyncio.Lock()
         self._upstream = settings.kcp_listener == UPSTREAM
         self._accepted_at = time.monotonic()

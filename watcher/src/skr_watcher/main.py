@@ -23,7 +23,7 @@ from skr_watcher.outbox import RESYNC, Outbox
 from skr_watcher.pressure import Lateness
 from skr_watcher.recorder import Recorder
 from skr_watcher.server import AdmissionApp, metrics_app
-from skr_watcher.settings import OURS, SettingInvalid, Settings
+from skr_watcher.settings import OURS, SettingInvalid, SkrWatcherSettings
 
 if TYPE_CHECKING:
     from kyma_diagnostics.spans import ChangeTracer
@@ -37,7 +37,7 @@ MAX_NAMED_CHANGES = 20
 def main() -> None:
     """Run the Watcher until SIGTERM or SIGINT."""
     try:
-        settings = Settings.from_environment()
+        settings = SkrWatcherSettings.from_environment()
     except SettingInvalid as error:
         sys.exit(f"skr-watcher: {error}")
     configure_logs(settings.log_level)
@@ -50,7 +50,7 @@ def main() -> None:
         sys.exit(f"skr-watcher: {error}")
 
 
-async def run(settings: Settings, tracer: "ChangeTracer | None" = None) -> None:
+async def run(settings: SkrWatcherSettings, tracer: "ChangeTracer | None" = None) -> None:
     """Serve admission and deliver events until SIGTERM or SIGINT; then deliver pending events within the grace time."""
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

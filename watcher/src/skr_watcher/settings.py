@@ -17,7 +17,7 @@ class SettingInvalid(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class SkrWatcherSettings:
     """Where the Watcher listens, its certificate files, and where the control plane is (`kcp_address` is host:port).
 
     With `api_server_ca` only clients with a certificate of that CA may send admission requests.
@@ -47,7 +47,7 @@ class Settings:
     debug_socket: Path | None = None
 
     @classmethod
-    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Settings":
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "SkrWatcherSettings":
         """Read the settings. Raises SettingInvalid, naming the variable."""
         defaults = cls()
         return cls(

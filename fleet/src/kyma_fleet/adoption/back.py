@@ -32,17 +32,17 @@ WATCHER_ONLY_OURS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
+class FormerManager:
     """A field manager of the former version, and those of this version that have replaced it."""
 
     manager: str
     ours: frozenset[str]
 
 
-MODULES = Owner(former.APPLIER, frozenset({FIELD_MANAGER}))
-CATALOG = Owner(former.CATALOG_MANAGER, frozenset({OUR_CATALOG_MANAGER}))
-WATCHER = Owner(names.LIFECYCLE_MANAGER, frozenset({OUR_WATCHER_MANAGER, REPAIR_FIELD_MANAGER}))
-KYMA_CR = Owner(former.KYMA_MANAGER, frozenset())
+MODULES = FormerManager(former.APPLIER, frozenset({FIELD_MANAGER}))
+CATALOG = FormerManager(former.CATALOG_MANAGER, frozenset({OUR_CATALOG_MANAGER}))
+WATCHER = FormerManager(names.LIFECYCLE_MANAGER, frozenset({OUR_WATCHER_MANAGER, REPAIR_FIELD_MANAGER}))
+KYMA_CR = FormerManager(former.KYMA_MANAGER, frozenset())
 
 
 def of_module_object(live: JsonObject, manifest: Manifest) -> Patch | None:
@@ -92,7 +92,7 @@ def _is_ours(live: JsonObject) -> bool:
 
 
 def _patch(
-    live: JsonObject, owner: Owner, labels: Mapping[str, str | None], annotations: Mapping[str, str | None] = {}
+    live: JsonObject, owner: FormerManager, labels: Mapping[str, str | None], annotations: Mapping[str, str | None] = {}
 ) -> Patch | None:
     metadata = live["metadata"]
     fields = merged_into(owner.manager, live, owner.ours)

@@ -8,7 +8,7 @@ from kube_runtime import Client, ObjectUnreadable
 from kyma_fleet.adoption.cluster import ClusterReport, report_of
 from kyma_fleet.adoption.findings import all_options, obstacles_of, rows_of
 from kyma_fleet.adoption.reading import read_control_plane
-from kyma_fleet.adoption.report import Report, print_json, print_tables
+from kyma_fleet.adoption.report import AdoptionReport, print_json, print_tables
 from kyma_fleet.screen import Screen
 from kyma_fleet.text import plain
 
@@ -30,7 +30,7 @@ async def check(
 
     clusters = await asyncio.gather(*(one(each) for each in sorted(chosen)))
     options = all_options(seen.deployments)
-    report = Report(seen, list(rows_of(seen)), options, clusters, obstacles_of(seen, options, clusters))
+    report = AdoptionReport(seen, list(rows_of(seen)), options, clusters, obstacles_of(seen, options, clusters))
     (print_json if as_document else print_tables)(report, screen)
     return 1 if report.obstacles else 0
 

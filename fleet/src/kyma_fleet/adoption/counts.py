@@ -13,7 +13,7 @@ MAX_EXAMPLES = 3
 
 
 @dataclass(eq=False)
-class Examples:
+class CountedNames:
     """How many there are, and the names of the first."""
 
     count: int = 0
@@ -50,16 +50,16 @@ class Counts:
     kymas: set[str] = field(default_factory=set)
     runtimes: Counter[str] = field(default_factory=Counter)
     deleted_kymas: int = 0
-    paused: Examples = field(default_factory=Examples)
+    paused: CountedNames = field(default_factory=CountedNames)
     modules: Counter[tuple[str, str]] = field(default_factory=Counter)
     manifests: Counter[State] = field(default_factory=Counter)
     deleted_manifests: int = 0
     former_finalizers: int = 0
-    unusable: Examples = field(default_factory=Examples)
-    orphans: Examples = field(default_factory=Examples)
+    unusable: CountedNames = field(default_factory=CountedNames)
+    orphans: CountedNames = field(default_factory=CountedNames)
     accesses: Counter[str] = field(default_factory=Counter)
-    unlabelled: Examples = field(default_factory=Examples)
-    refused_accesses: dict[str, Examples] = field(default_factory=dict)
+    unlabelled: CountedNames = field(default_factory=CountedNames)
+    refused_accesses: dict[str, CountedNames] = field(default_factory=dict)
 
     def add_kyma(self, kyma: Kyma) -> None:
         """Count a Kyma."""
@@ -89,7 +89,7 @@ class Counts:
         if not is_labelled:
             self.unlabelled.add(secret)
         if refusal:
-            self.refused_accesses.setdefault(refusal, Examples()).add(secret)
+            self.refused_accesses.setdefault(refusal, CountedNames()).add(secret)
 
     def without_access(self) -> list[str]:
         """Return the names of Kymas without an access Secret."""

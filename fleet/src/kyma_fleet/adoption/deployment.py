@@ -54,7 +54,7 @@ class Deployment:
 
 
 @dataclass(frozen=True, slots=True)
-class Option:
+class FormerOption:
     """One option of the former version: what this version gets in its place, and why it is another thing.
 
     `refused`: this version does not start with it.
@@ -71,16 +71,16 @@ def former_deployments(documents: Iterable[Mapping[str, Any]]) -> list[Deploymen
     return [Deployment.of(each) for each in documents if _is_former(each)]
 
 
-def options_of(arguments: Sequence[str]) -> list[Option]:
+def options_of(arguments: Sequence[str]) -> list[FormerOption]:
     """Return what each option of a command line is for this version."""
     return [_option(each.option, each.argument, each.warning) for each in taken(arguments)]
 
 
-def _option(name: str, argument: str | None, warning: str) -> Option:
+def _option(name: str, argument: str | None, warning: str) -> FormerOption:
     if argument is None:
-        return Option(name, "", warning.partition(": ")[2])
+        return FormerOption(name, "", warning.partition(": ")[2])
     problem = _problem_with(argument)
-    return Option(name, argument, problem or warning, refused=bool(problem))
+    return FormerOption(name, argument, problem or warning, refused=bool(problem))
 
 
 def _problem_with(argument: str) -> str:

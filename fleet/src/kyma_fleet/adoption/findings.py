@@ -7,9 +7,9 @@ from datetime import timedelta
 
 from kube_runtime.ages import age
 from kyma_fleet.adoption.cluster import ClusterReport
-from kyma_fleet.adoption.counts import Examples, named
-from kyma_fleet.adoption.deployment import Deployment, Option, options_of
-from kyma_fleet.adoption.reading import ACCESSES, ControlPlane
+from kyma_fleet.adoption.counts import CountedNames, named
+from kyma_fleet.adoption.deployment import Deployment, FormerOption, options_of
+from kyma_fleet.adoption.reading import ACCESSES, FormerControlPlane
 from kyma_fleet.checking.findings import of_version
 from kyma_fleet.overview.tally import counted
 from lifecycle_manager.takeover.certificates import CA_SECRET
@@ -37,7 +37,7 @@ class Obstacle:
     advice: str
 
 
-def rows_of(seen: ControlPlane) -> Iterator[Row]:
+def rows_of(seen: FormerControlPlane) -> Iterator[Row]:
     """Yield what was found, in the order in which an operator reads it."""
     yield Row("API server", seen.server_version, "")
     for each in seen.deployments:
@@ -50,7 +50,9 @@ def rows_of(seen: ControlPlane) -> Iterator[Row]:
         yield Row("policy", "a maintenance policy is mounted", "mount it at the same path, or set --maintenance-policy")
 
 
-def obstacles_of(seen: ControlPlane, options: Iterable[Option], clusters: Iterable[ClusterReport]) -> list[Obstacle]:
+def obstacles_of(
+    seen: FormerControlPlane, options: Iterable[FormerOption], clusters: Iterable[ClusterReport]
+) -> list[Obstacle]:
     """Return what is in the way."""
     found = list(_in_the_way(seen))
     found += [Obstacle(f"option {each.becomes}: {each.why}", "leave it out") for each in options if each.refused]
@@ -65,12 +67,12 @@ def obstacles_of(seen: ControlPlane, options: Iterable[Option], clusters: Iterab
     return found
 
 
-def all_options(deployments: Iterable[Deployment]) -> list[Option]:
+def all_options(deployments: Iterable[Deployment]) -> list[FormerOption]:
     """Return the options of the former version, each once."""
     return list(dict.fromkeys(option for each in deployments for option in options_of(each.arguments)))
 
 
-def _leases(seen: ControlPlane) -> Iterator[Row]:
+def _leases(seen: FormerControlPlane) -> Iterator[Row]:
     if seen.lease is not None:
         holder = holder_of(seen.lease, seen.read_at)
         state = f"held by {holder}" if holder else "held by nobody"
@@ -81,7 +83,7 @@ def _leases(seen: ControlPlane) -> Iterator[Row]:
         yield Row("Lease", renewed, "it works as soon as nobody holds the other Lease")
 
 
-def _objects(seen: ControlPlane) -> Iterator[Row]:
+def _objects(seen: FormerControlPlane) -> Iterator[Row]:
     counts = seen.counts
     paused = f", {counts.paused.count:,} with skip-reconciliation" if counts.paused.count else ""
     deleted = f", {counts.deleted_kymas:,} being deleted" if counts.deleted_kymas else ""
@@ -105,7 +107,7 @@ def _objects(seen: ControlPlane) -> Iterator[Row]:
     yield Row("Watcher CRs", f"{seen.watchers}", "become webhooks; VirtualServices need --watcher-virtual-services")
 
 
-def _secrets(seen: ControlPlane) -> Iterator[Row]:
+def _secrets(seen: FormerControlPlane) -> Iterator[Row]:
     counts, secrets = seen.counts, seen.secrets
     if ACCESSES not in seen.unread:
         yield Row("access Secrets", f"{counts.accesses.total():,}", "used as they are")
@@ -125,7 +127,7 @@ def _secrets(seen: ControlPlane) -> Iterator[Row]:
     yield Row("certificates", f"{secrets.leaves:,} of Watchers", "not used; each Watcher gets a new one")
 
 
-def _in_the_way(seen: ControlPlane) -> Iterator[Obstacle]:
+def _in_the_way(seen: FormerControlPlane) -> Iterator[Obstacle]:
     counts, secrets = seen.counts, seen.secrets
     version = of_version(seen.server_version)
     if version.mark == "bad":
@@ -150,7 +152,7 @@ def _in_the_way(seen: ControlPlane) -> Iterator[Obstacle]:
         yield Obstacle(text, "renew it with the former version before")
 
 
-def _unusable_objects(seen: ControlPlane) -> Iterator[Obstacle]:
+def _unusable_objects(seen: FormerControlPlane) -> Iterator[Obstacle]:
     counts = seen.counts
     if shared := counts.shared_runtimes():
         text = f"several Kymas have the same runtime id: {named(shared)}"
@@ -172,5 +174,5 @@ def _states(states: Counter[State]) -> str:
     return ", ".join(f"{count:,} {state.value or 'new'}" for state, count in states.most_common())
 
 
-def _examples(examples: Examples) -> str:
+def _examples(examples: CountedNames) -> str:
     return ", ".join(examples.names) + (", …" if examples.count > len(examples.names) else "")

@@ -126,7 +126,7 @@ async def _return_catalog(skr: Client) -> int:
 
 
 async def _return(
-    skr: Client, entry: InventoryEntry, patch_of: Callable[[JsonObject], back.Patch | None], owner: back.Owner
+    skr: Client, entry: InventoryEntry, patch_of: Callable[[JsonObject], back.Patch | None], owner: back.FormerManager
 ) -> int:
     """Patch an object in the version that was read, as the former field manager; somebody else may write meanwhile."""
     for attempt in range(ATTEMPTS):

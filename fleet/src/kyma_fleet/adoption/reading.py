@@ -36,7 +36,7 @@ LEAVES = f"{names.PURPOSE}=klm-watcher-cert-manager"
 
 
 @dataclass(eq=False)
-class ControlPlane:
+class FormerControlPlane:
     """What was read. `unread`: what the operator may not read, by its title, and why."""
 
     server_version: str
@@ -55,9 +55,9 @@ class ControlPlane:
 
 async def read_control_plane(
     kcp: Client, *, lease_namespace: str, ca_namespace: str, left_out: Callable[[ObjectUnreadable], None]
-) -> ControlPlane:
+) -> FormerControlPlane:
     """Read everything once. What the operator may not read is left out and named. Raises KubeError."""
-    found = ControlPlane(await kcp.server_version())
+    found = FormerControlPlane(await kcp.server_version())
     reader = _Reader(kcp, found, left_out)
     await reader.kymas()
     await reader.manifests()
@@ -79,7 +79,7 @@ async def read_control_plane(
 @dataclass(frozen=True)
 class _Reader:
     kcp: Client
-    found: ControlPlane
+    found: FormerControlPlane
     left_out: Callable[[ObjectUnreadable], None]
 
     async def kymas(self) -> None:

@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 
 from kyma_fleet.adoption.cluster import ClusterReport
-from kyma_fleet.adoption.deployment import Option
+from kyma_fleet.adoption.deployment import FormerOption
 from kyma_fleet.adoption.findings import Obstacle, Row
-from kyma_fleet.adoption.reading import ControlPlane
+from kyma_fleet.adoption.reading import FormerControlPlane
 from kyma_fleet.listing.formats import as_json
-from kyma_fleet.screen import Columns, Screen
+from kyma_fleet.screen import LiveTable, Screen
 from kyma_fleet.text import plain
 
 NO_EFFECT = "no effect"
@@ -29,29 +29,29 @@ CLUSTER_TITLES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class AdoptionReport:
     """All of it."""
 
-    seen: ControlPlane
+    seen: FormerControlPlane
     rows: Sequence[Row]
-    options: Sequence[Option]
+    options: Sequence[FormerOption]
     clusters: Sequence[ClusterReport]
     obstacles: Sequence[Obstacle]
 
 
-def print_tables(report: Report, screen: Screen) -> None:
+def print_tables(report: AdoptionReport, screen: Screen) -> None:
     """Print tables, and what is in the way."""
-    Columns(screen, ("WHAT", "FOUND", "WITH THIS VERSION")).print(
+    LiveTable(screen, ("WHAT", "FOUND", "WITH THIS VERSION")).print(
         (each.title, each.found, each.becomes) for each in report.rows
     )
     if report.options:
         screen.print()
         rows = [(each.given, each.becomes or NO_EFFECT, each.why) for each in report.options]
-        Columns(screen, ("OPTION", "BECOMES", "WHY")).print(rows)
+        LiveTable(screen, ("OPTION", "BECOMES", "WHY")).print(rows)
     read = [each for each in report.clusters if not each.error]
     if read:
         screen.print()
-        Columns(screen, CLUSTER_TITLES).print(_cells(each) for each in read)
+        LiveTable(screen, CLUSTER_TITLES).print(_cells(each) for each in read)
     screen.print()
     if not report.obstacles:
         screen.print(screen.painted("nothing is in the way", fg="green"))
@@ -60,12 +60,12 @@ def print_tables(report: Report, screen: Screen) -> None:
         screen.print(f"{' ' * 12}next:  {plain(each.advice)}")
 
 
-def print_json(report: Report, screen: Screen) -> None:
+def print_json(report: AdoptionReport, screen: Screen) -> None:
     """Print one document."""
     screen.print(as_json(msgspec.to_builtins(_document(report)), indent=2))
 
 
-def _document(report: Report) -> dict[str, Any]:
+def _document(report: AdoptionReport) -> dict[str, Any]:
     seen, counts, secrets = report.seen, report.seen.counts, report.seen.secrets
     return {
         "apiServer": seen.server_version,

@@ -40,7 +40,7 @@ Patch = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Subjects:
+class AdoptionScope:
     """Which Kymas: by name, by a label selector, or all. `split`: the labels by which this version selects Kymas.
 
     Where `split` is empty, the whole control plane changes hands.
@@ -52,12 +52,12 @@ class Subjects:
 
 
 @dataclass(frozen=True)
-class Steps:
+class AdoptionSteps:
     """Carries steps out. `confirm` gets a question before each."""
 
     kcp: Client
     screen: Screen
-    subjects: Subjects
+    subjects: AdoptionScope
     confirm: Callable[[str], bool]
     lease_namespace: str
 

@@ -56,7 +56,7 @@ def adopt(
     klm adopt --kyma-selector example.com/by=python --back demo  and back
     """
     from kyma_fleet.adoption import command  # noqa: PLC0415
-    from kyma_fleet.adoption.steps import Steps, Subjects  # noqa: PLC0415
+    from kyma_fleet.adoption.steps import AdoptionScope, AdoptionSteps  # noqa: PLC0415
     from kyma_fleet.running import Target, run  # noqa: PLC0415
     from kyma_fleet.screen import Screen  # noqa: PLC0415
 
@@ -83,13 +83,13 @@ def adopt(
             ),
         )
     split = {key: value for key, _, value in (each.partition("=") for each in kyma_selector or ())}
-    subjects = Subjects(tuple(kymas or ()), labels, split or None)
+    subjects = AdoptionScope(tuple(kymas or ()), labels, split or None)
 
     def confirm(question: str) -> bool:
         return yes or (sys.stdin.isatty() and typer.confirm(question))
 
     async def steps(kcp: "Client") -> int:
-        taken = Steps(kcp, screen, subjects, confirm, lease_namespace)
+        taken = AdoptionSteps(kcp, screen, subjects, confirm, lease_namespace)
         return await (taken.back() if back else taken.adopt())
 
     run(target, steps)

@@ -6,7 +6,7 @@ from datetime import datetime
 from kube_runtime.ages import age
 from kyma_fleet.explanation.chain import GOOD, Chain, Link
 from kyma_fleet.explanation.facts import Occurrence
-from kyma_fleet.screen import Columns, Screen
+from kyma_fleet.screen import LiveTable, Screen
 from kyma_fleet.text import cut, plain, wrapped
 
 SIGNS = {"ok": ("✓", "green"), "wait": ("◌", "cyan"), "bad": ("✗", "red"), "note": ("·", "white")}
@@ -36,7 +36,7 @@ def print_chains(
 def print_events(events: Iterable[Occurrence], screen: Screen, now: datetime) -> None:
     """Print Events, the newest last: each in a line for programs, in as many as it takes on a terminal."""
     if screen.width is None:
-        table = Columns(screen, ("LAST", "COUNT", "TYPE", "REASON", "OBJECT", "MESSAGE"))
+        table = LiveTable(screen, ("LAST", "COUNT", "TYPE", "REASON", "OBJECT", "MESSAGE"))
         table.print(
             (age(each.at, now), str(each.count), each.kind, each.reason, each.about, each.note) for each in events
         )

@@ -10,7 +10,7 @@ from typing import Any
 
 from kube_runtime import Client, ClusterUnreachable, Gone, ObjectUnreadable, Resource
 from kyma_fleet.listing.formats import Output, typed
-from kyma_fleet.listing.kinds import Kind
+from kyma_fleet.listing.kinds import ListedKind
 from kyma_fleet.listing.selection import Selection
 from kyma_fleet.problems import Problem
 from kyma_fleet.screen import Screen
@@ -25,7 +25,7 @@ class Listing:
     """One run of `klm get`."""
 
     kcp: Client
-    kind: Kind[Any]
+    kind: ListedKind[Any]
     selection: Selection
     namespace: str | None
     output: Output
@@ -122,7 +122,7 @@ class Listing:
         return f"no {self.kind.name} match" if given else f"there are no {self.kind.name}"
 
 
-def check_filters(kind: Kind[Any], selection: Selection) -> None:
+def check_filters(kind: ListedKind[Any], selection: Selection) -> None:
     """Raise Problem where a filter means nothing for the kind."""
     if unknown := sorted(selection.given() - kind.filters):
         known = ", ".join(f"--{each}" for each in sorted(kind.filters - {"name", "labels"}))

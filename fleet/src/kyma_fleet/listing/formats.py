@@ -10,7 +10,7 @@ import msgspec
 
 from kube_runtime import ObjectUnreadable, dump_yaml
 from kyma_fleet import screen
-from kyma_fleet.listing.kinds import Kind, Row
+from kyma_fleet.listing.kinds import ListedKind, Row
 from kyma_fleet.listing.selection import Selection
 from kyma_fleet.screen import Screen
 from kyma_fleet.text import plain
@@ -36,7 +36,7 @@ class Output(Protocol):
 class Table:
     """Rows with aligned columns."""
 
-    kind: Kind[Any]
+    kind: ListedKind[Any]
     selection: Selection
     screen: Screen
     wide: bool = False
@@ -46,7 +46,9 @@ class Table:
         known = self.kind.columns
         titles = (*known.titles, *known.wide) if self.wide else known.titles
         width = None if self.wide else self.screen.width
-        self._columns = screen.Columns(Screen(self.screen.colour, width, self.screen.stream), titles, state=known.state)
+        self._columns = screen.LiveTable(
+            Screen(self.screen.colour, width, self.screen.stream), titles, state=known.state
+        )
 
     def page(self, items: Iterable[Any], now: datetime) -> int:
         """Write the rows of some objects."""
@@ -64,7 +66,7 @@ class Table:
 class Names:
     """One name a line, as `kubectl -o name` writes it."""
 
-    kind: Kind[Any]
+    kind: ListedKind[Any]
     selection: Selection
     screen: Screen
     raw: bool = field(default=False, init=False)
@@ -90,7 +92,7 @@ class Names:
 class Json:
     """One document: a List, or the object itself where one was named. `lines`: a document a line, for a watch."""
 
-    kind: Kind[Any]
+    kind: ListedKind[Any]
     selection: Selection
     screen: Screen
     single: bool = False
@@ -127,7 +129,7 @@ class Json:
 class Yaml:
     """A stream of documents, one for each object."""
 
-    kind: Kind[Any]
+    kind: ListedKind[Any]
     selection: Selection
     screen: Screen
     raw: bool = field(default=True, init=False)
@@ -151,7 +153,7 @@ class Yaml:
 
 def output_for(
     format: Format,  # noqa: A002 - as the option is called
-    kind: Kind[Any],
+    kind: ListedKind[Any],
     selection: Selection,
     screen: Screen,
     *,
@@ -177,7 +179,7 @@ def as_json(document: Any, *, indent: int) -> str:
     return _RAW_CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
-def typed(kind: Kind[Any], document: Mapping[str, Any]) -> Any:
+def typed(kind: ListedKind[Any], document: Mapping[str, Any]) -> Any:
     """Return a document as the type of its kind. Raises ObjectUnreadable."""
     try:
         return msgspec.convert(document, kind.resource.type)
@@ -187,7 +189,9 @@ def typed(kind: Kind[Any], document: Mapping[str, Any]) -> Any:
         raise ObjectUnreadable(metadata.get("namespace", ""), metadata["name"], version, str(error)) from None
 
 
-def _documents(kind: Kind[Any], selection: Selection, items: Iterable[dict[str, Any]]) -> Iterable[Mapping[str, Any]]:
+def _documents(
+    kind: ListedKind[Any], selection: Selection, items: Iterable[dict[str, Any]]
+) -> Iterable[Mapping[str, Any]]:
     for item in items:
         if kind.documents is not None:
             yield from kind.documents(typed(kind, item), selection)

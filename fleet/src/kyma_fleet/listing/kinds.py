@@ -45,7 +45,7 @@ class Columns:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind(Generic[T]):
+class ListedKind(Generic[T]):
     """One kind that can be listed.
 
     - `namespace`: where its objects are; None for every namespace
@@ -161,8 +161,8 @@ KYMA_COLUMNS = ("NAME", "STATE", "MODULES", "CHANNEL", "REGION", "AGE", "REASON"
 PART_COLUMNS = ("NAME", "STATE", "KYMA", "MODULE", "AGE", "REASON")
 OF_ALL = frozenset({"name", "labels"})
 
-KINDS: tuple[Kind[Any], ...] = (
-    Kind(
+KINDS: tuple[ListedKind[Any], ...] = (
+    ListedKind(
         "kymas",
         ("kyma", "ky"),
         KYMAS,
@@ -173,7 +173,7 @@ KINDS: tuple[Kind[Any], ...] = (
         Selection.of_kyma,
         _kyma_rows,
     ),
-    Kind(
+    ListedKind(
         "modules",
         ("module",),
         KYMAS,
@@ -186,7 +186,7 @@ KINDS: tuple[Kind[Any], ...] = (
         _module_documents,
         named_objects=False,
     ),
-    Kind(
+    ListedKind(
         "releases",
         ("release", "modulereleasemetas", "mrm"),
         DATED_RELEASE_METAS,
@@ -198,7 +198,7 @@ KINDS: tuple[Kind[Any], ...] = (
         _release_rows,
         named_objects=False,
     ),
-    Kind(
+    ListedKind(
         "manifests",
         ("manifest", "mf"),
         MANIFESTS,
@@ -209,7 +209,7 @@ KINDS: tuple[Kind[Any], ...] = (
         Selection.of_manifest,
         _manifest_rows,
     ),
-    Kind(
+    ListedKind(
         "configs",
         ("config", "moduleconfigs", "moduleconfig", "mc"),
         MODULE_CONFIGS,
@@ -220,7 +220,7 @@ KINDS: tuple[Kind[Any], ...] = (
         Selection.of_part,
         _config_rows,
     ),
-    Kind(
+    ListedKind(
         "syncresources",
         ("syncresource", "sr"),
         SYNC_RESOURCES,
@@ -233,7 +233,7 @@ KINDS: tuple[Kind[Any], ...] = (
     ),
 )
 
-PAUSED_KYMAS: Kind[Kyma] = Kind(
+PAUSED_KYMAS: ListedKind[Kyma] = ListedKind(
     "kymas",
     (),
     KYMAS,
@@ -246,7 +246,7 @@ PAUSED_KYMAS: Kind[Kyma] = Kind(
 )
 
 
-def kind_named(name: str) -> Kind[Any] | None:
+def kind_named(name: str) -> ListedKind[Any] | None:
     """Return the kind that an operator named, by its plural, singular or short name."""
     wanted = name.lower()
     return next((each for each in KINDS if wanted == each.name or wanted in each.short), None)

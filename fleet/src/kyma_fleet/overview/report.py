@@ -6,7 +6,7 @@ from datetime import datetime
 
 from kube_runtime.ages import age
 from kyma_fleet.overview.tally import Examples, Tally, counted, unfinished
-from kyma_fleet.screen import Columns, Screen
+from kyma_fleet.screen import LiveTable, Screen
 from kyma_fleet.text import plain
 from lifecycle_manager_api import State
 
@@ -61,7 +61,7 @@ def _modules(tally: Tally, screen: Screen) -> None:
         return
     shown = [state for state in SHOWN_STATES if any(each[state] for each in counts.values())]
     screen.print()
-    table = Columns(screen, ("MODULE", "VERSION", *(state.value.upper() for state in shown)))
+    table = LiveTable(screen, ("MODULE", "VERSION", *(state.value.upper() for state in shown)))
     rows = [
         (module, version, *(f"{each[state]:,}" if each[state] else "." for state in shown))
         for (module, version), each in sorted(counts.items())
@@ -79,14 +79,14 @@ def _rollouts(tally: Tally, screen: Screen, now: datetime) -> None:
         rows.append((module, channel, each.version, have, windows, age(each.changed, now)))
     if rows:
         screen.print()
-        Columns(screen, ("ROLLOUT", "CHANNEL", "TO", "HAVE IT", "WAIT FOR WINDOW", "SINCE")).print(rows)
+        LiveTable(screen, ("ROLLOUT", "CHANNEL", "TO", "HAVE IT", "WAIT FOR WINDOW", "SINCE")).print(rows)
 
 
 def _troubles(screen: Screen, title: str, examples: Examples, now: datetime) -> None:
     if not examples.count:
         return
     screen.print()
-    table = Columns(screen, (title, "STATE", "SINCE", "CAUSE"), state=1)
+    table = LiveTable(screen, (title, "STATE", "SINCE", "CAUSE"), state=1)
     worst = examples.worst()
     table.print(
         (each.kyma, each.state.value or "-", age(each.since, now), f"{each.reason}: {each.message}") for each in worst
@@ -99,7 +99,7 @@ def _replicas(tally: Tally, screen: Screen, now: datetime) -> None:
     if not tally.replicas:
         return
     screen.print()
-    table = Columns(screen, ("REPLICA", "KYMAS", "RENEWED"))
+    table = LiveTable(screen, ("REPLICA", "KYMAS", "RENEWED"))
     table.print(
         (
             each.name,

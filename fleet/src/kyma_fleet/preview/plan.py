@@ -37,7 +37,7 @@ class Release:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class KymaPreview:
     """What a release means for one Kyma: when it gets it, or why not."""
 
     kyma: str
@@ -75,7 +75,7 @@ class Sums:
     held: dict[str, Held] = field(default_factory=dict)
     sample: list[str] = field(default_factory=list)
 
-    def add(self, release: Release, outcome: Outcome | None) -> None:
+    def add(self, release: Release, outcome: KymaPreview | None) -> None:
         """Count one Kyma; None for one that the release does not concern."""
         if outcome is None:
             self.others += 1
@@ -90,7 +90,7 @@ class Sums:
             if len(held.examples) < EXAMPLES:
                 held.examples.append(outcome.kyma)
 
-    def _add_change(self, outcome: Outcome) -> None:
+    def _add_change(self, outcome: KymaPreview) -> None:
         at = outcome.at
         self.get_it += 1
         self.versions[outcome.before or "none"] += 1
@@ -122,14 +122,14 @@ def released(offer: Offer, release: Release) -> tuple[Offer, ModuleTemplate]:
     return replace(offer, releases=releases), template
 
 
-def outcome_for(kyma: Kyma, release: Release, offer: Offer, timing: Timing) -> Outcome | None:
+def outcome_for(kyma: Kyma, release: Release, offer: Offer, timing: Timing) -> KymaPreview | None:
     """Return what a release means for a Kyma; None where the Kyma does not have the module in this channel."""
     known = next((each for each in kyma.status.modules if each.name == release.module), None)
     if known is None or known.state is State.DELETING or (release.channel and known.channel != release.channel):
         return None
     name, before = kyma.metadata.name, known.version
     if kyma.metadata.is_paused:
-        return Outcome(name, before, reason=PAUSED, message="its Kyma is paused")
+        return KymaPreview(name, before, reason=PAUSED, message="its Kyma is paused")
     found, at = _resolution(kyma, known, offer, timing), timing.now
     if found.reason == ROLLOUT_PENDING and found.again is not None:
         at = found.again  # its turn; then a maintenance window may still have to be waited for
@@ -137,12 +137,12 @@ def outcome_for(kyma: Kyma, release: Release, offer: Offer, timing: Timing) -> O
     return _outcome(name, before, found, at)
 
 
-def _outcome(name: str, before: str, found: Resolution, now: datetime) -> Outcome:
+def _outcome(name: str, before: str, found: Resolution, now: datetime) -> KymaPreview:
     if found.reason == WAITS_FOR_MAINTENANCE and found.again is not None:
-        return Outcome(name, before, at=found.again)
+        return KymaPreview(name, before, at=found.again)
     if found.reason or found.version == before:
-        return Outcome(name, before, reason=found.reason, message=found.message)
-    return Outcome(name, before, at=now)
+        return KymaPreview(name, before, reason=found.reason, message=found.message)
+    return KymaPreview(name, before, at=now)
 
 
 def _resolution(kyma: Kyma, known: KymaModuleStatus, offer: Offer, timing: Timing) -> Resolution:

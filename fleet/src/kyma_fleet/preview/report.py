@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from kyma_fleet.overview.tally import counted
 from kyma_fleet.preview.plan import Release, Sums
-from kyma_fleet.screen import Columns, Screen
+from kyma_fleet.screen import LiveTable, Screen
 from kyma_fleet.text import plain
 from lifecycle_manager_api import ModuleTemplate
 
@@ -18,7 +18,7 @@ def print_sums(release: Release, template: ModuleTemplate, sums: Sums, screen: S
         screen.print(f"  {line}")
     if sums.held:
         screen.print()
-        Columns(screen, TITLES).print(_rows(sums))
+        LiveTable(screen, TITLES).print(_rows(sums))
 
 
 def print_markdown(release: Release, template: ModuleTemplate, sums: Sums, screen: Screen, *, has_policy: bool) -> None:

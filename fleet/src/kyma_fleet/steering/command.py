@@ -10,7 +10,7 @@ import msgspec
 from kube_runtime import Client, EventRecorder, KubeError, Resource
 from kyma_fleet.problems import Problem, line_for
 from kyma_fleet.screen import Screen
-from kyma_fleet.steering.plan import DONE, EVENT_REASONS, Order, Steered, Step, Verb, plan
+from kyma_fleet.steering.plan import DONE, EVENT_REASONS, ObjectPatch, Order, Steered, Verb, plan
 from kyma_fleet.text import plain
 from lifecycle_manager.contract.resources import KYMAS, MANIFESTS
 from lifecycle_manager_api import Kyma, names
@@ -106,10 +106,12 @@ async def who(kcp: Client) -> str:
     return msgspec.json.decode(answer, type=_Review).status.user_info.username
 
 
-async def _carry_out(kcp: Client, recorder: EventRecorder, order: Order, steps: list[Step]) -> list[KubeError | None]:
+async def _carry_out(
+    kcp: Client, recorder: EventRecorder, order: Order, steps: list[ObjectPatch]
+) -> list[KubeError | None]:
     places = asyncio.Semaphore(CONCURRENCY)
 
-    async def one(step: Step) -> KubeError | None:
+    async def one(step: ObjectPatch) -> KubeError | None:
         resource: Resource[Steered] = KYMAS if isinstance(step.item, Kyma) else MANIFESTS  # type: ignore[assignment]
         metadata = step.item.metadata
         async with places:

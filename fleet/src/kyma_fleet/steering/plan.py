@@ -38,7 +38,7 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ObjectPatch:
     """One object and the patch of its metadata."""
 
     item: Steered
@@ -52,7 +52,7 @@ class Step:
         return {"metadata": metadata | ({"labels": self.labels} if self.labels else {})}
 
 
-def plan(order: Order, items: Iterable[Steered]) -> Iterator[Step]:
+def plan(order: Order, items: Iterable[Steered]) -> Iterator[ObjectPatch]:
     """Return what to change; objects that are as they should be are left out."""
     for item in items:
         step = _step(order, item)
@@ -60,22 +60,24 @@ def plan(order: Order, items: Iterable[Steered]) -> Iterator[Step]:
             yield step
 
 
-def _step(order: Order, item: Steered) -> Step | None:
+def _step(order: Order, item: Steered) -> ObjectPatch | None:
     at = order.at.isoformat(timespec="seconds")
     match order.verb:
         case "pause":
             if item.metadata.is_paused:
                 return None
             marks: dict[str, str | None] = {PAUSED_BY: order.by, names.PAUSED_AT: at, PAUSED_REASON: order.reason}
-            return Step(item, {names.SKIP_RECONCILIATION: "true"}, marks)
+            return ObjectPatch(item, {names.SKIP_RECONCILIATION: "true"}, marks)
         case "resume":
             if not item.metadata.is_paused:
                 return None
             is_kept = item.metadata.is_kept_from_former_version
-            return Step(
+            return ObjectPatch(
                 item,
                 {} if is_kept else {names.SKIP_RECONCILIATION: None},
                 dict.fromkeys((PAUSED_BY, names.PAUSED_AT, PAUSED_REASON)),
             )
         case "reconcile":
-            return Step(item, {}, {RECONCILE_BY: order.by, names.RECONCILE_AT: at, RECONCILE_REASON: order.reason})
+            return ObjectPatch(
+                item, {}, {RECONCILE_BY: order.by, names.RECONCILE_AT: at, RECONCILE_REASON: order.reason}
+            )

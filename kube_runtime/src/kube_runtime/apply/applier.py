@@ -14,7 +14,7 @@ import msgspec
 from kube_runtime.apply.difference import ObjectDifference, difference_between
 from kube_runtime.apply.established import wait_established
 from kube_runtime.apply.former_managers import merged_into
-from kube_runtime.apply.memory import Memory, digest_of
+from kube_runtime.apply.memory import ApplyMemory, digest_of
 from kube_runtime.apply.objects import InventoryEntry, KubernetesObject
 from kube_runtime.apply.order import CRD, rank_of
 from kube_runtime.apply.results import Action, ApplyResult, ObjectOutcome
@@ -65,7 +65,7 @@ class Applier:
         self._force = force
         self._former_managers = frozenset(former_managers)
         self._established_seconds = established_seconds
-        self._memory = Memory()
+        self._memory = ApplyMemory()
 
     async def apply(
         self,

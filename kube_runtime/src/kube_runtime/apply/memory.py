@@ -14,7 +14,7 @@ import msgspec
 from kube_runtime.apply.objects import InventoryEntry
 from kube_runtime.resource import JsonObject
 
-__all__ = ["Memory", "digest_of"]
+__all__ = ["ApplyMemory", "digest_of"]
 
 _ENCODER = msgspec.json.Encoder(order="sorted")
 _VOLATILE = frozenset({"resourceVersion", "generation", "managedFields"})
@@ -28,7 +28,7 @@ class _Applied:
     content: bytes
 
 
-class Memory:
+class ApplyMemory:
     """Remembers the last apply of each object, in a few dozen bytes."""
 
     def __init__(self) -> None:

@@ -25,7 +25,7 @@ from kube_runtime.client.kubeconfig import (
     kubeconfig_of_user,
 )
 from kube_runtime.client.options import DEFAULT_OPTIONS, ClientOptions
-from kube_runtime.client.transport import Answer, Transport
+from kube_runtime.client.transport import ServerResponse, Transport
 from kube_runtime.exceptions import ApiError, ClusterUnreachable, ObjectUnreadable, ResponseInvalid, ResponseTooLarge
 from kube_runtime.resource import JsonObject, ObjectList, Resource
 
@@ -477,7 +477,7 @@ class Client:
             raise ResponseTooLarge(f"the list is longer than {max_bytes} bytes")
         return list_bytes
 
-    async def _write(self, method: str, target: str, *, body: bytes, content_type: str = _JSON) -> Answer:
+    async def _write(self, method: str, target: str, *, body: bytes, content_type: str = _JSON) -> ServerResponse:
         return await self._transport.request(method, target, body=body, content_type=content_type, fence=self._fence)
 
 
@@ -494,7 +494,7 @@ def _encode(resource: Resource[Any], document: Document) -> bytes:
     return msgspec.json.encode({"apiVersion": resource.api_version, "kind": resource.kind, **built})
 
 
-def _document(answer: Answer) -> JsonObject:
+def _document(answer: ServerResponse) -> JsonObject:
     try:
         return msgspec.json.decode(answer.body, type=JsonObject)
     except UNDECODABLE as error:

@@ -42,7 +42,7 @@ from kube_runtime.exceptions import (
 )
 from kube_runtime.tracing import is_traced, part
 
-__all__ = ["Answer", "Transport"]
+__all__ = ["ServerResponse", "Transport"]
 
 _DEFAULT_RETRY_SECONDS = 1.0
 _ANSWERS = (NotFound, AlreadyExists, Conflict, Gone)
@@ -52,7 +52,7 @@ _UNREACHABLE = (aiohttp.ClientError, HttpProcessingError, OSError, TimeoutError)
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ServerResponse:
     """The response to a request that was accepted."""
 
     code: int
@@ -97,7 +97,7 @@ class Transport:
         probe: bool = False,
         accept: str | None = None,
         max_bytes: int | None = None,
-    ) -> Answer:
+    ) -> ServerResponse:
         """Send a request and return its answer, as a part of the present trace.
 
         `target` is path and query, already quoted. The fence is checked before each attempt and when it is sent. A
@@ -219,7 +219,7 @@ class Transport:
         fence: Fence | None,
         accept: str | None,
         max_bytes: int | None,
-    ) -> Answer:
+    ) -> ServerResponse:
         async with self._limits:
             headers = {**self._fixed, **await self._connection.credentials.headers()}
             if accept is not None:
@@ -251,7 +251,7 @@ class Transport:
         if self.options.max_values is not None and len(content) > self.options.max_values:  # fewer bytes have fewer
             limits = JsonLimits(len(content), self.options.max_values, max_depth=None)
             await check_json_aside(content, limits)
-        return Answer(response.status, content)
+        return ServerResponse(response.status, content)
 
     async def _body(self, response: aiohttp.ClientResponse, max_bytes: int | None = None) -> bytes:
         self._check_encoding(response)

@@ -10,13 +10,13 @@ one run, `oracle` the judgement, `stepping` the way to an await in the middle of
 """
 
 from kube_simulation.faults.checking import FaultReport, check_under_faults
-from kube_simulation.faults.oracle import Finding
+from kube_simulation.faults.oracle import FaultFinding
 from kube_simulation.faults.stepping import ReconcileCut
 from kube_simulation.faults.workload import Process, Script, Users, Workload
 
 __all__ = [
+    "FaultFinding",
     "FaultReport",
-    "Finding",
     "Process",
     "ReconcileCut",
     "Script",

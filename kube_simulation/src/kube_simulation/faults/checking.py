@@ -14,7 +14,7 @@ from kube_simulation.faults.faults import (
     StartStale,
     Undisturbed,
 )
-from kube_simulation.faults.oracle import Finding, Outcome, findings_of
+from kube_simulation.faults.oracle import FaultFinding, Outcome, findings_of
 from kube_simulation.faults.running import Run
 from kube_simulation.faults.workload import Workload
 from kube_simulation.server import Simulation, serve_simulation
@@ -30,7 +30,7 @@ _ENOUGH = 3
 class FaultReport:
     """The findings of all runs. `runs` counts them by kind of fault."""
 
-    findings: tuple[Finding, ...]
+    findings: tuple[FaultFinding, ...]
     runs: dict[str, int]
 
     def raise_findings(self) -> None:
@@ -55,7 +55,7 @@ async def check_under_faults(
     async with serve_simulation(history=_HISTORY) as simulation:
         counting = Undisturbed()
         reference = await Run(simulation, workload, counting, "reference", timeout_seconds).outcome()
-        undisturbed = [Finding(str(counting), complaint) for complaint in reference.complaints]
+        undisturbed = [FaultFinding(str(counting), complaint) for complaint in reference.complaints]
         if undisturbed:
             return FaultReport(tuple(undisturbed), {str(counting): 1})
         kinds: list[tuple[Callable[[int], Fault], int]] = [
@@ -79,11 +79,11 @@ async def _try_all(
     reference: Outcome,
     at_once: int,
     timeout_seconds: float,
-) -> list[Finding]:
+) -> list[FaultFinding]:
     places = asyncio.Semaphore(at_once)
     guilty: Counter[type[Fault]] = Counter()
 
-    async def tried(number: int, fault: Fault) -> list[Finding]:
+    async def tried(number: int, fault: Fault) -> list[FaultFinding]:
         async with places:
             if guilty[type(fault)] >= _ENOUGH:
                 return []

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from kube_simulation.requests import Answer, ApiRequest, ConnectionDropped
 from kube_simulation.rules import Proceed, Rule
-from kube_simulation.store import Change
+from kube_simulation.store import StoredChange
 
 __all__ = ["CutAtAwait", "Fault", "HideEvent", "KillAfterWrite", "Running", "StartStale", "Undisturbed"]
 
@@ -69,7 +69,7 @@ class Undisturbed(Fault):
             self.awaits_before_last_write = self.awaits
         return answer
 
-    def hides(self, request: ApiRequest, change: Change) -> bool:
+    def hides(self, request: ApiRequest, change: StoredChange) -> bool:
         if _is_own(request):
             self.events.add((request.cluster, change.version))
         return False
@@ -127,7 +127,7 @@ class HideEvent(Fault):
     def __str__(self) -> str:
         return f"event {self.place} hidden until overwritten"
 
-    def hides(self, request: ApiRequest, change: Change) -> bool:
+    def hides(self, request: ApiRequest, change: StoredChange) -> bool:
         if not _is_own(request):
             return False
         identity = (request.cluster, change.version)

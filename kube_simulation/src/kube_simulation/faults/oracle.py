@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kube_runtime.resource import JsonObject
-from kube_simulation.store import Change
+from kube_simulation.store import StoredChange
 
-__all__ = ["Finding", "Outcome", "findings_of", "outcome_of"]
+__all__ = ["FaultFinding", "Outcome", "findings_of", "outcome_of"]
 
 ObjectId = tuple[str, str, str, str]
 """Cluster, kind with its group, namespace and name."""
@@ -17,7 +17,7 @@ _VOLATILE = frozenset({"uid", "resourceVersion", "creationTimestamp", "generatio
 
 
 @dataclass(frozen=True)
-class Finding:
+class FaultFinding:
     """One violation that a run showed."""
 
     fault: str
@@ -39,7 +39,7 @@ class Outcome:
 
 
 def outcome_of(
-    cluster: str, changes: Iterable[Change], objects: Iterable[JsonObject], ignored: frozenset[str]
+    cluster: str, changes: Iterable[StoredChange], objects: Iterable[JsonObject], ignored: frozenset[str]
 ) -> Outcome:
     """Return what became of one cluster."""
     outcome = Outcome()
@@ -63,7 +63,7 @@ def outcome_of(
     return outcome
 
 
-def findings_of(fault: str, reference: Outcome, outcome: Outcome, *, may_be_fewer: bool) -> list[Finding]:
+def findings_of(fault: str, reference: Outcome, outcome: Outcome, *, may_be_fewer: bool) -> list[FaultFinding]:
     """Return how a run differs from the reference. `may_be_fewer`: a change that was hidden need not be handled."""
     complaints = list(outcome.complaints)
     for identity in sorted(reference.objects.keys() | outcome.objects.keys()):
@@ -78,7 +78,7 @@ def findings_of(fault: str, reference: Outcome, outcome: Outcome, *, may_be_fewe
             wanted_times, found_times = wanted_counts[identity], found_counts[identity]
             if found_times > wanted_times or (found_times < wanted_times and not may_be_fewer):
                 complaints.append(f"{_named(identity)} was {verb} {found_times} times instead of {wanted_times}")
-    return [Finding(fault, each) for each in complaints]
+    return [FaultFinding(fault, each) for each in complaints]
 
 
 def comparable(value: Any, ignored: frozenset[str]) -> Any:

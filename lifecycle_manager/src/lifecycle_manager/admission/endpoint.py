@@ -24,14 +24,14 @@ Warnings = Callable[[T], Sequence[str]]
 """Returns the warnings about a valid object."""
 
 
-class Verdict(NamedTuple):
+class ReviewResult(NamedTuple):
     """The result of a validation: an error, or warnings."""
 
     error: str | None = None
     warnings: Sequence[str] = ()
 
 
-Validator = Callable[["AdmissionRequest"], Awaitable[Verdict]]
+Validator = Callable[["ReviewedObject"], Awaitable[ReviewResult]]
 """Validates the object of a request."""
 
 NULL = msgspec.Raw(b"null")
@@ -43,7 +43,7 @@ MAX_BYTES_PER_ADDRESS = 2 * MAX_REVIEW_BYTES
 log = structlog.get_logger("admission")
 
 
-class AdmissionRequest(msgspec.Struct, frozen=True, rename="camel"):
+class ReviewedObject(msgspec.Struct, frozen=True, rename="camel"):
     """One object to be stored or deleted, undecoded."""
 
     uid: str
@@ -60,7 +60,7 @@ class AdmissionRequest(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class _Review(msgspec.Struct, frozen=True):
-    request: AdmissionRequest
+    request: ReviewedObject
 
 
 _decoder = msgspec.json.Decoder(_Review)
@@ -79,16 +79,16 @@ def validator_for(
     `deletion` checks an object that is to be deleted.
     """
 
-    async def validate(request: AdmissionRequest) -> Verdict:
+    async def validate(request: ReviewedObject) -> ReviewResult:
         body = bytes(request.old_object if request.is_deletion else request.object)
         try:
             decoded = decode(kind, body)
         except NotDecodable as failure:
-            return Verdict(None if request.is_deletion else str(failure))
+            return ReviewResult(None if request.is_deletion else str(failure))
         if request.is_deletion:
-            return Verdict(deletion(decoded))
+            return ReviewResult(deletion(decoded))
         error = await parse_aside(len(body) if in_thread else 0, check, decoded)
-        return Verdict(error) if error is not None else Verdict(warnings=warnings(decoded))
+        return ReviewResult(error) if error is not None else ReviewResult(warnings=warnings(decoded))
 
     return validate
 
@@ -135,7 +135,7 @@ def _text(code: int, text: str) -> Response:
     return Response(f"{text}\n", code, media_type="text/plain")
 
 
-def _log_refusal(resource: str, review: AdmissionRequest, error: str) -> None:
+def _log_refusal(resource: str, review: ReviewedObject, error: str) -> None:
     log.info(
         "object refused",
         resource=resource,

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 
-from lifecycle_manager.events.problems import Reason, Refused
+from lifecycle_manager.events.problems import EventRefused, Reason
 
 FORWARDED_CERTIFICATE = "x-forwarded-client-cert"
 Network = IPv4Network | IPv6Network
@@ -41,23 +41,23 @@ def arrival_of(scope: Mapping[str, Any], proxies: tuple[Network, ...]) -> Arriva
 
 
 def forwarded_certificate(field: str) -> bytes:
-    """Return the DER form of the one certificate in an X-Forwarded-Client-Cert field. Raises Refused.
+    """Return the DER form of the one certificate in an X-Forwarded-Client-Cert field. Raises EventRefused.
 
     More than one element means that somebody in front of the proxy wrote one too, and it is unknown which is right.
     """
     if not _ELEMENT.fullmatch(field):
-        raise Refused(Reason.PROXY_HEADER, f"{FORWARDED_CERTIFICATE} is not one element of key=value pairs")
+        raise EventRefused(Reason.PROXY_HEADER, f"{FORWARDED_CERTIFICATE} is not one element of key=value pairs")
     pairs = [(key.lower(), quoted or plain) for key, quoted, plain in _PAIRS.findall(field)]
     certificates = [value for key, value in pairs if key == "cert"]
     digests = [value for key, value in pairs if key == "hash"]
     if len(certificates) != 1 or len(digests) > 1:
-        raise Refused(Reason.PROXY_HEADER, f"{FORWARDED_CERTIFICATE} does not have one Cert")
+        raise EventRefused(Reason.PROXY_HEADER, f"{FORWARDED_CERTIFICATE} does not have one Cert")
     try:
         certificate = x509.load_pem_x509_certificate(unquote(certificates[0]).encode())
     except ValueError:
-        raise Refused(Reason.PROXY_HEADER, f"Cert in {FORWARDED_CERTIFICATE} is not a certificate") from None
+        raise EventRefused(Reason.PROXY_HEADER, f"Cert in {FORWARDED_CERTIFICATE} is not a certificate") from None
     if digests and digests[0].lower() != certificate.fingerprint(hashes.SHA256()).hex():
-        raise Refused(Reason.PROXY_HEADER, f"Hash in {FORWARDED_CERTIFICATE} belongs to another certificate")
+        raise EventRefused(Reason.PROXY_HEADER, f"Hash in {FORWARDED_CERTIFICATE} belongs to another certificate")
     return certificate.public_bytes(serialization.Encoding.DER)
 
 

@@ -16,7 +16,7 @@ from lifecycle_manager.events.arrival import FORWARDED_CERTIFICATE, Network, arr
 from lifecycle_manager.events.guards import Nonces, Peers, Rates
 from lifecycle_manager.events.identity import Identifier, Message, Sender
 from lifecycle_manager.events.openapi import CONTRACT
-from lifecycle_manager.events.problems import Reason, Refused
+from lifecycle_manager.events.problems import EventRefused, Reason
 from lifecycle_manager.process.serving import BodyTooLarge, read_body
 from lifecycle_manager.takeover.watchers import NO_FORMER_WATCHERS, FormerWatchers
 from lifecycle_manager_api import MalformedEvent, WatchEvent, decode_event, names
@@ -128,24 +128,24 @@ class EventEndpoint:
                 arrival_of(request.scope, self.options.trusted_proxies),
             )
             await self._take(message, manager)
-        except Refused as refused:
+        except EventRefused as refused:
             return self._refuse(refused)
         return Response(status_code=200)
 
     async def _handle_no_route(self, _: Request, error: Exception) -> Response:
         """Answer requests without a route as every refusal is answered."""
         if isinstance(error, HTTPException) and error.status_code == 405:
-            answer = self._refuse(Refused(Reason.METHOD, "send events by POST"))
+            answer = self._refuse(EventRefused(Reason.METHOD, "send events by POST"))
             answer.headers.update(error.headers or {})  # Allow
             return answer
-        return self._refuse(Refused(Reason.UNKNOWN_PATH, "no such path"))
+        return self._refuse(EventRefused(Reason.UNKNOWN_PATH, "no such path"))
 
-    def _refuse(self, refused: Refused) -> Response:
+    def _refuse(self, refused: EventRefused) -> Response:
         self.count_refusal(refused.reason)
         return refused.response()
 
     async def _take(self, message: Message, manager: str) -> None:
-        """Verify an event and give it to the subscriber. Raises Refused."""
+        """Verify an event and give it to the subscriber. Raises EventRefused."""
         now = self.clock.now()
         moment = now.timestamp()
         peer = None if message.arrival.by_proxy else message.arrival.peer_der
@@ -155,26 +155,26 @@ class EventEndpoint:
         sender = self._identifier.identify(message, trust=self.trust(), now=now)
         revoked = self.revoked_before(sender.runtime_id)
         if revoked is not None and sender.not_before < revoked:
-            raise Refused(Reason.REVOKED, "this certificate is revoked; a new one is being issued")
+            raise EventRefused(Reason.REVOKED, "this certificate is revoked; a new one is being issued")
         self._peers.remember(peer, sender.runtime_id)
         self._guard(sender, moment)
         try:
             event = decode_event(message.body)
         except MalformedEvent as error:
-            raise Refused(Reason.MALFORMED, str(error)) from None
+            raise EventRefused(Reason.MALFORMED, str(error)) from None
         try:
             verified = VerifiedEvent(sender.runtime_id, manager, event, now, by_former_watcher=sender.is_former)
             await self.subscriber(verified)
         except UnknownRuntime as error:
-            raise Refused(Reason.UNKNOWN_RUNTIME, str(error)) from None
+            raise EventRefused(Reason.UNKNOWN_RUNTIME, str(error)) from None
         except NotHandedOver as error:
-            raise Refused(Reason.NOT_HANDED_OVER, str(error), retry_after=1) from None
+            raise EventRefused(Reason.NOT_HANDED_OVER, str(error), retry_after=1) from None
 
     def _guard(self, sender: Sender, moment: float) -> None:
-        """Refuse replays and floods; a replay does not count for the rate of its runtime. Raises Refused."""
+        """Refuse replays and floods; a replay does not count for the rate of its runtime. Raises EventRefused."""
         signed = sender.parameters
         if signed is not None and self._nonces.knows(signed.keyid, signed.nonce):
-            raise Refused(Reason.REPLAYED, "this nonce was used before")
+            raise EventRefused(Reason.REPLAYED, "this nonce was used before")
         if wait := self._rates.wait(sender.runtime_id, moment):
             raise _too_many(wait)
         if signed is not None:
@@ -182,19 +182,19 @@ class EventEndpoint:
             self._nonces.remember(signed.keyid, signed.nonce, until, moment)
 
     def _manager(self, request: Request) -> str:
-        """Return the manager in the path. Raises Refused."""
+        """Return the manager in the path. Raises EventRefused."""
         if not self.ready():
-            raise Refused(Reason.NOT_READY, "this replica is starting or stopping", retry_after=1)
+            raise EventRefused(Reason.NOT_READY, "this replica is starting or stopping", retry_after=1)
         manager: str = request.path_params["manager"]
         if manager not in self.managers():
-            raise Refused(Reason.UNKNOWN_MANAGER, f"no Watcher CR has the manager {manager[:64]!r}")
+            raise EventRefused(Reason.UNKNOWN_MANAGER, f"no Watcher CR has the manager {manager[:64]!r}")
         return manager
 
     def _fields(self, request: Request) -> dict[str, str]:
-        """Return the header fields that decide about something, each of which may occur once. Raises Refused."""
+        """Return the header fields that decide about something, each of which may occur once. Raises EventRefused."""
         raw, size = request.headers.raw, 0
         if len(raw) > self.options.max_fields:
-            raise Refused(Reason.TOO_LARGE, "the header has too many fields")
+            raise EventRefused(Reason.TOO_LARGE, "the header has too many fields")
         found: dict[str, str] = {}
         for name, value in raw:
             size += len(name) + len(value)
@@ -202,28 +202,28 @@ class EventEndpoint:
             if deciding is None:
                 continue
             if deciding in found:
-                raise Refused(Reason.DUPLICATE_FIELD, f"the header field {deciding} occurs more than once")
+                raise EventRefused(Reason.DUPLICATE_FIELD, f"the header field {deciding} occurs more than once")
             found[deciding] = value.decode("latin-1")
         if size > self.options.max_header_bytes:
-            raise Refused(Reason.TOO_LARGE, "the header is too large")
+            raise EventRefused(Reason.TOO_LARGE, "the header is too large")
         return found
 
     async def _body(self, request: Request, fields: Mapping[str, str]) -> bytes:
-        """Read the body up to its limit. Raises Refused."""
+        """Read the body up to its limit. Raises EventRefused."""
         if fields.get("content-type") != "application/json" or "content-encoding" in fields:
-            raise Refused(Reason.MEDIA_TYPE, "send application/json without Content-Encoding")
+            raise EventRefused(Reason.MEDIA_TYPE, "send application/json without Content-Encoding")
         limit = self.options.max_body_bytes
         try:
             return await read_body(request, limit)
         except BodyTooLarge:
-            raise Refused(Reason.TOO_LARGE, f"an event may have {limit} bytes") from None
+            raise EventRefused(Reason.TOO_LARGE, f"an event may have {limit} bytes") from None
         except ClientDisconnect:
-            raise Refused(Reason.INCOMPLETE, "the connection ended within the body") from None
+            raise EventRefused(Reason.INCOMPLETE, "the connection ended within the body") from None
 
 
-def _too_many(wait: float) -> Refused:
+def _too_many(wait: float) -> EventRefused:
     detail = "this runtime sends more events than its rate allows"
-    return Refused(Reason.RATE, detail, retry_after=math.ceil(wait))
+    return EventRefused(Reason.RATE, detail, retry_after=math.ceil(wait))
 
 
 def _target_uri(request: Request) -> str:

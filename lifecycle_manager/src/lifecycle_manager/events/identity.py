@@ -20,7 +20,7 @@ from cryptography import x509
 from kyma_certs import CertificateRejected, Usage, describe_certificate, is_common_name, verify_chain
 from kyma_certs.message_signatures import SignatureParameters, SignatureRejected, read_parameters, verify
 from lifecycle_manager.events.arrival import FORWARDED_CERTIFICATE, Arrival, forwarded_certificate
-from lifecycle_manager.events.problems import Reason, Refused
+from lifecycle_manager.events.problems import EventRefused, Reason
 from lifecycle_manager.takeover.watchers import NO_FORMER_WATCHERS, FormerWatchers
 
 MAX_CERTIFICATE_LENGTH = 8192
@@ -69,10 +69,10 @@ class Identifier:
     _known: OrderedDict[tuple[bytes, bytes], _Verified] = field(default_factory=OrderedDict, init=False)
 
     def identify(self, message: Message, *, trust: bytes, now: datetime) -> Sender:
-        """Return the sender of a message. Raises Refused with 401 where it can't be verified."""
+        """Return the sender of a message. Raises EventRefused with 401 where it can't be verified."""
         arrival = message.arrival
         if self.require_peer and not arrival.by_proxy and arrival.peer_der is None:
-            raise Refused(Reason.NO_TLS_PEER, "TLS needs the client certificate of the cluster's Watcher")
+            raise EventRefused(Reason.NO_TLS_PEER, "TLS needs the client certificate of the cluster's Watcher")
         if SIGNATURE_FIELDS.isdisjoint(message.headers):
             return self._by_transport(message, trust, now)
         return self._by_signature(message, trust, now)
@@ -82,13 +82,13 @@ class Identifier:
         try:
             parameters = read_parameters(headers.get("signature-input", ""))
         except SignatureRejected as error:
-            raise Refused(Reason.SIGNATURE_INPUT, str(error)) from None
+            raise EventRefused(Reason.SIGNATURE_INPUT, str(error)) from None
         self._check_window(parameters, now)
         der = _client_cert(headers)
         if not arrival.by_proxy and arrival.peer_der is not None and arrival.peer_der != der:
-            raise Refused(Reason.TLS_PEER, "Client-Cert is not the certificate of the TLS connection")
+            raise EventRefused(Reason.TLS_PEER, "Client-Cert is not the certificate of the TLS connection")
         if parameters.keyid != hashlib.sha256(der).hexdigest():
-            raise Refused(Reason.KEY_ID, "keyid is not the SHA-256 of the certificate")
+            raise EventRefused(Reason.KEY_ID, "keyid is not the SHA-256 of the certificate")
         verified = self._certificate(der, trust, now)
         try:
             verify(
@@ -100,35 +100,37 @@ class Identifier:
                 certificate=verified.certificate,
             )
         except SignatureRejected as error:
-            raise Refused(Reason.SIGNATURE, str(error)) from None
+            raise EventRefused(Reason.SIGNATURE, str(error)) from None
         return _sender(verified, parameters)
 
     def _by_transport(self, message: Message, trust: bytes, now: datetime) -> Sender:
         if not self.accept_unsigned and not self.former_watchers.is_under_way():
-            raise Refused(Reason.UNSIGNED, "the event is not signed")
+            raise EventRefused(Reason.UNSIGNED, "the event is not signed")
         forwarded = message.headers.get(FORWARDED_CERTIFICATE)
         if message.arrival.by_proxy:
             der = forwarded_certificate(forwarded or "")
         elif forwarded is not None:
-            raise Refused(Reason.UNTRUSTED_PROXY, f"{FORWARDED_CERTIFICATE} is not accepted from this address")
+            raise EventRefused(Reason.UNTRUSTED_PROXY, f"{FORWARDED_CERTIFICATE} is not accepted from this address")
         elif message.arrival.peer_der is None:
-            raise Refused(Reason.NO_TLS_PEER, "an event without a signature needs a certificate in TLS")
+            raise EventRefused(Reason.NO_TLS_PEER, "an event without a signature needs a certificate in TLS")
         else:
             der = message.arrival.peer_der
         sender = _sender(self._certificate(der, trust, now), None)
         is_former = self.former_watchers.is_under_way() and self.former_watchers.is_former(sender.runtime_id)
         if not self.accept_unsigned and not is_former:
-            raise Refused(Reason.UNSIGNED, "the event is not signed, and the Watcher of a former version is replaced")
+            raise EventRefused(
+                Reason.UNSIGNED, "the event is not signed, and the Watcher of a former version is replaced"
+            )
         return replace(sender, is_former=is_former)
 
     def _check_window(self, parameters: SignatureParameters, now: datetime) -> None:
         moment = int(now.timestamp())
         if parameters.created > moment + self.skew_seconds:
-            raise Refused(Reason.TIME_WINDOW, "the signature was created in the future; check the clocks")
+            raise EventRefused(Reason.TIME_WINDOW, "the signature was created in the future; check the clocks")
         if parameters.expires < moment - self.skew_seconds:
-            raise Refused(Reason.TIME_WINDOW, "the signature has expired; check the clocks")
+            raise EventRefused(Reason.TIME_WINDOW, "the signature has expired; check the clocks")
         if not 0 < parameters.expires - parameters.created <= self.max_seconds:
-            raise Refused(Reason.TIME_WINDOW, f"a signature may be valid for {self.max_seconds} s at most")
+            raise EventRefused(Reason.TIME_WINDOW, f"a signature may be valid for {self.max_seconds} s at most")
 
     def _certificate(self, der: bytes, trust: bytes, now: datetime) -> _Verified:
         """Return a certificate with its common name, once it was verified against the trusted CAs."""
@@ -140,7 +142,7 @@ class Identifier:
             certificate = verify_chain(der, trust, usage=Usage.CLIENT, now=now, any_usage=any_usage)
             verified = _Verified(certificate, describe_certificate(certificate).common_name)
         except (CertificateRejected, ValueError) as error:
-            raise Refused(Reason.CERTIFICATE, str(error)) from None
+            raise EventRefused(Reason.CERTIFICATE, str(error)) from None
         self._known[der, trust] = verified
         while len(self._known) > self.remembered:
             self._known.popitem(last=False)
@@ -148,18 +150,18 @@ class Identifier:
 
 
 def _sender(verified: _Verified, parameters: SignatureParameters | None) -> Sender:
-    """Return the sender that a certificate names. Raises Refused where its common name can't be a runtime id."""
+    """Return the sender that a certificate names. Raises EventRefused where its common name can't be a runtime id."""
     if not is_common_name(verified.common_name):
-        raise Refused(Reason.NO_RUNTIME, "the common name of the certificate is not a runtime id")
+        raise EventRefused(Reason.NO_RUNTIME, "the common name of the certificate is not a runtime id")
     return Sender(verified.common_name, verified.certificate.not_valid_before_utc, parameters)
 
 
 def _client_cert(headers: Mapping[str, str]) -> bytes:
-    """Return the certificate in Client-Cert, an sf-binary item (RFC 9440). Raises Refused."""
+    """Return the certificate in Client-Cert, an sf-binary item (RFC 9440). Raises EventRefused."""
     value = headers.get("client-cert", "")
     if not 3 <= len(value) <= MAX_CERTIFICATE_LENGTH or value[0] != ":" or value[-1] != ":":
-        raise Refused(Reason.CERTIFICATE, "Client-Cert is missing or not a certificate")
+        raise EventRefused(Reason.CERTIFICATE, "Client-Cert is missing or not a certificate")
     try:
         return base64.b64decode(value[1:-1], validate=True)
     except (binascii.Error, ValueError):  # the latter for characters outside of ASCII
-        raise Refused(Reason.CERTIFICATE, "Client-Cert is missing or not a certificate") from None
+        raise EventRefused(Reason.CERTIFICATE, "Client-Cert is missing or not a certificate") from None

@@ -45,7 +45,7 @@ class Reason(StrEnum):
     NOT_HANDED_OVER = "not_handed_over", 503, "Not taken"
 
 
-class Refused(Exception):
+class EventRefused(Exception):
     """A refused event: why, in detail, and after how many seconds to try again where that helps."""
 
     def __init__(self, reason: Reason, detail: str, *, retry_after: int | None = None) -> None:

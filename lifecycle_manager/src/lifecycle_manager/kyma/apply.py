@@ -34,14 +34,14 @@ from lifecycle_manager.contract.writes import remove_finalizer, set_finalizers, 
 from lifecycle_manager.kyma import steps
 from lifecycle_manager.kyma.deletion import remove_finalizers, remove_in_skr
 from lifecycle_manager.kyma.ending import report
-from lifecycle_manager.kyma.events import Event
+from lifecycle_manager.kyma.events import KymaEvent
 from lifecycle_manager.kyma.pull_secret.apply import sync_pull_secret
 from lifecycle_manager.kyma.pull_secret.plan import PullSecretCopy, SyncPullSecret
 from lifecycle_manager.kyma.reasons import MODULE_NOT_WRITTEN
 from lifecycle_manager.kyma.snapshot import KymaSnapshot, KymaState, SkrView, read_skr
 from lifecycle_manager.kyma.status import OWN_CONDITIONS, internal_error_status
 from lifecycle_manager.module_catalog.writing import apply_manifest, delete_manifest
-from lifecycle_manager.skr import Connections, Seen, failure_of
+from lifecycle_manager.skr import Connections, ObservedObject, failure_of
 from lifecycle_manager.takeover import former
 from lifecycle_manager_api import Kyma, KymaStatus, Manifest, SkrRecords, names
 
@@ -108,7 +108,7 @@ class KymaActions:
             if status is not None:
                 await self._write_status(kyma, status, events)
 
-    async def _write_status(self, kyma: Kyma, status: KymaStatus, events: Iterable[Event]) -> None:
+    async def _write_status(self, kyma: Kyma, status: KymaStatus, events: Iterable[KymaEvent]) -> None:
         # Those of a former version, which has the same field manager, stay until their domain replaces them.
         own = tuple(each for each in status.conditions if each.type in OWN_CONDITIONS or former.is_of_a_part(each))
         records = SkrRecords(kyma_crd=status.records.kyma_crd)
@@ -145,7 +145,7 @@ class KymaActions:
                 await remove_in_skr(skr, inner, step)
         return seen.after(step)
 
-    async def _record_in_skr(self, skr: Client, kyma: Kyma, events: Iterable[Event]) -> None:
+    async def _record_in_skr(self, skr: Client, kyma: Kyma, events: Iterable[KymaEvent]) -> None:
         """Write Events at once: the recorder's queue is for KCP, not for thousands of SKRs."""
         for kind, reason, note in events:
             await self.manager.events.write_to(skr, KYMAS, kyma, reason, note, type=kind)
@@ -153,9 +153,9 @@ class KymaActions:
     def _seen(self, request: KymaRequest, seen: KymaSnapshot, step: steps.ReadSkr, view: SkrView) -> KymaSnapshot:
         """Return the snapshot with the Kyma CR that was read, and whose it is; without one there is no other object."""
         metadata = view.kyma.metadata if view.kyma is not None else None
-        shown = Seen()
+        shown = ObservedObject()
         if metadata is not None:
-            shown = Seen(metadata.uid, metadata.resource_version or "", metadata.being_deleted)
+            shown = ObservedObject(metadata.uid, metadata.resource_version or "", metadata.being_deleted)
         announced, now = request.state.announcements, self.manager.clock.monotonic()
         unseen = announced.settle(dict.fromkeys(announced.of(), shown), now=now)
         claimant = self._claimant(seen.kyma, metadata.annotations if metadata is not None else {})

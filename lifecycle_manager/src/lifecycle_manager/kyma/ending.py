@@ -9,7 +9,7 @@ from datetime import datetime
 from kube_runtime import ApiError, KubeError
 from lifecycle_manager.contract.conditions import interval_for
 from lifecycle_manager.kyma import steps
-from lifecycle_manager.kyma.events import Event, events_between, for_operators
+from lifecycle_manager.kyma.events import KymaEvent, events_between, for_operators
 from lifecycle_manager.kyma.pull_secret.plan import PullSecretCopy
 from lifecycle_manager.kyma.snapshot import KymaSnapshot
 from lifecycle_manager.kyma.steps import KymaDone
@@ -70,7 +70,7 @@ def ended(
     )
 
 
-def report(kyma: Kyma, status: KymaStatus | None) -> tuple[KymaStatus | None, tuple[Event, ...]]:
+def report(kyma: Kyma, status: KymaStatus | None) -> tuple[KymaStatus | None, tuple[KymaEvent, ...]]:
     """Return a status if it differs from the one in KCP, and the Events of what changed."""
     if status is None or status == kyma.status:
         return None, ()

@@ -16,7 +16,7 @@ _TROUBLE = frozenset({State.ERROR, State.WARNING})
 _UNDER_WAY = frozenset({State.EMPTY, State.PROCESSING})
 
 
-class Event(NamedTuple):
+class KymaEvent(NamedTuple):
     """The content of one Kubernetes Event."""
 
     type: Literal["Normal", "Warning"]
@@ -24,29 +24,29 @@ class Event(NamedTuple):
     note: str
 
 
-def events_between(before: KymaStatus, after: KymaStatus) -> tuple[Event, ...]:
+def events_between(before: KymaStatus, after: KymaStatus) -> tuple[KymaEvent, ...]:
     """Return the Events of a change: of many modules in trouble the first, and one that counts the others."""
     in_trouble = tuple(_in_trouble(before, after))
     explained = {each.reason for each in in_trouble}
     of_kyma = (each for each in _of_kyma(before, after) if each.reason not in explained)
     more = len(in_trouble) - MAX_MODULE_EVENTS
-    rest = (Event("Warning", MORE_MODULES, f"{more} more modules changed, see status.modules"),)
+    rest = (KymaEvent("Warning", MORE_MODULES, f"{more} more modules changed, see status.modules"),)
     return (*in_trouble[:MAX_MODULE_EVENTS], *(rest if more > 0 else ()), *_done(before, after), *of_kyma)
 
 
-def for_operators(events: Iterable[Event]) -> tuple[Event, ...]:
+def for_operators(events: Iterable[KymaEvent]) -> tuple[KymaEvent, ...]:
     """Return the Events that the Kyma in KCP gets."""
     return tuple(each for each in events if each.reason != MODULE_READY)
 
 
-def _in_trouble(before: KymaStatus, after: KymaStatus) -> Iterator[Event]:
+def _in_trouble(before: KymaStatus, after: KymaStatus) -> Iterator[KymaEvent]:
     known = {module.name: (module.state, module.message) for module in before.modules}
     for module in after.modules:
         if module.state in _TROUBLE and known.get(module.name) != (module.state, module.message):
-            yield Event("Warning", f"Module{module.state.value}", f"module {module.name}: {module.message}")
+            yield KymaEvent("Warning", f"Module{module.state.value}", f"module {module.name}: {module.message}")
 
 
-def _done(before: KymaStatus, after: KymaStatus) -> Iterator[Event]:
+def _done(before: KymaStatus, after: KymaStatus) -> Iterator[KymaEvent]:
     """Yield one Event of the modules that became ready, and one of those that are removed."""
     states = {module.name: module.state for module in before.modules}
     ready = [
@@ -57,15 +57,15 @@ def _done(before: KymaStatus, after: KymaStatus) -> Iterator[Event]:
     removed = sorted(states.keys() - {module.name for module in after.modules})
     for names, reason, what in ((ready, MODULE_READY, "ready"), (removed, MODULE_REMOVED, "removed")):
         if len(names) == 1:
-            yield Event("Normal", reason, f"module {names[0]} is {what}")
+            yield KymaEvent("Normal", reason, f"module {names[0]} is {what}")
         elif names:
             more = f" and {len(names) - MAX_MODULE_EVENTS} more" if len(names) > MAX_MODULE_EVENTS else ""
-            yield Event("Normal", reason, f"modules {', '.join(names[:MAX_MODULE_EVENTS])}{more} are {what}")
+            yield KymaEvent("Normal", reason, f"modules {', '.join(names[:MAX_MODULE_EVENTS])}{more} are {what}")
 
 
-def _of_kyma(before: KymaStatus, after: KymaStatus) -> Iterator[Event]:
+def _of_kyma(before: KymaStatus, after: KymaStatus) -> Iterator[KymaEvent]:
     """Yield the Event of another state, with the reason of the condition Ready."""
     ready = find(after.conditions, READY)
     if before.state is not after.state and after.state not in _UNDER_WAY and ready is not None:
         operation = after.last_operation.operation if after.last_operation is not None else ""
-        yield Event("Warning" if after.state in _TROUBLE else "Normal", ready.reason, operation)
+        yield KymaEvent("Warning" if after.state in _TROUBLE else "Normal", ready.reason, operation)

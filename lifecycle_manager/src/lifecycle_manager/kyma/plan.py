@@ -26,7 +26,7 @@ from lifecycle_manager.kyma.pull_secret.plan import plan_pull_secret
 from lifecycle_manager.kyma.snapshot import KymaSnapshot
 from lifecycle_manager.kyma.status import failed_status, status_of, write_in_skr
 from lifecycle_manager.kyma.steps import Decision, KymaDone, KymaStep
-from lifecycle_manager.kyma.wanted import Wanted, wanted_of
+from lifecycle_manager.kyma.wanted import WantedModules, wanted_of
 from lifecycle_manager.skr import failure_of
 from lifecycle_manager_api import Kyma, names
 
@@ -128,7 +128,7 @@ def _sync_metadata(kyma: Kyma, inner: Kyma) -> steps.SyncMetadata | None:
     return None
 
 
-def _changes(wanted: Wanted) -> Iterator[steps.ModuleChange]:
+def _changes(wanted: WantedModules) -> Iterator[steps.ModuleChange]:
     for module in wanted.modules:
         known = module.manifest.metadata if module.manifest is not None else None
         if known is not None and module.resolution.is_excluded:

@@ -25,7 +25,7 @@ from lifecycle_manager.kyma.limits import MAX_MESSAGE_LENGTH, MAX_SUMMARY_LENGTH
 from lifecycle_manager.kyma.module_status import ModuleReport, module_report, reference_to, removed_module
 from lifecycle_manager.kyma.snapshot import KymaSnapshot
 from lifecycle_manager.kyma.steps import ApplyManifest, Decision, WriteSkrStatus
-from lifecycle_manager.kyma.wanted import Wanted, chosen_manifests
+from lifecycle_manager.kyma.wanted import WantedModules, chosen_manifests
 from lifecycle_manager.module_catalog import module_of_manifest
 from lifecycle_manager.skr import SkrFailure
 from lifecycle_manager_api import Condition, Kyma, KymaModuleStatus, KymaStatus, SkrRecords, State, aggregate, names
@@ -42,7 +42,7 @@ _UNDER_WAY = frozenset({"Syncing", "Removing"})
 _FOR_EVER = timedelta(days=36_500)
 
 
-def status_of(snapshot: KymaSnapshot, wanted: Wanted) -> Decision:
+def status_of(snapshot: KymaSnapshot, wanted: WantedModules) -> Decision:
     """Return the status of a Kyma whose SKR was read. Conditions of other domains stay as they are."""
     reports = (
         *(module_report(snapshot, module) for module in wanted.modules),

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from kube_runtime import End, Step
-from lifecycle_manager.kyma.events import Event
+from lifecycle_manager.kyma.events import KymaEvent
 from lifecycle_manager.kyma.pull_secret.plan import PullSecretCopy, SyncPullSecret
 from lifecycle_manager_api import KymaSpec, KymaStatus, Manifest, SyncResource
 
@@ -111,7 +111,7 @@ class WriteSkrStatus(SkrStep):
     """Write the status of the Kyma CR in the SKR, and record there as Kubernetes Events what changed."""
 
     status: KymaStatus
-    events: tuple[Event, ...] = ()
+    events: tuple[KymaEvent, ...] = ()
     decision: Decision | None = field(default=None, compare=False, repr=False)
 
 
@@ -171,7 +171,7 @@ class KymaDone(End):
     """
 
     status: KymaStatus | None = None
-    events: tuple[Event, ...] = ()
+    events: tuple[KymaEvent, ...] = ()
     reasons: tuple[str, ...] = ()
     repeats: int = 0
     pull_secret: PullSecretCopy = field(default_factory=PullSecretCopy)

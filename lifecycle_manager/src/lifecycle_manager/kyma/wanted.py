@@ -62,7 +62,7 @@ class WantedModule:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedModules:
     """The requested modules, and the Manifests of those that are not requested any more.
 
     `ignored` counts requested modules beyond the limit for unknown ones. `leaving` are the Manifests that are being
@@ -75,7 +75,7 @@ class Wanted:
     leaving: tuple[Manifest, ...] = ()
 
 
-def wanted_of(snapshot: KymaSnapshot, spec: KymaSpec) -> Wanted:
+def wanted_of(snapshot: KymaSnapshot, spec: KymaSpec) -> WantedModules:
     """Decide on every module of a Kyma."""
     kyma = snapshot.kyma
     manifests = {module_of_manifest(each): each for each in chosen_manifests(snapshot)}
@@ -100,7 +100,7 @@ def wanted_of(snapshot: KymaSnapshot, spec: KymaSpec) -> Wanted:
         for name, each in sorted(manifests.items())
         if each.metadata.being_deleted
     )
-    return Wanted(modules, removed, ignored, tuple(each for each in leaving if each is not None))
+    return WantedModules(modules, removed, ignored, tuple(each for each in leaving if each is not None))
 
 
 def _leaving(snapshot: KymaSnapshot, spec: KymaSpec, module: KymaModule, manifest: Manifest) -> Manifest | None:

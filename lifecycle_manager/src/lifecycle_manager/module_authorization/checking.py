@@ -15,7 +15,7 @@ from prometheus_client import Gauge
 from kube_runtime import Client, Forbidden, KubeError, Manager, NotFound, Resource, parse_objects
 from lifecycle_manager.contract.options import Namespace, lease_namespace_option, option
 from lifecycle_manager.contract.resources import FIELD_MANAGER, SYNC_RESOURCES
-from lifecycle_manager.module_authorization.plan import Probe, Seen, why_not_in_force
+from lifecycle_manager.module_authorization.plan import AuthorizationSnapshot, Probe, why_not_in_force
 from lifecycle_manager_api.module_authorization import MODULE_AUTHORIZATION, module_authorization_as_yaml
 
 POLICIES: Resource[dict[str, Any]] = Resource.dynamic(
@@ -112,7 +112,7 @@ class ModuleAuthorizationCheck:
             policy, binding = await self._found(POLICIES), await self._found(BINDINGS)
         except Forbidden as error:
             return str(error)
-        seen = Seen(policy, binding, await self._probe())
+        seen = AuthorizationSnapshot(policy, binding, await self._probe())
         return why_not_in_force(seen, policy=self._policy, binding=self._binding)
 
     async def _found(self, resource: Resource[dict[str, Any]]) -> dict[str, Any] | None:

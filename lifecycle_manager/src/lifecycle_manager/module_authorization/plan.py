@@ -9,7 +9,7 @@ from typing import Any
 
 from lifecycle_manager_api.module_authorization import MODULE_AUTHORIZATION
 
-__all__ = ["Probe", "Seen", "why_not_in_force"]
+__all__ = ["AuthorizationSnapshot", "Probe", "why_not_in_force"]
 
 Document = Mapping[str, Any]
 
@@ -35,7 +35,7 @@ class Probe:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class AuthorizationSnapshot:
     """The policy and its binding in KCP, None where they are missing, and the answer to the probe."""
 
     policy: Document | None
@@ -43,7 +43,7 @@ class Seen:
     probe: Probe
 
 
-def why_not_in_force(seen: Seen, *, policy: Document, binding: Document) -> str:
+def why_not_in_force(seen: AuthorizationSnapshot, *, policy: Document, binding: Document) -> str:
     """Return why the policy is not in force, empty if it is. `policy` and `binding` are those that are shipped."""
     return _differs(seen.policy, policy) or _differs(seen.binding, binding) or _is_not_applied(seen.probe)
 

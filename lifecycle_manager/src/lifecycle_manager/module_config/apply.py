@@ -21,14 +21,14 @@ from lifecycle_manager.module_config.plan import (
 )
 from lifecycle_manager.module_config.reading import NOTHING_FOUND, Found, ModuleCr, find_all, find_some
 from lifecycle_manager.module_config.snapshot import (
+    ModuleConfigReader,
     ModuleConfigRequest,
     ModuleConfigSnapshot,
-    SnapshotReader,
 )
 from lifecycle_manager.module_config.status import failed
 from lifecycle_manager.module_config.texts import READ_SECONDS, TextMaker, TextThread
 from lifecycle_manager.module_config.writes import ModuleConfigWrites
-from lifecycle_manager.skr import Connections, Seen
+from lifecycle_manager.skr import Connections, ObservedObject
 
 RESUME_SECONDS = 0.5
 """When everything is read again after the writes of thousands of Module CRs stopped for an event."""
@@ -41,7 +41,7 @@ class ModuleConfigActions:
     `waiting_causes` are those of the next reconcile of a key, which arrived during this one.
     """
 
-    reader: SnapshotReader
+    reader: ModuleConfigReader
     connections: Connections
     kinds: ModuleKinds
     writes: ModuleConfigWrites
@@ -71,7 +71,7 @@ class ModuleConfigActions:
             state.forget()
             return Result()
         if end.postpones:
-            state.announcements.settle({each: Seen() for each in seen.pending}, now=now)
+            state.announcements.settle({each: ObservedObject() for each in seen.pending}, now=now)
             state.memory.postponed |= reads.left_out
             return Result(requeue_after=min(state.full_read_due - now, state.until_affordable(now)))
         if not end.settles or seen.reading is None:
@@ -138,7 +138,7 @@ class ModuleConfigActions:
         return tuple(self.waiting_causes(key).of(ObjectChanged))
 
 
-def _seen(module_cr: ModuleCr | None) -> Seen:
+def _seen(module_cr: ModuleCr | None) -> ObservedObject:
     if module_cr is None:
-        return Seen()
-    return Seen(module_cr.reference.uid, module_cr.reference.resource_version, module_cr.is_deleting)
+        return ObservedObject()
+    return ObservedObject(module_cr.reference.uid, module_cr.reference.resource_version, module_cr.is_deleting)

@@ -31,7 +31,7 @@ from lifecycle_manager.module_catalog.module_kinds import ModuleKinds, TemplateU
 from lifecycle_manager.module_config.apply import ModuleConfigActions
 from lifecycle_manager.module_config.keys import MODULE_CONFIGS_BY_MODULE, ModuleKey, Modules
 from lifecycle_manager.module_config.plan import plan
-from lifecycle_manager.module_config.snapshot import ModuleConfigState, Quota, SnapshotReader
+from lifecycle_manager.module_config.snapshot import ModuleConfigReader, ModuleConfigState, Quota
 from lifecycle_manager.module_config.writes import ModuleConfigWrites
 from lifecycle_manager.object_set import Policies
 from lifecycle_manager.process.telemetry import ChangeLatency
@@ -98,7 +98,7 @@ def setup(
     controller.receives(DescriptorFound, to=modules.of_descriptor, priority=Priority.CHANGE)
 
     writes = ModuleConfigWrites(manager.client, configs, policies, manager.events, latency, manager.clock)
-    reader = SnapshotReader(modules, connections, manager.clock, settings.quota)
+    reader = ModuleConfigReader(modules, connections, manager.clock, settings.quota)
     actions = ModuleConfigActions(
         reader,
         connections,

@@ -26,8 +26,7 @@ from lifecycle_manager.module_config.status import (
     read_from,
     within_quota,
 )
-from lifecycle_manager_api import Kyma, ModuleConfig, ModuleTemplate, State
-from lifecycle_manager_api import ObjectReference as ResourceReference
+from lifecycle_manager_api import Kyma, ModuleConfig, ModuleTemplate, ResourceReference, State
 
 
 @dataclass(frozen=True, slots=True)

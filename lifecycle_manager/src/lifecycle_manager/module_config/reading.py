@@ -16,7 +16,7 @@ from kube_runtime import Client, JsonLimits, KindUnknown, NotFound, ResponseInva
 from lifecycle_manager.contract.signals import ObjectReference
 from lifecycle_manager.module_catalog.module_kinds import ModuleCrKind
 from lifecycle_manager.module_config.status import SyncedCondition, undecodable
-from lifecycle_manager_api import ObjectReference as ResourceReference
+from lifecycle_manager_api import ResourceReference
 from lifecycle_manager_api.event import Name, Number, Text
 
 log = structlog.get_logger("module_config")

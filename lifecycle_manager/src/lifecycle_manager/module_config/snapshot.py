@@ -12,7 +12,7 @@ from lifecycle_manager.contract.signals import ObjectChanged, ObjectReference
 from lifecycle_manager.module_config.keys import ModuleKey, Modules
 from lifecycle_manager.module_config.reading import Found, Reading
 from lifecycle_manager.module_config.status import SyncedCondition
-from lifecycle_manager.module_config.texts import Memory
+from lifecycle_manager.module_config.texts import TextMemory
 from lifecycle_manager.skr import Announcement, Announcements, Connections
 from lifecycle_manager.skr.budget import CpuBudget
 from lifecycle_manager_api import Kyma, ModuleConfig, ModuleTemplate
@@ -98,7 +98,7 @@ class ModuleConfigState:
 
     announcements: Announcements = field(default_factory=Announcements)
     full_read_due: float = 0.0
-    memory: Memory = field(default_factory=Memory)
+    memory: TextMemory = field(default_factory=TextMemory)
     budget: CpuBudget = field(default_factory=CpuBudget)
 
     def note(self, changes: Iterable[ObjectChanged], *, everything: bool, now: float) -> None:
@@ -121,14 +121,14 @@ class ModuleConfigState:
 
     def forget(self) -> None:
         """Forget what was read and announced: the module has no configuration any more."""
-        self.announcements, self.full_read_due, self.memory = Announcements(), 0.0, Memory()
+        self.announcements, self.full_read_due, self.memory = Announcements(), 0.0, TextMemory()
 
 
 ModuleConfigRequest = Request[ModuleKey, ModuleConfigState]
 
 
 @dataclass(frozen=True, eq=False)
-class SnapshotReader:
+class ModuleConfigReader:
     """Reads the caches of KCP."""
 
     modules: Modules

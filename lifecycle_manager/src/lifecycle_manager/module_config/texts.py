@@ -41,7 +41,7 @@ MAX_REMEMBERED = 1000
 MAX_WAIT_SECONDS = 0.25
 
 
-class Content(NamedTuple):
+class ContentDigest(NamedTuple):
     """What is remembered of bytes."""
 
     digest: bytes
@@ -70,14 +70,14 @@ class Made(msgspec.Struct, frozen=True):
 
 
 @dataclass(eq=False, slots=True)
-class Memory:
+class TextMemory:
     """What is remembered of one module: digests of texts, and the Module CRs whose texts the budget postponed."""
 
     made: dict[ObjectReference, Made] = field(default_factory=dict)
     postponed: frozenset[ObjectReference] = frozenset()
 
     def recall(
-        self, module_cr: ModuleCr, read: "Content", config: "tuple[str, Content] | None", bytes_left: int
+        self, module_cr: ModuleCr, read: "ContentDigest", config: "tuple[str, ContentDigest] | None", bytes_left: int
     ) -> ModuleCr | None:
         """Return the Module CR as it was read before; None where its text has to be made (again).
 
@@ -93,7 +93,9 @@ class Memory:
         present = config[1].size if config is not None else 0
         return replace(module_cr, exceeds_quota=True) if made.size > bytes_left + present else None
 
-    def note(self, module_cr: ModuleCr, content: "Content", text: "Content | None", *, complete: bool) -> None:
+    def note(
+        self, module_cr: ModuleCr, content: "ContentDigest", text: "ContentDigest | None", *, complete: bool
+    ) -> None:
         """Remember what became of a Module CR. In a complete reading it is the newest, also after a restore."""
         known, read = self.made.get(module_cr.source), module_cr.reference
         if known is None and len(self.made) >= MAX_REMEMBERED:
@@ -150,7 +152,7 @@ class TextMaker:
     """Makes the texts of one reading. `postponed` are those that it left for later."""
 
     thread: TextThread
-    memory: Memory
+    memory: TextMemory
     budget: CpuBudget
     clock: Clock
     postponed: set[ObjectReference] = field(default_factory=set)
@@ -178,9 +180,9 @@ class TextMaker:
             if module_cr is not None and not module_cr.is_deleting and reference in accepted:
                 config = configs.get(reference)
                 present = config.spec.resource if config is not None else None
-                content = await Content.of(source)
+                content = await ContentDigest.of(source)
                 made = await self._made(module_cr, source, content, present, bytes_left)
-                text = await Content.of(made.text.encode()) if made.text is not None else None
+                text = await ContentDigest.of(made.text.encode()) if made.text is not None else None
                 if content.size > SMALL_BYTES and not self.memory.costs_time(reference):
                     self.budget.charge(READ_SECONDS, self.clock.monotonic())  # a known one is, before it is requested
                 self.memory.note(made, content, text, complete=found.complete)
@@ -191,9 +193,9 @@ class TextMaker:
         return Reading(found.default, read, found.complete)
 
     async def _made(
-        self, module_cr: ModuleCr, source: Source, content: Content, config_text: str | None, bytes_left: int
+        self, module_cr: ModuleCr, source: Source, content: ContentDigest, config_text: str | None, bytes_left: int
     ) -> ModuleCr:
-        config = (config_text, await Content.of(config_text.encode())) if config_text is not None else None
+        config = (config_text, await ContentDigest.of(config_text.encode())) if config_text is not None else None
         known = self.memory.recall(module_cr, content, config, bytes_left)
         if known is not None:
             await self._turn(RECALLED_NODES)

@@ -24,7 +24,7 @@ from kube_runtime import (
 )
 from lifecycle_manager.contract.owned_fields import MODULE_CR_STATUS_MANAGER
 from lifecycle_manager.contract.resources import MODULE_CONFIGS
-from lifecycle_manager.module_cr_status.module_cr import MODULE_CR, ModuleCr
+from lifecycle_manager.module_cr_status.module_cr import MODULE_CR, ModuleCrHead
 from lifecycle_manager.module_cr_status.plan import (
     ModuleCrDone,
     ModuleCrStep,
@@ -34,9 +34,9 @@ from lifecycle_manager.module_cr_status.plan import (
 )
 from lifecycle_manager.module_cr_status.schema import StatusSchemas
 from lifecycle_manager.module_cr_status.snapshot import Memory, ModuleCrRequest, ModuleCrSnapshot
-from lifecycle_manager.module_cr_status.status import FIELDS_REFUSED, NOT_WRITTEN, Event, event_of
+from lifecycle_manager.module_cr_status.status import FIELDS_REFUSED, NOT_WRITTEN, ModuleCrEvent, event_of
 from lifecycle_manager.skr import Connections, failure_of
-from lifecycle_manager_api import ModuleConfig, ObjectReference
+from lifecycle_manager_api import ModuleConfig, ResourceReference
 
 log = structlog.get_logger("module_cr_status")
 
@@ -49,7 +49,7 @@ class InSkr:
 
     client: Client
     resource: Resource[JsonObject]
-    reference: ObjectReference
+    reference: ResourceReference
     memory: Memory
 
     @property
@@ -124,7 +124,7 @@ class ModuleCrActions:
             raw = await module_cr.client.get_undecoded(
                 resource, module_cr.reference.name, module_cr.namespace, limits=MODULE_CR
             )
-            found = msgspec.json.decode(raw, type=ModuleCr)
+            found = msgspec.json.decode(raw, type=ModuleCrHead)
             written = found.written()
         except (ResponseInvalid, msgspec.DecodeError, RecursionError):
             return replace(seen, is_gone=True)  # as module_config says: it can't be read
@@ -177,7 +177,7 @@ class ModuleCrActions:
         memory.refused = step.fields
         return replace(seen, refused=step.fields)
 
-    async def _record(self, seen: ModuleCrSnapshot, event: Event, module_cr: InSkr) -> ModuleCrSnapshot:
+    async def _record(self, seen: ModuleCrSnapshot, event: ModuleCrEvent, module_cr: InSkr) -> ModuleCrSnapshot:
         reference = module_cr.reference
         item = {
             "metadata": {

@@ -21,7 +21,7 @@ from lifecycle_manager.contract.verdict import config_of
 from lifecycle_manager.module_cr_status.apply import ModuleCrActions
 from lifecycle_manager.module_cr_status.plan import plan
 from lifecycle_manager.module_cr_status.schema import StatusSchemas
-from lifecycle_manager.module_cr_status.snapshot import SYNC_RESOURCES_BY_CONFIG, ModuleCrState, SnapshotReader
+from lifecycle_manager.module_cr_status.snapshot import SYNC_RESOURCES_BY_CONFIG, ModuleCrReader, ModuleCrState
 from lifecycle_manager.object_set import Policies
 from lifecycle_manager.skr import Connections, SkrAccessError
 from lifecycle_manager_api import ModuleConfig, SyncResource
@@ -64,7 +64,7 @@ def setup(
     controller.receives(ClusterReachable, to=of_kyma, priority=Priority.RESYNC)
     controller.receives(ClusterReplaced, to=of_kyma, priority=Priority.RESYNC)
     schemas = StatusSchemas(manager.clock)
-    reader = SnapshotReader(configs, sync_resources, policies, schemas, manager.clock)
+    reader = ModuleCrReader(configs, sync_resources, policies, schemas, manager.clock)
     actions = ModuleCrActions(connections, schemas, manager.events, configs)
     controller.steps(read=reader.read, plan=plan, apply=actions.apply, finish=actions.finish, unforeseen=actions.report)
     return controller

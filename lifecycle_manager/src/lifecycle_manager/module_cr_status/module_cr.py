@@ -28,7 +28,7 @@ class ModuleCrMetadata(msgspec.Struct, rename="camel"):
     managed_fields: list[_Managed] = []
 
 
-class ModuleCr(msgspec.Struct, frozen=True):
+class ModuleCrHead(msgspec.Struct, frozen=True):
     """What is read of a Module CR. Users decide how large the rest is, so it is not decoded."""
 
     metadata: ModuleCrMetadata

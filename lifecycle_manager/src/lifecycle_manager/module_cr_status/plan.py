@@ -10,7 +10,7 @@ from typing import Any
 from kube_runtime import End, KindUnknown, NotFound, Step
 from lifecycle_manager.contract.verdict import NOT_ACCESSIBLE
 from lifecycle_manager.module_cr_status.snapshot import ModuleCrSnapshot, is_settled
-from lifecycle_manager.module_cr_status.status import WAITING, Event, event_of, fields_of
+from lifecycle_manager.module_cr_status.status import WAITING, ModuleCrEvent, event_of, fields_of
 
 SETTLING_SECONDS = 1.0
 """How long a change may be on its way until the status says so: most are in force before, and need one write."""
@@ -32,14 +32,14 @@ class WriteStatus(Step):
     """Write the status, and an Event where it says something new."""
 
     fields: Mapping[str, Any]
-    event: Event | None
+    event: ModuleCrEvent | None
 
 
 @dataclass(frozen=True, slots=True)
 class RecordEvent(Step):
     """Write an Event, in place of a status that the kind does not have."""
 
-    event: Event
+    event: ModuleCrEvent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,9 +9,9 @@ from kube_runtime import Causes, Clock, Index, Informer, ObjectKey, Request, Sna
 from lifecycle_manager.contract.signals import ClusterReachable, ClusterReplaced, SyncResourceApplied
 from lifecycle_manager.contract.verdict import NOT_ACCESSIBLE, Verdict, config_of, verdict_of
 from lifecycle_manager.module_cr_status.schema import StatusSchema, StatusSchemas
-from lifecycle_manager.module_cr_status.status import Event
+from lifecycle_manager.module_cr_status.status import ModuleCrEvent
 from lifecycle_manager.object_set import Policies
-from lifecycle_manager_api import ModuleConfig, ObjectReference, SyncResource
+from lifecycle_manager_api import ModuleConfig, ResourceReference, SyncResource
 
 SYNC_RESOURCES_BY_CONFIG: Index[SyncResource] = Index("config", lambda resource: (config_of(resource),))
 """SyncResources by the name of the ModuleConfig that they were made from."""
@@ -38,7 +38,7 @@ class ModuleCrSnapshot(Snapshot):
     written: Mapping[str, Any] | None = None
     schema: StatusSchema | None = None
     unsettled_since: float | None = None
-    last_event: Event | None = None
+    last_event: ModuleCrEvent | None = None
     last_event_at: float = 0.0
     refused: Mapping[str, Any] | None = None
     module_status_refused: bool = False
@@ -46,7 +46,7 @@ class ModuleCrSnapshot(Snapshot):
     is_gone: bool = False
 
     @property
-    def reference(self) -> ObjectReference | None:
+    def reference(self) -> ResourceReference | None:
         """The Module CR."""
         return self.config.spec.resource_ref
 
@@ -58,7 +58,7 @@ class Memory:
     uid: str = ""
     written: Mapping[str, Any] | None = None
     unsettled_since: float | None = None
-    last_event: Event | None = None
+    last_event: ModuleCrEvent | None = None
     last_event_at: float = 0.0
     refused: Mapping[str, Any] | None = None
     module_status_refused: Mapping[str, Any] | None = None
@@ -91,7 +91,7 @@ ModuleCrRequest = Request[ObjectKey, ModuleCrState]
 
 
 @dataclass(frozen=True, eq=False)
-class SnapshotReader:
+class ModuleCrReader:
     """Reads the caches of KCP."""
 
     configs: Informer[ModuleConfig]

@@ -19,7 +19,7 @@ NOT_WRITTEN = "ModuleCRStatusNotWritten"
 Fields = Mapping[str, Any]
 
 
-class Event(NamedTuple):
+class ModuleCrEvent(NamedTuple):
     """An Event on a Module CR."""
 
     type: Literal["Normal", "Warning"]
@@ -41,17 +41,17 @@ def fields_of(
     return {name: value for name, value in given.items() if schema.has(name)}
 
 
-def event_of(verdict: Verdict) -> Event | None:
+def event_of(verdict: Verdict) -> ModuleCrEvent | None:
     """Return the Event that says the same; None where the deletion of the Module CR says it."""
     match verdict.state:
         case State.READY:
-            return Event("Normal", APPLIED, verdict.message)
+            return ModuleCrEvent("Normal", APPLIED, verdict.message)
         case State.PROCESSING:
-            return Event("Normal", WAITING, verdict.message)
+            return ModuleCrEvent("Normal", WAITING, verdict.message)
         case State.DELETING:
             return None
         case _:
-            return Event("Warning", REFUSED, f"{verdict.message} ({verdict.reason})")
+            return ModuleCrEvent("Warning", REFUSED, f"{verdict.message} ({verdict.reason})")
 
 
 def _state(state: State, schema: StatusSchema) -> str | None:

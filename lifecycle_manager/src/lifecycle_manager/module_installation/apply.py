@@ -31,7 +31,7 @@ from lifecycle_manager.module_installation.logins import Logins
 from lifecycle_manager.module_installation.module_cr import DefaultCr
 from lifecycle_manager.module_installation.pull_secrets import DEPLOYER
 from lifecycle_manager.module_installation.reading import (
-    ModuleCr,
+    KindObject,
     default_crs,
     module_kinds,
     objects_of_crd,
@@ -356,7 +356,7 @@ def _removing(seen: Snapshot, **outcome: Any) -> Snapshot:
     return replace(seen, removal=replace(_removal(seen), **outcome))
 
 
-async def _delete(skr: Client, cr: ModuleCr, live: JsonObject) -> JsonObject | None:
+async def _delete(skr: Client, cr: KindObject, live: JsonObject) -> JsonObject | None:
     """Delete a default Module CR; return it while it still exists."""
     try:
         uid = live["metadata"]["uid"]

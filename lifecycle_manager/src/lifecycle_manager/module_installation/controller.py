@@ -64,7 +64,7 @@ from lifecycle_manager.object_set.repairs import CONTESTED, as_seen, seen_in
 from lifecycle_manager.object_set.reporting import READY
 from lifecycle_manager.oci import ObjectStore
 from lifecycle_manager.process.telemetry import LongReconciles
-from lifecycle_manager.skr import Connections, Seen, SkrAccessError, SkrFailure, failure_of
+from lifecycle_manager.skr import Connections, ObservedObject, SkrAccessError, SkrFailure, failure_of
 from lifecycle_manager.takeover import former
 from lifecycle_manager_api import Kyma, Manifest, ManifestStatus, ModuleTemplate, find, names
 
@@ -357,7 +357,7 @@ class ManifestReconciler:
         if not announced:
             return None
         shown = _shown(end)
-        read = {each: shown.get(each.object, Seen()) for each in announced}
+        read = {each: shown.get(each.object, ObservedObject()) for each in announced}
         return state.announcements.settle(read, now=self.clock.monotonic())
 
 
@@ -371,7 +371,7 @@ def _finished(status: ManifestStatus) -> str:
     )
 
 
-def _shown(end: Done) -> dict[ObjectReference, Seen]:
+def _shown(end: Done) -> dict[ObjectReference, ObservedObject]:
     """Return the objects that a reconcile has read."""
     found = seen_in(end.applied.outcomes) if end.applied is not None else {}
     view = end.module_cr

@@ -19,8 +19,8 @@ from lifecycle_manager.module_catalog import kyma_of_manifest
 from lifecycle_manager.module_installation import status as statuses
 from lifecycle_manager.module_installation.managers import managers_of, optional_managers_of
 from lifecycle_manager.module_installation.module_cr import DefaultCr, default_cr
-from lifecycle_manager.module_installation.reading import ModuleCr, crd_of
-from lifecycle_manager.module_installation.rendering import ObjectsForbidden, Rendering
+from lifecycle_manager.module_installation.reading import KindObject, crd_of
+from lifecycle_manager.module_installation.rendering import ObjectsForbidden, RenderedModule
 from lifecycle_manager.module_installation.snapshot import (
     Memory,
     Removal,
@@ -133,7 +133,7 @@ class FindModuleCRs(Step, frozen=True):
 class DeleteDefaultCRs(Step, frozen=True):
     """Delete the default Module CRs of the module."""
 
-    crs: tuple[ModuleCr, ...]
+    crs: tuple[KindObject, ...]
 
 
 class CheckManagersMissing(Step, frozen=True):
@@ -145,7 +145,7 @@ class CheckManagersMissing(Step, frozen=True):
 class StripFinalizers(Step, frozen=True):
     """Remove the finalizers of default Module CRs: nobody is left to act on them."""
 
-    crs: tuple[tuple[ModuleCr, JsonObject], ...]
+    crs: tuple[tuple[KindObject, JsonObject], ...]
 
 
 class ListUsersObjects(Step, frozen=True):
@@ -206,7 +206,7 @@ def _release(seen: Snapshot) -> Step:
     return ReleaseObjects((*seen.inventory, *((default.entry,) if default is not None else ())))
 
 
-def plan_installation(seen: Snapshot, rendering: Rendering) -> Step:
+def plan_installation(seen: Snapshot, rendering: RenderedModule) -> Step:
     """Return the next step of a module whose objects are known."""
     if seen.applied is None and (violated := _objections(seen, rendering)):
         return _refused(seen, POLICY_VIOLATION, message_of(violated))
@@ -225,7 +225,7 @@ def plan_installation(seen: Snapshot, rendering: Rendering) -> Step:
     return _readiness(seen)
 
 
-def _objections(seen: Snapshot, rendering: Rendering) -> tuple[Violation, ...]:
+def _objections(seen: Snapshot, rendering: RenderedModule) -> tuple[Violation, ...]:
     """Return why the module may not have its objects. Once the SKR has stated it, it is known which are namespaced."""
     if seen.rules is None:
         return ()
@@ -354,7 +354,7 @@ def _source(seen: Snapshot) -> Step:
         return _refused(seen, invalid.reason, str(invalid))
 
 
-def _application(seen: Snapshot, rendering: Rendering, *, check_all: bool) -> Step | None:
+def _application(seen: Snapshot, rendering: RenderedModule, *, check_all: bool) -> Step | None:
     """Return the next step towards the objects of a rendering in the SKR; None where none is left."""
     if seen.wanted is None:
         return ResolveObjects()
@@ -372,7 +372,9 @@ def _application(seen: Snapshot, rendering: Rendering, *, check_all: bool) -> St
     return PruneObjects(rendering.objects, seen.applied, entries) if entries else None
 
 
-def _before_apply(seen: Snapshot, rendering: Rendering, wanted: frozenset[InventoryEntry], *, check_all: bool) -> Step:
+def _before_apply(
+    seen: Snapshot, rendering: RenderedModule, wanted: frozenset[InventoryEntry], *, check_all: bool
+) -> Step:
     intended = (*seen.leftover, *sorted(wanted))
     has_finalizer = names.MANIFEST_FINALIZER in seen.manifest.metadata.finalizers
     if not has_finalizer or not identities(intended) <= identities(inventory_of(seen.manifest)):

@@ -32,14 +32,14 @@ class DataNotInjected(SourceError):
 
 
 @dataclass(frozen=True, slots=True)
-class PullSecret:
+class ImagePullSecret:
     """The name of the image pull Secret. `manager`, which runs the module, gets a variable; None for all workloads."""
 
     name: str
     manager: ManagerReference | None
 
 
-def with_pull_secret(objects: Iterable[KubernetesObject], secret: PullSecret) -> tuple[KubernetesObject, ...]:
+def with_pull_secret(objects: Iterable[KubernetesObject], secret: ImagePullSecret) -> tuple[KubernetesObject, ...]:
     """Return objects with the image pull Secret in their workloads. Raises ObjectsInvalid."""
     return tuple(_referring(each, secret) for each in objects)
 
@@ -50,7 +50,7 @@ def with_data(objects: Iterable[KubernetesObject], data: Iterable[Secret]) -> tu
     return tuple(_filled(each, secrets) if _needs_data(each) else each for each in objects)
 
 
-def _referring(thing: KubernetesObject, secret: PullSecret) -> KubernetesObject:
+def _referring(thing: KubernetesObject, secret: ImagePullSecret) -> KubernetesObject:
     group, _, version = thing.api_version.rpartition("/")
     if (group, thing.kind) not in _WORKLOADS:
         return thing

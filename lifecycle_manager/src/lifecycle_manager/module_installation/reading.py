@@ -26,7 +26,7 @@ MAX_PODS = 20
 """How many Pods of a workload are read."""
 
 
-class ModuleCr(NamedTuple):
+class KindObject(NamedTuple):
     """An object of one of a module's kinds."""
 
     resource: Resource[JsonObject]
@@ -74,12 +74,12 @@ async def default_crs(
     wanted: DefaultCr | None,
     kinds: Collection[Resource[JsonObject]],
     inventory: Collection[InventoryEntry],
-) -> tuple[tuple[ModuleCr, JsonObject], ...]:
+) -> tuple[tuple[KindObject, JsonObject], ...]:
     """Return the default Module CR, and those that earlier versions had in its place, that exist. Raises KubeError."""
     if manifest.spec.custom_resource_policy != "CreateAndDelete":
         return ()
     default = [
-        ModuleCr(each, wanted.namespace, wanted.name)
+        KindObject(each, wanted.namespace, wanted.name)
         for each in kinds
         if wanted is not None and (each.group, each.kind) == (wanted.group, wanted.kind)
     ]
@@ -88,7 +88,7 @@ async def default_crs(
     return tuple((each, live) for each, live in found if live is not None)
 
 
-async def read(skr: Client, cr: ModuleCr) -> JsonObject | None:
+async def read(skr: Client, cr: KindObject) -> JsonObject | None:
     """Return a Module CR, None where it does not exist. Raises KubeError."""
     try:
         return await skr.get(cr.resource, cr.name, cr.namespace or None)
@@ -148,18 +148,18 @@ async def _image_fault(skr: Client, namespace: str, selector: str) -> str:
 
 async def _created_for(
     skr: Client, manifest: Manifest, kinds: Iterable[Resource[JsonObject]], inventory: Collection[InventoryEntry]
-) -> tuple[ModuleCr, ...]:
+) -> tuple[KindObject, ...]:
     """Return the default Module CRs created for a Manifest, also by another version. Raises KubeError."""
     selector, owner = f"{names.MANAGED_BY}={names.LIFECYCLE_MANAGER}", owner_of(manifest)
     applied = {each.identity for each in inventory}
-    found: list[ModuleCr] = []
+    found: list[KindObject] = []
     for resource in kinds:
         try:
             ours = (await skr.list(resource, label_selector=selector)).items
         except NotFound:
             continue  # not served (any more)
         found.extend(
-            ModuleCr(resource, metadata.get("namespace", ""), metadata["name"])
+            KindObject(resource, metadata.get("namespace", ""), metadata["name"])
             for metadata in (each["metadata"] for each in ours)
             if (metadata.get("annotations") or {}).get(names.OWNED_BY) == owner
         )
@@ -171,5 +171,5 @@ async def _objects_of(skr: Client, resource: Resource[JsonObject], own: Collecti
         revisions = await skr.list_revisions(resource)
     except NotFound:
         return ()  # not served (any more)
-    found = [ModuleCr(resource, each.metadata.namespace, each.metadata.name) for each in revisions]
+    found = [KindObject(resource, each.metadata.namespace, each.metadata.name) for each in revisions]
     return [str(each) for each in found if each.identity not in own]

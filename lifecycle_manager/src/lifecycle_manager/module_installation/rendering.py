@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 from kube_runtime import InventoryEntry, KubernetesObject
 from lifecycle_manager.contract.resources import Secret
 from lifecycle_manager.module_installation.images import localized
-from lifecycle_manager.module_installation.pull_secrets import PullSecret, with_data, with_pull_secret
+from lifecycle_manager.module_installation.pull_secrets import ImagePullSecret, with_data, with_pull_secret
 from lifecycle_manager.object_set.inventory import CRD_KIND
 from lifecycle_manager.object_set.protected import is_protected
 from lifecycle_manager.oci import ModuleObjects, SourceError
@@ -28,7 +28,7 @@ class ObjectsForbidden(SourceError):
 
 
 @dataclass(frozen=True, slots=True)
-class Rendering:
+class RenderedModule:
     """The objects for a cluster; the fingerprint identifies them.
 
     `own_kinds` are the objects of kinds whose CRD is among the objects, which an API server can't know beforehand;
@@ -49,7 +49,7 @@ class Variant:
     """
 
     images: tuple[str, ...] = ()
-    pull_secret: PullSecret | None = None
+    pull_secret: ImagePullSecret | None = None
     data: tuple[Secret, ...] | None = None
 
     @property
@@ -69,7 +69,7 @@ class Renderings:
 
     namespace: str = names.SKR_NAMESPACE
     pull_secret: str = ""
-    _known: WeakKeyDictionary[ModuleObjects, dict[str, Rendering]] = field(
+    _known: WeakKeyDictionary[ModuleObjects, dict[str, RenderedModule]] = field(
         default_factory=WeakKeyDictionary, init=False
     )
 
@@ -80,9 +80,9 @@ class Renderings:
         *,
         manager: ManagerReference | None = None,
         data: Iterable[Secret] | None = None,
-    ) -> Rendering:
+    ) -> RenderedModule:
         """Return the objects for a cluster; `manager` is what runs the module. Raises SourceError."""
-        pull_secret = PullSecret(self.pull_secret, manager) if self.pull_secret else None
+        pull_secret = ImagePullSecret(self.pull_secret, manager) if self.pull_secret else None
         variant = Variant(tuple(images), pull_secret, None if data is None else tuple(data))
         fingerprint = "|".join(filter(None, (module.digest, variant.fingerprint)))
         of_module = self._known.setdefault(module, {})
@@ -95,7 +95,7 @@ class Renderings:
         return known
 
 
-def rendered(fingerprint: str, objects: Iterable[KubernetesObject], variant: Variant, namespace: str) -> Rendering:
+def rendered(fingerprint: str, objects: Iterable[KubernetesObject], variant: Variant, namespace: str) -> RenderedModule:
     """Return the objects for a cluster. Raises SourceError."""
     wanted = [each for each in objects if not _is_common_namespace(each, namespace)]
     pull_secret = variant.pull_secret
@@ -109,7 +109,7 @@ def rendered(fingerprint: str, objects: Iterable[KubernetesObject], variant: Var
         filled = with_pull_secret(filled, pull_secret)
     if variant.data is not None:
         filled = with_data(filled, variant.data)
-    return Rendering(fingerprint, filled, tuple(_entries_of_own_kinds(wanted, own, namespace)), known)
+    return RenderedModule(fingerprint, filled, tuple(_entries_of_own_kinds(wanted, own, namespace)), known)
 
 
 def _is_common_namespace(thing: KubernetesObject, default_namespace: str) -> bool:

@@ -15,8 +15,8 @@ from lifecycle_manager.contract.options import (
     sync_namespace_option,
 )
 from lifecycle_manager.module_catalog import module_of_manifest
-from lifecycle_manager.module_installation.reading import ModuleCr
-from lifecycle_manager.module_installation.rendering import Rendering
+from lifecycle_manager.module_installation.reading import KindObject
+from lifecycle_manager.module_installation.rendering import RenderedModule
 from lifecycle_manager.module_installation.status import CrView, ManagerView
 from lifecycle_manager.object_set.inventory import Identity, entries_of, identities, united
 from lifecycle_manager.object_set.ownership import Holder
@@ -70,7 +70,7 @@ class Removal:
     """
 
     kinds: tuple[Resource[JsonObject], ...]
-    default_crs: tuple[tuple[ModuleCr, JsonObject], ...] = ()
+    default_crs: tuple[tuple[KindObject, JsonObject], ...] = ()
     manager_missing: bool | None = None
     users_objects: tuple[str, ...] | None = None
     objects_deleted: bool = False
@@ -101,7 +101,7 @@ class Snapshot:
     announced: frozenset[Identity] = frozenset()
     checks: tuple[CustomStateCheck, ...] = ()
     rules: ModuleRules | None = None
-    rendering: Rendering | None = None
+    rendering: RenderedModule | None = None
     source_error: SourceError | None = None
     memory: Memory | None = None
     others: tuple[Holder, ...] = ()

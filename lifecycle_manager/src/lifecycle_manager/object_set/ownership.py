@@ -34,7 +34,7 @@ class Claim(NamedTuple):
     owner: str
 
 
-class Conflict(NamedTuple):
+class ContestedObject(NamedTuple):
     """An object that another SyncResource has."""
 
     thing: KubernetesObject
@@ -49,7 +49,7 @@ def conflicts(
     own: Collection[InventoryEntry],
     since: tuple[str, str],
     claims: Iterable[Claim],
-) -> tuple[Conflict, ...]:
+) -> tuple[ContestedObject, ...]:
     """Return the objects that another SyncResource of the same Kyma has.
 
     `since` is when the SyncResource was created, and its name. An object that both have, as after a restore from two
@@ -60,7 +60,7 @@ def conflicts(
     for claim in claims:
         by_place.setdefault((claim.entry.group, claim.entry.kind, claim.entry.name), []).append(claim)
     return tuple(
-        Conflict(thing, claim)
+        ContestedObject(thing, claim)
         for thing in objects
         for claim in by_place.get(place_of(thing), ())
         if _same_namespace(thing, claim.entry) and ((claim[1:] < since) or claim.entry.identity not in mine)

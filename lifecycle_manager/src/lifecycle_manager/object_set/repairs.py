@@ -11,7 +11,7 @@ from typing import Any
 from kube_runtime import ObjectOutcome
 from lifecycle_manager.contract.signals import ObjectChanged, ObjectReference
 from lifecycle_manager.object_set.inventory import Identity
-from lifecycle_manager.skr import Seen
+from lifecycle_manager.skr import ObservedObject
 
 REPAIRS_IN_A_ROW = 5
 SECONDS_FOR_A_REPAIR = 60.0
@@ -67,12 +67,12 @@ class Repairs:
                 budget.changed_by = each.changed_by[:MAX_NAME_LENGTH]
 
 
-def seen_in(outcomes: Iterable[ObjectOutcome]) -> dict[ObjectReference, Seen]:
+def seen_in(outcomes: Iterable[ObjectOutcome]) -> dict[ObjectReference, ObservedObject]:
     """Return the objects that an apply has read or written, as they are now."""
     return {ObjectReference(*each.entry.identity): as_seen(each.live) for each in outcomes if each.live is not None}
 
 
-def as_seen(live: Mapping[str, Any]) -> Seen:
+def as_seen(live: Mapping[str, Any]) -> ObservedObject:
     """Return what a read showed of an object."""
     metadata = live["metadata"]
-    return Seen(metadata["uid"], metadata["resourceVersion"], bool(metadata.get("deletionTimestamp")))
+    return ObservedObject(metadata["uid"], metadata["resourceVersion"], bool(metadata.get("deletionTimestamp")))

@@ -14,7 +14,7 @@ from lifecycle_manager.oci.components import Components
 from lifecycle_manager.oci.credentials import Login, login_in
 from lifecycle_manager.oci.hosts import AllowedHosts
 from lifecycle_manager.oci.problems import CredentialsInvalid, SourceAwaited, SourceError, SourceInvalid
-from lifecycle_manager.oci.references import Layer, Link, Source, source_in
+from lifecycle_manager.oci.references import HttpsLink, Layer, Source, source_in
 from lifecycle_manager.oci.registry import Registries
 from lifecycle_manager.oci.store import ModuleObjects, ObjectStore
 
@@ -23,8 +23,8 @@ __all__ = [
     "Blobs",
     "Components",
     "CredentialsInvalid",
+    "HttpsLink",
     "Layer",
-    "Link",
     "Login",
     "ModuleObjects",
     "ObjectStore",

@@ -67,7 +67,7 @@ class Artifact:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class HttpsLink:
     """A file that is fetched over HTTPS."""
 
     url: str
@@ -76,7 +76,7 @@ class Link:
         return self.url
 
 
-Source = Layer | Link
+Source = Layer | HttpsLink
 
 
 def source_in(raw: msgspec.Raw) -> Source:
@@ -111,11 +111,11 @@ def is_this_machine(host: str) -> bool:
     return name in {"localhost", "127.0.0.1", "::1"} or name.endswith(".localhost")
 
 
-def _link(url: str) -> Link:
+def _link(url: str) -> HttpsLink:
     parts = urlsplit(url)
     if parts.scheme != "https" or not parts.hostname:
         raise SourceInvalid(f"spec.install.source.url {url!r} is not an https URL")
-    return Link(url)
+    return HttpsLink(url)
 
 
 def _layer(image: ImageSpec) -> Layer:

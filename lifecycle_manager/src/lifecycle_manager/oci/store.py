@@ -20,7 +20,7 @@ from lifecycle_manager.oci.blobs import Blobs
 from lifecycle_manager.oci.credentials import Login
 from lifecycle_manager.oci.downloads import DownloadFailed
 from lifecycle_manager.oci.problems import ObjectsInvalid, SourceAwaited, SourceError, SourceUnreachable
-from lifecycle_manager.oci.references import Layer, Link, Source
+from lifecycle_manager.oci.references import HttpsLink, Layer, Source
 from lifecycle_manager.oci.registry import Registries
 from lifecycle_manager.oci.unpacking import text_in, unpacking_size
 
@@ -60,7 +60,7 @@ class ObjectStore:
     max_wait_seconds: float = MAX_WAIT_SECONDS
     clock: Callable[[], float] = time.monotonic
     _known: OrderedDict[_Asked | str, ModuleObjects] = field(default_factory=OrderedDict, init=False)
-    _links: OrderedDict[Link, tuple[float, str]] = field(default_factory=OrderedDict, init=False)
+    _links: OrderedDict[HttpsLink, tuple[float, str]] = field(default_factory=OrderedDict, init=False)
     _failed: OrderedDict[_Asked, tuple[float, SourceError]] = field(default_factory=OrderedDict, init=False)
     _slow: set[_Asked] = field(default_factory=set, init=False)
     _busy: WeakValueDictionary[_Asked, asyncio.Lock] = field(default_factory=WeakValueDictionary, init=False)
@@ -170,7 +170,7 @@ class ObjectStore:
         finally:
             await writing
 
-    async def _text(self, link: Link) -> bytes:
+    async def _text(self, link: HttpsLink) -> bytes:
         try:
             return (await self.fetch(link.url)).encode()
         except DownloadFailed as error:
@@ -194,7 +194,7 @@ def _parse(source: Source, digest: str, content: bytes) -> ModuleObjects:
 
 
 def _keep(
-    cache: OrderedDict[_Asked, tuple[float, SourceError]] | OrderedDict[Link, tuple[float, str]], most: int
+    cache: OrderedDict[_Asked, tuple[float, SourceError]] | OrderedDict[HttpsLink, tuple[float, str]], most: int
 ) -> None:
     while len(cache) > most:
         cache.popitem(last=False)

@@ -69,7 +69,7 @@ async def read_body(request: Request, limit: int, take: Callable[[int], None] = 
     return bytes(chunks)
 
 
-class Shares:
+class ConnectionShares:
     """The connections of each certificate, up to a limit, so that no peer takes the connections of the others.
 
     Above the limit the peer's longest idle connection is closed, since some clients (the Go Watcher) open a connection
@@ -100,7 +100,7 @@ class PeerCertificateProtocol(GuardedProtocol):
     With `shares` a certificate has a limited number of connections.
     """
 
-    def __init__(self, *args: Any, shares: Shares | None = None, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, shares: ConnectionShares | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._shares = shares
         self._peer: bytes | None = None
@@ -135,7 +135,7 @@ async def serve(
     max_connections_per_peer: int | None = None,
 ) -> None:
     """Serve until cancelled; requests in progress are finished then."""
-    shares = Shares(max_connections_per_peer) if max_connections_per_peer is not None else None
+    shares = ConnectionShares(max_connections_per_peer) if max_connections_per_peer is not None else None
     protocol = partial(PeerCertificateProtocol, shares=shares)
     server = server_for(app, host, port, bounds=bounds, tls=tls.ssl_context, protocol=protocol)
     async with asyncio.TaskGroup() as tasks:

@@ -16,7 +16,7 @@ class Handed(msgspec.Struct, frozen=True):
     verified: VerifiedEvent
 
 
-class Answer(msgspec.Struct, frozen=True):
+class DeliveryResult(msgspec.Struct, frozen=True):
     """The positions of the events that were refused."""
 
     refused: tuple[int, ...] = ()

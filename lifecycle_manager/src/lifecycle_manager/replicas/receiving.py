@@ -13,7 +13,7 @@ from kube_runtime.leases import Membership
 from lifecycle_manager.contract.options import REPLICA_HOST
 from lifecycle_manager.events import EventPublisher
 from lifecycle_manager.process.serving import BodyTooLarge, read_body
-from lifecycle_manager.replicas.message import MAX_BODY_BYTES, PATH, Answer, Handed
+from lifecycle_manager.replicas.message import MAX_BODY_BYTES, PATH, DeliveryResult, Handed
 
 
 def create_app(publisher: EventPublisher, membership: Membership, ready: Callable[[], bool]) -> Starlette:
@@ -34,7 +34,7 @@ def create_app(publisher: EventPublisher, membership: Membership, ready: Callabl
         except msgspec.DecodeError as error:
             return Response(str(error), 400)
         refused = [position for position, each in enumerate(handed) if not _take(each)]
-        return Response(msgspec.json.encode(Answer(tuple(refused))), media_type="application/json")
+        return Response(msgspec.json.encode(DeliveryResult(tuple(refused))), media_type="application/json")
 
     def _take(handed: Handed) -> bool:
         owner = membership.owner_of(handed.kyma)

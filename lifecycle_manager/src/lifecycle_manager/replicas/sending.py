@@ -13,7 +13,7 @@ from kube_runtime.leases import Member, NotHandedOver
 from kyma_certs import ReloadingClientContext
 from lifecycle_manager.contract.options import REPLICA_HOST
 from lifecycle_manager.events import VerifiedEvent
-from lifecycle_manager.replicas.message import MAX_BATCH, PATH, Answer, Handed
+from lifecycle_manager.replicas.message import MAX_BATCH, PATH, DeliveryResult, Handed
 
 log = structlog.get_logger("replicas")
 
@@ -126,7 +126,7 @@ class _Link:
                     failure = NotHandedOver(f"{self.to.identity} did not take it") if position in refused else None
                     _settle(taken, failure)
 
-    async def _send(self, client: httpx.AsyncClient, batch: list[Handed]) -> Answer:
+    async def _send(self, client: httpx.AsyncClient, batch: list[Handed]) -> DeliveryResult:
         received = bytearray()
         async with client.stream(
             "POST",
@@ -140,7 +140,7 @@ class _Link:
                 received += part
                 if len(received) > MAX_ANSWER_BYTES:
                     raise httpx.RemoteProtocolError(f"{self.to.identity} answers more than {MAX_ANSWER_BYTES} bytes")
-        return msgspec.json.decode(bytes(received), type=Answer)
+        return msgspec.json.decode(bytes(received), type=DeliveryResult)
 
 
 def _settle(taken: "asyncio.Future[None]", error: NotHandedOver | None) -> None:

@@ -91,7 +91,7 @@ class Match(
         )
 
 
-class Rule(msgspec.Struct, frozen=True):
+class MaintenanceRule(msgspec.Struct, frozen=True):
     """Windows for the Kymas that match."""
 
     match: Match
@@ -102,7 +102,7 @@ class MaintenancePolicy(msgspec.Struct, frozen=True):
     """The rules in their order, and the window of Kymas for which no rule has one."""
 
     default: Window
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[MaintenanceRule, ...] = ()
 
     def next_window(self, labels: Mapping[str, str], *, now: datetime, min_length: timedelta) -> Span | None:
         """Return the occurrence in which a Kyma may be interrupted: the current one, or else the next."""

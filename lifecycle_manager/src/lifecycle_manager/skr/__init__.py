@@ -15,7 +15,7 @@ from lifecycle_manager.skr.access import (
     SkrAccessError,
     SkrUnreachable,
 )
-from lifecycle_manager.skr.announcement import Announcement, Announcements, Seen
+from lifecycle_manager.skr.announcement import Announcement, Announcements, ObservedObject
 from lifecycle_manager.skr.connections import Connections
 from lifecycle_manager.skr.controller import SkrSettings, connections_of, setup
 from lifecycle_manager.skr.failure import SkrFailure, failure_of
@@ -28,7 +28,7 @@ __all__ = [
     "Announcements",
     "ClusterClaimed",
     "Connections",
-    "Seen",
+    "ObservedObject",
     "SkrAccessError",
     "SkrFailure",
     "SkrSettings",

@@ -49,7 +49,7 @@ class Announcement:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ObservedObject:
     """What a read showed of one object; `uid` is None where the object does not exist."""
 
     uid: str | None = None
@@ -97,7 +97,7 @@ class Announcements:
         """Return what is announced and not shown yet."""
         return tuple(self._pending.values())
 
-    def settle(self, read: Mapping[Announcement, Seen], *, now: float) -> float | None:
+    def settle(self, read: Mapping[Announcement, ObservedObject], *, now: float) -> float | None:
         """Drop the announcements that the reads have shown, or whose deadline has passed.
 
         Returns the seconds until the next read, or None where there is nothing to wait for. An announcement that

@@ -41,7 +41,7 @@ from lifecycle_manager.object_set.ownership import Claim, Place, by_place, claim
 from lifecycle_manager.object_set.policy import Policies, module_of_policy, policy_changed
 from lifecycle_manager.object_set.repairs import CONTESTED, seen_in
 from lifecycle_manager.process.telemetry import ChangeLatency
-from lifecycle_manager.skr import Connections, Seen, SkrAccessError, SkrFailure, failure_of
+from lifecycle_manager.skr import Connections, ObservedObject, SkrAccessError, SkrFailure, failure_of
 from lifecycle_manager.sync_resource import status as statuses
 from lifecycle_manager.sync_resource.apply import Steps, SyncResourceState
 from lifecycle_manager.sync_resource.intent import claim_index, inventory_of
@@ -321,7 +321,7 @@ class SyncResourceReconciler:
             end.result.raise_first_failure()
             state.repairs.remember(end.result.outcomes)
             shown = seen_in(end.result.outcomes)
-            read = {each: shown.get(each.object, Seen()) for each in state.announcements.of()}
+            read = {each: shown.get(each.object, ObservedObject()) for each in state.announcements.of()}
             wait = state.announcements.settle(read, now=now)
         return Result(requeue_after=max(0.0, state.check_due - now) if wait is None else wait)
 

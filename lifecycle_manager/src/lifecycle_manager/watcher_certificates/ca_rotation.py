@@ -17,9 +17,20 @@ from typing import Literal
 import structlog
 from prometheus_client.core import Metric
 
-from kube_runtime import Change, Conflict, Controller, End, Informer, Manager, ObjectKey, Request, Result, Snapshot
-from kube_runtime import Step as ReconcileStep
-from kyma_certs import CAs, RotationRules, Step, describe, next_step
+from kube_runtime import (
+    Change,
+    Conflict,
+    Controller,
+    End,
+    Informer,
+    Manager,
+    ObjectKey,
+    Request,
+    Result,
+    Snapshot,
+    Step,
+)
+from kyma_certs import CAs, RotationRules, RotationStep, describe, next_step
 from lifecycle_manager.contract.resources import KYMAS, SECRETS, Secret
 from lifecycle_manager.contract.signals import CAsChanged
 from lifecycle_manager.skr import OUR_SECRETS
@@ -31,11 +42,11 @@ IDLE_SECONDS = 3600.0
 ROTATING_SECONDS = 2.0
 MAX_NAMES = 5
 
-EVENTS: Mapping[Step, tuple[str, str]] = {
-    Step.ANNOUNCE: ("CAAnnounced", "another CA is trusted too, and issues once every cluster trusts it"),
-    Step.NOTE_SPREAD: ("CASpread", "every cluster has the CAs of this phase of the rotation"),
-    Step.SWITCH: ("CASwitched", "the new CA issues; the former is trusted while it has certificates"),
-    Step.DROP: ("CAReplaced", "the former CA is not trusted any more"),
+EVENTS: Mapping[RotationStep, tuple[str, str]] = {
+    RotationStep.ANNOUNCE: ("CAAnnounced", "another CA is trusted too, and issues once every cluster trusts it"),
+    RotationStep.NOTE_SPREAD: ("CASpread", "every cluster has the CAs of this phase of the rotation"),
+    RotationStep.SWITCH: ("CASwitched", "the new CA issues; the former is trusted while it has certificates"),
+    RotationStep.DROP: ("CAReplaced", "the former CA is not trusted any more"),
 }
 """The reason and the note of the Event for each step."""
 
@@ -57,10 +68,10 @@ class CASnapshot(Snapshot):
 
 
 @dataclass(frozen=True, slots=True)
-class TakeRotationStep(ReconcileStep):
+class TakeRotationStep(Step):
     """Take the next step of a rotation."""
 
-    step: Step
+    step: RotationStep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,11 +178,11 @@ class CARotation:
             and kyma.status.records.trust != self.current.fingerprint
         ]
 
-    def _record_event(self, step: Step, secret: Secret, behind: tuple[str, ...]) -> None:
+    def _record_event(self, step: RotationStep, secret: Secret, behind: tuple[str, ...]) -> None:
         """Record an Event for a step; a step that did not wait for every SKR is a warning that names some of them."""
         reason, note = EVENTS[step]
         kind: Literal["Normal", "Warning"] = "Normal"
-        if behind and step in {Step.SWITCH, Step.DROP}:
+        if behind and step in {RotationStep.SWITCH, RotationStep.DROP}:
             kind, named = "Warning", ", ".join(behind[:MAX_NAMES])
             note = f"{note}; the time to wait for {len(behind)} clusters was over: {named}"
         self.manager.events.record(SECRETS, secret, reason, note, type=kind, action="RotateCA")

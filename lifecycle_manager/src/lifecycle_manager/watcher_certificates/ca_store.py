@@ -15,7 +15,7 @@ from kyma_certs import (
     Algorithm,
     CAs,
     KeyPair,
-    Step,
+    RotationStep,
     announced,
     create_ca,
     describe,
@@ -88,21 +88,21 @@ class CAStore:
             secret = await self._create()
         return self._stored(secret)
 
-    async def take(self, step: Step, stored: StoredCAs) -> StoredCAs:
+    async def take(self, step: RotationStep, stored: StoredCAs) -> StoredCAs:
         """Take a step of a rotation. Raises Conflict where the Secret has changed since the step was decided."""
         now = self.clock.now()
         match step:
-            case Step.ANNOUNCE:
+            case RotationStep.ANNOUNCE:
                 after = announced(stored.cas, await self._new(), now=now)
-            case Step.NOTE_SPREAD:
+            case RotationStep.NOTE_SPREAD:
                 after = spread(stored.cas, now=now)
-            case Step.SWITCH:
+            case RotationStep.SWITCH:
                 after = switched(stored.cas, now=now)
-            case Step.DROP:
+            case RotationStep.DROP:
                 after = dropped(stored.cas)
         times = {SINCE: after.since, SPREAD_AT: after.spread_at}
         annotations = {name: moment.isoformat() if moment is not None else None for name, moment in times.items()}
-        if step is Step.ANNOUNCE:
+        if step is RotationStep.ANNOUNCE:
             annotations[ROTATE] = None
         patch = {
             "metadata": {"resourceVersion": stored.secret.metadata.resource_version, "annotations": annotations},

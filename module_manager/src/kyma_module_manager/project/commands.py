@@ -12,9 +12,9 @@ from kyma_module_manager.exceptions import DeclarationError
 from kyma_module_manager.project.checks import NO_MODULE_CONFIG, notices, run_checks
 from kyma_module_manager.project.generation import generate_project
 from kyma_module_manager.project.names import ModuleNames
-from kyma_module_manager.project.packing import ComponentVersion, pack
+from kyma_module_manager.project.packing import PackedModule, pack
 from kyma_module_manager.project.reading import read_project
-from kyma_module_manager.project.registry import Credentials, Registry, RegistryError
+from kyma_module_manager.project.registry import Registry, RegistryCredentials, RegistryError
 
 __all__ = ["app"]
 
@@ -100,7 +100,7 @@ def package(
 ) -> None:
     """Push a module as an OCM component version and write the ModuleTemplate that refers to it."""
     host, _, path = registry.partition("/")
-    credentials = Credentials(username, password) if username and password else None
+    credentials = RegistryCredentials(username, password) if username and password else None
     try:
         project = read_project(directory)
         packed = pack(project, host, path=path.strip("/"), enable_module_config=enable_module_config)
@@ -121,6 +121,6 @@ def _print_notice(text: str) -> None:
     console.print(f"[yellow]![/] {text}", highlight=False, soft_wrap=True)
 
 
-async def _push(url: str, credentials: Credentials | None, packed: ComponentVersion) -> str:
+async def _push(url: str, credentials: RegistryCredentials | None, packed: PackedModule) -> str:
     async with Registry(url, credentials) as registry:
         return await registry.push(packed.repository, packed.tag, packed.config, packed.layers)

@@ -15,7 +15,7 @@ from kyma_module_manager.exceptions import DeclarationError
 from kyma_module_manager.project.reading import Document, ModuleProject
 from kyma_module_manager.project.registry import Blob
 
-__all__ = ["ComponentVersion", "pack"]
+__all__ = ["PackedModule", "pack"]
 
 CONFIG_MEDIA_TYPE = "application/vnd.ocm.software.component.config.v1+json"
 DESCRIPTOR_MEDIA_TYPE = "application/vnd.ocm.software.component-descriptor.v2+yaml+tar"
@@ -23,7 +23,7 @@ TAR_MEDIA_TYPE = "application/x-tar"
 
 
 @dataclass(frozen=True)
-class ComponentVersion:
+class PackedModule:
     """The blobs to push for a module, and its ModuleTemplate with the descriptor in it."""
 
     repository: str
@@ -35,7 +35,7 @@ class ComponentVersion:
 
 def pack(
     project: ModuleProject, registry: str, *, path: str = "", enable_module_config: bool | None = None
-) -> ComponentVersion:
+) -> PackedModule:
     """Pack a project for a repository path of a registry. Raises DeclarationError if a part is missing.
 
     `enable_module_config` replaces the field of that name in the project's ModuleTemplate; None keeps it.
@@ -56,7 +56,7 @@ def pack(
     changed: Document = {"descriptor": descriptor}
     if enable_module_config is not None:
         changed["enableModuleConfig"] = enable_module_config
-    return ComponentVersion(
+    return PackedModule(
         repository="/".join(filter(None, (path, "component-descriptors", component["name"]))),
         tag=component["version"].replace("+", ".build-"),
         config=Blob(config, CONFIG_MEDIA_TYPE),

@@ -19,7 +19,7 @@ from yarl import URL
 
 from kyma_module_manager.exceptions import ModuleManagerError
 
-__all__ = ["Blob", "Credentials", "Registry", "RegistryError"]
+__all__ = ["Blob", "Registry", "RegistryCredentials", "RegistryError"]
 
 TIMEOUT = aiohttp.ClientTimeout(total=60, connect=10)
 MAX_RESPONSE_BYTES = 64 * 1024
@@ -32,7 +32,7 @@ class RegistryError(ModuleManagerError):
 
 
 @dataclass(frozen=True)
-class Credentials:
+class RegistryCredentials:
     """User name and password for a registry; the password is not part of the representation."""
 
     username: str
@@ -66,7 +66,7 @@ class Blob:
 class Registry:
     """One repository's registry, as `https://host[:port]`; an asynchronous context manager. Raises RegistryError."""
 
-    def __init__(self, url: str, credentials: Credentials | None = None) -> None:
+    def __init__(self, url: str, credentials: RegistryCredentials | None = None) -> None:
         self._url = url.rstrip("/")
         self._credentials = credentials
         self._authorization = credentials.header() if credentials else None
