@@ -4,7 +4,10 @@ import asyncio
 
 import pytest
 
-from kube_simulation.faults import FaultReport, ReconcileCut, check_under_faults
+from kube_simulation import serve_simulation
+from kube_simulation.faults import FaultReport, ReconcileCut, check_under_faults, running
+from kube_simulation.faults.faults import Fault, KillAfterWrite, StartStale, Undisturbed
+from kube_simulation.faults.running import Run
 from kube_simulation.faults.stepping import Stepped
 from tests.unit.kube_simulation import keepers
 
@@ -74,6 +77,25 @@ async def test_process_that_ends_by_itself_is_reported() -> None:
     report = await check_under_faults(keepers.ending_by_itself())
 
     assert [finding.what for finding in report.findings] == ["the process ended by itself: None"]
+
+
+@pytest.mark.parametrize("fault", [Undisturbed(), KillAfterWrite(1)], ids=str)
+async def test_run_is_judged_after_the_pauses_of_its_controller(fault: Fault) -> None:
+    async with serve_simulation(history=1000) as simulation:
+        outcome = await Run(simulation, keepers.pausing(4.0), fault, "pausing", 60).outcome()
+
+    assert [kind for _, kind, *_ in outcome.objects if kind.startswith("ConfigMap")] == ["ConfigMap."]
+
+
+async def test_cluster_without_watches_is_in_the_past_for_a_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "_FOR_A_START", 600.0)
+    async with serve_simulation(history=1000) as simulation, asyncio.timeout(120):
+        for fault in (StartStale(1), Undisturbed()):
+            outcome = await Run(
+                simulation, keepers.copying(), fault, f"copying-{type(fault).__name__.lower()}", 60
+            ).outcome()
+            assert outcome.complaints == []
+            assert [kind for _, kind, *_ in outcome.objects if kind.startswith("ConfigMap")] == ["ConfigMap."]
 
 
 async def test_coroutine_is_cancelled_at_each_of_its_awaits_and_cleans_up() -> None:

@@ -1,18 +1,20 @@
 """One run of a workload with one fault: lives of the process, the script beside it, and the wait for silence.
 
 Silence is counted in rounds of reconciles, so that a slow machine is waited for: a key that is reconciled at all has to
-be reconciled so and so often without any write in between. Where nothing is left to be reconciled, time has to do. It
-is counted in small steps, of which one that took long counts little: what a controller leaves undone while the machine
-stands still is not left undone.
+be reconciled so and so often without any write in between, and one that pauses once, after its pause. Where nothing is
+left to be reconciled, time has to do. It is counted in small steps, of which one that took long counts little: what a
+controller leaves undone while the machine stands still is not left undone.
 """
 
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field
 from typing import Any
 
 from kube_runtime.client import Client, ClientOptions, KubeconfigPolicy
+from kube_runtime.controller import Result
 from kube_runtime.exceptions import KubeError
 from kube_simulation.cluster import SimulatedCluster
 from kube_simulation.faults.faults import AGENT, Fault
@@ -30,6 +32,8 @@ ROUNDS_AT_THE_END = 10
 _WITHOUT_AN_ANSWER = 1.0
 _FOR_A_START = 5.0
 _MAX_STEP_SECONDS = 0.1
+_LONGEST_PAUSE = 10.0
+"""What a controller does after a longer pause is not waited for: its interval may be hours."""
 _POLICY = KubeconfigPolicy(allow_insecure=True)
 
 
@@ -51,6 +55,19 @@ class _OwnWrites(Rule):
         return await proceed()
 
 
+@dataclass(eq=False)
+class _Past(Freeze):
+    """Shows the process a cluster as it was, and tells whether the process has read it."""
+
+    was_read: bool = field(default=False, init=False)
+
+    def horizon(self, request: ApiRequest) -> int | None:
+        if not request.user_agent.startswith(AGENT):
+            return None
+        self.was_read = True
+        return self.version
+
+
 class Run:
     """One run. `name` makes its clusters its own; it settles within `timeout_seconds`, or that is a complaint."""
 
@@ -66,6 +83,7 @@ class Run:
         self._writes = _OwnWrites()
         self._rounds: Counter[object] = Counter()
         self._last_round: dict[object, float] = {}
+        self._paused_until: dict[object, float] = {}
         self._under_way = 0
         self._now = self._quiet_now = 0.0
         self._complaints: list[str] = []
@@ -132,6 +150,7 @@ class Run:
         while True:
             self._killed.clear()
             self._born, self._rounds_of_life = self._now, 0
+            self._paused_until.clear()
             self._life = asyncio.create_task(self._live())
             thawing = asyncio.create_task(self._thaw_after_a_round())
             try:
@@ -149,18 +168,25 @@ class Run:
             await self._workload.process(Process(clients, self._workload.resync_seconds, self._observe))
 
     async def _thaw_after_a_round(self) -> None:
-        """Have a process that starts on the past do a round in it: it gets the time for one once it watches."""
+        """Have a process that starts on the past do a round in it: it gets the time for one once it watches.
+
+        A cluster that it does not watch it reads within a round.
+        """
         if self._stale is None:
             return
         (name, version), self._stale = self._stale, None
         began = self._rounds.total()
-        freeze = Freeze(version, lambda request: request.user_agent.startswith(AGENT))
+        past = _Past(version)
         cluster = self._simulation.cluster(name)
+
+        def was_round() -> bool:
+            return self._rounds.total() > began
+
         self._frozen = True
         try:
-            with cluster.ruled_by(freeze):
-                await self._until(lambda: cluster.open_watches > 0, _FOR_A_START)
-                await self._until(lambda: self._rounds.total() > began, _WITHOUT_AN_ANSWER)
+            with cluster.ruled_by(past):
+                await self._until(lambda: cluster.open_watches > 0 or (past.was_read and was_round()), _FOR_A_START)
+                await self._until(was_round, _WITHOUT_AN_ANSWER)
         finally:
             self._frozen = False
             self._born, self._rounds_of_life = self._now, 0  # only now it sees what there is
@@ -177,8 +203,9 @@ class Run:
 
     async def _observe(self, key: object, reconcile: Coroutine[Any, Any, Any]) -> Any:
         self._under_way += 1
+        self._paused_until.pop(key, None)
         try:
-            return await Stepped(reconcile, self._fault.at_await)
+            return self._noted(key, await Stepped(reconcile, self._fault.at_await))
         except (KubeError, ReconcileCut, TimeoutError):
             raise  # what a cluster does to everybody, and what was done on purpose
         except Exception as error:
@@ -189,6 +216,13 @@ class Run:
             self._rounds[key] += 1
             self._rounds_of_life += 1
             self._last_round[key] = self._quiet_now
+
+    def _noted(self, key: object, result: Any) -> Any:
+        """Note until when a key pauses."""
+        seconds = result.requeue_after if isinstance(result, Result) else None
+        if seconds is not None and seconds <= _LONGEST_PAUSE:
+            self._paused_until[key] = self._quiet_now + seconds
+        return result
 
     async def _settle_between_steps(self) -> None:
         """Wait until nothing changes any more; what is tried in vain because of a fault may go on being tried."""
@@ -215,11 +249,13 @@ class Run:
         enough_seconds = rounds * self._workload.resync_seconds
         if seconds < enough_seconds or self._under_way or self._is_starting():
             return False
-        now = self._quiet_now
-        return all(
-            count - since[key] >= rounds or now - self._last_round[key] >= enough_seconds  # or the object is gone
-            for key, count in self._rounds.items()
-        )
+        return all(self._is_at_rest(key, rounds, since[key], enough_seconds) for key in self._rounds)
+
+    def _is_at_rest(self, key: object, rounds: int, since: int, enough_seconds: float) -> bool:
+        """Tell whether a key was reconciled often enough without any write: also after its pause, unless it is gone."""
+        was, now = self._rounds[key] - since, self._quiet_now
+        is_paused = now < self._paused_until.get(key, 0.0)
+        return was >= rounds or (now - self._last_round[key] >= enough_seconds and (was > 1 or not is_paused))
 
     def _is_starting(self) -> bool:
         """Tell whether the process has only been started, and has had no time yet to begin."""
