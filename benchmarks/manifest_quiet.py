@@ -27,7 +27,7 @@ from kyma_local.clusters import LocalClusters
 from lifecycle_manager import module_catalog, module_installation
 from lifecycle_manager.contract.resources import MANIFESTS
 from lifecycle_manager.module_installation import Logins, ManifestSettings
-from lifecycle_manager.module_installation.apply import ManifestState
+from lifecycle_manager.module_installation.snapshot import ManifestState
 from lifecycle_manager.oci import Blobs, ObjectStore, Registries
 from lifecycle_manager.oci.descriptor import ComponentVersion, LookupFailed
 from lifecycle_manager.process.crd_installation import apply_crds, apply_objects

@@ -20,7 +20,7 @@ from lifecycle_manager.contract.resources import MANIFESTS
 from lifecycle_manager.contract.signals import ReadScope
 from lifecycle_manager.module_catalog import Offer, Offers
 from lifecycle_manager.module_installation import Logins, ManifestSettings, setup
-from lifecycle_manager.module_installation.apply import ManifestState
+from lifecycle_manager.module_installation.snapshot import ManifestState
 from lifecycle_manager.oci import Blobs, ObjectStore, Registries
 from lifecycle_manager.process.crd_installation import apply_crds
 from lifecycle_manager.skr import AccessSecretMissing, Connections
@@ -122,9 +122,11 @@ class World(Clusters):
         await self.kcp.apply(MANIFESTS, key.name, document, key.namespace, field_manager="test")
 
     async def change(self, patch: Document, key: ObjectKey = KEY) -> None:
+        """Change the Manifest."""
         await self.kcp.merge_patch(MANIFESTS, key.name, patch, key.namespace)
 
     async def delete(self, propagation: Propagation = "Background", key: ObjectKey = KEY) -> None:
+        """Delete the Manifest."""
         await self.kcp.delete(MANIFESTS, key.name, key.namespace, propagation=propagation)
 
     async def reconcile(self, key: ObjectKey = KEY, *causes: Hashable) -> Result:
@@ -155,12 +157,14 @@ class World(Clusters):
         await eventually(gone, within=60, what=f"{key.name} is gone")
 
     async def manifest(self, key: ObjectKey = KEY) -> Manifest | None:
+        """Return the Manifest as it is stored."""
         return next((each for each in await self._stored() if each.metadata.name == key.name), None)
 
     async def _stored(self) -> Sequence[Manifest]:
         return (await self.kcp.list(MANIFESTS, KEY.namespace)).items
 
     async def condition(self, kind: str = "Ready", key: ObjectKey = KEY) -> Condition:
+        """Return a condition of the Manifest."""
         manifest = await self.manifest(key)
         assert manifest is not None
         condition = find(manifest.status.conditions, kind)
@@ -183,6 +187,7 @@ async def simulated_client(simulation: Simulation, name: str) -> Client:
 
 
 async def simulated_control_plane(simulation: Simulation) -> Client:
+    """Return a client of a simulated control plane."""
     client = await simulated_client(simulation, "kcp")
     await apply_crds(client)
     return client

@@ -114,6 +114,7 @@ class BlobServer:
         return digest
 
     async def answer(self, request: web.Request) -> web.Response:
+        """Give a blob."""
         digest = request.path.rpartition("/")[2]
         self.asked.append(digest)
         if digest not in self.blobs:

@@ -4,16 +4,8 @@ import pytest
 
 from tests.structure.deletions import PAGE, deleting_steps, page, plans, rule_of
 
-NOTHING_SAID_YET = frozenset(
-    {
-        "module_installation",
-        "sync_resource",
-    }
-)
-"""Plans whose docstring has no paragraph `May delete:`."""
 
-
-@pytest.mark.parametrize("folder", sorted(plans().keys() - NOTHING_SAID_YET))
+@pytest.mark.parametrize("folder", sorted(plans()))
 def test_each_plan_says_what_it_may_delete(folder: str) -> None:
     assert rule_of(plans()[folder])
 

@@ -29,12 +29,6 @@ DOMAINS = (
 )
 """The folders that reconcile a resource. `module_catalog` and `rollout` hold rules alone."""
 
-NOT_IN_STEPS = {
-    "module_installation",
-    "sync_resource",
-}
-"""Domains whose reconcile is not one of `controller.steps` yet. To be emptied."""
-
 PLAIN = {
     "descriptor": "looks a descriptor up for a cache; no resource is written",
     "resync": "publishes a signal at a limited rate",
@@ -225,8 +219,7 @@ def composed() -> Composed:
 
 def test_each_controller_of_a_domain_reconciles_in_steps(composed: Composed) -> None:
     plain = {name: domain_of(reconcile) for name, reconcile in composed.items() if name not in composed.stages}
-    assert plain.keys() >= PLAIN.keys()
-    assert {domain for name, domain in plain.items() if name not in PLAIN} == NOT_IN_STEPS
+    assert plain.keys() == PLAIN.keys()
 
 
 def test_apply_and_finish_accept_exactly_what_plan_returns(composed: Composed) -> None:
@@ -246,8 +239,7 @@ def test_apply_matches_its_steps_exhaustively(composed: Composed) -> None:
 def test_the_loop_of_steps_is_the_runtimes_alone() -> None:
     found = [
         f"{name_of(file)}:{line} {word}"
-        for domain in [*DOMAINS, *([] if NOT_IN_STEPS else ["object_set"])]
-        if domain not in NOT_IN_STEPS
+        for domain in (*DOMAINS, "object_set")
         for file in (SOURCE / domain).rglob("*.py")
         for line, word in words_of(tree_of(file))
         if word in {"is_done", "is_end", "run_steps", "fence", "TypeGuard"}

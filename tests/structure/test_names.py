@@ -9,21 +9,6 @@ MAX_NAME_LENGTH = 80
 NAMED_BY_KUBERNETES = {"GroupVersionKind", "WatchEvent"}
 """Kubernetes' or upstream's names, in distributions that do not import each other."""
 
-NOT_RENAMED_YET = {
-    "ApplyObjects",
-    "Done",
-    "End",
-    "HandOver",
-    "Memory",
-    "ModuleRules",
-    "RecordIntent",
-    "RemoveFinalizer",
-    "Snapshot",
-    "Step",
-    "Steps",
-}
-"""Names of the steps and snapshots of domains."""
-
 
 def sources() -> list[Path]:
     """Return the modules of every distribution."""
@@ -44,12 +29,12 @@ def test_no_two_classes_have_the_same_name() -> None:
     known = classes()
     assert len(known) > len(NAMED_BY_KUBERNETES)
     several = {name: places for name, places in known.items() if len(places) > 1}
-    assert {name: several[name] for name in several.keys() - NAMED_BY_KUBERNETES - NOT_RENAMED_YET} == {}
+    assert {name: several[name] for name in several.keys() - NAMED_BY_KUBERNETES} == {}
 
 
 def test_each_exception_is_used() -> None:
     several = {name for name, places in classes().items() if len(places) > 1}
-    assert several >= NAMED_BY_KUBERNETES | NOT_RENAMED_YET
+    assert several >= NAMED_BY_KUBERNETES
 
 
 def test_names_of_tests_have_at_most_eighty_characters() -> None:

@@ -73,7 +73,6 @@ from kube_runtime.metrics import RuntimeMetrics
 from kube_runtime.parsing import parse_aside
 from kube_runtime.resource import JsonObject, ObjectKey, ObjectList, Resource
 from kube_runtime.sharding import ALONE, Sharding
-from kube_runtime.steps import run_steps
 from kube_runtime.yaml_output import TextTooLong, dump_yaml
 from kube_runtime.yaml_text import YamlLimits, load_documents, load_yaml
 
@@ -157,5 +156,4 @@ __all__ = [
     "parse_aside",
     "parse_objects",
     "readiness",
-    "run_steps",
 ]

@@ -119,7 +119,7 @@ def test_reconcile_ends_whatever_fails_and_an_skr_that_refused_gets_no_more_step
     in_order = [type(each) in refused for each in decided.in_skr]
     assert not any(in_order[:-1])
     assert (decided.end.error is not None) is any(isinstance(each, KubeError) for each in failed)
-    if steps.RemoveFinalizer() in decided.steps:
+    if steps.RemoveKymaFinalizer() in decided.steps:
         assert all(isinstance(each, AccessSecretMissing) for each in failed)
 
 

@@ -298,7 +298,7 @@ def test_skipped_kyma_needs_no_action_unless_it_is_being_deleted() -> None:
     skipped = builders.kyma(labels={names.SKIP_RECONCILIATION: "true"})
     assert planned(snapshot(skipped, SkrView(None))).is_quiet
     deleting = builders.kyma(labels={names.SKIP_RECONCILIATION: "true"}, deletionTimestamp=DELETED)
-    assert steps.RemoveFinalizer() in planned(snapshot(deleting, SkrView(None))).in_kcp
+    assert steps.RemoveKymaFinalizer() in planned(snapshot(deleting, SkrView(None))).in_kcp
 
 
 def test_module_that_installs_something_gets_a_manifest() -> None:
@@ -416,7 +416,7 @@ def leaving_versions(decided: Planned) -> list[tuple[str, str]]:
     return [
         (each.manifest.spec.version, each.manifest.metadata.labels[names.CHANNEL])
         for each in decided.in_kcp
-        if isinstance(each, steps.UpdateTerminatingManifest)
+        if isinstance(each, steps.UpdateLeavingManifest)
     ]
 
 
@@ -466,7 +466,7 @@ def test_deletion_keeps_the_default_module_cr_and_the_uid_of_its_manifest() -> N
     (updated,) = [
         each.manifest
         for each in planned(snapshot(kyma, inner, offer=offer, manifests=(manifest,))).in_kcp
-        if isinstance(each, steps.UpdateTerminatingManifest)
+        if isinstance(each, steps.UpdateLeavingManifest)
     ]
     assert (updated.spec.custom_resource_policy, updated.spec.resource) == ("CreateAndDelete", manifest.spec.resource)
     assert (updated.metadata.name, updated.metadata.uid) == (manifest.metadata.name, "of-the-first")
@@ -614,10 +614,10 @@ def test_deletion_has_the_order_that_leaves_no_objects() -> None:
     left = introduced(status=gone, deletionTimestamp=DELETED)
     fifth = planned(replace(modules_gone, kyma=left))
     assert fifth.in_skr == (steps.DeleteKyma(),)
-    assert steps.RemoveFinalizer() not in fifth.in_kcp
+    assert steps.RemoveKymaFinalizer() not in fifth.in_kcp
 
     last = planned(replace(modules_gone, kyma=left, skr=SkrView(None)))
-    assert (last.steps, last.end.status) == ((steps.RemoveCrd(), steps.RemoveFinalizer()), None)
+    assert (last.steps, last.end.status) == ((steps.RemoveCrd(), steps.RemoveKymaFinalizer()), None)
 
 
 def operation(decided: Planned) -> str:
@@ -674,18 +674,18 @@ def test_users_see_that_their_kyma_is_being_deleted_and_what_it_waits_for() -> N
 def test_deletion_continues_without_the_skr_only_where_its_secret_is_gone() -> None:
     kyma = introduced(status=OTHERS_READY, deletionTimestamp=DELETED)
     gone = planned(snapshot(kyma, AccessSecretMissing("demo")))
-    assert gone.in_kcp == (steps.RemoveFinalizer(),)
+    assert gone.in_kcp == (steps.RemoveKymaFinalizer(),)
     timeouts = Timeouts(others_finalizers=True)
     abandoned = snapshot(kyma, AccessSecretMissing("demo"), timeouts=timeouts)
-    assert planned(abandoned).in_kcp == (steps.RemoveFinalizer(of_others=True),)
+    assert planned(abandoned).in_kcp == (steps.RemoveKymaFinalizer(of_others=True),)
     metadata = msgspec.structs.replace(kyma.metadata, finalizers=("example.com/observer",))
     left = replace(abandoned, kyma=msgspec.structs.replace(kyma, metadata=metadata))
-    assert planned(left).in_kcp == (steps.RemoveFinalizer(of_others=True),)
+    assert planned(left).in_kcp == (steps.RemoveKymaFinalizer(of_others=True),)
     assert planned(patiently(left)).is_quiet
     claimed = snapshot(kyma, SkrView(None, claimed_by="other"), timeouts=timeouts)
-    assert planned(claimed).in_kcp == (steps.RemoveFinalizer(),)
+    assert planned(claimed).in_kcp == (steps.RemoveKymaFinalizer(),)
     away = planned(snapshot(introduced(deletionTimestamp=DELETED), ClusterUnreachable("no answer")))
-    assert steps.RemoveFinalizer() not in away.in_kcp
+    assert steps.RemoveKymaFinalizer() not in away.in_kcp
 
 
 def test_own_finalizer_is_removed_from_a_kyma_cr_that_a_user_deletes() -> None:

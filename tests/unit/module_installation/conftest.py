@@ -5,8 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from kube_simulation import Simulation
+from kube_simulation import Simulation, serve_simulation
 from tests.manifest_world import World, simulated_client, simulated_control_plane
+
+
+@pytest.fixture
+async def simulation() -> AsyncIterator[Simulation]:
+    async with serve_simulation() as served:
+        yield served
 
 
 @pytest.fixture

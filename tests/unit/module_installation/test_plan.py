@@ -7,28 +7,26 @@ from typing import Any
 import msgspec
 import pytest
 
-from kube_runtime import InventoryEntry, Readiness, Resource
+from kube_runtime import InventoryEntry, Readiness, Resource, Step
 from lifecycle_manager.contract.signals import ObjectReference
 from lifecycle_manager.module_installation import status as statuses
-from lifecycle_manager.module_installation.controller import affected_part
 from lifecycle_manager.module_installation.logins import as_query, selector_of
 from lifecycle_manager.module_installation.managers import image_fault, managers_of, pods_of
 from lifecycle_manager.module_installation.module_cr import DefaultCr, default_cr
-from lifecycle_manager.module_installation.plan import (
-    CheckManagersMissing,
-    Done,
-    FindModuleCRs,
-    LeaveAlone,
-    ReleaseObjects,
-    RemoveFinalizer,
-    Render,
-    Step,
-)
 from lifecycle_manager.module_installation.plan import plan as plan_of
 from lifecycle_manager.module_installation.reading import KindObject
-from lifecycle_manager.module_installation.snapshot import Removal, Snapshot, known_inventory
+from lifecycle_manager.module_installation.snapshot import ManifestSnapshot, Removal, affected_part, known_inventory
 from lifecycle_manager.module_installation.status import CrView, ManagerView, Seen
+from lifecycle_manager.module_installation.steps import (
+    CheckManagersMissing,
+    FindModuleCRs,
+    LeaveAlone,
+    ManifestDone,
+    ReleaseObjects,
+    Render,
+)
 from lifecycle_manager.object_set.reporting import READY
+from lifecycle_manager.object_set.steps import RemoveFinalizer
 from lifecycle_manager_api import LabelSelector, LabelSelectorRequirement, ManagerReference, Manifest, find, names
 from tests import builders
 
@@ -57,7 +55,7 @@ def manifest(
 
 def plan(thing: Manifest, remembered: tuple[InventoryEntry, ...] = ()) -> Step:
     inventory = known_inventory(thing, remembered)
-    return plan_of(Snapshot(thing, NOW, 0.0, inventory, before=inventory))
+    return plan_of(ManifestSnapshot(manifest=thing, now=NOW, seconds=0.0, inventory=inventory, before=inventory))
 
 
 def test_manifest_is_installed_from_its_source() -> None:
@@ -68,7 +66,7 @@ def test_manifest_is_installed_from_its_source() -> None:
 
 def test_source_that_is_invalid_forgets_nothing_that_was_applied() -> None:
     step = plan(manifest(synced=(DEPLOYMENT,), spec={"install": {"name": "x", "source": {}}}), (CONFIG_MAP,))
-    assert isinstance(step, Done)
+    assert isinstance(step, ManifestDone)
     assert {each.name for each in step.status.synced} == {DEPLOYMENT.name, CONFIG_MAP.name}
     assert len(step.status.synced) == 2
 
@@ -100,9 +98,11 @@ def test_finalizers_of_a_default_module_cr_stay_while_the_version_before_runs() 
     for inventory, checked in (((DEPLOYMENT,), (other, DEPLOYMENT)), ((DEPLOYMENT, other), (other,))):
         thing = manifest(synced=inventory, spec={"manager": named}, **DELETED, **HELD)
         removal = Removal((), default_crs=((cr, live),))
-        assert plan_of(Snapshot(thing, NOW, 0.0, inventory, before=inventory, removal=removal)) == (
-            CheckManagersMissing(checked)
-        )
+        assert plan_of(
+            ManifestSnapshot(
+                manifest=thing, now=NOW, seconds=0.0, inventory=inventory, before=inventory, removal=removal
+            )
+        ) == (CheckManagersMissing(checked))
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_finalizers_of_a_default_module_cr_stay_while_the_version_before_runs() 
 )
 def test_manifest_that_can_not_be_meant_is_refused(given: dict[str, Any], reason: str) -> None:
     step = plan(manifest(**given))
-    assert isinstance(step, Done)
+    assert isinstance(step, ManifestDone)
     ready = find(step.status.conditions, READY)
     assert (ready and ready.reason, step.requeue_after) == (reason, None)
 
@@ -128,11 +128,15 @@ def test_manifest_that_no_kyma_names_is_an_error_after_a_while(
     age: timedelta, *, is_named: bool, expected: str | None
 ) -> None:
     thing = manifest(synced=(DEPLOYMENT,), creationTimestamp=(NOW - age).isoformat())
-    step = plan_of(Snapshot(thing, NOW, 0.0, (DEPLOYMENT,), before=(DEPLOYMENT,), is_named=is_named))
+    step = plan_of(
+        ManifestSnapshot(
+            manifest=thing, now=NOW, seconds=0.0, inventory=(DEPLOYMENT,), before=(DEPLOYMENT,), is_named=is_named
+        )
+    )
     if expected is None:
         assert isinstance(step, Render)
         return
-    assert isinstance(step, Done)
+    assert isinstance(step, ManifestDone)
     assert (step.status.state, len(step.status.synced), step.requeue_after) == ("Error", 1, 30.0)
     ready = find(step.status.conditions, READY)
     assert ready is not None
@@ -141,7 +145,9 @@ def test_manifest_that_no_kyma_names_is_an_error_after_a_while(
 
 def test_orphaned_manifest_is_removed_like_any_other() -> None:
     thing = manifest(synced=(DEPLOYMENT,), creationTimestamp="2026-10-01T12:00:00Z", **DELETED, **HELD)
-    seen = Snapshot(thing, NOW, 0.0, (DEPLOYMENT,), before=(DEPLOYMENT,), is_named=False)
+    seen = ManifestSnapshot(
+        manifest=thing, now=NOW, seconds=0.0, inventory=(DEPLOYMENT,), before=(DEPLOYMENT,), is_named=False
+    )
     assert isinstance(plan_of(seen), FindModuleCRs)
 
 

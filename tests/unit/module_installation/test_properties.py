@@ -7,21 +7,48 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kube_runtime import ApplyResult, InventoryEntry, JsonObject, ObjectKey, ObjectOutcome, Resource, parse_objects
+from kube_runtime import (
+    ApplyResult,
+    End,
+    InventoryEntry,
+    JsonObject,
+    ObjectKey,
+    ObjectOutcome,
+    Resource,
+    Step,
+    parse_objects,
+)
 from lifecycle_manager.module_installation import plan as planned
 from lifecycle_manager.module_installation.reading import KindObject, crd_of
 from lifecycle_manager.module_installation.rendering import RenderedModule
 from lifecycle_manager.module_installation.snapshot import (
-    Memory,
+    ManifestSnapshot,
+    ModuleMemory,
     Options,
     Removal,
-    Snapshot,
     has_finalizers,
     is_being_deleted,
 )
 from lifecycle_manager.module_installation.status import ManagerView, references_to
+from lifecycle_manager.module_installation.steps import (
+    CheckManagersMissing,
+    Connect,
+    CreateNamespace,
+    DeleteDefaultCRs,
+    FindModuleCRs,
+    HandOverObjects,
+    ListObjectsOfCRDs,
+    ListUsersObjects,
+    ManifestDone,
+    ReadManagers,
+    RecordInventory,
+    Render,
+    ResolveObjects,
+    StripFinalizers,
+)
 from lifecycle_manager.object_set.inventory import identities, is_crd, without
 from lifecycle_manager.object_set.ownership import Holder, SetOwner
+from lifecycle_manager.object_set.steps import ApplyObjects, DeleteObjects, PruneObjects, RemoveFinalizer
 from lifecycle_manager_api import Manifest, names
 from tests import builders
 from tests.modules import as_text
@@ -74,69 +101,75 @@ class Removing:
         self.initial = set(self.inventory)
         self.shared = frozenset(identity for other in self.others for identity in other.has)
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> ManifestSnapshot:
         inventory = tuple(sorted(self.inventory))
-        return Snapshot(manifest(self.inventory, deleted=True), builders.NOW, 0.0, inventory, before=inventory)
+        return ManifestSnapshot(
+            manifest=manifest(self.inventory, deleted=True),
+            now=builders.NOW,
+            seconds=0.0,
+            inventory=inventory,
+            before=inventory,
+        )
 
-    def round(self) -> planned.End:
+    def round(self) -> End:
         seen = self.snapshot()
         for _ in range(MAX_STEPS):
             step = planned.plan_removal(seen)
-            if planned.is_end(step):
+            if isinstance(step, End):
                 return step
             seen = self.carry_out(seen, step)
         raise AssertionError("the plan does not come to an end")
 
-    def carry_out(self, seen: Snapshot, step: planned.Step) -> Snapshot:
+    def carry_out(self, seen: ManifestSnapshot, step: Step) -> ManifestSnapshot:
         found = seen.removal or Removal(KINDS)
         match step:
-            case planned.FindModuleCRs():
+            case FindModuleCRs():
                 crs = ((DEFAULT_CR, self.default_cr),) if self.default_cr is not None else ()
                 kinds = (KINDS[0], *(kind for crd, kind in CRDS.items() if crd in self.inventory))
                 seen = replace(seen, removal=Removal(tuple(dict.fromkeys(kinds)), crs), others=self.others)
-            case planned.DeleteDefaultCRs(crs):
+            case DeleteDefaultCRs(crs):
                 assert list(crs) == [DEFAULT_CR]
                 left = self.deleting()
                 seen = replace(seen, removal=replace(found, default_crs=((DEFAULT_CR, left),) if left else ()))
-            case planned.CheckManagersMissing():
+            case CheckManagersMissing():
                 seen = replace(seen, removal=replace(found, manager_missing=not self.manager_exists))
-            case planned.StripFinalizers(crs):
+            case StripFinalizers(crs):
                 assert not self.manager_exists
                 assert all(is_being_deleted(live) and has_finalizers(live) for _, live in crs)
                 self.default_cr = None
                 seen = replace(seen, removal=replace(found, default_crs=()))
-            case planned.ListUsersObjects(kinds):
+            case ListUsersObjects(kinds):
                 seen = replace(seen, removal=replace(found, users_objects=self.list_users(kinds)))
-            case planned.HandOver(objects):
+            case HandOverObjects(objects):
                 seen = self.hand_over(seen, objects)
-            case planned.DeleteObjects(entries):
+            case DeleteObjects(entries):
                 seen = self.delete(seen, found, entries)
             case _:
                 assert self.default_cr is not None or any(self.users.values()), "only a blocked one is upgraded"
                 seen = self.upgrade(seen, step)
         return seen
 
-    def upgrade(self, seen: Snapshot, step: planned.Step) -> Snapshot:
+    def upgrade(self, seen: ManifestSnapshot, step: Step) -> ManifestSnapshot:
         match step:
-            case planned.Render():
+            case Render():
                 seen = replace(seen, rendering=rendering({*self.newest}))
-            case planned.Connect():
-                seen = replace(seen, memory=Memory(self.settled, check_all=False))
-            case planned.ResolveObjects():
+            case Connect():
+                seen = replace(seen, memory=ModuleMemory(self.settled, check_all=False))
+            case ResolveObjects():
                 seen = replace(seen, wanted=self.newest)
-            case planned.RecordIntent(entries):
+            case RecordInventory(entries):
                 seen = replace(seen, manifest=manifest({*entries}, deleted=True), inventory=entries)
-            case planned.ApplyObjects():
+            case ApplyObjects():
                 seen = self.apply(seen, step)
-            case planned.ListObjectsOfCRDs(crds):
+            case ListObjectsOfCRDs(crds):
                 seen = replace(seen, crd_objects=dict.fromkeys(crds, ("mine",)))
-            case planned.PruneObjects():
+            case PruneObjects():
                 seen = self.prune(seen, step.applied, {*step.entries})
             case _:
                 raise AssertionError(step)
         return seen
 
-    def apply(self, seen: Snapshot, step: planned.ApplyObjects) -> Snapshot:
+    def apply(self, seen: ManifestSnapshot, step: ApplyObjects) -> ManifestSnapshot:
         assert identities(step.inventory) <= identities(_recorded(seen.manifest)), "the intent is recorded before"
         self.inventory |= self.newest
         self.initial |= self.newest
@@ -147,7 +180,7 @@ class Removing:
         kept = [ObjectOutcome(each, None, "kept") for each in step.inventory if each not in self.newest]
         return replace(seen, applied=ApplyResult((*written, *kept), step.inventory), inventory=step.inventory)
 
-    def prune(self, seen: Snapshot, applied: ApplyResult, entries: set[InventoryEntry]) -> Snapshot:
+    def prune(self, seen: ManifestSnapshot, applied: ApplyResult, entries: set[InventoryEntry]) -> ManifestSnapshot:
         assert entries <= self.inventory - self.newest
         assert not [each for each in entries if is_crd(each) or each.identity in self.shared]
         self.deleted |= entries
@@ -168,7 +201,7 @@ class Removing:
         self.listed_after_objects = not [each for each in self.inventory if not is_crd(each)]
         return tuple(kind for kind, count in self.users.items() if count)
 
-    def hand_over(self, seen: Snapshot, objects: Any) -> Snapshot:
+    def hand_over(self, seen: ManifestSnapshot, objects: Any) -> ManifestSnapshot:
         if seen.wanted is None:
             self.nothing_is_in_use()
         else:
@@ -180,7 +213,7 @@ class Removing:
         self.inventory -= {*objects}
         return replace(seen, inventory=without(seen.inventory, objects))
 
-    def delete(self, seen: Snapshot, found: Removal, entries: tuple[InventoryEntry, ...]) -> Snapshot:
+    def delete(self, seen: ManifestSnapshot, found: Removal, entries: tuple[InventoryEntry, ...]) -> ManifestSnapshot:
         self.nothing_is_in_use()
         assert self.default_cr is None
         assert {*entries} <= self.initial - self.handed_over
@@ -226,12 +259,12 @@ def test_removal_takes_nothing_foreign_shared_or_in_use_and_ends(
     cluster = Removing(data, set(inventory), others, cr, manager, newest=frozenset(newest))
     for _ in range(MAX_ROUNDS):
         end = cluster.round()
-        if isinstance(end, planned.RemoveFinalizer):
+        if isinstance(end, RemoveFinalizer):
             assert cluster.inventory == set()
             assert cluster.deleted == cluster.initial - shared
             assert cluster.handed_over == cluster.initial & shared
             return
-        assert isinstance(end, planned.Done)
+        assert isinstance(end, ManifestDone)
         assert {each.name for each in end.status.synced} == {each.name for each in cluster.inventory}
         if cluster.default_cr is not None:
             assert cluster.settled == "new", "the newest version runs while something blocks the removal"
@@ -241,7 +274,7 @@ def test_removal_takes_nothing_foreign_shared_or_in_use_and_ends(
 
 def test_cluster_that_is_gone_needs_no_steps() -> None:
     seen = replace(Removing(Any, {*ENTRIES}, (), None, True).snapshot(), cluster_gone=True)  # type: ignore[arg-type]
-    assert planned.plan_removal(seen) == planned.RemoveFinalizer(of_others=True)
+    assert planned.plan_removal(seen) == RemoveFinalizer(of_others=True)
 
 
 def rendering(objects: set[InventoryEntry]) -> RenderedModule:
@@ -265,47 +298,54 @@ class Installing:
     handed_over: set[InventoryEntry] = field(default_factory=set)
     listed: set[InventoryEntry] = field(default_factory=set)
 
-    def run(self) -> planned.Done:
+    def run(self) -> ManifestDone:
         inventory = tuple(sorted(self.has))
         before = manifest({*self.has})
-        seen = Snapshot(before, builders.NOW, 0.0, inventory, before=inventory, options=Options(namespace="shop"))
+        seen = ManifestSnapshot(
+            manifest=before,
+            now=builders.NOW,
+            seconds=0.0,
+            inventory=inventory,
+            before=inventory,
+            options=Options(namespace="shop"),
+        )
         seen = replace(seen, rendering=rendering({*self.wanted}))
         for _ in range(MAX_STEPS):
             step = planned.plan_installation(seen, seen.rendering or rendering(set()))
-            if isinstance(step, planned.Done):
+            if isinstance(step, ManifestDone):
                 return step
             seen = self.carry_out(seen, step)
         raise AssertionError("the plan does not come to an end")
 
-    def carry_out(self, seen: Snapshot, step: planned.Step) -> Snapshot:
+    def carry_out(self, seen: ManifestSnapshot, step: Step) -> ManifestSnapshot:
         match step:
-            case planned.Connect():
-                seen = replace(seen, memory=Memory(check_all=False))
-            case planned.ResolveObjects():
+            case Connect():
+                seen = replace(seen, memory=ModuleMemory(check_all=False))
+            case ResolveObjects():
                 seen = replace(seen, wanted=self.wanted, others=self.others)
-            case planned.RecordIntent(entries):
+            case RecordInventory(entries):
                 seen = replace(seen, manifest=manifest({*entries}), inventory=entries)
-            case planned.HandOver(objects):
+            case HandOverObjects(objects):
                 assert {*objects} <= self.has - self.wanted
                 self.handed_over |= {*objects}
                 seen = replace(seen, inventory=without(seen.inventory, objects))
-            case planned.CreateNamespace():
+            case CreateNamespace():
                 seen = replace(seen, namespace_created=True)
-            case planned.ApplyObjects():
+            case ApplyObjects():
                 assert identities(step.inventory) <= identities(entry for entry in _recorded(seen.manifest))
                 seen = self.apply(seen, step)
-            case planned.ListObjectsOfCRDs(crds):
+            case ListObjectsOfCRDs(crds):
                 self.listed |= {*crds}
                 seen = replace(seen, crd_objects={each: ("mine",) if each in self.in_use else () for each in crds})
-            case planned.PruneObjects():
+            case PruneObjects():
                 seen = self.prune(seen, step)
-            case planned.ReadManagers():
+            case ReadManagers():
                 seen = replace(seen, managers=(ManagerView("Deployment manager", None),))
             case _:
                 raise AssertionError(step)
         return seen
 
-    def apply(self, seen: Snapshot, step: planned.ApplyObjects) -> Snapshot:
+    def apply(self, seen: ManifestSnapshot, step: ApplyObjects) -> ManifestSnapshot:
         written = [
             ObjectOutcome(each, index, "failed" if each in self.failing else "changed", _error(each, self.failing))
             for index, each in enumerate(sorted(self.wanted))
@@ -313,7 +353,7 @@ class Installing:
         kept = [ObjectOutcome(each, None, "kept") for each in step.inventory if each not in self.wanted]
         return replace(seen, applied=ApplyResult((*written, *kept), step.inventory), inventory=step.inventory)
 
-    def prune(self, seen: Snapshot, step: planned.PruneObjects) -> Snapshot:
+    def prune(self, seen: ManifestSnapshot, step: PruneObjects) -> ManifestSnapshot:
         entries = {*step.entries}
         assert not self.wanted & self.failing, "nothing is pruned in a round with failures"
         assert entries <= self.has - self.wanted - self.handed_over
@@ -372,9 +412,16 @@ def test_module_with_an_object_of_the_lifecycle_managers_own_changes_nothing(
     wanted: set[InventoryEntry], has: set[InventoryEntry], ours: set[InventoryEntry]
 ) -> None:
     inventory = tuple(sorted(has))
-    seen = Snapshot(manifest(has), builders.NOW, 0.0, inventory, before=inventory, wanted=frozenset(wanted | ours))
-    seen = replace(seen, rendering=rendering(wanted), memory=Memory(check_all=False))
+    seen = ManifestSnapshot(
+        manifest=manifest(has),
+        now=builders.NOW,
+        seconds=0.0,
+        inventory=inventory,
+        before=inventory,
+        wanted=frozenset(wanted | ours),
+    )
+    seen = replace(seen, rendering=rendering(wanted), memory=ModuleMemory(check_all=False))
     done = planned.plan_installation(seen, seen.rendering or rendering(set()))
-    assert isinstance(done, planned.Done)
+    assert isinstance(done, ManifestDone)
     assert {condition.reason for condition in done.status.conditions} == {"ObjectsForbidden"}
     assert {each.name for each in done.status.synced} == {each.name for each in has}

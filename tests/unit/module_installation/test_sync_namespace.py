@@ -7,7 +7,7 @@ from lifecycle_manager.contract.resources import NAMESPACES
 from lifecycle_manager.contract.signals import ObjectReference
 from lifecycle_manager.module_catalog.module_kinds import ModuleKinds
 from lifecycle_manager.module_installation import ManifestSettings
-from lifecycle_manager.module_installation.controller import affected_part
+from lifecycle_manager.module_installation.snapshot import affected_part
 from lifecycle_manager.settings import Settings, SettingsInvalid
 from lifecycle_manager_api import names
 from tests import builders

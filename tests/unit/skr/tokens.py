@@ -20,6 +20,7 @@ def token(issued: datetime, *, lasts: timedelta = timedelta(hours=1), subject: s
 
 
 def kubeconfig(text: object, server: str = "https://skr.example.com") -> str:
+    """Return a kubeconfig with a token."""
     return dump_yaml(
         {
             "apiVersion": "v1",

@@ -21,7 +21,7 @@ from lifecycle_manager.contract.signals import WatcherEventReceived
 from lifecycle_manager.skr import AccessSecretMissing
 from lifecycle_manager.skr_webhook.canary import CanaryTimes, EventPath
 from lifecycle_manager.skr_webhook.plan import (
-    ApplyObjects,
+    ApplyWatcher,
     EnsureCertificate,
     FindDesired,
     RemoveObjects,
@@ -32,7 +32,7 @@ from lifecycle_manager.skr_webhook.plan import (
     is_silent,
     plan,
 )
-from lifecycle_manager.skr_webhook.snapshot import Desired, ModuleRules, WatcherSnapshot
+from lifecycle_manager.skr_webhook.snapshot import Desired, ModuleCrRules, WatcherSnapshot
 from lifecycle_manager.skr_webhook.status import WATCHER_STARTING, WebhookCondition
 from lifecycle_manager.skr_webhook.timers import Timers, WatcherTimes
 from lifecycle_manager.watcher_certificates import CertificatePending
@@ -100,8 +100,8 @@ def outcome(seen: WatcherSnapshot, step: WatcherStep, *, unknown: tuple[str, ...
         case EnsureCertificate():
             return replace(seen, certificate=PAIR)
         case FindDesired(_, with_webhook):
-            return replace(seen, desired=Desired((), RECORDS, ModuleRules((), unknown), with_webhook))
-        case ApplyObjects(_, recorded, _):
+            return replace(seen, desired=Desired((), RECORDS, ModuleCrRules((), unknown), with_webhook))
+        case ApplyWatcher(_, recorded, _):
             timers = seen.timers.repaired(TIMES, now=seen.now, drifted=recorded)
             return replace(seen, applied=True, timers=timers)
         case SendCanary(path, write):
@@ -165,7 +165,7 @@ def test_webhook_is_never_installed_for_a_watcher_that_never_sent_an_event(seen:
         not in {WATCHER_READY, CERTIFICATE_OVERDUE, WATCHER_SILENT, EVENT_PATH_BROKEN}
     )
     for step in steps_of(seen):
-        assert not (isinstance(step, ApplyObjects) and step.desired.with_webhook)
+        assert not (isinstance(step, ApplyWatcher) and step.desired.with_webhook)
         assert not isinstance(step, SendCanary)
 
 
@@ -201,7 +201,7 @@ def test_objects_that_are_recorded_and_not_due_are_left_alone(seen: WatcherSnaps
         kyma=of_reason(WATCHER_READY, recorded=True),
         timers=replace(seen.timers, repair_at=seen.now + 1, last_event_at=seen.now),
     )
-    assert not any(isinstance(step, ApplyObjects) for step in steps_of(recorded))
+    assert not any(isinstance(step, ApplyWatcher) for step in steps_of(recorded))
 
 
 @given(snapshots())
@@ -212,7 +212,7 @@ def test_watcher_that_falls_silent_has_its_objects_compared_at_once(seen: Watche
         timers=replace(seen.timers, repair_at=seen.now + 1000, last_event_at=seen.now - 56),
     )
     steps = steps_of(silent)
-    assert any(isinstance(step, ApplyObjects) for step in steps)
+    assert any(isinstance(step, ApplyWatcher) for step in steps)
     assert reported(end_of(silent)).reason == WATCHER_SILENT
 
 
@@ -283,7 +283,7 @@ def test_removal_ends_where_the_access_to_the_cluster_is_gone(seen: WatcherSnaps
 
 @given(snapshots())
 def test_refused_canary_says_nothing_about_the_path(seen: WatcherSnapshot) -> None:
-    desired = Desired((), RECORDS, ModuleRules(), with_webhook=True)
+    desired = Desired((), RECORDS, ModuleCrRules(), with_webhook=True)
     timers = replace(seen.timers, last_event_at=seen.now, repair_at=seen.now + 1)
     ready = replace(
         seen, kyma=of_reason(WATCHER_READY, recorded=True), timers=timers, certificate=PAIR, desired=desired
@@ -297,7 +297,7 @@ def test_refused_canary_says_nothing_about_the_path(seen: WatcherSnapshot) -> No
 def test_certificate_that_was_not_renewed_is_reported_while_the_watcher_works() -> None:
     path = EventPath.untested(TIMES.canary, now=10, share=1)
     timers = Timers(since=0, repair_at=1000, share=0.5, last_event_at=10, path=path)
-    desired = Desired((), RECORDS, ModuleRules((), ()), with_webhook=True)
+    desired = Desired((), RECORDS, ModuleCrRules((), ()), with_webhook=True)
     for reason in (WATCHER_READY, CERTIFICATE_OVERDUE):
         seen = WatcherSnapshot(
             kyma=of_reason(reason, recorded=True),
@@ -318,7 +318,7 @@ def test_kinds_that_the_cluster_does_not_serve_yet_are_named_and_checked_again_s
     timers = Timers(
         since=0, repair_at=1000, share=0.5, last_event_at=10, path=EventPath.untested(TIMES.canary, now=10, share=1)
     )
-    desired = Desired((), RECORDS, ModuleRules((), ("Thing (example.com/v1)",)), with_webhook=True)
+    desired = Desired((), RECORDS, ModuleCrRules((), ("Thing (example.com/v1)",)), with_webhook=True)
     seen = WatcherSnapshot(
         kyma=of_reason(WATCHER_READY, recorded=True),
         now=10,

@@ -12,7 +12,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from kube_runtime import SYSTEM_CLOCK, Change, Controller, KubeError, Manager, ObjectKey, Result
-from kube_simulation import ApiRequest, Refuse, Refused, Simulation
+from kube_simulation import ApiRequest, Refuse, Refused, Simulation, serve_simulation
 from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS, KYMAS, MODULE_POLICIES, SYNC_RESOURCES
 from lifecycle_manager.contract.signals import ClusterReachable, ObjectChanged, ObjectReference, ResyncRequested
 from lifecycle_manager.object_set import RecordingFailed
@@ -20,13 +20,13 @@ from lifecycle_manager.object_set.repairs import CONTESTED, REPAIRS_IN_A_ROW
 from lifecycle_manager.process.telemetry import ChangeLatency
 from lifecycle_manager.skr import AccessSecretMissing, Connections
 from lifecycle_manager.sync_resource import SyncResourceSettings, setup
-from lifecycle_manager.sync_resource.apply import SyncResourceState
 from lifecycle_manager.sync_resource.controller import (
     gives_up_objects,
     kyma_is_leaving,
     pause_ended,
     spec_changed,
 )
+from lifecycle_manager.sync_resource.snapshot import SyncResourceState
 from lifecycle_manager_api import Kyma, find, names
 from lifecycle_manager_api.documents import plain
 from tests import builders
@@ -64,6 +64,7 @@ class World(Clusters):
     async def write(
         self, name: str, *objects: str, annotations: dict[str, str] | None = None, finalizer: bool = False, **spec: Any
     ) -> None:
+        """Write a SyncResource with ConfigMaps of these names."""
         text = "---\n".join(
             f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {each}, namespace: {SKR}}}\n" for each in objects
         )
@@ -79,6 +80,7 @@ class World(Clusters):
         await self.kcp.apply(SYNC_RESOURCES, name, document, KCP, field_manager="test")
 
     async def reconcile(self, name: str, *causes: Hashable) -> Result:
+        """Reconcile a SyncResource as it is now."""
         await self.see(SYNC_RESOURCES, None)
         return await self.controller.reconcile_now(ObjectKey(KCP, name), *causes)
 
@@ -89,6 +91,7 @@ class World(Clusters):
         return ObjectChanged("demo", reference, operation, metadata["uid"], metadata["resourceVersion"])
 
     async def reason(self, name: str) -> str:
+        """Return the reason of Ready."""
         ready = find((await self.kcp.get(SYNC_RESOURCES, name, KCP)).status.conditions, "Ready")
         assert ready is not None
         return ready.reason
@@ -96,6 +99,12 @@ class World(Clusters):
     async def objects(self) -> set[str]:
         """Return the names of the ConfigMaps in the SKR."""
         return {each["metadata"]["name"] for each in (await self.skr.list(CONFIG_MAPS, SKR)).items}
+
+
+@pytest.fixture
+async def simulation() -> AsyncIterator[Simulation]:
+    async with serve_simulation() as served:
+        yield served
 
 
 @pytest.fixture

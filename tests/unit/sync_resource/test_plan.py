@@ -5,12 +5,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from kube_runtime import ApplyResult, InventoryEntry, ObjectOutcome, parse_objects
+from kube_runtime import ApplyResult, InventoryEntry, ObjectOutcome, Step, parse_objects
 from lifecycle_manager.object_set.ownership import Claim, claim_key
+from lifecycle_manager.object_set.steps import ApplyObjects, DeleteObjects, RemoveFinalizer
 from lifecycle_manager.sync_resource import plan as planned
 from lifecycle_manager.sync_resource import status as statuses
 from lifecycle_manager.sync_resource.intent import TooManyObjects, begun, claim_index, inventory_of
-from lifecycle_manager.sync_resource.snapshot import Snapshot, known_inventory, read_text
+from lifecycle_manager.sync_resource.snapshot import SyncResourceSnapshot, known_inventory, read_text
 from lifecycle_manager.sync_resource.status import Refusal
 from lifecycle_manager_api import KindRule, Kyma, ModulePolicySpec, NamespacedResources, State, SyncResource, names
 from lifecycle_manager_api.conditions import find
@@ -29,19 +30,22 @@ def outcome(error: str | None = None, live: dict[str, Any] | None = None) -> Obj
     return ObjectOutcome(entry=ENTRY, index=0, action="failed" if error else "created", error=error, live=live)
 
 
-def snapshot(resource: SyncResource, kyma: Kyma | None, **given: Any) -> Snapshot:
+def snapshot(resource: SyncResource, kyma: Kyma | None, **given: Any) -> SyncResourceSnapshot:
     known: dict[str, Any] = {"rules": anything(), "scopes": {}}
     text = read_text(resource.spec.resource)
-    return Snapshot(resource, kyma, builders.NOW, known_inventory(resource, ()), text, **known | given)
+    own = known_inventory(resource, ())
+    return SyncResourceSnapshot(
+        resource=resource, kyma=kyma, now=builders.NOW, **{"inventory": own, "text": text} | known | given
+    )
 
 
-def plan(resource: SyncResource, kyma: Kyma | None, **given: Any) -> planned.Step:
+def plan(resource: SyncResource, kyma: Kyma | None, **given: Any) -> Step:
     return planned.plan(snapshot(resource, kyma, **given))
 
 
-def reason(step: planned.Step) -> tuple[str, str]:
+def reason(step: Step) -> tuple[str, str]:
     """Return reason and message of the condition Valid that a step writes."""
-    assert isinstance(step, planned.Done)
+    assert isinstance(step, planned.SyncResourceDone)
     valid = find(step.status.conditions, "Valid")
     assert valid is not None
     return valid.reason, valid.message
@@ -101,7 +105,7 @@ def test_refusal_after_an_interrupted_apply_keeps_the_intended_objects() -> None
 def test_deletion_after_an_interrupted_apply_deletes_the_intended_objects() -> None:
     interrupted = after(builders.sync_resource(deletionTimestamp=DELETING), ENTRY)
 
-    assert plan(interrupted, builders.kyma()) == planned.DeleteObjects((ENTRY,))
+    assert plan(interrupted, builders.kyma()) == DeleteObjects((ENTRY,))
 
 
 @pytest.mark.parametrize("metadata", [{}, {"deletionTimestamp": DELETING}])
@@ -110,11 +114,11 @@ def test_objects_of_a_paused_kyma_stay_as_they_are_until_it_is_deleted(metadata:
     resource = builders.sync_resource(text="", status=status, **metadata)
     paused = {names.SKIP_RECONCILIATION: "true"}
     step = plan(resource, builders.kyma(labels=paused))
-    assert isinstance(step, planned.Done)
+    assert isinstance(step, planned.SyncResourceDone)
     assert step.status == resource.status
     assert step.result is None
     leaving = plan(resource, builders.kyma(labels=paused, deletionTimestamp=DELETING))
-    assert not isinstance(leaving, planned.Done) or leaving.status != resource.status
+    assert not isinstance(leaving, planned.SyncResourceDone) or leaving.status != resource.status
 
 
 def test_too_many_objects_are_refused_before_any_is_applied() -> None:
@@ -134,7 +138,7 @@ def test_object_that_the_cluster_resolves_to_one_of_ours_is_refused() -> None:
 
 def test_objects_are_applied_with_the_inventory_to_prune_by() -> None:
     step = plan(builders.sync_resource(text=CONFIG_MAP, status={"synced": SYNCED}), builders.kyma(), recorded=True)
-    assert isinstance(step, planned.ApplyObjects)
+    assert isinstance(step, ApplyObjects)
     assert [each.name for each in step.objects] == ["one"]
     assert step.inventory == (ENTRY,)
 
@@ -152,9 +156,9 @@ def test_resource_of_no_kyma_is_refused_and_of_a_leaving_one_too() -> None:
 
 def test_deletion_removes_objects_first() -> None:
     resource = builders.sync_resource(status={"synced": SYNCED}, deletionTimestamp=DELETING)
-    assert plan(resource, builders.kyma()) == planned.DeleteObjects((ENTRY,))
+    assert plan(resource, builders.kyma()) == DeleteObjects((ENTRY,))
     empty = builders.sync_resource(deletionTimestamp=DELETING)
-    assert plan(empty, builders.kyma()) == planned.RemoveFinalizer()
+    assert plan(empty, builders.kyma()) == RemoveFinalizer()
 
 
 def test_refusal_keeps_the_inventory() -> None:
@@ -213,7 +217,7 @@ def test_conflict_refuses_the_whole_text_and_gives_up_the_claim() -> None:
 
     assert reason(step)[0] == "Conflict"
     assert "belongs to SyncResource other" in reason(step)[1]
-    assert isinstance(step, planned.Done)
+    assert isinstance(step, planned.SyncResourceDone)
     assert step.status.synced == ()
 
 
@@ -222,7 +226,7 @@ def test_namespaces_are_made_only_where_asked_for() -> None:
     asked = builders.sync_resource(text=text, annotations={"operator.kyma-project.io/create-namespaces": "true"})
     steps = [plan(each, builders.kyma(), recorded=True) for each in (asked, builders.sync_resource(text=text))]
 
-    assert [step.namespaces for step in steps if isinstance(step, planned.ApplyObjects)] == [("shop",), ()]
+    assert [step.namespaces for step in steps if isinstance(step, ApplyObjects)] == [("shop",), ()]
 
 
 def test_object_against_the_policy_refuses_the_whole_text() -> None:
@@ -236,7 +240,7 @@ def test_object_against_the_policy_refuses_the_whole_text() -> None:
         "document 1: ClusterRole all: spec.clusterResources: does not list ClusterRole of rbac.authorization.k8s.io"
     )
     assert reason(step) == ("PolicyViolation", f"{message} with this name")
-    assert isinstance(step, planned.Done)
+    assert isinstance(step, planned.SyncResourceDone)
     assert step.status.state is State.ERROR
     allowed = plan(builders.sync_resource(text=text), builders.kyma())
     assert isinstance(allowed, planned.RecordIntent)
@@ -264,7 +268,7 @@ def test_object_against_the_policy_is_not_pruned_and_named() -> None:
 
     step = plan(builders.sync_resource(text=CONFIG_MAP), builders.kyma(), recorded=True, applied=result, rules=policy)
 
-    assert isinstance(step, planned.Done)
+    assert isinstance(step, planned.SyncResourceDone)
     ready = find(step.status.conditions, "Ready")
     assert ready is not None
     assert ready.reason == "PolicyViolation"
@@ -282,9 +286,9 @@ def test_removal_keeps_objects_against_the_policy_until_the_kyma_leaves() -> Non
     first = plan(resource, builders.kyma(), rules=policy)
     last = plan(resource, builders.kyma(), **done)
 
-    assert isinstance(first, planned.DeleteObjects)
+    assert isinstance(first, DeleteObjects)
     assert [each.kind for each in first.inventory] == ["ConfigMap"]
-    assert isinstance(last, planned.Done)
+    assert isinstance(last, planned.SyncResourceDone)
     assert last.status.state is State.DELETING
     leaving = builders.kyma(deletionTimestamp=DELETING)
-    assert isinstance(plan(resource, leaving, **done), planned.RemoveFinalizer)
+    assert isinstance(plan(resource, leaving, **done), RemoveFinalizer)

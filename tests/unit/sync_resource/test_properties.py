@@ -7,10 +7,11 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kube_runtime import ApplyResult, InventoryEntry, ObjectOutcome
+from kube_runtime import ApplyResult, InventoryEntry, ObjectOutcome, Step
 from lifecycle_manager.object_set.ownership import Claim, claimed_earlier
+from lifecycle_manager.object_set.steps import ApplyObjects, DeleteObjects, PruneObjects, RemoveFinalizer
 from lifecycle_manager.sync_resource import plan as planned
-from lifecycle_manager.sync_resource.snapshot import Snapshot, read_text, since
+from lifecycle_manager.sync_resource.snapshot import SyncResourceSnapshot, read_text, since
 from lifecycle_manager_api import names
 from tests import builders
 from tests.policies import anything
@@ -28,17 +29,26 @@ def text_of(chosen: set[str]) -> str:
     return "---\n".join(template.format(name) for name in sorted(chosen))
 
 
-def snapshot(text: set[str], has: set[str], claimed: dict[str, str], **metadata: Any) -> Snapshot:
+def snapshot(text: set[str], has: set[str], claimed: dict[str, str], **metadata: Any) -> SyncResourceSnapshot:
     """Return the snapshot of the SyncResource `m` whose others claim objects; the names of these order them."""
     resource = builders.sync_resource("m", text=text_of(text), **metadata)
     claims = tuple(Claim(entry(name), since(resource)[0], owner) for name, owner in claimed.items())
     inventory = tuple(sorted(map(entry, has)))
     own = tuple(each for each in inventory if each not in claimed_earlier(inventory, since(resource), claims))
     found = read_text(resource.spec.resource)
-    return Snapshot(resource, builders.kyma(), builders.NOW, own, found, claims=claims, rules=anything(), scopes={})
+    return SyncResourceSnapshot(
+        resource=resource,
+        kyma=builders.kyma(),
+        now=builders.NOW,
+        inventory=own,
+        text=found,
+        claims=claims,
+        rules=anything(),
+        scopes={},
+    )
 
 
-def applied(seen: Snapshot, step: planned.ApplyObjects, failing: set[str]) -> ApplyResult:
+def applied(seen: SyncResourceSnapshot, step: ApplyObjects, failing: set[str]) -> ApplyResult:
     wanted = [
         ObjectOutcome(entry(each.name), index, "failed", error="no")
         if each.name in failing
@@ -50,20 +60,20 @@ def applied(seen: Snapshot, step: planned.ApplyObjects, failing: set[str]) -> Ap
     return ApplyResult((*wanted, *kept), tuple(sorted({*seen.inventory, *named})))
 
 
-def steps_of(seen: Snapshot, failing: set[str]) -> list[planned.Step]:
+def steps_of(seen: SyncResourceSnapshot, failing: set[str]) -> list[Step]:
     """Return all steps of a reconcile in which these objects can't be applied."""
-    taken: list[planned.Step] = []
+    taken: list[Step] = []
     while True:
         step = planned.plan(seen)
         taken.append(step)
         match step:
             case planned.RecordIntent():
                 seen = replace(seen, recorded=True)
-            case planned.ApplyObjects():
+            case ApplyObjects():
                 seen = replace(seen, applied=applied(seen, step, failing))
-            case planned.PruneObjects():
+            case PruneObjects():
                 seen = replace(seen, pruned=True)
-            case planned.DeleteObjects():
+            case DeleteObjects():
                 seen = replace(seen, removed=ApplyResult((), ()))
             case _:
                 return taken
@@ -74,7 +84,7 @@ def test_only_objects_removed_from_the_text_are_pruned_and_none_after_a_failure(
     text: set[str], has: set[str], failing: set[str]
 ) -> None:
     steps = steps_of(snapshot(text, has, {}), failing)
-    pruned = {each.name for step in steps if isinstance(step, planned.PruneObjects) for each in step.entries}
+    pruned = {each.name for step in steps if isinstance(step, PruneObjects) for each in step.entries}
     expected = set() if text & failing else has - text
     assert pruned == expected
 
@@ -84,7 +94,7 @@ def test_nothing_is_pruned_where_that_is_not_wanted(text: set[str], has: set[str
     seen = snapshot(text, has, {})
     spec = builders.sync_resource("m", text=text_of(text))
     kept = replace(seen, resource=_without_prune(spec))
-    assert not [step for step in steps_of(kept, set()) if isinstance(step, planned.PruneObjects)]
+    assert not [step for step in steps_of(kept, set()) if isinstance(step, PruneObjects)]
 
 
 @given(text=SUBSETS, has=SUBSETS, claimed=st.dictionaries(st.sampled_from(NAMES), st.sampled_from(["a", "z"])))
@@ -95,9 +105,9 @@ def test_object_that_another_has_claimed_earlier_is_never_touched(
     touched: set[str] = set()
     for step in steps_of(seen, set()):
         match step:
-            case planned.ApplyObjects():
+            case ApplyObjects():
                 touched |= {each.name for each in step.objects}
-            case planned.PruneObjects():
+            case PruneObjects():
                 touched |= {each.name for each in step.entries}
     theirs = {name for name, owner in claimed.items() if owner == "a" or name not in has}
     assert not touched & theirs
@@ -107,10 +117,7 @@ def test_object_that_another_has_claimed_earlier_is_never_touched(
 def test_removal_deletes_what_the_inventory_names_and_no_older_one_has(has: set[str], claimed: dict[str, str]) -> None:
     seen = snapshot(set(), has, claimed, deletionTimestamp="2026-11-01T12:00:00Z")
     deleted = {
-        each.name
-        for step in steps_of(seen, set())
-        if isinstance(step, planned.DeleteObjects)
-        for each in step.inventory
+        each.name for step in steps_of(seen, set()) if isinstance(step, DeleteObjects) for each in step.inventory
     }
     assert deleted == has - {name for name, owner in claimed.items() if owner == "a"}
     assert names.SYNC_RESOURCE_FINALIZER in seen.resource.metadata.finalizers
@@ -120,7 +127,7 @@ def test_removal_deletes_what_the_inventory_names_and_no_older_one_has(has: set[
 def test_nothing_changes_for_a_text_with_an_object_of_the_lifecycle_managers_own(text: set[str], has: set[str]) -> None:
     ours = InventoryEntry("", "v1", "Secret", "kyma-system", "skr-webhook-tls")
     (done,) = steps_of(replace(snapshot(text, has, {}), protected=(ours,)), set())
-    assert isinstance(done, planned.Done)
+    assert isinstance(done, planned.SyncResourceDone)
     assert {condition.reason for condition in done.status.conditions} == {"Forbidden"}
 
 
@@ -132,7 +139,7 @@ def test_sync_resource_outside_the_namespace_of_its_module_does_nothing_in_the_s
     metadata = {"deletionTimestamp": "2026-11-01T12:00:00Z"} if is_deleted else {}
     seen = replace(snapshot(text, has, {}, **metadata), module_namespace="module-cloud-resources")
     (step,) = steps_of(seen, set())
-    assert isinstance(step, planned.RemoveFinalizer if is_deleted else planned.Done)
+    assert isinstance(step, RemoveFinalizer if is_deleted else planned.SyncResourceDone)
 
 
 def _without_prune(resource: Any) -> Any:

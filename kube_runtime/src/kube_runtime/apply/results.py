@@ -53,8 +53,12 @@ class ApplyResult:
         """Tell whether anything in the cluster is different now."""
         return any(outcome.action in {"created", "changed", "pruned"} for outcome in self.outcomes)
 
+    @property
+    def first_failure(self) -> Exception | None:
+        """The exception of the first object that failed."""
+        return next((each.cause for each in self.failed if each.cause is not None), None)
+
     def raise_first_failure(self) -> None:
         """Raise the exception of the first object that failed, if one did."""
-        for outcome in self.failed:
-            if outcome.cause is not None:
-                raise outcome.cause
+        if self.first_failure is not None:
+            raise self.first_failure

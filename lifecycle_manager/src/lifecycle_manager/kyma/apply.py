@@ -84,7 +84,7 @@ class KymaActions:
             case steps.ChangeModules(changes):
                 await self._change_modules(seen.kyma, changes)
                 return seen.after(step)
-            case steps.RemoveFinalizer(of_others):
+            case steps.RemoveKymaFinalizer(of_others):
                 removed = metadata.finalizers if of_others else (names.KYMA_FINALIZER, *former.KYMA_FINALIZERS)
                 left = await remove_finalizer(kcp, KYMAS, metadata, *removed)
                 if left is not None:
@@ -215,7 +215,7 @@ class KymaActions:
                 if managed_again:
                     await self._annotate(manifest.metadata.name, namespace, {names.IS_UNMANAGED: None})
                 await apply_manifest(kcp, self.manifests, manifest)
-            case steps.UpdateTerminatingManifest(manifest):
+            case steps.UpdateLeavingManifest(manifest):
                 with suppress(Conflict):  # gone: the API server finds no object with its uid
                     await apply_manifest(kcp, self.manifests, manifest)
             case steps.MarkUnmanaged(name):

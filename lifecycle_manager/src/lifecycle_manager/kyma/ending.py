@@ -27,7 +27,7 @@ REQUEUE_REASONS = {
     steps.CreateKyma: "initial_state_handling",
     steps.DeleteKyma: "remote_kyma_deletion",
     steps.RemoveSkrFinalizer: "finalizers_removal_from_remote_kyma",
-    steps.RemoveFinalizer: "kyma_deletion",
+    steps.RemoveKymaFinalizer: "kyma_deletion",
 }
 """Upstream's names in the metric of requeues, by what a reconcile does."""
 
@@ -56,7 +56,7 @@ def ended(
         times = (_seconds_until(seen, again), unseen, known.retry_after if known is not None else None)
         regular = settings.deletion_interval_seconds if is_deleted else interval
         seconds = min((regular, *(each for each in times if each is not None)))
-    in_kcp = seen.failure_of(steps.AddFinalizer, steps.ChangeModules, steps.RemoveFinalizer)
+    in_kcp = seen.failure_of(steps.AddFinalizer, steps.ChangeModules, steps.RemoveKymaFinalizer)
     is_answering = in_kcp is None or isinstance(in_kcp, ApiError)
     status, events = report(seen.kyma, status if is_answering else None)
     return KymaDone(

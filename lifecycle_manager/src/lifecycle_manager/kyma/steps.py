@@ -23,7 +23,7 @@ class ApplyManifest:
 
 
 @dataclass(frozen=True, slots=True)
-class UpdateTerminatingManifest:
+class UpdateLeavingManifest:
     """Give a Manifest that is being deleted another version; once it is gone, it stays gone."""
 
     manifest: Manifest
@@ -51,7 +51,7 @@ class DeleteSyncResource:
     namespace: str
 
 
-ModuleChange = ApplyManifest | UpdateTerminatingManifest | MarkUnmanaged | DeleteManifest | DeleteSyncResource
+ModuleChange = ApplyManifest | UpdateLeavingManifest | MarkUnmanaged | DeleteManifest | DeleteSyncResource
 
 
 class Decision(NamedTuple):
@@ -155,7 +155,7 @@ class ChangeModules(Step):
 
 
 @dataclass(frozen=True, slots=True)
-class RemoveFinalizer(Step):
+class RemoveKymaFinalizer(Step):
     """Remove the finalizer, so that the Kyma is gone; with `of_others` all finalizers."""
 
     of_others: bool = False
@@ -190,4 +190,4 @@ SkrSteps = (
     | DeletePullSecret
     | RemoveCrd
 )
-KymaStep = AddFinalizer | ChangeModules | RemoveFinalizer | SkrSteps
+KymaStep = AddFinalizer | ChangeModules | RemoveKymaFinalizer | SkrSteps

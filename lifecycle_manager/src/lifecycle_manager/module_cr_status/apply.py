@@ -33,7 +33,7 @@ from lifecycle_manager.module_cr_status.plan import (
     WriteStatus,
 )
 from lifecycle_manager.module_cr_status.schema import StatusSchemas
-from lifecycle_manager.module_cr_status.snapshot import Memory, ModuleCrRequest, ModuleCrSnapshot
+from lifecycle_manager.module_cr_status.snapshot import ModuleCrRequest, ModuleCrSnapshot, StatusMemory
 from lifecycle_manager.module_cr_status.status import FIELDS_REFUSED, NOT_WRITTEN, ModuleCrEvent, event_of
 from lifecycle_manager.skr import Connections, failure_of
 from lifecycle_manager_api import ModuleConfig, ResourceReference
@@ -50,7 +50,7 @@ class InSkr:
     client: Client
     resource: Resource[JsonObject]
     reference: ResourceReference
-    memory: Memory
+    memory: StatusMemory
 
     @property
     def namespace(self) -> str | None:

@@ -52,7 +52,7 @@ class ModuleCrSnapshot(Snapshot):
 
 
 @dataclass(eq=False, slots=True)
-class Memory:
+class StatusMemory:
     """What is remembered of the Module CR with a uid; see `snapshot`."""
 
     uid: str = ""
@@ -76,12 +76,12 @@ class Memory:
 class ModuleCrState:
     """The state of a key."""
 
-    memory: Memory = field(default_factory=Memory)
+    memory: StatusMemory = field(default_factory=StatusMemory)
 
-    def remembered(self, uid: str, causes: Causes) -> Memory:
+    def remembered(self, uid: str, causes: Causes) -> StatusMemory:
         """Return what still counts for the Module CR with a uid."""
         if uid != self.memory.uid or causes.of(ClusterReplaced):
-            self.memory = Memory(uid)
+            self.memory = StatusMemory(uid)
         if causes.of(ClusterReachable):
             self.memory.unsettled_since = None
         return self.memory

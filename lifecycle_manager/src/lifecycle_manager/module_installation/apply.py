@@ -1,12 +1,10 @@
-"""Carries out one step of a Manifest's plan. Every step may be repeated."""
+"""Carries out the steps of a Manifest, and writes its end. Every step may be repeated."""
 
-import asyncio
 import random
-from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar
-from weakref import WeakValueDictionary
+from typing import Any, assert_never
 
 import structlog
 
@@ -14,21 +12,24 @@ from kube_runtime import (
     AlreadyExists,
     ApplyResult,
     Client,
+    Clock,
     ClusterUnreachable,
     Informer,
-    InventoryEntry,
     JsonObject,
     KindUnknown,
     KubeError,
     NotFound,
     ObjectKey,
+    Result,
+    Step,
 )
-from lifecycle_manager.contract.indexes import MANIFESTS_BY_KYMA
-from lifecycle_manager.contract.resources import FIELD_MANAGER, MANIFESTS, Secret
+from lifecycle_manager.contract.resources import FIELD_MANAGER, Secret
+from lifecycle_manager.contract.signals import ObjectReference
 from lifecycle_manager.module_catalog import kyma_of_manifest, module_of_manifest
-from lifecycle_manager.module_installation import plan as planned
 from lifecycle_manager.module_installation.logins import Logins
 from lifecycle_manager.module_installation.module_cr import DefaultCr
+from lifecycle_manager.module_installation.neighbours import Neighbours
+from lifecycle_manager.module_installation.plan import after_deleting, is_settled
 from lifecycle_manager.module_installation.pull_secrets import DEPLOYER
 from lifecycle_manager.module_installation.reading import (
     KindObject,
@@ -40,85 +41,65 @@ from lifecycle_manager.module_installation.reading import (
 )
 from lifecycle_manager.module_installation.rendering import Renderings
 from lifecycle_manager.module_installation.snapshot import (
-    Memory,
+    ManifestRequest,
+    ManifestSnapshot,
+    ManifestState,
+    ModuleMemory,
     Options,
     Removal,
-    Snapshot,
-    holder,
     inventory_of,
 )
-from lifecycle_manager.module_installation.status import CrView, begun
-from lifecycle_manager.object_set import Identity, Record, SkrObjects
+from lifecycle_manager.module_installation.status import ORPHANED, CrView, begun, unreachable
+from lifecycle_manager.module_installation.steps import (
+    CheckManagersMissing,
+    Connect,
+    CreateNamespace,
+    DeleteDefaultCRs,
+    FindModuleCRs,
+    HandOverObjects,
+    LeaveAlone,
+    ListObjectsOfCRDs,
+    ListUsersObjects,
+    ManifestDone,
+    ManifestEnd,
+    ManifestStep,
+    ReadManagers,
+    ReadModuleCR,
+    RecordInventory,
+    ReleaseObjects,
+    Render,
+    ResolveObjects,
+    StripFinalizers,
+)
+from lifecycle_manager.object_set import OwnerWrites, SkrObjects
 from lifecycle_manager.object_set.apply import hand_over, release
-from lifecycle_manager.object_set.borrowing import LazySkrClient
 from lifecycle_manager.object_set.inventory import identities, without
-from lifecycle_manager.object_set.ownership import Holder, SetOwner, holders_of, is_managed_by_another, next_owners
-from lifecycle_manager.object_set.repairs import Repairs
-from lifecycle_manager.object_set.reporting import set_owner
-from lifecycle_manager.object_set.steps import Step
+from lifecycle_manager.object_set.ownership import SetOwner, is_managed_by_another, next_owners
+from lifecycle_manager.object_set.repairs import as_seen, seen_in
+from lifecycle_manager.object_set.reporting import READY, set_owner
+from lifecycle_manager.object_set.steps import (
+    ApplyObjects,
+    DeleteObjects,
+    NothingApplied,
+    PruneObjects,
+    RemoveFinalizer,
+)
 from lifecycle_manager.oci import ObjectStore, SourceError
-from lifecycle_manager.skr import AccessSecretMissing, Announcements
+from lifecycle_manager.skr import Connections, ObservedObject, failure_of
 from lifecycle_manager.skr.finalizers import strip_finalizers
-from lifecycle_manager_api import Manifest, State
+from lifecycle_manager_api import Manifest, ManifestStatus, State, find
 
 log = structlog.get_logger("manifest")
 
 
 REQUEUE_REASONS: Mapping[type[Step], str] = {
-    planned.RecordIntent: "manifest_add_finalizer",
-    planned.PruneObjects: "manifest_prune_diff_not_finished",
-    planned.ApplyObjects: "manifest_sync_resources_enqueue_required",
-    planned.DeleteDefaultCRs: "manifest_pre_delete_enqueue_required",
-    planned.ReleaseObjects: "manifest_labels_removal",
+    RecordInventory: "manifest_add_finalizer",
+    PruneObjects: "manifest_prune_diff_not_finished",
+    ApplyObjects: "manifest_sync_resources_enqueue_required",
+    DeleteDefaultCRs: "manifest_pre_delete_enqueue_required",
+    ReleaseObjects: "manifest_labels_removal",
 }
 """Upstream's names in the metric of requeues, by what a reconcile does."""
-
-
-@dataclass(slots=True)
-class ManifestState:
-    """What this process remembers of a Manifest from reconcile to reconcile.
-
-    - `inventory`: what is in the SKR or about to be, from before the status says so
-    - `released`: what it has handed over to other modules, from before the status says so
-    - `settled`: the rendering that is completely applied; empty where something is left to do
-    - `check_all`: every object is to be read: somebody may have changed one; `checked_at` is when that was done last
-    """
-
-    announcements: Announcements = field(default_factory=Announcements)
-    repairs: Repairs = field(default_factory=Repairs)
-    objects: SkrObjects | None = None
-    inventory: tuple[InventoryEntry, ...] = ()
-    released: frozenset[Identity] = frozenset()
-    settled: str = ""
-    check_all: bool = False
-    checked_at: float = float("-inf")
-
-
-@dataclass(eq=False)
-class Neighbours:
-    """The other modules of an SKR: what they have, and the turns in which objects are handed over to them."""
-
-    manifests: Informer[Manifest]
-    state_of: Callable[[ObjectKey], ManifestState | None]
-    enqueue: Callable[[ObjectKey], None]
-    _turns: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary, init=False)
-
-    def of(self, manifest: Manifest) -> tuple[Holder, ...]:
-        """Return the other modules of the same SKR that are not being deleted."""
-        own, nothing = MANIFESTS.key_of(manifest), ManifestState()
-        others = self.manifests.by_index(MANIFESTS_BY_KYMA, kyma_of_manifest(manifest))
-        known = ((each, self.state_of(MANIFESTS.key_of(each)) or nothing) for each in others)
-        found = (holder(each, state.inventory, state.released) for each, state in known)
-        return tuple(each for each in found if each is not None and each.key != own)
-
-    def turn(self, manifest: Manifest) -> asyncio.Lock:
-        """Return the lock of the SKR: no two modules hand an object over to each other."""
-        return self._turns.setdefault(kyma_of_manifest(manifest), asyncio.Lock())
-
-    def notify(self, manifest: Manifest, gone: Collection[InventoryEntry]) -> None:
-        """Enqueue the other modules that have objects which this one no longer has."""
-        for key in holders_of(gone, self.of(manifest)) if gone else ():
-            self.enqueue(key)
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,95 +114,167 @@ class Services:
     options: Options
 
 
-@dataclass(eq=False)
-class Steps:
-    """The steps of one reconcile."""
+@dataclass(frozen=True, eq=False)
+class ManifestActions:
+    """Keeps the modules of Manifests in their SKRs as they are wanted."""
 
     services: Services
-    record: Record[Manifest]
-    state: ManifestState
-    skr: LazySkrClient
-    reasons: list[str] = field(default_factory=list, init=False)
+    writes: OwnerWrites[Manifest]
+    connections: Connections
+    clock: Clock
 
-    @property
-    def manifest(self) -> Manifest:
-        """The Manifest as the steps have written it."""
-        return self.record.item
-
-    @property
-    def _owner(self) -> SetOwner:
-        return set_owner(self.manifest, module_of_manifest(self.manifest))
-
-    async def apply(self, seen: Snapshot, step: Step) -> Snapshot:
-        """Carry a step out and return the snapshot with its outcome. Raises KubeError, SkrAccessError."""
+    async def apply(self, request: ManifestRequest, seen: ManifestSnapshot, step: ManifestStep) -> ManifestSnapshot:
+        """Carry a step out. Raises KubeError, SkrAccessError or RecordingFailed."""
         if (reason := REQUEUE_REASONS.get(type(step))) is not None:
-            self.reasons.append(reason)
-        return await self._methods[type(step)](self, seen, step)
+            seen = replace(seen, reasons=(*seen.reasons, reason))
+        match step:
+            case Render():
+                return await self._render(request, seen, step)
+            case Connect():
+                return await self._connect(request, seen, step)
+            case ResolveObjects():
+                return await self._resolve(request, seen, step)
+            case RecordInventory():
+                return await self._record_intent(request, seen, step)
+            case HandOverObjects():
+                return await self._hand_over(request, seen, step)
+            case CreateNamespace():
+                return await self._create_namespace(request, seen, step)
+            case ApplyObjects():
+                return await self._apply(request, seen, step)
+            case ListObjectsOfCRDs():
+                return await self._list_objects_of_crds(request, seen, step)
+            case PruneObjects():
+                return await self._prune(request, seen, step)
+            case ReadManagers():
+                return await self._read_managers(request, seen, step)
+            case ReadModuleCR():
+                return await self._read_module_cr(request, seen, step)
+            case ReleaseObjects():
+                return await self._release(request, seen, step)
+            case FindModuleCRs():
+                return await self._find_module_crs(request, seen, step)
+            case DeleteDefaultCRs():
+                return await self._delete_default_crs(request, seen, step)
+            case CheckManagersMissing():
+                return await self._check_managers_missing(request, seen, step)
+            case StripFinalizers():
+                return await self._strip_finalizers(request, seen, step)
+            case ListUsersObjects():
+                return await self._list_users_objects(request, seen, step)
+            case DeleteObjects():
+                return await self._delete_objects(request, seen, step)
+            case _:
+                assert_never(step)
 
-    async def _render(self, seen: Snapshot, step: planned.Render) -> Snapshot:
+    async def finish(self, request: ManifestRequest, seen: ManifestSnapshot, end: ManifestEnd) -> Result:
+        """Write the status or remove the finalizer; return when to reconcile again. Raises KubeError."""
+        match end:
+            case ManifestDone():
+                await self.writes.report(seen.manifest, end.status)
+                return replace(self._settled(request.state, end), reasons=(*seen.reasons, _finished(end.status)))
+            case RemoveFinalizer(of_others=of_others):
+                await self.writes.remove_finalizer(seen.manifest, of_others=of_others)
+                return Result(reasons=(*seen.reasons, "manifest_reconcile_finished"))
+            case LeaveAlone():
+                request.state.check_all = True  # nothing was corrected in the meantime
+                return Result()
+            case NothingApplied():
+                return Result()
+            case _:
+                assert_never(end)
+
+    async def report(self, key: ObjectKey, error: Exception) -> None:
+        """Report an unforeseen exception; the inventory stays. Raises KubeError."""
+        manifest = self.writes.informer.get(key)
+        if manifest is not None:
+            failure, known = failure_of(error), inventory_of(manifest)
+            status = unreachable(manifest, known, failure.reason, failure.message, self.clock.now())
+            await self.writes.report(manifest, status)
+
+    def _settled(self, state: ManifestState, end: ManifestDone) -> Result:
+        state.check_all = state.check_all or end.check_all
+        if end.error is not None:
+            return Result()
+        if end.applied is not None:
+            state.repairs.remember(end.applied.outcomes)
+        wait = state.settle(_shown(end), now=self.clock.monotonic()) if end.settles else None
+        return Result(requeue_after=wait or end.requeue_after)
+
+    async def _skr(self, request: ManifestRequest, seen: ManifestSnapshot) -> Client:
+        kyma = kyma_of_manifest(seen.manifest)
+        return await request.shared("skr", lambda: self.connections.to(kyma))
+
+    async def _render(self, request: ManifestRequest, seen: ManifestSnapshot, step: Render) -> ManifestSnapshot:
         logins, store = self.services.logins, self.services.store
         try:
             objects = await store.objects(
-                step.source, partial(logins.login, self.manifest), logins.credentials_scope(self.manifest)
+                step.source, partial(logins.login, seen.manifest), logins.credentials_scope(seen.manifest)
             )
-            spec, module = self.manifest.spec, module_of_manifest(self.manifest)
+            spec, module = seen.manifest.spec, module_of_manifest(seen.manifest)
             data = self.services.data.list() if self.services.data is not None and module == DEPLOYER else None
             rendering = self.services.renderings.of(objects, spec.localized_images, manager=spec.manager, data=data)
             return replace(seen, rendering=rendering)
         except SourceError as error:
             return replace(seen, source_error=error)
 
-    async def _objects(self) -> SkrObjects:
+    async def _objects(self, request: ManifestRequest, seen: ManifestSnapshot) -> SkrObjects:
         """Return what applies the objects. Another client may lead to another cluster: all is applied anew."""
-        skr, state, namespace = await self.skr.client(), self.state, self.services.options.namespace
-        objects = SkrObjects.of(state.objects, skr, owner=self._owner, namespace=namespace)
+        skr, state, namespace = await self._skr(request, seen), request.state, self.services.options.namespace
+        objects = SkrObjects.of(state.objects, skr, owner=_owner(seen.manifest), namespace=namespace)
         if objects is not state.objects:
             state.objects, state.settled, state.checked_at = objects, "", float("-inf")
         return objects
 
-    async def _connect(self, seen: Snapshot, _: planned.Connect) -> Snapshot:
-        state, interval = self.state, self.services.options.interval_seconds
+    async def _connect(self, request: ManifestRequest, seen: ManifestSnapshot, _: Connect) -> ManifestSnapshot:
+        state, interval = request.state, self.services.options.interval_seconds
         is_new, wanted = state.objects is None, _fingerprint(seen)
-        objects = await self._objects()
-        if is_new and _was_ready(self.manifest):
+        objects = await self._objects(request, seen)
+        if is_new and _was_ready(seen.manifest):
             # A new process reads every object some time within the interval, not those of the whole fleet at once.
-            state.settled, state.inventory = wanted, inventory_of(self.manifest)
+            state.settled, state.inventory = wanted, inventory_of(seen.manifest)
             state.checked_at = seen.seconds - interval * random.random()  # noqa: S311 - no secret
         check_all = state.check_all or seen.seconds - state.checked_at >= interval
-        memory = Memory(state.settled, check_all, state.checked_at, bool(objects.namespaces))
+        memory = ModuleMemory(state.settled, check_all, state.checked_at, bool(objects.namespaces))
         return replace(seen, memory=memory, inventory=state.inventory if state.settled == wanted else seen.inventory)
 
-    async def _resolve(self, seen: Snapshot, _: planned.ResolveObjects) -> Snapshot:
+    async def _resolve(self, request: ManifestRequest, seen: ManifestSnapshot, _: ResolveObjects) -> ManifestSnapshot:
         of_known_kinds, own_kinds = (
             (seen.rendering.of_known_kinds, seen.rendering.own_kinds) if seen.rendering else ((), ())
         )
-        known = await (await self._objects()).applier.intended(of_known_kinds, ())
+        known = await (await self._objects(request, seen)).applier.intended(of_known_kinds, ())
         wanted = frozenset({*known, *own_kinds})
-        self.state.released -= identities(wanted)
-        return replace(seen, wanted=wanted, others=self.services.neighbours.of(self.manifest))
+        request.state.released -= identities(wanted)
+        return replace(seen, wanted=wanted, others=self.services.neighbours.of(seen.manifest))
 
-    async def _record_intent(self, seen: Snapshot, step: planned.RecordIntent) -> Snapshot:
-        await self.record.intend(begun(self.manifest, sorted(step.entries)))
-        self.state.inventory = step.entries
-        return replace(seen, manifest=self.manifest, inventory=step.entries)
+    async def _record_intent(
+        self, request: ManifestRequest, seen: ManifestSnapshot, step: RecordInventory
+    ) -> ManifestSnapshot:
+        manifest = await self.writes.intend(seen.manifest, begun(seen.manifest, sorted(step.entries)))
+        request.state.inventory = step.entries
+        return replace(seen, manifest=manifest, inventory=step.entries)
 
-    async def _hand_over(self, seen: Snapshot, step: planned.HandOver) -> Snapshot:
+    async def _hand_over(
+        self, request: ManifestRequest, seen: ManifestSnapshot, step: HandOverObjects
+    ) -> ManifestSnapshot:
         neighbours = self.services.neighbours
-        async with neighbours.turn(self.manifest):
-            given = next_owners(step.objects, neighbours.of(self.manifest))
-            await hand_over(await self.skr.client(), self._owner, given)
-            self.state.released |= identities(given)
-        self.state.inventory = inventory = without(seen.inventory, given)
-        neighbours.notify(self.manifest, given)
-        return replace(seen, inventory=inventory, others=neighbours.of(self.manifest))
+        async with neighbours.turn(seen.manifest):
+            given = next_owners(step.objects, neighbours.of(seen.manifest))
+            await hand_over(await self._skr(request, seen), _owner(seen.manifest), given)
+            request.state.released |= identities(given)
+        request.state.inventory = inventory = without(seen.inventory, given)
+        neighbours.notify(seen.manifest, given)
+        return replace(seen, inventory=inventory, others=neighbours.of(seen.manifest))
 
-    async def _create_namespace(self, seen: Snapshot, step: planned.CreateNamespace) -> Snapshot:
-        await (await self._objects()).create_namespaces([step.name])
+    async def _create_namespace(
+        self, request: ManifestRequest, seen: ManifestSnapshot, step: CreateNamespace
+    ) -> ManifestSnapshot:
+        await (await self._objects(request, seen)).create_namespaces([step.name])
         return replace(seen, namespace_created=True)
 
-    async def _apply(self, seen: Snapshot, step: planned.ApplyObjects) -> Snapshot:
-        state, others = self.state, self.services.neighbours.of(self.manifest)
-        objects = await self._objects()
+    async def _apply(self, request: ManifestRequest, seen: ManifestSnapshot, step: ApplyObjects) -> ManifestSnapshot:
+        state, others = request.state, self.services.neighbours.of(seen.manifest)
+        objects = await self._objects(request, seen)
         state.inventory, state.settled = step.inventory, ""
         checks_all = step.recheck is True
         if checks_all:
@@ -230,112 +283,115 @@ class Steps:
         if checks_all:
             state.checked_at = seen.seconds
         if result.changed:
-            self._log_applied(result)
-        memory = replace(seen.memory or Memory(), checked_at=state.checked_at)
-        return replace(self._with_result(seen, result), memory=memory, others=others)
+            self._log_applied(seen.manifest, result)
+        memory = replace(seen.memory or ModuleMemory(), checked_at=state.checked_at)
+        return replace(_with_result(request.state, seen, result), memory=memory, others=others)
 
-    async def _prune(self, seen: Snapshot, step: planned.PruneObjects) -> Snapshot:
-        result = await (await self._objects()).prune(step)
-        self.services.neighbours.notify(self.manifest, without(step.entries, result.inventory))
-        return replace(self._with_result(seen, result), pruned=True)
+    async def _prune(self, request: ManifestRequest, seen: ManifestSnapshot, step: PruneObjects) -> ManifestSnapshot:
+        result = await (await self._objects(request, seen)).prune(step)
+        self.services.neighbours.notify(seen.manifest, without(step.entries, result.inventory))
+        return replace(_with_result(request.state, seen, result), pruned=True)
 
-    def _with_result(self, seen: Snapshot, result: ApplyResult) -> Snapshot:
-        self.state.inventory = result.inventory
-        self.state.settled = _fingerprint(seen) if planned.is_settled(result) else ""
-        return replace(seen, applied=result, inventory=result.inventory)
-
-    async def _list_objects_of_crds(self, seen: Snapshot, step: planned.ListObjectsOfCRDs) -> Snapshot:
-        skr = await self.skr.client()
+    async def _list_objects_of_crds(
+        self, request: ManifestRequest, seen: ManifestSnapshot, step: ListObjectsOfCRDs
+    ) -> ManifestSnapshot:
+        skr = await self._skr(request, seen)
         found = {crd: await objects_of_crd(skr, crd.name) for crd in step.crds}
         return replace(seen, crd_objects={**seen.crd_objects, **found})
 
-    async def _read_managers(self, seen: Snapshot, step: planned.ReadManagers) -> Snapshot:
-        skr = await self.skr.client()
+    async def _read_managers(
+        self, request: ManifestRequest, seen: ManifestSnapshot, step: ReadManagers
+    ) -> ManifestSnapshot:
+        skr = await self._skr(request, seen)
         named = [await read_manager(skr, each, seen.lives.get(each.identity)) for each in step.managers]
         optional = [await read_manager(skr, each, seen.lives.get(each.identity)) for each in step.optional]
         return replace(seen, managers=(*named, *(each for each in optional if each.readiness is not None)))
 
-    async def _read_module_cr(self, seen: Snapshot, step: planned.ReadModuleCR) -> Snapshot:
-        view = await _module_cr(await self.skr.client(), step.wanted, was_created=step.was_created)
+    async def _read_module_cr(
+        self, request: ManifestRequest, seen: ManifestSnapshot, step: ReadModuleCR
+    ) -> ManifestSnapshot:
+        view = await _module_cr(await self._skr(request, seen), step.wanted, was_created=step.was_created)
         return replace(seen, module_cr=view)
 
-    async def _release(self, seen: Snapshot, step: planned.ReleaseObjects) -> Snapshot:
-        others = [each for each in self.services.neighbours.of(self.manifest) if each.manages]
+    async def _release(
+        self, request: ManifestRequest, seen: ManifestSnapshot, step: ReleaseObjects
+    ) -> ManifestSnapshot:
+        others = [each for each in self.services.neighbours.of(seen.manifest) if each.manages]
         shared = next_owners(step.objects, others)
-        await release(await self.skr.client(), self._owner, without(step.objects, shared))
-        self.services.neighbours.notify(self.manifest, tuple(shared))
-        self.state.objects = None  # managed again, each object is read
+        await release(await self._skr(request, seen), _owner(seen.manifest), without(step.objects, shared))
+        self.services.neighbours.notify(seen.manifest, tuple(shared))
+        request.state.objects = None  # managed again, each object is read
         return replace(seen, released=True)
 
-    async def _find_module_crs(self, seen: Snapshot, step: planned.FindModuleCRs) -> Snapshot:
-        try:
-            skr = await self.skr.client()
-        except AccessSecretMissing:
-            return replace(seen, cluster_gone=True)
+    async def _find_module_crs(
+        self, request: ManifestRequest, seen: ManifestSnapshot, step: FindModuleCRs
+    ) -> ManifestSnapshot:
+        skr = await self._skr(request, seen)
         kinds = await module_kinds(skr, step.inventory, step.wanted)
-        found = await default_crs(skr, self.manifest, step.wanted, kinds, step.inventory)
-        others = self.services.neighbours.of(self.manifest)
+        found = await default_crs(skr, seen.manifest, step.wanted, kinds, step.inventory)
+        others = self.services.neighbours.of(seen.manifest)
         return replace(seen, removal=Removal(kinds, found), others=others)
 
-    async def _delete_default_crs(self, seen: Snapshot, step: planned.DeleteDefaultCRs) -> Snapshot:
-        skr, found = await self.skr.client(), _removal(seen).default_crs
+    async def _delete_default_crs(
+        self, request: ManifestRequest, seen: ManifestSnapshot, step: DeleteDefaultCRs
+    ) -> ManifestSnapshot:
+        skr, found = await self._skr(request, seen), _removal(seen).default_crs
         deleted = {cr: await _delete(skr, cr, live) for cr, live in found if cr in step.crs}
         left = ((cr, deleted.get(cr, live)) for cr, live in found)
         return _removing(seen, default_crs=tuple((cr, live) for cr, live in left if live is not None))
 
-    async def _check_managers_missing(self, seen: Snapshot, step: planned.CheckManagersMissing) -> Snapshot:
-        skr = await self.skr.client()
+    async def _check_managers_missing(
+        self, request: ManifestRequest, seen: ManifestSnapshot, step: CheckManagersMissing
+    ) -> ManifestSnapshot:
+        skr = await self._skr(request, seen)
         views = [await read_manager(skr, each) for each in step.managers]
         return _removing(seen, manager_missing=bool(views) and all(each.readiness is None for each in views))
 
-    async def _strip_finalizers(self, seen: Snapshot, step: planned.StripFinalizers) -> Snapshot:
+    async def _strip_finalizers(
+        self, request: ManifestRequest, seen: ManifestSnapshot, step: StripFinalizers
+    ) -> ManifestSnapshot:
         for cr, live in step.crs:
-            await strip_finalizers(await self.skr.client(), cr.resource, live, self.manifest)
+            await strip_finalizers(await self._skr(request, seen), cr.resource, live, seen.manifest)
         left = tuple(each for each in _removal(seen).default_crs if each not in step.crs)
         return _removing(seen, default_crs=left)
 
-    async def _list_users_objects(self, seen: Snapshot, step: planned.ListUsersObjects) -> Snapshot:
-        return _removing(seen, users_objects=await objects_of_kinds(await self.skr.client(), step.kinds, step.own))
+    async def _list_users_objects(
+        self, request: ManifestRequest, seen: ManifestSnapshot, step: ListUsersObjects
+    ) -> ManifestSnapshot:
+        return _removing(
+            seen, users_objects=await objects_of_kinds(await self._skr(request, seen), step.kinds, step.own)
+        )
 
-    async def _delete_objects(self, seen: Snapshot, step: planned.DeleteObjects) -> Snapshot:
-        result = await (await self._objects()).applier.delete(step.inventory)
-        self.state.settled = ""
-        self.services.neighbours.notify(self.manifest, without(step.inventory, result.inventory))
+    async def _delete_objects(
+        self, request: ManifestRequest, seen: ManifestSnapshot, step: DeleteObjects
+    ) -> ManifestSnapshot:
+        result = await (await self._objects(request, seen)).applier.delete(step.inventory)
+        request.state.settled = ""
+        self.services.neighbours.notify(seen.manifest, without(step.inventory, result.inventory))
         result.raise_first_failure()
-        self.state.inventory = tuple(sorted({*without(seen.inventory, step.inventory), *result.inventory}))
-        removal = planned.after_deleting(_removal(seen), result.inventory)
-        return replace(seen, inventory=self.state.inventory, removal=removal)
+        request.state.inventory = tuple(sorted({*without(seen.inventory, step.inventory), *result.inventory}))
+        removal = after_deleting(_removal(seen), result.inventory)
+        return replace(seen, inventory=request.state.inventory, removal=removal)
 
-    def _log_applied(self, result: ApplyResult) -> None:
+    def _log_applied(self, manifest: Manifest, result: ApplyResult) -> None:
         log.info(
             "module applied",
-            kyma=kyma_of_manifest(self.manifest),
-            module=module_of_manifest(self.manifest),
-            version=self.manifest.spec.version,
+            kyma=kyma_of_manifest(manifest),
+            module=module_of_manifest(manifest),
+            version=manifest.spec.version,
             objects=len(result.inventory),
             failed=len(result.failed),
         )
 
-    _methods: ClassVar[Mapping[type[Step], Callable[[Any, Snapshot, Any], Awaitable[Snapshot]]]] = {
-        planned.Render: _render,
-        planned.Connect: _connect,
-        planned.ResolveObjects: _resolve,
-        planned.RecordIntent: _record_intent,
-        planned.HandOver: _hand_over,
-        planned.CreateNamespace: _create_namespace,
-        planned.ApplyObjects: _apply,
-        planned.ListObjectsOfCRDs: _list_objects_of_crds,
-        planned.PruneObjects: _prune,
-        planned.ReadManagers: _read_managers,
-        planned.ReadModuleCR: _read_module_cr,
-        planned.ReleaseObjects: _release,
-        planned.FindModuleCRs: _find_module_crs,
-        planned.DeleteDefaultCRs: _delete_default_crs,
-        planned.CheckManagersMissing: _check_managers_missing,
-        planned.StripFinalizers: _strip_finalizers,
-        planned.ListUsersObjects: _list_users_objects,
-        planned.DeleteObjects: _delete_objects,
-    }
+
+def _with_result(state: ManifestState, seen: ManifestSnapshot, result: ApplyResult) -> ManifestSnapshot:
+    state.inventory = result.inventory
+    state.settled = _fingerprint(seen) if is_settled(result) else ""
+    return replace(seen, applied=result, inventory=result.inventory)
+
+
+def _owner(manifest: Manifest) -> SetOwner:
+    return set_owner(manifest, module_of_manifest(manifest))
 
 
 def _was_ready(manifest: Manifest) -> bool:
@@ -344,15 +400,15 @@ def _was_ready(manifest: Manifest) -> bool:
     return status.state is State.READY and status.observed_generation == metadata.generation - metadata.being_deleted
 
 
-def _fingerprint(seen: Snapshot) -> str:
+def _fingerprint(seen: ManifestSnapshot) -> str:
     return seen.rendering.fingerprint if seen.rendering is not None else ""
 
 
-def _removal(seen: Snapshot) -> Removal:
+def _removal(seen: ManifestSnapshot) -> Removal:
     return seen.removal or Removal(())
 
 
-def _removing(seen: Snapshot, **outcome: Any) -> Snapshot:
+def _removing(seen: ManifestSnapshot, **outcome: Any) -> ManifestSnapshot:
     return replace(seen, removal=replace(_removal(seen), **outcome))
 
 
@@ -382,3 +438,19 @@ async def _module_cr(skr: Client, wanted: DefaultCr, *, was_created: bool) -> Cr
         return CrView(wanted, {})  # a user was faster
     except (KindUnknown, KubeError, ValueError) as error:
         return CrView(wanted, None, refused=str(error), created=was_created)
+
+
+def _finished(status: ManifestStatus) -> str:
+    """Return upstream's name in the metric of requeues for the end of a reconcile."""
+    ready = find(status.conditions, READY)
+    return "manifest_orphaned" if ready is not None and ready.reason == ORPHANED else "manifest_reconcile_finished"
+
+
+def _shown(end: ManifestDone) -> dict[ObjectReference, ObservedObject]:
+    """Return the objects that a reconcile has read."""
+    found = seen_in(end.applied.outcomes) if end.applied is not None else {}
+    view = end.module_cr
+    if view is not None and view.live:
+        wanted = view.wanted
+        found[ObjectReference(wanted.group, wanted.kind, wanted.namespace, wanted.name)] = as_seen(view.live)
+    return found

@@ -1,25 +1,31 @@
-"""The controller of Manifests: settings, triggers, and one reconcile from snapshot to status."""
+"""The controller of Manifests: triggers and settings.
+
+A Manifest is reconciled when
+
+- it changes, is deleted, or its finalizer is removed
+- the template, descriptor or ModulePolicy of its module changes, or data that it gets from KCP
+- an event reports a change of one of its objects or of its default Module CR: that object is read
+- another module hands an object over to it
+- its SKR answers again or is replaced, the webhook there has other rules, or all of it is to be read again
+- it is being installed or removed (busy interval), or the interval has passed: every object is read
+
+Limits: three Manifests of a cluster at once, repairs of one object (`object_set.repairs`), the size of what a source
+holds (`oci`), and what a ModulePolicy allows.
+"""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
-import structlog
-
 from kube_runtime import (
-    Causes,
     Change,
-    Client,
-    Clock,
     Controller,
-    EventRecorder,
     Informer,
     Manager,
     ObjectKey,
     Priority,
-    Result,
 )
-from lifecycle_manager.contract.changes import finalizer_removed, generation_changed, metadata_changed
+from lifecycle_manager.contract.changes import finalizer_lost, generation_changed, metadata_changed
 from lifecycle_manager.contract.indexes import BY_CHANNEL, BY_TEMPLATE, MANIFESTS_BY_KYMA
 from lifecycle_manager.contract.options import Count, Texts, option, restricted_modules_option
 from lifecycle_manager.contract.resources import (
@@ -35,45 +41,35 @@ from lifecycle_manager.contract.signals import (
     ClusterReplaced,
     DescriptorFound,
     ObjectChanged,
-    ObjectReference,
     ReadScope,
     ResyncRequested,
     WebhookRulesChanged,
 )
 from lifecycle_manager.module_catalog import (
     Offers,
-    is_mandatory_manifest,
     kyma_of_manifest,
     module_of,
     module_of_manifest,
 )
 from lifecycle_manager.module_catalog.affected import kymas_using_template, offer_changed
-from lifecycle_manager.module_installation import status as statuses
-from lifecycle_manager.module_installation.apply import ManifestState, Neighbours, Services, Steps
+from lifecycle_manager.module_installation.apply import ManifestActions, Services
 from lifecycle_manager.module_installation.logins import Logins
-from lifecycle_manager.module_installation.module_cr import default_cr
-from lifecycle_manager.module_installation.plan import Done, RemoveFinalizer, plan
+from lifecycle_manager.module_installation.neighbours import Neighbours
+from lifecycle_manager.module_installation.plan import plan
 from lifecycle_manager.module_installation.pull_secrets import DEPLOYER
 from lifecycle_manager.module_installation.rendering import Renderings
-from lifecycle_manager.module_installation.snapshot import Options, Snapshot, inventory_of, known_inventory
-from lifecycle_manager.object_set import Record, RecordingFailed, entries_of
-from lifecycle_manager.object_set.borrowing import LazySkrClient
-from lifecycle_manager.object_set.inventory import Identity, identities
+from lifecycle_manager.module_installation.snapshot import ManifestReader, ManifestState, Options, affected_part
+from lifecycle_manager.object_set import OwnerWrites, RecordingFailed
 from lifecycle_manager.object_set.policy import Policies, module_of_policy, policy_changed
-from lifecycle_manager.object_set.repairs import CONTESTED, as_seen, seen_in
-from lifecycle_manager.object_set.reporting import READY
+from lifecycle_manager.object_set.repairs import CONTESTED
 from lifecycle_manager.oci import ObjectStore
 from lifecycle_manager.process.telemetry import LongReconciles
-from lifecycle_manager.skr import Connections, ObservedObject, SkrAccessError, SkrFailure, failure_of
+from lifecycle_manager.skr import Connections, SkrAccessError
 from lifecycle_manager.takeover import former
-from lifecycle_manager_api import Kyma, Manifest, ManifestStatus, ModuleTemplate, find, names
-
-log = structlog.get_logger("manifest")
+from lifecycle_manager_api import Manifest, ModuleTemplate, names
 
 RULES_SECONDS = 2.0
 """How long an API server may take to use the rules of a webhook that were just written."""
-
-Concern = Literal["module-cr", "of-its-kind", "object"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,20 +170,36 @@ def setup(
 
     neighbours = Neighbours(manifests, controller.state, enqueue_neighbour)
     renderings = Renderings(settings.namespace, settings.pull_secret)
-    reconciler = ManifestReconciler(
-        manager.client,
-        manager.clock,
-        manager.events,
+    writes = OwnerWrites(
+        kcp=manager.client,
+        events=manager.events,
+        informer=manifests,
+        finalizer=names.MANIFEST_FINALIZER,
+        former_finalizers=former.MANIFEST_FINALIZERS,
+        action="Install",
+    )
+    reader = ManifestReader(
         manifests,
-        kymas=kymas,
-        connections=connections,
-        offers=offers,
-        policies=policies,
-        restricted=settings.restricted,
-        services=Services(neighbours, store, logins, renderings, data, settings),
+        kymas,
+        connections,
+        offers,
+        policies,
+        manager.clock,
+        settings,
+        settings.restricted,
+        contested=lambda manifest, note: writes.record(manifest, CONTESTED, note),
         durations=LongReconciles(manager.registry),
     )
-    controller.reconciles(reconciler.reconcile, unforeseen=reconciler.report, foreseen=(RecordingFailed,))
+    services = Services(neighbours, store, logins, renderings, data, settings)
+    actions = ManifestActions(services, writes, connections, manager.clock)
+    controller.steps(
+        read=reader.read,
+        plan=plan,
+        apply=actions.apply,
+        finish=actions.finish,
+        unforeseen=actions.report,
+        outcomes=(RecordingFailed,),
+    )
     return controller
 
 
@@ -199,7 +211,7 @@ def spec_changed(change: Change[Manifest]) -> bool:
         or new is None
         or generation_changed(change)
         or metadata_changed(old.metadata, new.metadata)
-        or finalizer_removed(names.MANIFEST_FINALIZER, change)
+        or finalizer_lost(names.MANIFEST_FINALIZER, change)
     )
 
 
@@ -216,166 +228,5 @@ def watch_data(
 
 
 def data_changed(change: Change[Secret]) -> bool:
-    """Tell whether there are other data in a Secret of KCP, or the Secret was created or deleted."""
+    """Tell whether there are other data in a Secret of KCP, or the Secret came or went."""
     return change.old is None or change.new is None or change.old.data != change.new.data
-
-
-def affected_part(
-    manifest: Manifest, changed: ObjectReference, default_namespace: str = names.SKR_NAMESPACE
-) -> Concern | None:
-    """Return what an object is to a module: its default Module CR, another of its kind, one of its objects, or None."""
-    wanted = default_cr(manifest, default_namespace)
-    if wanted is not None and (wanted.group, wanted.kind) == (changed.group, changed.kind):
-        same = (wanted.namespace, wanted.name) == (changed.namespace, changed.name)
-        return "module-cr" if same else "of-its-kind"
-    return "object" if tuple(changed) in {each.identity for each in inventory_of(manifest)} else None
-
-
-@dataclass(frozen=True, eq=False)
-class ManifestReconciler:
-    """Keeps the module of one Manifest in its SKR as it is wanted."""
-
-    kcp: Client
-    clock: Clock
-    events: EventRecorder
-    manifests: Informer[Manifest]
-    kymas: Informer[Kyma]
-    connections: Connections
-    offers: Offers
-    policies: Policies
-    restricted: bool
-    services: Services
-    durations: LongReconciles
-
-    async def reconcile(self, key: ObjectKey, causes: Causes, state: ManifestState) -> Result:
-        """Take the steps of a Manifest's plan. Raises KubeError or SkrAccessError after its status says so."""
-        began = self.clock.monotonic()
-        try:
-            return await self._reconcile(key, causes, state)
-        finally:
-            self.durations.observe(key.name, self.clock.monotonic() - began)
-
-    async def _reconcile(self, key: ObjectKey, causes: Causes, state: ManifestState) -> Result:
-        manifest = self.manifests.get(key)
-        if manifest is None:
-            return Result()
-        self._note(causes, manifest, state)
-        seen = self._snapshot(manifest, state)
-
-        def unreachable(written: Manifest, failure: SkrFailure) -> ManifestStatus:
-            inventory = sorted({*seen.before, *state.inventory})
-            return statuses.unreachable(written, inventory, failure.reason, failure.message, self.clock.now())
-
-        record = self._record(manifest)
-        skr = LazySkrClient(self.connections, kyma_of_manifest(manifest))
-        steps = Steps(self.services, record, state, skr)
-        end = await record.take_steps(seen, skr, plan=plan, apply=steps.apply, unreachable=unreachable)
-        if isinstance(end, Done):
-            await record.report(end.status)
-            result = self._finish(state, end)
-            return replace(result, reasons=(*steps.reasons, _finished(end.status)))
-        if isinstance(end, RemoveFinalizer):
-            await record.remove_finalizer(of_others=end.of_others)
-            return Result(reasons=(*steps.reasons, "manifest_reconcile_finished"))
-        state.check_all = True  # nothing was corrected in the meantime
-        return Result()
-
-    async def report(self, key: ObjectKey, error: Exception) -> None:
-        """Report an unforeseen exception; the inventory stays. Raises KubeError."""
-        manifest = self.manifests.get(key)
-        if manifest is not None:
-            failure, known = failure_of(error), entries_of(manifest.status.synced)
-            status = statuses.unreachable(manifest, known, failure.reason, failure.message, self.clock.now())
-            await self._record(manifest).report(status)
-
-    def _record(self, manifest: Manifest) -> Record[Manifest]:
-        return Record(
-            self.kcp,
-            self.events,
-            self.manifests,
-            manifest,
-            finalizer=names.MANIFEST_FINALIZER,
-            former_finalizers=former.MANIFEST_FINALIZERS,
-            action="Install",
-        )
-
-    def _note(self, causes: Causes, manifest: Manifest, state: ManifestState) -> None:
-        """Note what triggered the reconcile: which objects to read, and what the reads have to show."""
-        if causes.overflowed or ReadScope.EVERYTHING in causes:
-            state.check_all = True
-        for change in causes.of(ObjectChanged):
-            concern = affected_part(manifest, change.reference, self.services.options.namespace)
-            if concern is None or concern == "of-its-kind":
-                continue
-            now = self.clock.monotonic()
-            if concern == "object" and not state.repairs.grants(change, now):
-                note = state.repairs.contested(change)
-                self.events.record(MANIFESTS, manifest, CONTESTED, note, type="Warning", action="Install")
-            elif not state.announcements.announce(change, now=now):
-                state.check_all = True
-
-    def _snapshot(self, manifest: Manifest, state: ManifestState) -> Snapshot:
-        inventory = known_inventory(manifest, state.inventory)
-        announced: frozenset[Identity] = frozenset(each.object for each in state.announcements.of())
-        template = self.offers.current().installed(module_of_manifest(manifest), manifest.spec.version)
-        return Snapshot(
-            manifest,
-            self.clock.now(),
-            self.clock.monotonic(),
-            inventory,
-            before=inventory,
-            options=self.services.options,
-            rules=self.policies.of_manifests(module_of_manifest(manifest), restricted=self.restricted),
-            checks=template.spec.custom_state_check if template is not None else (),
-            announced=announced & identities(inventory) if announced else announced,
-            cluster_gone=self._is_cluster_gone(manifest),
-            is_named=self._is_named(manifest),
-        )
-
-    def _is_named(self, manifest: Manifest) -> bool:
-        """Tell whether the Kyma of a Manifest has it."""
-        kyma = self.kymas.get(ObjectKey(manifest.metadata.namespace, kyma_of_manifest(manifest)))
-        named = (each.manifest.metadata.name for each in kyma.status.modules if each.manifest) if kyma else ()
-        return is_mandatory_manifest(manifest) or manifest.metadata.name in named
-
-    def _is_cluster_gone(self, manifest: Manifest) -> bool:
-        """Tell whether the access Secret of a Manifest's Kyma is gone, which matters once the Manifest is deleted."""
-        kyma = kyma_of_manifest(manifest)
-        return manifest.metadata.being_deleted and bool(kyma) and not self.connections.have_access(kyma)
-
-    def _finish(self, state: ManifestState, end: Done) -> Result:
-        state.check_all = state.check_all or end.check_all
-        if end.applied is not None:
-            end.applied.raise_first_failure()
-            state.repairs.remember(end.applied.outcomes)
-        wait = self._settle(state, end) if end.settles else None
-        return Result(requeue_after=wait or end.requeue_after)
-
-    def _settle(self, state: ManifestState, end: Done) -> float | None:
-        """Return when to read again what events announced and this reconcile has not shown; None where it has."""
-        announced = state.announcements.of()
-        if not announced:
-            return None
-        shown = _shown(end)
-        read = {each: shown.get(each.object, ObservedObject()) for each in announced}
-        return state.announcements.settle(read, now=self.clock.monotonic())
-
-
-def _finished(status: ManifestStatus) -> str:
-    """Return upstream's name in the metric of requeues for the end of a reconcile."""
-    ready = find(status.conditions, READY)
-    return (
-        "manifest_orphaned"
-        if ready is not None and ready.reason == statuses.ORPHANED
-        else "manifest_reconcile_finished"
-    )
-
-
-def _shown(end: Done) -> dict[ObjectReference, ObservedObject]:
-    """Return the objects that a reconcile has read."""
-    found = seen_in(end.applied.outcomes) if end.applied is not None else {}
-    view = end.module_cr
-    if view is not None and view.live:
-        wanted = view.wanted
-        found[ObjectReference(wanted.group, wanted.kind, wanted.namespace, wanted.name)] = as_seen(view.live)
-    return found

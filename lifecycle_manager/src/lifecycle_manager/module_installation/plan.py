@@ -1,6 +1,6 @@
 """The rules of a Manifest: its next step from a snapshot. Pure functions, no I/O. The order of the lines is the rule.
 
-What may be deleted, and when:
+May delete:
 - `plan_removal`: a module that is removed. First its default Module CR, while the manager can still clean up; nothing
   else while users have objects of its kinds, which the CRD would take along; then its objects; its CRDs last. As long
   as something blocks it, the module keeps running and gets new versions: its manager may need one to clean up.
@@ -13,24 +13,45 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import timedelta
 
-from kube_runtime import ApplyResult, InventoryEntry, JsonObject, Resource
+from kube_runtime import ApplyResult, End, InventoryEntry
 from lifecycle_manager.contract.verdict import POLICY_VIOLATION
 from lifecycle_manager.module_catalog import kyma_of_manifest
 from lifecycle_manager.module_installation import status as statuses
 from lifecycle_manager.module_installation.managers import managers_of, optional_managers_of
-from lifecycle_manager.module_installation.module_cr import DefaultCr, default_cr
-from lifecycle_manager.module_installation.reading import KindObject, crd_of
+from lifecycle_manager.module_installation.module_cr import default_cr
+from lifecycle_manager.module_installation.reading import crd_of
 from lifecycle_manager.module_installation.rendering import ObjectsForbidden, RenderedModule
 from lifecycle_manager.module_installation.snapshot import (
-    Memory,
+    ManifestSnapshot,
+    ModuleMemory,
     Removal,
-    Snapshot,
     has_finalizers,
     inventory_of,
     is_being_deleted,
     is_left_alone,
 )
 from lifecycle_manager.module_installation.status import MODULE_CR, Seen, was_created
+from lifecycle_manager.module_installation.steps import (
+    CheckManagersMissing,
+    Connect,
+    CreateNamespace,
+    DeleteDefaultCRs,
+    FindModuleCRs,
+    HandOverObjects,
+    LeaveAlone,
+    ListObjectsOfCRDs,
+    ListUsersObjects,
+    ManifestDone,
+    ManifestEnd,
+    ManifestStep,
+    ReadManagers,
+    ReadModuleCR,
+    RecordInventory,
+    ReleaseObjects,
+    Render,
+    ResolveObjects,
+    StripFinalizers,
+)
 from lifecycle_manager.object_set.inventory import (
     Identity,
     failure_message,
@@ -40,143 +61,34 @@ from lifecycle_manager.object_set.inventory import (
     name_of,
     without,
 )
-from lifecycle_manager.object_set.ownership import Holder, next_owners
+from lifecycle_manager.object_set.owner_writes import RecordingFailed
+from lifecycle_manager.object_set.ownership import next_owners
 from lifecycle_manager.object_set.policy import held_back, message_of, objections, scopes_of
 from lifecycle_manager.object_set.protected import is_protected_entry
 from lifecycle_manager.object_set.steps import (
     ApplyObjects,
     DeleteObjects,
-    End,
+    NothingApplied,
     PruneObjects,
     RemoveFinalizer,
-    Step,
-    is_end,
     kept,
 )
-from lifecycle_manager.oci import Source, SourceAwaited, SourceInvalid, source_in
+from lifecycle_manager.oci import SourceAwaited, SourceInvalid, source_in
+from lifecycle_manager.skr import AccessSecretMissing, failure_of
 from lifecycle_manager.takeover import former
 from lifecycle_manager_api import ManifestStatus, State, find, names
 from lifecycle_manager_api.policy_checks import Violation
-
-__all__ = ["ApplyObjects", "DeleteObjects", "End", "PruneObjects", "RemoveFinalizer", "Step", "is_end"]
 
 MAX_BUSY_SECONDS = 30.0
 ORPHANED_AFTER = timedelta(minutes=5)
 """How old a Manifest is that no Kyma names: a Kyma names it moments after its creation."""
 
 
-class Render(Step, frozen=True):
-    """Read the objects of the module from their source."""
-
-    source: Source
-
-
-class Connect(Step, frozen=True):
-    """Connect to the SKR and recall what this process remembers of the module there."""
-
-
-class ResolveObjects(Step, frozen=True):
-    """Find out what an apply of the rendering may create, and what the other modules have."""
-
-
-class RecordIntent(Step, frozen=True):
-    """Record in the status what is in the SKR and about to be, and set the finalizer."""
-
-    entries: tuple[InventoryEntry, ...]
-
-
-class HandOver(Step, frozen=True):
-    """Hand objects over to other modules that have them too."""
-
-    objects: Mapping[InventoryEntry, Holder]
-
-
-class CreateNamespace(Step, frozen=True):
-    """Create the namespace that modules share."""
-
-    name: str
-
-
-class ListObjectsOfCRDs(Step, frozen=True):
-    """List the objects of CRDs that the module no longer has."""
-
-    crds: tuple[InventoryEntry, ...]
-
-
-class ReadManagers(Step, frozen=True):
-    """Read what runs the module; `optional` ones count only while they exist."""
-
-    managers: tuple[InventoryEntry, ...]
-    optional: tuple[InventoryEntry, ...]
-
-
-class ReadModuleCR(Step, frozen=True):
-    """Read the default Module CR; create it where it is missing and was never created."""
-
-    wanted: DefaultCr
-    was_created: bool
-
-
-class ReleaseObjects(Step, frozen=True):
-    """Leave the module's objects to its users: remove the label by which tools see who manages them."""
-
-    objects: tuple[InventoryEntry, ...]
-
-
-class FindModuleCRs(Step, frozen=True):
-    """Find the kinds of the module, its default Module CRs, and what the other modules have."""
-
-    inventory: tuple[InventoryEntry, ...]
-    wanted: DefaultCr | None
-
-
-class DeleteDefaultCRs(Step, frozen=True):
-    """Delete the default Module CRs of the module."""
-
-    crs: tuple[KindObject, ...]
-
-
-class CheckManagersMissing(Step, frozen=True):
-    """Find out whether anything that runs the module still exists."""
-
-    managers: tuple[InventoryEntry, ...]
-
-
-class StripFinalizers(Step, frozen=True):
-    """Remove the finalizers of default Module CRs: nobody is left to act on them."""
-
-    crs: tuple[tuple[KindObject, JsonObject], ...]
-
-
-class ListUsersObjects(Step, frozen=True):
-    """List the objects of these kinds that are not the module's own."""
-
-    kinds: tuple[Resource[JsonObject], ...]
-    own: frozenset[Identity]
-
-
-class LeaveAlone(End, frozen=True):
-    """Do nothing: the module is unmanaged or skipped, or the Manifest waits for other finalizers."""
-
-
-class Done(End, frozen=True):
-    """Write the status, then raise the first failure of `applied`.
-
-    `check_all` has the next reconcile read every object. `settles`: this one has read what events announced, as far as
-    `applied` and `module_cr` show.
-    """
-
-    status: ManifestStatus
-    requeue_after: float | None = None
-    applied: ApplyResult | None = None
-    module_cr: statuses.CrView | None = None
-    check_all: bool = False
-    settles: bool = False
-
-
-def plan(seen: Snapshot) -> Step:
+def plan(seen: ManifestSnapshot) -> ManifestStep | ManifestEnd:
     """Return the next step of a Manifest."""
     manifest = seen.manifest
+    if seen.error is not None:
+        return _failed(seen, seen.error)
     if manifest.metadata.being_deleted:
         return _deletion(seen)
     if is_left_alone(manifest):
@@ -194,19 +106,30 @@ def plan(seen: Snapshot) -> Step:
     return plan_installation(seen, seen.rendering)
 
 
-def _release(seen: Snapshot) -> Step:
+def _failed(seen: ManifestSnapshot, error: Exception) -> ManifestEnd:
+    """Report a failure, unless that was the record of the intent. Without an access Secret the cluster is deleted."""
+    if isinstance(error, RecordingFailed):
+        return NothingApplied(error=error)
+    if isinstance(seen.failure_of(FindModuleCRs), AccessSecretMissing):
+        return RemoveFinalizer(of_others=True)
+    inventory, failure = sorted({*seen.before, *seen.inventory}), failure_of(error)
+    status = statuses.unreachable(seen.manifest, inventory, failure.reason, failure.message, seen.now)
+    return ManifestDone(status=status, error=error)
+
+
+def _release(seen: ManifestSnapshot) -> ManifestStep | ManifestEnd:
     """Release the objects of a module that is unmanaged, once."""
     manifest = seen.manifest
     is_skipped = manifest.metadata.labels.get(names.SKIP_RECONCILIATION) == "true"
     if is_skipped or manifest.status.state is State.UNMANAGED or not kyma_of_manifest(manifest):
         return LeaveAlone()
     if seen.released:
-        return Done(statuses.unmanaged(manifest, seen.inventory, seen.now))
+        return ManifestDone(status=statuses.unmanaged(manifest, seen.inventory, seen.now))
     default = default_cr(manifest, seen.options.namespace)
     return ReleaseObjects((*seen.inventory, *((default.entry,) if default is not None else ())))
 
 
-def plan_installation(seen: Snapshot, rendering: RenderedModule) -> Step:
+def plan_installation(seen: ManifestSnapshot, rendering: RenderedModule) -> ManifestStep | ManifestEnd:
     """Return the next step of a module whose objects are known."""
     if seen.applied is None and (violated := _objections(seen, rendering)):
         return _refused(seen, POLICY_VIOLATION, message_of(violated))
@@ -225,7 +148,7 @@ def plan_installation(seen: Snapshot, rendering: RenderedModule) -> Step:
     return _readiness(seen)
 
 
-def _objections(seen: Snapshot, rendering: RenderedModule) -> tuple[Violation, ...]:
+def _objections(seen: ManifestSnapshot, rendering: RenderedModule) -> tuple[Violation, ...]:
     """Return why the module may not have its objects. Once the SKR has stated it, it is known which are namespaced."""
     if seen.rules is None:
         return ()
@@ -233,12 +156,12 @@ def _objections(seen: Snapshot, rendering: RenderedModule) -> tuple[Violation, .
     return objections(rendering.objects, seen.rules, scopes, default_namespace=seen.options.namespace)
 
 
-def _held(seen: Snapshot, applied: ApplyResult) -> tuple[tuple[InventoryEntry, ...], tuple[Violation, ...]]:
+def _held(seen: ManifestSnapshot, applied: ApplyResult) -> tuple[tuple[InventoryEntry, ...], tuple[Violation, ...]]:
     """Return the objects that left the module and that it may not delete, and why."""
     return held_back(kept(applied), seen.rules)
 
 
-def plan_removal(seen: Snapshot) -> Step:
+def plan_removal(seen: ManifestSnapshot) -> ManifestStep | ManifestEnd:
     """Return the next step of the removal of a module that has something in its SKR."""
     found = seen.removal
     if seen.cluster_gone:
@@ -248,7 +171,7 @@ def plan_removal(seen: Snapshot) -> Step:
     return _default_crs(seen, found) or _in_use(seen, found) or _objects(seen, found)
 
 
-def _default_crs(seen: Snapshot, found: Removal) -> Step | None:
+def _default_crs(seen: ManifestSnapshot, found: Removal) -> ManifestStep | ManifestEnd | None:
     """First the default Module CRs. Their finalizers are removed only if no manager is left to act on them."""
     if undeleted := tuple(cr for cr, live in found.default_crs if not is_being_deleted(live)):
         return DeleteDefaultCRs(undeleted)
@@ -258,7 +181,7 @@ def _default_crs(seen: Snapshot, found: Removal) -> Step | None:
     return StripFinalizers(blocked) if blocked and found.manager_missing else None
 
 
-def _running(seen: Snapshot) -> tuple[InventoryEntry, ...]:
+def _running(seen: ManifestSnapshot) -> tuple[InventoryEntry, ...]:
     """Return what may run the module: its manager, and until that is applied the workloads of the version before."""
     named = managers_of(seen.manifest.spec.manager, seen.before, seen.options.namespace)
     known = identities(seen.before)
@@ -267,7 +190,7 @@ def _running(seen: Snapshot) -> tuple[InventoryEntry, ...]:
     return (*named, *managers_of(None, seen.before))
 
 
-def _in_use(seen: Snapshot, found: Removal) -> Step | None:
+def _in_use(seen: ManifestSnapshot, found: Removal) -> ManifestStep | ManifestEnd | None:
     """Then nothing, while users have objects of the module's kinds whose CRDs go, or while something is deleted."""
     if found.users_objects is None:
         going = tuple(each for each in found.kinds if not next_owners([crd_of(each)], seen.others))
@@ -287,7 +210,7 @@ def _in_use(seen: Snapshot, found: Removal) -> Step | None:
     return None
 
 
-def _upkeep(seen: Snapshot) -> Step | None:
+def _upkeep(seen: ManifestSnapshot) -> ManifestStep | ManifestEnd | None:
     """Return the next step towards the version that the Manifest names, as long as its removal is blocked.
 
     Whatever is wrong with that version, the removal goes on as soon as nothing blocks it.
@@ -295,6 +218,7 @@ def _upkeep(seen: Snapshot) -> Step | None:
     manifest, error = seen.manifest, seen.source_error
     if error is not None or is_left_alone(manifest) or names.MANIFEST_FINALIZER not in manifest.metadata.finalizers:
         return None
+    step: ManifestStep | ManifestEnd | None
     if seen.rendering is None:
         step = _source(seen)
     elif seen.memory is None:
@@ -302,19 +226,19 @@ def _upkeep(seen: Snapshot) -> Step | None:
     elif _objections(seen, seen.rendering) or (seen.applied is None and _is_applied(seen, seen.memory)):
         return None
     else:
-        step = _application(seen, seen.rendering, check_all=False) or End()
-    return None if is_end(step) else step
+        step = _application(seen, seen.rendering, check_all=False)
+    return None if isinstance(step, End) else step
 
 
-def _is_applied(seen: Snapshot, memory: Memory) -> bool:
+def _is_applied(seen: ManifestSnapshot, memory: ModuleMemory) -> bool:
     return seen.rendering is not None and memory.settled == seen.rendering.fingerprint
 
 
-def _objects(seen: Snapshot, found: Removal) -> Step:
+def _objects(seen: ManifestSnapshot, found: Removal) -> ManifestStep | ManifestEnd:
     """Then the objects of the inventory, the CRDs last. What other modules have is handed over to them."""
     stage = tuple(each for each in seen.inventory if found.objects_deleted or not is_crd(each))
     if shared := next_owners(stage, seen.others):
-        return HandOver(shared)
+        return HandOverObjects(shared)
     return DeleteObjects(stage) if stage or not found.objects_deleted else RemoveFinalizer()
 
 
@@ -343,18 +267,20 @@ def is_settled(applied: ApplyResult) -> bool:
     return not applied.failed and not _terminating(applied)
 
 
-def _source(seen: Snapshot) -> Step:
+def _source(seen: ManifestSnapshot) -> ManifestStep | ManifestEnd:
     if (error := seen.source_error) is not None:
         awaited = isinstance(error, SourceAwaited)
         status = statuses.refused(seen.manifest, seen.inventory, error.reason, str(error), seen.now, awaited=awaited)
-        return Done(status, error.again_after_seconds)
+        return ManifestDone(status=status, requeue_after=error.again_after_seconds)
     try:
         return Render(source_in(seen.manifest.spec.install.source))
     except SourceInvalid as invalid:
         return _refused(seen, invalid.reason, str(invalid))
 
 
-def _application(seen: Snapshot, rendering: RenderedModule, *, check_all: bool) -> Step | None:
+def _application(
+    seen: ManifestSnapshot, rendering: RenderedModule, *, check_all: bool
+) -> ManifestStep | ManifestEnd | None:
     """Return the next step towards the objects of a rendering in the SKR; None where none is left."""
     if seen.wanted is None:
         return ResolveObjects()
@@ -373,21 +299,21 @@ def _application(seen: Snapshot, rendering: RenderedModule, *, check_all: bool) 
 
 
 def _before_apply(
-    seen: Snapshot, rendering: RenderedModule, wanted: frozenset[InventoryEntry], *, check_all: bool
-) -> Step:
+    seen: ManifestSnapshot, rendering: RenderedModule, wanted: frozenset[InventoryEntry], *, check_all: bool
+) -> ManifestStep | ManifestEnd:
     intended = (*seen.leftover, *sorted(wanted))
     has_finalizer = names.MANIFEST_FINALIZER in seen.manifest.metadata.finalizers
     if not has_finalizer or not identities(intended) <= identities(inventory_of(seen.manifest)):
-        return RecordIntent(intended)
+        return RecordInventory(intended)
     if shared := next_owners(seen.leftover, seen.others):
-        return HandOver(shared)
+        return HandOverObjects(shared)
     known = seen.namespace_created or (seen.memory is not None and seen.memory.has_namespace and not check_all)
     if not known and _needs_namespace(seen):
         return CreateNamespace(seen.options.namespace)
     return ApplyObjects(rendering.objects, intended, recheck=check_all or seen.announced, new=wanted - {*seen.before})
 
 
-def _needs_namespace(seen: Snapshot) -> bool:
+def _needs_namespace(seen: ManifestSnapshot) -> bool:
     """Tell whether something goes into the shared namespace, unless that is kyma-system, which exists."""
     namespace, default = seen.options.namespace, default_cr(seen.manifest, seen.options.namespace)
     used = {
@@ -397,7 +323,7 @@ def _needs_namespace(seen: Snapshot) -> bool:
     return namespace != names.SKR_NAMESPACE and namespace in used
 
 
-def _readiness(seen: Snapshot) -> Step:
+def _readiness(seen: ManifestSnapshot) -> ManifestStep | ManifestEnd:
     """Return the next step to find out whether a module runs whose objects are applied.
 
     A module that was ready and has a default Module CR is checked by that alone: one request.
@@ -417,7 +343,7 @@ def _readiness(seen: Snapshot) -> Step:
     return _installed(seen, managers)
 
 
-def _installed(seen: Snapshot, managers: tuple[statuses.ManagerView, ...]) -> Done:
+def _installed(seen: ManifestSnapshot, managers: tuple[statuses.ManagerView, ...]) -> ManifestDone:
     manifest, applied = seen.manifest, seen.applied
     held = {entry: found for entry, found in seen.crd_objects.items() if found} if applied is not None else {}
     view = Seen(
@@ -430,10 +356,18 @@ def _installed(seen: Snapshot, managers: tuple[statuses.ManagerView, ...]) -> Do
     )
     status = statuses.installed(manifest, view, seen.checks, seen.now)
     check_all = any(each.readiness is None for each in managers)
-    return Done(status, _pause(seen, status), applied, seen.module_cr, check_all=check_all, settles=True)
+    return ManifestDone(
+        status=status,
+        requeue_after=_pause(seen, status),
+        error=applied.first_failure if applied is not None else None,
+        applied=applied,
+        module_cr=seen.module_cr,
+        check_all=check_all,
+        settles=True,
+    )
 
 
-def _deletion(seen: Snapshot) -> Step:
+def _deletion(seen: ManifestSnapshot) -> ManifestStep | ManifestEnd:
     manifest = seen.manifest
     if seen.cluster_gone:
         return plan_removal(seen) if manifest.metadata.finalizers else LeaveAlone()
@@ -446,7 +380,7 @@ def _deletion(seen: Snapshot) -> Step:
     return plan_removal(seen) if kyma_of_manifest(manifest) and has_objects else RemoveFinalizer()
 
 
-def _own(seen: Snapshot, found: Removal) -> frozenset[Identity]:
+def _own(seen: ManifestSnapshot, found: Removal) -> frozenset[Identity]:
     """Return what of the module's kinds is its own: none once its objects are deleted."""
     if found.objects_deleted:
         return frozenset()
@@ -455,7 +389,7 @@ def _own(seen: Snapshot, found: Removal) -> frozenset[Identity]:
     return own | {cr.identity for cr, _ in found.default_crs}
 
 
-def _waits(seen: Snapshot, waits_for: str, *, users: bool = False) -> Done:
+def _waits(seen: ManifestSnapshot, waits_for: str, *, users: bool = False) -> ManifestDone:
     failures = tuple(map(failure_message, seen.applied.failed)) if seen.applied is not None else ()
     status = statuses.leaving(
         seen.manifest,
@@ -465,10 +399,11 @@ def _waits(seen: Snapshot, waits_for: str, *, users: bool = False) -> Done:
         needs_users=users,
         problem=statuses.not_applied(failures, seen.source_error),
     )
-    return Done(status, _pause(seen, status), seen.applied)
+    error = seen.applied.first_failure if seen.applied is not None else None
+    return ManifestDone(status=status, requeue_after=_pause(seen, status), error=error, applied=seen.applied)
 
 
-def _orphaned_in(seen: Snapshot) -> float:
+def _orphaned_in(seen: ManifestSnapshot) -> float:
     """Return in how many seconds a Manifest that no Kyma names counts as orphaned."""
     created = seen.manifest.metadata.creation_timestamp
     if seen.is_named or created is None:
@@ -476,8 +411,9 @@ def _orphaned_in(seen: Snapshot) -> float:
     return (created + ORPHANED_AFTER - seen.now).total_seconds()
 
 
-def _refused(seen: Snapshot, reason: str, message: str, requeue_after: float | None = None) -> Done:
-    return Done(statuses.refused(seen.manifest, seen.inventory, reason, message, seen.now), requeue_after)
+def _refused(seen: ManifestSnapshot, reason: str, message: str, requeue_after: float | None = None) -> ManifestDone:
+    status = statuses.refused(seen.manifest, seen.inventory, reason, message, seen.now)
+    return ManifestDone(status=status, requeue_after=requeue_after)
 
 
 def _terminating(applied: ApplyResult, held: Collection[InventoryEntry] = ()) -> tuple[str, ...]:
@@ -492,7 +428,7 @@ def _terminating(applied: ApplyResult, held: Collection[InventoryEntry] = ()) ->
     )
 
 
-def _pause(seen: Snapshot, status: ManifestStatus) -> float:
+def _pause(seen: ManifestSnapshot, status: ManifestStatus) -> float:
     """Return when to reconcile again: soon while something is in progress, less often the longer it takes."""
     options = seen.options
     if status.state is State.READY:

@@ -1,11 +1,24 @@
 """What a reconcile of a Manifest knows: read once at its beginning, then with the outcome of each step."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from functools import partial
+from typing import Any, Literal
 
-from kube_runtime import ApplyResult, InventoryEntry, JsonObject, Resource
+from kube_runtime import (
+    ApplyResult,
+    Causes,
+    Clock,
+    Informer,
+    InventoryEntry,
+    JsonObject,
+    ObjectKey,
+    Request,
+    Resource,
+    Snapshot,
+)
 from lifecycle_manager.contract.options import (
     Namespace,
     Seconds,
@@ -14,15 +27,20 @@ from lifecycle_manager.contract.options import (
     pull_secret_option,
     sync_namespace_option,
 )
-from lifecycle_manager.module_catalog import module_of_manifest
+from lifecycle_manager.contract.signals import ObjectChanged, ObjectReference, ReadScope
+from lifecycle_manager.module_catalog import Offers, is_mandatory_manifest, kyma_of_manifest, module_of_manifest
+from lifecycle_manager.module_installation.module_cr import default_cr
 from lifecycle_manager.module_installation.reading import KindObject
 from lifecycle_manager.module_installation.rendering import RenderedModule
 from lifecycle_manager.module_installation.status import CrView, ManagerView
+from lifecycle_manager.object_set import Policies, SetState
 from lifecycle_manager.object_set.inventory import Identity, entries_of, identities, united
 from lifecycle_manager.object_set.ownership import Holder
 from lifecycle_manager.object_set.reporting import set_owner
 from lifecycle_manager.oci import SourceError
-from lifecycle_manager_api import CustomStateCheck, Manifest, names
+from lifecycle_manager.process.telemetry import LongReconciles
+from lifecycle_manager.skr import Connections
+from lifecycle_manager_api import CustomStateCheck, Kyma, Manifest, names
 from lifecycle_manager_api.policy_checks import ModuleRules
 
 
@@ -48,8 +66,11 @@ class Options:
     pull_secret: SecretName = pull_secret_option()
 
 
+Concern = Literal["module-cr", "of-its-kind", "object"]
+
+
 @dataclass(frozen=True, slots=True)
-class Memory:
+class ModuleMemory:
     """What this process remembers of the module in its SKR. `settled` is the rendering that is completely applied."""
 
     settled: str = ""
@@ -77,8 +98,8 @@ class Removal:
     waits_for: tuple[InventoryEntry, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestSnapshot(Snapshot):
     """One Manifest with all that its plan depends on.
 
     - `inventory`: what is in the SKR or may be: by the status, and by the memory of this process
@@ -89,6 +110,7 @@ class Snapshot:
     - `wanted`: what an apply of the rendering may create
     - `crd_objects`: the objects of CRDs that are no longer in the module
     - `released`: the objects were released to the users
+    - `reasons`: what was begun, by upstream's names in the metric of requeues
     - `is_named`: the status of the Kyma names the Manifest, or it installs a mandatory module
     """
 
@@ -103,7 +125,7 @@ class Snapshot:
     rules: ModuleRules | None = None
     rendering: RenderedModule | None = None
     source_error: SourceError | None = None
-    memory: Memory | None = None
+    memory: ModuleMemory | None = None
     others: tuple[Holder, ...] = ()
     wanted: frozenset[InventoryEntry] | None = None
     namespace_created: bool = False
@@ -116,6 +138,7 @@ class Snapshot:
     cluster_gone: bool = False
     released: bool = False
     is_named: bool = True
+    reasons: tuple[str, ...] = ()
 
     @property
     def leftover(self) -> tuple[InventoryEntry, ...]:
@@ -128,6 +151,105 @@ class Snapshot:
         """The objects as the apply of this round has read them."""
         outcomes = self.applied.outcomes if self.applied is not None else ()
         return {each.entry.identity: each.live for each in outcomes if each.live is not None}
+
+
+@dataclass(eq=False, slots=True)
+class ManifestState(SetState):
+    """What this process remembers of a Manifest from reconcile to reconcile.
+
+    - `released`: what it has handed over to other modules, from before the status says so
+    - `settled`: the rendering that is completely applied; empty where something is left to do
+    - `check_all`: every object is to be read: somebody may have changed one; `checked_at` is when that was done last
+    """
+
+    released: frozenset[Identity] = frozenset()
+    settled: str = ""
+    check_all: bool = False
+    checked_at: float = float("-inf")
+
+
+ManifestRequest = Request[ObjectKey, ManifestState]
+
+
+@dataclass(frozen=True, eq=False)
+class ManifestReader:
+    """Reads the caches of KCP."""
+
+    manifests: Informer[Manifest]
+    kymas: Informer[Kyma]
+    connections: Connections
+    offers: Offers
+    policies: Policies
+    clock: Clock
+    options: Options
+    restricted: bool
+    contested: Callable[[Manifest, str], None]
+    durations: LongReconciles
+
+    async def read(self, request: ManifestRequest) -> ManifestSnapshot | None:
+        """Return what is known of a Manifest; None where there is none."""
+        await request.shared("duration", partial(self._measured, request.key))
+        manifest, state = self.manifests.get(request.key), request.state
+        if manifest is None:
+            return None
+        self._note(request.causes, manifest, state)
+        inventory, announced = known_inventory(manifest, state.inventory), state.announced()
+        template = self.offers.current().installed(module_of_manifest(manifest), manifest.spec.version)
+        return ManifestSnapshot(
+            manifest=manifest,
+            now=self.clock.now(),
+            seconds=self.clock.monotonic(),
+            inventory=inventory,
+            before=inventory,
+            options=self.options,
+            rules=self.policies.of_manifests(module_of_manifest(manifest), restricted=self.restricted),
+            checks=template.spec.custom_state_check if template is not None else (),
+            announced=announced & identities(inventory) if announced else announced,
+            cluster_gone=self._is_cluster_gone(manifest),
+            is_named=self._is_named(manifest),
+        )
+
+    @asynccontextmanager
+    async def _measured(self, key: ObjectKey) -> AsyncIterator[None]:
+        began = self.clock.monotonic()
+        try:
+            yield
+        finally:
+            self.durations.observe(key.name, self.clock.monotonic() - began)
+
+    def _note(self, causes: Causes, manifest: Manifest, state: ManifestState) -> None:
+        """Fold what triggered the reconcile into the state: which objects to read, and what the reads have to show."""
+        if causes.overflowed or ReadScope.EVERYTHING in causes:
+            state.check_all = True
+        for change in causes.of(ObjectChanged):
+            part = affected_part(manifest, change.reference, self.options.namespace)
+            if part is None or part == "of-its-kind":
+                continue
+            contested = partial(self.contested, manifest)
+            if not state.note([change], now=self.clock.monotonic(), contested=contested, is_free=part == "module-cr"):
+                state.check_all = True
+
+    def _is_named(self, manifest: Manifest) -> bool:
+        """Tell whether the Kyma of a Manifest has it."""
+        kyma = self.kymas.get(ObjectKey(manifest.metadata.namespace, kyma_of_manifest(manifest)))
+        named = (each.manifest.metadata.name for each in kyma.status.modules if each.manifest) if kyma else ()
+        return is_mandatory_manifest(manifest) or manifest.metadata.name in named
+
+    def _is_cluster_gone(self, manifest: Manifest) -> bool:
+        """Tell whether the access Secret of a Manifest's Kyma is gone, which matters once the Manifest is deleted."""
+        kyma = kyma_of_manifest(manifest)
+        return manifest.metadata.being_deleted and bool(kyma) and not self.connections.have_access(kyma)
+
+
+def affected_part(
+    manifest: Manifest, changed: ObjectReference, default_namespace: str = names.SKR_NAMESPACE
+) -> Concern | None:
+    """Return what an object is to a module: its default Module CR, another of its kind, one of its objects, or None."""
+    wanted = default_cr(manifest, default_namespace)
+    if wanted is not None and (wanted.group, wanted.kind) == (changed.group, changed.kind):
+        same = (wanted.namespace, wanted.name) == (changed.namespace, changed.name)
+        return "module-cr" if same else "of-its-kind"
+    return "object" if tuple(changed) in {each.identity for each in inventory_of(manifest)} else None
 
 
 def inventory_of(manifest: Manifest) -> tuple[InventoryEntry, ...]:

@@ -1,6 +1,7 @@
 """A set of objects in an SKR on behalf of one resource in KCP.
 
-- `record`: the resource in KCP: the loop over its steps, its intent, its finalizer, its status and Events
+- `owner_writes`: the resource in KCP: its intent, its finalizer, its status and Events
+- `state`: what a process remembers of a set: announced changes, repairs, and the inventory
 - `steps`: what every owner of a set does; `apply` carries it out and is the only file that sends requests to an SKR
 - `inventory`: the objects that the resource's status names
 - `ownership`: which of several sets has an object: first come (`Claim`) or shared and handed over (`Holder`)
@@ -12,15 +13,17 @@ Decisions are pure functions; the domains `module_installation` and `sync_resour
 
 from lifecycle_manager.object_set.apply import SkrObjects
 from lifecycle_manager.object_set.inventory import Identity, entries_of, listed
+from lifecycle_manager.object_set.owner_writes import OwnerWrites, RecordingFailed
 from lifecycle_manager.object_set.policy import Policies, objections
 from lifecycle_manager.object_set.protected import is_protected
-from lifecycle_manager.object_set.record import Record, RecordingFailed
+from lifecycle_manager.object_set.state import SetState
 
 __all__ = [
     "Identity",
+    "OwnerWrites",
     "Policies",
-    "Record",
     "RecordingFailed",
+    "SetState",
     "SkrObjects",
     "entries_of",
     "is_protected",

@@ -1,22 +1,13 @@
 """The steps that every owner of a set takes. A domain adds its own; its plan decides on their order."""
 
-from typing import Any, TypeGuard
+from dataclasses import dataclass
 
-import msgspec
-
-from kube_runtime import ApplyResult, InventoryEntry, KubernetesObject
+from kube_runtime import ApplyResult, End, InventoryEntry, KubernetesObject, Step
 from lifecycle_manager.object_set.inventory import Identity
 
 
-class Step(msgspec.Struct, frozen=True):
-    """What a reconcile does next, with all that it needs for it."""
-
-
-class End(Step, frozen=True):
-    """A step that ends the reconcile."""
-
-
-class ApplyObjects(Step, frozen=True):
+@dataclass(frozen=True, slots=True)
+class ApplyObjects(Step):
     """Apply these objects; delete none. Without `recheck` only objects with another document than before are requested.
 
     With identities in `recheck` these are requested too.
@@ -31,7 +22,8 @@ class ApplyObjects(Step, frozen=True):
     namespaces: tuple[str, ...] = ()
 
 
-class PruneObjects(Step, frozen=True):
+@dataclass(frozen=True, slots=True)
+class PruneObjects(Step):
     """Delete objects that are in the inventory and not among the objects any more."""
 
     objects: tuple[KubernetesObject, ...]
@@ -39,13 +31,15 @@ class PruneObjects(Step, frozen=True):
     entries: tuple[InventoryEntry, ...]
 
 
-class DeleteObjects(Step, frozen=True):
+@dataclass(frozen=True, slots=True)
+class DeleteObjects(Step):
     """Delete these objects of the inventory: their owner is being deleted."""
 
     inventory: tuple[InventoryEntry, ...]
 
 
-class RemoveFinalizer(End, frozen=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveFinalizer(End):
     """Remove the finalizer: nothing is left in the SKR, or it stays there for its users.
 
     Those `of_others` too where the SKR is gone: nobody can do anything there any more.
@@ -54,9 +48,9 @@ class RemoveFinalizer(End, frozen=True):
     of_others: bool = False
 
 
-def is_end(step: Any) -> TypeGuard[End]:
-    """Tell whether a step ends the reconcile."""
-    return isinstance(step, End)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NothingApplied(End):
+    """The intent could not be recorded in KCP: nothing was applied, and there is no status to write."""
 
 
 def kept(applied: ApplyResult) -> tuple[InventoryEntry, ...]:

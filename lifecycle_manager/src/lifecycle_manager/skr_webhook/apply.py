@@ -79,7 +79,7 @@ class WatcherActions:
                 seen = await self._ensure_certificate(seen, state)
             case plan.FindDesired():
                 seen = replace(seen, desired=await self._find_desired(seen, step, state=state, skr=skr))
-            case plan.ApplyObjects():
+            case plan.ApplyWatcher():
                 seen = await self._apply_objects(seen, step, applier=applier_of(state, skr), skr=skr)
             case plan.SendCanary(path, write):
                 # A process that fails from here on knows that a canary may be under way.
@@ -116,7 +116,7 @@ class WatcherActions:
         )
 
     async def _apply_objects(
-        self, seen: WatcherSnapshot, step: plan.ApplyObjects, *, applier: Applier, skr: Client
+        self, seen: WatcherSnapshot, step: plan.ApplyWatcher, *, applier: Applier, skr: Client
     ) -> WatcherSnapshot:
         # The Watcher of a former version changes what the apply finds, so its objects are read first.
         is_new = not any(records_of(seen.kyma).values()) and not is_of_former_version(seen.kyma)

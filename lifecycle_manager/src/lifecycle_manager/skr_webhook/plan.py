@@ -55,7 +55,7 @@ class FindDesired(Step):
 
 
 @dataclass(frozen=True, slots=True)
-class ApplyObjects(Step):
+class ApplyWatcher(Step):
     """Apply the objects over the changes of others.
 
     `recorded` objects were applied before: what differs now was changed by somebody else. With `recheck` objects that
@@ -88,7 +88,7 @@ class WatcherDone(End):
     condition: WebhookCondition | None = None
 
 
-WatcherStep = EnsureCertificate | FindDesired | ApplyObjects | SendCanary | RemoveObjects
+WatcherStep = EnsureCertificate | FindDesired | ApplyWatcher | SendCanary | RemoveObjects
 
 
 def plan(seen: WatcherSnapshot) -> WatcherStep | WatcherDone:
@@ -124,11 +124,11 @@ def plan_installation(seen: WatcherSnapshot) -> WatcherStep | WatcherDone:
     return plan_desired(seen, seen.desired)
 
 
-def plan_desired(seen: WatcherSnapshot, desired: Desired) -> ApplyObjects | SendCanary | WatcherDone:
+def plan_desired(seen: WatcherSnapshot, desired: Desired) -> ApplyWatcher | SendCanary | WatcherDone:
     """Return the next step for a Watcher whose objects are known."""
     is_due, recorded = _is_repair_due(seen), _is_recorded(seen.kyma, desired)
     if not seen.applied and (not _is_applied(seen, desired) or is_due):
-        return ApplyObjects(desired, recorded=recorded, recheck=is_due or recorded)
+        return ApplyWatcher(desired, recorded=recorded, recheck=is_due or recorded)
     if not desired.with_webhook:
         return _without_webhook(seen)
     if is_silent(seen):

@@ -51,7 +51,7 @@ class WatcherState:
 
 
 @dataclass(frozen=True, slots=True)
-class ModuleRules:
+class ModuleCrRules:
     """The rules for the Module CRs of a Kyma's modules, and the kinds that the SKR does not know yet."""
 
     rules: tuple[ModuleRule, ...] = ()
@@ -69,7 +69,7 @@ class Desired:
 
     documents: tuple[Document, ...]
     records: Mapping[str, str]
-    rules: ModuleRules
+    rules: ModuleCrRules
     with_webhook: bool
 
 
@@ -119,7 +119,7 @@ class ModuleRuleReader:
     templates: Informer[ModuleTemplate]
     kinds: ModuleKinds
 
-    async def read(self, kyma: Kyma, skr: Client) -> ModuleRules:
+    async def read(self, kyma: Kyma, skr: Client) -> ModuleCrRules:
         """Return the rules. Raises KubeError."""
         rules: list[ModuleRule] = []
         unknown: list[str] = []
@@ -133,7 +133,7 @@ class ModuleRuleReader:
             rules.append(ModuleRule(resource.group, resource.plural))
             if kind in with_state:
                 rules.append(ModuleRule(resource.group, f"{resource.plural}/status"))
-        return ModuleRules(tuple(rules), tuple(unknown))
+        return ModuleCrRules(tuple(rules), tuple(unknown))
 
     async def _kinds_of(self, kyma: Kyma) -> tuple[set[ModuleCrKind], set[ModuleCrKind]]:
         """Return the kinds that are watched, and those whose default Module CR shows the state of a module."""
@@ -165,7 +165,7 @@ def desired_objects(
     *,
     api_server_ca: bytes | None,
     watchers: Iterable[Watcher],
-    rules: ModuleRules,
+    rules: ModuleCrRules,
     object_rules: ObjectRules | None,
     with_webhook: bool,
 ) -> Desired:

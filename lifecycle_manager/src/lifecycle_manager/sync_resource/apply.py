@@ -1,97 +1,162 @@
-"""Carries out one step of a SyncResource's plan. Every step may be repeated."""
+"""Carries out the steps of a SyncResource, and writes its end. Every step may be repeated."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import assert_never
 
-from kube_runtime import ApplyResult, InventoryEntry
-from lifecycle_manager.object_set import Record, SkrObjects
-from lifecycle_manager.object_set.borrowing import LazySkrClient
+import msgspec
+import structlog
+
+from kube_runtime import ApplyResult, Clock, Forbidden, ObjectKey, Result
+from lifecycle_manager.contract.signals import SyncResourceApplied
+from lifecycle_manager.object_set import OwnerWrites, SkrObjects
 from lifecycle_manager.object_set.inventory import united, unresolved_entries, without
-from lifecycle_manager.object_set.ownership import Place, by_place
+from lifecycle_manager.object_set.ownership import by_place
 from lifecycle_manager.object_set.protected import is_protected_entry
-from lifecycle_manager.object_set.repairs import Repairs
+from lifecycle_manager.object_set.repairs import seen_in
 from lifecycle_manager.object_set.reporting import set_owner
-from lifecycle_manager.object_set.steps import ApplyObjects, DeleteObjects, PruneObjects, Step
-from lifecycle_manager.skr import AccessSecretMissing, Announcements
+from lifecycle_manager.object_set.steps import (
+    ApplyObjects,
+    DeleteObjects,
+    NothingApplied,
+    PruneObjects,
+    RemoveFinalizer,
+)
+from lifecycle_manager.process.telemetry import ChangeLatency
+from lifecycle_manager.skr import Connections, failure_of
 from lifecycle_manager.sync_resource.intent import TooManyObjects, begun
-from lifecycle_manager.sync_resource.plan import RecordIntent, ResolveScopes
-from lifecycle_manager.sync_resource.snapshot import Snapshot
-from lifecycle_manager_api import SyncResource
+from lifecycle_manager.sync_resource.plan import (
+    RecordIntent,
+    ResolveScopes,
+    SyncResourceDone,
+    SyncResourceEnd,
+    SyncResourceStep,
+)
+from lifecycle_manager.sync_resource.snapshot import SyncResourceRequest, SyncResourceSnapshot, SyncResourceState
+from lifecycle_manager.sync_resource.status import unreachable
+from lifecycle_manager_api import SyncResource, names
+
+log = structlog.get_logger("sync_resource")
 
 
-@dataclass(slots=True)
-class SyncResourceState:
-    """What this process remembers of a SyncResource from reconcile to reconcile.
+@dataclass(frozen=True, eq=False)
+class SyncResourceActions:
+    """Keeps the objects of SyncResources in their SKRs as the Module Managers want them."""
 
-    - `inventory`: what is in the SKR or about to be, from before the status says so
-    - `claims`: what it claims among the SyncResources of its Kyma by its place, from before the inventory is known
-    - `check_due`: the monotonic time from which on every object is read, whatever triggers the reconcile
-    """
+    writes: OwnerWrites[SyncResource]
+    connections: Connections
+    clock: Clock
+    latency: ChangeLatency
+    publish: Callable[[object], int]
 
-    inventory: tuple[InventoryEntry, ...] = ()
-    claims: Mapping[Place, tuple[InventoryEntry, ...]] = field(default_factory=dict)
-    objects: SkrObjects | None = None
-    announcements: Announcements = field(default_factory=Announcements)
-    repairs: Repairs = field(default_factory=Repairs)
-    check_due: float = float("-inf")
-
-    def remember(self, entries: Iterable[InventoryEntry]) -> None:
-        """Put these objects in the place of those that were known."""
-        self.inventory = tuple(entries)
-        self.claims = by_place(self.inventory)
-
-
-@dataclass(eq=False)
-class Steps:
-    """The steps of one reconcile."""
-
-    record: Record[SyncResource]
-    state: SyncResourceState
-    skr: LazySkrClient = field(repr=False)
-
-    async def apply(self, seen: Snapshot, step: Step) -> Snapshot:
-        """Carry a step out and return the snapshot with its outcome. Raises KubeError, SkrAccessError."""
+    async def apply(
+        self, request: SyncResourceRequest, seen: SyncResourceSnapshot, step: SyncResourceStep
+    ) -> SyncResourceSnapshot:
+        """Carry a step out. Raises KubeError, SkrAccessError or RecordingFailed."""
+        state = request.state
         match step:
             case ResolveScopes(objects):
                 # Before the first await: of two SyncResources that want one object, the second sees the first's claim.
-                self.state.claims = by_place(unresolved_entries(objects))
-                return replace(seen, scopes=await (await self._objects()).scopes(objects))
+                state.claims = by_place(unresolved_entries(objects))
+                return replace(seen, scopes=await (await self._objects(request, seen)).scopes(objects))
             case RecordIntent():
-                return await self._record_intent(seen, step)
+                return await self._record_intent(request, seen, step)
             case ApplyObjects():
-                return replace(seen, applied=self._remembered(await (await self._objects()).apply(step)))
+                result = await (await self._objects(request, seen)).apply(step)
+                return replace(seen, applied=_remembered(state, result))
             case PruneObjects():
-                result = await (await self._objects()).prune(step)
-                return replace(seen, applied=self._remembered(result), pruned=True)
+                result = await (await self._objects(request, seen)).prune(step)
+                return replace(seen, applied=_remembered(state, result), pruned=True)
             case DeleteObjects(inventory):
-                try:
-                    result = await (await self._objects()).applier.delete(inventory)
-                except AccessSecretMissing:
-                    return replace(seen, cluster_gone=True)
-                self.state.remember((*without(seen.inventory, inventory), *result.inventory))
+                result = await (await self._objects(request, seen)).applier.delete(inventory)
+                state.remember((*without(seen.inventory, inventory), *result.inventory))
                 return replace(seen, removed=result)
             case _:
-                raise TypeError(step)
+                assert_never(step)
 
-    def _remembered(self, result: ApplyResult) -> ApplyResult:
-        self.state.remember(result.inventory)
-        return result
+    async def finish(self, request: SyncResourceRequest, seen: SyncResourceSnapshot, end: SyncResourceEnd) -> Result:
+        """Write the status or remove the finalizer; return when to reconcile again. Raises KubeError."""
+        try:
+            match end:
+                case SyncResourceDone():
+                    return await self._report(request, seen, end)
+                case RemoveFinalizer():
+                    await self.writes.remove_finalizer(seen.resource)
+                    return Result()
+                case NothingApplied():
+                    return Result()
+                case _:
+                    assert_never(end)
+        except Forbidden as error:
+            if not seen.is_misplaced:
+                raise
+            # In a namespace of no module the Lifecycle Manager need not have rights, not even to write the refusal.
+            log.warning("SyncResource in the wrong namespace", key=str(request.key), error=str(error))
+            return Result(requeue_after=seen.interval_seconds)
 
-    async def _objects(self) -> SkrObjects:
-        skr, resource = await self.skr.client(), self.record.item
-        owner = set_owner(resource, resource.spec.module)
-        self.state.objects = SkrObjects.of(self.state.objects, skr, owner=owner)
-        return self.state.objects
+    async def report(self, key: ObjectKey, error: Exception) -> None:
+        """Report an unforeseen exception. Raises KubeError."""
+        resource, failure = self.writes.informer.get(key), failure_of(error)
+        if resource is not None:
+            status = unreachable(resource, failure.reason, failure.message, self.clock.now())
+            await self.writes.report(resource, status)
 
-    async def _record_intent(self, seen: Snapshot, step: RecordIntent) -> Snapshot:
-        wanted = await (await self._objects()).applier.intended(step.objects, ())
+    async def _objects(self, request: SyncResourceRequest, seen: SyncResourceSnapshot) -> SkrObjects:
+        state, resource = request.state, seen.resource
+        skr = await request.shared("skr", lambda: self.connections.to(resource.spec.kyma))
+        state.objects = SkrObjects.of(state.objects, skr, owner=set_owner(resource, resource.spec.module))
+        return state.objects
+
+    async def _record_intent(
+        self, request: SyncResourceRequest, seen: SyncResourceSnapshot, step: RecordIntent
+    ) -> SyncResourceSnapshot:
+        wanted = await (await self._objects(request, seen)).applier.intended(step.objects, ())
         if protected := tuple(each for each in wanted if is_protected_entry(each, seen.pull_secret)):
             return replace(seen, protected=protected)
         intended = united(step.inventory, wanted)
         try:
-            status = begun(self.record.item, intended)
+            status = begun(seen.resource, intended)
         except TooManyObjects as error:
             return replace(seen, too_many=str(error))
-        await self.record.intend(status)
-        self.state.remember(intended)
-        return replace(seen, recorded=True)
+        resource = await self.writes.intend(seen.resource, status)
+        request.state.remember(intended)
+        return replace(seen, resource=resource, recorded=True)
+
+    async def _report(self, request: SyncResourceRequest, seen: SyncResourceSnapshot, end: SyncResourceDone) -> Result:
+        state, resource, result = request.state, seen.resource, end.result
+        if result is None and seen.error is None:
+            state.remember(set(state.inventory) - end.lost)
+        elif result is not None and result.changed:
+            self._report_change(resource, Counter(str(each.action) for each in result.outcomes))
+        if end.status != resource.status and seen.error is None:
+            self.publish(SyncResourceApplied(msgspec.structs.replace(resource, status=end.status)))
+        await self.writes.report(resource, end.status)
+        if end.requeue_after is None:
+            return Result()
+        now, wait = self.clock.monotonic(), None
+        due = now + end.requeue_after
+        state.check_due = due if seen.announced is None else min(due, state.check_due)
+        if result is not None and end.error is None:
+            state.repairs.remember(result.outcomes)
+            wait = state.settle(seen_in(result.outcomes), now=now)
+        return Result(requeue_after=max(0.0, state.check_due - now) if wait is None else wait)
+
+    def _report_change(self, resource: SyncResource, objects: Mapping[str, int]) -> None:
+        observed_at = resource.metadata.annotations.get(names.OBSERVED_AT, "")
+        self.latency.sync_resource_applied(observed_at)
+        log.info(
+            "sync resource applied",
+            kyma=resource.spec.kyma,
+            module=resource.spec.module,
+            name=resource.metadata.name,
+            generation=resource.metadata.generation,
+            traceparent=resource.metadata.annotations.get(names.TRACEPARENT, ""),
+            observed_at=observed_at,
+            objects=dict(objects),
+        )
+
+
+def _remembered(state: SyncResourceState, result: ApplyResult) -> ApplyResult:
+    state.remember(result.inventory)
+    return result

@@ -3,79 +3,83 @@
 The order of the lines is the rule. An object that another SyncResource claimed first is never touched; nothing is
 pruned in a round with a failure; nothing is deleted that the inventory does not name, or that another owner has by now.
 
+May delete: objects of its inventory that the text no longer names and that the module may have; once it is being
+deleted, all of its inventory. Never what an older SyncResource of the Kyma has, too, nor what another owner has by now.
+
 A SyncResource outside the namespace of its module applies and deletes nothing, whatever its status says: others than
 operators may write there.
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
-from kube_runtime import ApplyResult, InventoryEntry, KubernetesObject
+from kube_runtime import ApplyResult, End, InventoryEntry, KubernetesObject, Step
 from lifecycle_manager.contract.verdict import CONFLICT, FORBIDDEN, POLICY_VIOLATION, TOO_MANY_OBJECTS
 from lifecycle_manager.object_set.inventory import DEFAULT_NAMESPACE, listed, name_of, without
+from lifecycle_manager.object_set.owner_writes import RecordingFailed
 from lifecycle_manager.object_set.ownership import conflicts
 from lifecycle_manager.object_set.policy import held_back, message_of, objections
 from lifecycle_manager.object_set.steps import (
     ApplyObjects,
     DeleteObjects,
-    End,
+    NothingApplied,
     PruneObjects,
     RemoveFinalizer,
-    Step,
     kept,
 )
+from lifecycle_manager.skr import AccessSecretMissing, failure_of
 from lifecycle_manager.sync_resource import status as statuses
-from lifecycle_manager.sync_resource.snapshot import Snapshot, read_text, since
+from lifecycle_manager.sync_resource.snapshot import SyncResourceSnapshot, read_text, since
 from lifecycle_manager.sync_resource.status import KYMA_DELETING, KYMA_NOT_FOUND, WRONG_NAMESPACE, Refusal
 from lifecycle_manager_api import Kyma, State, SyncResource, SyncResourceStatus, names
 from lifecycle_manager_api.policy_checks import ModuleRules
 
-__all__ = [
-    "ApplyObjects",
-    "DeleteObjects",
-    "Done",
-    "PruneObjects",
-    "RecordIntent",
-    "RemoveFinalizer",
-    "ResolveScopes",
-    "Step",
-    "plan",
-]
-
 READINESS_SECONDS = 2.0
 
 
-class ResolveScopes(Step, frozen=True):
+@dataclass(frozen=True, slots=True)
+class ResolveScopes(Step):
     """Find out which kinds are namespaced in the SKR."""
 
     objects: tuple[KubernetesObject, ...]
 
 
-class RecordIntent(Step, frozen=True):
+@dataclass(frozen=True, slots=True)
+class RecordIntent(Step):
     """Record which objects are about to be applied, and set the finalizer."""
 
     objects: tuple[KubernetesObject, ...]
     inventory: tuple[InventoryEntry, ...]
 
 
-class Done(End, frozen=True):
-    """Write the status. `lost` are objects that belong to another SyncResource; `result` is that of this round."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncResourceDone(End):
+    """Write the status.
+
+    `lost` are objects that belong to another SyncResource; `result` is that of this round.
+    """
 
     status: SyncResourceStatus
-    requeue_after: float
     lost: frozenset[InventoryEntry] = frozenset()
     result: ApplyResult | None = None
 
 
-def plan(seen: Snapshot) -> Step:
+SyncResourceStep = ResolveScopes | RecordIntent | ApplyObjects | PruneObjects | DeleteObjects
+SyncResourceEnd = SyncResourceDone | RemoveFinalizer | NothingApplied
+
+
+def plan(seen: SyncResourceSnapshot) -> SyncResourceStep | SyncResourceEnd:
     """Return the next step of a SyncResource."""
     resource = seen.resource
+    if seen.error is not None:
+        return _failed(seen, seen.error)
     if is_paused(seen.kyma):
-        return Done(resource.status, seen.interval_seconds)
+        return SyncResourceDone(status=resource.status, requeue_after=seen.interval_seconds)
     if resource.metadata.being_deleted:
         return _removal(seen)
     if (refusal := _refusal(seen)) is not None:
         status = statuses.refused(resource, refusal, seen.now)
-        return Done(status, seen.interval_seconds, lost=refusal.lost)
+        return SyncResourceDone(status=status, requeue_after=seen.interval_seconds, lost=refusal.lost)
     objects = _objects(seen)
     if seen.scopes is None:
         return ResolveScopes(objects)
@@ -90,7 +94,8 @@ def plan(seen: Snapshot) -> Step:
     _, held = held_back(kept(seen.applied) if resource.spec.prune else (), seen.rules)
     status = statuses.applied(resource, seen.applied, seen.now, held)
     seconds = seen.interval_seconds if status.state is State.READY or held else READINESS_SECONDS
-    return Done(status, seconds, result=seen.applied)
+    error = seen.applied.first_failure
+    return SyncResourceDone(status=status, requeue_after=seconds, result=seen.applied, error=error)
 
 
 def is_paused(kyma: Kyma | None) -> bool:
@@ -100,7 +105,7 @@ def is_paused(kyma: Kyma | None) -> bool:
     return kyma.metadata.labels.get(names.SKIP_RECONCILIATION) == "true"
 
 
-def prunable(seen: Snapshot, applied: ApplyResult) -> tuple[InventoryEntry, ...]:
+def prunable(seen: SyncResourceSnapshot, applied: ApplyResult) -> tuple[InventoryEntry, ...]:
     """Return the objects of the inventory that the text no longer names and that the module may have.
 
     None in a round with a failure.
@@ -132,21 +137,34 @@ def creates_namespaces(resource: SyncResource) -> bool:
     return resource.metadata.annotations.get(names.CREATE_NAMESPACES) == "true"
 
 
-def _removal(seen: Snapshot) -> Step:
+def _failed(seen: SyncResourceSnapshot, error: Exception) -> SyncResourceEnd:
+    """Report a failure, unless that was the record of the intent. Without an access Secret the cluster is deleted."""
+    if isinstance(error, RecordingFailed):
+        return NothingApplied(error=error)
+    if isinstance(seen.failure_of(DeleteObjects), AccessSecretMissing):
+        return RemoveFinalizer()
+    failure = failure_of(error)
+    status = statuses.unreachable(seen.resource, failure.reason, failure.message, seen.now)
+    return SyncResourceDone(status=status, error=error)
+
+
+def _removal(seen: SyncResourceSnapshot) -> SyncResourceStep | SyncResourceEnd:
     has_finalizer = names.SYNC_RESOURCE_FINALIZER in seen.resource.metadata.finalizers
-    if not has_finalizer or not seen.inventory or seen.is_misplaced or seen.kyma is None or seen.cluster_gone:
+    if not has_finalizer or not seen.inventory or seen.is_misplaced or seen.kyma is None:
         return RemoveFinalizer()
     held, violated = held_back(seen.inventory, seen.rules)
     if seen.removed is None and (entries := without(seen.inventory, held)):
         return DeleteObjects(entries)
     if seen.removed is not None and seen.removed.inventory:
-        return Done(statuses.deleting(seen.resource, seen.removed, seen.now, held), READINESS_SECONDS)
+        status = statuses.deleting(seen.resource, seen.removed, seen.now, held)
+        return SyncResourceDone(status=status, requeue_after=READINESS_SECONDS)
     if held and not seen.kyma.metadata.being_deleted:
-        return Done(statuses.holding(seen.resource, held, violated, seen.now), seen.interval_seconds)
+        status = statuses.holding(seen.resource, held, violated, seen.now)
+        return SyncResourceDone(status=status, requeue_after=seen.interval_seconds)
     return RemoveFinalizer()
 
 
-def _refusal(seen: Snapshot) -> Refusal | None:
+def _refusal(seen: SyncResourceSnapshot) -> Refusal | None:
     resource, kyma = seen.resource, seen.kyma
     if seen.is_misplaced:
         module, namespace = resource.spec.module, seen.module_namespace
@@ -171,7 +189,7 @@ def _refusal(seen: Snapshot) -> Refusal | None:
     return Refusal(TOO_MANY_OBJECTS, seen.too_many) if seen.too_many else None
 
 
-def _objects(seen: Snapshot) -> tuple[KubernetesObject, ...]:
+def _objects(seen: SyncResourceSnapshot) -> tuple[KubernetesObject, ...]:
     return () if isinstance(seen.text, Refusal) else seen.text
 
 

@@ -1,14 +1,33 @@
 """What a reconcile of a SyncResource knows: read once at its beginning, then with the outcome of each step."""
 
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 
-from kube_runtime import ApplyResult, InventoryEntry, KubernetesObject, ManifestInvalid, parse_objects
+from kube_runtime import (
+    ApplyResult,
+    Causes,
+    Clock,
+    Index,
+    Informer,
+    InventoryEntry,
+    KubernetesObject,
+    ManifestInvalid,
+    ObjectKey,
+    Request,
+    Snapshot,
+    parse_aside,
+    parse_objects,
+)
+from lifecycle_manager.contract.indexes import SYNC_RESOURCES_BY_KYMA
+from lifecycle_manager.contract.resources import SYNC_RESOURCES
+from lifecycle_manager.contract.signals import ObjectChanged
 from lifecycle_manager.contract.verdict import INVALID_RESOURCE
-from lifecycle_manager.object_set.inventory import Identity, united
-from lifecycle_manager.object_set.ownership import Claim
-from lifecycle_manager.sync_resource.intent import inventory_of
+from lifecycle_manager.object_set import Policies, SetState
+from lifecycle_manager.object_set.inventory import Identity, identities, united, without
+from lifecycle_manager.object_set.ownership import Claim, Place, by_place, claim_key, claimed_earlier, place_of
+from lifecycle_manager.sync_resource.intent import claim_index, inventory_of
 from lifecycle_manager.sync_resource.status import Refusal
 from lifecycle_manager_api import Kyma, SyncResource, names
 from lifecycle_manager_api.policy_checks import ModuleRules, Scopes
@@ -20,8 +39,8 @@ Text = tuple[KubernetesObject, ...] | Refusal
 """The objects of a text, or why it is not to be applied."""
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncResourceSnapshot(Snapshot):
     """One SyncResource with all that its plan depends on.
 
     - `inventory`: what is in the SKR because of it or may be: by its own record, and by the memory of this process
@@ -33,11 +52,10 @@ class Snapshot:
     - `recorded`: whether finalizer and intent are written; `too_many` says why the intent can't be, and `protected`
       are objects of the text, as the SKR resolves them, that may not be applied
     - `applied`, `removed`: the results of steps; `applied` with those of pruning once `pruned`
-    - `cluster_gone`: the access Secret is gone, so the cluster is deleted
     """
 
     resource: SyncResource
-    kyma: Kyma | None
+    kyma: Kyma | None = None
     now: datetime
     inventory: tuple[InventoryEntry, ...] = ()
     text: Text = ()
@@ -54,12 +72,112 @@ class Snapshot:
     applied: ApplyResult | None = None
     pruned: bool = False
     removed: ApplyResult | None = None
-    cluster_gone: bool = False
 
     @property
     def is_misplaced(self) -> bool:
         """Whether the SyncResource is not in the namespace of its module, so that it has no effect."""
         return self.resource.metadata.namespace != self.module_namespace
+
+
+SYNC_RESOURCES_BY_CLAIM: Index[SyncResource] = Index("claim", claim_index)
+"""SyncResources by the objects that they have in their SKR, or may have."""
+
+
+@dataclass(eq=False, slots=True)
+class SyncResourceState(SetState):
+    """What this process remembers of a SyncResource from reconcile to reconcile.
+
+    - `claims`: what it claims among the SyncResources of its Kyma by its place, from before the inventory is known
+    - `check_due`: the monotonic time from which on every object is read, whatever triggers the reconcile
+    """
+
+    claims: Mapping[Place, tuple[InventoryEntry, ...]] = field(default_factory=dict)
+    check_due: float = float("-inf")
+
+    def remember(self, entries: Iterable[InventoryEntry]) -> None:
+        """Put these objects in the place of those that were known."""
+        self.inventory = tuple(entries)
+        self.claims = by_place(self.inventory)
+
+
+SyncResourceRequest = Request[ObjectKey, SyncResourceState]
+
+
+@dataclass(frozen=True, eq=False)
+class SyncResourceReader:
+    """Reads the caches of KCP, and the text of a SyncResource."""
+
+    sync_resources: Informer[SyncResource]
+    kymas: Informer[Kyma]
+    policies: Policies
+    clock: Clock
+    interval_seconds: float
+    pull_secret: str
+    state_of: Callable[[ObjectKey], SyncResourceState | None]
+    contested: Callable[[SyncResource, str], None]
+
+    async def read(self, request: SyncResourceRequest) -> SyncResourceSnapshot | None:
+        """Return what is known of a SyncResource; None where there is none."""
+        resource = self.sync_resources.get(request.key)
+        if resource is None:
+            return None
+        announced = self._announced(request.causes, resource, request.state)
+        kyma = self.kymas.get(ObjectKey(names.KCP_NAMESPACE, resource.spec.kyma))
+        namespace = self.policies.namespace_of(resource.spec.module)
+        is_in_place = resource.metadata.namespace == namespace  # decided once, before the first await
+        text: Text = ()
+        if kyma is not None and not resource.metadata.being_deleted and is_in_place:
+            written = resource.spec.resource
+            text = await parse_aside(len(written), read_text, written)
+        known = known_inventory(resource, request.state.inventory) if is_in_place else ()
+        places = {*by_place(known), *(map(place_of, text) if isinstance(text, tuple) else ())}
+        claims = tuple(dict.fromkeys(self._claims(request.key, resource.spec.kyma, places)))
+        return SyncResourceSnapshot(
+            resource=resource,
+            kyma=kyma,
+            now=self.clock.now(),
+            inventory=without(known, claimed_earlier(known, since(resource), claims)),
+            text=text,
+            rules=self.policies.of_sync_resources(resource.spec.module),
+            claims=claims,
+            interval_seconds=self.interval_seconds,
+            pull_secret=self.pull_secret,
+            announced=announced,
+            module_namespace=namespace,
+        )
+
+    def _announced(
+        self, causes: Causes, resource: SyncResource, state: SyncResourceState
+    ) -> frozenset[Identity] | None:
+        """Fold reported changes into the state; return the objects to read because of them, None where all are."""
+        changes, now = causes.of(ObjectChanged), self.clock.monotonic()
+        everything = causes.overflowed or len(changes) < len(causes) or now >= state.check_due
+        has = identities(known_inventory(resource, state.inventory)) if changes else frozenset()
+        own = (each for each in changes if each.reference in has)
+        everything |= not state.note(own, now=now, contested=partial(self.contested, resource))
+        announced = state.announced()
+        return None if everything or not (changes or announced) else announced
+
+    def _claims(self, key: ObjectKey, kyma: str, places: Set[Place]) -> Iterable[Claim]:
+        """Return the claims of other SyncResources of this Kyma to objects: recorded ones, and those of their state.
+
+        A SyncResource outside the namespace of its module claims nothing.
+        """
+
+        def claims(other: SyncResource) -> bool:
+            return SYNC_RESOURCES.key_of(other) != key and self.policies.is_in_place(other)
+
+        for place in places:
+            for other in self.sync_resources.by_index(SYNC_RESOURCES_BY_CLAIM, claim_key(kyma, *place)):
+                if claims(other):
+                    found = (each for each in inventory_of(other) if (each.group, each.kind, each.name) == place)
+                    yield from (Claim(entry, *since(other)) for entry in found)
+        for other in self.sync_resources.by_index(SYNC_RESOURCES_BY_KYMA, kyma) if places else ():
+            state = self.state_of(SYNC_RESOURCES.key_of(other))
+            if state is None or not (common := state.claims.keys() & places):
+                continue
+            if claims(other):
+                yield from (Claim(entry, *since(other)) for place in common for entry in state.claims[place])
 
 
 def known_inventory(resource: SyncResource, remembered: tuple[InventoryEntry, ...]) -> tuple[InventoryEntry, ...]:

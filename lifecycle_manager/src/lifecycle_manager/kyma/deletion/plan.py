@@ -29,11 +29,11 @@ def plan_deletion(seen: KymaSnapshot) -> KymaStep | KymaDone:
     error, finalizers = seen.skr_error, seen.kyma.metadata.finalizers
     if seen.skr is None and error is None:
         return steps.ReadSkr(metadata_suffices=True)
-    if seen.tried(steps.RemoveFinalizer):
+    if seen.tried(steps.RemoveKymaFinalizer):
         return ended(seen)
     is_abandoned = isinstance(error, AccessSecretMissing) and seen.settings.timeouts.others_finalizers
     if names.KYMA_FINALIZER not in finalizers:
-        return steps.RemoveFinalizer(of_others=True) if is_abandoned and finalizers else ended(seen)
+        return steps.RemoveKymaFinalizer(of_others=True) if is_abandoned and finalizers else ended(seen)
     if seen.manifests:
         waits = tuple(sorted({f"module {module_of_manifest(each)}" for each in seen.manifests}))
         held = (each for each in seen.manifests if not each.metadata.being_deleted)
@@ -43,7 +43,7 @@ def plan_deletion(seen: KymaSnapshot) -> KymaStep | KymaDone:
     if waits := _configurations(seen):
         return _wait(seen, waits, _stray_sync_resources(seen), purge=seen.sync_resources)
     if isinstance(error, AccessSecretMissing | ClusterClaimed):
-        return steps.RemoveFinalizer(of_others=is_abandoned)
+        return steps.RemoveKymaFinalizer(of_others=is_abandoned)
     if error is not None:
         return _wait(seen, (failure_of(error).message,), modules_removed=True)
     if waits := remaining_parts(seen.kyma):
@@ -68,7 +68,7 @@ def _plan_last_steps(seen: KymaSnapshot) -> KymaStep | KymaDone:
     synced, name = find(seen.kyma.status.conditions, PULL_SECRET_SYNC), seen.settings.pull_secret
     if name and synced is not None and synced.status == "True" and not seen.tried(steps.DeletePullSecret):
         return steps.DeletePullSecret(name)
-    return steps.RemoveFinalizer() if seen.tried(steps.RemoveCrd) else steps.RemoveCrd()
+    return steps.RemoveKymaFinalizer() if seen.tried(steps.RemoveCrd) else steps.RemoveCrd()
 
 
 def _wait(

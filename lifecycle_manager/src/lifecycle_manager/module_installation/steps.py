@@ -1,0 +1,168 @@
+"""The steps of a Manifest, and how a reconcile ends. `plan` decides on them, `apply` carries them out."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kube_runtime import ApplyResult, End, InventoryEntry, JsonObject, Resource, Step
+from lifecycle_manager.module_installation.module_cr import DefaultCr
+from lifecycle_manager.module_installation.reading import KindObject
+from lifecycle_manager.module_installation.status import CrView
+from lifecycle_manager.object_set.inventory import Identity
+from lifecycle_manager.object_set.ownership import Holder
+from lifecycle_manager.object_set.steps import (
+    ApplyObjects,
+    DeleteObjects,
+    NothingApplied,
+    PruneObjects,
+    RemoveFinalizer,
+)
+from lifecycle_manager.oci import Source
+from lifecycle_manager_api import ManifestStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Render(Step):
+    """Read the objects of the module from their source."""
+
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class Connect(Step):
+    """Connect to the SKR and recall what this process remembers of the module there."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResolveObjects(Step):
+    """Find out what an apply of the rendering may create, and what the other modules have."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordInventory(Step):
+    """Record in the status what is in the SKR and about to be, and set the finalizer."""
+
+    entries: tuple[InventoryEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HandOverObjects(Step):
+    """Hand objects over to other modules that have them too."""
+
+    objects: Mapping[InventoryEntry, Holder]
+
+
+@dataclass(frozen=True, slots=True)
+class CreateNamespace(Step):
+    """Create the namespace that modules share."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ListObjectsOfCRDs(Step):
+    """List the objects of CRDs that the module no longer has."""
+
+    crds: tuple[InventoryEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadManagers(Step):
+    """Read what runs the module; `optional` ones count only while they exist."""
+
+    managers: tuple[InventoryEntry, ...]
+    optional: tuple[InventoryEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadModuleCR(Step):
+    """Read the default Module CR; create it where it is missing and was never created."""
+
+    wanted: DefaultCr
+    was_created: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseObjects(Step):
+    """Leave the module's objects to its users: remove the label by which tools see who manages them."""
+
+    objects: tuple[InventoryEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FindModuleCRs(Step):
+    """Find the kinds of the module, its default Module CRs, and what the other modules have."""
+
+    inventory: tuple[InventoryEntry, ...]
+    wanted: DefaultCr | None
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteDefaultCRs(Step):
+    """Delete the default Module CRs of the module."""
+
+    crs: tuple[KindObject, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckManagersMissing(Step):
+    """Find out whether anything that runs the module still exists."""
+
+    managers: tuple[InventoryEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StripFinalizers(Step):
+    """Remove the finalizers of default Module CRs: nobody is left to act on them."""
+
+    crs: tuple[tuple[KindObject, JsonObject], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ListUsersObjects(Step):
+    """List the objects of these kinds that are not the module's own."""
+
+    kinds: tuple[Resource[JsonObject], ...]
+    own: frozenset[Identity]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaveAlone(End):
+    """Do nothing: the module is unmanaged or skipped, or the Manifest waits for other finalizers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestDone(End):
+    """Write the status.
+
+    `check_all` has the next reconcile read every object. `settles`: this one has read what events announced, as far as
+    `applied` and `module_cr` show.
+    """
+
+    status: ManifestStatus
+    applied: ApplyResult | None = None
+    module_cr: CrView | None = None
+    check_all: bool = False
+    settles: bool = False
+
+
+ManifestStep = (
+    Render
+    | Connect
+    | ResolveObjects
+    | RecordInventory
+    | HandOverObjects
+    | CreateNamespace
+    | ApplyObjects
+    | ListObjectsOfCRDs
+    | PruneObjects
+    | ReadManagers
+    | ReadModuleCR
+    | ReleaseObjects
+    | FindModuleCRs
+    | DeleteDefaultCRs
+    | CheckManagersMissing
+    | StripFinalizers
+    | ListUsersObjects
+    | DeleteObjects
+)
+ManifestEnd = ManifestDone | RemoveFinalizer | LeaveAlone | NothingApplied
