@@ -45,3 +45,14 @@ def test_names_of_tests_have_at_most_eighty_characters() -> None:
         if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef) and each.name.startswith("test_")
     }
     assert {name: file for name, file in names.items() if len(name) > MAX_NAME_LENGTH} == {}
+
+
+def test_there_is_one_world() -> None:
+    """What drives a single controller, or real clusters, is named for that."""
+    worlds = [
+        str(file)
+        for file in Path("tests").rglob("*.py")
+        for each in ast.walk(ast.parse(file.read_text(), str(file)))
+        if isinstance(each, ast.ClassDef) and each.name.endswith("World")
+    ]
+    assert worlds == ["tests/world.py"]

@@ -20,8 +20,8 @@ from kyma_local.ports import free_port
 from lifecycle_manager.contract.resources import SECRETS
 from lifecycle_manager_api import State
 from tests.e2e.upstream.link import Link
+from tests.e2e.upstream.product import KCP, PULL_SECRET, Product
 from tests.e2e.upstream.runtime import Runtime
-from tests.e2e.upstream.world import KCP, PULL_SECRET, World
 from tests.integration.lifecycle_manager.programs import MANAGER, Manager, with_options
 from tests.registries import blob_server
 
@@ -65,7 +65,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World]:
+async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Product]:
     """All programs run, and the Kyma is ready."""
     folder = tmp_path_factory.mktemp("upstream")
     async with open_environment(folder, None, None) as environment, AsyncExitStack() as stack, blob_server() as layers:
@@ -77,7 +77,7 @@ async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World
         await stack.enter_async_context(link.serving())
         manager = await _start(environment, programs)
         runtime = Runtime(environment.skr, folder / "skr-webhook-tls")
-        world = World(environment, programs, layers, link, runtime, manager)
+        world = Product(environment, programs, layers, link, runtime, manager)
         secret = {"metadata": {"name": PULL_SECRET}, "data": {".dockerconfigjson": "e30="}}
         await world.kcp.create(SECRETS, secret, KCP, field_manager="operator")
         async with asyncio.TaskGroup() as tasks:

@@ -5,13 +5,13 @@ from typing import Any
 from lifecycle_manager.contract.resources import MODULE_RELEASE_METAS, MODULE_TEMPLATES
 from lifecycle_manager_api import State, names
 from tests.e2e.upstream.modules import NEW, OLD, Module
-from tests.e2e.upstream.world import KCP, SKR, World
+from tests.e2e.upstream.product import KCP, SKR, Product
 from tests.waiting import eventually
 
 ALLOWED = f"{names.GROUP}/restricted-module"
 
 
-async def offers(world: World, module: Module, **versions: str) -> None:
+async def offers(world: Product, module: Module, **versions: str) -> None:
     """Wait until the user cluster has the templates of these versions alone, and the release with these channels."""
 
     async def is_so() -> bool:
@@ -25,7 +25,7 @@ async def offers(world: World, module: Module, **versions: str) -> None:
     await eventually(is_so, within=20, what=f"{module.name} is offered as {versions}")
 
 
-async def label_template(world: World, module: Module, version: str, **labels: str | None) -> None:
+async def label_template(world: Product, module: Module, version: str, **labels: str | None) -> None:
     patch = {"metadata": {"labels": {f"{names.GROUP}/{key}": value for key, value in labels.items()}}}
     await world.kcp.merge_patch(MODULE_TEMPLATES, f"{module.name}-{version}", patch, KCP, field_manager="team")
 
@@ -34,7 +34,7 @@ def selecting(value: str) -> dict[str, Any]:
     return {"kymaSelector": {"matchLabels": {ALLOWED: value}}}
 
 
-async def test_modulereleasemeta_sync(world: World) -> None:
+async def test_modulereleasemeta_sync(world: Product) -> None:
     async with world.offered(Module(name="synced")) as module:
         await offers(world, module, regular=OLD, fast=NEW)
         for group in ("beta", "internal"):
@@ -54,7 +54,7 @@ async def test_modulereleasemeta_sync(world: World) -> None:
         await eventually(is_withdrawn, within=20)
 
 
-async def test_restricted_module_catalog_sync(world: World) -> None:
+async def test_restricted_module_catalog_sync(world: Product) -> None:
     module = Module(name="restricted")
     await world.offer(module, OLD, regular=OLD)
     await offers(world, module)
@@ -72,7 +72,7 @@ async def test_restricted_module_catalog_sync(world: World) -> None:
     await world.withdraw(module)
 
 
-async def test_restricted_modules(world: World) -> None:
+async def test_restricted_modules(world: Product) -> None:
     module = Module(name="restricted-installed")
     async with world.labelled(ALLOWED, "allowed"), world.offered(module, OLD, spec=selecting("allowed"), regular=OLD):
         for _ in range(2):
@@ -95,7 +95,7 @@ async def test_restricted_modules(world: World) -> None:
     await world.kyma_is(State.READY)
 
 
-async def test_modulereleasemeta_not_allowed_installation(world: World) -> None:
+async def test_modulereleasemeta_not_allowed_installation(world: Product) -> None:
     async with world.offered(Module(name="groups"), OLD, regular=OLD) as module:
         for group in ("beta", "internal"):
             await label_template(world, module, OLD, **{group: "true"})

@@ -12,7 +12,7 @@ from kyma_fleet.identities import create_identity
 from lifecycle_manager.contract.resources import KYMAS, MANIFESTS
 from lifecycle_manager_api import State, names
 from tests.e2e.upstream.modules import OLD, Module
-from tests.e2e.upstream.world import KCP, KYMA, SKR, World
+from tests.e2e.upstream.product import KCP, KYMA, SKR, Product
 from tests.kinds import CLUSTER_ROLE_BINDINGS
 from tests.waiting import eventually
 
@@ -21,7 +21,7 @@ ADMIN = {"roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRo
 
 
 @asynccontextmanager
-async def installed(world: World, module: Module) -> AsyncIterator[Module]:
+async def installed(world: Product, module: Module) -> AsyncIterator[Module]:
     """Have a module installed, whose removal is awaited at the end."""
     async with world.offered(module, OLD, regular=OLD):
         await world.enable(module)
@@ -29,7 +29,7 @@ async def installed(world: World, module: Module) -> AsyncIterator[Module]:
         yield module
 
 
-async def test_skr_connection_lost(world: World) -> None:
+async def test_skr_connection_lost(world: Product) -> None:
     async with installed(world, Module(name="lost")) as module:
         async with world.link.cut():
             await world.module_is(module, State.ERROR)
@@ -41,7 +41,7 @@ async def test_skr_connection_lost(world: World) -> None:
         await world.installed(module)
 
 
-async def test_misconfigured_kyma_secret(world: World) -> None:
+async def test_misconfigured_kyma_secret(world: Product) -> None:
     await world.delete_access()
     await world.write_access("invalid")
     module = Module(name="late")
@@ -63,7 +63,7 @@ async def test_misconfigured_kyma_secret(world: World) -> None:
     await world.withdraw(module)
 
 
-async def test_skr_secret_rotation(world: World) -> None:
+async def test_skr_secret_rotation(world: Product) -> None:
     """The identity of Lifecycle Manager in the cluster loses its rights; another Secret gives access again."""
     kubeconfig = await create_identity(
         world.skr, world.environment.skr_kubeconfig, name="test-skr-admin", namespace="default", roles=()
@@ -86,7 +86,7 @@ async def test_skr_secret_rotation(world: World) -> None:
         await world.manifest_is(module, State.READY)
 
 
-async def test_rbac_privileges(world: World) -> None:
+async def test_rbac_privileges(world: Product) -> None:
     """The identity of Lifecycle Manager has the rights in the repository and no others."""
     text = files("lifecycle_manager.rbac").joinpath("kcp.yaml").read_text()
     for each in parse_objects(text):
@@ -103,7 +103,7 @@ async def test_rbac_privileges(world: World) -> None:
     assert len(bound) <= len(cluster_roles) + 2  # those of the page and of Istio
 
 
-async def abandoned(world: World, module: Module, propagation: Literal["Background", "Foreground"]) -> None:
+async def abandoned(world: Product, module: Module, propagation: Literal["Background", "Foreground"]) -> None:
     """Delete the Kyma of a cluster that is gone; when its access Secret is deleted too, the Kyma goes."""
     await world.kcp.delete(KYMAS, KYMA, KCP, propagation=propagation)
 
@@ -120,7 +120,7 @@ async def abandoned(world: World, module: Module, propagation: Literal["Backgrou
     await restored(world, module)
 
 
-async def restored(world: World, module: Module) -> None:
+async def restored(world: Product, module: Module) -> None:
     """Write the Kyma again, with the cluster that has what the former one left."""
     world.chosen.clear()
     if module.has_default and await world.default_cr(module) is not None:
@@ -131,7 +131,7 @@ async def restored(world: World, module: Module) -> None:
 
 
 @pytest.mark.parametrize("propagation", ["Background", "Foreground"])
-async def test_kyma_deprovision(world: World, propagation: Literal["Background", "Foreground"]) -> None:
+async def test_kyma_deprovision(world: Product, propagation: Literal["Background", "Foreground"]) -> None:
     module = Module(name=f"left-{propagation.lower()}")
     await world.offer(module, OLD, regular=OLD)
     await world.enable(module)
@@ -144,7 +144,7 @@ async def test_kyma_deprovision(world: World, propagation: Literal["Background",
     await world.withdraw(module)
 
 
-async def test_module_without_default_cr(world: World) -> None:
+async def test_module_without_default_cr(world: Product) -> None:
     module = Module(name="bare", has_default=False)
     await world.offer(module, OLD, regular=OLD)
     await world.enable(module)

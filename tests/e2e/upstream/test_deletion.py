@@ -7,8 +7,8 @@ import pytest
 from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS
 from lifecycle_manager_api import State
 from tests.e2e.upstream.modules import NEW, OLD, Module
+from tests.e2e.upstream.product import SKR, Product
 from tests.e2e.upstream.runtime import WORKLOADS
-from tests.e2e.upstream.world import SKR, World
 
 ELSEWHERE = (SKR, "default")
 BLOCKED = (State.DELETING, State.WARNING)
@@ -36,7 +36,7 @@ class Blocked:
         pytest.param("wide", Blocked(is_cluster_scoped=True), id="cluster-scoped with create and delete policy"),
     ],
 )
-async def test_module_deletion_blocking(world: World, name: str, blocked: Blocked) -> None:
+async def test_module_deletion_blocking(world: Product, name: str, blocked: Blocked) -> None:
     module = Module(name=f"blocked-{name}", is_cluster_scoped=blocked.is_cluster_scoped)
     async with world.offered(module):
         await world.enable(module, customResourcePolicy=blocked.policy)
@@ -68,7 +68,7 @@ async def test_module_deletion_blocking(world: World, name: str, blocked: Blocke
     await world.kyma_is(State.READY)
 
 
-async def test_non_blocking_module_deletion_with_only_default_cr(world: World) -> None:
+async def test_non_blocking_module_deletion_with_only_default_cr(world: Product) -> None:
     async with world.offered(Module(name="simple")) as module:
         await world.enable(module)
         await world.installed(module)
@@ -79,7 +79,7 @@ async def test_non_blocking_module_deletion_with_only_default_cr(world: World) -
         await world.kyma_is(State.READY)
 
 
-async def test_non_blocking_kyma_module_deletion(world: World) -> None:
+async def test_non_blocking_kyma_module_deletion(world: Product) -> None:
     """The module is enabled again in another channel while its removal is blocked."""
     async with world.offered(Module(name="again")) as module:
         await world.enable(module, "regular")
@@ -102,7 +102,7 @@ async def test_non_blocking_kyma_module_deletion(world: World) -> None:
         assert before.metadata.uid != after.metadata.uid
 
 
-async def upgraded_while_blocked(world: World, module: Module) -> None:
+async def upgraded_while_blocked(world: Product, module: Module) -> None:
     async with world.offered(module, regular=OLD):
         await world.enable(module)
         await world.installed(module)
@@ -121,9 +121,9 @@ async def upgraded_while_blocked(world: World, module: Module) -> None:
     await world.kyma_is(State.READY)
 
 
-async def test_modulereleasemeta_module_deletion_upgrade(world: World) -> None:
+async def test_modulereleasemeta_module_deletion_upgrade(world: Product) -> None:
     await upgraded_while_blocked(world, Module(name="retired"))
 
 
-async def test_module_api_upgrade_under_blocked_deletion(world: World) -> None:
+async def test_module_api_upgrade_under_blocked_deletion(world: Product) -> None:
     await upgraded_while_blocked(world, Module(name="renewed", api={NEW: "v2"}))

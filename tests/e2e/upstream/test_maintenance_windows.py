@@ -5,12 +5,12 @@ from contextlib import asynccontextmanager
 
 from lifecycle_manager_api import names
 from tests.e2e.upstream.modules import NEW, OLD, Module
-from tests.e2e.upstream.world import World
+from tests.e2e.upstream.product import Product
 from tests.waiting import eventually
 
 
 @asynccontextmanager
-async def installed(world: World, name: str) -> AsyncIterator[Module]:
+async def installed(world: Product, name: str) -> AsyncIterator[Module]:
     """Install the version that requires no downtime, and ask for the one that does."""
     async with world.offered(Module(name=name, requires_downtime=(NEW,))) as module:
         await world.enable(module, "regular")
@@ -19,7 +19,7 @@ async def installed(world: World, name: str) -> AsyncIterator[Module]:
         yield module
 
 
-async def test_maintenance_windows_wait(world: World) -> None:
+async def test_maintenance_windows_wait(world: Product) -> None:
     async with installed(world, "waiting") as module:
 
         async def waits() -> bool:
@@ -38,7 +38,7 @@ async def test_maintenance_windows_wait(world: World) -> None:
     await world.patch_kyma({"metadata": {"labels": {names.REGION: "europe"}}})
 
 
-async def test_maintenance_windows_skip(world: World) -> None:
+async def test_maintenance_windows_skip(world: Product) -> None:
     await world.skip_windows(skipped=True)
     async with installed(world, "hurried") as module:
         await world.installed(module, NEW)
@@ -46,7 +46,7 @@ async def test_maintenance_windows_skip(world: World) -> None:
     await world.skip_windows(skipped=False)
 
 
-async def test_maintenance_windows_initial_installation(world: World) -> None:
+async def test_maintenance_windows_initial_installation(world: Product) -> None:
     await world.measures(1.0, "lifecycle_mgr_maintenance_window_config_read_success")
     async with world.offered(Module(name="first", requires_downtime=(NEW,))) as module:
         await world.enable(module, "fast")

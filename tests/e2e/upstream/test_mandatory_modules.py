@@ -3,11 +3,11 @@
 from lifecycle_manager.contract.resources import MODULE_RELEASE_METAS
 from lifecycle_manager_api import State, names
 from tests.e2e.upstream.modules import NEW, OLD, Module
+from tests.e2e.upstream.product import KCP, SKR, Product
 from tests.e2e.upstream.runtime import WORKLOADS
-from tests.e2e.upstream.world import KCP, SKR, World
 
 
-async def test_mandatory_module(world: World) -> None:
+async def test_mandatory_module(world: Product) -> None:
     async with world.offered(Module(name="everywhere"), mandatory=OLD) as module:
         await world.manifest_is(module, State.READY)
         await world.has_default_cr(module, "Ready")
@@ -33,7 +33,7 @@ async def test_mandatory_module(world: World) -> None:
         await world.kyma_is(State.READY)
 
 
-async def test_mandatory_modules_metrics(world: World) -> None:
+async def test_mandatory_modules_metrics(world: Product) -> None:
     state = ("lifecycle_mgr_mandatory_module_state", {"state": "Ready"})
     async with world.offered(Module(name="measured"), OLD, mandatory=OLD) as module:
         await world.manifest_is(module, State.READY)

@@ -1,17 +1,17 @@
 """Metrics of upstream's names and values."""
 
 from tests.e2e.upstream.modules import OLD, Module
-from tests.e2e.upstream.world import KYMA, World
+from tests.e2e.upstream.product import KYMA, Product
 
 KYMA_STATE, MODULE_STATE = "lifecycle_mgr_kyma_state", "lifecycle_mgr_module_state"
 REASONS = "lifecycle_mgr_requeue_reason_total"
 
 
-async def counted(world: World, reason: str) -> float:
+async def counted(world: Product, reason: str) -> float:
     return await world.sample(REASONS, requeue_reason=reason, requeue_type="intended") or 0.0
 
 
-async def test_kyma_metrics(world: World) -> None:
+async def test_kyma_metrics(world: Product) -> None:
     enabling = ("manifest_add_finalizer", "manifest_sync_resources_enqueue_required")
     removing = ("manifest_pre_delete_enqueue_required", "manifest_reconcile_finished")
     before = {reason: await counted(world, reason) for reason in (*enabling, *removing)}
@@ -29,5 +29,5 @@ async def test_kyma_metrics(world: World) -> None:
         assert all([await counted(world, reason) > before[reason] for reason in removing])
 
 
-async def test_fips_mode_metric(world: World) -> None:
+async def test_fips_mode_metric(world: Product) -> None:
     assert await world.sample("lifecycle_mgr_fips_mode") in {0.0, 1.0}

@@ -5,8 +5,8 @@ import pytest
 from lifecycle_manager.contract.resources import MANIFESTS, MODULE_TEMPLATES
 from lifecycle_manager_api import State, names
 from tests.e2e.upstream.modules import BROKEN_IMAGE, NEW, OLD, Document, Module
+from tests.e2e.upstream.product import GLOBAL_ACCOUNT, KCP, SKR, Product
 from tests.e2e.upstream.runtime import WORKLOADS
-from tests.e2e.upstream.world import GLOBAL_ACCOUNT, KCP, SKR, World
 from tests.integration.lifecycle_manager.catalog_entries import put_in_catalog
 from tests.kinds import NAMESPACES
 from tests.waiting import eventually
@@ -22,7 +22,7 @@ OURS = (
 )
 
 
-async def synced(world: World, module: Module) -> list[Document]:
+async def synced(world: Product, module: Module) -> list[Document]:
     """Return the objects of a module as they are in the user cluster."""
     manifest = await world.manifest(module)
     assert manifest is not None
@@ -34,7 +34,7 @@ async def synced(world: World, module: Module) -> list[Document]:
     return found
 
 
-async def test_labelling(world: World) -> None:
+async def test_labelling(world: Product) -> None:
     for version, kind, name in OURS:
         resource = await world.skr.mapper.resource(version, kind)
         live = await world.skr.get(resource, name, SKR if resource.namespaced else None)
@@ -57,7 +57,7 @@ async def test_labelling(world: World) -> None:
             assert "DO NOT EDIT" in live["metadata"]["annotations"][names.DISCLAIMER]
 
 
-async def test_module_consistency(world: World) -> None:
+async def test_module_consistency(world: Product) -> None:
     async with world.offered(Module(name="consistent")) as module:
         await world.enable(module)
         await world.installed(module)
@@ -71,7 +71,7 @@ async def test_module_consistency(world: World) -> None:
         assert len(before.items() & after.items()) == len(before) - 1
 
 
-async def test_manifest_reconciliation(world: World) -> None:
+async def test_manifest_reconciliation(world: Product) -> None:
     async with world.offered(Module(name="skipped")) as module:
         await world.enable(module)
         await world.installed(module)
@@ -95,7 +95,7 @@ async def test_manifest_reconciliation(world: World) -> None:
 
 
 @pytest.mark.parametrize("workload", ["Deployment", "StatefulSet"])
-async def test_module_status_decoupling(world: World, workload: str) -> None:
+async def test_module_status_decoupling(world: Product, workload: str) -> None:
     async with world.offered(Module(name=f"decoupled-{workload.lower()}", workload=workload)) as module:
         world.runtime.states[module.name] = "Warning"
         await world.enable(module)
@@ -110,7 +110,7 @@ async def test_module_status_decoupling(world: World, workload: str) -> None:
 
 
 @pytest.mark.parametrize("workload", ["Deployment", "StatefulSet"])
-async def test_module_status_decoupling_with_wrong_image(world: World, workload: str) -> None:
+async def test_module_status_decoupling_with_wrong_image(world: Product, workload: str) -> None:
     module = Module(name=f"failing-{workload.lower()}", workload=workload, image=BROKEN_IMAGE)
     async with world.offered(module):
         await world.enable(module)
@@ -122,7 +122,7 @@ async def test_module_status_decoupling_with_wrong_image(world: World, workload:
     await world.kyma_is(State.READY)
 
 
-async def test_module_upgrade_channel_switch(world: World) -> None:
+async def test_module_upgrade_channel_switch(world: Product) -> None:
     async with world.offered(Module(name="switched")) as module:
         await world.enable(module, "regular")
         await world.installed(module)
@@ -137,7 +137,7 @@ async def test_module_upgrade_channel_switch(world: World) -> None:
         await world.runs(module, NEW, but_not=OLD)
 
 
-async def test_module_upgrade_new_version(world: World) -> None:
+async def test_module_upgrade_new_version(world: Product) -> None:
     async with world.offered(Module(name="upgraded")) as module:
         await world.enable(module)
         await world.installed(module)
@@ -150,7 +150,7 @@ async def test_module_upgrade_new_version(world: World) -> None:
         assert manifest.spec.version == NEW
 
 
-async def test_modulereleasemeta_watch_trigger(world: World) -> None:
+async def test_modulereleasemeta_watch_trigger(world: Product) -> None:
     async with world.offered(Module(name="triggered")) as module:
         await world.enable(module)
         await world.installed(module)
@@ -162,7 +162,7 @@ async def test_modulereleasemeta_watch_trigger(world: World) -> None:
         await world.installed(module)
 
 
-async def test_module_transferred_to_another_oci_registry(world: World) -> None:
+async def test_module_transferred_to_another_oci_registry(world: Product) -> None:
     local = "eu.registry.example.com/restricted/operator:1.0.0"
     async with world.offered(Module(name="transferred")) as module:
         (document,) = module.templates(world.layers, OLD)
@@ -180,7 +180,7 @@ async def test_module_transferred_to_another_oci_registry(world: World) -> None:
         assert live["spec"]["template"]["spec"]["containers"][0]["image"] == local
 
 
-async def test_module_unmanage(world: World) -> None:
+async def test_module_unmanage(world: Product) -> None:
     async with world.offered(Module(name="unmanaged")) as module:
         await world.enable(module)
         await world.installed(module)
@@ -207,7 +207,7 @@ async def test_module_unmanage(world: World) -> None:
     await world.until_lacks(MODULE_TEMPLATES, "unmanaged-1.0.0", KCP, of=world.kcp)
 
 
-async def current(world: World, thing: Document) -> Document:
+async def current(world: Product, thing: Document) -> Document:
     """Return an object as it is now."""
     resource = await world.skr.mapper.resource(thing["apiVersion"], thing["kind"])
     metadata = thing["metadata"]

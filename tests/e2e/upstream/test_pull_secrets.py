@@ -7,8 +7,8 @@ from kube_runtime import NotFound, Resource
 from lifecycle_manager.contract.resources import SECRETS
 from lifecycle_manager_api import State, names
 from tests.e2e.upstream.modules import OLD, Document, Module
+from tests.e2e.upstream.product import GLOBAL_ACCOUNT, KCP, PULL_SECRET, SKR, Product
 from tests.e2e.upstream.runtime import WORKLOADS
-from tests.e2e.upstream.world import GLOBAL_ACCOUNT, KCP, PULL_SECRET, SKR, World
 from tests.waiting import eventually
 
 KEY = ".dockerconfigjson"
@@ -27,7 +27,7 @@ def asking(name: str) -> Document:
     return secret(name, namespace=SKR, annotations={names.INJECT_DATA_FROM_KCP: "true"})
 
 
-async def data_is(world: World, name: str, data: str) -> None:
+async def data_is(world: Product, name: str, data: str) -> None:
     async def is_so() -> bool:
         try:
             return (await world.skr.get(SECRETS, name, SKR)).data[KEY] == data
@@ -37,12 +37,12 @@ async def data_is(world: World, name: str, data: str) -> None:
     await eventually(is_so, within=20, what=f"{name} has the data")
 
 
-async def pod_of(world: World, resource: Resource[Document], name: str) -> Document:
+async def pod_of(world: Product, resource: Resource[Document], name: str) -> Document:
     pod: Document = (await world.skr.get(resource, name, SKR))["spec"]["template"]["spec"]
     return pod
 
 
-async def test_skr_image_pull_secret_sync(world: World) -> None:
+async def test_skr_image_pull_secret_sync(world: Product) -> None:
     assert (await world.skr.get(SECRETS, PULL_SECRET, SKR)).data == {KEY: "e30="}
     condition = await world.condition("SKRImagePullSecretSync")
     assert condition is not None
@@ -57,14 +57,14 @@ async def test_skr_image_pull_secret_sync(world: World) -> None:
         assert {"name": "SKR_IMG_PULL_SECRET", "value": PULL_SECRET} in pod["containers"][0]["env"]
 
 
-async def test_rotated_image_pull_secret_replaces_one_that_was_made_immutable(world: World) -> None:
+async def test_rotated_image_pull_secret_replaces_one_that_was_made_immutable(world: Product) -> None:
     await world.skr.merge_patch(SECRETS, PULL_SECRET, {"immutable": True}, SKR, field_manager="user")
     await world.kcp.merge_patch(SECRETS, PULL_SECRET, {"data": {KEY: DATA}}, KCP, field_manager="operator")
     await data_is(world, PULL_SECRET, DATA)
     await world.kyma_is(State.READY)
 
 
-async def test_deployer_module_image_pull_secret_injection(world: World) -> None:
+async def test_deployer_module_image_pull_secret_injection(world: Product) -> None:
     source = secret("image-pull-secret", DATA, labels={names.MODULE_NAME: "deployer"})
     await world.kcp.create(SECRETS, source, KCP, field_manager="operator")
     own = secret("non-inject-pull-secret", namespace=SKR)
@@ -86,7 +86,7 @@ async def test_deployer_module_image_pull_secret_injection(world: World) -> None
         await world.manifest_is(module, State.ERROR)
 
 
-async def test_block_non_deployer_module_image_pull_secret_injection(world: World) -> None:
+async def test_block_non_deployer_module_image_pull_secret_injection(world: Product) -> None:
     source = secret("other-pull-secret", DATA, labels={names.MODULE_NAME: "not-deployer"})
     await world.kcp.create(SECRETS, source, KCP, field_manager="operator")
     async with world.offered(Module(name="not-deployer", more=(asking("other-pull-secret"),))) as module:

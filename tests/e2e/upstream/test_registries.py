@@ -10,7 +10,7 @@ from aiohttp import web
 from lifecycle_manager.contract.resources import SECRETS
 from lifecycle_manager_api import names
 from tests.e2e.upstream.modules import OLD, Module
-from tests.e2e.upstream.world import KCP, World
+from tests.e2e.upstream.product import KCP, Product
 from tests.integration.lifecycle_manager.catalog_entries import put_in_catalog
 from tests.registries import BlobServer
 
@@ -38,7 +38,7 @@ async def private_registry(layers: BlobServer) -> AsyncIterator[str]:
         await runner.cleanup()
 
 
-async def test_oci_registry_credentials_secret(world: World) -> None:
+async def test_oci_registry_credentials_secret(world: Product) -> None:
     async with private_registry(world.layers) as host:
         config = msgspec.json.encode({"auths": {f"http://{host}": {"auth": LOGIN}}})
         secret = {

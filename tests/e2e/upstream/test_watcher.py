@@ -6,8 +6,8 @@ from kube_runtime import Resource
 from lifecycle_manager.contract.resources import KYMAS, SECRETS
 from lifecycle_manager_api import State, names
 from tests.e2e.upstream.modules import Document
+from tests.e2e.upstream.product import KCP, SKR, Product
 from tests.e2e.upstream.runtime import WORKLOADS
-from tests.e2e.upstream.world import KCP, SKR, World
 from tests.waiting import eventually
 
 POLICIES: Resource[Document] = Resource.dynamic(
@@ -16,14 +16,14 @@ POLICIES: Resource[Document] = Resource.dynamic(
 DEPLOYMENTS = WORKLOADS["Deployment"]
 
 
-async def is_there(world: World, resource: Resource[Document], name: str) -> None:
+async def is_there(world: Product, resource: Resource[Document], name: str) -> None:
     async def exists() -> bool:
         return name in {each["metadata"]["name"] for each in (await world.skr.list(resource, SKR)).items}
 
     await eventually(exists, within=20, what=f"{name} exists")
 
 
-async def channel_is(world: World, channel: str) -> None:
+async def channel_is(world: Product, channel: str) -> None:
     """Change the channel as a user, and wait until the control plane knows."""
     await world.skr.merge_patch(KYMAS, names.DEFAULT_KYMA_NAME, {"spec": {"channel": channel}}, SKR)
 
@@ -33,7 +33,7 @@ async def channel_is(world: World, channel: str) -> None:
     await eventually(is_known, within=10, what=f"the channel is {channel}")
 
 
-async def test_watcher(world: World) -> None:
+async def test_watcher(world: Product) -> None:
     await is_there(world, DEPLOYMENTS, "skr-webhook")
     await is_there(world, POLICIES, "skr-webhook")
     await world.skr.delete(DEPLOYMENTS, "skr-webhook", SKR)
@@ -51,7 +51,7 @@ async def test_watcher(world: World) -> None:
     assert log.read_text().count('"watched":"Kyma kyma-system/default"') > before
 
 
-async def test_watcher_zero_downtime(world: World) -> None:
+async def test_watcher_zero_downtime(world: Product) -> None:
     """While the CA and all certificates are rotated, each change of a user is reported, and no event is refused."""
     before = await refusals(world)
     await rotate(world, "zero-downtime")
@@ -61,13 +61,13 @@ async def test_watcher_zero_downtime(world: World) -> None:
     await world.kyma_is(State.READY)
 
 
-async def refusals(world: World) -> dict[str, float]:
+async def refusals(world: Product) -> dict[str, float]:
     """Return how many events were refused, by their reasons."""
     metrics = await world.manager.metrics()
     return {name: value for name, value in metrics.items() if name.startswith("lifecycle_mgr_event_refused_total")}
 
 
-async def test_self_signed_certificate_rotation(world: World) -> None:
+async def test_self_signed_certificate_rotation(world: Product) -> None:
     name = f"{(await world.kyma()).metadata.name}-webhook-tls"
     before = await world.kcp.get(SECRETS, name, KCP)
     mounted = await world.skr.get(SECRETS, "skr-webhook-tls", SKR)
@@ -85,7 +85,7 @@ async def test_self_signed_certificate_rotation(world: World) -> None:
     await channel_is(world, "regular")
 
 
-async def rotate(world: World, why: str) -> None:
+async def rotate(world: Product, why: str) -> None:
     """Request the rotation of the CA."""
     value = f"{why}-{datetime.now(UTC):%H-%M-%S}"
     patch = {"metadata": {"annotations": {f"{names.GROUP}/rotate-ca": value}}}

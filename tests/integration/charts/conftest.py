@@ -7,8 +7,8 @@ import pytest
 import pytest_asyncio
 
 from kyma_local.helm import find_helm
+from tests.integration.charts.clusters import HelmClusters, open_world
 from tests.integration.charts.helm import Helm
-from tests.integration.charts.world import World, open_world
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
@@ -28,7 +28,7 @@ def helm(tmp_path_factory: pytest.TempPathFactory) -> Helm:
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def world(helm: Helm, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World]:
+async def world(helm: Helm, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[HelmClusters]:
     """Clusters with Lifecycle Manager and a Module Manager, installed by Helm; the user has enabled the module."""
     async with open_world(tmp_path_factory.mktemp("world"), helm) as world:
         await world.install_lifecycle_manager()

@@ -11,9 +11,9 @@ from kyma_local.binaries import cache_folder, find_binaries
 from kyma_local.clusters import LocalClusters
 from kyma_local.sources import Versions
 from lifecycle_manager.process.crd_installation import apply_crds, apply_objects
+from tests.integration.charts.clusters import HelmClusters
 from tests.integration.charts.helm import NAMESPACES, WAYS, Helm, of_kind
 from tests.integration.charts.others import crds_of_others
-from tests.integration.charts.world import World
 
 (OLDEST_RELEASE,) = re.findall(r"^OLDEST := (\S+)$", Path("Makefile").read_text(), re.MULTILINE)
 OLDEST = Versions(kubernetes=OLDEST_RELEASE)
@@ -35,7 +35,7 @@ def crds() -> str:
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def newest(world: World, crds: str) -> World:
+async def newest(world: HelmClusters, crds: str) -> HelmClusters:
     """The clusters of the newest version."""
     await apply_objects(world.kcp, f"{crds}\n---\n{OF_ISTIO}")
     return world
@@ -48,7 +48,7 @@ async def test_charts_require_the_oldest_version_that_they_are_tested_on() -> No
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_newest_server_accepts_every_field(helm: Helm, newest: World, way: str) -> None:
+async def test_newest_server_accepts_every_field(helm: Helm, newest: HelmClusters, way: str) -> None:
     await _check(helm, newest.skr if way == "skr-watcher" else newest.kcp, way)
 
 

@@ -40,6 +40,7 @@ from lifecycle_manager.contract.resources import (
 from lifecycle_manager_api import as_document, names
 from lifecycle_manager_api.crds import all_crds
 from tests import builders
+from tests.integration.charts.clusters import HelmClusters
 from tests.integration.charts.helm import (
     LIFECYCLE_MANAGER,
     MODULE_MANAGER,
@@ -50,7 +51,6 @@ from tests.integration.charts.helm import (
     HelmFailed,
     expressions_in,
 )
-from tests.integration.charts.world import World
 from tests.integration.lifecycle_manager.test_watcher_resources import watcher
 from tests.kinds import CRDS
 from tests.node_agent.agent import NodeAgent
@@ -80,12 +80,12 @@ FROM_PROMETHEUS = frozenset({"job", "instance", "le"})
 LEASES: Resource[dict[str, Any]] = Resource.dynamic("coordination.k8s.io", "v1", "Lease", "leases", namespaced=True)
 
 
-async def test_change_of_a_user_is_applied_by_the_installed_releases(world: World) -> None:
+async def test_change_of_a_user_is_applied_by_the_installed_releases(world: HelmClusters) -> None:
     await world.walkthrough.change_volume("110Gi")
     await world.walkthrough.change_volume("120Gi")
 
 
-async def test_invalid_sync_resource_is_refused_through_the_service_of_the_chart(world: World) -> None:
+async def test_invalid_sync_resource_is_refused_through_the_service_of_the_chart(world: HelmClusters) -> None:
     document = {
         "apiVersion": SYNC_RESOURCES.api_version,
         "kind": "SyncResource",
@@ -110,7 +110,7 @@ async def test_invalid_sync_resource_is_refused_through_the_service_of_the_chart
     assert "ConfigMap kube-system/x: spec.namespaces: " in await eventually(refusal)
 
 
-async def test_no_change_is_lost_while_the_release_is_upgraded_and_rolled_back(world: World) -> None:
+async def test_no_change_is_lost_while_the_release_is_upgraded_and_rolled_back(world: HelmClusters) -> None:
     before = await _ready(world.kcp_node, "lifecycle-manager", 2)
     async with _changing(world):
         await world.install_lifecycle_manager("--set=logLevel=DEBUG", command="upgrade")
@@ -122,7 +122,7 @@ async def test_no_change_is_lost_while_the_release_is_upgraded_and_rolled_back(w
         await eventually(partial(_all_have, world, "--log-level=INFO"))
 
 
-async def test_no_change_is_lost_while_the_replicas_are_killed_one_after_the_other(world: World) -> None:
+async def test_no_change_is_lost_while_the_replicas_are_killed_one_after_the_other(world: HelmClusters) -> None:
     for run in await _ready(world.kcp_node, "lifecycle-manager", 2):
         assert run.child is not None
         restarts = run.restarts
@@ -131,7 +131,7 @@ async def test_no_change_is_lost_while_the_replicas_are_killed_one_after_the_oth
             await eventually(partial(_is_back, run, restarts))
 
 
-async def test_no_change_is_lost_when_a_replica_is_lost_with_its_node(world: World) -> None:
+async def test_no_change_is_lost_when_a_replica_is_lost_with_its_node(world: HelmClusters) -> None:
     """Each of the two replicas is lost once, so the one that has the Kyma is lost, too."""
     for run in await _ready(world.kcp_node, "lifecycle-manager", 2):
         async with _changing(world):
@@ -139,7 +139,7 @@ async def test_no_change_is_lost_when_a_replica_is_lost_with_its_node(world: Wor
             await eventually(partial(_replaced, world, run))
 
 
-async def test_no_change_is_lost_while_the_leading_module_manager_is_killed(world: World) -> None:
+async def test_no_change_is_lost_while_the_leading_module_manager_is_killed(world: HelmClusters) -> None:
     replicas = {run.name: run for run in await _ready(world.kcp_node, "cloud-resources", 2)}
     leader = await eventually(lambda: _leader_of(world, "module-manager-cloud-resources", replicas=2))
     child = replicas[leader.rpartition("-")[0]].child
@@ -154,7 +154,7 @@ async def test_no_change_is_lost_while_the_leading_module_manager_is_killed(worl
         await eventually(taken_over)
 
 
-async def test_no_change_is_lost_while_the_watcher_is_upgraded(world: World) -> None:
+async def test_no_change_is_lost_while_the_watcher_is_upgraded(world: HelmClusters) -> None:
     image = "registry.example.com/kyma/skr-watcher:next"
     (before,) = await _ready(world.skr_node, None, 1)
 
@@ -169,7 +169,7 @@ async def test_no_change_is_lost_while_the_watcher_is_upgraded(world: World) -> 
     assert before.child.returncode == 0
 
 
-async def test_image_of_the_watcher_is_pulled_with_the_secrets_of_its_service_account(world: World) -> None:
+async def test_image_of_the_watcher_is_pulled_with_the_secrets_of_its_service_account(world: HelmClusters) -> None:
     given = [{"name": "of-the-registry"}]
     for memory, pull_secrets in (("211Mi", given), ("212Mi", [])):
         patch = {"imagePullSecrets": pull_secrets}
@@ -179,7 +179,7 @@ async def test_image_of_the_watcher_is_pulled_with_the_secrets_of_its_service_ac
         assert pod["spec"].get("imagePullSecrets", []) == pull_secrets
 
 
-async def test_alerts_and_dashboards_use_metrics_that_the_running_program_has(world: World) -> None:
+async def test_alerts_and_dashboards_use_metrics_that_the_running_program_has(world: HelmClusters) -> None:
     rendered = await world.kcp_helm.render(LIFECYCLE_MANAGER, *WAYS["lifecycle-manager-with-everything"][1])
     samples: dict[str, set[str]] = {}
 
@@ -202,7 +202,9 @@ async def test_alerts_and_dashboards_use_metrics_that_the_running_program_has(wo
             assert _labels_in(expression) <= FROM_PROMETHEUS.union(*(samples[name] for name in metrics)), expression
 
 
-async def test_upgrade_from_the_chart_of_the_previous_commit_keeps_all_objects(world: World, tmp_path: Path) -> None:
+async def test_upgrade_from_the_chart_of_the_previous_commit_keeps_all_objects(
+    world: HelmClusters, tmp_path: Path
+) -> None:
     previous = _previous_chart(tmp_path)
     await world.install_lifecycle_manager(command="upgrade", chart=previous)
     await world.walkthrough.change_volume("210Gi")
@@ -224,7 +226,7 @@ async def test_upgrade_from_the_chart_of_the_previous_commit_keeps_all_objects(w
         await world.kcp.delete(resource, document["metadata"]["name"], names.KCP_NAMESPACE)
 
 
-async def test_watcher_installed_by_hand_delivers_with_a_certificate_of_the_control_plane(world: World) -> None:
+async def test_watcher_installed_by_hand_delivers_with_a_certificate_of_the_control_plane(world: HelmClusters) -> None:
     file = await _values_by_hand(world)
     release = ("by-hand", "--namespace=kyma-system", *WAITING)
     await world.kcp_helm.run("install", *release, "--create-namespace", "--values", str(file), str(SKR_WATCHER))
@@ -244,7 +246,7 @@ async def test_watcher_installed_by_hand_delivers_with_a_certificate_of_the_cont
     assert await _objects_of(world, "kyma-system") == []
 
 
-async def test_watcher_installed_by_hand_replaces_the_existing_one_until_it_is_removed(world: World) -> None:
+async def test_watcher_installed_by_hand_replaces_the_existing_one_until_it_is_removed(world: HelmClusters) -> None:
     file = await _values_by_hand(world)
     release = ("by-hand", "--namespace=kyma-system", *WAITING)
     install = ("install", *release, "--values", str(file), str(SKR_WATCHER))
@@ -263,7 +265,7 @@ async def test_watcher_installed_by_hand_replaces_the_existing_one_until_it_is_r
     await world.walkthrough.change_volume("250Gi")
 
 
-async def test_uninstalled_module_manager_leaves_no_objects_behind(world: World) -> None:
+async def test_uninstalled_module_manager_leaves_no_objects_behind(world: HelmClusters) -> None:
     guestbook = str(MODULE_MANAGER / "ci/guestbook-values.yaml")
     arguments = ("guestbook", "--namespace=kcp-system", *WAITING)
     await world.kcp_helm.run("install", *arguments, "--values", guestbook, str(MODULE_MANAGER))
@@ -273,7 +275,7 @@ async def test_uninstalled_module_manager_leaves_no_objects_behind(world: World)
     await eventually(lambda: not world.kcp_node.runs_of("guestbook"))
 
 
-async def test_uninstallation_keeps_crds_and_kymas_and_a_later_installation_adopts_them(world: World) -> None:
+async def test_uninstallation_keeps_crds_and_kymas_and_a_later_installation_adopts_them(world: HelmClusters) -> None:
     await world.walkthrough.change_volume("300Gi")
     await world.kcp_helm.run("uninstall", "lifecycle-manager", "--namespace=kcp-system", *WAITING)
     assert await _objects_of(world, "kcp-system", "app.kubernetes.io/instance=lifecycle-manager") == []
@@ -289,7 +291,7 @@ async def test_uninstallation_keeps_crds_and_kymas_and_a_later_installation_adop
 
 
 @asynccontextmanager
-async def _changing(world: World) -> AsyncGenerator[None, None]:
+async def _changing(world: HelmClusters) -> AsyncGenerator[None, None]:
     """Let the user change an object again and again during the block; at the end the last change has to be in force."""
     stopping = asyncio.Event()
 
@@ -309,7 +311,7 @@ async def _changing(world: World) -> AsyncGenerator[None, None]:
     await world.walkthrough.wait_for_volume(changing.result())
 
 
-async def _values_by_hand(world: World) -> Path:
+async def _values_by_hand(world: HelmClusters) -> Path:
     """Return a file with the values that an administrator reads from the control plane, as in docs/install.md."""
     pair = await world.kcp.get(SECRETS, "demo-webhook-tls", names.KCP_NAMESPACE)
     pem = {key: base64.b64decode(text).decode() for key, text in pair.data.items()}
@@ -325,7 +327,7 @@ async def _values_by_hand(world: World) -> Path:
     return file
 
 
-def _only_watcher_with(world: World, memory: str) -> list[dict[str, Any]]:
+def _only_watcher_with(world: HelmClusters, memory: str) -> list[dict[str, Any]]:
     """Return the only Pod of the Watcher if it is ready and has this memory limit; otherwise none."""
     pods = [run.pod for run in world.skr_node.runs if run.ready]
     limits = [pod["spec"]["containers"][0]["resources"]["limits"]["memory"] for pod in pods]
@@ -347,19 +349,19 @@ def _is_back(run: PodRun, restarts: int) -> bool:
     return run.restarts > restarts and run.ready
 
 
-def _all_have(world: World, argument: str) -> bool:
+def _all_have(world: HelmClusters, argument: str) -> bool:
     """Tell whether the Lifecycle Manager has two Pods, both with an argument."""
     runs = world.kcp_node.runs_of("lifecycle-manager")
     return len(runs) == 2 and all(argument in run.pod["spec"]["containers"][0]["args"] for run in runs)
 
 
-def _replaced(world: World, gone: PodRun) -> bool:
+def _replaced(world: HelmClusters, gone: PodRun) -> bool:
     """Tell whether the Lifecycle Manager has two ready Pods again, without the lost one."""
     runs = world.kcp_node.runs_of("lifecycle-manager")
     return gone not in runs and [run.ready for run in runs] == [True, True]
 
 
-async def _stored(world: World) -> dict[str, dict[str, tuple[str, bytes]]]:
+async def _stored(world: HelmClusters) -> dict[str, dict[str, tuple[str, bytes]]]:
     """Return uid and spec of every object of each kind, read as its type."""
     return {
         resource.kind: {
@@ -370,7 +372,7 @@ async def _stored(world: World) -> dict[str, dict[str, tuple[str, bytes]]]:
     }
 
 
-async def _leader_of(world: World, group: str, *, replicas: int) -> str:
+async def _leader_of(world: HelmClusters, group: str, *, replicas: int) -> str:
     """Return the identity of the member that leads a group; empty while it has fewer members than replicas."""
     namespace = lease_namespace_of("cloud-resources")
     leases = (await world.kcp.list(LEASES, namespace, label_selector=f"{GROUP_LABEL}={group}")).items
@@ -378,7 +380,7 @@ async def _leader_of(world: World, group: str, *, replicas: int) -> str:
     return rendezvous(LEADER, members) or "" if len(members) >= replicas else ""
 
 
-async def _add_metrics_of_lifecycle_manager(world: World, samples: dict[str, set[str]]) -> None:
+async def _add_metrics_of_lifecycle_manager(world: HelmClusters, samples: dict[str, set[str]]) -> None:
     """Add the names of the metrics of the running replicas, each with the labels of its samples."""
     suffixes = {"histogram": ("_bucket", "_count", "_sum"), "counter": ("_total",)}
     for run in world.kcp_node.runs_of("lifecycle-manager"):
@@ -407,7 +409,7 @@ def _labels_in(expression: str) -> set[str]:
     return {label.strip() for labels in grouped for label in labels.split(",")} | set(chosen)
 
 
-async def _objects_of(world: World, namespace: str, selector: str | None = None) -> list[str]:
+async def _objects_of(world: HelmClusters, namespace: str, selector: str | None = None) -> list[str]:
     """Return the objects of a release that exist in a namespace of KCP."""
     remaining: list[str] = []
     for plural in PARTS:

@@ -11,7 +11,7 @@ from kyma_demo.object_watcher import CONFIG_MAPS
 from kyma_demo.walkthrough import INFRASTRUCTURES
 from lifecycle_manager_api import names
 from lifecycle_manager_api.crds import all_crds
-from tests.integration.charts.world import World
+from tests.integration.charts.clusters import HelmClusters
 from tests.kinds import SECRETS
 from tests.waiting import eventually
 
@@ -47,7 +47,7 @@ async def test_documented_backup_contains_every_resource() -> None:
         )
 
 
-async def test_control_plane_continues_from_its_backup(world: World) -> None:
+async def test_control_plane_continues_from_its_backup(world: HelmClusters) -> None:
     await world.walkthrough.change_volume("510Gi")
     await world.walkthrough.create_second("scratch", "5Gi")
     before = await world.skr.get(CONFIG_MAPS, "default-nfs-media", SKR)
@@ -76,7 +76,7 @@ async def test_control_plane_continues_from_its_backup(world: World) -> None:
     await world.walkthrough.change_volume("530Gi")
 
 
-async def _back_up(world: World) -> tuple[list[Document], list[tuple[str, Document]]]:
+async def _back_up(world: HelmClusters) -> tuple[list[Document], list[tuple[str, Document]]]:
     """Read the objects that docs/install.md names, without the fields that the API server sets."""
     access = (await world.kcp.list(SECRETS, KCP, label_selector=names.KYMA_NAME)).items
     secrets = [
@@ -89,7 +89,7 @@ async def _back_up(world: World) -> tuple[list[Document], list[tuple[str, Docume
     ]
 
 
-async def _lose_everything(world: World) -> None:
+async def _lose_everything(world: HelmClusters) -> None:
     """Delete all our objects in the control plane except the CRDs."""
     for release in ("lifecycle-manager", "cloud-resources"):
         await world.kcp_helm.run("uninstall", release, f"--namespace={KCP}", "--wait")
@@ -104,16 +104,16 @@ async def _lose_everything(world: World) -> None:
     await eventually(empty)
 
 
-async def _all_are_owned(world: World) -> bool:
+async def _all_are_owned(world: HelmClusters) -> bool:
     found = (await world.kcp.list(RESOURCES["SyncResource"], KCP)).items
     return all("ownerReferences" in each["metadata"] for each in found)
 
 
-def _has_ended(world: World, release: str) -> bool:
+def _has_ended(world: HelmClusters, release: str) -> bool:
     return not world.kcp_node.runs_of(release)
 
 
-async def _delete_at_once(world: World, resource: Resource[Document], name: str) -> None:
+async def _delete_at_once(world: HelmClusters, resource: Resource[Document], name: str) -> None:
     try:
         await world.kcp.merge_patch(resource, name, {"metadata": {"finalizers": []}}, KCP, field_manager=USER)
         await world.kcp.delete(resource, name, KCP)
@@ -121,7 +121,7 @@ async def _delete_at_once(world: World, resource: Resource[Document], name: str)
         return  # the garbage collector was faster
 
 
-async def _restore(world: World, resource: Resource[Document], document: Document) -> None:
+async def _restore(world: HelmClusters, resource: Resource[Document], document: Document) -> None:
     """Create an object, and write its status if that is a subresource."""
     name = document["metadata"]["name"]
     stored = await world.kcp.create(resource, document, KCP, field_manager=USER)
@@ -130,7 +130,7 @@ async def _restore(world: World, resource: Resource[Document], document: Documen
         await world.kcp.merge_patch(resource, name, status, KCP, subresource="status", field_manager=USER)
 
 
-async def _is_gone(world: World, name: str) -> bool:
+async def _is_gone(world: HelmClusters, name: str) -> bool:
     try:
         await world.skr.get(CONFIG_MAPS, name, SKR)
     except NotFound:

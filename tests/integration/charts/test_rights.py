@@ -27,8 +27,8 @@ from lifecycle_manager.takeover import former
 from lifecycle_manager.watcher_certificates import ROTATE, CAStore
 from lifecycle_manager_api import names
 from lifecycle_manager_api.documents import plain
+from tests.integration.charts.clusters import HelmClusters
 from tests.integration.charts.rights import Right, granted_by, requests_in, unused
-from tests.integration.charts.world import World
 from tests.integration.lifecycle_manager.catalog_entries import in_catalog, release, template, with_layer
 from tests.integration.lifecycle_manager.test_watcher_resources import watcher
 from tests.integration.takeover import seeding
@@ -67,7 +67,7 @@ PROBES = f"/namespaces/{names.KCP_LEASE_NAMESPACE}/syncresources"
 """Where Lifecycle Manager tries whether the admission policy refuses a SyncResource."""
 
 
-async def test_no_request_of_the_programs_is_forbidden(world: World) -> None:
+async def test_no_request_of_the_programs_is_forbidden(world: HelmClusters) -> None:
     """Requests that were refused by the roles of an earlier release, and succeed with those of this one, are fine."""
     asked = [
         request
@@ -85,7 +85,7 @@ async def test_no_request_of_the_programs_is_forbidden(world: World) -> None:
     assert {"lifecycle-manager", "cloud-resources-module-manager"} <= users
 
 
-async def test_every_right_is_used(world: World) -> None:
+async def test_every_right_is_used(world: HelmClusters) -> None:
     """Rights that are needed rarely are used here, the others by the setup of the world."""
     await world.walkthrough.change_volume("390Gi")
     await _repeat_an_event(world)
@@ -115,7 +115,7 @@ async def test_every_right_is_used(world: World) -> None:
     assert {str(each) for each in never} == set(), "remove these from the roles, or use them in this test"
 
 
-async def _give_the_module_its_own_namespace_and_the_common_one_again(world: World) -> None:
+async def _give_the_module_its_own_namespace_and_the_common_one_again(world: HelmClusters) -> None:
     """Replace its ModulePolicy and upgrade its Module Manager, while the module has no ModuleConfigs."""
     for namespace, volume in ((OWN, "391Gi"), (KCP, "392Gi")):
         for chosen in ([MODULE], []):
@@ -134,7 +134,7 @@ async def _give_the_module_its_own_namespace_and_the_common_one_again(world: Wor
         assert {each.metadata.namespace for each in configs if each.spec.module == MODULE} == {namespace}
 
 
-async def _replaced(world: World, policy: dict[str, Any]) -> bool:
+async def _replaced(world: HelmClusters, policy: dict[str, Any]) -> bool:
     """Replace the ModulePolicy; False where Lifecycle Manager has not yet seen that nothing is left."""
     try:
         with suppress(NotFound):
@@ -145,18 +145,18 @@ async def _replaced(world: World, policy: dict[str, Any]) -> bool:
     return True
 
 
-async def _none_of_the_module(world: World, resource: Resource[Any]) -> bool:
+async def _none_of_the_module(world: HelmClusters, resource: Resource[Any]) -> bool:
     items = (await world.kcp.list(resource)).items
     return not [each for each in items if each.spec.module == MODULE and each.metadata.name != "far"]
 
 
-async def _restart_the_replicas(world: World) -> None:
+async def _restart_the_replicas(world: HelmClusters) -> None:
     """Replace every Pod of KCP: each replica deletes its Lease when it stops."""
     await world.install_lifecycle_manager("--set=resources.limits.memory=1100Mi", command="upgrade")
     await world.install_module_manager("--set=resources.limits.memory=300Mi", command="upgrade")
 
 
-async def _repeat_an_event(world: World) -> None:
+async def _repeat_an_event(world: HelmClusters) -> None:
     """Cause the same Event twice: the second one patches the first, if both are from the same replica."""
 
     async def repeated() -> bool:
@@ -169,7 +169,7 @@ async def _repeat_an_event(world: World) -> None:
     await eventually(repeated)
 
 
-async def _create_and_delete_a_watcher(world: World) -> None:
+async def _create_and_delete_a_watcher(world: HelmClusters) -> None:
     """Create a Watcher CR with the finalizer of a former version, wait for its status, and delete it."""
     await world.kcp.apply(WATCHERS, "colours", watcher("red"), KCP, field_manager="test")
     finalizers = {"metadata": {"finalizers": [*former.WATCHER_FINALIZERS]}}
@@ -182,7 +182,7 @@ async def _create_and_delete_a_watcher(world: World) -> None:
     await world.kcp.delete(WATCHERS, "colours", KCP)
 
 
-async def _leave_objects_of_a_former_watcher(world: World) -> None:
+async def _leave_objects_of_a_former_watcher(world: HelmClusters) -> None:
     """Create the objects of a former version's Watcher that this one has no more; they are deleted with the Kyma."""
     left = {entry.name for entry in former.WATCHER_OBJECTS}
     for written in seeding.writes_of("watcher", seeding.Seed()):
@@ -190,7 +190,7 @@ async def _leave_objects_of_a_former_watcher(world: World) -> None:
             await seeding.carry_out(world.skr, written)
 
 
-async def _create_a_namespace(world: World) -> None:
+async def _create_a_namespace(world: HelmClusters) -> None:
     """Apply an object in a namespace that does not exist, by a SyncResource that stays."""
     document = {
         "apiVersion": SYNC_RESOURCES.api_version,
@@ -206,7 +206,7 @@ async def _create_a_namespace(world: World) -> None:
     await eventually(_exists(world.skr, CONFIG_MAPS, "far", "cloud-resources"))
 
 
-async def _install_and_remove_modules(world: World, layers: BlobServer) -> None:
+async def _install_and_remove_modules(world: HelmClusters, layers: BlobServer) -> None:
     """Install a chosen module and a mandatory one, edit their catalog objects, and remove both."""
     await apply_objects(world.skr, WORKLOADS)
     chosen, mandatory = _module(layers, "telemetry", _deployment()), _module(layers, "warden", mandatory=True)
@@ -241,7 +241,7 @@ async def _edit_until_reverted(skr: Client, resource: Resource[Any], name: str) 
     await eventually(reverted)
 
 
-async def _rotate_the_ca(world: World) -> None:
+async def _rotate_the_ca(world: HelmClusters) -> None:
     mark = {"metadata": {"annotations": {ROTATE: "now"}}}
     await world.kcp.merge_patch(SECRETS, CAStore.name, mark, KCP, field_manager=USER)
 
@@ -251,7 +251,7 @@ async def _rotate_the_ca(world: World) -> None:
     await eventually(announced)
 
 
-async def _delete_the_kyma(world: World) -> None:
+async def _delete_the_kyma(world: HelmClusters) -> None:
     """Delete the Kyma, whose CR in the SKR has the finalizer of another version of Lifecycle Manager."""
     finalizer = {"metadata": {"finalizers": [names.KYMA_FINALIZER]}}
     await world.skr.merge_patch(KYMAS, "default", finalizer, SKR, field_manager=USER)
@@ -287,7 +287,7 @@ def _deployment() -> dict[str, Any]:
     }
 
 
-async def _pods_are_looked_for(world: World) -> None:
+async def _pods_are_looked_for(world: HelmClusters) -> None:
     """Wait until Lifecycle Manager has looked why the Pod of the Deployment does not start."""
 
     async def looked_for() -> bool:
@@ -297,7 +297,7 @@ async def _pods_are_looked_for(world: World) -> None:
     await eventually(looked_for)
 
 
-async def _lists(world: World, modules: list[str]) -> bool:
+async def _lists(world: HelmClusters, modules: list[str]) -> bool:
     kyma = await world.kcp.get(KYMAS, "demo", KCP)
     return sorted(module.name for module in kyma.status.modules) == sorted(modules)
 

@@ -31,7 +31,7 @@ LABELS = {f"{names.GROUP}/watcher-gateway": "default"}
 
 
 @dataclass(eq=False)
-class World:
+class Routes:
     """The control plane as an administrator sees it, and the CAs of ours."""
 
     kcp: Client
@@ -97,14 +97,14 @@ def new_ca() -> Any:
 
 
 @pytest_asyncio.fixture
-async def world(client: Client, administrator: str) -> AsyncIterator[World]:
+async def world(client: Client, administrator: str) -> AsyncIterator[Routes]:
     """A control plane with Istio's kinds; afterwards without any of their objects."""
     await have_control_plane(client)
     await apply_crds(client)
     await apply_objects(client, CRDS)
     await apply_objects(client, f"{{apiVersion: v1, kind: Namespace, metadata: {{name: {ISTIO}}}}}")
     async with restricted(client, administrator, "kcp", "kcp-istio") as ours:
-        yield World(client, ours)
+        yield Routes(client, ours)
     resources: tuple[Resource[Any], ...] = (WATCHERS, VIRTUAL_SERVICES, GATEWAYS)
     for resource in resources:
         for each in (await client.list(resource, KCP)).items:

@@ -7,7 +7,7 @@ from kube_runtime import NotFound
 from kyma_certs import CAs, KeyPair, announced, describe, issued_by, switched
 from lifecycle_manager.contract.resources import SECRETS, Secret
 from lifecycle_manager.contract.signals import CAsChanged
-from tests.integration.istio.conftest import HOST, ISTIO, World, new_ca
+from tests.integration.istio.conftest import HOST, ISTIO, Routes, new_ca
 from tests.waiting import eventually
 
 NAME = "klm-istio-gateway"
@@ -18,14 +18,14 @@ def content(secret: Secret, key: str) -> bytes:
     return base64.b64decode(secret.data[key])
 
 
-async def secret_of(world: World) -> Secret | None:
+async def secret_of(world: Routes) -> Secret | None:
     try:
         return await world.kcp.get(SECRETS, NAME, ISTIO)
     except NotFound:
         return None
 
 
-async def secret_with(world: World, cas: CAs) -> Secret:
+async def secret_with(world: Routes, cas: CAs) -> Secret:
     """Return the Secret once these CAs are in force in it."""
 
     async def found() -> Secret | None:
@@ -37,7 +37,7 @@ async def secret_with(world: World, cas: CAs) -> Secret:
     return await eventually(found, what="the Secret has a certificate of the CA in force", within=30)
 
 
-async def leave_behind(world: World, ca: KeyPair) -> Secret:
+async def leave_behind(world: Routes, ca: KeyPair) -> Secret:
     """Write the Secret as the former version does: with the certificate and the key of the CA."""
     if await secret_of(world) is not None:
         await world.kcp.delete(SECRETS, NAME, ISTIO)
@@ -49,7 +49,7 @@ async def leave_behind(world: World, ca: KeyPair) -> Secret:
     return await world.kcp.create(SECRETS, document, ISTIO, field_manager="lifecycle-manager")
 
 
-async def test_gateway_gets_a_certificate_in_place_of_the_key_of_the_ca(world: World) -> None:
+async def test_gateway_gets_a_certificate_in_place_of_the_key_of_the_ca(world: Routes) -> None:
     await world.add_gateway(f"kcp-system/{HOST}", "*", "other.kyma.example.com")
     before = await leave_behind(world, world.cas.signing)
     async with world.running() as manager:
@@ -72,7 +72,7 @@ async def test_gateway_gets_a_certificate_in_place_of_the_key_of_the_ca(world: W
         await eventually(lambda: sample() == 0.0, what="the metric says that it does not end soon")
 
 
-async def test_gateway_trusts_both_cas_during_a_rotation(world: World) -> None:
+async def test_gateway_trusts_both_cas_during_a_rotation(world: Routes) -> None:
     await world.add_gateway(HOST)
     async with world.running() as manager:
         first = await secret_with(world, world.cas)
@@ -88,7 +88,7 @@ async def test_gateway_trusts_both_cas_during_a_rotation(world: World) -> None:
         assert third.data["tls.crt"] != first.data["tls.crt"]
 
 
-async def test_unreadable_certificate_and_new_hosts_are_replaced(world: World) -> None:
+async def test_unreadable_certificate_and_new_hosts_are_replaced(world: Routes) -> None:
     await world.add_gateway(HOST)
     async with world.running():
         await secret_with(world, world.cas)

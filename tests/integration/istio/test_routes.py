@@ -7,7 +7,7 @@ import pytest
 from lifecycle_manager.contract.resources import WATCHERS
 from lifecycle_manager.istio.snapshot import GATEWAYS, VIRTUAL_SERVICES
 from lifecycle_manager_api import State, Watcher, find
-from tests.integration.istio.conftest import HOST, KCP, World
+from tests.integration.istio.conftest import HOST, KCP, Routes
 from tests.waiting import eventually
 
 FORMER = "lifecycle-manager"
@@ -34,16 +34,16 @@ def owner_of(watcher: Watcher) -> dict[str, str]:
     return {"apiVersion": watcher.api_version, "kind": "Watcher", "name": metadata.name, "uid": metadata.uid}
 
 
-async def has_spec(world: World, name: str, spec: dict[str, Any]) -> bool:
+async def has_spec(world: Routes, name: str, spec: dict[str, Any]) -> bool:
     live = await world.virtual_service(name)
     return live is not None and live["spec"] == spec
 
 
-async def state_of(world: World, name: str, state: State) -> bool:
+async def state_of(world: Routes, name: str, state: State) -> bool:
     return (await world.kcp.get(WATCHERS, name, KCP)).status.state is state
 
 
-async def test_events_are_routed_to_the_service_of_each_watcher_cr(world: World) -> None:
+async def test_events_are_routed_to_the_service_of_each_watcher_cr(world: Routes) -> None:
     await world.add_gateway(HOST)
     painter = await world.add_watcher("painter")
     await world.add_watcher("named", manager="other-manager", port=443)
@@ -75,7 +75,7 @@ async def test_events_are_routed_to_the_service_of_each_watcher_cr(world: World)
         await eventually(is_gone, what="it is deleted with its Watcher CR")
 
 
-async def test_gateway_that_is_gone_is_reported_until_it_is_back(world: World) -> None:
+async def test_gateway_that_is_gone_is_reported_until_it_is_back(world: Routes) -> None:
     await world.add_gateway(HOST)
     await world.add_watcher("painter")
     async with world.running():
@@ -97,7 +97,7 @@ async def test_gateway_that_is_gone_is_reported_until_it_is_back(world: World) -
         await eventually(lambda: state_of(world, "painter", State.READY))
 
 
-async def test_virtual_service_of_the_former_version_stays_as_it_is(world: World) -> None:
+async def test_virtual_service_of_the_former_version_stays_as_it_is(world: Routes) -> None:
     await world.add_gateway(HOST)
     watcher = await world.add_watcher("painter")
     metadata = {"name": "painter", "ownerReferences": [owner_of(watcher)]}
@@ -118,7 +118,9 @@ async def test_virtual_service_of_the_former_version_stays_as_it_is(world: World
         assert await world.virtual_service("painter") == before
 
 
-async def test_unforeseen_exception_is_reported_without_its_text(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_unforeseen_exception_is_reported_without_its_text(
+    world: Routes, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(_: object) -> None:
         raise ValueError("secret")
 
@@ -132,7 +134,7 @@ async def test_unforeseen_exception_is_reported_without_its_text(world: World, m
         await world.reported("painter", "Configured")
 
 
-async def test_virtual_service_of_somebody_else_is_not_touched(world: World) -> None:
+async def test_virtual_service_of_somebody_else_is_not_touched(world: Routes) -> None:
     await world.add_gateway(HOST)
     document = {"metadata": {"name": "painter"}, "spec": {"hosts": ["shop.example.com"]}}
     before = await world.kcp.create(VIRTUAL_SERVICES, document, KCP, field_manager="shop")

@@ -9,18 +9,19 @@ from kube_runtime import Client
 from kube_simulation import serve_simulation
 from lifecycle_manager.process.crd_installation import apply_objects
 from lifecycle_manager_api import names
-from tests.manifest_world import World, simulated_control_plane
+from tests.clusters import simulated_control_plane
+from tests.manifest_clusters import Modules
 
 SKR = names.SKR_NAMESPACE
 
 
 @pytest.fixture
-async def world(client: Client, tmp_path: Path) -> AsyncIterator[World]:
+async def world(client: Client, tmp_path: Path) -> AsyncIterator[Modules]:
     """A simulated control plane, and a real API server for the module."""
     await apply_objects(client, f"apiVersion: v1\nkind: Namespace\nmetadata: {{name: {SKR}}}")
     async with (
         serve_simulation() as simulation,
         await simulated_control_plane(simulation) as kcp,
-        World(kcp, client, tmp_path) as world,
+        Modules(kcp, client, tmp_path) as world,
     ):
         yield world

@@ -21,7 +21,7 @@ from lifecycle_manager.oci.descriptor import component_of
 from lifecycle_manager.settings import Settings
 from lifecycle_manager_api import Manifest, as_document, names
 from tests import builders
-from tests.manifest_world import simulated_client, simulated_control_plane
+from tests.clusters import simulated_client, simulated_control_plane
 from tests.registries import NAME, PASSWORD, NoRegistry, packed, real_registry
 from tests.waiting import eventually
 

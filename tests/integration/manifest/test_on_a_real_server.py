@@ -9,7 +9,7 @@ from kube_runtime import AlreadyExists, Forbidden, KindUnknown, NotFound, Object
 from lifecycle_manager.contract.resources import NAMESPACES
 from lifecycle_manager_api import names
 from tests.kinds import CONFIG_MAPS, EVENTS, PODS, SERVICE_ACCOUNTS
-from tests.manifest_world import KEY, World
+from tests.manifest_clusters import KEY, Modules
 from tests.modules import Document, operator
 from tests.waiting import eventually
 
@@ -34,12 +34,12 @@ def of_group(group: str, value: str) -> list[Document]:
     ]
 
 
-async def remove(world: World) -> None:
+async def remove(world: Modules) -> None:
     await world.delete()
     await world.reconcile_until_gone()
 
 
-async def test_namespace_that_two_modules_bring_goes_with_the_last_one(world: World) -> None:
+async def test_namespace_that_two_modules_bring_goes_with_the_last_one(world: Modules) -> None:
     """The first module no longer has it in a new version, the second one is removed."""
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shared-by-two"}}
     for key in (MEADOW, KEY):
@@ -57,7 +57,7 @@ async def test_namespace_that_two_modules_bring_goes_with_the_last_one(world: Wo
     await remove(world)
 
 
-async def test_kind_that_moves_to_another_group_leaves_nothing_behind_and_loses_nothing(world: World) -> None:
+async def test_kind_that_moves_to_another_group_leaves_nothing_behind_and_loses_nothing(world: Modules) -> None:
     await world.want([*of_group("old.example.com", "1"), thing("v1", "ConfigMap", "meadow", data={"version": "1"})])
     await world.reconcile()
     assert await world.state() == ("Ready", "ModuleReady")
@@ -78,7 +78,7 @@ async def test_kind_that_moves_to_another_group_leaves_nothing_behind_and_loses_
     await remove(world)
 
 
-async def test_objects_of_users_keep_the_definition_of_the_group_that_a_kind_has_left(world: World) -> None:
+async def test_objects_of_users_keep_the_definition_of_the_group_that_a_kind_has_left(world: Modules) -> None:
     await world.want(of_group("ancient.example.com", "1"))
     await world.reconcile()
     left = await world.skr.mapper.resource("ancient.example.com/v1", "Meadow")
@@ -91,7 +91,7 @@ async def test_objects_of_users_keep_the_definition_of_the_group_that_a_kind_has
     await remove(world)
 
 
-async def test_object_that_the_server_knows_in_both_groups_is_not_pruned_from_the_old_one(world: World) -> None:
+async def test_object_that_the_server_knows_in_both_groups_is_not_pruned_from_the_old_one(world: Modules) -> None:
     about = {"apiVersion": "v1", "kind": "Namespace", "name": SKR, "namespace": SKR}
     event = {"reason": "Installed", "action": "Install", "type": "Normal", "eventTime": SEEN_AT}
     old = {**event, "involvedObject": about, "reportingComponent": "meadow", "reportingInstance": "meadow-0"}
@@ -112,7 +112,7 @@ async def test_object_that_the_server_knows_in_both_groups_is_not_pruned_from_th
         await world.skr.get(EVENTS, "meadow.first", SKR)
 
 
-async def test_object_that_a_quota_refuses_is_reported_and_holds_nothing_else_back(world: World) -> None:
+async def test_object_that_a_quota_refuses_is_reported_and_holds_nothing_else_back(world: Modules) -> None:
     await world.skr.create(QUOTAS, thing("v1", "ResourceQuota", "few"), SKR, field_manager="operator")
     hard = {"count/jobs.batch": "0"}
     quota = {"spec": {"hard": hard}}
@@ -146,7 +146,7 @@ PAUSED = {"containers": [{"name": "manager", "image": "registry.example.com/abse
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
-async def test_image_that_can_not_be_pulled_is_an_error_at_once(world: World, kind: str) -> None:
+async def test_image_that_can_not_be_pulled_is_an_error_at_once(world: Modules, kind: str) -> None:
     """The test acts as the controllers and as the kubelet."""
     labels = {"app": kind.lower()}
     template = {"metadata": {"labels": labels}, "spec": PAUSED}

@@ -8,12 +8,12 @@ from kube_runtime import InventoryEntry, KindUnknown, NotFound, parse_objects
 from kyma_local.sources import SourceFailed
 from lifecycle_manager.module_installation.snapshot import inventory_of
 from tests.integration.manifest.published import OPERATORS, Operator
-from tests.manifest_world import World
+from tests.manifest_clusters import Modules
 
 Kinds = set[tuple[str, str]]
 
 
-async def all_of(world: World, kinds: Kinds) -> dict[tuple[str, str, str, str], tuple[str, str]]:
+async def all_of(world: Modules, kinds: Kinds) -> dict[tuple[str, str, str, str], tuple[str, str]]:
     """Return every object of these kinds, whoever it belongs to, with its identity and revision."""
     found = {}
     for api_version, kind in sorted(kinds):
@@ -27,13 +27,13 @@ async def all_of(world: World, kinds: Kinds) -> dict[tuple[str, str, str, str], 
     return found
 
 
-async def brought(world: World) -> set[InventoryEntry]:
+async def brought(world: Modules) -> set[InventoryEntry]:
     manifest = await world.manifest()
     assert manifest is not None
     return set(inventory_of(manifest))
 
 
-async def missing(world: World, entries: set[InventoryEntry]) -> set[InventoryEntry]:
+async def missing(world: Modules, entries: set[InventoryEntry]) -> set[InventoryEntry]:
     gone = set()
     for entry in entries:
         try:
@@ -45,7 +45,7 @@ async def missing(world: World, entries: set[InventoryEntry]) -> set[InventoryEn
 
 
 @pytest.mark.parametrize("operator", OPERATORS, ids=str)
-async def test_operator_of_others_comes_changes_and_goes(world: World, operator: Operator) -> None:
+async def test_operator_of_others_comes_changes_and_goes(world: Modules, operator: Operator) -> None:
     try:
         texts = await asyncio.to_thread(operator.texts)
     except SourceFailed as error:

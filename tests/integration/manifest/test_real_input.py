@@ -13,7 +13,7 @@ from lifecycle_manager.contract.resources import SECRETS
 from lifecycle_manager.module_installation.snapshot import inventory_of
 from lifecycle_manager_api import names
 from tests.kinds import CONFIG_MAPS
-from tests.manifest_world import World
+from tests.manifest_clusters import Modules
 from tests.modules import CORE_OBJECTS, Document, as_text, operator
 from tests.registries import NAME, PASSWORD, NoRegistry, blob_server, packed, push, real_registry
 
@@ -29,7 +29,7 @@ async def there(skr: Client, entry: InventoryEntry) -> bool:
     return True
 
 
-async def brought(world: World) -> tuple[InventoryEntry, ...]:
+async def brought(world: Modules) -> tuple[InventoryEntry, ...]:
     manifest = await world.manifest()
     assert manifest is not None
     return inventory_of(manifest)
@@ -45,7 +45,7 @@ def manager(module: str) -> Document:
     [("alpha", 0, 4), ("bravo", 4, 40), ("charlie", 14, 400), ("delta", 24, 1350), ("echo", 34, 40)],
 )
 async def test_module_of_any_size_comes_changes_and_goes(
-    world: World, module: str, config_maps: int, properties: int
+    world: Modules, module: str, config_maps: int, properties: int
 ) -> None:
     foreign = {"metadata": {"name": f"{module}-of-a-user"}, "data": {"keep": "me"}}
     await world.skr.create(CONFIG_MAPS, foreign, SKR, field_manager="user")
@@ -67,7 +67,7 @@ async def test_module_of_any_size_comes_changes_and_goes(
 
 
 async def test_private_registry_is_asked_with_the_secret_that_the_manifest_selects(
-    world: World, tmp_path: Path
+    world: Modules, tmp_path: Path
 ) -> None:
     content = packed({"module.yaml": as_text(operator("foxtrot", "1.0.0")[-1:])})
     try:
@@ -99,7 +99,7 @@ async def test_private_registry_is_asked_with_the_secret_that_the_manifest_selec
     assert await world.manifest() is None
 
 
-async def create_login(world: World, host: str, password: str) -> None:
+async def create_login(world: Modules, host: str, password: str) -> None:
     entry = {"auth": base64.b64encode(f"{NAME}:{password}".encode()).decode()}
     content = msgspec.json.encode({"auths": {f"http://{host}": entry}})
     document: dict[str, Any] = {
@@ -110,7 +110,7 @@ async def create_login(world: World, host: str, password: str) -> None:
     await world.kcp.create(SECRETS, document, names.KCP_NAMESPACE, field_manager="test")
 
 
-async def test_layer_with_nothing_in_it_is_a_module_of_nothing(world: World) -> None:
+async def test_layer_with_nothing_in_it_is_a_module_of_nothing(world: Modules) -> None:
     async with blob_server() as server:
         digest = server.hold(packed({"README.md": "no objects"}))
         source = {"type": "oci-ref", "repo": f"http://{server.host}/modules", "name": "golf", "ref": digest}

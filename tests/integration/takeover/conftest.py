@@ -65,7 +65,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @dataclass(eq=False)
-class World:
+class Takeover:
     """Both clusters with clients of their administrators."""
 
     kcp: Client
@@ -135,7 +135,7 @@ class World:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def world() -> AsyncIterator[World]:
+async def world() -> AsyncIterator[Takeover]:
     """What the former version leaves behind."""
     async with LocalClusters.start(skrs=1) as clusters, blob_server() as layers:
         kcp, skr = (each.admin_kubeconfig for each in (clusters.kcp, clusters.skrs[0]))
@@ -143,10 +143,10 @@ async def world() -> AsyncIterator[World]:
             await Client.from_environment(kcp, options=OPTIONS) as kcp_client,
             await Client.from_environment(skr, options=OPTIONS) as skr_client,
         ):
-            yield await left_behind(World(kcp_client, skr_client, clusters, layers, seeding.Seed()))
+            yield await left_behind(Takeover(kcp_client, skr_client, clusters, layers, seeding.Seed()))
 
 
-async def left_behind(world: World) -> World:
+async def left_behind(world: Takeover) -> Takeover:
     """Write what the former version leaves behind."""
     digests = tuple(world.layers.hold(packed({"all.yaml": seeding.module_text(number)})) for number in (1, 2))
     kubeconfig = access_of(world.clusters.skrs[0])

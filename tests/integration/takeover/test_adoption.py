@@ -21,7 +21,7 @@ from lifecycle_manager.takeover.lease import LEASE, LEASES
 from lifecycle_manager_api import names
 from tests import builders
 from tests.integration.takeover import seeding
-from tests.integration.takeover.conftest import KCP, SKR, World
+from tests.integration.takeover.conftest import KCP, SKR, Takeover
 from tests.integration.takeover.test_lease import renew
 from tests.integration.takeover.test_modules import OBJECTS, is_settled, managers_of, module_objects
 from tests.kinds import DEPLOYMENTS
@@ -32,11 +32,11 @@ FORMER = "klm-controller-manager"
 ACCESS = f"kubeconfig-{seeding.KYMA}"
 
 
-async def klm(world: World, *arguments: str) -> Output:
+async def klm(world: Takeover, *arguments: str) -> Output:
     return await run_klm(world.clusters.kcp.admin_kubeconfig, "adopt", *arguments)
 
 
-async def test_check_reports_what_there_is_and_what_becomes_of_it(world: World) -> None:
+async def test_check_reports_what_there_is_and_what_becomes_of_it(world: Takeover) -> None:
     unlabelled = {"metadata": {"labels": {names.MANAGED_BY: None}}}
     await world.kcp.merge_patch(SECRETS, ACCESS, unlabelled, KCP, field_manager="administrator")
     await seeding.write(world.kcp, "deployment", world.seed)
@@ -62,7 +62,7 @@ async def test_check_reports_what_there_is_and_what_becomes_of_it(world: World) 
     assert {each: cluster[each] for each in expected} == expected
 
 
-async def test_check_is_readable(world: World) -> None:
+async def test_check_is_readable(world: Takeover) -> None:
     result = await klm(world, "--check", "--sample", "1")
     assert result.lines[0].split() == ["WHAT", "FOUND", "WITH", "THIS", "VERSION"]
     assert "nothing is in the way" in result.lines
@@ -70,12 +70,12 @@ async def test_check_is_readable(world: World) -> None:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def before(world: World) -> dict[str, JsonObject]:
+async def before(world: Takeover) -> dict[str, JsonObject]:
     """The objects in the cluster as the former version left them."""
     return await everything(world)
 
 
-async def everything(world: World) -> dict[str, JsonObject]:
+async def everything(world: Takeover) -> dict[str, JsonObject]:
     """Return the objects of the module, of the Watcher and the Kyma CR."""
     found = await module_objects(world)
     for entry in (*WATCHER, InventoryEntry(names.GROUP, "v1beta2", "Kyma", SKR, "default")):
@@ -89,17 +89,17 @@ def uids(found: dict[str, JsonObject]) -> dict[str, Any]:
     return {key: live["metadata"]["uid"] for key, live in found.items()}
 
 
-async def replicas(world: World) -> int:
+async def replicas(world: Takeover) -> int:
     deployment = await world.kcp.get(DEPLOYMENTS, FORMER, KCP)
     return int(deployment["spec"]["replicas"])
 
 
-async def access_labels(world: World) -> Any:
+async def access_labels(world: Takeover) -> Any:
     return (await world.kcp.get(SECRETS, ACCESS, KCP)).metadata.labels
 
 
 async def test_adopt_refuses_while_somebody_unknown_holds_the_lease(
-    world: World, before: dict[str, JsonObject]
+    world: Takeover, before: dict[str, JsonObject]
 ) -> None:
     assert before
     await renew(world, "laptop_1f6f9a3e")
@@ -110,14 +110,14 @@ async def test_adopt_refuses_while_somebody_unknown_holds_the_lease(
     await renew(world)
 
 
-async def test_adopt_asks_before_each_step_and_changes_nothing_without_an_answer(world: World) -> None:
+async def test_adopt_asks_before_each_step_and_changes_nothing_without_an_answer(world: Takeover) -> None:
     result = await klm(world)
     assert (result.code, result.text) == (2, "")
     assert "nothing more was changed" in result.errors
     assert names.MANAGED_BY not in await access_labels(world)
 
 
-async def test_adopt_labels_stops_the_former_version_and_waits_for_its_lease(world: World) -> None:
+async def test_adopt_labels_stops_the_former_version_and_waits_for_its_lease(world: Takeover) -> None:
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(klm(world, "--yes"))
 
@@ -135,7 +135,7 @@ async def test_adopt_labels_stops_the_former_version_and_waits_for_its_lease(wor
     assert (again.code, again.lines) == (0, result.lines[-1:])
 
 
-async def test_way_back_gives_everything_back(world: World, before: dict[str, JsonObject]) -> None:
+async def test_way_back_gives_everything_back(world: Takeover, before: dict[str, JsonObject]) -> None:
     async with world.running():
         await eventually(lambda: is_settled(world, "1.0.0"), what="the module is ready")
 
@@ -176,7 +176,7 @@ async def test_way_back_gives_everything_back(world: World, before: dict[str, Js
     assert cr["annotations"][names.DEPRECATED_OWNED_BY] == f"{KCP}/{seeding.KYMA}"
 
 
-async def test_control_plane_is_as_the_former_version_expects_it(world: World) -> None:
+async def test_control_plane_is_as_the_former_version_expects_it(world: Takeover) -> None:
     kyma = await world.kcp.get(RAW_KYMAS, seeding.KYMA, KCP)
     assert "records" not in kyma["status"]
     types = {each["type"] for each in kyma["status"]["conditions"]}
@@ -195,7 +195,7 @@ async def test_control_plane_is_as_the_former_version_expects_it(world: World) -
 
 
 async def test_next_apply_of_the_former_version_removes_what_it_no_longer_has(
-    world: World, before: dict[str, JsonObject]
+    world: Takeover, before: dict[str, JsonObject]
 ) -> None:
     for document in seeding.module_objects(2):
         await seeding.apply(world.skr, document, seeding.APPLIER)
@@ -220,7 +220,7 @@ async def test_next_apply_of_the_former_version_removes_what_it_no_longer_has(
     assert watcher["metadata"]["uid"] == before["Deployment skr-webhook"]["metadata"]["uid"]
 
 
-async def test_second_takeover_finds_what_the_first_found(world: World) -> None:
+async def test_second_takeover_finds_what_the_first_found(world: Takeover) -> None:
     result = await klm(world, "--check", "--sample", "1", "-o", "json")
     assert result.code == 0, result.text
     (cluster,) = json.loads(result.text)["clusters"]

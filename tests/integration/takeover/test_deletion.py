@@ -7,19 +7,19 @@ from lifecycle_manager.contract.resources import KYMAS, MANIFESTS
 from lifecycle_manager_api import names
 from tests import builders
 from tests.integration.takeover import seeding
-from tests.integration.takeover.conftest import KCP, World
+from tests.integration.takeover.conftest import KCP, Takeover
 from tests.waiting import eventually
 
 OBSERVER = "example.com/observer"
 
 
-async def test_kyma_that_was_deleted_before_the_takeover_goes_with_all_of_it(world: World) -> None:
+async def test_kyma_that_was_deleted_before_the_takeover_goes_with_all_of_it(world: Takeover) -> None:
     await world.kcp.delete(KYMAS, seeding.KYMA, KCP)
     async with world.running():
         await world.until_nothing_is_left()
 
 
-async def test_kyma_and_manifest_of_a_deleted_cluster_go_whatever_their_finalizers(world: World) -> None:
+async def test_kyma_and_manifest_of_a_deleted_cluster_go_whatever_their_finalizers(world: Takeover) -> None:
     """There is no access Secret; those of the Manifest go in any case, those of the Kyma by an option."""
     kyma = builders.as_written(builders.kyma("lost"))
     manifest = builders.as_written(builders.manifest(kyma="lost"))
@@ -41,5 +41,5 @@ async def test_kyma_and_manifest_of_a_deleted_cluster_go_whatever_their_finalize
         await eventually(lambda: _is_gone(world))
 
 
-async def _is_gone(world: World) -> bool:
+async def _is_gone(world: Takeover) -> bool:
     return "lost" not in {each.metadata.name for each in (await world.kcp.list(KYMAS, KCP)).items}

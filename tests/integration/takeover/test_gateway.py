@@ -15,7 +15,7 @@ from lifecycle_manager_api import find, names
 from tests.integration.istio.gateways import CRDS
 from tests.integration.istio.serving import IstioGateway, listener
 from tests.integration.takeover import seeding, watchers
-from tests.integration.takeover.conftest import KCP, World
+from tests.integration.takeover.conftest import KCP, Takeover
 from tests.waiting import eventually
 
 LABELS = {"operator.kyma-project.io/watcher-gateway": "default"}
@@ -26,12 +26,12 @@ PAINTER = "/v2/painter/event"
 class Route:
     """The way of the events: `received` is what the listener of another manager received."""
 
-    world: World
+    world: Takeover
     received: list[str]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def routed(world: World, tmp_path_factory: Any) -> AsyncIterator[Route]:
+async def routed(world: Takeover, tmp_path_factory: Any) -> AsyncIterator[Route]:
     """Ours runs, and so does the gateway."""
     await _install_istio(world)
     ours, painter = free_port(), free_port()
@@ -59,7 +59,7 @@ async def routed(world: World, tmp_path_factory: Any) -> AsyncIterator[Route]:
             yield Route(world, received)
 
 
-async def _install_istio(world: World) -> None:
+async def _install_istio(world: Takeover) -> None:
     """Write the kinds of Istio, a Gateway, another manager's Watcher CR, and the former version's VirtualService."""
     await apply_objects(world.kcp, CRDS)
 
@@ -82,7 +82,7 @@ async def _install_istio(world: World) -> None:
     await world.kcp.apply(WATCHERS, "painter", painter, KCP, field_manager="kustomize")
 
 
-async def _wait_for_route(world: World, name: str) -> None:
+async def _wait_for_route(world: Takeover, name: str) -> None:
     async def is_configured() -> bool:
         condition = find((await world.kcp.get(WATCHERS, name, KCP)).status.conditions, "VirtualService")
         return condition is not None and condition.reason == "Configured"
@@ -90,7 +90,7 @@ async def _wait_for_route(world: World, name: str) -> None:
     await eventually(is_configured, what=f"the events of {name} are routed")
 
 
-async def _wait_for(world: World, reason: str) -> None:
+async def _wait_for(world: Takeover, reason: str) -> None:
     async def shown() -> bool:
         condition = find((await world.kyma()).status.conditions, "SKRWebhook")
         return condition is not None and condition.reason == reason

@@ -8,11 +8,11 @@ import pytest
 from kube_runtime import Manager
 from lifecycle_manager.contract.resources import SECRETS
 from lifecycle_manager.takeover.lease import LEASE, LEASES, FormerVersionRuns
-from tests.integration.takeover.conftest import KCP, World
+from tests.integration.takeover.conftest import KCP, Takeover
 from tests.waiting import eventually
 
 
-async def renew(world: World, holder: str = "klm-controller-manager-0_1f6f9a3e") -> None:
+async def renew(world: Takeover, holder: str = "klm-controller-manager-0_1f6f9a3e") -> None:
     """Renew the Lease as the former version does, or give it up."""
     spec = {"holderIdentity": holder, "renewTime": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"}
     await world.kcp.merge_patch(LEASES, LEASE, {"spec": spec}, KCP, field_manager="former")
@@ -24,7 +24,7 @@ async def readiness(manager: Manager) -> tuple[int, str]:
     return answer.status_code, answer.text
 
 
-async def test_nothing_is_done_while_the_lease_is_renewed(world: World) -> None:
+async def test_nothing_is_done_while_the_lease_is_renewed(world: Takeover) -> None:
     await renew(world)
     before = await world.manifest()
     with pytest.RaisesGroup(FormerVersionRuns, flatten_subgroups=True):

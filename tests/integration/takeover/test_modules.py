@@ -9,7 +9,7 @@ from kube_runtime import JsonObject, Manager
 from lifecycle_manager.contract.resources import KYMAS, MODULE_RELEASE_METAS
 from lifecycle_manager_api import State, names
 from tests.integration.takeover import seeding
-from tests.integration.takeover.conftest import KCP, SKR, World
+from tests.integration.takeover.conftest import KCP, SKR, Takeover
 from tests.waiting import eventually
 
 OBJECTS = (
@@ -23,25 +23,25 @@ SAMPLE = ("template.example.com/v1alpha1", "Sample", "sample")
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def before(world: World) -> dict[str, JsonObject]:
+async def before(world: Takeover) -> dict[str, JsonObject]:
     """The objects of the module as the former version left them."""
     return await module_objects(world)
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def running(world: World, before: dict[str, JsonObject]) -> AsyncIterator[World]:
+async def running(world: Takeover, before: dict[str, JsonObject]) -> AsyncIterator[Takeover]:
     """Ours runs, for each test as a process that reads everything anew."""
     assert before
     async with world.running():
         yield world
 
 
-async def module_objects(world: World) -> dict[str, JsonObject]:
+async def module_objects(world: Takeover) -> dict[str, JsonObject]:
     found = {f"{kind} {name}": await world.live(version, kind, name) for version, kind, name in (*OBJECTS, SAMPLE)}
     return {key: live for key, live in found.items() if live is not None}
 
 
-async def is_settled(world: World, version: str) -> bool:
+async def is_settled(world: Takeover, version: str) -> bool:
     await seeding.run_deployment(world.skr)
     manifest, kyma = await world.manifest(), await world.kyma()
     assert manifest is not None
@@ -66,7 +66,7 @@ def generations(found: dict[str, JsonObject]) -> dict[str, int | None]:
     return {key: live["metadata"].get("generation") for key, live in found.items() if "Deployment" not in key}
 
 
-async def resource_versions(world: World) -> dict[str, str]:
+async def resource_versions(world: Takeover) -> dict[str, str]:
     """Return the resource versions of what the cluster and the control plane have of the module."""
     manifest = await world.manifest()
     assert manifest is not None
@@ -90,7 +90,9 @@ def managers_of(live: JsonObject) -> set[str]:
     return {each["manager"] for each in live["metadata"]["managedFields"] if each["operation"] == "Apply"}
 
 
-async def test_objects_stay_as_they_are_and_change_their_owner(running: World, before: dict[str, JsonObject]) -> None:
+async def test_objects_stay_as_they_are_and_change_their_owner(
+    running: Takeover, before: dict[str, JsonObject]
+) -> None:
     await eventually(lambda: is_settled(running, "1.0.0"), what="the module is ready")
 
     after = await module_objects(running)
@@ -112,7 +114,7 @@ async def test_objects_stay_as_they_are_and_change_their_owner(running: World, b
     assert after["Sample sample"] == before["Sample sample"]
 
 
-async def test_what_the_control_plane_dropped_leaves_the_catalog(running: World) -> None:
+async def test_what_the_control_plane_dropped_leaves_the_catalog(running: Takeover) -> None:
     async def shown() -> bool:
         found = (await running.skr.list(MODULE_RELEASE_METAS, SKR)).items
         return {each.metadata.name for each in found} == {seeding.MODULE}
@@ -120,7 +122,7 @@ async def test_what_the_control_plane_dropped_leaves_the_catalog(running: World)
     await eventually(shown, what="the catalog is that of the control plane")
 
 
-async def test_another_process_writes_nothing(world: World, before: dict[str, JsonObject]) -> None:
+async def test_another_process_writes_nothing(world: Takeover, before: dict[str, JsonObject]) -> None:
     assert before
     versions = await resource_versions(world)
     async with world.running() as manager:
@@ -133,7 +135,7 @@ async def test_another_process_writes_nothing(world: World, before: dict[str, Js
         assert await resource_versions(world) == versions
 
 
-async def test_next_version_removes_what_it_no_longer_has(running: World, before: dict[str, JsonObject]) -> None:
+async def test_next_version_removes_what_it_no_longer_has(running: Takeover, before: dict[str, JsonObject]) -> None:
     await running.choose("fast", seeding.MODULE)
     await eventually(lambda: is_settled(running, "1.1.0"), what="the next version runs")
 
@@ -151,7 +153,7 @@ async def test_next_version_removes_what_it_no_longer_has(running: World, before
     assert await running.live("v1", "ConfigMap", "template-operator-legacy") is None
 
 
-async def test_disabled_module_is_removed_with_its_manifest(running: World) -> None:
+async def test_disabled_module_is_removed_with_its_manifest(running: Takeover) -> None:
     await running.choose("fast")
 
     async def is_removed() -> bool:
@@ -161,6 +163,6 @@ async def test_disabled_module_is_removed_with_its_manifest(running: World) -> N
     assert await module_objects(running) == {}
 
 
-async def test_deleted_kyma_goes_with_all_of_it(running: World) -> None:
+async def test_deleted_kyma_goes_with_all_of_it(running: Takeover) -> None:
     await running.kcp.delete(KYMAS, seeding.KYMA, KCP)
     await running.until_nothing_is_left()

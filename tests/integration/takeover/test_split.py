@@ -7,7 +7,7 @@ from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, SECRETS
 from lifecycle_manager.takeover.lease import LEASE, LEASES
 from lifecycle_manager_api import State, names
 from tests.integration.takeover import seeding
-from tests.integration.takeover.conftest import KCP, World
+from tests.integration.takeover.conftest import KCP, Takeover
 from tests.integration.takeover.test_lease import renew
 from tests.integration.takeover.test_modules import is_settled, managers_of, module_objects, reconciles
 from tests.klm import run_klm
@@ -18,7 +18,7 @@ SPLIT = ("--kyma-selector", f"{LABEL}=python")
 CONTROLLERS = ("kyma", "catalog", "watcher")
 
 
-async def versions(world: World) -> dict[str, Any]:
+async def versions(world: Takeover) -> dict[str, Any]:
     """Return the resource versions of everything of the Kyma, and of what belongs to none."""
     found = {key: live["metadata"]["resourceVersion"] for key, live in (await module_objects(world)).items()}
     resources: tuple[Resource[Any], ...] = (KYMAS, MANIFESTS, SECRETS)
@@ -30,7 +30,7 @@ async def versions(world: World) -> dict[str, Any]:
     return {**found, "Watcher": watcher["metadata"]["resourceVersion"]}
 
 
-async def mark(world: World, resource: Any, name: str, metadata: dict[str, Any]) -> None:
+async def mark(world: Takeover, resource: Any, name: str, metadata: dict[str, Any]) -> None:
     await world.kcp.merge_patch(resource, name, {"metadata": metadata}, KCP, field_manager="administrator")
 
 
@@ -40,7 +40,7 @@ async def have_reconciled(manager: Manager) -> None:
     )
 
 
-async def test_other_kymas_are_left_alone_while_the_former_version_works(world: World) -> None:
+async def test_other_kymas_are_left_alone_while_the_former_version_works(world: Takeover) -> None:
     await renew(world)
     before = await versions(world)
     async with world.running(kyma_selector=(f"{LABEL}=python",)) as manager:
@@ -57,7 +57,7 @@ async def test_other_kymas_are_left_alone_while_the_former_version_works(world: 
     assert {key for key in after if after[key] != before.get(key)} == {f"Kyma {seeding.KYMA}"}
 
 
-async def test_kyma_that_the_former_version_is_kept_from_is_taken_over_at_once(world: World) -> None:
+async def test_kyma_that_the_former_version_is_kept_from_is_taken_over_at_once(world: Takeover) -> None:
     async with world.running(kyma_selector=(f"{LABEL}=python",)) as manager:
         await have_reconciled(manager)
         await renew(world)
@@ -77,7 +77,7 @@ async def test_kyma_that_the_former_version_is_kept_from_is_taken_over_at_once(w
         assert lease["spec"]["holderIdentity"]
 
 
-async def test_new_manifests_are_kept_from_the_former_version_from_the_start(world: World) -> None:
+async def test_new_manifests_are_kept_from_the_former_version_from_the_start(world: Takeover) -> None:
     async with world.running(kyma_selector=(f"{LABEL}=python",)):
         await world.choose("fast")
 
@@ -102,7 +102,7 @@ async def test_new_manifests_are_kept_from_the_former_version_from_the_start(wor
         assert f"f:{names.SKIP_RECONCILIATION}" in applied["fieldsV1"]["f:metadata"]["f:labels"]
 
 
-async def test_pause_by_klm_holds_in_a_split_fleet_too(world: World) -> None:
+async def test_pause_by_klm_holds_in_a_split_fleet_too(world: Takeover) -> None:
     async with world.running(kyma_selector=(f"{LABEL}=python",)) as manager:
         await mark(world, KYMAS, seeding.KYMA, {"annotations": {names.PAUSED_AT: "2026-11-22T12:00:00+00:00"}})
         await have_reconciled(manager)
@@ -123,7 +123,7 @@ async def test_pause_by_klm_holds_in_a_split_fleet_too(world: World) -> None:
         await eventually(is_removed, what="the module is removed")
 
 
-async def test_kyma_that_is_given_back_is_left_alone(world: World) -> None:
+async def test_kyma_that_is_given_back_is_left_alone(world: Takeover) -> None:
     async with world.running(kyma_selector=(f"{LABEL}=python",)) as manager:
         await world.choose("fast", seeding.MODULE)
 

@@ -13,7 +13,7 @@ from kyma_certs import describe
 from lifecycle_manager.contract.resources import SECRETS, WATCHERS
 from lifecycle_manager_api import find, names
 from tests.integration.takeover import seeding, watchers
-from tests.integration.takeover.conftest import KCP, World
+from tests.integration.takeover.conftest import KCP, Takeover
 from tests.waiting import eventually
 
 DEPLOYMENT = ("apps/v1", "Deployment", "skr-webhook")
@@ -26,26 +26,26 @@ OURS = "lifecycle-manager-skr-webhook"
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def before(world: World) -> dict[str, JsonObject]:
+async def before(world: Takeover) -> dict[str, JsonObject]:
     """The objects of the former Watcher."""
     return {each[1]: await stored(world, each) for each in (*REPLACED, WEBHOOK)}
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def running(world: World, before: dict[str, JsonObject]) -> AsyncIterator[World]:
+async def running(world: Takeover, before: dict[str, JsonObject]) -> AsyncIterator[Takeover]:
     """Ours runs."""
     assert before
     async with world.running():
         yield world
 
 
-async def stored(world: World, which: tuple[str, str, str]) -> JsonObject:
+async def stored(world: Takeover, which: tuple[str, str, str]) -> JsonObject:
     live = await world.live(*which)
     assert live is not None, which
     return live
 
 
-async def wait_for(world: World, reason: str) -> None:
+async def wait_for(world: Takeover, reason: str) -> None:
     async def shown() -> bool:
         condition = find((await world.kyma()).status.conditions, "SKRWebhook")
         return condition is not None and condition.reason == reason
@@ -61,7 +61,7 @@ def uid_of(live: JsonObject) -> Any:
     return live["metadata"]["uid"]
 
 
-async def test_objects_of_the_former_watcher_become_ours(running: World, before: dict[str, JsonObject]) -> None:
+async def test_objects_of_the_former_watcher_become_ours(running: Takeover, before: dict[str, JsonObject]) -> None:
     await wait_for(running, "WatcherStarting")
     for each in REPLACED:
         live = await stored(running, each)
@@ -75,7 +75,7 @@ async def test_objects_of_the_former_watcher_become_ours(running: World, before:
     assert [each["name"] for each in (await stored(running, SERVICE))["spec"]["ports"]] == ["webhook"]
 
 
-async def test_former_services_and_network_policies_are_removed(running: World) -> None:
+async def test_former_services_and_network_policies_are_removed(running: Takeover) -> None:
     await wait_for(running, "WatcherStarting")
     assert await running.live("v1", "Service", "skr-webhook-metrics") is None
     policies = await running.skr.mapper.resource("networking.k8s.io/v1", "NetworkPolicy")
@@ -83,12 +83,12 @@ async def test_former_services_and_network_policies_are_removed(running: World) 
     assert [each["metadata"]["name"] for each in found] == ["skr-webhook"]
 
 
-async def test_former_webhook_stays_until_ours_sends_an_event(running: World, before: dict[str, JsonObject]) -> None:
+async def test_former_webhook_stays_until_ours_sends_an_event(running: Takeover, before: dict[str, JsonObject]) -> None:
     await wait_for(running, "WatcherStarting")
     assert (await stored(running, WEBHOOK))["webhooks"] == before[WEBHOOK[1]]["webhooks"]
 
 
-async def test_ca_is_adopted(running: World) -> None:
+async def test_ca_is_adopted(running: Takeover) -> None:
     await wait_for(running, "WatcherStarting")
     issued = seeding.certificates()
     ours = await running.kcp.get(SECRETS, "klm-watcher", KCP)
@@ -99,7 +99,7 @@ async def test_ca_is_adopted(running: World) -> None:
     assert base64.b64decode(secret["data"]["ca.crt"]) == base64.b64decode(ours.data["ca.crt"])
 
 
-async def test_unsigned_events_are_accepted_until_ours_sends_one(running: World, tmp_path: Path) -> None:
+async def test_unsigned_events_are_accepted_until_ours_sends_one(running: Takeover, tmp_path: Path) -> None:
     issued = seeding.certificates()
     stranger = seeding.issued("another-runtime", issued.ca)
     await wait_for(running, "WatcherStarting")
@@ -114,7 +114,7 @@ async def test_unsigned_events_are_accepted_until_ours_sends_one(running: World,
     assert await watchers.send_unsigned(running, tmp_path, issued.leaf, issued.bundle) == 401
 
 
-async def test_webhook_is_ours_once_ours_sends_an_event(running: World, before: dict[str, JsonObject]) -> None:
+async def test_webhook_is_ours_once_ours_sends_an_event(running: Takeover, before: dict[str, JsonObject]) -> None:
     await wait_for(running, "WatcherReady")
     live = await stored(running, WEBHOOK)
     assert (uid_of(live), appliers(live)) == (uid_of(before[WEBHOOK[1]]), {OURS})
@@ -122,7 +122,7 @@ async def test_webhook_is_ours_once_ours_sends_an_event(running: World, before: 
     assert {each["timeoutSeconds"] for each in live["webhooks"]} == {2}
 
 
-async def test_watcher_cr_of_the_former_version_can_be_deleted(running: World) -> None:
+async def test_watcher_cr_of_the_former_version_can_be_deleted(running: Takeover) -> None:
     await running.kcp.delete(WATCHERS, "lifecycle-manager", KCP)
 
     async def is_gone() -> bool:
@@ -132,5 +132,5 @@ async def test_watcher_cr_of_the_former_version_can_be_deleted(running: World) -
 
 
 @pytest.mark.parametrize("name", ["klm-watcher", "klm-istio-gateway", f"{seeding.KYMA}-webhook-tls"])
-async def test_secrets_of_the_former_version_stay_for_a_way_back(running: World, name: str) -> None:
+async def test_secrets_of_the_former_version_stay_for_a_way_back(running: Takeover, name: str) -> None:
     assert await running.kcp.get(SECRETS, name, "istio-system")

@@ -17,7 +17,7 @@ from skr_watcher.delivery import Delivery, Identity
 from skr_watcher.metrics import Metrics
 from skr_watcher.outbox import Entry, Outbox
 from skr_watcher.settings import SkrWatcherSettings
-from tests.integration.takeover.conftest import World
+from tests.integration.takeover.conftest import Takeover
 from tests.security.events.serving import write_files
 
 EVENT = {
@@ -28,7 +28,7 @@ RESYNC = ObjectChange("lifecycle-manager", "", "", "", "", "", "RESYNC", "", "",
 
 
 async def send_unsigned(
-    world: World, folder: Path, pair: KeyPair, trust: bytes, manager: str = "lifecycle-manager"
+    world: Takeover, folder: Path, pair: KeyPair, trust: bytes, manager: str = "lifecycle-manager"
 ) -> int:
     """Send an event as the former Watcher does, by a connection of its own; return the status of the answer."""
     certificate, key, _ = write_files(folder / "former", pair, trust)
@@ -40,14 +40,14 @@ async def send_unsigned(
         return (await client.post(url, json=EVENT)).status_code
 
 
-async def mounted(world: World) -> tuple[KeyPair, bytes]:
+async def mounted(world: Takeover) -> tuple[KeyPair, bytes]:
     """Return the certificate that is in the cluster, and what it trusts."""
     secret = await world.skr.get(SECRETS, "skr-webhook-tls", names.SKR_NAMESPACE)
     data = {key: base64.b64decode(value) for key, value in secret.data.items()}
     return KeyPair(data["tls.crt"], data["tls.key"]), data["ca.crt"]
 
 
-async def deliver_signed(world: World, folder: Path) -> None:
+async def deliver_signed(world: Takeover, folder: Path) -> None:
     """Have our Watcher start with the Secret that is in the cluster, and deliver its first event."""
     certificate, key, ca = write_files(folder / "ours", *await mounted(world))
     address = f"127.0.0.1:{world.event_port}"

@@ -12,12 +12,12 @@ from lifecycle_manager.module_cr_status.plan import ACCESS_SECONDS
 from lifecycle_manager.module_cr_status.schema import KEPT_SECONDS
 from lifecycle_manager.skr import AccessSecretMissing
 from tests import builders
+from tests.clusters import simulated_clusters
 from tests.kinds import INFRASTRUCTURES
-from tests.manifest_world import simulated_client, simulated_control_plane
-from tests.unit.module_cr_status.world import (
+from tests.unit.module_cr_status.clusters import (
     SKR,
     TOO_WIDE,
-    World,
+    Statuses,
     crd,
     is_status_write,
     ready_of,
@@ -32,21 +32,21 @@ async def simulation() -> AsyncIterator[Simulation]:
 
 
 @pytest.fixture
-async def bare(simulation: Simulation) -> AsyncIterator[World]:
+async def bare(simulation: Simulation) -> AsyncIterator[Statuses]:
     """A world whose SKR has no CRD yet."""
-    async with await simulated_control_plane(simulation) as kcp, await simulated_client(simulation, "skr") as skr:
-        world = World(kcp, skr)
+    async with simulated_clusters(simulation) as (kcp, skr):
+        world = Statuses(kcp, skr)
         async with world.process():
             yield world
 
 
 @pytest.fixture
-async def world(bare: World) -> World:
+async def world(bare: Statuses) -> Statuses:
     await bare.install(crd())
     return bare
 
 
-async def test_change_in_force_is_one_write(world: World, simulation: Simulation) -> None:
+async def test_change_in_force_is_one_write(world: Statuses, simulation: Simulation) -> None:
     await world.edit("10.0.0.0/8")
     result = await world.reconcile()
     assert result.requeue_after == 1.0
@@ -63,7 +63,7 @@ async def test_change_in_force_is_one_write(world: World, simulation: Simulation
     assert world.events.in_skr == [("Applied", "1 object is applied and ready")]
 
 
-async def test_change_that_takes_longer_is_processing_first(world: World, simulation: Simulation) -> None:
+async def test_change_that_takes_longer_is_processing_first(world: Statuses, simulation: Simulation) -> None:
     await world.in_force("10.0.0.0/8")
     await world.edit("10.1.0.0/16")
     await world.reconcile()
@@ -81,7 +81,7 @@ async def test_change_that_takes_longer_is_processing_first(world: World, simula
     assert [reason for reason, _ in world.events.in_skr] == ["Applied", "Waiting", "Applied"]
 
 
-async def test_mistake_is_reported_at_once_and_its_correction_too(world: World) -> None:
+async def test_mistake_is_reported_at_once_and_its_correction_too(world: Statuses) -> None:
     await world.in_force("10.0.0.0/8")
     await world.edit("0.0.0.0/0")
     await world.refuse(*TOO_WIDE)
@@ -94,7 +94,7 @@ async def test_mistake_is_reported_at_once_and_its_correction_too(world: World) 
     assert ("Refused", f"{TOO_WIDE[1]} ({TOO_WIDE[0]})") in world.events.in_skr
 
 
-async def test_time_of_the_transition_stays_while_the_status_does(world: World) -> None:
+async def test_time_of_the_transition_stays_while_the_status_does(world: Statuses) -> None:
     await world.in_force("10.0.0.0/8")
     before = (await world.status())["conditions"]
     world.clock.advance(60)
@@ -104,7 +104,7 @@ async def test_time_of_the_transition_stays_while_the_status_does(world: World) 
     assert after[0]["observedGeneration"] == 2
 
 
-async def test_restart_writes_and_says_nothing(world: World, simulation: Simulation) -> None:
+async def test_restart_writes_and_says_nothing(world: Statuses, simulation: Simulation) -> None:
     await world.in_force("10.0.0.0/8")
     writes, events = len(simulation.requests(is_status_write)), list(world.events.in_skr)
     async with world.process():
@@ -115,14 +115,14 @@ async def test_restart_writes_and_says_nothing(world: World, simulation: Simulat
         assert (await world.status())["observedGeneration"] == 2
 
 
-async def test_replaced_cluster_gets_the_status_again(world: World) -> None:
+async def test_replaced_cluster_gets_the_status_again(world: Statuses) -> None:
     await world.in_force("10.0.0.0/8")
     await world.operator_writes({"state": None, "conditions": None, "observedGeneration": None})
     await world.reconcile(ClusterReplaced("demo"))
     assert (await world.status())["state"] == "Ready"
 
 
-async def test_end_of_an_outage_is_no_news(world: World, simulation: Simulation) -> None:
+async def test_end_of_an_outage_is_no_news(world: Statuses, simulation: Simulation) -> None:
     """By the time that the status could be written again, it would be outdated."""
     await world.in_force("10.0.0.0/8")
     writes = len(simulation.requests(is_status_write))
@@ -139,7 +139,7 @@ async def test_end_of_an_outage_is_no_news(world: World, simulation: Simulation)
     assert ready_of(await world.status())[1] == "ClusterNotAccessible"
 
 
-async def test_fields_of_an_operator_stay(world: World) -> None:
+async def test_fields_of_an_operator_stay(world: Statuses) -> None:
     await world.install(crd({**status_properties(), "phase": {"type": "string"}}))
     await world.edit("10.0.0.0/8")
     await world.operator_writes({"phase": "Bound"})
@@ -148,7 +148,7 @@ async def test_fields_of_an_operator_stay(world: World) -> None:
     assert (status["phase"], status["state"]) == ("Bound", "Ready")
 
 
-async def test_status_that_an_operator_writes_is_left_alone(world: World, simulation: Simulation) -> None:
+async def test_status_that_an_operator_writes_is_left_alone(world: Statuses, simulation: Simulation) -> None:
     await world.edit("10.0.0.0/8")
     await world.operator_writes({"state": "Warning"})
     await world.in_force("10.0.0.0/8")
@@ -158,7 +158,7 @@ async def test_status_that_an_operator_writes_is_left_alone(world: World, simula
     assert len(simulation.requests(is_status_write)) == writes
 
 
-async def test_operator_that_begins_to_write_takes_the_status_over(world: World) -> None:
+async def test_operator_that_begins_to_write_takes_the_status_over(world: Statuses) -> None:
     """What is left of ours would be stale for ever."""
     await world.in_force("10.0.0.0/8")
     await world.operator_writes({"state": "Warning"})
@@ -166,7 +166,7 @@ async def test_operator_that_begins_to_write_takes_the_status_over(world: World)
     assert await world.status() == {"state": "Warning"}
 
 
-async def test_object_created_again_never_gets_the_status_of_its_predecessor(world: World) -> None:
+async def test_object_created_again_never_gets_the_status_of_its_predecessor(world: Statuses) -> None:
     await world.in_force("10.0.0.0/8")
     await world.skr.delete(INFRASTRUCTURES, "default", SKR)
     await world.skr.apply(
@@ -179,7 +179,7 @@ async def test_object_created_again_never_gets_the_status_of_its_predecessor(wor
     assert (await world.status())["state"] == "Ready"
 
 
-async def test_deleted_module_cr_is_no_failure(world: World) -> None:
+async def test_deleted_module_cr_is_no_failure(world: Statuses) -> None:
     await world.in_force("10.0.0.0/8")
     await world.skr.delete(INFRASTRUCTURES, "default", SKR)
     await world.refuse(*TOO_WIDE)
@@ -187,13 +187,13 @@ async def test_deleted_module_cr_is_no_failure(world: World) -> None:
 
 
 @pytest.mark.parametrize("known", ["state", "observedGeneration", "conditions"])
-async def test_only_the_fields_that_the_kind_has_are_written(bare: World, known: str) -> None:
+async def test_only_the_fields_that_the_kind_has_are_written(bare: Statuses, known: str) -> None:
     await bare.install(crd({known: status_properties()[known]}))
     await bare.in_force("10.0.0.0/8")
     assert set(await bare.status()) == {known}
 
 
-async def test_state_that_the_kind_does_not_have_becomes_the_nearest_one(bare: World) -> None:
+async def test_state_that_the_kind_does_not_have_becomes_the_nearest_one(bare: Statuses) -> None:
     await bare.install(crd({"state": {"type": "string", "enum": ["Ready", "Error"]}}))
     await bare.edit("10.0.0.0/8")
     await bare.report(state="Warning")
@@ -202,7 +202,9 @@ async def test_state_that_the_kind_does_not_have_becomes_the_nearest_one(bare: W
 
 
 @pytest.mark.parametrize("document", [crd({}), crd(subresource=False)], ids=["no fields", "no subresource"])
-async def test_kind_without_status_gets_events(bare: World, document: dict[str, Any], simulation: Simulation) -> None:
+async def test_kind_without_status_gets_events(
+    bare: Statuses, document: dict[str, Any], simulation: Simulation
+) -> None:
     await bare.install(document)
     await bare.edit("0.0.0.0/0")
     await bare.reconcile()
@@ -217,7 +219,7 @@ async def test_kind_without_status_gets_events(bare: World, document: dict[str, 
     assert not simulation.requests(is_status_write)
 
 
-async def test_crd_that_gets_a_status_is_found_later(bare: World) -> None:
+async def test_crd_that_gets_a_status_is_found_later(bare: Statuses) -> None:
     await bare.install(crd({}))
     await bare.in_force("10.0.0.0/8")
     await bare.install(crd())
@@ -226,7 +228,7 @@ async def test_crd_that_gets_a_status_is_found_later(bare: World) -> None:
     assert (await bare.status())["observedGeneration"] == 2
 
 
-async def test_crd_is_read_once_for_a_kind(world: World, simulation: Simulation) -> None:
+async def test_crd_is_read_once_for_a_kind(world: Statuses, simulation: Simulation) -> None:
     for number in range(5):
         await world.edit("10.0.0.0/8", f"cr-{number}", f"config-{number}")
         await world.reconcile(config=f"config-{number}")
@@ -234,7 +236,7 @@ async def test_crd_is_read_once_for_a_kind(world: World, simulation: Simulation)
     assert len(reads) == 1
 
 
-async def test_fields_of_the_module_manager_are_written_and_removed(world: World) -> None:
+async def test_fields_of_the_module_manager_are_written_and_removed(world: Statuses) -> None:
     await world.install(crd({**status_properties(), "gateway": {"type": "string"}}))
     await world.edit("10.0.0.0/8")
     await world.render()
@@ -248,7 +250,9 @@ async def test_fields_of_the_module_manager_are_written_and_removed(world: World
     assert "gateway" not in await world.status()
 
 
-async def test_fields_of_the_module_manager_that_do_not_fit_are_left_out(world: World, simulation: Simulation) -> None:
+async def test_fields_of_the_module_manager_that_do_not_fit_are_left_out(
+    world: Statuses, simulation: Simulation
+) -> None:
     await world.install(crd({**status_properties(), "gateway": {"type": "string", "maxLength": 3}}))
     await world.edit("10.0.0.0/8")
     await world.render()
@@ -263,7 +267,7 @@ async def test_fields_of_the_module_manager_that_do_not_fit_are_left_out(world: 
     assert len(simulation.requests(is_status_write)) == writes
 
 
-async def test_missing_right_is_reported_once_and_not_retried(world: World, simulation: Simulation) -> None:
+async def test_missing_right_is_reported_once_and_not_retried(world: Statuses, simulation: Simulation) -> None:
     refused = Refused(403, "Forbidden", "infrastructures/status is forbidden")
     simulation.cluster("skr").add_rule(rule := Refuse(is_status_write, refused=refused))
     await world.in_force("10.0.0.0/8")
@@ -276,14 +280,14 @@ async def test_missing_right_is_reported_once_and_not_retried(world: World, simu
     assert (await world.status())["state"] == "Ready"
 
 
-async def test_crd_that_may_not_be_read_is_tried(world: World, simulation: Simulation) -> None:
+async def test_crd_that_may_not_be_read_is_tried(world: Statuses, simulation: Simulation) -> None:
     refused = Refused(403, "Forbidden", "customresourcedefinitions is forbidden")
     simulation.cluster("skr").add_rule(Refuse(lambda it: "definitions" in it.path, refused=refused))
     await world.in_force("10.0.0.0/8")
     assert (await world.status())["state"] == "Ready"
 
 
-async def test_unforeseen_exception_is_reported(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_unforeseen_exception_is_reported(world: Statuses, monkeypatch: pytest.MonkeyPatch) -> None:
     await world.edit("10.0.0.0/8")
 
     def broken(*_: object) -> None:

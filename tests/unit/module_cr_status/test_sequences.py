@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from kube_runtime import KubeError, NotFound
 from kube_simulation import Drop, Simulation, serve_simulation
 from lifecycle_manager_api import State
+from tests.clusters import simulated_clusters
 from tests.kinds import INFRASTRUCTURES
-from tests.manifest_world import simulated_client, simulated_control_plane
-from tests.unit.module_cr_status.world import SKR, TOO_WIDE, World, crd, is_status_write, ready_of
+from tests.unit.module_cr_status.clusters import SKR, TOO_WIDE, Statuses, crd, is_status_write, ready_of
 from tests.waiting import eventually
 
 MANY = 2000
@@ -27,7 +27,7 @@ ENDS = {
 class Life:
     """One run: the steps that a property asks for, and the end that all runs have in common."""
 
-    def __init__(self, world: World, simulation: Simulation) -> None:
+    def __init__(self, world: Statuses, simulation: Simulation) -> None:
         self.world = world
         self.simulation = simulation
         self.edits = 0
@@ -72,10 +72,9 @@ class Life:
 async def run(steps: Sequence[str], end: State) -> None:
     async with (
         serve_simulation() as simulation,
-        await simulated_control_plane(simulation) as kcp,
-        await simulated_client(simulation, "skr") as skr,
+        simulated_clusters(simulation) as (kcp, skr),
     ):
-        life = Life(World(kcp, skr), simulation)
+        life = Life(Statuses(kcp, skr), simulation)
         await life.world.install(crd())
         await life.start()
         for step in ("edit", *steps, "edit", *ENDS[end], "reconcile"):
@@ -99,10 +98,9 @@ def test_status_ends_as_the_last_edit_deserves(steps: Sequence[str], end: State)
 async def test_many_module_crs_with_an_error_are_written_once_each_and_then_no_more() -> None:
     async with (
         serve_simulation(history=100_000) as simulation,
-        await simulated_control_plane(simulation) as kcp,
-        await simulated_client(simulation, "skr") as skr,
+        simulated_clusters(simulation) as (kcp, skr),
     ):
-        world = World(kcp, skr)
+        world = Statuses(kcp, skr)
         await world.install(crd())
         for number in range(MANY):
             await world.edit("0.0.0.0/0", f"cr-{number}", f"config-{number}")

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from kube_simulation import Simulation, serve_simulation
-from tests.manifest_world import World, simulated_client, simulated_control_plane
+from tests.clusters import simulated_clusters
+from tests.manifest_clusters import Modules
 
 
 @pytest.fixture
@@ -22,10 +23,9 @@ def namespace() -> str:
 
 
 @pytest.fixture
-async def world(simulation: Simulation, tmp_path: Path, namespace: str) -> AsyncIterator[World]:
+async def world(simulation: Simulation, tmp_path: Path, namespace: str) -> AsyncIterator[Modules]:
     async with (
-        await simulated_control_plane(simulation) as kcp,
-        await simulated_client(simulation, "skr") as skr,
-        World(kcp, skr, tmp_path, namespace=namespace) as world,
+        simulated_clusters(simulation) as (kcp, skr),
+        Modules(kcp, skr, tmp_path, namespace=namespace) as world,
     ):
         yield world

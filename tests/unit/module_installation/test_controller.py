@@ -18,7 +18,7 @@ from lifecycle_manager.skr import AccessSecretMissing, SkrUnreachable
 from lifecycle_manager_api import CustomStateCheck, ModuleTemplate, State, names
 from tests import builders
 from tests.kinds import CONFIG_MAPS, CRDS
-from tests.manifest_world import KEY, Propagation, World
+from tests.manifest_clusters import KEY, Modules, Propagation
 from tests.modules import Document, default_module_cr, group_of, module_crs, operator
 
 SKR = names.SKR_NAMESPACE
@@ -43,16 +43,16 @@ def refused(*names_of_objects: str, code: int = 403, message: str = "quota excee
     return Refuse(matches, refused=Refused(code, "Forbidden", message))
 
 
-async def says(world: World, state: str) -> None:
+async def says(world: Modules, state: str) -> None:
     await world.skr.merge_patch(GARDENS, "default", {"status": {"state": state}}, SKR, subresource="status")
 
 
-async def brought(world: World) -> set[str]:
+async def brought(world: Modules) -> set[str]:
     found = await world.skr.list(CONFIG_MAPS, SKR)
     return {each["metadata"]["name"] for each in found.items}
 
 
-async def test_intent_is_recorded_before_the_first_apply(world: World, simulation: Simulation) -> None:
+async def test_intent_is_recorded_before_the_first_apply(world: Modules, simulation: Simulation) -> None:
     simulation.cluster("skr").add_rule(refused("rose", "tulip"))
     await world.want([config_map("rose"), config_map("tulip")])
     with pytest.raises(KubeError):
@@ -68,7 +68,7 @@ async def test_intent_is_recorded_before_the_first_apply(world: World, simulatio
     assert (condition.reason, "quota exceeded" in condition.message) == ("ApplyFailed", True)
 
 
-async def test_process_that_dies_while_it_applies_leaves_nothing_behind(world: World, simulation: Simulation) -> None:
+async def test_process_that_dies_while_it_applies_leaves_nothing_behind(world: Modules, simulation: Simulation) -> None:
     rule = refused("tulip")
     simulation.cluster("skr").add_rule(rule)
     simulation.cluster("kcp").add_rule(
@@ -92,7 +92,7 @@ async def test_process_that_dies_while_it_applies_leaves_nothing_behind(world: W
 
 
 async def test_what_was_applied_before_a_failure_is_remembered_beyond_this_process(
-    world: World, simulation: Simulation
+    world: Modules, simulation: Simulation
 ) -> None:
     """What runs the module can't be asked for; then the process ends, and the module goes."""
     manager = {"group": "apps", "version": "v1", "kind": "Deployment", "name": "garden-manager", "namespace": SKR}
@@ -108,7 +108,7 @@ async def test_what_was_applied_before_a_failure_is_remembered_beyond_this_proce
     assert await brought(world) == set()
 
 
-async def test_module_that_is_in_order_costs_one_request_and_no_write(world: World, simulation: Simulation) -> None:
+async def test_module_that_is_in_order_costs_one_request_and_no_write(world: Modules, simulation: Simulation) -> None:
     await world.want([CRD, *map(config_map, "abcdefgh")], resource=default_module_cr("garden"))
     await world.reconcile()
     await says(world, "Ready")
@@ -121,14 +121,18 @@ async def test_module_that_is_in_order_costs_one_request_and_no_write(world: Wor
     assert not [each for each in asked if each.is_write]
 
 
-async def test_first_installation_asks_for_no_object_before_it_applies_it(world: World, simulation: Simulation) -> None:
+async def test_first_installation_asks_for_no_object_before_it_applies_it(
+    world: Modules, simulation: Simulation
+) -> None:
     await world.want([CRD, *map(config_map, "abc")])
     await world.reconcile()
     asked = simulation.requests(lambda it: it.cluster == "skr" and bool(it.name))
     assert [each.verb for each in asked if not each.subresource and each.verb != "watch"] == ["apply"] * 4
 
 
-async def test_process_that_follows_one_that_died_reads_before_it_writes(world: World, simulation: Simulation) -> None:
+async def test_process_that_follows_one_that_died_reads_before_it_writes(
+    world: Modules, simulation: Simulation
+) -> None:
     await world.want([config_map("rose")])
     await world.reconcile()
     await world.restart()
@@ -138,7 +142,7 @@ async def test_process_that_follows_one_that_died_reads_before_it_writes(world: 
     assert [each.verb for each in asked] == ["get"]
 
 
-async def test_next_version_is_sent_only_where_it_differs(world: World, simulation: Simulation) -> None:
+async def test_next_version_is_sent_only_where_it_differs(world: Modules, simulation: Simulation) -> None:
     await world.want(map(config_map, "abc"))
     await world.reconcile()
     before = simulation.requests()[-1].number
@@ -150,7 +154,7 @@ async def test_next_version_is_sent_only_where_it_differs(world: World, simulati
 
 
 @pytest.mark.parametrize("text", ["", "---\n# nothing here\n---\n{}\n"])
-async def test_link_that_has_nothing_behind_it_takes_nothing_out_of_the_cluster(world: World, text: str) -> None:
+async def test_link_that_has_nothing_behind_it_takes_nothing_out_of_the_cluster(world: Modules, text: str) -> None:
     await world.want([config_map("rose")])
     await world.reconcile()
     await world.want_text(text)
@@ -160,7 +164,7 @@ async def test_link_that_has_nothing_behind_it_takes_nothing_out_of_the_cluster(
     assert await brought(world) == {"rose"}
 
 
-async def test_finalizer_is_removed_at_once_when_the_cluster_is_gone(world: World) -> None:
+async def test_finalizer_is_removed_at_once_when_the_cluster_is_gone(world: Modules) -> None:
     await world.want([config_map("rose")])
     await world.reconcile()
     await world.delete()
@@ -170,7 +174,9 @@ async def test_finalizer_is_removed_at_once_when_the_cluster_is_gone(world: Worl
 
 
 @pytest.mark.parametrize("installed", [True, False])
-async def test_finalizers_of_others_are_removed_too_when_the_cluster_is_gone(world: World, *, installed: bool) -> None:
+async def test_finalizers_of_others_are_removed_too_when_the_cluster_is_gone(
+    world: Modules, *, installed: bool
+) -> None:
     """Whoever set them can't do anything in the cluster either."""
     finalizers = [names.MANIFEST_FINALIZER, "label-removal-finalizer", "example.com/observer"]
     await world.want([config_map("rose")])
@@ -192,7 +198,7 @@ async def test_finalizers_of_others_are_removed_too_when_the_cluster_is_gone(wor
     assert await world.manifest() is None
 
 
-async def test_module_waits_for_a_cluster_that_gives_no_answer(world: World) -> None:
+async def test_module_waits_for_a_cluster_that_gives_no_answer(world: Modules) -> None:
     await world.want([config_map("rose")])
     await world.reconcile()
     world.access = SkrUnreachable(ClusterUnreachable("no answer"))
@@ -209,7 +215,7 @@ async def test_module_waits_for_a_cluster_that_gives_no_answer(world: World) -> 
     assert await brought(world) == set()
 
 
-async def test_crd_that_leaves_the_module_stays_while_it_has_objects(world: World) -> None:
+async def test_crd_that_leaves_the_module_stays_while_it_has_objects(world: Modules) -> None:
     await world.want([CRD, config_map("rose")])
     await world.reconcile()
     await world.skr.create(GARDENS, {"metadata": {"name": "mine"}, "spec": {}}, SKR, field_manager="user")
@@ -234,7 +240,7 @@ async def test_crd_that_leaves_the_module_stays_while_it_has_objects(world: Worl
     ],
 )
 async def test_skipped_or_unmanaged_module_is_not_read_and_an_unmanaged_one_stays(
-    world: World, simulation: Simulation, mark: Document, *, stays: bool
+    world: Modules, simulation: Simulation, mark: Document, *, stays: bool
 ) -> None:
     await world.want([config_map("rose"), config_map("tulip")])
     await world.reconcile()
@@ -250,7 +256,7 @@ async def test_skipped_or_unmanaged_module_is_not_read_and_an_unmanaged_one_stay
     assert [each["metadata"]["name"] for each in (await world.skr.list(CONFIG_MAPS, SKR)).items] == ["tulip"] * stays
 
 
-async def test_module_cr_that_is_refused_is_reported_and_tried_again(world: World, simulation: Simulation) -> None:
+async def test_module_cr_that_is_refused_is_reported_and_tried_again(world: Modules, simulation: Simulation) -> None:
     def creates(request: ApiRequest) -> bool:
         return request.method == "POST" and request.kind is not None and request.kind.kind == "Garden"
 
@@ -267,7 +273,7 @@ async def test_module_cr_that_is_refused_is_reported_and_tried_again(world: Worl
 
 
 async def test_module_cr_deleted_by_its_user_is_not_restored_after_a_cluster_failed(
-    world: World, simulation: Simulation
+    world: Modules, simulation: Simulation
 ) -> None:
     await world.want([CRD], resource=default_module_cr("garden"))
     await world.reconcile()
@@ -283,7 +289,7 @@ async def test_module_cr_deleted_by_its_user_is_not_restored_after_a_cluster_fai
     assert not (await world.skr.list(GARDENS, SKR)).items
 
 
-async def test_module_cr_may_have_no_namespace(world: World) -> None:
+async def test_module_cr_may_have_no_namespace(world: Modules) -> None:
     definition = {**CRD, "spec": {**CRD["spec"], "scope": "Cluster"}}
     await world.want([definition], resource=default_module_cr("garden"))
     await world.change({"metadata": {"annotations": {names.IS_CLUSTER_SCOPED: "true"}}})
@@ -296,7 +302,7 @@ async def test_module_cr_may_have_no_namespace(world: World) -> None:
     assert await world.manifest() is None
 
 
-async def test_object_that_is_somebody_elses_by_now_is_not_deleted(world: World) -> None:
+async def test_object_that_is_somebody_elses_by_now_is_not_deleted(world: Modules) -> None:
     await world.want([config_map("rose"), config_map("tulip")])
     await world.reconcile()
     taken = {"metadata": {"annotations": {names.OWNED_BY: "kcp-system/demo-orchard"}}}
@@ -307,7 +313,7 @@ async def test_object_that_is_somebody_elses_by_now_is_not_deleted(world: World)
     assert await brought(world) == {"rose"}
 
 
-async def test_images_of_the_landscape_are_what_the_cluster_gets(world: World) -> None:
+async def test_images_of_the_landscape_are_what_the_cluster_gets(world: Modules) -> None:
     local = "eu.registry.example.com/restricted/garden-manager:1.0.0"
     known = [each for each in operator("garden", "1.0.0") if each["kind"] != "RuntimeClass"]
     await world.want(known, localizedImages=[local])
@@ -317,7 +323,7 @@ async def test_images_of_the_landscape_are_what_the_cluster_gets(world: World) -
     assert deployment["spec"]["template"]["spec"]["containers"][0]["image"] == local
 
 
-async def test_event_that_overtakes_its_write_is_not_lost(world: World) -> None:
+async def test_event_that_overtakes_its_write_is_not_lost(world: Modules) -> None:
     await world.want([config_map("rose")])
     await world.reconcile()
     live = await world.skr.get(CONFIG_MAPS, "rose", SKR)
@@ -332,7 +338,7 @@ async def test_event_that_overtakes_its_write_is_not_lost(world: World) -> None:
     assert (await world.skr.get(CONFIG_MAPS, "rose", SKR))["data"] == {"value": "1"}
 
 
-async def test_event_of_an_object_reads_that_object_and_not_all(world: World, simulation: Simulation) -> None:
+async def test_event_of_an_object_reads_that_object_and_not_all(world: Modules, simulation: Simulation) -> None:
     await world.want([config_map("rose"), config_map("lily"), config_map("tulip")])
     await world.reconcile()
     metadata = (await world.skr.get(CONFIG_MAPS, "lily", SKR))["metadata"]
@@ -346,7 +352,7 @@ async def test_event_of_an_object_reads_that_object_and_not_all(world: World, si
     assert (await world.skr.get(CONFIG_MAPS, "lily", SKR))["data"] == {"value": "1"}
 
 
-async def test_object_that_is_changed_after_each_repair_is_left_until_the_interval(world: World) -> None:
+async def test_object_that_is_changed_after_each_repair_is_left_until_the_interval(world: Modules) -> None:
     await world.want([config_map("rose")])
     await world.reconcile()
     reference = ObjectReference("", "ConfigMap", SKR, "rose")
@@ -362,7 +368,7 @@ async def test_object_that_is_changed_after_each_repair_is_left_until_the_interv
     assert "'kubectl-edit'" in note
 
 
-async def test_event_is_recorded_where_trouble_begins_and_ends(world: World) -> None:
+async def test_event_is_recorded_where_trouble_begins_and_ends(world: Modules) -> None:
     await world.want([CRD], resource=default_module_cr("garden"))
     for state in ("Ready", "Ready", "Error", "Error", "Ready"):
         await world.reconcile()
@@ -381,7 +387,7 @@ async def test_event_is_recorded_where_trouble_begins_and_ends(world: World) -> 
     ],
     ids=["by version", "by channel", "mandatory"],
 )
-async def test_values_of_the_template_decide_where_it_names_some(world: World, template: ModuleTemplate) -> None:
+async def test_values_of_the_template_decide_where_it_names_some(world: Modules, template: ModuleTemplate) -> None:
     check = CustomStateCheck(json_path="status.health", value="green", mapped_state=State.READY)
     spec = msgspec.structs.replace(template.spec, custom_state_check=(check,))
     world.templates = [msgspec.structs.replace(template, spec=spec)]
@@ -394,7 +400,7 @@ async def test_values_of_the_template_decide_where_it_names_some(world: World, t
 
 
 async def test_manifest_written_meanwhile_is_read_again_before_anything_is_applied(
-    world: World, simulation: Simulation
+    world: Modules, simulation: Simulation
 ) -> None:
     def sets_finalizer(request: ApiRequest) -> bool:
         return request.cluster == "kcp" and request.verb == "patch" and request.name == KEY.name
@@ -408,7 +414,7 @@ async def test_manifest_written_meanwhile_is_read_again_before_anything_is_appli
     assert not simulation.requests(lambda it: it.cluster == "skr" and it.is_write)
 
 
-async def test_kind_that_is_not_served_is_reported(world: World) -> None:
+async def test_kind_that_is_not_served_is_reported(world: Modules) -> None:
     stray = {"apiVersion": "nobody.example.com/v1", "kind": "Stray", "metadata": {"name": "one"}}
     await world.want([config_map("rose"), stray])
     with pytest.raises(KindUnknown):
@@ -418,7 +424,7 @@ async def test_kind_that_is_not_served_is_reported(world: World) -> None:
 
 
 async def test_process_that_begins_does_not_ask_for_what_was_in_order_all_at_once(
-    world: World, simulation: Simulation
+    world: Modules, simulation: Simulation
 ) -> None:
     await world.want([CRD, *map(config_map, "abcdefgh")], resource=default_module_cr("garden"))
     await world.reconcile()
@@ -436,7 +442,7 @@ async def test_process_that_begins_does_not_ask_for_what_was_in_order_all_at_onc
     assert "a" in await brought(world)
 
 
-async def test_module_that_is_managed_again_is_put_right(world: World) -> None:
+async def test_module_that_is_managed_again_is_put_right(world: Modules) -> None:
     await world.want([config_map("rose")])
     await world.reconcile()
     await world.change({"metadata": {"annotations": {names.IS_UNMANAGED: "true"}}})
@@ -448,7 +454,7 @@ async def test_module_that_is_managed_again_is_put_right(world: World) -> None:
 
 
 async def test_manifest_is_orphaned_until_the_status_of_its_kyma_names_it(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: Modules, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(plan, "ORPHANED_AFTER", timedelta(0))
     await world.want([config_map("rose")])
@@ -466,7 +472,7 @@ async def test_manifest_is_orphaned_until_the_status_of_its_kyma_names_it(
 
 
 async def test_unmanaged_module_is_left_to_its_users_once_and_managed_again(
-    world: World, simulation: Simulation
+    world: Modules, simulation: Simulation
 ) -> None:
     async def managers() -> list[str | None]:
         found = [
@@ -497,7 +503,7 @@ async def test_unmanaged_module_is_left_to_its_users_once_and_managed_again(
     assert (await managers())[0] == names.LIFECYCLE_MANAGER
 
 
-async def test_release_that_the_cluster_does_not_answer_is_made_up_for(world: World) -> None:
+async def test_release_that_the_cluster_does_not_answer_is_made_up_for(world: Modules) -> None:
     await world.want([config_map("rose")])
     await world.reconcile()
     await world.change({"metadata": {"annotations": {names.IS_UNMANAGED: "true"}}})
@@ -510,7 +516,7 @@ async def test_release_that_the_cluster_does_not_answer_is_made_up_for(world: Wo
     assert names.MANAGED_BY not in (await world.skr.get(CONFIG_MAPS, "rose", SKR))["metadata"]["labels"]
 
 
-async def test_default_module_cr_renamed_by_a_new_version_is_removed_as_our_own(world: World) -> None:
+async def test_default_module_cr_renamed_by_a_new_version_is_removed_as_our_own(world: Modules) -> None:
     other = {**default_module_cr("garden"), "metadata": {"name": "main"}}
     for default in (default_module_cr("garden"), other):
         await world.want([CRD], resource=default)
@@ -523,7 +529,7 @@ async def test_default_module_cr_renamed_by_a_new_version_is_removed_as_our_own(
     assert await world.manifest() is None
 
 
-async def test_default_module_cr_that_a_new_version_lacks_goes_with_the_module(world: World) -> None:
+async def test_default_module_cr_that_a_new_version_lacks_goes_with_the_module(world: Modules) -> None:
     await world.want([CRD], resource=default_module_cr("garden"))
     await world.reconcile()
     await world.want([CRD], resource=None)
@@ -535,7 +541,7 @@ async def test_default_module_cr_that_a_new_version_lacks_goes_with_the_module(w
     assert await world.manifest() is None
 
 
-async def test_default_module_cr_of_a_former_kind_is_deleted_with_the_module(world: World) -> None:
+async def test_default_module_cr_of_a_former_kind_is_deleted_with_the_module(world: Modules) -> None:
     orchard = operator("orchard", "1.0.0")[0]
     await world.want([CRD], resource=default_module_cr("garden"))
     await world.reconcile()
@@ -553,7 +559,7 @@ async def test_default_module_cr_of_a_former_kind_is_deleted_with_the_module(wor
     assert await world.manifest() is None
 
 
-async def test_module_whose_removal_is_blocked_gets_new_versions(world: World) -> None:
+async def test_module_whose_removal_is_blocked_gets_new_versions(world: Modules) -> None:
     await world.want([CRD, config_map("rose")], resource=default_module_cr("garden"))
     await world.reconcile()
     await world.skr.merge_patch(GARDENS, "default", {"metadata": {"finalizers": ["example.com/operator"]}}, SKR)
@@ -576,7 +582,9 @@ async def test_module_whose_removal_is_blocked_gets_new_versions(world: World) -
         await world.skr.get(CRDS, CRD["metadata"]["name"])
 
 
-async def test_version_that_can_not_be_applied_does_not_block_the_removal(world: World, simulation: Simulation) -> None:
+async def test_version_that_can_not_be_applied_does_not_block_the_removal(
+    world: Modules, simulation: Simulation
+) -> None:
     simulation.cluster("skr").add_rule(refused("tulip"))
     await world.want([CRD, config_map("rose")])
     await world.reconcile()
@@ -599,7 +607,7 @@ async def test_version_that_can_not_be_applied_does_not_block_the_removal(world:
 
 @pytest.mark.parametrize("upgraded", [False, True])
 async def test_process_that_begins_during_a_removal_applies_only_what_is_new(
-    world: World, simulation: Simulation, *, upgraded: bool
+    world: Modules, simulation: Simulation, *, upgraded: bool
 ) -> None:
     await world.want([CRD, config_map("rose")])
     await world.reconcile()
@@ -616,7 +624,7 @@ async def test_process_that_begins_during_a_removal_applies_only_what_is_new(
 
 
 async def test_blocked_removal_costs_no_more_writes_once_its_version_is_applied(
-    world: World, simulation: Simulation
+    world: Modules, simulation: Simulation
 ) -> None:
     await world.want([CRD, config_map("rose")])
     await world.reconcile()
@@ -632,7 +640,7 @@ async def test_blocked_removal_costs_no_more_writes_once_its_version_is_applied(
     assert await brought(world) == {"rose"}
 
 
-async def test_what_another_module_made_does_not_go_with_this_one(world: World) -> None:
+async def test_what_another_module_made_does_not_go_with_this_one(world: Modules) -> None:
     await world.want([CRD], resource=default_module_cr("garden"))
     await world.reconcile()
     metadata = {
@@ -648,7 +656,7 @@ async def test_what_another_module_made_does_not_go_with_this_one(world: World) 
 
 
 @pytest.mark.parametrize("propagation", ["Background", "Foreground", "Orphan"])
-async def test_module_goes_whichever_way_its_manifest_is_deleted(world: World, propagation: Propagation) -> None:
+async def test_module_goes_whichever_way_its_manifest_is_deleted(world: Modules, propagation: Propagation) -> None:
     await world.want([CRD, config_map("rose")], resource=default_module_cr("garden"))
     await world.reconcile()
     await world.delete(propagation)
@@ -661,7 +669,7 @@ async def test_module_goes_whichever_way_its_manifest_is_deleted(world: World, p
     assert left is None or names.MANIFEST_FINALIZER not in left.metadata.finalizers
 
 
-async def test_storage_is_waited_for_where_a_module_names_no_manager(world: World) -> None:
+async def test_storage_is_waited_for_where_a_module_names_no_manager(world: Modules) -> None:
     spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     metadata = {"name": "seeds", "namespace": SKR}
     claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
@@ -675,7 +683,7 @@ async def test_storage_is_waited_for_where_a_module_names_no_manager(world: Worl
     assert await world.state() == ("Ready", "ModuleReady")
 
 
-async def test_job_that_was_cleared_away_is_no_trouble(world: World) -> None:
+async def test_job_that_was_cleared_away_is_no_trouble(world: Modules) -> None:
     template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "it", "image": "it:1"}]}}
     metadata = {"name": "seeds", "namespace": SKR}
     job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {"template": template}}
@@ -689,7 +697,7 @@ async def test_job_that_was_cleared_away_is_no_trouble(world: World) -> None:
 
 
 async def test_module_whose_objects_are_slow_to_come_is_on_its_way(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: Modules, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def awaited(*_: Any) -> Any:
         raise SourceAwaited("the layer is being fetched")

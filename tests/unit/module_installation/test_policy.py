@@ -8,7 +8,7 @@ from lifecycle_manager.contract.resources import MODULE_POLICIES
 from lifecycle_manager.object_set.policy import Policies
 from lifecycle_manager_api import ModulePolicySpec, names
 from lifecycle_manager_api.documents import plain
-from tests.manifest_world import KEY, World
+from tests.manifest_clusters import KEY, Modules
 from tests.modules import Document
 from tests.policies import ANYTHING
 from tests.unit.module_installation.test_controller import brought, config_map
@@ -23,20 +23,20 @@ BINDING: Document = {
 CONFIG_MAPS: Document = {"namespacedResources": {"allow": [{"kind": "ConfigMap"}]}}
 
 
-async def set_policy(world: World, spec: dict[str, Any]) -> None:
+async def set_policy(world: Modules, spec: dict[str, Any]) -> None:
     """Write the policy of the module `garden`, and wait until the controller knows it."""
     document = {"metadata": {"name": "garden", "namespace": KEY.namespace}, "spec": spec}
     await world.kcp.apply(MODULE_POLICIES, "garden", document, KEY.namespace, field_manager="test")
     await world.see(MODULE_POLICIES)
 
 
-async def test_module_without_a_policy_may_have_everything(world: World) -> None:
+async def test_module_without_a_policy_may_have_everything(world: Modules) -> None:
     await world.want([config_map("rose"), BINDING])
 
     await world.reconcile_until(("Ready", "ModuleReady"))
 
 
-async def test_module_with_a_policy_is_refused_as_a_whole(world: World) -> None:
+async def test_module_with_a_policy_is_refused_as_a_whole(world: Modules) -> None:
     await set_policy(world, CONFIG_MAPS)
     await world.want([config_map("rose"), BINDING])
 
@@ -52,7 +52,7 @@ async def test_module_with_a_policy_is_refused_as_a_whole(world: World) -> None:
     assert await brought(world) == {"rose"}
 
 
-async def test_stricter_policy_refuses_an_installed_module_and_deletes_nothing(world: World) -> None:
+async def test_stricter_policy_refuses_an_installed_module_and_deletes_nothing(world: Modules) -> None:
     await world.want([config_map("rose")])
     await world.reconcile_until(("Ready", "ModuleReady"))
 
@@ -66,7 +66,7 @@ async def test_stricter_policy_refuses_an_installed_module_and_deletes_nothing(w
     assert await brought(world) == {"rose"}
 
 
-async def test_object_that_the_module_may_not_have_is_not_pruned(world: World) -> None:
+async def test_object_that_the_module_may_not_have_is_not_pruned(world: Modules) -> None:
     secret = {**config_map("thorn"), "kind": "Secret", "data": {}}
     await world.want([config_map("rose"), config_map("tulip"), secret])
     await world.reconcile_until(("Ready", "ModuleReady"))
@@ -85,7 +85,7 @@ async def test_object_that_the_module_may_not_have_is_not_pruned(world: World) -
 
 
 @pytest.mark.parametrize("restricted", [True, False])
-async def test_option_restricts_modules_without_a_policy(world: World, restricted: bool) -> None:
+async def test_option_restricts_modules_without_a_policy(world: Modules, restricted: bool) -> None:
     policies = Policies.watched_by(world.manager)
 
     rules = policies.of_manifests("garden", restricted=restricted)

@@ -9,7 +9,7 @@ from kube_simulation import Refuse, Simulation
 from lifecycle_manager.contract.resources import MANIFESTS, NAMESPACES
 from lifecycle_manager.contract.signals import ReadScope
 from lifecycle_manager_api import names
-from tests.manifest_world import KEY, World
+from tests.manifest_clusters import KEY, Modules
 from tests.modules import Document, default_module_cr, module_crs, operator
 
 SKR = names.SKR_NAMESPACE
@@ -24,14 +24,14 @@ def config_map(name: str) -> Document:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": SKR}}
 
 
-async def module_of_namespace(world: World) -> str:
+async def module_of_namespace(world: Modules) -> str:
     metadata = (await world.skr.get(NAMESPACES, "fields"))["metadata"]
     module: str = metadata["labels"][names.MODULE_NAME]
     assert metadata["annotations"][names.OWNED_BY] == f"{KEY.namespace}/demo-{module}"
     return module
 
 
-async def is_there(world: World, name: str = "fields") -> bool:
+async def is_there(world: Modules, name: str = "fields") -> bool:
     try:
         await world.skr.get(NAMESPACES, name)
     except NotFound:
@@ -39,14 +39,14 @@ async def is_there(world: World, name: str = "fields") -> bool:
     return True
 
 
-async def both_bring(world: World, *objects: Document) -> None:
+async def both_bring(world: Modules, *objects: Document) -> None:
     """Have two modules bring these objects."""
     for key in (MEADOW, KEY):
         await world.want([*objects, config_map(key.name)], key)
         await world.reconcile(key)
 
 
-async def goes(world: World, key: ObjectKey) -> None:
+async def goes(world: Modules, key: ObjectKey) -> None:
     """Reconcile until a Manifest is gone: a cluster takes its time to delete a Namespace or a definition."""
     for _ in range(5):
         await world.reconcile(key)
@@ -57,7 +57,7 @@ async def goes(world: World, key: ObjectKey) -> None:
 
 @pytest.mark.parametrize("first", [KEY, MEADOW], ids=["who wrote it last", "who wrote it first"])
 async def test_module_that_goes_leaves_what_another_has_and_the_last_one_takes_it(
-    world: World, first: ObjectKey
+    world: Modules, first: ObjectKey
 ) -> None:
     await both_bring(world, FIELDS)
     last = MEADOW if first == KEY else KEY
@@ -71,7 +71,7 @@ async def test_module_that_goes_leaves_what_another_has_and_the_last_one_takes_i
     assert not await is_there(world)
 
 
-async def test_module_that_no_longer_has_an_object_leaves_it_to_another_that_has(world: World) -> None:
+async def test_module_that_no_longer_has_an_object_leaves_it_to_another_that_has(world: Modules) -> None:
     await both_bring(world, FIELDS)
     await world.want([config_map("other")])
     await world.reconcile()
@@ -85,7 +85,7 @@ async def test_module_that_no_longer_has_an_object_leaves_it_to_another_that_has
     assert not await is_there(world)
 
 
-async def test_two_modules_that_drop_an_object_at_once_do_not_leave_it_to_each_other(world: World) -> None:
+async def test_two_modules_that_drop_an_object_at_once_do_not_leave_it_to_each_other(world: Modules) -> None:
     await both_bring(world, FIELDS)
     for key in (KEY, MEADOW):
         await world.want([config_map("other")], key)
@@ -95,7 +95,7 @@ async def test_two_modules_that_drop_an_object_at_once_do_not_leave_it_to_each_o
 
 
 @pytest.mark.parametrize("first", [KEY, MEADOW])
-async def test_what_only_modules_have_that_go_goes_with_them(world: World, first: ObjectKey) -> None:
+async def test_what_only_modules_have_that_go_goes_with_them(world: Modules, first: ObjectKey) -> None:
     await both_bring(world, FIELDS)
     for key in (KEY, MEADOW):
         await world.delete(key=key)
@@ -104,7 +104,7 @@ async def test_what_only_modules_have_that_go_goes_with_them(world: World, first
     assert not await is_there(world)
 
 
-async def test_object_of_a_module_that_is_not_to_be_touched_stays_with_its_users(world: World) -> None:
+async def test_object_of_a_module_that_is_not_to_be_touched_stays_with_its_users(world: Modules) -> None:
     await both_bring(world, FIELDS)
     await world.change({"metadata": {"annotations": {names.IS_UNMANAGED: "true"}}}, MEADOW)
     await world.delete()
@@ -115,7 +115,7 @@ async def test_object_of_a_module_that_is_not_to_be_touched_stays_with_its_users
     assert await is_there(world)
 
 
-async def test_object_that_can_not_be_handed_over_stays_with_its_module(world: World, simulation: Simulation) -> None:
+async def test_object_that_can_not_be_handed_over_stays_with_its_module(world: Modules, simulation: Simulation) -> None:
     await both_bring(world, FIELDS)
     refused = Refuse(lambda it: it.name == "fields" and it.verb == "patch")
     simulation.cluster("skr").add_rule(refused)
@@ -130,7 +130,7 @@ async def test_object_that_can_not_be_handed_over_stays_with_its_module(world: W
     assert (await world.manifest(), await module_of_namespace(world)) == (None, "meadow")
 
 
-async def test_crd_that_another_module_has_stays_with_the_objects_of_users(world: World) -> None:
+async def test_crd_that_another_module_has_stays_with_the_objects_of_users(world: Modules) -> None:
     await both_bring(world, CRD)
     await world.change({"spec": {"resource": default_module_cr("garden")}})
     await world.reconcile()
@@ -147,7 +147,7 @@ async def test_crd_that_another_module_has_stays_with_the_objects_of_users(world
     await goes(world, MEADOW)
 
 
-async def test_modules_triggered_by_each_others_writes_come_to_rest(world: World, simulation: Simulation) -> None:
+async def test_modules_triggered_by_each_others_writes_come_to_rest(world: Modules, simulation: Simulation) -> None:
     """An event about a shared object enqueues both, so one write too many would be repeated forever."""
     theirs = {**FIELDS, "metadata": {"name": "fields", "labels": {"content": "theirs"}}}
     await both_bring(world, FIELDS)
@@ -165,7 +165,7 @@ async def test_modules_triggered_by_each_others_writes_come_to_rest(world: World
         assert written[1:] == [0, 0, 0]
 
 
-async def test_drift_of_an_object_that_is_another_modules_by_now_is_put_right_by_that_one(world: World) -> None:
+async def test_drift_of_an_object_that_is_another_modules_by_now_is_put_right_by_that_one(world: Modules) -> None:
     await both_bring(world, {**FIELDS, "metadata": {"name": "fields", "labels": {"grass": "green"}}})
     owner = await module_of_namespace(world)
     await world.skr.merge_patch(NAMESPACES, "fields", {"metadata": {"labels": {"grass": "brown"}}})

@@ -11,7 +11,7 @@ from lifecycle_manager.module_installation.snapshot import affected_part
 from lifecycle_manager.settings import Settings, SettingsInvalid
 from lifecycle_manager_api import names
 from tests import builders
-from tests.manifest_world import World
+from tests.manifest_clusters import Modules
 from tests.modules import Document, default_module_cr, group_of, module_crs, operator
 
 GARDENS = module_crs("garden")
@@ -33,7 +33,7 @@ def named(api_version: str, kind: str, name: str) -> Document:
     return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name}}
 
 
-async def test_what_names_no_namespace_goes_where_the_option_says_and_that_stays_there(world: World) -> None:
+async def test_what_names_no_namespace_goes_where_the_option_says_and_that_stays_there(world: Modules) -> None:
     objects = [CRD, named("v1", "ConfigMap", "rose"), named(f"{group_of('garden')}/v1", "Garden", "own")]
     manager = {"group": "", "version": "v1", "kind": "ConfigMap", "name": "rose"}
     await world.want([NAMESPACE, *objects], resource=unplaced(default_module_cr("garden")), manager=manager)
@@ -55,7 +55,7 @@ async def test_what_names_no_namespace_goes_where_the_option_says_and_that_stays
     assert "deletionTimestamp" not in (await world.skr.get(NAMESPACES, "modules"))["metadata"]
 
 
-async def test_namespace_is_not_made_for_a_module_that_has_nothing_in_it(world: World) -> None:
+async def test_namespace_is_not_made_for_a_module_that_has_nothing_in_it(world: Modules) -> None:
     await world.want([named("v1", "Namespace", "elsewhere")])
     await world.reconcile()
     assert await world.state() == ("Ready", "ModuleReady")

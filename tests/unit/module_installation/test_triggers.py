@@ -29,7 +29,7 @@ from lifecycle_manager.oci import ObjectStore
 from lifecycle_manager.skr import Connections
 from lifecycle_manager_api import Manifest, names
 from tests import builders
-from tests.manifest_world import simulated_control_plane
+from tests.clusters import simulated_control_plane
 from tests.modules import default_module_cr, group_of
 from tests.waiting import eventually
 from tests.world import EventLog

@@ -3,15 +3,14 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Hashable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, cast
 
 import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
-from kube_runtime import SYSTEM_CLOCK, Change, Controller, KubeError, Manager, ObjectKey, Result
+from kube_runtime import SYSTEM_CLOCK, Change, KubeError, Manager, ObjectKey, Result
 from kube_simulation import ApiRequest, Refuse, Refused, Simulation, serve_simulation
 from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS, KYMAS, MODULE_POLICIES, SYNC_RESOURCES
 from lifecycle_manager.contract.signals import ClusterReachable, ObjectChanged, ObjectReference, ResyncRequested
@@ -26,12 +25,11 @@ from lifecycle_manager.sync_resource.controller import (
     pause_ended,
     spec_changed,
 )
-from lifecycle_manager.sync_resource.snapshot import SyncResourceState
 from lifecycle_manager_api import Kyma, find, names
 from lifecycle_manager_api.documents import plain
 from tests import builders
+from tests.clusters import Clusters, simulated_clusters
 from tests.kinds import CONFIG_MAPS
-from tests.manifest_world import Clusters, simulated_client, simulated_control_plane
 from tests.policies import ANYTHING
 from tests.waiting import eventually
 
@@ -40,10 +38,8 @@ SYNCED = [{"group": "", "version": "v1", "kind": "ConfigMap", "namespace": "kyma
 
 
 @dataclass(eq=False)
-class World(Clusters):
+class Syncing(Clusters):
     """The controller on a Manager."""
-
-    controller: Controller[ObjectKey, SyncResourceState] = field(init=False)
 
     def start(self) -> None:
         """Begin with a process that knows nothing."""
@@ -52,14 +48,6 @@ class World(Clusters):
         self.controller = setup(
             self.manager, cast("Connections", self), latency, SyncResourceSettings(pull_secret="login")
         )
-
-    @asynccontextmanager
-    async def process(self) -> AsyncIterator[None]:
-        """Run the informers of a new process."""
-        self.start()
-        async with self.manager.background():
-            await self.manager.wait_synced()
-            yield
 
     async def write(
         self, name: str, *objects: str, annotations: dict[str, str] | None = None, finalizer: bool = False, **spec: Any
@@ -108,13 +96,13 @@ async def simulation() -> AsyncIterator[Simulation]:
 
 
 @pytest.fixture
-async def world(simulation: Simulation) -> AsyncIterator[World]:
-    async with await simulated_control_plane(simulation) as kcp, await simulated_client(simulation, "skr") as skr:
+async def world(simulation: Simulation) -> AsyncIterator[Syncing]:
+    async with simulated_clusters(simulation) as (kcp, skr):
         kyma = {"metadata": {"name": "demo", "namespace": KCP}, "spec": {"channel": "regular", "modules": []}}
         await kcp.apply(KYMAS, "demo", kyma, KCP, field_manager="test")
         policy = {"metadata": {"name": "cloud-resources", "namespace": KCP}, "spec": plain(ANYTHING)}
         await kcp.apply(MODULE_POLICIES, "cloud-resources", policy, KCP, field_manager="test")
-        made = World(kcp, skr)
+        made = Syncing(kcp, skr)
         async with made.process():
             yield made
 
@@ -126,7 +114,7 @@ def refused(*named: str) -> Refuse:
     return Refuse(matches, refused=Refused(403, "Forbidden", "quota exceeded"))
 
 
-async def test_objects_follow_the_text_and_are_deleted_with_it(world: World) -> None:
+async def test_objects_follow_the_text_and_are_deleted_with_it(world: Syncing) -> None:
     await world.write("first", "one", "two")
     await world.reconcile("first")
     assert await world.objects() == {"one", "two"}
@@ -139,7 +127,7 @@ async def test_objects_follow_the_text_and_are_deleted_with_it(world: World) -> 
     assert not (await world.kcp.list(SYNC_RESOURCES, KCP)).items
 
 
-async def test_objects_stay_while_the_kyma_is_paused_and_follow_when_it_is_resumed(world: World) -> None:
+async def test_objects_stay_while_the_kyma_is_paused_and_follow_when_it_is_resumed(world: Syncing) -> None:
     await world.write("first", "one")
     await world.reconcile("first")
     changes: list[Change[Kyma]] = []
@@ -154,7 +142,9 @@ async def test_objects_stay_while_the_kyma_is_paused_and_follow_when_it_is_resum
     assert [pause_ended(each) for each in changes] == [False, True]
 
 
-async def test_object_that_is_refused_keeps_the_others_from_being_pruned(world: World, simulation: Simulation) -> None:
+async def test_object_that_is_refused_keeps_the_others_from_being_pruned(
+    world: Syncing, simulation: Simulation
+) -> None:
     await world.write("first", "one")
     await world.reconcile("first")
     simulation.cluster("skr").add_rule(rule := refused("two"))
@@ -168,7 +158,7 @@ async def test_object_that_is_refused_keeps_the_others_from_being_pruned(world: 
     assert [reason for reason, _ in world.events.in_kcp] == ["ApplyFailed", "ObjectsReady"]
 
 
-async def test_intent_and_finalizer_are_written_before_the_first_object(world: World, simulation: Simulation) -> None:
+async def test_intent_and_finalizer_are_written_before_the_first_object(world: Syncing, simulation: Simulation) -> None:
     await world.write("first", "one")
     await world.reconcile("first")
     writes = [each for each in simulation.requests(lambda it: it.is_write) if each.name in {"first", "one"}]
@@ -183,7 +173,9 @@ async def test_intent_and_finalizer_are_written_before_the_first_object(world: W
     assert names.SYNC_RESOURCE_FINALIZER in resource.metadata.finalizers
 
 
-async def test_apply_with_the_finalizer_set_at_creation_costs_two_writes(world: World, simulation: Simulation) -> None:
+async def test_apply_with_the_finalizer_set_at_creation_costs_two_writes(
+    world: Syncing, simulation: Simulation
+) -> None:
     await world.write("first", "one", finalizer=True)
     await world.reconcile("first")
     for change in (["one", "two"], ["two"]):
@@ -195,7 +187,7 @@ async def test_apply_with_the_finalizer_set_at_creation_costs_two_writes(world: 
     assert not world.events.in_kcp
 
 
-async def test_nothing_is_applied_whose_intent_can_not_be_recorded(world: World, simulation: Simulation) -> None:
+async def test_nothing_is_applied_whose_intent_can_not_be_recorded(world: Syncing, simulation: Simulation) -> None:
     def records(request: ApiRequest) -> bool:
         return request.cluster == "kcp" and request.name == "first" and request.verb == "patch"
 
@@ -206,7 +198,7 @@ async def test_nothing_is_applied_whose_intent_can_not_be_recorded(world: World,
     assert await world.objects() == set()
 
 
-async def test_process_that_dies_after_an_apply_leaves_nothing_behind(world: World, simulation: Simulation) -> None:
+async def test_process_that_dies_after_an_apply_leaves_nothing_behind(world: Syncing, simulation: Simulation) -> None:
     status = Refuse(lambda it: it.subresource == "status" and b"observedGeneration" in it.body)  # not the intent
     await world.write("first", "one")
     simulation.cluster("kcp").add_rule(status)
@@ -220,7 +212,7 @@ async def test_process_that_dies_after_an_apply_leaves_nothing_behind(world: Wor
     assert await world.objects() == {"two"}
 
 
-async def test_of_two_that_want_an_object_at_the_same_moment_one_gets_it(world: World) -> None:
+async def test_of_two_that_want_an_object_at_the_same_moment_one_gets_it(world: Syncing) -> None:
     await world.write("first", "one")
     await world.write("second", "one")
     await world.see(SYNC_RESOURCES, None)
@@ -228,7 +220,7 @@ async def test_of_two_that_want_an_object_at_the_same_moment_one_gets_it(world: 
     assert {await world.reason("first"), await world.reason("second")} == {"ObjectsReady", "Conflict"}
 
 
-async def test_object_that_is_given_up_is_free_for_another(world: World) -> None:
+async def test_object_that_is_given_up_is_free_for_another(world: Syncing) -> None:
     await world.write("first", "one")
     await world.reconcile("first")
     await world.write("second", "one")
@@ -240,7 +232,7 @@ async def test_object_that_is_given_up_is_free_for_another(world: World) -> None
     assert (await world.reason("second"), await world.objects()) == ("ObjectsReady", {"one", "two"})
 
 
-async def test_deletion_needs_no_cluster_where_the_access_secret_is_gone(world: World) -> None:
+async def test_deletion_needs_no_cluster_where_the_access_secret_is_gone(world: Syncing) -> None:
     await world.write("first", "one")
     await world.reconcile("first")
     await world.kcp.delete(SYNC_RESOURCES, "first", KCP)
@@ -249,7 +241,7 @@ async def test_deletion_needs_no_cluster_where_the_access_secret_is_gone(world: 
     assert not (await world.kcp.list(SYNC_RESOURCES, KCP)).items
 
 
-async def test_second_reconcile_of_what_is_ready_writes_nothing(world: World, simulation: Simulation) -> None:
+async def test_second_reconcile_of_what_is_ready_writes_nothing(world: Syncing, simulation: Simulation) -> None:
     await world.write("first", "one")
     await world.reconcile("first")
     await world.see(SYNC_RESOURCES, None)
@@ -258,7 +250,7 @@ async def test_second_reconcile_of_what_is_ready_writes_nothing(world: World, si
     assert not simulation.requests(lambda it: it.is_write, since=before)
 
 
-async def test_reachable_cluster_enqueues_the_sync_resources_of_its_kyma_alone(world: World) -> None:
+async def test_reachable_cluster_enqueues_the_sync_resources_of_its_kyma_alone(world: Syncing) -> None:
     await world.write("first", "one")
     await world.see(SYNC_RESOURCES, None)
     assert world.manager.publish(ClusterReachable("demo")) == 1
@@ -266,7 +258,7 @@ async def test_reachable_cluster_enqueues_the_sync_resources_of_its_kyma_alone(w
     assert world.controller.owners() == {"demo"}
 
 
-async def test_change_of_the_policy_triggers_the_sync_resources_of_its_module(world: World) -> None:
+async def test_change_of_the_policy_triggers_the_sync_resources_of_its_module(world: Syncing) -> None:
     world.start()
     stopping = asyncio.Event()
     async with asyncio.TaskGroup() as tasks:
@@ -282,7 +274,7 @@ async def test_change_of_the_policy_triggers_the_sync_resources_of_its_module(wo
 
 
 async def test_sync_resource_of_a_deleted_kyma_and_one_that_waits_are_triggered(
-    world: World,
+    world: Syncing,
 ) -> None:
     world.start()
     stopping = asyncio.Event()
@@ -299,7 +291,7 @@ async def test_sync_resource_of_a_deleted_kyma_and_one_that_waits_are_triggered(
         stopping.set()
 
 
-async def _is(world: World, name: str, reason: str) -> bool:
+async def _is(world: Syncing, name: str, reason: str) -> bool:
     resource = await world.kcp.get(SYNC_RESOURCES, name, KCP)
     ready = find(resource.status.conditions, "Ready")
     return ready is not None and ready.reason == reason
@@ -343,7 +335,7 @@ OF_TELEMETRY = {
 }
 
 
-async def crd_of_telemetry(world: World) -> None:
+async def crd_of_telemetry(world: Syncing) -> None:
     """Create a CRD as a Manifest of the module telemetry has applied it."""
     spec = {
         "group": "telemetry.example.com",
@@ -358,7 +350,7 @@ async def crd_of_telemetry(world: World) -> None:
     await world.skr.create(CRDS, {"metadata": metadata, "spec": spec}, field_manager="test")
 
 
-async def test_annotation_of_a_module_manager_deletes_nothing_of_another_module(world: World) -> None:
+async def test_annotation_of_a_module_manager_deletes_nothing_of_another_module(world: Syncing) -> None:
     await crd_of_telemetry(world)
     crd = ["apiextensions.k8s.io", "v1", "CustomResourceDefinition", "", CRD_NAME]
     for generation in (1, 2):
@@ -371,7 +363,7 @@ async def test_annotation_of_a_module_manager_deletes_nothing_of_another_module(
     assert not (await world.kcp.list(SYNC_RESOURCES, KCP)).items
 
 
-async def test_recorded_object_that_names_another_owner_is_not_deleted(world: World) -> None:
+async def test_recorded_object_that_names_another_owner_is_not_deleted(world: Syncing) -> None:
     await world.write("first", "one", "two", "three")
     await world.reconcile("first")
     for name, annotations in (
@@ -386,7 +378,7 @@ async def test_recorded_object_that_names_another_owner_is_not_deleted(world: Wo
     assert not (await world.kcp.list(SYNC_RESOURCES, KCP)).items
 
 
-async def test_object_that_another_owner_has_by_now_is_not_pruned(world: World) -> None:
+async def test_object_that_another_owner_has_by_now_is_not_pruned(world: Syncing) -> None:
     await world.write("first", "one", "two")
     await world.reconcile("first")
     foreign = {"metadata": {"annotations": {names.OWNED_BY: f"{KCP}/second"}}}
@@ -396,7 +388,7 @@ async def test_object_that_another_owner_has_by_now_is_not_pruned(world: World) 
     assert await world.objects() == {"one", "two"}
 
 
-async def test_recorded_object_of_the_lifecycle_managers_own_is_never_deleted(world: World) -> None:
+async def test_recorded_object_of_the_lifecycle_managers_own_is_never_deleted(world: Syncing) -> None:
     await world.write("first", "one")
     await world.reconcile("first")
     resource = await world.kcp.get(SYNC_RESOURCES, "first", KCP)
@@ -411,7 +403,7 @@ async def test_recorded_object_of_the_lifecycle_managers_own_is_never_deleted(wo
     assert await world.objects() == {"skr-webhook"}
 
 
-async def test_restored_sync_resource_still_deletes_its_objects(world: World) -> None:
+async def test_restored_sync_resource_still_deletes_its_objects(world: Syncing) -> None:
     await world.write("first", "one")
     await world.reconcile("first")
     before = await world.kcp.get(SYNC_RESOURCES, "first", KCP)
@@ -427,7 +419,7 @@ async def test_restored_sync_resource_still_deletes_its_objects(world: World) ->
 
 
 async def test_event_that_precedes_its_write_is_not_lost_and_reads_one_object(
-    world: World, simulation: Simulation
+    world: Syncing, simulation: Simulation
 ) -> None:
     await world.write("first", "one", "two", "three")
     await world.reconcile("first")
@@ -443,7 +435,7 @@ async def test_event_that_precedes_its_write_is_not_lost_and_reads_one_object(
     assert {record.name for record in read} == {"two"}
 
 
-async def test_edit_is_reverted_on_its_event(world: World) -> None:
+async def test_edit_is_reverted_on_its_event(world: Syncing) -> None:
     await world.write("first", "one", "two")
     await world.reconcile("first")
     edited = await world.change_of("one", "UPDATE")
@@ -453,7 +445,7 @@ async def test_edit_is_reverted_on_its_event(world: World) -> None:
     assert labels[names.MODULE_NAME] == "cloud-resources"
 
 
-async def test_object_that_is_changed_after_each_repair_is_left_until_the_interval(world: World) -> None:
+async def test_object_that_is_changed_after_each_repair_is_left_until_the_interval(world: Syncing) -> None:
     await world.write("first", "one")
     await world.reconcile("first")
     for _ in range(REPAIRS_IN_A_ROW + 3):
@@ -468,7 +460,7 @@ async def test_object_that_is_changed_after_each_repair_is_left_until_the_interv
     assert await world.objects() == {"one"}
 
 
-async def test_events_enqueue_those_that_have_the_object_and_a_resync_all_of_the_kyma(world: World) -> None:
+async def test_events_enqueue_those_that_have_the_object_and_a_resync_all_of_the_kyma(world: Syncing) -> None:
     await world.write("first", "one")
     await world.write("second", "two")
     await world.reconcile("first")
@@ -481,7 +473,7 @@ async def test_events_enqueue_those_that_have_the_object_and_a_resync_all_of_the
     assert world.controller.queue.keys() == {ObjectKey(KCP, "first"), ObjectKey(KCP, "second")}
 
 
-async def test_sync_resource_with_the_image_pull_secret_is_refused(world: World) -> None:
+async def test_sync_resource_with_the_image_pull_secret_is_refused(world: Syncing) -> None:
     secret = f"apiVersion: v1\nkind: Secret\nmetadata: {{name: login, namespace: {SKR}}}\n"
     await world.write("thief", resource=secret)
     await world.reconcile("thief")

@@ -10,10 +10,10 @@ from kube_simulation import ApiRequest, Refuse, Refused, Simulation, serve_simul
 from lifecycle_manager.contract.resources import KYMAS, MODULE_POLICIES, NAMESPACES, SYNC_RESOURCES
 from lifecycle_manager_api import SyncResource, find, names
 from lifecycle_manager_api.documents import plain
+from tests.clusters import simulated_clusters
 from tests.kinds import CONFIG_MAPS
-from tests.manifest_world import simulated_client, simulated_control_plane
 from tests.policies import ANYTHING
-from tests.unit.sync_resource.test_controller import SYNCED, World
+from tests.unit.sync_resource.test_controller import SYNCED, Syncing
 
 KCP, SKR, FOREIGN, MODULE = names.KCP_NAMESPACE, names.SKR_NAMESPACE, "foreign", "cloud-resources"
 
@@ -25,26 +25,26 @@ async def simulation() -> AsyncIterator[Simulation]:
 
 
 @pytest.fixture
-async def world(simulation: Simulation) -> AsyncIterator[World]:
-    async with await simulated_control_plane(simulation) as kcp, await simulated_client(simulation, "skr") as skr:
+async def world(simulation: Simulation) -> AsyncIterator[Syncing]:
+    async with simulated_clusters(simulation) as (kcp, skr):
         kyma = {"metadata": {"name": "demo", "namespace": KCP}, "spec": {"channel": "regular", "modules": []}}
         await kcp.apply(KYMAS, "demo", kyma, KCP, field_manager="test")
         namespace = {"metadata": {"name": FOREIGN, "labels": {names.MODULE_NAME: MODULE}}}
         await kcp.apply(NAMESPACES, FOREIGN, namespace, field_manager="stranger")
-        made = World(kcp, skr)
+        made = Syncing(kcp, skr)
         await set_policy(made)
         async with made.process():
             yield made
 
 
-async def set_policy(world: World, **spec: Any) -> None:
+async def set_policy(world: Syncing, **spec: Any) -> None:
     document = {"metadata": {"name": MODULE, "namespace": KCP}, "spec": plain(ANYTHING) | spec}
     await world.kcp.apply(MODULE_POLICIES, MODULE, document, KCP, field_manager="operator")
     if hasattr(world, "manager"):
         await world.see(MODULE_POLICIES, KCP)
 
 
-async def write(world: World, name: str, *objects: str, claims: bool = False, **metadata: Any) -> None:
+async def write(world: Syncing, name: str, *objects: str, claims: bool = False, **metadata: Any) -> None:
     """Write a SyncResource in the foreign namespace; with a status that claims an object, where its writer may."""
     text = "---\n".join(
         f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {each}, namespace: {SKR}}}\n" for each in objects
@@ -59,16 +59,16 @@ async def write(world: World, name: str, *objects: str, claims: bool = False, **
         await world.kcp.merge_patch(SYNC_RESOURCES, name, status, FOREIGN, subresource="status")
 
 
-async def reconcile(world: World, name: str) -> Result:
+async def reconcile(world: Syncing, name: str) -> Result:
     await world.see(SYNC_RESOURCES, None)
     return await world.controller.reconcile_now(ObjectKey(FOREIGN, name))
 
 
-async def stored(world: World, name: str) -> SyncResource:
+async def stored(world: Syncing, name: str) -> SyncResource:
     return await world.kcp.get(SYNC_RESOURCES, name, FOREIGN)
 
 
-async def test_it_is_refused_with_the_right_namespace_whatever_label_its_namespace_has(world: World) -> None:
+async def test_it_is_refused_with_the_right_namespace_whatever_label_its_namespace_has(world: Syncing) -> None:
     await write(world, "strange", "two")
     await reconcile(world, "strange")
     found = await stored(world, "strange")
@@ -78,7 +78,7 @@ async def test_it_is_refused_with_the_right_namespace_whatever_label_its_namespa
     assert (await world.objects(), found.metadata.finalizers) == (set(), ())
 
 
-async def test_it_claims_nothing(world: World) -> None:
+async def test_it_claims_nothing(world: Syncing) -> None:
     """Although it is older, and its status says that it has the object."""
     await write(world, "strange", "one", claims=True)
     await reconcile(world, "strange")
@@ -87,7 +87,7 @@ async def test_it_claims_nothing(world: World) -> None:
     assert (await world.objects(), await world.reason("first")) == ({"one"}, "ObjectsReady")
 
 
-async def test_its_deletion_deletes_no_object(world: World) -> None:
+async def test_its_deletion_deletes_no_object(world: Syncing) -> None:
     """Not even one that names it as its owner, as after the deletion of a policy that nobody refused."""
     await world.write("first", "one")
     await world.reconcile("first")
@@ -101,7 +101,7 @@ async def test_its_deletion_deletes_no_object(world: World) -> None:
 
 
 async def test_where_lifecycle_manager_has_no_rights_it_waits_for_the_interval(
-    world: World, simulation: Simulation
+    world: Syncing, simulation: Simulation
 ) -> None:
     def is_foreign(request: ApiRequest) -> bool:
         return request.is_write and f"/namespaces/{FOREIGN}/" in request.path
@@ -115,7 +115,7 @@ async def test_where_lifecycle_manager_has_no_rights_it_waits_for_the_interval(
     assert await world.objects() == set()
 
 
-async def test_policy_that_is_written_later_makes_it_valid(world: World) -> None:
+async def test_policy_that_is_written_later_makes_it_valid(world: Syncing) -> None:
     """A manager that was installed before the policy of its module."""
     await world.kcp.delete(MODULE_POLICIES, MODULE, KCP)
     await write(world, "early", "one")

@@ -12,8 +12,9 @@ from lifecycle_manager.contract.signals import ReadScope
 from lifecycle_manager.takeover import former
 from lifecycle_manager_api import names
 from tests import builders
+from tests.clusters import simulated_clusters
 from tests.integration.takeover import seeding
-from tests.manifest_world import KEY, World, simulated_client, simulated_control_plane
+from tests.manifest_clusters import KEY, Modules
 from tests.modules import Document, default_module_cr, module_crs, operator
 
 SKR = names.SKR_NAMESPACE
@@ -28,16 +29,15 @@ async def simulation() -> AsyncIterator[Simulation]:
 
 
 @pytest.fixture
-async def world(simulation: Simulation, tmp_path: Path) -> AsyncIterator[World]:
+async def world(simulation: Simulation, tmp_path: Path) -> AsyncIterator[Modules]:
     async with (
-        await simulated_control_plane(simulation) as kcp,
-        await simulated_client(simulation, "skr") as skr,
-        World(kcp, skr, tmp_path) as world,
+        simulated_clusters(simulation) as (kcp, skr),
+        Modules(kcp, skr, tmp_path) as world,
     ):
         yield world
 
 
-async def record(world: World, status: str, *synced: Document) -> None:
+async def record(world: Modules, status: str, *synced: Document) -> None:
     """Write the status of a Manifest as the former version does."""
     condition = builders.condition("ModuleCR", "ModuleCRCreated", "module CR was created", status)
     document: dict[str, Any] = {
@@ -57,7 +57,7 @@ def reference_to(document: Document) -> Document:
 
 
 async def test_each_object_costs_one_patch_and_one_apply_and_nothing_afterwards(
-    world: World, simulation: Simulation
+    world: Modules, simulation: Simulation
 ) -> None:
     objects = list(seeding.module_objects(1))
     for each in objects:
@@ -79,7 +79,7 @@ async def test_each_object_costs_one_patch_and_one_apply_and_nothing_afterwards(
 
 @pytest.mark.parametrize(("status", "created"), [("True", []), ("False", ["default"])])
 async def test_default_module_cr_that_was_created_before_is_not_created_again(
-    world: World, status: str, created: list[str]
+    world: Modules, status: str, created: list[str]
 ) -> None:
     await world.want([CRD], resource=default_module_cr("garden"))
     await record(world, status)
@@ -89,7 +89,7 @@ async def test_default_module_cr_that_was_created_before_is_not_created_again(
     assert (condition.status, condition.reason) == ("True", "Created")
 
 
-async def test_finalizers_go_when_the_module_is_removed(world: World) -> None:
+async def test_finalizers_go_when_the_module_is_removed(world: Modules) -> None:
     await world.want([CRD])
     await world.reconcile()
     await world.change({"metadata": {"finalizers": [names.MANIFEST_FINALIZER, *former.MANIFEST_FINALIZERS]}})
@@ -97,7 +97,7 @@ async def test_finalizers_go_when_the_module_is_removed(world: World) -> None:
     await world.reconcile_until_gone()
 
 
-async def test_manifest_with_finalizers_of_the_former_version_alone_goes(world: World) -> None:
+async def test_manifest_with_finalizers_of_the_former_version_alone_goes(world: Modules) -> None:
     await world.want([CRD])
     await world.change({"metadata": {"finalizers": [*former.MANIFEST_FINALIZERS]}})
     await world.delete()

@@ -35,7 +35,7 @@ WITHIN = 20.0
 
 
 @dataclass(eq=False)
-class World:
+class Product:
     """Both clusters with clients of their administrators, and the programs."""
 
     environment: Environment

@@ -1,24 +1,22 @@
 """The controller of the status of Module CRs on simulated clusters; the other parts of the product are the test's."""
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any, cast
 
 import msgspec
 
-from kube_runtime import Controller, Manager, ObjectKey, Result, load_yaml
+from kube_runtime import Manager, ObjectKey, Result, load_yaml
 from kube_simulation import ApiRequest, RequestRecord
 from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS, MODULE_CONFIGS, SYNC_RESOURCES
 from lifecycle_manager.module_cr_status import ModuleCrStatusSettings, setup
-from lifecycle_manager.module_cr_status.snapshot import ModuleCrState
 from lifecycle_manager.skr import Connections
 from lifecycle_manager_api import names
 from tests import builders
 from tests.clocks import ManualClock
+from tests.clusters import Clusters
 from tests.kinds import INFRASTRUCTURES
-from tests.manifest_world import Clusters
 
 KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
 NAME = "demo-cloud-resources"
@@ -41,20 +39,14 @@ def crd(status: Mapping[str, Any] | None = None, *, subresource: bool = True) ->
 
 
 @dataclass(eq=False)
-class World(Clusters):
+class Statuses(Clusters):
     """The controller on a Manager; the other parts of the product are the test's."""
 
     clock: ManualClock = field(default_factory=ManualClock)
-    controller: Controller[ObjectKey, ModuleCrState] = field(init=False)
 
-    @asynccontextmanager
-    async def process(self) -> AsyncIterator[None]:
-        """Run the informers of a process that knows nothing."""
+    def start(self) -> None:
         self.manager = Manager(self.kcp, namespace=KCP, events=self.events, clock=self.clock)
         self.controller = setup(self.manager, cast("Connections", self), ModuleCrStatusSettings())
-        async with self.manager.background():
-            await self.manager.wait_synced()
-            yield
 
     async def install(self, document: dict[str, Any]) -> None:
         await self.skr.apply(

@@ -1,75 +1,34 @@
 """The Manifest controller on a Manager, with a simulated control plane and a cluster of any kind as the SKR."""
 
-from collections.abc import AsyncIterator, Hashable, Iterable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Hashable, Iterable, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal, cast
 
 from kube_runtime import (
-    Client,
-    Controller,
     Manager,
     ObjectKey,
-    Resource,
     Result,
 )
-from kube_simulation import Simulation
 from lifecycle_manager.contract.resources import MANIFESTS
 from lifecycle_manager.contract.signals import ReadScope
 from lifecycle_manager.module_catalog import Offer, Offers
 from lifecycle_manager.module_installation import Logins, ManifestSettings, setup
-from lifecycle_manager.module_installation.snapshot import ManifestState
 from lifecycle_manager.oci import Blobs, ObjectStore, Registries
-from lifecycle_manager.process.crd_installation import apply_crds
-from lifecycle_manager.skr import AccessSecretMissing, Connections
+from lifecycle_manager.skr import Connections
 from lifecycle_manager_api import Condition, Manifest, find, names
+from tests.clusters import Clusters
 from tests.modules import Document, as_text
 from tests.waiting import eventually
-from tests.world import NAMESPACE, OPTIONS, PERMISSIVE, EventLog
 
 Propagation = Literal["Background", "Foreground", "Orphan"]
 KEY = ObjectKey(names.KCP_NAMESPACE, "demo-garden")
 
 
 @dataclass(eq=False)
-class Clusters:
-    """A control plane and one SKR. `access` is what keeps the Lifecycle Manager from the SKR, None for nothing."""
-
-    kcp: Client
-    skr: Client
-    access: Exception | None = field(default=None, kw_only=True)
-    manager: Manager = field(init=False)
-    events: EventLog = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.events = EventLog(self.kcp)
-
-    @asynccontextmanager
-    async def to(self, _kyma: str) -> AsyncIterator[Client]:
-        """Lend the client of the SKR, as Connections do."""
-        if self.access is not None:
-            raise self.access
-        yield self.skr
-
-    def have_access(self, _kyma: str) -> bool:
-        """Tell whether there is an access Secret, as Connections do."""
-        return not isinstance(self.access, AccessSecretMissing)
-
-    async def see(self, resource: Resource[Any], namespace: str | None = KEY.namespace) -> None:
-        """Have the informer of a kind see what there is."""
-
-        async def seen() -> bool:
-            stored = {resource.version_of(each) for each in (await self.kcp.list(resource, namespace)).items}
-            informer = self.manager.informer(resource, namespace=namespace)
-            return stored == {resource.version_of(each) for each in informer.cache.list()}
-
-        await eventually(seen, what="the informer is up to date", every=0.002)
-
-
-@dataclass(eq=False)
-class World(Clusters):
+class Modules(Clusters):
     """What a test does and sees with Manifests."""
 
     folder: Path
@@ -78,11 +37,10 @@ class World(Clusters):
     registries: Registries = field(default_factory=Registries)
     namespace: str = names.SKR_NAMESPACE
     store: ObjectStore = field(init=False)
-    controller: Controller[ObjectKey, ManifestState] = field(init=False)
     running: AsyncExitStack = field(default_factory=AsyncExitStack, init=False)
 
-    async def __aenter__(self) -> "World":
-        await self._start()
+    async def __aenter__(self) -> "Modules":
+        await self.running.enter_async_context(self.process())
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -91,16 +49,14 @@ class World(Clusters):
     async def restart(self) -> None:
         """Replace the process by one that knows nothing."""
         await self.running.aclose()
-        await self._start()
+        await self.running.enter_async_context(self.process())
 
-    async def _start(self) -> None:
+    def start(self) -> None:
         self.manager = Manager(self.kcp, events=self.events)
         self.store = ObjectStore(self.registries, self._fetch, Blobs(self.folder))
         offers = cast("Offers", SimpleNamespace(current=lambda: Offer.of(self.templates, ())))
         connections, settings = cast("Connections", self), ManifestSettings(300.0, namespace=self.namespace)
         self.controller = setup(self.manager, connections, offers, self.store, Logins(self.kcp), settings)
-        await self.running.enter_async_context(self.manager.background())
-        await self.manager.wait_synced()
 
     async def _fetch(self, link: str) -> str:
         return self.texts[link]
@@ -176,18 +132,3 @@ class World(Clusters):
         manifest = await self.manifest(key)
         assert manifest is not None
         return str(manifest.status.state), (await self.condition(key=key)).reason
-
-
-async def simulated_client(simulation: Simulation, name: str) -> Client:
-    """Return a client of a simulated cluster, with the namespace that modules live in."""
-    cluster = simulation.cluster(name)
-    for namespace in (names.KCP_NAMESPACE, names.SKR_NAMESPACE):
-        cluster.create({**NAMESPACE, "metadata": {"name": namespace}})
-    return await Client.from_kubeconfig(cluster.kubeconfig, options=OPTIONS, policy=PERMISSIVE)
-
-
-async def simulated_control_plane(simulation: Simulation) -> Client:
-    """Return a client of a simulated control plane."""
-    client = await simulated_client(simulation, "kcp")
-    await apply_crds(client)
-    return client

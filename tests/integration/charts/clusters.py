@@ -35,7 +35,7 @@ SAMPLE = files("kyma_module_manager.samples.cloud_resources")
 
 
 @dataclass(frozen=True, eq=False)
-class World:
+class HelmClusters:
     """KCP and one SKR with their nodes, and Helm as the administrator of each."""
 
     clusters: LocalClusters
@@ -125,7 +125,7 @@ class World:
 
 
 @asynccontextmanager
-async def open_world(folder: Path, helm: Helm) -> AsyncGenerator[World, None]:
+async def open_world(folder: Path, helm: Helm) -> AsyncGenerator[HelmClusters, None]:
     """Start the clusters and their nodes, without any release."""
     async with AsyncExitStack() as stack:
         clusters = await stack.enter_async_context(
@@ -149,7 +149,7 @@ async def open_world(folder: Path, helm: Helm) -> AsyncGenerator[World, None]:
         async with asyncio.TaskGroup() as tasks:
             running = [tasks.create_task(work.run()) for work in (kcp_node, skr_node, walkthrough.object_watcher)]
             async with kcp_node.load_balancer("kcp-system", "lifecycle-manager-events", 443) as port:
-                yield World(
+                yield HelmClusters(
                     clusters,
                     kcp,
                     skr,
