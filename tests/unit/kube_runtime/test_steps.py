@@ -167,6 +167,29 @@ async def test_step_that_failed_is_not_repeated_by_a_plan_that_ignores_the_failu
     assert attempts == [Add(1)]
 
 
+async def test_conflict_in_a_group_decides_only_where_nothing_else_failed() -> None:
+    graver = NotFound(404, "NotFound", "a")
+    counter = Counter(errors=[ExceptionGroup("two", [Conflict(409, "Conflict", "b"), graver])])
+    with pytest.raises(NotFound) as raised:
+        await counter.reconcile()
+    assert raised.value is graver
+
+
+async def test_step_that_is_planned_again_raises_its_own_failure() -> None:
+    errors = {Add(1): KubeError("of the addition"), Note(): KubeError("of the note")}
+
+    async def apply(request: Request[str, None], seen: Counted, step: Add | Note) -> Counted:
+        raise errors[step]
+
+    def back_and_forth(seen: Counted) -> Add | Note:
+        return Note() if len(seen.failures) == 1 else Add(1)
+
+    counter = Counter()
+    stages = Stages(read=counter.read, plan=back_and_forth, apply=apply, finish=counter.finish)
+    with pytest.raises(KubeError, match="of the addition"):
+        await stages.reconcile("there", Causes(()), None)
+
+
 async def test_steps_share_a_client_that_is_closed_at_the_end() -> None:
     counter = Counter()
     await counter.reconcile()

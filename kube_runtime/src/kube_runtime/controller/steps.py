@@ -20,7 +20,7 @@ from typing import Any, Generic, TypeVar, cast
 from kube_runtime.controller.causes import NO_CAUSES, Causes
 from kube_runtime.controller.groups import leaves
 from kube_runtime.controller.workers import Result
-from kube_runtime.exceptions import KubeError
+from kube_runtime.exceptions import Conflict, KubeError
 from kube_runtime.tracing import part
 
 __all__ = ["End", "Request", "Snapshot", "Stages", "Step", "StepFailure", "TooManySteps"]
@@ -143,8 +143,9 @@ class Stages(Generic[K, S, V]):
                 return seen, step
             if number == self.max_steps:
                 raise TooManySteps(f"not done after {self.max_steps} steps; the next would be {step!r}")
-            if any(each.step == step for each in seen.failures):
-                raise seen.failures[-1].error  # the plan does not know what to do about it
+            for each in seen.failures:
+                if each.step == step:
+                    raise each.error  # the plan does not know what to do about it
             seen = await self._taken(request, seen, step)
         raise AssertionError("unreachable")
 
@@ -158,5 +159,6 @@ class Stages(Generic[K, S, V]):
                 unexpected = group.split(self.outcomes)[1]
                 if unexpected is not None:
                     raise
-                errors = leaves(group)
+                # A conflict is retried at once, so it decides only where nothing else failed.
+                errors = sorted(leaves(group), key=lambda error: isinstance(error, Conflict))
                 return replace(seen, failures=(*seen.failures, *(StepFailure(step, error) for error in errors)))
