@@ -276,3 +276,19 @@ def words_of(tree: ast.Module) -> Iterator[tuple[int, str]]:
                 yield each.lineno, word
             case ast.keyword(arg=str(word)) | ast.arg(arg=word):
                 yield each.lineno, word
+
+
+def test_no_modules_of_a_package_import_each_other_in_a_circle() -> None:
+    for package in sorted(Path().glob("*/src/*/__init__.py")):
+        folder = package.parent
+        modules_of = {
+            ".".join(file.relative_to(folder.parent).with_suffix("").parts): file for file in folder.rglob("*.py")
+        }
+        arrows = {
+            name: {target for target in imports_of(tree_of(file)) if target in modules_of and target != name}
+            for name, file in modules_of.items()
+            if file.name != "__init__.py"
+        }
+        while removable := {name for name, targets in arrows.items() if not targets & arrows.keys()}:
+            arrows = {name: targets for name, targets in arrows.items() if name not in removable}
+        assert not arrows, f"{folder.name}: {sorted(arrows)}"

@@ -1,17 +1,14 @@
 """A request to a simulated cluster, with what it addresses, and the answer to it."""
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 from urllib.parse import unquote, unquote_plus
 
 import msgspec
 
 from kube_simulation.kinds import Kind
 from kube_simulation.refusals import Refused
-
-if TYPE_CHECKING:
-    from kube_simulation.watching import Watch
 
 __all__ = ["Address", "Answer", "ApiRequest", "ConnectionDropped", "address_of", "request_of"]
 
@@ -71,13 +68,21 @@ class ApiRequest:
         return "dryRun" in self.query
 
 
+class WatchedChanges(Protocol):
+    """A watch to be followed, see `kube_simulation.watching`."""
+
+    def chunks(self) -> AsyncIterator[bytes]:
+        """Yield the lines of the watch, until it ends. Raises ConnectionDropped."""
+        ...
+
+
 @dataclass(slots=True)
 class Answer:
     """What the server says: a code and a body, or a watch to be followed."""
 
     code: int
     body: bytes = b""
-    watch: "Watch | None" = None
+    watch: WatchedChanges | None = None
     retry_after_seconds: int | None = None
     content_type: str = "application/json"
 

@@ -11,8 +11,7 @@ from aiohttp import web
 from kube_simulation.cluster import ClusterSettings, SimulatedCluster
 from kube_simulation.records import Records, RequestRecord
 from kube_simulation.refusals import Refused, too_large, unknown_path
-from kube_simulation.requests import Answer, ConnectionDropped, request_of
-from kube_simulation.watching import Watch
+from kube_simulation.requests import Answer, ConnectionDropped, WatchedChanges, request_of
 
 __all__ = ["Simulation", "serve_simulation"]
 
@@ -138,7 +137,7 @@ def _dropped(http: web.BaseRequest) -> web.Response:
     return web.Response(status=500)
 
 
-async def _stream(http: web.BaseRequest, watch: Watch) -> web.StreamResponse:
+async def _stream(http: web.BaseRequest, watch: WatchedChanges) -> web.StreamResponse:
     response = web.StreamResponse(headers={"Content-Type": "application/json"})
     response.enable_chunked_encoding()
     await response.prepare(http)
