@@ -7,7 +7,7 @@ from kube_runtime import Client, NotFound, Resource
 from kyma_demo.environment import Environment
 from kyma_demo.walkthrough import Walkthrough
 from lifecycle_manager.contract.resources import KYMAS, MODULE_RELEASE_METAS, MODULE_TEMPLATES
-from lifecycle_manager_api import find, names
+from lifecycle_manager_api import names
 from tests.integration.lifecycle_manager.catalog_entries import (
     in_catalog,
     put_in_catalog,
@@ -47,18 +47,6 @@ def missing(skr: Client, resource: Resource[Any], name: str) -> Callable[[], Awa
 async def label_kyma(environment: Environment, label: str, value: str | None) -> None:
     patch = {"metadata": {"labels": {label: value}}}
     await environment.kcp.merge_patch(KYMAS, "demo", patch, KCP, field_manager="test")
-
-
-async def test_catalog_is_synced_and_the_kyma_reports_it(environment: Environment) -> None:
-    await eventually(shown(environment.skr, MODULE_TEMPLATES, "cloud-resources-0.1.0", version="0.1.0"))
-    await eventually(shown(environment.skr, MODULE_RELEASE_METAS, "cloud-resources"))
-
-    async def synced() -> bool:
-        kyma = await environment.kcp.get(KYMAS, "demo", KCP)
-        condition = find(kyma.status.conditions, "ModuleCatalog")
-        return condition is not None and (condition.status, condition.reason) == ("True", "Synced")
-
-    await eventually(synced)
 
 
 async def test_module_appears_with_available_channels_and_disappears_with_its_template(

@@ -46,19 +46,6 @@ async def test_change_is_applied_and_shown_in_every_status(walkthrough: Walkthro
     assert [reference.kind for reference in sync.metadata.owner_references] == ["ModuleConfig"]
 
 
-async def test_kyma_shows_the_module_ready_on_both_sides(walkthrough: Walkthrough) -> None:
-    await walkthrough.change_volume("120Gi")
-    environment = walkthrough.environment
-
-    async def ready() -> bool:
-        inner = await environment.skr.get(KYMAS, "default", "kyma-system")
-        outer = await environment.kcp.get(KYMAS, "demo", NAMESPACE)
-        states = [(kyma.status.state, [module.state for module in kyma.status.modules]) for kyma in (inner, outer)]
-        return states == [("Ready", ["Ready"])] * 2
-
-    await eventually(ready)
-
-
 async def test_mistake_of_a_user_is_explained_in_their_kyma_until_it_is_corrected(walkthrough: Walkthrough) -> None:
     environment = walkthrough.environment
     await walkthrough.change_volume("125Gi")
@@ -140,13 +127,6 @@ async def test_second_module_cr_has_its_own_module_config_which_is_deleted_with_
         return left == [None, None, None]
 
     await eventually(gone)
-
-
-async def test_object_deleted_in_the_cluster_is_created_again_with_the_next_change(walkthrough: Walkthrough) -> None:
-    environment = walkthrough.environment
-    await walkthrough.change_volume("150Gi")
-    await environment.skr.delete(CONFIG_MAPS, "default-nfs-media", "kyma-system")
-    await walkthrough.change_volume("151Gi")
 
 
 async def test_disabled_module_leaves_nothing_behind_and_can_be_enabled_again(walkthrough: Walkthrough) -> None:

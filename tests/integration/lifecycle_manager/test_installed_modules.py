@@ -4,7 +4,6 @@ import base64
 import ssl
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ from tests.integration.lifecycle_manager.catalog_entries import (
     with_layer,
     with_link,
 )
-from tests.integration.lifecycle_manager.event_path import has_received, is_watcher_ready, moment
+from tests.integration.lifecycle_manager.event_path import is_watcher_ready
 from tests.integration.lifecycle_manager.file_server import FileServer, file_server
 from tests.integration.lifecycle_manager.programs import manager_with
 from tests.integration.lifecycle_manager.slow_webhook import blocked_config_maps
@@ -238,39 +237,6 @@ async def test_state_of_a_module_cr_is_read_at_once(without_interval: None, gard
     for state, status, reason in (("Warning", "False", "ModuleCRWarning"), ("Ready", "True", "ModuleReady")) * 2:
         await set_state(environment, state)
         await eventually(condition_of(environment, "Ready", status, reason))
-
-
-async def test_changed_or_deleted_object_is_corrected_at_once(without_interval: None, gardener: Walkthrough) -> None:
-    environment = gardener.environment
-    await make_ready(environment)
-    parts = (f"{MODULE}-part-{number}" for number in count(1))
-
-    async def corrected(name: str) -> bool:
-        try:
-            return bool((await environment.skr.get(CONFIG_MAPS, name, SKR))["data"] == {"version": "1.0.0"})
-        except NotFound:
-            return False
-
-    async def change(name: str) -> None:
-        patch = {"data": {"version": "mine"}}
-        await environment.skr.merge_patch(CONFIG_MAPS, name, patch, SKR, field_manager="user")
-
-    began, changed = moment(), list[str]()
-
-    async def is_reported() -> bool:
-        """Change one more object; the API server takes some time to call a new webhook."""
-        changed.append(next(parts))
-        await change(changed[-1])
-        return any(has_received(environment, f"ConfigMap {SKR}/{name}", began) for name in changed)
-
-    await eventually(lambda: watched(environment, "configmaps"))
-    await eventually(is_reported, every=2)
-    name = next(parts)
-    for _ in range(2):
-        await change(name)
-        await eventually(lambda: corrected(name))
-        await environment.skr.delete(CONFIG_MAPS, name, SKR)
-        await eventually(lambda: corrected(name))
 
 
 async def test_default_module_cr_belongs_to_the_user_after_its_creation(gardener: Walkthrough) -> None:

@@ -2,10 +2,8 @@
 operators: they write the state of Module CRs, and delay deletions by finalizers."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import suppress
 from typing import Any
 
-import pytest
 import pytest_asyncio
 
 from kube_runtime import NotFound, Resource
@@ -17,7 +15,6 @@ from tests.integration.lifecycle_manager.catalog_entries import (
     in_catalog,
     put_in_catalog,
     release,
-    remove_from_catalog,
     template,
     with_layer,
 )
@@ -205,58 +202,6 @@ async def test_removed_module_is_shown_until_its_manifest_is_deleted(telemetry: 
     await eventually(not_shown)
 
 
-@pytest_asyncio.fixture(loop_scope="session")
-async def blocked(telemetry: Walkthrough) -> AsyncIterator[Walkthrough]:
-    """The removal of the module has begun, and waits for its operator."""
-    environment = telemetry.environment
-    await set_state(environment, "Ready")
-    await eventually(shown(environment, "telemetry", state="Ready"))
-    await set_finalizers(environment, MODULE_CRS, "default", HOLD)
-    await telemetry.set_modules([CLOUD_RESOURCES])
-    await eventually(shown(environment, "telemetry", state="Deleting"))
-    yield telemetry
-    with suppress(NotFound):
-        await set_finalizers(environment, MODULE_CRS, "default")
-
-
-async def test_new_version_goes_on_while_a_deletion_is_blocked(blocked: Walkthrough) -> None:
-    environment = blocked.environment
-    await put_in_catalog(environment.kcp, release("telemetry", regular="1.1.0"))
-    await eventually(lambda: installed(environment, "1.1.0"))
-    manifest = await at_version(environment, "telemetry", "1.1.0")()
-    assert manifest is not None
-    assert manifest.metadata.being_deleted
-    assert (await environment.skr.get(MODULE_CRS, "default", SKR))["metadata"]["deletionTimestamp"]
-    await set_finalizers(environment, MODULE_CRS, "default")
-    await eventually(gone(environment, "telemetry"))
-    with pytest.raises(NotFound):
-        await environment.skr.get(CONFIG_MAPS, "telemetry", SKR)
-
-
-async def test_module_enabled_again_during_its_deletion_gets_the_version_of_the_channel(
-    blocked: Walkthrough,
-) -> None:
-    environment = blocked.environment
-    await put_in_catalog(environment.kcp, release("telemetry", regular="1.0.0", fast="1.1.0"))
-    leaving = await manifest_of(environment, "telemetry")
-    assert leaving is not None
-    await blocked.set_modules([CLOUD_RESOURCES, {**TELEMETRY, "channel": "fast"}])
-    await eventually(lambda: installed(environment, "1.1.0"))
-    again = await at_version(environment, "telemetry", "1.1.0")()
-    assert again is not None
-    assert (again.metadata.uid, again.metadata.being_deleted) == (leaving.metadata.uid, True)
-    await set_finalizers(environment, MODULE_CRS, "default")
-
-    async def installed_anew() -> bool:
-        manifest = await at_version(environment, "telemetry", "1.1.0")()
-        return manifest is not None and manifest.metadata.uid != leaving.metadata.uid
-
-    await eventually(installed_anew)
-    await eventually(lambda: is_there(environment, MODULE_CRS, "default"))
-    await set_state(environment, "Ready")
-    await eventually(shown(environment, "telemetry", state="Ready", version="1.1.0"))
-
-
 async def test_module_is_uninstalled_when_its_kyma_is_no_longer_selected(telemetry: Walkthrough) -> None:
     environment = telemetry.environment
     await set_state(environment, "Ready")
@@ -288,52 +233,3 @@ async def test_unknown_module_is_reported_in_the_cluster_and_does_not_affect_oth
     await eventually(lambda: is_event_recorded(environment, "ModuleWarning", "tpyo"))
     await walkthrough.change_volume("720Gi")
     await walkthrough.set_modules([CLOUD_RESOURCES])
-
-
-async def test_mandatory_module_is_not_shown_and_is_deleted_before_its_template(
-    environment: Environment, layers: BlobServer
-) -> None:
-    def version(number: str) -> Document:
-        return template_with(layers, template("warden", number, mandatory=True, data=None), (), HOLD)
-
-    warden = version("1.0.0")
-    await put_in_catalog(environment.kcp, warden)
-    manifest = await eventually(at_version(environment, "warden", "1.0.0"))
-    assert manifest.metadata.labels[names.MANDATORY_MODULE] == "true"
-    await put_in_catalog(environment.kcp, version("1.1.0"))
-    await eventually(at_version(environment, "warden", "1.1.0"))
-
-    async def updated() -> bool:
-        try:
-            return bool((await environment.skr.get(CONFIG_MAPS, "warden", SKR))["data"]["version"] == "1.1.0")
-        except NotFound:
-            return False
-
-    await eventually(updated)
-    assert await shown(environment, "warden")() is None
-    with pytest.raises(NotFound):
-        await environment.skr.get(MODULE_TEMPLATES, "warden-1.0.0", SKR)
-
-    async def has_finalizer() -> bool:
-        found = await environment.kcp.get(MODULE_TEMPLATES, "warden-1.1.0", KCP)
-        return names.MANDATORY_FINALIZER in found.metadata.finalizers
-
-    await eventually(has_finalizer)
-    await remove_from_catalog(environment.kcp, warden)
-    await remove_from_catalog(environment.kcp, version("1.1.0"))
-
-    async def deleting() -> bool:
-        found = await manifest_of(environment, "warden")
-        return found is not None and found.metadata.deletion_timestamp is not None
-
-    await eventually(deleting)
-    assert (await environment.kcp.get(MODULE_TEMPLATES, "warden-1.1.0", KCP)).metadata.deletion_timestamp is not None
-    await set_finalizers(environment, CONFIG_MAPS, "warden")
-
-    async def both_gone() -> bool:
-        left = (await environment.kcp.list(MODULE_TEMPLATES, KCP)).items
-        return await manifest_of(environment, "warden") is None and not any(
-            "warden" in each.metadata.name for each in left
-        )
-
-    await eventually(both_gone)

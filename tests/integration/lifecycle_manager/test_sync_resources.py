@@ -1,6 +1,5 @@
 """SyncResources as Module Managers in any language write them: objects are applied, refused, kept and released."""
 
-import json
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -181,19 +180,6 @@ def is_false(kind: str, reason: str) -> Callable[[SyncResource], bool]:
     return check
 
 
-async def test_objects_follow_the_text_and_are_deleted_with_it(environment: Environment) -> None:
-    async with written(environment, "follow", text_of(config_map("one", a="1"), config_map("two"))):
-        resource = await becomes(environment, "follow", is_ready)
-        assert resource.status.objects == "2/2"
-
-        await write(environment, "follow", text_of(config_map("one", a="2")))
-        resource = await becomes(environment, "follow", lambda it: is_ready(it) and it.status.objects == "1/1")
-
-        assert (await environment.skr.get(CONFIG_MAPS, "one", SKR))["data"] == {"a": "2"}
-        assert await is_gone(environment.skr.get(CONFIG_MAPS, "two", SKR))
-    assert await is_gone(environment.skr.get(CONFIG_MAPS, "one", SKR))
-
-
 async def test_objects_removed_from_the_text_stay_until_the_deletion_without_prune(environment: Environment) -> None:
     both = document_of("keep", text_of(config_map("one"), config_map("two")))
     both["spec"]["prune"] = False
@@ -238,57 +224,6 @@ async def test_forbidden_objects_are_refused_by_the_webhook(
     assert message in refused
 
 
-async def test_change_of_the_policy_refuses_and_releases_a_sync_resource(environment: Environment) -> None:
-    async with written(environment, "judged", text_of(config_map("judged", a="1"))):
-        await becomes(environment, "judged", is_ready)
-        try:
-            await set_policy(environment, ALLOWED[1:])
-            refused = await becomes(environment, "judged", is_false("Ready", "PolicyViolation"))
-        finally:
-            await set_policy(environment, ALLOWED)
-
-        assert refused.status.state == "Error"
-        message = "document 0: ConfigMap kyma-system/judged: spec.namespacedResources.allow: does not list ConfigMap"
-        assert message in str(refused.status.conditions)
-        assert await environment.skr.get(CONFIG_MAPS, "judged", SKR)
-        await becomes(environment, "judged", is_ready)
-
-
-async def test_second_sync_resource_with_an_object_waits_and_names_the_first(environment: Environment) -> None:
-    async with written(environment, "second-b", text_of(config_map("own"))):
-        async with written(environment, "first", text_of(config_map("shared", of="first"))):
-            await becomes(environment, "first", is_ready)
-
-            await write(environment, "second-b", text_of(config_map("own"), config_map("shared", of="second")))
-
-            refused = await becomes(environment, "second-b", is_false("Valid", "Conflict"))
-            assert "ConfigMap kyma-system/shared (v1) belongs to SyncResource kcp-system/first" in str(
-                refused.status.conditions
-            )
-            assert [entry.name for entry in refused.status.synced] == ["own"]
-            assert (await environment.skr.get(CONFIG_MAPS, "shared", SKR))["data"] == {"of": "first"}
-
-        await becomes(environment, "second-b", is_ready)  # at once, because the first has released it
-        assert (await environment.skr.get(CONFIG_MAPS, "shared", SKR))["data"] == {"of": "second"}
-
-
-async def test_only_one_of_two_simultaneous_sync_resources_gets_an_object(environment: Environment) -> None:
-    async with (
-        written(environment, "twin-a", text_of(config_map("twin", of="twin-a"))),
-        written(environment, "twin-b", text_of(config_map("twin", of="twin-b"))),
-    ):
-
-        async def decided() -> tuple[SyncResource, SyncResource] | None:
-            pair = [await environment.kcp.get(SYNC_RESOURCES, name, KCP) for name in ("twin-a", "twin-b")]
-            winners = [each for each in pair if is_ready(each)]
-            losers = [each for each in pair if is_false("Valid", "Conflict")(each)]
-            return (winners[0], losers[0]) if winners and losers else None
-
-        winner, loser = await eventually(decided)
-        assert (await environment.skr.get(CONFIG_MAPS, "twin", SKR))["data"] == {"of": winner.metadata.name}
-        assert loser.status.synced == ()
-
-
 async def test_namespace_is_created_on_request_and_stays(environment: Environment) -> None:
     async with written(environment, "nowhere", text_of(config_map("a", "not-asked-for"))):
         await becomes(environment, "nowhere", is_false("Applied", "ApplyFailed"))
@@ -310,26 +245,6 @@ async def test_crd_and_its_object_are_applied_from_one_text(environment: Environ
             assert resource.status.objects == "2/2"
             assert await environment.skr.get(COLOURS, "red", SKR)
         assert await is_gone(environment.skr.get(CUSTOM_RESOURCE_DEFINITIONS, "colours.test.example.com"))
-
-
-async def test_annotation_that_names_objects_of_another_module_deletes_none(environment: Environment) -> None:
-    marks = {names.MANAGED_BY: names.LIFECYCLE_MANAGER, names.WATCHED_BY: "kyma", names.MODULE_NAME: "cloud-resources"}
-    owner = {names.OWNED_BY: f"{KCP}/demo-telemetry"}
-    metadata = {"name": "colours.test.example.com", "labels": marks, "annotations": owner}
-    crd = {**COLOUR_CRD, "metadata": metadata}
-    entry = ["apiextensions.k8s.io", "v1", "CustomResourceDefinition", "", "colours.test.example.com"]
-    forged = {"operator.kyma-project.io/intended-objects": json.dumps({"generation": 1, "objects": [entry]})}
-    async with rights(environment, "colours", ["test.example.com"], ["colours"]):
-        created = await environment.skr.create(CUSTOM_RESOURCE_DEFINITIONS, crd, field_manager="test")
-        try:
-            async with written(environment, "forged", text_of(config_map("harmless")), **forged):
-                resource = await becomes(environment, "forged", is_ready)
-                assert [each.name for each in resource.status.synced] == ["harmless"]
-            live = await environment.skr.get(CUSTOM_RESOURCE_DEFINITIONS, "colours.test.example.com")
-            assert live["metadata"]["uid"] == created["metadata"]["uid"]
-            assert "deletionTimestamp" not in live["metadata"]
-        finally:
-            await environment.skr.delete(CUSTOM_RESOURCE_DEFINITIONS, "colours.test.example.com")
 
 
 async def test_refusal_by_the_api_server_is_reported_with_its_message(environment: Environment) -> None:
