@@ -159,7 +159,6 @@ def module_config(
     status: dict[str, Any] | None = None,
     **metadata: Any,
 ) -> ModuleConfig:
-    """Return a ModuleConfig."""
     document = {
         "metadata": _metadata(name, metadata),
         "spec": {"kyma": kyma, "module": module} | (spec or {}),

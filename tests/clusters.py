@@ -71,7 +71,6 @@ async def simulated_client(simulation: Simulation, name: str) -> Client:
 
 
 async def simulated_control_plane(simulation: Simulation) -> Client:
-    """Return a client of a simulated control plane."""
     client = await simulated_client(simulation, "kcp")
     await apply_crds(client)
     return client

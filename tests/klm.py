@@ -24,7 +24,6 @@ class Output:
 
 
 async def run_klm(kubeconfig: Path, *arguments: str, **environment: str) -> Output:
-    """Run `klm` with a kubeconfig."""
     process = await asyncio.create_subprocess_exec(
         KLM,
         *arguments,

@@ -78,11 +78,9 @@ class Modules(Clusters):
         await self.kcp.apply(MANIFESTS, key.name, document, key.namespace, field_manager="test")
 
     async def change(self, patch: Document, key: ObjectKey = KEY) -> None:
-        """Change the Manifest."""
         await self.kcp.merge_patch(MANIFESTS, key.name, patch, key.namespace)
 
     async def delete(self, propagation: Propagation = "Background", key: ObjectKey = KEY) -> None:
-        """Delete the Manifest."""
         await self.kcp.delete(MANIFESTS, key.name, key.namespace, propagation=propagation)
 
     async def reconcile(self, key: ObjectKey = KEY, *causes: Hashable) -> Result:
@@ -113,14 +111,12 @@ class Modules(Clusters):
         await eventually(gone, within=60, what=f"{key.name} is gone")
 
     async def manifest(self, key: ObjectKey = KEY) -> Manifest | None:
-        """Return the Manifest as it is stored."""
         return next((each for each in await self._stored() if each.metadata.name == key.name), None)
 
     async def _stored(self) -> Sequence[Manifest]:
         return (await self.kcp.list(MANIFESTS, KEY.namespace)).items
 
     async def condition(self, kind: str = "Ready", key: ObjectKey = KEY) -> Condition:
-        """Return a condition of the Manifest."""
         manifest = await self.manifest(key)
         assert manifest is not None
         condition = find(manifest.status.conditions, kind)

@@ -57,7 +57,6 @@ def operator(module: str, version: str, *, config_maps: int = 14, properties: in
 
 
 def as_text(documents: Iterable[Document]) -> str:
-    """Return documents as one text."""
     return "---\n".join(map(dump_yaml, documents))
 
 

@@ -38,14 +38,12 @@ class Collector:
     requests: int = 0
 
     def traces(self) -> dict[str, list[ReceivedSpan]]:
-        """Return the spans by their trace."""
         found: dict[str, list[ReceivedSpan]] = {}
         for each in tuple(self.spans):
             found.setdefault(each.trace_id, []).append(each)
         return found
 
     def take(self, body: bytes) -> None:
-        """Take a request."""
         request = ExportTraceServiceRequest.FromString(body)
         for group in request.resource_spans:
             resource = {each.key: each.value.string_value for each in group.resource.attributes}

@@ -114,7 +114,6 @@ class BlobServer:
         return digest
 
     async def answer(self, request: web.Request) -> web.Response:
-        """Give a blob."""
         digest = request.path.rpartition("/")[2]
         self.asked.append(digest)
         if digest not in self.blobs:

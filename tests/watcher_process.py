@@ -62,11 +62,9 @@ class ControlPlane:
         await send({"type": "http.response.body", "body": b""})
 
     def take(self, event: dict[str, Any]) -> None:
-        """Take an event."""
         self.events.append(event)
 
     def reported(self, operation: str) -> list[dict[str, Any]]:
-        """Return the events of an operation."""
         return [event for event in self.events if event["operation"] == operation]
 
     def objects(self, operation: str) -> set[str]:
@@ -102,7 +100,6 @@ class Watcher:
         await eventually(nothing_was_shed, within=60, every=0.2)
 
     async def metrics(self) -> dict[str, float]:
-        """Read the metrics."""
         async with httpx.AsyncClient(verify=CONTEXT, trust_env=False, timeout=60) as client:
             answer = await client.get(f"http://127.0.0.1:{self.metrics_port}/metrics")
         lines = [line.rpartition(" ") for line in answer.text.splitlines() if not line.startswith("#")]

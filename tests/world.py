@@ -170,7 +170,6 @@ class World:
         await self.kcp.create(KYMAS, document, KCP, field_manager="broker")
 
     async def offer(self, *items: Any) -> None:
-        """Apply ModuleTemplates and ModuleReleaseMetas in KCP."""
         for item in items:
             resource: Resource[Any] = MODULE_TEMPLATES if item.KIND == "ModuleTemplate" else MODULE_RELEASE_METAS
             name, document = item.metadata.name, builders.as_written(item)
@@ -252,7 +251,6 @@ class World:
                 await self.kcp.merge_patch(MANIFESTS, each.metadata.name, {"metadata": {"finalizers": []}}, KCP)
 
     async def in_kcp(self, name: str = "demo") -> Kyma:
-        """Return a Kyma as it is in KCP."""
         return await self.kcp.get(KYMAS, name, KCP)
 
     async def in_skr(self, name: str = "demo") -> Kyma:
@@ -269,11 +267,9 @@ class World:
         return self.simulation.records.count
 
     def writes_to(self, cluster: str, since: int = 0) -> list[Any]:
-        """Return the writes to a cluster."""
         return self.cluster(cluster).requests(lambda record: record.is_write, since=since)
 
     async def close(self) -> None:
-        """Close the connections."""
         await self.connections.close()
         for client in self.clients.values():
             await client.close()

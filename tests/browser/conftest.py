@@ -28,7 +28,6 @@ REGIONS = ("eu-central-1", "us-east-1", "ap-south-1")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what needs a browser where there is none."""
     for item in items:
         if "tests/browser" in item.path.as_posix():
             item.add_marker(pytest.mark.xdist_group("browser"))

@@ -67,7 +67,6 @@ def status(code: int, reason: str, **headers: str) -> Answer:
 
 
 def status_document(code: int, reason: str) -> dict[str, Any]:
-    """Return a Status with a failure."""
     return {
         "kind": "Status",
         "apiVersion": "v1",

@@ -40,7 +40,6 @@ async def server() -> Server:
 
 @pytest_asyncio.fixture
 async def proxy(server: Server, tmp_path: Path) -> AsyncIterator[Proxy]:
-    """A proxy for that server."""
     http = web.Server(server.serve, handler_cancellation=True)
     listener = await asyncio.get_running_loop().create_server(http, "127.0.0.1", 0)
     kubeconfig = tmp_path / "kubeconfig"

@@ -56,12 +56,10 @@ class PodRun:
 
     @property
     def name(self) -> str:
-        """The Pod's name."""
         return str(self.pod["metadata"]["name"])
 
     @property
     def namespace(self) -> str:
-        """The Pod's namespace."""
         return str(self.pod["metadata"]["namespace"])
 
     @property
@@ -262,7 +260,6 @@ async def _answered(ask: Callable[[], Awaitable[T]]) -> T:
 
 
 async def _succeeds(client: httpx.AsyncClient, probe: JsonObject, process: Process) -> bool:
-    """Tell whether an httpGet probe succeeds."""
     target = probe["httpGet"]
     try:
         answer = await client.get(f"http://127.0.0.1:{process.port(target['port'])}{target['path']}")

@@ -44,7 +44,6 @@ def is_step(definition: ast.ClassDef) -> bool:
 
 
 def page() -> str:
-    """Return the text of the page."""
     rules = [f"## {folder}\n\n{sentence(rule_of(file))}\n" for folder, file in plans().items() if rule_of(file)]
     rows = [f"| `{folder}` | `{name}` | {' '.join(text.split())} |" for folder, name, text in deleting_steps()]
     table = "\n".join(["## The steps", "", "| in | step | what it does |", "|---|---|---|", *rows, ""])

@@ -94,7 +94,6 @@ class Fleet:
 
 @asynccontextmanager
 async def open_fleet() -> AsyncIterator[Fleet]:
-    """Open a fleet."""
     options: dict[str, Any] = {"health_probe_bind_address": ":0", "metrics_bind_address": ":0"}
     async with (
         open_world() as world,

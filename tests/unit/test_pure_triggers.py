@@ -139,7 +139,6 @@ def variants(item: Any) -> Iterable[Any]:
 
 
 def signals_of(signal: type[Any]) -> Iterable[Any]:
-    """Return signals of a type."""
     if signal is ObjectChanged:
         references = [
             ObjectReference(names.GROUP, "ModuleTemplate", names.SKR_NAMESPACE, "api-1.0.0"),

@@ -70,7 +70,6 @@ class Service:
         await self.manager.controllers[controller].reconcile_now(key)
 
     async def condition(self, resource: Resource[Any], name: str, kind: str) -> Condition | None:
-        """Return a condition as it is in KCP."""
         return find((await self.world.kcp.get(resource, name, KCP)).status.conditions, kind)
 
     async def _is_current(self, resource: Resource[Any]) -> bool:

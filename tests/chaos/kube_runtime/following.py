@@ -72,7 +72,6 @@ class Follower:
         assert not self.twice, "a key was given to two workers at once"
 
     def cached(self) -> dict[ObjectKey, str]:
-        """Return the version of each object in the cache."""
         return {CONFIG_MAPS.key_of(item): CONFIG_MAPS.version_of(item) for item in self.informer.cache.list()}
 
     def _on_change(self, change: Change[dict[str, Any]]) -> None:
@@ -124,7 +123,6 @@ async def starting_to_follow(client: Client, namespace: str, **options: Any) -> 
 
 
 async def put(server: Client, namespace: str, name: str, value: str) -> dict[str, Any]:
-    """Give a ConfigMap a value."""
     document = {"metadata": {"name": name}, "data": {"value": value}}
     return await server.apply(CONFIG_MAPS, name, document, namespace, field_manager="test")
 

@@ -29,7 +29,6 @@ class Servers:
     @classmethod
     @contextmanager
     def start(cls) -> Iterator["Servers"]:
-        """Run the servers in a thread."""
         loop = asyncio.new_event_loop()
         thread = threading.Thread(target=loop.run_forever, name="servers")
         thread.start()

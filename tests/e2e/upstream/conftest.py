@@ -66,7 +66,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Product]:
-    """All programs run, and the Kyma is ready."""
     folder = tmp_path_factory.mktemp("upstream")
     async with open_environment(folder, None, None) as environment, AsyncExitStack() as stack, blob_server() as layers:
         programs = Programs(environment, stack)

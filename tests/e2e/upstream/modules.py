@@ -51,7 +51,6 @@ class Module:
         return f"{self.name}-v{version[0]}"
 
     def objects(self, version: str) -> list[Document]:
-        """Return the objects of a version."""
         labels = {"app": self.operator(version)}
         container = {"name": "manager", "image": f"{self.image}:{version}", "env": [{"name": "LEVEL", "value": "info"}]}
         account = f"{self.name}-operator"

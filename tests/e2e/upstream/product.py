@@ -131,7 +131,6 @@ class Product:
         return await self.skr.get(KYMAS, names.DEFAULT_KYMA_NAME, SKR)
 
     async def condition(self, kind: str) -> Condition | None:
-        """Return a condition of the Kyma."""
         return find((await self.kyma()).status.conditions, kind)
 
     async def module_status(self, module: Module) -> KymaModuleStatus | None:
@@ -139,7 +138,6 @@ class Product:
         return next((each for each in (await self.kyma()).status.modules if each.name == module.name), None)
 
     async def manifest(self, module: Module) -> Manifest | None:
-        """Return the Manifest of a module."""
         selector = f"{names.MODULE_NAME}={module.name}"
         found = (await self.kcp.list(MANIFESTS, KCP, label_selector=selector)).items
         return found[0] if found else None
@@ -254,7 +252,6 @@ class Product:
         await self.kcp.create(KYMAS, document, KCP, field_manager="broker")
 
     async def write_access(self, kubeconfig: str) -> None:
-        """Write the access Secret."""
         marks = {names.KYMA_NAME: KYMA, names.MANAGED_BY: names.LIFECYCLE_MANAGER}
         data = {"config": base64.b64encode(kubeconfig.encode()).decode()}
         secret = {
@@ -266,7 +263,6 @@ class Product:
         await self.kcp.apply(SECRETS, f"kubeconfig-{KYMA}", secret, KCP, field_manager="broker")
 
     async def delete_access(self) -> None:
-        """Delete the access Secret."""
         await self.kcp.delete(SECRETS, f"kubeconfig-{KYMA}", KCP)
 
     async def patch_kyma(self, patch: Document) -> None:

@@ -20,8 +20,6 @@ LABELS = {f"{names.GROUP}/oci-registry-cred": "test-operator"}
 
 @asynccontextmanager
 async def private_registry(layers: BlobServer) -> AsyncIterator[str]:
-    """Serve the layers to those who log in."""
-
     async def answer(request: web.Request) -> web.Response:
         if request.headers.get("Authorization") == f"Basic {LOGIN}":
             return await layers.answer(request)

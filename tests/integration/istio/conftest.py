@@ -54,7 +54,6 @@ class Routes:
             stopping.set()
 
     async def add_gateway(self, *hosts: str, name: str = "klm-watcher") -> None:
-        """Apply a Gateway."""
         server = {"hosts": list(hosts), "port": {"number": 443, "name": "https", "protocol": "HTTPS"}}
         document = {"metadata": {"name": name, "labels": LABELS}, "spec": {"servers": [server]}}
         await self.kcp.apply(GATEWAYS, name, document, KCP, field_manager="kustomize")
@@ -92,7 +91,6 @@ class Routes:
 
 
 def new_ca() -> Any:
-    """Return a new CA."""
     return create_ca("klm-watcher-selfsigned", lifetime=timedelta(days=3650), now=datetime.now(UTC))
 
 

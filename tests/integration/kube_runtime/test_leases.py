@@ -238,7 +238,6 @@ def shared_by(members: Iterable[Membership]) -> bool:
 
 
 def owner(members: Iterable[Membership], key: str) -> Membership | None:
-    """Return who owns a key."""
     return next((member for member in members if member.owns(key)), None)
 
 

@@ -34,11 +34,9 @@ def definition(plural: str = "things", kind: str = "Thing") -> dict[str, Any]:
 
 
 def thing(name: str, namespace: str | None = None, kind: str = "Thing", **spec: Any) -> dict[str, Any]:
-    """Return a Thing."""
     metadata = {"name": name} | ({"namespace": namespace} if namespace else {})
     return {"apiVersion": f"{GROUP}/v1", "kind": kind, "metadata": metadata, "spec": spec}
 
 
 def as_text(*documents: dict[str, Any]) -> str:
-    """Return documents as one YAML text."""
     return "---\n".join(dump_yaml(document) for document in documents)

@@ -179,5 +179,4 @@ def files_of(folder: Path, pair: KeyPair, trust: bytes) -> Path:
 
 
 def encoded(content: bytes) -> str:
-    """Return bytes as base64."""
     return base64.b64encode(content).decode()

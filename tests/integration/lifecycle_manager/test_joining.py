@@ -39,7 +39,6 @@ async def cluster() -> AsyncIterator[LocalCluster]:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def admin(cluster: LocalCluster) -> AsyncIterator[Client]:
-    """The administrator of that cluster."""
     async with await Client.from_environment(cluster.admin_kubeconfig) as client:
         yield client
 

@@ -100,7 +100,6 @@ async def test_unusable_credentials(environment: Environment, on_page: OnPage) -
 
 @asynccontextmanager
 async def wanting(environment: Environment, name: str, data: dict[str, Any]) -> AsyncIterator[None]:
-    """Have the module want a ConfigMap with this data."""
     metadata = {"name": name, "namespace": names.SKR_NAMESPACE}
     text = dump_yaml({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
     document = builders.as_written(builders.sync_resource(name, text=text, module=MODULE))

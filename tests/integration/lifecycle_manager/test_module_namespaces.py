@@ -169,13 +169,11 @@ async def test_policy_that_would_move_module_configs_is_refused(
 
 
 async def is_deleted(environment: Environment, name: str, where: str) -> bool:
-    """Tell whether a SyncResource is deleted."""
     return await is_gone(environment.kcp.get(SYNC_RESOURCES, name, where))
 
 
 @asynccontextmanager
 async def module_config_of_telemetry(environment: Environment, where: str) -> AsyncIterator[None]:
-    """Have a ModuleConfig in a namespace."""
     document = {
         "metadata": {"name": "held", "finalizers": ["example.com/held"]},
         "spec": {"kyma": "demo", "module": OTHER},

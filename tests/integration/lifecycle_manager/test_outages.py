@@ -124,6 +124,5 @@ def _config_maps(prefix: str, count: int) -> str:
 
 
 async def _named(environment: Environment, prefix: str) -> list[str]:
-    """Return the names of the ConfigMaps with a prefix."""
     listed = await environment.skr.list(CONFIG_MAPS, names.SKR_NAMESPACE)
     return [item["metadata"]["name"] for item in listed.items if item["metadata"]["name"].startswith(prefix)]

@@ -30,7 +30,6 @@ class UnresponsiveServer:
             server.close()
 
     async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Accept a connection."""
         self.connections += 1
         self._open.append(writer)
         if not self.forwarding:

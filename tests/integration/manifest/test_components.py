@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from kube_runtime import Client, dump_yaml
-from kube_simulation import Simulation, serve_simulation
+from kube_simulation import Simulation
 from kyma_module_manager.project.registry import Blob, Registry, RegistryCredentials
 from lifecycle_manager.app import lifecycle_manager
 from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, MODULE_RELEASE_METAS, MODULE_TEMPLATES, SECRETS
@@ -84,7 +84,6 @@ def in_tar(descriptor: dict[str, Any], media_type: str = f"{OCM}.v2+yaml+tar") -
 
 @pytest.fixture
 async def shelf(tmp_path: Path) -> AsyncIterator[Shelf]:
-    """A private registry."""
     try:
         async with real_registry(tmp_path, private=True) as host:
             shelf = Shelf(host)
@@ -143,12 +142,6 @@ async def test_what_is_wrong_with_a_component_is_reported(shelf: Shelf, layers: 
 async def test_nothing_is_looked_up_where_no_registry_is_named() -> None:
     with pytest.raises(LookupFailed, match="the option oci-registry-host names no registry"):
         await Components(Registries(), login, "").descriptor(ComponentVersion(COMPONENT, "1.0.0"))
-
-
-@pytest.fixture
-async def simulation() -> AsyncIterator[Simulation]:
-    async with serve_simulation() as served:
-        yield served
 
 
 async def test_module_without_a_descriptor_of_its_own_reaches_the_cluster(

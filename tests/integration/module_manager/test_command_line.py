@@ -118,7 +118,6 @@ class Log:
             self.lines.append(json.loads(line))
 
     def records(self, message: str) -> list[dict[str, Any]]:
-        """Return the lines with a message."""
         return [line for line in self.lines if line["msg"] == message]
 
 

@@ -41,7 +41,6 @@ async def answer(port: int, path: str) -> str:
 
 
 async def says(port: int, text: str) -> None:
-    """Wait until /readyz has a text."""
     found = ""
 
     async def is_there() -> bool:

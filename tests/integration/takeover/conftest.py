@@ -109,7 +109,6 @@ class Takeover:
             return None
 
     async def choose(self, channel: str, *modules: str) -> None:
-        """Have a user choose modules of a channel."""
         chosen = [{"name": each, "managed": True} for each in modules]
         patch = {"spec": {"channel": channel, "modules": chosen}}
         await self.skr.merge_patch(KYMAS, names.DEFAULT_KYMA_NAME, patch, SKR, field_manager="user")

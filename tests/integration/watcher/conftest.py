@@ -13,7 +13,6 @@ StartWatcher = Callable[..., Awaitable[Watcher]]
 
 @pytest.fixture
 async def control_plane(tmp_path: Path) -> AsyncIterator[ControlPlane]:
-    """A control plane that is there."""
     control_plane = ControlPlane()
     async with serving(control_plane, tmp_path):
         yield control_plane

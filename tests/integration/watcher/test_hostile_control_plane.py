@@ -37,8 +37,6 @@ Answer = Callable[[Receive, Send], Awaitable[None]]
 
 
 def says(status: int, *fields: tuple[str, str], body: bytes = b"") -> Answer:
-    """Answer with a status, header fields and a body."""
-
     async def answer(_: Receive, send: Send) -> None:
         headers = [(name.encode(), value.encode()) for name, value in (*fields, ("content-length", str(len(body))))]
         await send({"type": "http.response.start", "status": status, "headers": headers})

@@ -191,7 +191,6 @@ def with_its_digest(message: Message) -> Message:
 
 
 def another_tag(message: Message) -> Message:
-    """Sign for another application."""
     given = dict(message.fields())["Signature-Input"]
     return replace(message, headers={"Signature-Input": given.replace("kyma-watch-event", "other-application")})
 

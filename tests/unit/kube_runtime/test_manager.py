@@ -46,7 +46,6 @@ def config_map(name: str, value: str = "x") -> dict[str, Any]:
 
 @pytest_asyncio.fixture
 async def client() -> AsyncIterator[Client]:
-    """A client of a simulated cluster."""
     async with serve_simulation() as simulation:
         options, policy = ClientOptions(qps=0), KubeconfigPolicy(allow_insecure=True)
         kubeconfig = simulation.cluster("one").kubeconfig

@@ -84,7 +84,6 @@ class Steps:
 
 @pytest_asyncio.fixture
 async def client() -> AsyncIterator[Client]:
-    """A client of a simulated cluster."""
     async with serve_simulation() as simulation:
         policy = KubeconfigPolicy(allow_insecure=True)
         kubeconfig = simulation.cluster("one").kubeconfig

@@ -56,7 +56,6 @@ class Planned:
 
     @property
     def in_skr(self) -> tuple[Step, ...]:
-        """Return the steps in the SKR."""
         return tuple(each for each in self.steps if isinstance(each, SkrStep | SyncPullSecret))
 
     @property
@@ -67,12 +66,10 @@ class Planned:
 
     @property
     def changes(self) -> tuple[ModuleChange, ...]:
-        """Return the changes of modules."""
         return tuple(change for each in self.steps if isinstance(each, ChangeModules) for change in each.changes)
 
     @property
     def shown(self) -> KymaStatus:
-        """Return the status that is written to the SKR."""
         (written,) = [each.status for each in self.steps if isinstance(each, WriteSkrStatus)]
         return written
 

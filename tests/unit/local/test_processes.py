@@ -45,7 +45,6 @@ def runs(process: int) -> bool:
 
 
 def running_with(argument: str) -> list[str]:
-    """Return the processes that have an argument."""
     found = []
     for file in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(FileNotFoundError, ProcessLookupError):

@@ -44,7 +44,6 @@ class Registry:
         self.gate.set()
 
     async def find(self, wanted: ComponentVersion) -> msgspec.Raw:
-        """Return a descriptor, or fail."""
         self.asked += 1
         await self.gate.wait()
         if self.why:

@@ -57,7 +57,6 @@ async def _drip(request: web.Request) -> web.StreamResponse:
 
 @pytest.fixture
 async def files(tmp_path: Path) -> AsyncIterator[Files]:
-    """A server on HTTPS."""
     files = Files()
     application = web.Application()
     application.add_routes([web.get("/{name}", files.answer)])

@@ -77,7 +77,6 @@ class Module:
         await (await self.world.skr()).delete(INFRASTRUCTURES, name, SKR)
 
     async def config(self, name: str = NAME) -> ModuleConfig | None:
-        """Return a ModuleConfig as it is in KCP."""
         try:
             return await self.world.kcp.get(MODULE_CONFIGS, name, KCP)
         except NotFound:

@@ -69,7 +69,6 @@ class Statuses(Clusters):
         await self.kcp.apply(MODULE_CONFIGS, config, document, KCP, field_manager="lifecycle-manager")
 
     async def render(self, text: str = "", config: str = NAME) -> None:
-        """Write the SyncResource, as the Module Manager does."""
         generation = (await self.kcp.get(MODULE_CONFIGS, config, KCP)).metadata.generation
         document = {
             "metadata": {"name": config, "annotations": {names.MODULE_CONFIG_GENERATION: str(generation)}},

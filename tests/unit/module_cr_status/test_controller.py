@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kube_runtime import Result
-from kube_simulation import Refuse, Refused, Simulation, serve_simulation
+from kube_simulation import Refuse, Refused, Simulation
 from lifecycle_manager.contract.signals import ClusterReachable, ClusterReplaced
 from lifecycle_manager.module_cr_status.plan import ACCESS_SECONDS
 from lifecycle_manager.module_cr_status.schema import KEPT_SECONDS
@@ -23,12 +23,6 @@ from tests.unit.module_cr_status.clusters import (
     ready_of,
     status_properties,
 )
-
-
-@pytest.fixture
-async def simulation() -> AsyncIterator[Simulation]:
-    async with serve_simulation() as served:
-        yield served
 
 
 @pytest.fixture

@@ -5,15 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from kube_simulation import Simulation, serve_simulation
+from kube_simulation import Simulation
 from tests.clusters import simulated_clusters
 from tests.manifest_clusters import Modules
-
-
-@pytest.fixture
-async def simulation() -> AsyncIterator[Simulation]:
-    async with serve_simulation() as served:
-        yield served
 
 
 @pytest.fixture

@@ -20,7 +20,6 @@ def token(issued: datetime, *, lasts: timedelta = timedelta(hours=1), subject: s
 
 
 def kubeconfig(text: object, server: str = "https://skr.example.com") -> str:
-    """Return a kubeconfig with a token."""
     return dump_yaml(
         {
             "apiVersion": "v1",

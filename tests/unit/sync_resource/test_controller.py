@@ -11,7 +11,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from kube_runtime import SYSTEM_CLOCK, Change, KubeError, Manager, ObjectKey, Result
-from kube_simulation import ApiRequest, Refuse, Refused, Simulation, serve_simulation
+from kube_simulation import ApiRequest, Refuse, Refused, Simulation
 from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS, KYMAS, MODULE_POLICIES, SYNC_RESOURCES
 from lifecycle_manager.contract.signals import ClusterReachable, ObjectChanged, ObjectReference, ResyncRequested
 from lifecycle_manager.object_set import RecordingFailed
@@ -52,7 +52,6 @@ class Syncing(Clusters):
     async def write(
         self, name: str, *objects: str, annotations: dict[str, str] | None = None, finalizer: bool = False, **spec: Any
     ) -> None:
-        """Write a SyncResource with ConfigMaps of these names."""
         text = "---\n".join(
             f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {each}, namespace: {SKR}}}\n" for each in objects
         )
@@ -68,7 +67,6 @@ class Syncing(Clusters):
         await self.kcp.apply(SYNC_RESOURCES, name, document, KCP, field_manager="test")
 
     async def reconcile(self, name: str, *causes: Hashable) -> Result:
-        """Reconcile a SyncResource as it is now."""
         await self.see(SYNC_RESOURCES, None)
         return await self.controller.reconcile_now(ObjectKey(KCP, name), *causes)
 
@@ -79,7 +77,6 @@ class Syncing(Clusters):
         return ObjectChanged("demo", reference, operation, metadata["uid"], metadata["resourceVersion"])
 
     async def reason(self, name: str) -> str:
-        """Return the reason of Ready."""
         ready = find((await self.kcp.get(SYNC_RESOURCES, name, KCP)).status.conditions, "Ready")
         assert ready is not None
         return ready.reason
@@ -87,12 +84,6 @@ class Syncing(Clusters):
     async def objects(self) -> set[str]:
         """Return the names of the ConfigMaps in the SKR."""
         return {each["metadata"]["name"] for each in (await self.skr.list(CONFIG_MAPS, SKR)).items}
-
-
-@pytest.fixture
-async def simulation() -> AsyncIterator[Simulation]:
-    async with serve_simulation() as served:
-        yield served
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kube_runtime import ObjectKey, Result
-from kube_simulation import ApiRequest, Refuse, Refused, Simulation, serve_simulation
+from kube_simulation import ApiRequest, Refuse, Refused, Simulation
 from lifecycle_manager.contract.resources import KYMAS, MODULE_POLICIES, NAMESPACES, SYNC_RESOURCES
 from lifecycle_manager_api import SyncResource, find, names
 from lifecycle_manager_api.documents import plain
@@ -16,12 +16,6 @@ from tests.policies import ANYTHING
 from tests.unit.sync_resource.test_controller import SYNCED, Syncing
 
 KCP, SKR, FOREIGN, MODULE = names.KCP_NAMESPACE, names.SKR_NAMESPACE, "foreign", "cloud-resources"
-
-
-@pytest.fixture
-async def simulation() -> AsyncIterator[Simulation]:
-    async with serve_simulation() as served:
-        yield served
 
 
 @pytest.fixture

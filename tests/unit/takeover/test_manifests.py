@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kube_simulation import Simulation, serve_simulation
+from kube_simulation import Simulation
 from lifecycle_manager.contract.resources import MANIFESTS
 from lifecycle_manager.contract.signals import ReadScope
 from lifecycle_manager.takeover import former
@@ -20,12 +20,6 @@ from tests.modules import Document, default_module_cr, module_crs, operator
 SKR = names.SKR_NAMESPACE
 GARDENS = module_crs("garden")
 CRD = operator("garden", "1.0.0")[0]
-
-
-@pytest.fixture
-async def simulation() -> AsyncIterator[Simulation]:
-    async with serve_simulation() as served:
-        yield served
 
 
 @pytest.fixture

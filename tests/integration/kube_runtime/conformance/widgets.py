@@ -44,7 +44,6 @@ _STATUS = {"type": "object", "properties": {"phase": _TEXT, "conditions": _CONDI
 
 
 def definition(plural: str = "widgets", kind: str = "Widget", scope: str = "Namespaced") -> dict[str, Any]:
-    """Return the CustomResourceDefinition."""
     schema = {"type": "object", "required": ["spec"], "properties": {"spec": _SPEC, "status": _STATUS}}
     version = {
         "name": "v1",
@@ -67,11 +66,9 @@ def definition(plural: str = "widgets", kind: str = "Widget", scope: str = "Name
 
 
 def widget(called: str | None, **spec: Any) -> dict[str, Any]:
-    """Return a Widget."""
     metadata = {} if called is None else {"name": called}
     return {"apiVersion": f"{GROUP}/v1", "kind": "Widget", "metadata": metadata, "spec": spec}
 
 
 def config_map(called: str, metadata: dict[str, Any] | None = None, **data: str) -> dict[str, Any]:
-    """Return a ConfigMap."""
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": called, **(metadata or {})}, "data": data}
