@@ -14,15 +14,9 @@ from kube_runtime.controller.steps import Stages
 from kyma_certs import Algorithm, CAs, LeafRequest, RotationRules, RotationStep, describe, issue, issued_by, key_of
 from lifecycle_manager.contract.resources import SECRETS
 from lifecycle_manager.contract.signals import CAsChanged
-from lifecycle_manager.watcher_certificates import (
-    ROTATE,
-    CARotation,
-    CAStore,
-    CertificateMemory,
-    CertificateStore,
-    LeafRules,
-)
+from lifecycle_manager.watcher_certificates import ROTATE, CARotation, CAStore, CertificateMemory, LeafRules
 from lifecycle_manager.watcher_certificates.ca_rotation import plan
+from lifecycle_manager.watcher_certificates.certificates import CertificateStore
 from lifecycle_manager_api import Kyma, names
 from tests import builders
 from tests.clocks import ManualClock

@@ -19,15 +19,9 @@ from kube_runtime import SYSTEM_CLOCK, Cache, Client, NotFound, ObjectKey
 from kyma_certs import Algorithm, CAs, KeyPair, RotationStep, describe, issued_by
 from lifecycle_manager.contract.resources import SECRETS
 from lifecycle_manager.process.crd_installation import apply_objects
-from lifecycle_manager.watcher_certificates import (
-    CAStore,
-    CertificateMemory,
-    CertificatePending,
-    CertManagerStore,
-    LeafRules,
-)
+from lifecycle_manager.watcher_certificates import CAStore, CertificateMemory, CertManagerStore, LeafRules
 from lifecycle_manager.watcher_certificates.cert_manager import CERTIFICATES
-from lifecycle_manager.watcher_certificates.issued_certificates import IssuedCertificates
+from lifecycle_manager.watcher_certificates.issued_certificates import CertificatePending, IssuedCertificates
 from lifecycle_manager_api import Kyma, names
 from tests.integration.cert_manager import (
     ALGORITHMS,
@@ -69,7 +63,7 @@ class Setting:
         self.memory = CertificateMemory()
         self.cache: Any = Cache()
         secrets: Any = SimpleNamespace(get=self.cache.get)
-        self.store = of(client, secrets, SYSTEM_CLOCK, rules, self.cas.name, f"{name}-issuer")
+        self.store = of(client, secrets, SYSTEM_CLOCK, rules, ca_secret=self.cas.name, issuer=f"{name}-issuer")
 
     def kyma(self, **annotations: str) -> Kyma:
         return replace(self.registered, metadata=replace(self.registered.metadata, annotations=annotations))

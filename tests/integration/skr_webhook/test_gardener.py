@@ -11,7 +11,8 @@ from lifecycle_manager.contract.resources import SECRETS
 from lifecycle_manager.gardener import GardenerStore
 from lifecycle_manager.gardener.certificates import CERTIFICATES, ISSUERS
 from lifecycle_manager.process.crd_installation import apply_objects
-from lifecycle_manager.watcher_certificates import CertificateMemory, CertificatePending, LeafRules
+from lifecycle_manager.watcher_certificates import CertificateMemory, LeafRules
+from lifecycle_manager.watcher_certificates.issued_certificates import CertificatePending
 from lifecycle_manager_api import names
 from tests.integration.cert_manager import now
 from tests.integration.gardener import CRDS, simulate_gardener

@@ -13,10 +13,10 @@ from lifecycle_manager.contract.resources import Secret
 from lifecycle_manager.istio.plan import (
     ApplyVirtualService,
     GatewaySecretDone,
-    IssueCertificate,
     RouteDone,
-    WriteTrust,
+    WriteGatewaySecret,
     certificate_hosts,
+    certificate_in,
     plan_route,
     plan_secret,
     virtual_service_of,
@@ -27,6 +27,7 @@ from lifecycle_manager.watcher_certificates.tls_secret import tls_secret_documen
 from lifecycle_manager_api import Watcher
 
 NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
+ISSUE = WriteGatewaySecret(None)
 HOSTS = ("listener.example.com", "127.0.0.1")
 
 
@@ -104,8 +105,7 @@ def secret() -> GatewaySecretSnapshot:
     pair = issue(cas.signing, replace(server_request(HOSTS), lifetime=timedelta(days=90)), now=NOW)
     return GatewaySecretSnapshot(
         secret=stored(pair, cas),
-        event_hosts=HOSTS,
-        gateway=None,
+        hosts=HOSTS,
         expiry_window=timedelta(days=14),
         cas=cas,
         now=NOW,
@@ -115,25 +115,23 @@ def secret() -> GatewaySecretSnapshot:
 def test_certificate_stays_until_thirty_days_before_its_end(secret: GatewaySecretSnapshot) -> None:
     assert isinstance(plan_secret(secret), GatewaySecretDone)
     assert isinstance(plan_secret(replace(secret, now=NOW + timedelta(days=59))), GatewaySecretDone)
-    assert plan_secret(replace(secret, now=NOW + timedelta(days=61))) == IssueCertificate(HOSTS)
+    assert plan_secret(replace(secret, now=NOW + timedelta(days=61))) == ISSUE
 
 
 def test_certificate_is_issued_for_other_hosts_and_in_place_of_the_ca(secret: GatewaySecretSnapshot) -> None:
     for hosts in ((*HOSTS, "b.example.com"), (HOSTS[0], "127.0.0.2")):
-        assert plan_secret(replace(secret, event_hosts=hosts)) == IssueCertificate(hosts)
-    added = replace(secret, gateway=gateway("a", "a.example.com"))
-    assert plan_secret(added) == IssueCertificate((*HOSTS, "a.example.com"))
+        assert plan_secret(replace(secret, hosts=hosts)) == ISSUE
     of_the_ca = replace(secret, secret=stored(secret.cas.signing, secret.cas))
-    assert plan_secret(of_the_ca) == IssueCertificate(HOSTS)
+    assert plan_secret(of_the_ca) == ISSUE
     unreadable = KeyPair(certificate_pem=b"no certificate", key_pem=b"key")
     for each in (None, stored(unreadable, secret.cas)):
-        assert plan_secret(replace(secret, secret=each)) == IssueCertificate(HOSTS)
+        assert plan_secret(replace(secret, secret=each)) == ISSUE
 
 
 def test_rotation_changes_trust_first_and_then_the_certificate(secret: GatewaySecretSnapshot) -> None:
     both = announced(secret.cas, new_ca(), now=NOW)
-    assert isinstance(plan_secret(replace(secret, cas=both)), WriteTrust)
-    assert isinstance(plan_secret(replace(secret, cas=switched(both, now=NOW))), IssueCertificate)
+    assert plan_secret(replace(secret, cas=both)) == WriteGatewaySecret(certificate_in(secret.secret))
+    assert plan_secret(replace(secret, cas=switched(both, now=NOW))) == ISSUE
 
 
 def test_metric_reports_a_missing_certificate_and_one_that_ends_soon(secret: GatewaySecretSnapshot) -> None:
@@ -151,8 +149,6 @@ def test_failed_write_is_retried(secret: GatewaySecretSnapshot) -> None:
 
 def is_close_to_expiry(seen: GatewaySecretSnapshot) -> bool:
     """Return what a reconcile ends with whose steps fail."""
-    end = plan_secret(
-        replace(seen, failures=(StepFailure(IssueCertificate(HOSTS), Forbidden(403, "Forbidden", "no")),))
-    )
+    end = plan_secret(replace(seen, failures=(StepFailure(ISSUE, Forbidden(403, "Forbidden", "no")),)))
     assert isinstance(end, GatewaySecretDone)
     return end.is_close_to_expiry

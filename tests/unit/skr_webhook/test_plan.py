@@ -16,6 +16,7 @@ from lifecycle_manager.contract.conditions import (
     NO_WATCHER_EVENTS,
     WATCHER_READY,
     WATCHER_SILENT,
+    ConditionContent,
 )
 from lifecycle_manager.contract.signals import WatcherEventReceived
 from lifecycle_manager.skr import AccessSecretMissing
@@ -33,9 +34,9 @@ from lifecycle_manager.skr_webhook.plan import (
     plan,
 )
 from lifecycle_manager.skr_webhook.snapshot import Desired, ModuleCrRules, WatcherSnapshot
-from lifecycle_manager.skr_webhook.status import WATCHER_STARTING, WebhookCondition
+from lifecycle_manager.skr_webhook.status import WATCHER_STARTING
 from lifecycle_manager.skr_webhook.timers import Timers, WatcherTimes
-from lifecycle_manager.watcher_certificates import CertificatePending
+from lifecycle_manager.watcher_certificates.issued_certificates import CertificatePending
 from lifecycle_manager_api import Kyma, names
 from tests import builders
 from tests.builders import condition
@@ -131,7 +132,7 @@ def end_of(seen: WatcherSnapshot) -> WatcherDone:
     return followed(seen)[1]
 
 
-def reported(end: WatcherStep | WatcherDone) -> WebhookCondition:
+def reported(end: WatcherStep | WatcherDone) -> ConditionContent:
     """Return the condition that a reconcile ends with."""
     assert isinstance(end, WatcherDone)
     assert end.condition is not None

@@ -43,19 +43,19 @@ def cluster(name: str, digest: str, *, reason: str = "WatcherReady", status: str
 def test_change_is_processing_until_the_last_cluster_has_it() -> None:
     old, new = watcher(generation=1), watcher(generation=2)
     behind, done = watchers_digest([old]), watchers_digest([new])
-    status = status_of(new, all_watchers=[new], kymas=[cluster("a", done), cluster("b", behind)], now=NOW)
+    status = status_of(new, [new], [cluster("a", done), cluster("b", behind)], NOW)
     assert (status.state, status.conditions[0].status, status.observed_generation) == ("Processing", "False", 2)
     assert "1 of 2" in status.conditions[0].message
-    status = status_of(new, all_watchers=[new], kymas=[cluster("a", done), cluster("b", done)], now=NOW)
+    status = status_of(new, [new], [cluster("a", done), cluster("b", done)], NOW)
     assert (status.state, status.conditions[0].status) == ("Ready", "True")
 
 
 def test_cluster_without_a_webhook_is_not_waited_for() -> None:
     one = watcher()
     starting = cluster("new", "", reason="WatcherStarting", status="False")
-    assert status_of(one, all_watchers=[one], kymas=[starting], now=NOW).state == "Ready"
+    assert status_of(one, [one], [starting], NOW).state == "Ready"
     broken = cluster("broken", "", reason="EventPathBroken", status="False")
-    assert status_of(one, all_watchers=[one], kymas=[broken], now=NOW).state == "Processing"
+    assert status_of(one, [one], [broken], NOW).state == "Processing"
 
 
 async def test_status_is_written_and_follows_the_watcher_crs() -> None:
@@ -98,8 +98,8 @@ def test_invalid_watcher_does_not_hold_up_the_others(invalid: Watcher, field: st
     """An API server accepts a webhook configuration whole or not at all."""
     good = watcher("good")
     assert valid_watchers([invalid, good]) == (good,)
-    status = status_of(invalid, all_watchers=[invalid, good], kymas=[], now=NOW)
+    status = status_of(invalid, [invalid, good], [], NOW)
     assert (status.state, status.conditions[0].status, status.conditions[0].reason) == ("Error", "False", "Invalid")
     assert field in status.conditions[0].message
     digest = watchers_digest([good])
-    assert status_of(good, all_watchers=[invalid, good], kymas=[cluster("a", digest)], now=NOW).state == "Ready"
+    assert status_of(good, [invalid, good], [cluster("a", digest)], NOW).state == "Ready"

@@ -26,9 +26,9 @@ from kube_runtime import (
 from lifecycle_manager.catalog_sync import plan
 from lifecycle_manager.catalog_sync.plan import is_as_wanted
 from lifecycle_manager.catalog_sync.snapshot import CatalogRecord, CatalogSnapshot, CatalogState, fingerprint
-from lifecycle_manager.catalog_sync.status import CatalogCondition, CatalogRefused, failed
+from lifecycle_manager.catalog_sync.status import CatalogRefused, failed
 from lifecycle_manager.catalog_sync.wanted import CRDS, KINDS, Item, Key, WantedItem
-from lifecycle_manager.contract.conditions import CATALOG, write_condition
+from lifecycle_manager.contract.conditions import CATALOG, ConditionContent, write_condition
 from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS, MODULE_RELEASE_METAS, MODULE_TEMPLATES
 from lifecycle_manager.skr import Connections
 from lifecycle_manager.skr.finalizers import is_held, strip_finalizers
@@ -108,7 +108,7 @@ class CatalogReports:
         if kyma is not None:
             await self._write(kyma, failed(error))
 
-    async def _write(self, kyma: Kyma, condition: CatalogCondition, record: CatalogRecord | None = None) -> None:
+    async def _write(self, kyma: Kyma, condition: ConditionContent, record: CatalogRecord | None = None) -> None:
         """Write the condition, and the record unless that is None, where they differ."""
         records = {"catalog": kyma.status.records.catalog if record is None else str(record)}
         written = await write_condition(

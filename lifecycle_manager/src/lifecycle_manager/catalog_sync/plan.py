@@ -12,9 +12,9 @@ import msgspec
 
 from kube_runtime import End, Revision, Step
 from lifecycle_manager.catalog_sync.snapshot import CatalogRecord, CatalogSnapshot
-from lifecycle_manager.catalog_sync.status import GONE, CatalogCondition, CatalogRefused, failed, removing, synced
+from lifecycle_manager.catalog_sync.status import GONE, CatalogRefused, failed, removing, synced
 from lifecycle_manager.catalog_sync.wanted import KINDS, Item, Key, WantedCatalog, WantedItem
-from lifecycle_manager.contract.conditions import CATALOG, is_introduced, may_have, watcher_removed
+from lifecycle_manager.contract.conditions import CATALOG, ConditionContent, is_introduced, may_have, watcher_removed
 from lifecycle_manager.skr import AccessSecretMissing
 from lifecycle_manager_api import ModuleReleaseMeta, find
 
@@ -23,7 +23,7 @@ from lifecycle_manager_api import ModuleReleaseMeta, find
 class CatalogDone(End):
     """The reconcile ends, with this condition unless it is None. `record` is that of a catalog that is as wanted."""
 
-    condition: CatalogCondition | None = None
+    condition: ConditionContent | None = None
     record: CatalogRecord | None = None
 
 
@@ -163,7 +163,7 @@ def is_as_wanted(live: Item, wanted: Item) -> bool:
     )
 
 
-def _condition(seen: CatalogSnapshot) -> CatalogCondition:
+def _condition(seen: CatalogSnapshot) -> ConditionContent:
     return synced(len(seen.wanted.items), is_frozen=seen.wanted.is_frozen)
 
 

@@ -1,11 +1,9 @@
 """The condition `ModuleCatalog` of a Kyma, with all its reasons."""
 
-from typing import NamedTuple
-
 from kube_runtime import KubeError
-from lifecycle_manager.contract.conditions import CATALOG_SYNC_FAILED, CATALOG_SYNCED, REMOVED
-from lifecycle_manager.skr import failure_of
-from lifecycle_manager_api import ConditionStatus, names
+from lifecycle_manager.contract.conditions import CATALOG_SYNC_FAILED, CATALOG_SYNCED, REMOVED, ConditionContent
+from lifecycle_manager.skr import failure
+from lifecycle_manager_api import names
 from lifecycle_manager_api.conditions import counted
 
 REMOVING = "Removing"
@@ -17,36 +15,27 @@ class CatalogRefused(KubeError):
     """The SKR refused objects of the catalog, all others were written; or it does not have its CRDs."""
 
 
-class CatalogCondition(NamedTuple):
-    """Status, reason and message of the condition."""
-
-    status: ConditionStatus
-    reason: str
-    message: str
+GONE = ConditionContent("False", REMOVED, "the catalog is removed from the cluster")
 
 
-GONE = CatalogCondition("False", REMOVED, "the catalog is removed from the cluster")
-
-
-def synced(items: int, *, is_frozen: bool) -> CatalogCondition:
+def synced(items: int, *, is_frozen: bool) -> ConditionContent:
     """Return the condition of a catalog that is up to date."""
     if is_frozen:
         message = f"synchronization of the catalog is off: the Kyma has the label {names.SYNC}=false"
     else:
         message = f"objects of the catalog in the cluster: {items}"
-    return CatalogCondition("True", CATALOG_SYNCED, message)
+    return ConditionContent("True", CATALOG_SYNCED, message)
 
 
-def removing(objects: int) -> CatalogCondition:
+def removing(objects: int) -> ConditionContent:
     """Return the condition while objects that were deleted still exist."""
-    return CatalogCondition(
+    return ConditionContent(
         "False", REMOVING, f"waiting for the deletion of {counted(objects, 'object')} of the catalog"
     )
 
 
-def failed(error: Exception) -> CatalogCondition:
+def failed(error: Exception) -> ConditionContent:
     """Return the condition after a failure."""
     if isinstance(error, CatalogRefused):
-        return CatalogCondition("False", CATALOG_SYNC_FAILED, str(error))
-    failure = failure_of(error)
-    return CatalogCondition("False", failure.reason, failure.message)
+        return ConditionContent("False", CATALOG_SYNC_FAILED, str(error))
+    return failure.failed(error)

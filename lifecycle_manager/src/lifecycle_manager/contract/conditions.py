@@ -9,6 +9,7 @@ is removed that something else still needs.
 from collections.abc import Mapping
 from datetime import datetime
 from types import MappingProxyType
+from typing import NamedTuple
 
 import msgspec
 
@@ -17,6 +18,15 @@ from lifecycle_manager.contract.resources import KYMAS
 from lifecycle_manager.contract.writes import write_status
 from lifecycle_manager_api import Condition, ConditionStatus, Kyma, find
 from lifecycle_manager_api.conditions import set_conditions
+
+
+class ConditionContent(NamedTuple):
+    """What a reconcile reports in a condition."""
+
+    status: ConditionStatus
+    reason: str
+    message: str
+
 
 NO_RECORDS: Mapping[str, str] = MappingProxyType({})
 

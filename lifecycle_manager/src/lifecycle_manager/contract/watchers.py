@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable
 
 from kube_runtime import Change
+from lifecycle_manager.contract.changes import metadata_changed
 from lifecycle_manager_api import Kyma, Watcher, names
 
 DEFAULT_WEBHOOK = f"{names.KCP_NAMESPACE}.{names.LIFECYCLE_MANAGER}.{names.GROUP}"
@@ -33,13 +34,7 @@ _LABEL_VALUE = re.compile(rf"({_NAME_OF_A_LABEL})?")
 def watcher_changed(change: Change[Watcher]) -> bool:
     """Tell whether a Watcher CR was created or deleted, or more than its status has changed."""
     old, new = change.old, change.new
-    return (
-        old is None
-        or new is None
-        or old.spec != new.spec
-        or old.metadata.labels != new.metadata.labels
-        or old.metadata.deletion_timestamp != new.metadata.deletion_timestamp
-    )
+    return old is None or new is None or old.spec != new.spec or metadata_changed(old.metadata, new.metadata)
 
 
 def manager_of(watcher: Watcher) -> str:
@@ -48,7 +43,6 @@ def manager_of(watcher: Watcher) -> str:
 
 
 def webhook_name_of(watcher: Watcher) -> str:
-    """Return the name of the webhook of a Watcher CR."""
     return f"{watcher.metadata.namespace}.{watcher.metadata.name}.{names.GROUP}"
 
 
@@ -84,5 +78,4 @@ def watchers_digest(watchers: Iterable[Watcher]) -> str:
 
 
 def recorded_watchers(kyma: Kyma) -> str:
-    """Return the digest of the Watcher CRs from which the webhook of a Kyma's SKR was made."""
     return kyma.status.records.watcher.partition(SEPARATOR)[2]

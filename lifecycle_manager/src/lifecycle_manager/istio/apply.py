@@ -7,11 +7,11 @@ Secret can impersonate the gateway, and issue nothing.
 import asyncio
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any, assert_never
+from typing import Any
 
 from kube_runtime import Informer, Manager, ObjectKey, Request, Result
 from kyma_certs import issue
-from lifecycle_manager.contract.conditions import VIRTUAL_SERVICE
+from lifecycle_manager.contract.conditions import VIRTUAL_SERVICE, ConditionContent
 from lifecycle_manager.contract.resources import FIELD_MANAGER, SECRETS, WATCHERS
 from lifecycle_manager.contract.writes import write_status
 from lifecycle_manager.istio import plan
@@ -21,8 +21,9 @@ from lifecycle_manager.istio.snapshot import (
     GatewaySecretState,
     RouteSnapshot,
 )
-from lifecycle_manager.istio.status import RouteCondition, begins_a_fault, failed
+from lifecycle_manager.istio.status import begins_a_fault
 from lifecycle_manager.process.serving_certificate import server_request
+from lifecycle_manager.skr.failure import failed
 from lifecycle_manager.watcher_certificates.tls_secret import tls_secret_document
 from lifecycle_manager_api import Watcher, find
 from lifecycle_manager_api.conditions import set_conditions
@@ -42,7 +43,6 @@ class RouteActions:
     async def apply(
         self, request: Request[ObjectKey, None], seen: RouteSnapshot, step: plan.ApplyVirtualService
     ) -> RouteSnapshot:
-        """Carry a step out. Raises KubeError."""
         name, namespace = request.key.name, request.key.namespace
         answer = await self.manager.client.apply(
             VIRTUAL_SERVICES, name, step.document, namespace, field_manager=FIELD_MANAGER
@@ -51,18 +51,16 @@ class RouteActions:
         return replace(seen, live=answer, is_applied=True)
 
     async def finish(self, _request: Request[ObjectKey, None], seen: RouteSnapshot, end: plan.RouteDone) -> Result:
-        """Report the end of a reconcile. Raises KubeError."""
         if end.condition is not None:
             await self._write(seen.watcher, end.condition)
         return Result(end.requeue_after)
 
     async def unforeseen(self, key: ObjectKey, error: Exception) -> None:
-        """Report an unforeseen exception. Raises KubeError."""
         watcher = self.watchers.get(key)
         if watcher is not None:
             await self._write(watcher, failed(error))
 
-    async def _write(self, watcher: Watcher, condition: RouteCondition) -> None:
+    async def _write(self, watcher: Watcher, condition: ConditionContent) -> None:
         """Write the condition where it has changed, and an Event where a fault begins."""
         generation, now = watcher.metadata.generation, self.manager.clock.now()
         merged = set_conditions(watcher.status.conditions, [(VIRTUAL_SERVICE, *condition)], generation, now)
@@ -88,17 +86,13 @@ class GatewaySecretActions:
         self,
         request: Request[ObjectKey, GatewaySecretState],
         seen: GatewaySecretSnapshot,
-        step: plan.IssueCertificate | plan.WriteTrust,
+        step: plan.WriteGatewaySecret,
     ) -> GatewaySecretSnapshot:
         """Carry a step out. An existing Secret keeps its type, which is immutable. Raises KubeError."""
-        match step:
-            case plan.IssueCertificate(hosts):
-                contents = replace(server_request(hosts), lifetime=LIFETIME)
-                pair = await asyncio.to_thread(issue, seen.cas.signing, contents, now=seen.now)
-            case plan.WriteTrust(pair):
-                pass
-            case _:
-                assert_never(step)
+        pair = step.pair
+        if pair is None:
+            contents = replace(server_request(seen.hosts), lifetime=LIFETIME)
+            pair = await asyncio.to_thread(issue, seen.cas.signing, contents, now=seen.now)
         (namespace, name), kind = request.key, seen.secret.type if seen.secret is not None else "Opaque"
         document = tls_secret_document(name, namespace, pair, trust=seen.cas.trusted, kind=kind)
         written = await self.manager.client.apply(SECRETS, name, document, namespace, field_manager=FIELD_MANAGER)
@@ -110,6 +104,5 @@ class GatewaySecretActions:
         _seen: GatewaySecretSnapshot,
         end: plan.GatewaySecretDone,
     ) -> Result:
-        """Keep for the metric whether the certificate ends soon."""
         request.state.is_close_to_expiry = end.is_close_to_expiry
         return Result(end.requeue_after)

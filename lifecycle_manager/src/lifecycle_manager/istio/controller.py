@@ -18,7 +18,7 @@ from lifecycle_manager.contract.options import Duration, EventNames, Namespace, 
 from lifecycle_manager.contract.resources import WATCHERS
 from lifecycle_manager.contract.signals import CAsChanged
 from lifecycle_manager.istio.apply import GatewaySecretActions, RouteActions
-from lifecycle_manager.istio.plan import plan_route, plan_secret
+from lifecycle_manager.istio.plan import certificate_hosts, plan_route, plan_secret
 from lifecycle_manager.istio.snapshot import (
     GATEWAYS,
     VIRTUAL_SERVICES,
@@ -71,7 +71,6 @@ def setup(manager: Manager, cas: Callable[[], CAs], settings: IstioSettings) -> 
 
 
 def setup_routes(manager: Manager, settings: IstioSettings) -> Controller[ObjectKey, None]:
-    """Keep a VirtualService for each Watcher CR, each on one replica."""
     watchers, virtual_services = manager.informer(WATCHERS), manager.informer(VIRTUAL_SERVICES)
     gateways = manager.informer(GATEWAYS, namespace=settings.gateway_namespace)
     controller: Controller[ObjectKey, None] = manager.controller(
@@ -102,7 +101,6 @@ def setup_routes(manager: Manager, settings: IstioSettings) -> Controller[Object
 def setup_secret(
     manager: Manager, cas: Callable[[], CAs], settings: IstioSettings
 ) -> Controller[ObjectKey, GatewaySecretState]:
-    """Keep the Secret of the gateway, on one replica."""
     gateways = manager.informer(GATEWAYS, namespace=settings.gateway_namespace)
     key = ObjectKey(settings.namespace, SECRET)
     controller: Controller[ObjectKey, GatewaySecretState] = manager.controller(
@@ -111,14 +109,12 @@ def setup_secret(
     controller.watches(gateways, to=lambda _: (key,))
     controller.receives(CAsChanged, to=lambda _: (key,))
     controller.starts_with(lambda: (key,))
-    reader = GatewaySecretReader(
-        manager.client,
-        manager.clock,
-        cas,
-        gateway=lambda: gateways.get(ObjectKey(settings.gateway_namespace, settings.gateway_name)),
-        event_hosts=settings.event_names.hosts,
-        expiry_window=settings.expiry_window,
-    )
+
+    def hosts() -> tuple[str, ...]:
+        gateway = gateways.get(ObjectKey(settings.gateway_namespace, settings.gateway_name))
+        return certificate_hosts(settings.event_names.hosts, gateway)
+
+    reader = GatewaySecretReader(manager, hosts, cas, settings.expiry_window)
     actions = GatewaySecretActions(manager)
     controller.steps(read=reader.read, plan=plan_secret, apply=actions.apply, finish=actions.finish)
 
@@ -135,13 +131,11 @@ def setup_secret(
 
 
 def route_changed(change: Change[Watcher]) -> bool:
-    """Tell whether a Watcher CR was created, or its spec or labels have changed."""
     old, new = change.old, change.new
     return new is not None and (old is None or old.spec != new.spec or old.metadata.labels != new.metadata.labels)
 
 
 def watcher_of(change: Change[dict[str, Any]]) -> Iterable[ObjectKey]:
-    """Return the key of the Watcher CR that has the name of a VirtualService."""
     item = change.new or change.old
     if item is not None:
         yield ObjectKey(item["metadata"]["namespace"], item["metadata"]["name"])

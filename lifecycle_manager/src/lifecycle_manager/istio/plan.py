@@ -12,12 +12,12 @@ from typing import Any
 
 from kube_runtime import End, Step
 from kyma_certs import CAs, KeyPair, describe, renewal_due
+from lifecycle_manager.contract.conditions import ConditionContent
 from lifecycle_manager.contract.resources import Secret
 from lifecycle_manager.contract.watchers import manager_of
 from lifecycle_manager.istio.snapshot import GROUP, VERSION, Document, GatewaySecretSnapshot, RouteSnapshot
 from lifecycle_manager.istio.status import (
     CONFIGURED,
-    RouteCondition,
     gateway_not_found,
     name_taken,
     without_hosts,
@@ -42,21 +42,14 @@ class ApplyVirtualService(Step):
 class RouteDone(End):
     """The end of a reconcile, with this condition unless it is None."""
 
-    condition: RouteCondition | None = None
+    condition: ConditionContent | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class IssueCertificate(Step):
-    """Issue a certificate for some hosts, and write it to the Secret with the CAs that are trusted."""
+class WriteGatewaySecret(Step):
+    """Write the CAs that are trusted, and a certificate: a new one where that is None."""
 
-    hosts: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class WriteTrust(Step):
-    """Write the CAs that are trusted to the Secret, beside its certificate."""
-
-    pair: KeyPair = field(repr=False)
+    pair: KeyPair | None = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +60,6 @@ class GatewaySecretDone(End):
 
 
 def plan_route(seen: RouteSnapshot) -> ApplyVirtualService | RouteDone:
-    """Return the next step for a Watcher CR."""
     if seen.error is not None:
         return RouteDone(error=seen.error)
     if seen.watcher.metadata.being_deleted:
@@ -79,7 +71,7 @@ def plan_route(seen: RouteSnapshot) -> ApplyVirtualService | RouteDone:
     return RouteDone(condition=fault or CONFIGURED, requeue_after=ROUTE_SECONDS)
 
 
-def fault_of(seen: RouteSnapshot) -> RouteCondition | None:
+def fault_of(seen: RouteSnapshot) -> ConditionContent | None:
     """Return why events can't be routed. A VirtualService without a gateway stays as it is: that may come back."""
     if not seen.gateways:
         return gateway_not_found(seen.watcher)
@@ -91,22 +83,20 @@ def fault_of(seen: RouteSnapshot) -> RouteCondition | None:
     return None
 
 
-def plan_secret(seen: GatewaySecretSnapshot) -> IssueCertificate | WriteTrust | GatewaySecretDone:
+def plan_secret(seen: GatewaySecretSnapshot) -> WriteGatewaySecret | GatewaySecretDone:
     """Return the next step for the gateway's Secret. A certificate in place of the CA's own is new, too."""
     pair = certificate_in(seen.secret)
     is_closing = pair is None or renewal_due(pair.certificate_pem, renew_before=seen.expiry_window, now=seen.now)
     if seen.error is not None:
         return GatewaySecretDone(is_close_to_expiry=is_closing, error=seen.error)
-    hosts = certificate_hosts(seen.event_hosts, seen.gateway)
-    if pair is None or not may_stay(pair, hosts, cas=seen.cas, now=seen.now):
-        return IssueCertificate(hosts)
+    if pair is None or not may_stay(pair, seen.hosts, cas=seen.cas, now=seen.now):
+        return WriteGatewaySecret(None)
     if seen.secret is None or seen.secret.data.get("ca.crt") != encoded(seen.cas.trusted):
-        return WriteTrust(pair)
+        return WriteGatewaySecret(pair)
     return GatewaySecretDone(is_close_to_expiry=is_closing, requeue_after=SECRET_SECONDS)
 
 
 def virtual_service_of(watcher: Watcher, gateways: tuple[Document, ...]) -> dict[str, Any]:
-    """Return the VirtualService that routes the events of a Watcher CR to its Service."""
     metadata, service = watcher.metadata, watcher.spec.service_info
     owner = {"apiVersion": watcher.api_version, "kind": watcher.kind, "name": metadata.name, "uid": metadata.uid}
     route = {
@@ -132,19 +122,16 @@ def virtual_service_of(watcher: Watcher, gateways: tuple[Document, ...]) -> dict
 
 
 def hosts_of(gateway: Document) -> Iterator[str]:
-    """Yield the hosts of all servers of a Gateway."""
     for server in gateway.get("spec", {}).get("servers") or ():
         yield from server.get("hosts") or ()
 
 
 def is_owned_by(live: Document, watcher: Watcher) -> bool:
-    """Tell whether an object has an owner reference to a Watcher CR."""
     owners = live["metadata"].get("ownerReferences") or ()
     return any(owner["uid"] == watcher.metadata.uid for owner in owners)
 
 
 def certificate_in(secret: Secret | None) -> KeyPair | None:
-    """Return the certificate in the gateway's Secret, None where there is none that can be read."""
     pair = key_pair_in(secret) if secret is not None else None
     try:
         describe(pair.certificate_pem if pair is not None else b"")

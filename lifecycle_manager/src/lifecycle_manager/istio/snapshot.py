@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from kube_runtime import Client, Clock, Informer, NotFound, ObjectKey, Request, Resource, Snapshot
+from kube_runtime import Informer, Manager, NotFound, ObjectKey, Request, Resource, Snapshot
 from kyma_certs import CAs
 from lifecycle_manager.contract.resources import SECRETS, Secret
 from lifecycle_manager_api import Watcher
@@ -41,7 +41,6 @@ class RouteReader:
     virtual_services: Informer[dict[str, Any]]
 
     async def read(self, request: Request[ObjectKey, None]) -> RouteSnapshot | None:
-        """Return the snapshot of a Watcher CR, None where it does not exist."""
         watcher = self.watchers.get(request.key)
         if watcher is None:
             return None
@@ -58,42 +57,28 @@ class GatewaySecretState:
     is_close_to_expiry: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class GatewaySecretSnapshot(Snapshot):
-    """The gateway's Secret, if it exists, and what it has to have.
-
-    The certificate is for `event_hosts`, and for those of the Gateway if there is one.
-    """
+    """The gateway's Secret, if it exists, and the names and addresses of which it has to have a certificate."""
 
     secret: Secret | None
-    event_hosts: tuple[str, ...]
-    gateway: Document | None
-    expiry_window: timedelta
+    hosts: tuple[str, ...]
     cas: CAs
     now: datetime
+    expiry_window: timedelta
 
 
 @dataclass(frozen=True, eq=False)
 class GatewaySecretReader:
     """Reads the Secret from the API server: nothing watches the namespace that it is in."""
 
-    kcp: Client
-    clock: Clock
+    manager: Manager
+    hosts: Callable[[], tuple[str, ...]]
     cas: Callable[[], CAs]
-    gateway: Callable[[], Document | None]
-    event_hosts: tuple[str, ...]
     expiry_window: timedelta
 
     async def read(self, request: Request[ObjectKey, GatewaySecretState]) -> GatewaySecretSnapshot:
-        """Return the snapshot. Raises KubeError."""
         secret = None
         with suppress(NotFound):
-            secret = await self.kcp.get(SECRETS, request.key.name, request.key.namespace)
-        return GatewaySecretSnapshot(
-            secret=secret,
-            event_hosts=self.event_hosts,
-            gateway=self.gateway(),
-            expiry_window=self.expiry_window,
-            cas=self.cas(),
-            now=self.clock.now(),
-        )
+            secret = await self.manager.client.get(SECRETS, request.key.name, request.key.namespace)
+        return GatewaySecretSnapshot(secret, self.hosts(), self.cas(), self.manager.clock.now(), self.expiry_window)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from kube_runtime import ClusterUnreachable, Forbidden, KubeError, ObjectUnreadable, Unauthorized
+from lifecycle_manager.contract.conditions import ConditionContent
 from lifecycle_manager.skr.access import ClusterClaimed, SkrAccessError, SkrUnreachable
 
 INTERNAL_ERROR = "InternalError"
@@ -46,3 +47,9 @@ def failure_of(error: Exception) -> SkrFailure:
         case _:
             # Its text may be anybody's, such as a value of a user's object, and stays in the log.
             return SkrFailure(INTERNAL_ERROR, f"unexpected {type(error).__name__}; retried, details are in the log")
+
+
+def failed(error: Exception) -> ConditionContent:
+    """Return the condition after an error."""
+    failure = failure_of(error)
+    return ConditionContent("False", failure.reason, failure.message)

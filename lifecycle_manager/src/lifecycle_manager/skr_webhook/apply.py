@@ -12,7 +12,6 @@ from kube_runtime import (
     Client,
     Informer,
     Invalid,
-    JsonObject,
     KubeError,
     KubernetesObject,
     Manager,
@@ -21,26 +20,32 @@ from kube_runtime import (
     Result,
 )
 from kyma_certs import describe, renewal_due
-from lifecycle_manager.contract.conditions import WEBHOOK, write_condition
+from lifecycle_manager.contract.conditions import WEBHOOK, ConditionContent, write_condition
 from lifecycle_manager.contract.resources import KYMAS
 from lifecycle_manager.contract.signals import WebhookRulesChanged
+from lifecycle_manager.contract.watchers import valid_watchers
 from lifecycle_manager.skr import Connections
+from lifecycle_manager.skr.failure import failed
 from lifecycle_manager.skr_webhook import plan
 from lifecycle_manager.skr_webhook.canary import send_canary
-from lifecycle_manager.skr_webhook.documents import INVENTORY, Document, WatcherDeployment
+from lifecycle_manager.skr_webhook.documents import (
+    INVENTORY,
+    Document,
+    WatcherDeployment,
+    webhook_document,
+    workload_documents,
+)
 from lifecycle_manager.skr_webhook.object_rules import ObjectRuleReader
 from lifecycle_manager.skr_webhook.snapshot import (
     Desired,
     ModuleRuleReader,
     WatcherSnapshot,
     WatcherState,
-    desired_objects,
+    records_for,
     records_of,
 )
 from lifecycle_manager.skr_webhook.status import (
-    WebhookCondition,
     event_type,
-    failed,
     is_of_former_version,
     reported_fault,
 )
@@ -51,6 +56,7 @@ from lifecycle_manager_api import Kyma, Watcher, names
 FIELD_MANAGER = "lifecycle-manager-skr-webhook"
 REPAIR_FIELD_MANAGER = "lifecycle-manager-skr-webhook-repair"
 WEBHOOK_KIND = "ValidatingWebhookConfiguration"
+LABELS = {names.MANAGED_BY: names.LIFECYCLE_MANAGER}
 ALL_OBJECTS = (*INVENTORY, *former.WATCHER_OBJECTS)
 
 log = structlog.get_logger("skr_webhook")
@@ -103,17 +109,15 @@ class WatcherActions:
     async def _find_desired(
         self, seen: WatcherSnapshot, step: plan.FindDesired, *, state: WatcherState, skr: Client
     ) -> Desired:
-        name, reader = seen.kyma.metadata.name, self.object_rules if step.with_webhook else None
-        return desired_objects(
-            self.deployment,
-            step.certificate,
-            self.cas.current,
-            api_server_ca=self.connections.api_server_ca(name),
-            watchers=self.watchers.list(),
-            rules=await self.rules.read(seen.kyma, skr),
-            object_rules=await reader.read(name, skr, state.object_rules) if reader is not None else None,
-            with_webhook=step.with_webhook,
-        )
+        name, cas, watchers = seen.kyma.metadata.name, self.cas.current, valid_watchers(self.watchers.list())
+        api_server_ca = self.connections.api_server_ca(name)
+        rules = await self.rules.read(seen.kyma, skr)
+        documents = [*workload_documents(self.deployment, step.certificate, cas.trusted, api_server_ca)]
+        if step.with_webhook:
+            reader = self.object_rules
+            reported = await reader.read(name, skr, state.object_rules) if reader is not None else None
+            documents.append(webhook_document(watchers, rules.rules, cas.trusted, object_rules=reported))
+        return Desired(tuple(documents), records_for(documents, watchers, cas), rules, step.with_webhook)
 
     async def _apply_objects(
         self, seen: WatcherSnapshot, step: plan.ApplyWatcher, *, applier: Applier, skr: Client
@@ -123,7 +127,8 @@ class WatcherActions:
         documents = step.desired.documents
         applied = await apply_over_changes(skr, applier, documents, recheck=step.recheck, is_new=is_new)
         applied.raise_first_failure()
-        if not seen.kyma.status.records.watcher and _found_some(applied):
+        existed = any(each.action in {"changed", "unchanged"} for each in applied.outcomes)
+        if existed and not seen.kyma.status.records.watcher:  # perhaps the Watcher of a former version
             await applier.delete(former.WATCHER_OBJECTS)
         if any(each.entry.kind == WEBHOOK_KIND and each.action in {"created", "changed"} for each in applied.outcomes):
             self.manager.publish(WebhookRulesChanged(seen.kyma.metadata.name))
@@ -146,7 +151,6 @@ class WatcherReports:
     async def finish(
         self, request: Request[ObjectKey, WatcherState], seen: WatcherSnapshot, end: plan.WatcherDone
     ) -> Result:
-        """Report the end of a reconcile. Raises KubeError."""
         request.state.timers = end.timers
         if end.condition is not None:
             records = seen.desired.records if seen.applied and seen.desired is not None else None
@@ -154,12 +158,11 @@ class WatcherReports:
         return Result(end.requeue_after)
 
     async def unforeseen(self, key: ObjectKey, error: Exception) -> None:
-        """Report an unforeseen exception. Raises KubeError."""
         kyma = self.kymas.get(key)
         if kyma is not None:
             await self._write(kyma, failed(error))
 
-    async def _write(self, kyma: Kyma, condition: WebhookCondition, records: Mapping[str, str] | None = None) -> None:
+    async def _write(self, kyma: Kyma, condition: ConditionContent, records: Mapping[str, str] | None = None) -> None:
         """Write what has changed; where a fault begins or ends, that is an Event, too. Raises KubeError."""
         reported = reported_fault(kyma, condition)
         written = await write_condition(
@@ -179,23 +182,19 @@ class WatcherReports:
 
 
 def applier_of(state: WatcherState, skr: Client) -> Applier:
-    """Return the applier for a client: a new one where the client is new."""
+    """Return the applier for a client, which knows what it applied before: a new one where the client is new."""
     if state.applier is None or state.applier[0] is not skr:
-        labels = {names.MANAGED_BY: names.LIFECYCLE_MANAGER}
         applier = Applier(
             skr,
             field_manager=FIELD_MANAGER,
-            labels=labels,
-            owns=lambda _, live: is_labelled(live, labels) or former.is_marked(live),
+            labels=LABELS,
+            owns=lambda _, live: (
+                LABELS.items() <= (live["metadata"].get("labels") or {}).items() or former.is_marked(live)
+            ),
             former_managers=former.WATCHER_FIELD_MANAGERS,
         )
         state.applier = (skr, applier)
     return state.applier[1]
-
-
-def is_labelled(live: JsonObject, labels: Mapping[str, str]) -> bool:
-    """Tell whether an object has labels."""
-    return labels.items() <= (live["metadata"].get("labels") or {}).items()
 
 
 async def apply_over_changes(
@@ -214,11 +213,6 @@ async def apply_over_changes(
     refused = [outcome.index for outcome in applied.failed if isinstance(outcome.cause, Invalid)]
     overwritten = [index for index in refused if index is not None and await _overwrite(skr, documents[index])]
     return await applier.apply(objects, INVENTORY, prune=False) if overwritten else applied
-
-
-def _found_some(applied: ApplyResult) -> bool:
-    """Tell whether objects existed before an apply: the Watcher of a former version may be there."""
-    return any(each.action in {"changed", "unchanged"} for each in applied.outcomes)
 
 
 async def _overwrite(skr: Client, document: Document) -> bool:

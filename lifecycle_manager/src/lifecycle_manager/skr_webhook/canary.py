@@ -64,11 +64,9 @@ class EventPath:
         return cls(times, now, now, unanswered_since=now - times.timeout)
 
     def is_due(self, now: float) -> bool:
-        """Tell whether a canary has to be sent."""
         return now >= self.next_canary
 
     def is_write_due(self, now: float) -> bool:
-        """Tell whether the next canary has to be a real write."""
         return now >= self.next_write
 
     def sending(self, now: float) -> "EventPath":

@@ -169,7 +169,7 @@ def webhook_document(
     webhook, of_kyma = partial(_webhook, trust), {names.WATCHED_BY: "kyma"}
     from_watchers = [
         webhook(webhook_name_of(each), [_rule_of(each)], each.spec.labels_to_watch, manager=manager_of(each))
-        for each in sorted(watchers, key=_watcher_name)
+        for each in sorted(watchers, key=webhook_name_of)
     ]
     catalog = [_rule(names.GROUP, "*", kind.PLURAL) for kind in (ModuleTemplate, ModuleReleaseMeta)]
     canary = _rule("", "v1", "serviceaccounts") | {"operations": ["UPDATE"], "scope": "Namespaced"}
@@ -367,7 +367,3 @@ def _traces(settings: WatcherDeployment) -> list[Document]:
 def _document(api_version: str, kind: str, **content: Any) -> Document:
     metadata = {"name": NAME, "namespace": names.SKR_NAMESPACE, "labels": LABELS}
     return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **content}
-
-
-def _watcher_name(watcher: Watcher) -> tuple[str, str]:
-    return (watcher.metadata.namespace or "", watcher.metadata.name)

@@ -64,7 +64,6 @@ class ObjectRuleReader:
 
     @classmethod
     def watched_by(cls, manager: Manager) -> "ObjectRuleReader":
-        """Return a reader of the caches of a Manager."""
         return cls(
             manager.informer(MANIFESTS, namespace=names.KCP_NAMESPACE, indexes=[MANIFESTS_BY_KYMA]),
             manager.informer(SYNC_RESOURCES, namespace=None, indexes=[SYNC_RESOURCES_BY_KYMA]),
@@ -72,9 +71,9 @@ class ObjectRuleReader:
         )
 
     async def read(self, kyma: str, skr: Client, memory: ObjectRuleMemory) -> ObjectRules | None:
-        """Return the rules; None where no change is to be reported. Raises KubeError."""
         modules = self._kinds_by_module(kyma, memory)
-        left_out = frozenset(filter(self._is_left_out, modules))
+        policies = {module: policy for module in modules if (policy := self.policies.of(module)) is not None}
+        left_out = {module for module, policy in policies.items() if not policy.spec.repair_on_events}
         counts = Counter(kind for module, kinds in modules.items() if module not in left_out for kind in kinds)
         ordered = sorted(counts, key=lambda kind: (-counts[kind], kind))
         rules = await _rules_of(ordered, skr) if ordered else frozenset()
@@ -93,10 +92,6 @@ class ObjectRuleReader:
                 kinds[module_of(part)] = kinds.get(module_of(part), frozenset()) | kinds_of(part)
             memory.kinds = (versions, kinds)
         return memory.kinds[1]
-
-    def _is_left_out(self, module: str) -> bool:
-        rules = self.policies.of(module)
-        return rules is not None and not rules.spec.repair_on_events
 
 
 async def own_user(skr: Client, memory: ObjectRuleMemory) -> str:
@@ -145,29 +140,22 @@ def kinds_of(part: Part) -> frozenset[Kind]:
 
 
 def module_of(part: Part) -> str:
-    """Return the module that a Manifest or SyncResource belongs to."""
     return part.spec.module if isinstance(part, SyncResource) else module_of_manifest(part)
 
 
-def kyma_of(part: Part) -> str:
-    """Return the Kyma that a Manifest or SyncResource belongs to."""
-    return part.spec.kyma if isinstance(part, SyncResource) else kyma_of_manifest(part)
-
-
 def kymas_of(change: Change[Manifest] | Change[SyncResource]) -> Iterable[ObjectKey]:
-    """Return the key of the Kyma of a Manifest or SyncResource that changed."""
     part = change.new or change.old
-    return (ObjectKey(names.KCP_NAMESPACE, kyma_of(part)),) if part is not None else ()
+    if part is not None:
+        kyma = part.spec.kyma if isinstance(part, SyncResource) else kyma_of_manifest(part)
+        yield ObjectKey(names.KCP_NAMESPACE, kyma)
 
 
 def kinds_changed(change: Change[Manifest] | Change[SyncResource]) -> bool:
-    """Tell whether a Manifest or SyncResource has objects of other kinds than before."""
     old, new = change.old, change.new
     before, after = (kinds_of(each) if each is not None else frozenset() for each in (old, new))
     return before != after
 
 
 def repair_switched(change: Change[ModulePolicy]) -> bool:
-    """Tell whether a ModulePolicy switches the repair on events off or on."""
     before, after = (each is None or each.spec.repair_on_events for each in (change.old, change.new))
     return before != after

@@ -17,11 +17,13 @@ from lifecycle_manager.contract.conditions import (
     NO_WATCHER_EVENTS,
     WATCHER_READY,
     WATCHER_SILENT,
+    ConditionContent,
     has_webhook,
     is_introduced,
     modules_removed,
 )
 from lifecycle_manager.skr import AccessSecretMissing
+from lifecycle_manager.skr.failure import failed
 from lifecycle_manager.skr_webhook.canary import EventPath
 from lifecycle_manager.skr_webhook.snapshot import Desired, WatcherSnapshot, records_of
 from lifecycle_manager.skr_webhook.status import (
@@ -29,8 +31,6 @@ from lifecycle_manager.skr_webhook.status import (
     REMOVAL_DONE,
     REMOVING,
     WATCHER_STARTING,
-    WebhookCondition,
-    failed,
     is_of_former_version,
     reason_of,
 )
@@ -85,14 +85,13 @@ class WatcherDone(End):
     """The end of a reconcile, with this condition unless it is None. `timers` are to be kept."""
 
     timers: Timers
-    condition: WebhookCondition | None = None
+    condition: ConditionContent | None = None
 
 
 WatcherStep = EnsureCertificate | FindDesired | ApplyWatcher | SendCanary | RemoveObjects
 
 
 def plan(seen: WatcherSnapshot) -> WatcherStep | WatcherDone:
-    """Return the next step for a Watcher."""
     if not is_managed(seen.kyma):
         return WatcherDone(timers=seen.timers)
     if seen.error is not None:
@@ -143,7 +142,7 @@ def plan_removal(seen: WatcherSnapshot) -> RemoveObjects | WatcherDone:
     if not seen.remaining:
         return _done(seen, REMOVAL_DONE)
     waits = ", ".join(f"{entry.kind} {entry.name}" for entry in seen.remaining)
-    return _done(seen, WebhookCondition("False", REMOVING, f"waits for {waits}"), REMOVAL_SECONDS)
+    return _done(seen, ConditionContent("False", REMOVING, f"waits for {waits}"), REMOVAL_SECONDS)
 
 
 def plan_path(seen: WatcherSnapshot, desired: Desired) -> SendCanary | WatcherDone:
@@ -161,17 +160,17 @@ def plan_path(seen: WatcherSnapshot, desired: Desired) -> SendCanary | WatcherDo
             "changes are found at intervals"
         )
         seen = replace(seen, timers=seen.timers.repair_now())
-        return _done(seen, WebhookCondition("False", EVENT_PATH_BROKEN, message), path.check_after(seen.now))
+        return _done(seen, ConditionContent("False", EVENT_PATH_BROKEN, message), path.check_after(seen.now))
     if desired.rules.unknown:
         message = f"waits for the cluster to serve the kinds: {', '.join(desired.rules.unknown)}"
-        return _done(seen, WebhookCondition("True", WATCHER_READY, message), UNKNOWN_KIND_SECONDS)
+        return _done(seen, ConditionContent("True", WATCHER_READY, message), UNKNOWN_KIND_SECONDS)
     silent_in = seen.times.silence - seen.timers.silent_for(seen.now) + 0.1
-    condition = WebhookCondition("True", WATCHER_READY, f"kinds of Module CR that are watched: {desired.rules.kinds}")
+    condition = ConditionContent("True", WATCHER_READY, f"kinds of Module CR that are watched: {desired.rules.kinds}")
     if seen.overdue_until is not None:
         message = (
             f"the Watcher's certificate ends at {seen.overdue_until:%Y-%m-%d %H:%M} UTC, and was not renewed in time"
         )
-        condition = WebhookCondition("True", CERTIFICATE_OVERDUE, message)
+        condition = ConditionContent("True", CERTIFICATE_OVERDUE, message)
     return _done(seen, condition, min(seen.times.interval, silent_in, path.check_after(seen.now) + 0.01))
 
 
@@ -186,7 +185,7 @@ def _without_webhook(seen: WatcherSnapshot) -> WatcherDone:
     left = seen.times.silence - seen.timers.silent_for(seen.now)
     if left > 0 and reason_of(seen.kyma) != NO_WATCHER_EVENTS:
         message = "the Watcher is installed and has not sent an event yet"
-        return _done(seen, WebhookCondition("False", WATCHER_STARTING, message), left + 0.1)
+        return _done(seen, ConditionContent("False", WATCHER_STARTING, message), left + 0.1)
     message = "the Watcher is installed and has never sent an event; changes are found at intervals"
     return _fault(seen, NO_WATCHER_EVENTS, message)
 
@@ -200,10 +199,10 @@ def _silent(seen: WatcherSnapshot) -> WatcherDone:
 def _fault(seen: WatcherSnapshot, reason: str, message: str) -> WatcherDone:
     seen = replace(seen, timers=seen.timers.repair_soon(seen.now))
     again = min(seen.times.interval, FAULT_REPAIR_SECONDS)
-    return _done(seen, WebhookCondition("False", reason, message), again)
+    return _done(seen, ConditionContent("False", reason, message), again)
 
 
-def _done(seen: WatcherSnapshot, condition: WebhookCondition, requeue_after: float | None = None) -> WatcherDone:
+def _done(seen: WatcherSnapshot, condition: ConditionContent, requeue_after: float | None = None) -> WatcherDone:
     return WatcherDone(timers=seen.timers, condition=condition, requeue_after=requeue_after)
 
 
@@ -216,7 +215,7 @@ def _failed(seen: WatcherSnapshot, error: Exception) -> WatcherDone:
         return WatcherDone(timers=seen.timers)
     if (known := NO_CERTIFICATE.get(type(error))) is not None:
         reason, retry_seconds = known
-        return _done(seen, WebhookCondition("False", reason, str(error)), retry_seconds)
+        return _done(seen, ConditionContent("False", reason, str(error)), retry_seconds)
     return WatcherDone(timers=seen.timers, condition=failed(error), error=error)
 
 

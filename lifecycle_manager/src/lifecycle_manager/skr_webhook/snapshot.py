@@ -21,15 +21,11 @@ from kube_runtime import (
 )
 from kyma_certs import CAs, KeyPair
 from lifecycle_manager.contract.signals import ClusterReplaced, WatcherEventReceived
-from lifecycle_manager.contract.watchers import SEPARATOR, valid_watchers, watchers_digest
+from lifecycle_manager.contract.watchers import SEPARATOR, watchers_digest
 from lifecycle_manager.module_catalog.module_kinds import ModuleCrKind, ModuleKinds, TemplateUnreadable
 from lifecycle_manager.skr_webhook.documents import (
     Document,
     ModuleRule,
-    ObjectRules,
-    WatcherDeployment,
-    webhook_document,
-    workload_documents,
 )
 from lifecycle_manager.skr_webhook.object_rules import ObjectRuleMemory
 from lifecycle_manager.skr_webhook.timers import Timers, WatcherTimes
@@ -59,7 +55,6 @@ class ModuleCrRules:
 
     @property
     def kinds(self) -> int:
-        """How many kinds of Module CRs are watched."""
         return len({(rule.group, rule.plural.partition("/")[0]) for rule in self.rules})
 
 
@@ -102,7 +97,6 @@ class WatcherReader:
     times: WatcherTimes
 
     async def read(self, request: Request[ObjectKey, WatcherState]) -> WatcherSnapshot | None:
-        """Return the snapshot of a Kyma's Watcher, None where the Kyma does not exist."""
         kyma, causes, state = self.kymas.get(request.key), request.causes, request.state
         if kyma is None:
             return None
@@ -120,7 +114,6 @@ class ModuleRuleReader:
     kinds: ModuleKinds
 
     async def read(self, kyma: Kyma, skr: Client) -> ModuleCrRules:
-        """Return the rules. Raises KubeError."""
         rules: list[ModuleRule] = []
         unknown: list[str] = []
         watched, with_state = await self._kinds_of(kyma)
@@ -158,31 +151,11 @@ class ModuleRuleReader:
         return self.templates.get(ObjectKey(reference.metadata.namespace or "", reference.metadata.name))
 
 
-def desired_objects(
-    deployment: WatcherDeployment,
-    certificate: KeyPair,
-    cas: CAs,
-    *,
-    api_server_ca: bytes | None,
-    watchers: Iterable[Watcher],
-    rules: ModuleCrRules,
-    object_rules: ObjectRules | None,
-    with_webhook: bool,
-) -> Desired:
-    """Return the objects for an SKR; without the webhook as long as no Watcher is there to answer it."""
-    watchers = tuple(watchers)
-    documents = [*workload_documents(deployment, certificate, cas.trusted, api_server_ca)]
-    if with_webhook:
-        valid = valid_watchers(watchers)
-        documents.append(webhook_document(valid, rules.rules, cas.trusted, object_rules=object_rules))
-    digest = f"{_digest(documents)}{SEPARATOR}{watchers_digest(watchers)}"
-    return Desired(tuple(documents), {"watcher": digest, "trust": cas.fingerprint}, rules, with_webhook)
-
-
 def records_of(kyma: Kyma) -> dict[str, str]:
-    """Return what the Kyma's status records of its Watcher."""
     return {"watcher": kyma.status.records.watcher, "trust": kyma.status.records.trust}
 
 
-def _digest(documents: list[Document]) -> str:
-    return hashlib.blake2b(msgspec.json.encode(documents, order="sorted"), digest_size=8).hexdigest()
+def records_for(documents: Iterable[Document], watchers: Iterable[Watcher], cas: CAs) -> dict[str, str]:
+    """Return the records of objects once they are applied: digests of their content, the Watcher CRs and the CAs."""
+    digest = hashlib.blake2b(msgspec.json.encode(tuple(documents), order="sorted"), digest_size=8).hexdigest()
+    return {"watcher": f"{digest}{SEPARATOR}{watchers_digest(watchers)}", "trust": cas.fingerprint}

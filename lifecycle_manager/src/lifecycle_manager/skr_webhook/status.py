@@ -1,20 +1,20 @@
 """The condition SKRWebhook of a Kyma: its reasons, what a reconcile reports, and which change of it is an Event."""
 
 from collections.abc import Mapping
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from kyma_certs import NameRefused
 from lifecycle_manager.contract.conditions import (
     EVENT_PATH_FAULTS,
     REMOVED,
     WEBHOOK,
+    ConditionContent,
     is_event_path_faulty,
 )
-from lifecycle_manager.skr import failure_of
 from lifecycle_manager.takeover import former
 from lifecycle_manager.watcher_certificates.certificates import CertificateContended, CertificatesRevoked, NameReserved
 from lifecycle_manager.watcher_certificates.issued_certificates import CertificatePending
-from lifecycle_manager_api import Condition, ConditionStatus, Kyma
+from lifecycle_manager_api import Condition, Kyma
 from lifecycle_manager_api.conditions import find
 
 WATCHER_STARTING = "WatcherStarting"
@@ -30,30 +30,14 @@ NO_CERTIFICATE: Mapping[type[Exception], tuple[str, float]] = {
 """Why a Watcher has no certificate: the reason, and after how many seconds to try again."""
 
 
-class WebhookCondition(NamedTuple):
-    """The condition that a reconcile reports."""
-
-    status: ConditionStatus
-    reason: str
-    message: str
-
-
-REMOVAL_DONE = WebhookCondition("False", REMOVED, "the Watcher is removed from the cluster")
-
-
-def failed(error: Exception) -> WebhookCondition:
-    """Return the status for an error."""
-    failure = failure_of(error)
-    return WebhookCondition("False", failure.reason, failure.message)
+REMOVAL_DONE = ConditionContent("False", REMOVED, "the Watcher is removed from the cluster")
 
 
 def condition_of(kyma: Kyma) -> Condition | None:
-    """Return the condition that is reported now."""
     return find(kyma.status.conditions, WEBHOOK)
 
 
 def reason_of(kyma: Kyma) -> str:
-    """Return the reason that is reported now, or an empty text."""
     condition = condition_of(kyma)
     return condition.reason if condition is not None else ""
 
@@ -64,15 +48,15 @@ def is_of_former_version(kyma: Kyma) -> bool:
     return condition is not None and former.is_of_a_part(condition)
 
 
-def reported_fault(kyma: Kyma, status: WebhookCondition) -> WebhookCondition | None:
+def reported_fault(kyma: Kyma, status: ConditionContent) -> ConditionContent | None:
     """Return what the condition says, if it is about the same fault: how long that has lasted is not reported again."""
     known = condition_of(kyma)
     if known is None or status.reason not in EVENT_PATH_FAULTS or status.reason != known.reason:
         return None
-    return WebhookCondition(known.status, known.reason, known.message)
+    return ConditionContent(known.status, known.reason, known.message)
 
 
-def event_type(kyma: Kyma, status: WebhookCondition) -> Literal["Normal", "Warning"] | None:
+def event_type(kyma: Kyma, status: ConditionContent) -> Literal["Normal", "Warning"] | None:
     """Return the type of the Event for a new status, None where it begins and ends no fault of the event path."""
     if status.reason in EVENT_PATH_FAULTS:
         return "Warning"

@@ -46,7 +46,6 @@ class Timers:
 
     @property
     def has_received(self) -> bool:
-        """Whether this process has received an event of the Watcher."""
         return self.last_event_at is not None
 
     def silent_for(self, now: float) -> float:
@@ -54,7 +53,6 @@ class Timers:
         return now - (self.last_event_at if self.last_event_at is not None else self.since)
 
     def path_or_untested(self, times: WatcherTimes, now: float) -> EventPath:
-        """Return the event path, one that nothing is known of where there is none."""
         return self.path or EventPath.untested(times.canary, now=now, share=self.share)
 
     def received(self, times: WatcherTimes, events: Iterable[WatcherEventReceived]) -> "Timers":

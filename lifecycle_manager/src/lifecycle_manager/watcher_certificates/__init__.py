@@ -8,25 +8,16 @@ of them, decides `settings`.
 from lifecycle_manager.watcher_certificates.ca_rotation import CARotation, setup_ca
 from lifecycle_manager.watcher_certificates.ca_store import ROTATE, CAStore
 from lifecycle_manager.watcher_certificates.cert_manager import CertManagerStore
-from lifecycle_manager.watcher_certificates.certificates import CertificateMemory, CertificateStore, LeafRules
-from lifecycle_manager.watcher_certificates.issued_certificates import (
-    CertificatePending,
-    IssuedCertificates,
-    LeafStore,
-)
-from lifecycle_manager.watcher_certificates.settings import CASettings, CertificateSettings, setup
+from lifecycle_manager.watcher_certificates.certificates import CertificateMemory, LeafRules, LeafStore
+from lifecycle_manager.watcher_certificates.settings import CertificateSettings, setup
 
 __all__ = [
     "ROTATE",
     "CARotation",
-    "CASettings",
     "CAStore",
     "CertManagerStore",
     "CertificateMemory",
-    "CertificatePending",
     "CertificateSettings",
-    "CertificateStore",
-    "IssuedCertificates",
     "LeafRules",
     "LeafStore",
     "setup",

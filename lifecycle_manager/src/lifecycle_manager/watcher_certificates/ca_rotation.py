@@ -162,7 +162,6 @@ class CARotation:
         return replace(seen, stored=stored, is_taken=True)
 
     async def finish(self, _request: Request[ObjectKey, None], _seen: CASnapshot, end: CAsFollowed) -> Result:
-        """Reconcile again soon, in an hour, or when a rotation is due."""
         return Result(end.requeue_after)
 
     def clusters_behind(self) -> list[str]:
@@ -188,7 +187,6 @@ class CARotation:
         self.manager.events.record(SECRETS, secret, reason, note, type=kind, action="RotateCA")
 
     def _follow(self, stored: StoredCAs) -> None:
-        """Put the CAs in force in this process."""
         cas, self.is_adopted = stored.cas, stored.is_adopted
         before, self.in_force = self.in_force, cas
         if before is not None and before.fingerprint != cas.fingerprint:

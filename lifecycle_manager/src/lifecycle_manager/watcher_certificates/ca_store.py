@@ -77,7 +77,6 @@ class CAStore:
 
     @property
     def key(self) -> ObjectKey:
-        """The key of the Secret."""
         return ObjectKey(self.namespace, self.name)
 
     async def ensure(self) -> StoredCAs:

@@ -6,6 +6,7 @@ what exists.
 """
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -99,17 +100,11 @@ class LeafRules:
         return self.renew_before - self.renewal_buffer
 
     @property
-    def additional_dns_names(self) -> tuple[str, ...]:
-        """What certificates contain beside the domain of the SKR."""
-        return self.event_names.additional
-
-    @property
     def reserved_names(self) -> tuple[str, ...]:
         """The names of KCP: a Watcher with one of them could impersonate it."""
         return (self.event_names.hosts[0], *admission_names(self.webhook_service), REPLICA_HOST)
 
     def name(self, kyma: Kyma) -> str:
-        """Return the name of a Kyma's certificate and its Secret."""
         return self.naming_template % kyma.metadata.name
 
     def request(self, kyma: Kyma, now: datetime) -> LeafRequest:
@@ -124,7 +119,7 @@ class LeafRules:
             raise CertificatesRevoked(
                 f"annotation {names.REVOKED_BEFORE}: certificates are revoked until {not_before.isoformat()}"
             )
-        wanted = dict.fromkeys((*SERVICE_NAMES, *((domain,) if domain else ()), *self.additional_dns_names))
+        wanted = dict.fromkeys((*SERVICE_NAMES, *((domain,) if domain else ()), *self.event_names.additional))
         return LeafRequest(
             common_name=runtime,
             dns_names=tuple(name for name in wanted if not any(_covers(name, each) for each in self.reserved_names)),
@@ -135,7 +130,6 @@ class LeafRules:
         )
 
     def labels(self, kyma: Kyma) -> dict[str, str]:
-        """Return the labels of the Secret."""
         return purpose_labels(CERTIFICATE_PURPOSE) | {names.KYMA_NAME: kyma.metadata.name}
 
 
@@ -170,11 +164,8 @@ class CertificateMemory:
 
 
 @dataclass(eq=False)
-class CertificateStore:
-    """Keeps one certificate for each Kyma's Watcher in a Secret in KCP, and renews it before it expires.
-
-    `count` is called for each that was issued.
-    """
+class LeafStore(ABC):
+    """Where the certificates of the Watchers come from. `count` is called for each that was issued, or has to be."""
 
     kcp: Client
     secrets: Informer[Secret]
@@ -182,8 +173,19 @@ class CertificateStore:
     rules: LeafRules = field(default_factory=LeafRules)
     count: Callable[[], object] = lambda: None
 
+    @abstractmethod
     async def ensure(self, kyma: Kyma, cas: CAs, memory: CertificateMemory) -> KeyPair:
-        """See LeafStore."""
+        """Return the certificate of a Kyma's Watcher, issued anew where the existing one may not stay.
+
+        Raises CertificatePending, CertificatesRevoked, CertificateContended, NameReserved, NameRefused, or KubeError.
+        """
+
+
+@dataclass(eq=False)
+class CertificateStore(LeafStore):
+    """Keeps one certificate for each Kyma's Watcher in a Secret in KCP, and renews it before it expires."""
+
+    async def ensure(self, kyma: Kyma, cas: CAs, memory: CertificateMemory) -> KeyPair:
         name = self.rules.name(kyma)
         request = self.rules.request(kyma, self.clock.now())
         known = self.secrets.get(ObjectKey(names.KCP_NAMESPACE, name))

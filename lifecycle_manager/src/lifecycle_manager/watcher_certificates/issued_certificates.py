@@ -5,20 +5,19 @@ CAs, so trust and the rotation of CAs are the same as without. The program renew
 one may not stay for another reason, LM requests that.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable
+from abc import abstractmethod
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import msgspec
 
-from kube_runtime import Client, Clock, Informer, ObjectKey, Resource
+from kube_runtime import ObjectKey, Resource
 from kyma_certs import CAs, KeyPair, LeafRequest
-from lifecycle_manager.contract.resources import FIELD_MANAGER, SECRETS, Secret
+from lifecycle_manager.contract.resources import FIELD_MANAGER, SECRETS
 from lifecycle_manager.watcher_certificates.ca_store import CA_SECRET
 from lifecycle_manager.watcher_certificates.certificates import (
     CertificateMemory,
-    LeafRules,
+    LeafStore,
     may_stay,
     owner_references,
 )
@@ -34,45 +33,24 @@ class CertificatePending(Exception):
     """The certificate has not been issued yet."""
 
 
-class LeafStore(Protocol):
-    """Where the certificates of the Watchers come from."""
-
-    rules: LeafRules
-
-    async def ensure(self, kyma: Kyma, cas: CAs, memory: CertificateMemory) -> KeyPair:
-        """Return the certificate of a Kyma's Watcher, issued anew where the existing one may not stay.
-
-        Raises CertificatePending, CertificatesRevoked, CertificateContended, NameReserved, NameRefused, or KubeError.
-        """
-        ...
-
-
 @dataclass(eq=False)
-class IssuedCertificates(ABC):
-    """Keeps an Issuer, and a Certificate for each Kyma's Watcher.
-
-    `count` is called for each renewal that was requested.
-    """
+class IssuedCertificates(LeafStore):
+    """Keeps an Issuer, and a Certificate for each Kyma's Watcher."""
 
     program: ClassVar[str]
     issuers: ClassVar[Resource[Document]]
     certificates: ClassVar[Resource[Document]]
 
-    kcp: Client
-    secrets: Informer[Secret]
-    clock: Clock
-    rules: LeafRules
     ca_secret: str = CA_SECRET
     issuer: str = "klm-watcher-selfsigned"
     issuer_namespace: str = names.KCP_NAMESPACE
-    count: Callable[[], object] = lambda: None
     _issuer_memory: CertificateMemory = field(default_factory=CertificateMemory, init=False)
 
     async def ensure(self, kyma: Kyma, cas: CAs, memory: CertificateMemory) -> KeyPair:
-        """See LeafStore."""
         name = self.rules.name(kyma)
         request = self.rules.request(kyma, self.clock.now())
-        await self._keep(self.issuers, self._issuer(), self._issuer_memory)
+        issuer = document_of(self.issuers, self.issuer, self.issuer_namespace) | {"spec": self.issuer_spec()}
+        await self._keep(self.issuers, issuer, self._issuer_memory)
         await self._keep(self.certificates, self._certificate(name, kyma, request), memory)
         secret = self.secrets.get(ObjectKey(names.KCP_NAMESPACE, name))
         pair = key_pair_in(secret) if secret is not None else None
@@ -117,9 +95,6 @@ class IssuedCertificates(ABC):
         memory.renewal_requested_at = now
         self.count()
 
-    def _issuer(self) -> Document:
-        return document_of(self.issuers, self.issuer, self.issuer_namespace) | {"spec": self.issuer_spec()}
-
     def _certificate(self, name: str, kyma: Kyma, request: LeafRequest) -> Document:
         document, labels = document_of(self.certificates, name), self.rules.labels(kyma)
         document["metadata"] |= {"labels": labels, "ownerReferences": owner_references(kyma)}
@@ -127,7 +102,6 @@ class IssuedCertificates(ABC):
 
 
 def document_of(resource: Resource[Any], name: str, namespace: str = names.KCP_NAMESPACE) -> Document:
-    """Return an object without content."""
     metadata = {"name": name, "namespace": namespace}
     return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
 

@@ -3,21 +3,10 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 
-from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from kyma_certs import CAs, describe
-
-
-def certificates_issued(registry: CollectorRegistry) -> Counter:
-    """Return the counter of Watchers' certificates that were issued, or that another program had to renew."""
-    return Counter(
-        "lifecycle_mgr_watcher_certificates_issued",
-        "Watchers' certificates that were issued; with another issuer, those whose renewal was requested.",
-        ["issuer"],
-        registry=registry,
-    )
 
 
 class AtScrape(Collector):
@@ -27,12 +16,7 @@ class AtScrape(Collector):
         self._samples = samples
 
     def collect(self) -> Iterator[Metric]:
-        """Give the metrics."""
         return self._samples()
-
-    def describe(self) -> Iterator[Metric]:
-        """Give no samples."""
-        yield from ()
 
 
 def ca_metrics(in_force: CAs | None, clusters_behind: Callable[[], Sequence[str]], now: datetime) -> Iterator[Metric]:
@@ -44,7 +28,8 @@ def ca_metrics(in_force: CAs | None, clusters_behind: Callable[[], Sequence[str]
         "The phase of the rotation of the Watchers' CA; only the present one has a sample.",
         labels=["phase"],
     )
-    phase.add_metric([phase_of(in_force)], 1)
+    is_switched = in_force.former_pem is not None
+    phase.add_metric(["Announced" if in_force.following is not None else "Switched" if is_switched else "Stable"], 1)
     yield phase
     yield GaugeMetricFamily(
         "lifecycle_mgr_watcher_ca_phase_age_seconds",
@@ -64,7 +49,6 @@ def ca_metrics(in_force: CAs | None, clusters_behind: Callable[[], Sequence[str]
 
 
 def renewal_metrics(overdue: Iterable[str]) -> Iterator[Metric]:
-    """Give the metric of the Kymas of this replica whose Watcher's certificate should have been renewed."""
     family = GaugeMetricFamily(
         "lifecycle_mgr_self_signed_cert_not_renew",
         "Whether a Watcher's certificate should have been renewed; one without a sample was.",
@@ -73,10 +57,3 @@ def renewal_metrics(overdue: Iterable[str]) -> Iterator[Metric]:
     for name in overdue:
         family.add_metric([name], 1)
     yield family
-
-
-def phase_of(cas: CAs) -> str:
-    """Return the phase of a rotation."""
-    if cas.following is not None:
-        return "Announced"
-    return "Switched" if cas.former_pem is not None else "Stable"

@@ -45,10 +45,8 @@ def key_pair_in(secret: Secret, name: str = "tls") -> KeyPair | None:
 
 
 def purpose_labels(purpose: str) -> dict[str, str]:
-    """Return the labels of a Secret of LM that is not an access Secret."""
     return {names.MANAGED_BY: names.LIFECYCLE_MANAGER, names.PURPOSE: purpose}
 
 
 def encoded(content: bytes) -> str:
-    """Return a value of a Secret's `data`."""
     return base64.b64encode(content).decode()

@@ -26,7 +26,6 @@ class WatcherCrActions:
     async def apply(
         self, _request: Request[ObjectKey, None], seen: WatcherCrSnapshot, _step: RemoveFormerFinalizers
     ) -> WatcherCrSnapshot:
-        """Carry a step out. Raises KubeError."""
         await remove_finalizer(self.kcp, WATCHERS, seen.watcher.metadata, *former.WATCHER_FINALIZERS)
         return replace(seen, is_released=True)
 

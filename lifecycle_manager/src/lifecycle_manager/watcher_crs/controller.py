@@ -41,6 +41,5 @@ def setup(manager: Manager, *, are_routed: bool = False) -> Controller[ObjectKey
 
 
 def route_fault_changed(change: Change[Watcher]) -> bool:
-    """Tell whether the condition of the routes has changed."""
     old, new = change.old, change.new
     return old is not None and new is not None and route_fault(old) != route_fault(new)

@@ -27,12 +27,9 @@ class WatcherCrDone(End):
 
 
 def plan(seen: WatcherCrSnapshot) -> RemoveFormerFinalizers | WatcherCrDone:
-    """Return the next step of a Watcher CR."""
     if seen.watcher.metadata.being_deleted:
         done = seen.is_released or seen.error is not None
         return WatcherCrDone(error=seen.error) if done else RemoveFormerFinalizers()
-    status = status_of(
-        seen.watcher, all_watchers=seen.all_watchers, kymas=seen.kymas, now=seen.now, are_routed=seen.are_routed
-    )
+    status = status_of(seen.watcher, seen.all_watchers, seen.kymas, seen.now, fault=seen.fault)
     interval = ROLLOUT_SECONDS if status.state == State.PROCESSING else INTERVAL_SECONDS
     return WatcherCrDone(status=status, requeue_after=interval)

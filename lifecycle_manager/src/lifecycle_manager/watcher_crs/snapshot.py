@@ -5,18 +5,19 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from kube_runtime import Clock, Informer, ObjectKey, Request, Snapshot
-from lifecycle_manager_api import Kyma, Watcher
+from lifecycle_manager.watcher_crs.status import route_fault
+from lifecycle_manager_api import Condition, Kyma, Watcher
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatcherCrSnapshot(Snapshot):
-    """A Watcher CR. `are_routed`: an Istio gateway routes events, and the conditions of Watcher CRs say how."""
+    """A Watcher CR. `fault`: why an Istio gateway, where there is one, does not route its events."""
 
     watcher: Watcher
     all_watchers: Iterable[Watcher]
     kymas: Iterable[Kyma]
     now: datetime
-    are_routed: bool = False
+    fault: Condition | None = None
     is_released: bool = False
 
 
@@ -30,7 +31,6 @@ class WatcherCrReader:
     are_routed: bool
 
     async def read(self, request: Request[ObjectKey, None]) -> WatcherCrSnapshot | None:
-        """Return the snapshot of a Watcher CR, None where it does not exist."""
         watcher = self.watchers.get(request.key)
         if watcher is None:
             return None
@@ -39,5 +39,5 @@ class WatcherCrReader:
             all_watchers=self.watchers.list(),
             kymas=self.kymas.list(),
             now=self.clock.now(),
-            are_routed=self.are_routed,
+            fault=route_fault(watcher) if self.are_routed else None,
         )

@@ -20,14 +20,13 @@ IN_FORCE = "InForce"
 
 def status_of(
     watcher: Watcher,
-    *,
     all_watchers: Iterable[Watcher],
     kymas: Iterable[Kyma],
     now: datetime,
-    are_routed: bool = False,
+    *,
+    fault: Condition | None = None,
 ) -> WatcherStatus:
-    """Return the status of a Watcher CR."""
-    state, reason, message = _progress(watcher, all_watchers, kymas, fault=route_fault(watcher) if are_routed else None)
+    state, reason, message = _progress(watcher, all_watchers, kymas, fault=fault)
     status: ConditionStatus = "True" if state == State.READY else "False"
     generation = watcher.metadata.generation
     condition = Condition(type=READY, status=status, reason=reason, message=message, observed_generation=generation)
@@ -44,7 +43,6 @@ def route_fault(watcher: Watcher) -> Condition | None:
 def _progress(
     watcher: Watcher, all_watchers: Iterable[Watcher], kymas: Iterable[Kyma], *, fault: Condition | None
 ) -> tuple[State, str, str]:
-    """Return the state of a Watcher CR, the reason and a message."""
     if (error := error_of(watcher)) is not None:
         return State.ERROR, INVALID, error
     if fault is not None:
