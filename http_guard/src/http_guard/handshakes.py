@@ -75,5 +75,8 @@ class Handshakes:
             )
         except OSError:  # TLS, network, or deadline
             connection.close()
+        except Exception:  # whatever it is, it concerns this connection alone
+            log.exception("a handshake failed")
+            connection.close()
         finally:
             self._in_progress.pop(connection, None)

@@ -13,6 +13,7 @@ import pytest
 import uvloop
 
 from http_guard import Bounds, server_for
+from http_guard.server import EmbeddedServer
 from kyma_certs import LeafRequest, create_ca, issue
 from tests.waiting import eventually
 
@@ -193,3 +194,21 @@ def test_stop_of_the_server_ends_its_handshakes(attempt: Attempt) -> None:
         await reader.read()
 
     attempt(trial)
+
+
+async def test_connection_that_fails_in_an_unknown_way_ends_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin, failures = EmbeddedServer._begin_http, [ValueError("a mistake in the program")]  # noqa: SLF001 - its seam
+
+    def fail_once(server: EmbeddedServer) -> asyncio.Protocol:
+        if failures:
+            raise failures.pop()
+        return begin(server)
+
+    monkeypatch.setattr(EmbeddedServer, "_begin_http", fail_once)
+    async with serving(tmp_path, BOUNDS) as served:
+        with pytest.raises((OSError, asyncio.IncompleteReadError)):
+            await served.ask()
+        assert failures == []
+        assert (await served.ask()).endswith(b"ok")
