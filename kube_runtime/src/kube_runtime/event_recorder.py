@@ -147,7 +147,7 @@ class EventRecorder:
 
     async def _send_last(self) -> None:
         for series in self._series.values():
-            if series.count > max(series.sent_count, 1):
+            if series.count > series.sent_count:  # also one whose request was cancelled by the stop
                 self._unsent[str(id(series)),] = series
         try:
             async with asyncio.timeout(2.0):

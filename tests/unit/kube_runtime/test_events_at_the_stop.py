@@ -1,0 +1,29 @@
+"""Events that were recorded before the stop are sent, also the one that is being sent when it comes."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from kube_runtime import Client, ClientOptions, EventRecorder, KubeconfigPolicy, Resource
+from kube_simulation import NeverAnswer, serve_simulation
+from tests.unit.kube_runtime.until import until
+
+CONFIG_MAPS: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
+ABOUT = {"metadata": {"name": "a", "namespace": "default", "uid": "u", "resourceVersion": "1"}}
+
+
+@pytest.mark.parametrize("was_done", [False, True])
+async def test_event_whose_request_was_cancelled_by_the_stop_is_sent_once(was_done: bool) -> None:
+    async with serve_simulation() as simulation:
+        cluster, policy = simulation.cluster("one"), KubeconfigPolicy(allow_insecure=True)
+        async with await Client.from_kubeconfig(cluster.kubeconfig, options=ClientOptions(), policy=policy) as client:
+            recorder = EventRecorder(client, controller="test", instance="here")
+            unanswered = NeverAnswer(lambda request: request.method == "POST", times=1, after=was_done)
+            with cluster.ruled_by(unanswered):
+                running = asyncio.create_task(recorder.run())
+                recorder.record(CONFIG_MAPS, ABOUT, "Stopped", "while it was recorded")
+                await until(lambda: unanswered.seen)
+                running.cancel()
+                await asyncio.wait([running])
+            assert [each["reason"] for each in cluster.objects() if each["kind"] == "Event"] == ["Stopped"]
