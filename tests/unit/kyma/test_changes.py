@@ -6,7 +6,7 @@ import pytest
 
 from kube_runtime import Change
 from lifecycle_manager.contract.changes import (
-    finalizer_lost,
+    finalizer_removed,
     generation_changed,
     kyma_changed,
     modules_changed,
@@ -52,6 +52,6 @@ def test_created_and_deleted_objects_have_another_generation() -> None:
 
 def test_finalizer_is_lost_only_by_an_object_that_had_it() -> None:
     held, free = builders.manifest(finalizers=["example.com/mine"]), builders.manifest()
-    assert finalizer_lost("example.com/mine", Change(held, free))
-    assert not finalizer_lost("example.com/mine", Change(free, held))
-    assert not finalizer_lost("example.com/mine", Change(held, None))
+    assert finalizer_removed("example.com/mine", Change(held, free))
+    assert not finalizer_removed("example.com/mine", Change(free, held))
+    assert not finalizer_removed("example.com/mine", Change(held, None))

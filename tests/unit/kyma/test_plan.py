@@ -416,7 +416,7 @@ def leaving_versions(decided: Planned) -> list[tuple[str, str]]:
     return [
         (each.manifest.spec.version, each.manifest.metadata.labels[names.CHANNEL])
         for each in decided.in_kcp
-        if isinstance(each, steps.UpdateLeavingManifest)
+        if isinstance(each, steps.UpdateTerminatingManifest)
     ]
 
 
@@ -466,7 +466,7 @@ def test_deletion_keeps_the_default_module_cr_and_the_uid_of_its_manifest() -> N
     (updated,) = [
         each.manifest
         for each in planned(snapshot(kyma, inner, offer=offer, manifests=(manifest,))).in_kcp
-        if isinstance(each, steps.UpdateLeavingManifest)
+        if isinstance(each, steps.UpdateTerminatingManifest)
     ]
     assert (updated.spec.custom_resource_policy, updated.spec.resource) == ("CreateAndDelete", manifest.spec.resource)
     assert (updated.metadata.name, updated.metadata.uid) == (manifest.metadata.name, "of-the-first")

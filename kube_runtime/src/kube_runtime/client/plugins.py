@@ -78,7 +78,7 @@ class PluginCredentials:
         async with self._asking:
             if self._clock() >= self._until:
                 self._known = await self._ask()
-                self._until = self._clock() + min(self._renew_seconds, _seconds_left(self._known.expiry))
+                self._until = self._clock() + min(self._renew_seconds, _remaining_seconds(self._known.expiry))
             return self._known
 
     async def _ask(self) -> _Answer:
@@ -126,7 +126,7 @@ def _moment(text: object) -> datetime | None:
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
-def _seconds_left(expiry: datetime | None) -> float:
+def _remaining_seconds(expiry: datetime | None) -> float:
     if expiry is None:
         return float("inf")
     return max(1.0, (expiry - datetime.now(UTC)).total_seconds() / 2)

@@ -62,7 +62,7 @@ def versions(change: Change[T]) -> tuple[T, ...]:
     return tuple(each for each in (change.new, change.old) if each is not None)
 
 
-def finalizer_lost(finalizer: str, change: Change[T]) -> bool:
+def finalizer_removed(finalizer: str, change: Change[T]) -> bool:
     """Tell whether an object no longer has a finalizer that it had."""
     old, new = change.old, change.new
     if old is None or new is None:

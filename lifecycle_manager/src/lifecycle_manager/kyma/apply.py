@@ -215,7 +215,7 @@ class KymaActions:
                 if managed_again:
                     await self._annotate(manifest.metadata.name, namespace, {names.IS_UNMANAGED: None})
                 await apply_manifest(kcp, self.manifests, manifest)
-            case steps.UpdateLeavingManifest(manifest):
+            case steps.UpdateTerminatingManifest(manifest):
                 with suppress(Conflict):  # gone: the API server finds no object with its uid
                     await apply_manifest(kcp, self.manifests, manifest)
             case steps.MarkUnmanaged(name):

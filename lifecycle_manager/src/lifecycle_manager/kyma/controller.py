@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from kube_runtime import Change, Controller, Informer, Manager, ObjectKey, Priority
 from kube_runtime.informer import Index
-from lifecycle_manager.contract.changes import finalizer_lost, generation_changed, metadata_changed, versions
+from lifecycle_manager.contract.changes import finalizer_removed, generation_changed, metadata_changed, versions
 from lifecycle_manager.contract.conditions import CATALOG, WEBHOOK
 from lifecycle_manager.contract.indexes import (
     MANIFESTS_BY_KYMA,
@@ -169,7 +169,7 @@ def status_is_outdated(change: Change[Kyma]) -> bool:
         or new is None
         or generation_changed(change)
         or metadata_changed(old.metadata, new.metadata)
-        or finalizer_lost(names.KYMA_FINALIZER, change)
+        or finalizer_removed(names.KYMA_FINALIZER, change)
         or (old.status.state is not State.EMPTY and new.status.state is State.EMPTY)
         or (new.metadata.being_deleted and other_part_changed(change))
     )

@@ -106,7 +106,7 @@ def removed_module(snapshot: KymaSnapshot, manifest: Manifest) -> ModuleReport:
 
 def _removal(manifest: Manifest) -> Cause:
     state = State.WARNING if manifest.status.state is State.WARNING else State.DELETING
-    reason, why = _said_by(manifest)
+    reason, why = _message_of(manifest)
     message = f"is being removed{': ' if why else ''}{why}"
     return Cause(state, reason or REMOVING, message, is_internal=bool(why) and reason not in PUBLIC_REASONS)
 
@@ -144,7 +144,7 @@ def _cause_of_manifest(module: WantedModule) -> Cause | None:
     manifest = module.manifest
     if manifest is None:
         return Cause(State.PROCESSING, INSTALLING, "is being installed") if module.wanted is not None else None
-    reason, why = _said_by(manifest)
+    reason, why = _message_of(manifest)
     if manifest.metadata.being_deleted:
         return Cause(State.DELETING, REMOVING, "is being removed, and is installed again after that")
     observed = manifest.status.observed_generation
@@ -179,7 +179,7 @@ def _causes_of_module_crs(snapshot: KymaSnapshot, name: str) -> Iterator[Cause |
             yield Cause(State.WARNING, complete.reason, complete.message)
     for resource in chain(*made.values()):  # of a manager that names them as it likes
         if resource.status.state not in {State.READY, State.UNMANAGED}:
-            reason, why = _said_by(resource)
+            reason, why = _message_of(resource)
             is_internal = bool(why) and reason not in PUBLIC_REASONS
             yield Cause(resource.status.state, reason, why or "objects are being applied", is_internal=is_internal)
 
@@ -201,7 +201,7 @@ def _under_way_until(config: ModuleConfig) -> datetime | None:
     return until if until.tzinfo is not None else None
 
 
-def _said_by(part: Manifest | SyncResource) -> tuple[str, str]:
+def _message_of(part: Manifest | SyncResource) -> tuple[str, str]:
     """Return reason and message of a part that is not ready.
 
     A Manifest that another version of Lifecycle Manager wrote last has no such condition, but a last operation.

@@ -140,7 +140,7 @@ def _changes(wanted: WantedModules) -> Iterator[steps.ModuleChange]:
         elif module.wanted is not None and module.to_be_written:
             yield steps.ApplyManifest(module.wanted, known is not None and names.IS_UNMANAGED in known.annotations)
     yield from (steps.DeleteManifest(each.metadata.name) for each in wanted.removed if not each.metadata.being_deleted)
-    yield from map(steps.UpdateLeavingManifest, wanted.leaving)
+    yield from map(steps.UpdateTerminatingManifest, wanted.terminating)
 
 
 def _holds(actual: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:

@@ -23,7 +23,7 @@ class ApplyManifest:
 
 
 @dataclass(frozen=True, slots=True)
-class UpdateLeavingManifest:
+class UpdateTerminatingManifest:
     """Give a Manifest that is being deleted another version; once it is gone, it stays gone."""
 
     manifest: Manifest
@@ -51,7 +51,7 @@ class DeleteSyncResource:
     namespace: str
 
 
-ModuleChange = ApplyManifest | UpdateLeavingManifest | MarkUnmanaged | DeleteManifest | DeleteSyncResource
+ModuleChange = ApplyManifest | UpdateTerminatingManifest | MarkUnmanaged | DeleteManifest | DeleteSyncResource
 
 
 class Decision(NamedTuple):

@@ -65,14 +65,14 @@ class WantedModule:
 class WantedModules:
     """The requested modules, and the Manifests of those that are not requested any more.
 
-    `ignored` counts requested modules beyond the limit for unknown ones. `leaving` are the Manifests that are being
+    `ignored` counts requested modules beyond the limit for unknown ones. `terminating` are the Manifests that are being
     deleted and get another version meanwhile, as they have to be.
     """
 
     modules: tuple[WantedModule, ...]
     removed: tuple[Manifest, ...]
     ignored: int = 0
-    leaving: tuple[Manifest, ...] = ()
+    terminating: tuple[Manifest, ...] = ()
 
 
 def wanted_of(snapshot: KymaSnapshot, spec: KymaSpec) -> WantedModules:
@@ -95,15 +95,15 @@ def wanted_of(snapshot: KymaSnapshot, spec: KymaSpec) -> WantedModules:
     stay = {module.name for module in modules if not module.installs_nothing or module.resolution.reason}
     removed = tuple(each for name, each in sorted(manifests.items()) if name not in stay)
     chosen = {module.name: module for module in requested}
-    leaving = (
-        _leaving(snapshot, spec, chosen.get(name) or KymaModule(name=name, channel=_channel_of(each)), each)
+    terminating = (
+        _terminating(snapshot, spec, chosen.get(name) or KymaModule(name=name, channel=_channel_of(each)), each)
         for name, each in sorted(manifests.items())
         if each.metadata.being_deleted
     )
-    return WantedModules(modules, removed, ignored, tuple(each for each in leaving if each is not None))
+    return WantedModules(modules, removed, ignored, tuple(each for each in terminating if each is not None))
 
 
-def _leaving(snapshot: KymaSnapshot, spec: KymaSpec, module: KymaModule, manifest: Manifest) -> Manifest | None:
+def _terminating(snapshot: KymaSnapshot, spec: KymaSpec, module: KymaModule, manifest: Manifest) -> Manifest | None:
     """Return a Manifest that is being deleted with the version of its channel; None where it stays as it is.
 
     While something blocks its deletion the module runs, and its manager may need another version to clean up. The rules

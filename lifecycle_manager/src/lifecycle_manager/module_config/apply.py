@@ -116,7 +116,7 @@ class ModuleConfigActions:
         memory = request.state.memory
         maker = TextMaker(thread=self.thread, memory=memory, budget=request.state.budget, clock=self.clock)
         await asyncio.sleep(0)  # the plan takes milliseconds for thousands of Module CRs
-        reading = await maker.with_texts(step.found, step.accepted, step.configs, step.bytes_left)
+        reading = await maker.with_texts(step.found, step.accepted, step.configs, step.remaining_bytes)
         await asyncio.sleep(0)
         if not seen.reads.complete:
             memory.postponed |= seen.reads.left_out

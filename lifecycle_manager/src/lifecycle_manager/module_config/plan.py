@@ -84,7 +84,7 @@ class MakeTexts(Step):
     found: Found
     accepted: frozenset[ObjectReference]
     configs: Mapping[ObjectReference, ModuleConfig]
-    bytes_left: int
+    remaining_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ def _synchronize(seen: ModuleConfigSnapshot, template: ModuleTemplate) -> Module
         return ListModuleCrs(template, seen.reads)
     if seen.reading is None:
         accepted = acceptable(seen, seen.identities)
-        return MakeTexts(seen.found, accepted, sources_of(seen, seen.identities), bytes_left(seen))
+        return MakeTexts(seen.found, accepted, sources_of(seen, seen.identities), remaining_bytes(seen))
     return _write(seen) or ModuleConfigEnd(settles=True)
 
 
@@ -196,7 +196,7 @@ def sources_of(seen: ModuleConfigSnapshot, reading: Reading) -> Mapping[ObjectRe
     return {reference: config for reference, config in named.items() if config is not None}
 
 
-def bytes_left(seen: ModuleConfigSnapshot) -> int:
+def remaining_bytes(seen: ModuleConfigSnapshot) -> int:
     """Return how many more bytes of text the ModuleConfigs of a module may have."""
     return max(0, seen.quota.max_bytes - sum(_size(config.spec.resource) for config in seen.existing))
 

@@ -77,7 +77,11 @@ class TextMemory:
     postponed: frozenset[ObjectReference] = frozenset()
 
     def recall(
-        self, module_cr: ModuleCr, read: "ContentDigest", config: "tuple[str, ContentDigest] | None", bytes_left: int
+        self,
+        module_cr: ModuleCr,
+        read: "ContentDigest",
+        config: "tuple[str, ContentDigest] | None",
+        remaining_bytes: int,
     ) -> ModuleCr | None:
         """Return the Module CR as it was read before; None where its text has to be made (again).
 
@@ -91,7 +95,7 @@ class TextMemory:
         if config is not None and made.text == config[1].digest:
             return replace(module_cr, text=config[0])
         present = config[1].size if config is not None else 0
-        return replace(module_cr, exceeds_quota=True) if made.size > bytes_left + present else None
+        return replace(module_cr, exceeds_quota=True) if made.size > remaining_bytes + present else None
 
     def note(
         self, module_cr: ModuleCr, content: "ContentDigest", text: "ContentDigest | None", *, complete: bool
@@ -164,11 +168,11 @@ class TextMaker:
         found: Found,
         accepted: Collection[ObjectReference],
         configs: Mapping[ObjectReference, ModuleConfig],
-        bytes_left: int = MAX_KEPT_BYTES,
+        remaining_bytes: int = MAX_KEPT_BYTES,
     ) -> Reading:
         """Return the reading with the text of each accepted Module CR, the smallest first.
 
-        `configs` are their ModuleConfigs, and `bytes_left` how many more bytes those of the module may have.
+        `configs` are their ModuleConfigs, and `remaining_bytes` how many more bytes those of the module may have.
         """
         read = dict(found.module_crs)
         for reference, module_cr in found.module_crs.items():
@@ -181,7 +185,7 @@ class TextMaker:
                 config = configs.get(reference)
                 present = config.spec.resource if config is not None else None
                 content = await ContentDigest.of(source)
-                made = await self._made(module_cr, source, content, present, bytes_left)
+                made = await self._made(module_cr, source, content, present, remaining_bytes)
                 text = await ContentDigest.of(made.text.encode()) if made.text is not None else None
                 if content.size > SMALL_BYTES and not self.memory.costs_time(reference):
                     self.budget.charge(READ_SECONDS, self.clock.monotonic())  # a known one is, before it is requested
@@ -193,10 +197,10 @@ class TextMaker:
         return Reading(found.default, read, found.complete)
 
     async def _made(
-        self, module_cr: ModuleCr, source: Source, content: ContentDigest, config_text: str | None, bytes_left: int
+        self, module_cr: ModuleCr, source: Source, content: ContentDigest, config_text: str | None, remaining_bytes: int
     ) -> ModuleCr:
         config = (config_text, await ContentDigest.of(config_text.encode())) if config_text is not None else None
-        known = self.memory.recall(module_cr, content, config, bytes_left)
+        known = self.memory.recall(module_cr, content, config, remaining_bytes)
         if known is not None:
             await self._turn(RECALLED_NODES)
             return known

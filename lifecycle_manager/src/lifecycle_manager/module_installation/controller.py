@@ -25,7 +25,7 @@ from kube_runtime import (
     ObjectKey,
     Priority,
 )
-from lifecycle_manager.contract.changes import finalizer_lost, generation_changed, metadata_changed
+from lifecycle_manager.contract.changes import finalizer_removed, generation_changed, metadata_changed
 from lifecycle_manager.contract.indexes import BY_CHANNEL, BY_TEMPLATE, MANIFESTS_BY_KYMA
 from lifecycle_manager.contract.options import Count, Texts, option, restricted_modules_option
 from lifecycle_manager.contract.resources import (
@@ -211,7 +211,7 @@ def spec_changed(change: Change[Manifest]) -> bool:
         or new is None
         or generation_changed(change)
         or metadata_changed(old.metadata, new.metadata)
-        or finalizer_lost(names.MANIFEST_FINALIZER, change)
+        or finalizer_removed(names.MANIFEST_FINALIZER, change)
     )
 
 

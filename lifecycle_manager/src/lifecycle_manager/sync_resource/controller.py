@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kube_runtime import Change, Controller, Index, Manager, ObjectKey, Priority
-from lifecycle_manager.contract.changes import finalizer_lost, generation_changed
+from lifecycle_manager.contract.changes import finalizer_removed, generation_changed
 from lifecycle_manager.contract.indexes import SYNC_RESOURCES_BY_KYMA
 from lifecycle_manager.contract.options import Count, Seconds, SecretName, option, pull_secret_option
 from lifecycle_manager.contract.resources import KYMAS, SYNC_RESOURCES
@@ -149,7 +149,7 @@ def spec_changed(change: Change[SyncResource]) -> bool:
         or generation_changed(change)
         or old.metadata.deletion_timestamp != new.metadata.deletion_timestamp
         or creates_namespaces(old) != creates_namespaces(new)
-        or finalizer_lost(names.SYNC_RESOURCE_FINALIZER, change)
+        or finalizer_removed(names.SYNC_RESOURCE_FINALIZER, change)
     )
 
 

@@ -44,21 +44,21 @@ class FormerLease:
 
     async def wait(self) -> None:
         """Return once the former version does not work."""
-        await self._look()
+        await self._check()
         while self.objection:
             await asyncio.sleep(INTERVAL_SECONDS)
-            await self._look()
+            await self._check()
 
     async def run(self) -> None:
         """Look until cancelled. Raises FormerVersionRuns where the former version begins to work again."""
         while True:
             await asyncio.sleep(INTERVAL_SECONDS)
             if self.manager.working:
-                await self._look()
+                await self._check()
                 if self.objection:
                     raise FormerVersionRuns(self.objection)
 
-    async def _look(self) -> None:
+    async def _check(self) -> None:
         """Read the Lease. While KCP can't be asked, what was read last counts."""
         try:
             lease = await self.kcp.get(LEASES, LEASE, names.KCP_NAMESPACE)
@@ -68,12 +68,12 @@ class FormerLease:
             log.warning("the Lease of the former version can't be read", error=str(error))
             return
         else:
-            objection = self._judge(lease)
+            objection = self._evaluate(lease)
         if objection and objection != self.objection:
             log.warning("the Go Lifecycle Manager still holds its Lease", reason=objection)
         self.objection = objection
 
-    def _judge(self, lease: dict[str, Any]) -> str:
+    def _evaluate(self, lease: dict[str, Any]) -> str:
         """Return why this version may not work."""
         before, self._renewed_at = self._renewed_at, renewal_of(lease)
         holder = holder_of(lease, self.manager.clock.now(), renewed_before=before)
