@@ -28,11 +28,11 @@ from benchmarks.figures import Figure
 from kube_runtime import KubeError, ManifestInvalid, load_yaml
 from kube_runtime.client import check_json
 from kube_runtime.client.decoding import decoding_for
+from kyma_oci import SourceError, text_in
 from lifecycle_manager.events import EndpointOptions, EventEndpoint, Reason, VerifiedEvent
 from lifecycle_manager.module_config.reading import ANSWER
-from lifecycle_manager.oci.downloads import DownloadFailed, bounded_body
-from lifecycle_manager.oci.problems import SourceError
-from lifecycle_manager.oci.unpacking import text_in
+from lifecycle_manager.module_sources import DownloadFailed
+from lifecycle_manager.module_sources.downloads import bounded_body
 from tests.security.events.test_attacks import ATTACKS, CA, Message
 
 ROUNDS = 5

@@ -18,8 +18,9 @@ import uvloop
 
 from benchmarks.figures import Figure
 from kube_runtime import parse_objects
+from kyma_oci import Login, Registries
 from lifecycle_manager.module_installation.rendering import Renderings
-from lifecycle_manager.oci import Blobs, Login, ObjectStore, Registries, source_in
+from lifecycle_manager.module_sources import Blobs, ObjectStore, source_in
 from tests.modules import as_text, operator
 from tests.registries import blob_server, packed
 

@@ -24,12 +24,12 @@ from benchmarks.manifest_first_installation import NAMESPACES, _manifest
 from benchmarks.processes.lifecycle_manager import open_client
 from kube_runtime import Client, Controller, Informer, Manager, ObjectKey
 from kyma_local.clusters import LocalClusters
+from kyma_oci import ComponentVersion, LookupFailed, Registries
 from lifecycle_manager import module_catalog, module_installation
 from lifecycle_manager.contract.resources import MANIFESTS
 from lifecycle_manager.module_installation import Logins, ManifestSettings
 from lifecycle_manager.module_installation.snapshot import ManifestState
-from lifecycle_manager.oci import Blobs, ObjectStore, Registries
-from lifecycle_manager.oci.descriptor import ComponentVersion, LookupFailed
+from lifecycle_manager.module_sources import Blobs, ObjectStore
 from lifecycle_manager.process.crd_installation import apply_crds, apply_objects
 from lifecycle_manager.skr import Connections
 from lifecycle_manager_api import Manifest, names

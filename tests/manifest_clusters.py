@@ -12,11 +12,12 @@ from kube_runtime import (
     ObjectKey,
     Result,
 )
+from kyma_oci import Registries
 from lifecycle_manager.contract.resources import MANIFESTS
 from lifecycle_manager.contract.signals import ReadScope
 from lifecycle_manager.module_catalog import Offer, Offers
 from lifecycle_manager.module_installation import Logins, ManifestSettings, setup
-from lifecycle_manager.oci import Blobs, ObjectStore, Registries
+from lifecycle_manager.module_sources import Blobs, ObjectStore
 from lifecycle_manager.skr import Connections
 from lifecycle_manager_api import Condition, Manifest, find, names
 from tests.clusters import Clusters

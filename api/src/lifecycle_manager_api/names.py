@@ -23,7 +23,6 @@ CHANNEL = f"{GROUP}/channel"
 FQDN = f"{GROUP}/fqdn"
 CONTROLLER_NAME = f"{GROUP}/controller-name"
 PURPOSE = f"{GROUP}/purpose"
-OCI_REGISTRY_CRED = f"{GROUP}/oci-registry-cred"
 
 IS_CLUSTER_SCOPED = f"{GROUP}/is-cluster-scoped"
 OWNED_BY = f"{GROUP}/owned-by"

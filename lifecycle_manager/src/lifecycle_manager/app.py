@@ -18,6 +18,7 @@ from kube_runtime import ALONE, Client, ClientOptions, EventRecorder, Manager, R
 from kube_runtime.leases import LeaseSharding
 from kube_runtime.tracing import Tracer
 from kyma_diagnostics.debug_server import debug_socket
+from kyma_oci import Components, Registries
 from lifecycle_manager import (
     catalog_sync,
     endpoints,
@@ -41,8 +42,7 @@ from lifecycle_manager.gardener import GardenerStore
 from lifecycle_manager.kyma import fleet_metrics
 from lifecycle_manager.module_catalog.module_kinds import ModuleKinds
 from lifecycle_manager.module_installation import Logins, ManifestSettings, SourceSettings
-from lifecycle_manager.oci import Blobs, Components, ObjectStore, Registries
-from lifecycle_manager.oci.downloads import Downloads
+from lifecycle_manager.module_sources import Blobs, Downloads, ObjectStore, read_yaml
 from lifecycle_manager.process.gc_tuning import tune_garbage_collection
 from lifecycle_manager.process.open_files import allow_open_files
 from lifecycle_manager.process.settings import ProcessSettings
@@ -121,7 +121,7 @@ def _set_up(
     kinds = ModuleKinds(downloads.text, manifests.namespace)
     logins = Logins(kcp, sources.login_secret)
     store = ObjectStore(oci, downloads.text, Blobs(sources.cache_folder or folder / "layers"))
-    components = Components(oci, logins.default_login, sources.component_base)
+    components = Components(oci, logins.default_login, read_yaml, sources.component_base)
 
     takeover.setup(manager, kcp)
     skr.setup(manager, connections, options[skr.SkrSettings])

@@ -20,14 +20,14 @@ from kyma_certs import KeyPair
 from kyma_module_manager.project.generation import generate_project
 from kyma_module_manager.project.names import ModuleNames
 from kyma_module_manager.rights import lease_namespace_of, roles_of
+from kyma_oci.limits import MAX_BYTES as MAX_BYTES_OF_A_LAYER
 from lifecycle_manager.admission import webhook_configuration
 from lifecycle_manager.catalog_sync import CatalogSettings
 from lifecycle_manager.command_line import settings_in
 from lifecycle_manager.endpoints import EndpointSettings
 from lifecycle_manager.kyma import KymaSettings
 from lifecycle_manager.module_installation import ManifestSettings, SourceSettings
-from lifecycle_manager.oci.blobs import MAX_BYTES as MAX_BYTES_OF_LAYERS
-from lifecycle_manager.oci.registry import MAX_BYTES as MAX_BYTES_OF_A_LAYER
+from lifecycle_manager.module_sources.blobs import MAX_BYTES as MAX_BYTES_OF_LAYERS
 from lifecycle_manager.process.settings import ProcessSettings
 from lifecycle_manager.replicas import ReplicaSettings
 from lifecycle_manager.settings import Settings

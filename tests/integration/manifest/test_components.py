@@ -12,12 +12,12 @@ import pytest
 
 from kube_runtime import Client, dump_yaml
 from kube_simulation import Simulation
-from kyma_module_manager.project.registry import Blob, Registry, RegistryCredentials
+from kyma_oci import Blob, Components, Login, Registries, artifact_in, component_of
+from kyma_oci.packing import config_of, repository_of, tag_of
 from lifecycle_manager.app import lifecycle_manager
 from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, MODULE_RELEASE_METAS, MODULE_TEMPLATES, SECRETS
 from lifecycle_manager.module_catalog import ComponentVersion, LookupFailed
-from lifecycle_manager.oci import Blobs, Components, Login, ObjectStore, Registries, source_in
-from lifecycle_manager.oci.descriptor import component_of
+from lifecycle_manager.module_sources import Blobs, ObjectStore, read_yaml, source_in
 from lifecycle_manager.settings import Settings
 from lifecycle_manager_api import Manifest, as_document, names
 from tests import builders
@@ -29,7 +29,6 @@ COMPONENT = "kyma-project.io/module/telemetry"
 KCP = names.KCP_NAMESPACE
 CONFIG_MAP = dump_yaml({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one"}})
 OBJECTS = Blob(packed({"one.yaml": CONFIG_MAP}), "application/x-tar")
-CONFIG = "application/vnd.ocm.software.component.config.v1+json"
 OCM = "application/vnd.ocm.software.component-descriptor"
 ELSEWHERE = {"type": "OCIRegistry", "baseUrl": "registry.example.com/elsewhere"}
 RESOURCE = {"name": "raw-manifest", "access": {"type": "localBlob", "localReference": OBJECTS.digest}}
@@ -44,14 +43,12 @@ class Shelf:
 
     async def push(self, version: str, *layers: Blob, path: str = "modules") -> None:
         """Bring a version of the component to the registry."""
-        config = Blob(msgspec.json.encode({"componentDescriptorLayer": layers[0].descriptor()}), CONFIG)
-        async with Registry(f"http://{self.host}", RegistryCredentials(NAME, PASSWORD)) as registry:
-            tag = version.replace("+", ".build-")
-            await registry.push(f"{path}/component-descriptors/{COMPONENT}", tag, config, layers)
+        artifact = artifact_in(f"http://{self.host}", repository_of(COMPONENT, path), tag_of(version))
+        await self.registries.push(artifact, config_of(layers[0]), layers, Login(NAME, PASSWORD))
 
     async def find(self, version: str) -> msgspec.Raw:
         """Look a version up."""
-        components = Components(self.registries, login, f"http://{self.host}/modules")
+        components = Components(self.registries, login, read_yaml, f"http://{self.host}/modules")
         return await components.descriptor(ComponentVersion(COMPONENT, version))
 
 
@@ -141,7 +138,7 @@ async def test_what_is_wrong_with_a_component_is_reported(shelf: Shelf, layers: 
 
 async def test_nothing_is_looked_up_where_no_registry_is_named() -> None:
     with pytest.raises(LookupFailed, match="the option oci-registry-host names no registry"):
-        await Components(Registries(), login, "").descriptor(ComponentVersion(COMPONENT, "1.0.0"))
+        await Components(Registries(), login, read_yaml, "").descriptor(ComponentVersion(COMPONENT, "1.0.0"))
 
 
 async def test_module_without_a_descriptor_of_its_own_reaches_the_cluster(

@@ -1,7 +1,6 @@
 """Layers pulled from a real registry, and from servers on which everything goes wrong that can."""
 
 import asyncio
-import base64
 import gzip
 import io
 import tarfile
@@ -15,31 +14,24 @@ import pytest
 from aiohttp import web
 
 from kube_runtime import dump_yaml
-from lifecycle_manager.contract.resources import Secret
-from lifecycle_manager.oci import (
-    Blobs,
-    Login,
-    ModuleObjects,
-    ObjectStore,
-    Registries,
-    SourceError,
-    login_in,
-    source_in,
-)
-from lifecycle_manager.oci.downloads import DownloadFailed
-from lifecycle_manager.oci.problems import (
+from kyma_oci import Login, Registries, SourceError, SourceInvalid, SourceUnreachable
+from kyma_oci.problems import (
     AccessRefused,
     ArchiveUnsafe,
-    CredentialsInvalid,
     DigestMismatch,
     LayerNotFound,
     LayerTooLarge,
     LayerTruncated,
-    ObjectsInvalid,
     RegistryBusy,
+)
+from lifecycle_manager.module_sources import (
+    Blobs,
+    DownloadFailed,
+    ModuleObjects,
+    ObjectsInvalid,
+    ObjectStore,
     SourceAwaited,
-    SourceInvalid,
-    SourceUnreachable,
+    source_in,
 )
 from tests.registries import NAME, PASSWORD, NoRegistry, blob_server, digest_of, packed, push, real_registry
 
@@ -480,24 +472,3 @@ async def test_link_is_read_again_after_a_while_and_holds_what_it_held_when_it_i
 def test_source_that_can_not_be_meant_is_refused(source: bytes) -> None:
     with pytest.raises(SourceInvalid, match=r"spec\.install\.source"):
         source_in(msgspec.Raw(source))
-
-
-def secret(content: Any) -> Secret:
-    data = {".dockerconfigjson": base64.b64encode(msgspec.json.encode(content)).decode()} if content else {}
-    return msgspec.convert({"metadata": {"name": "pull", "namespace": "kcp-system"}, "data": data}, Secret)
-
-
-def test_login_is_that_of_the_registry_in_either_form() -> None:
-    entry = {"auth": base64.b64encode(b"me:se:cret").decode()}
-    config = {"auths": {"other.example.com": {"username": "x"}, "https://r.example.com/v1/": entry}}
-    assert login_in([secret(config)], "r.example.com") == Login("me", "se:cret")
-    named = {"auths": {"r.example.com": {"username": "you", "password": "p"}}}
-    assert login_in([secret(named)], "r.example.com") == Login("you", "p")
-    assert login_in([secret(named)], "elsewhere.example.com") is None
-    assert "p" not in repr(Login("you", "p")).removeprefix("Login")
-
-
-@pytest.mark.parametrize("content", [None, [], {"auths": {"r.example.com": {"auth": "!"}}}])
-def test_secret_without_credentials_is_reported(content: Any) -> None:
-    with pytest.raises(CredentialsInvalid, match="kcp-system/pull"):
-        login_in([secret(content)], "r.example.com")

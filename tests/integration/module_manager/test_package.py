@@ -18,7 +18,8 @@ import pytest
 
 from kube_runtime import load_yaml
 from kyma_local.ports import free_port
-from kyma_module_manager.project.registry import Blob, Registry, RegistryCredentials, RegistryError
+from kyma_oci import Blob, Login, Registries, SourceUnreachable, artifact_in
+from kyma_oci.problems import AccessRefused
 
 SOURCE = Path(__file__).parent / "registry"
 PROGRAM = str(Path(sys.executable).with_name("kyma-module-manager"))
@@ -91,31 +92,29 @@ async def test_packing_the_same_module_twice_gives_the_same_digest(registry: str
     assert first == second
 
 
-async def test_error_names_a_registry_that_cannot_be_reached(tmp_path: Path) -> None:
+async def test_error_names_a_registry_that_cannot_be_reached() -> None:
     address = f"127.0.0.1:{free_port()}"  # on which nobody listens
-    async with Registry(f"http://{address}") as registry:
-        with pytest.raises(RegistryError, match=address):
-            await registry.push("some/where", "1.0.0", Blob(b"{}", "application/json"), ())
+    with pytest.raises(SourceUnreachable, match=address):
+        await _push(address)
 
 
 async def test_registry_that_requires_credentials_gets_them(guarded_registry: str) -> None:
-    async with Registry(f"http://{guarded_registry}", RegistryCredentials(USER, PASSWORD)) as registry:
-        digest = await registry.push("some/where", "1.0.0", Blob(b"{}", "application/json"), ())
-
-    assert digest.startswith("sha256:")
+    assert (await _push(guarded_registry, Login(USER, PASSWORD))).startswith("sha256:")
 
 
-@pytest.mark.parametrize("credentials", [None, RegistryCredentials(USER, "wrong")], ids=["none", "wrong"])
-async def test_rejected_credentials_are_an_error(
-    guarded_registry: str, credentials: RegistryCredentials | None
-) -> None:
-    async with Registry(f"http://{guarded_registry}", credentials) as registry:
-        with pytest.raises(RegistryError, match=r"rejects the credentials|requires credentials"):
-            await registry.push("some/where", "1.0.0", Blob(b"{}", "application/json"), ())
+@pytest.mark.parametrize("login", [None, Login(USER, "wrong")], ids=["none", "wrong"])
+async def test_rejected_credentials_are_an_error(guarded_registry: str, login: Login | None) -> None:
+    with pytest.raises(AccessRefused, match=r"needs credentials|check the registry's credentials"):
+        await _push(guarded_registry, login)
 
 
-def test_password_is_not_in_the_representation() -> None:
-    assert PASSWORD not in repr(RegistryCredentials(USER, PASSWORD))
+async def _push(address: str, login: Login | None = None) -> str:
+    registries = Registries()
+    try:
+        artifact = artifact_in(f"http://{address}", "some/where", "1.0.0")
+        return await registries.push(artifact, Blob(b"{}", "application/json"), (), login)
+    finally:
+        await registries.close()
 
 
 @asynccontextmanager

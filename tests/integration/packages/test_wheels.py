@@ -103,6 +103,7 @@ def test_api_brings_msgspec_alone_and_its_readme_works(tmp_path: Path, wheels: P
         ("kyma-http-guard", "http_guard"),
         ("kyma-kube-runtime", "kube_runtime"),
         ("kyma-kube-simulation", "kube_simulation"),
+        ("kyma-oci", "kyma_oci"),
     ],
 )
 def test_libraries_can_be_imported(tmp_path: Path, wheels: Path, distribution: str, package: str) -> None:

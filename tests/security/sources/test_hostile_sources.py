@@ -1,6 +1,5 @@
 """Registries, links and layers of strangers: they expand nothing, cost little, and get no credentials of others."""
 
-import base64
 import gzip
 import os
 import ssl
@@ -12,18 +11,15 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import msgspec
 import pytest
 from aiohttp import web
 
 from kube_runtime import dump_yaml
 from kyma_certs import LeafRequest, Usage, create_ca, issue
-from lifecycle_manager.contract.resources import Secret
-from lifecycle_manager.oci import AllowedHosts, Blobs, Login, ObjectStore, Registries, login_in
-from lifecycle_manager.oci.downloads import DownloadFailed, Downloads
-from lifecycle_manager.oci.problems import AccessRefused, LayerTooLarge, SourceNotAllowed, SourceUnreachable
-from lifecycle_manager.oci.references import Layer
-from lifecycle_manager.oci.unpacking import MAX_MEMBERS, text_in
+from kyma_oci import AllowedHosts, DockerConfig, Layer, Login, Registries, SourceUnreachable, login_in, text_in
+from kyma_oci.limits import MAX_MEMBERS
+from kyma_oci.problems import AccessRefused, LayerTooLarge, SourceNotAllowed
+from lifecycle_manager.module_sources import Blobs, DownloadFailed, Downloads, ObjectStore
 from tests.registries import digest_of
 
 MANY = bytes(64 * 1024 * 1024)
@@ -182,14 +178,13 @@ async def test_digest_of_a_private_layer_gives_nobody_access_to_it(tmp_path: Pat
     await registries.close()
 
 
-def secret(**auths: str) -> Secret:
-    config = {"auths": {server: {"username": name, "password": "p"} for server, name in auths.items()}}
-    data = {".dockerconfigjson": base64.b64encode(msgspec.json.encode(config)).decode()}
-    return msgspec.convert({"metadata": {"name": "pull", "namespace": "kcp-system"}, "data": data}, Secret)
+def config(**names: str) -> DockerConfig:
+    auths = {server: {"username": name, "password": "p"} for server, name in names.items()}
+    return DockerConfig("Secret kcp-system/pull", auths)
 
 
 def test_login_for_a_path_is_for_nothing_else() -> None:
-    scoped = [secret(**{"https://r.example.com/team-a": "a", "r.example.com/team-a/private": "private"})]
+    scoped = [config(**{"https://r.example.com/team-a": "a", "r.example.com/team-a/private": "private"})]
     assert login_in(scoped, "r.example.com/team-a/module") == Login("a", "p")
     assert login_in(scoped, "r.example.com/team-a/private/module") == Login("private", "p")
     for repository in (
@@ -199,7 +194,7 @@ def test_login_for_a_path_is_for_nothing_else() -> None:
         "r.example.org/team-a",
     ):
         assert login_in(scoped, repository) is None
-    whole = [secret(**{"https://index.docker.io/v1/": "hub", "r.example.com/": "all", "r.example.com/a": "a"})]
+    whole = [config(**{"https://index.docker.io/v1/": "hub", "r.example.com/": "all", "r.example.com/a": "a"})]
     assert login_in(whole, "docker.io/any/module") == Login("hub", "p")
     assert login_in(whole, "r.example.com/b") == Login("all", "p")
     assert login_in(whole, "r.example.com/a") == Login("a", "p")

@@ -19,6 +19,7 @@ import pytest
 from kube_runtime import Causes, ClientOptions, Controller, KubeconfigPolicy, Manager, ObjectKey, Result
 from kube_simulation.faults import Process, Users, Workload, check_under_faults
 from kube_simulation.faults.faults import AGENT
+from kyma_oci import Registries
 from lifecycle_manager import catalog_sync, kyma, mandatory_modules, module_installation, skr
 from lifecycle_manager.catalog_sync import CatalogSettings
 from lifecycle_manager.contract.changes import kyma_changed
@@ -35,7 +36,7 @@ from lifecycle_manager.kyma.apply import NAMESPACE
 from lifecycle_manager.mandatory_modules import MandatorySettings
 from lifecycle_manager.module_catalog import Offers
 from lifecycle_manager.module_installation import Logins, ManifestSettings
-from lifecycle_manager.oci import Blobs, ObjectStore, Registries
+from lifecycle_manager.module_sources import Blobs, ObjectStore
 from lifecycle_manager.rollout import RolloutSettings
 from lifecycle_manager.skr import ACCESS_SECRETS, OUR_SECRETS, Connections
 from lifecycle_manager_api import ConditionStatus, Kyma, as_document, crds, find, names

@@ -11,9 +11,9 @@ from kube_simulation import ApiRequest, Refuse, Refused, Simulation
 from lifecycle_manager.contract.resources import KYMAS, MANIFESTS
 from lifecycle_manager.contract.signals import ObjectChanged, ObjectReference, ReadScope
 from lifecycle_manager.module_installation import plan
+from lifecycle_manager.module_sources import SourceAwaited
 from lifecycle_manager.object_set import RecordingFailed
 from lifecycle_manager.object_set.repairs import CONTESTED, REPAIRS_IN_A_ROW
-from lifecycle_manager.oci import SourceAwaited
 from lifecycle_manager.skr import AccessSecretMissing, SkrUnreachable
 from lifecycle_manager_api import CustomStateCheck, ModuleTemplate, State, names
 from tests import builders

@@ -16,7 +16,7 @@ from kyma_module_manager.project.generation import generate_project
 from kyma_module_manager.project.names import ModuleNames
 from kyma_module_manager.project.packing import pack
 from kyma_module_manager.project.reading import read_project
-from kyma_module_manager.project.registry import Blob
+from kyma_oci import Blob
 from lifecycle_manager_api import ModuleReleaseMeta, ModuleTemplate
 
 Edit = Callable[[str, str, str], None]

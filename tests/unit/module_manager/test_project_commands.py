@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from kube_runtime import load_yaml
 from kyma_module_manager.project import commands
 from kyma_module_manager.project.packing import PackedModule
-from kyma_module_manager.project.registry import RegistryCredentials
+from kyma_oci import Artifact, Login
 
 NOTICE = "the manager's function is never called"
 
@@ -32,7 +32,7 @@ def packages() -> Iterator[None]:
 def registry(monkeypatch: pytest.MonkeyPatch) -> None:
     """No registry: the push returns at once."""
 
-    async def push(url: str, credentials: RegistryCredentials | None, packed: PackedModule) -> str:
+    async def push(artifact: Artifact, login: Login | None, packed: PackedModule) -> str:
         return "sha256:0"
 
     monkeypatch.setattr(commands, "_push", push)

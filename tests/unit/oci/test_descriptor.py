@@ -6,14 +6,15 @@ from typing import Any
 import msgspec
 import pytest
 
+from kyma_oci import Component, Layer, component_of
+from kyma_oci.descriptor import OCI_REGISTRY_CRED
 from lifecycle_manager.module_catalog import DescriptorUnreadable, differs, wanted_manifest
-from lifecycle_manager.oci import Layer, source_in
-from lifecycle_manager.oci.descriptor import Component, component_of
-from lifecycle_manager_api import Manifest, names
+from lifecycle_manager.module_sources import source_in
+from lifecycle_manager_api import Manifest
 from tests import builders
 
 LAYER = {"name": "raw-manifest", "access": {"type": "localBlob", "localReference": f"sha256:{'0' * 64}"}}
-CREDENTIALS = {"name": names.OCI_REGISTRY_CRED, "value": {names.OCI_REGISTRY_CRED: "garden"}, "version": "v1"}
+CREDENTIALS = {"name": OCI_REGISTRY_CRED, "value": {OCI_REGISTRY_CRED: "garden"}, "version": "v1"}
 
 
 def component(*resources: dict[str, Any], schema: str = "v2", **context: str) -> Component:
@@ -56,7 +57,7 @@ def test_layer_is_pulled_with_the_secrets_that_its_label_selects(schema: str) ->
         return msgspec.json.decode(made.spec.install.source).get("credSecretSelector")
 
     labelled = manifest(component(LAYER | {"labels": [CREDENTIALS]}, schema=schema))
-    assert selector_in(labelled) == {"matchLabels": {names.OCI_REGISTRY_CRED: "garden"}}
+    assert selector_in(labelled) == {"matchLabels": {OCI_REGISTRY_CRED: "garden"}}
     assert selector_in(manifest(component(LAYER, schema=schema))) is None
 
 

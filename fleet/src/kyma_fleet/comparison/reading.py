@@ -23,6 +23,7 @@ from kube_runtime import (
     parse_objects,
 )
 from kyma_fleet.problems import Problem
+from kyma_oci import Registries, SourceError
 from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, SECRETS, SYNC_RESOURCES
 from lifecycle_manager.module_catalog import (
     DescriptorUnreadable,
@@ -33,11 +34,10 @@ from lifecycle_manager.module_catalog import (
 )
 from lifecycle_manager.module_installation.logins import Logins
 from lifecycle_manager.module_installation.rendering import Renderings
+from lifecycle_manager.module_sources import Blobs, Downloads, ObjectStore, source_in
 from lifecycle_manager.object_set import SkrObjects
 from lifecycle_manager.object_set.inventory import entries_of
 from lifecycle_manager.object_set.reporting import set_owner
-from lifecycle_manager.oci import Blobs, ObjectStore, Registries, SourceError, source_in
-from lifecycle_manager.oci.downloads import Downloads
 from lifecycle_manager.skr.access import (
     AccessSecretUnusable,
     SkrAccessError,

@@ -6,6 +6,7 @@ Module CRs, and `validation` is what admission checks: functions that several do
 descriptors that ModuleTemplates leave empty.
 """
 
+from kyma_oci import ComponentVersion, DescriptorNotFound, DescriptorUnreadable, LookupFailed
 from lifecycle_manager.module_catalog.audience import BARRED, Exclusion, excluded, is_excluded
 from lifecycle_manager.module_catalog.controller import Offers, setup
 from lifecycle_manager.module_catalog.manifests import (
@@ -16,7 +17,6 @@ from lifecycle_manager.module_catalog.manifests import (
     wanted_manifest,
 )
 from lifecycle_manager.module_catalog.offer import Offer, is_mandatory, module_of, version_of
-from lifecycle_manager.oci.descriptor import ComponentVersion, DescriptorNotFound, DescriptorUnreadable, LookupFailed
 
 __all__ = [
     "BARRED",

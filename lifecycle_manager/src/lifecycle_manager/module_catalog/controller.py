@@ -15,11 +15,11 @@ import msgspec
 import structlog
 
 from kube_runtime import Causes, Change, Controller, Informer, Manager, Result
+from kyma_oci import ComponentVersion, LookupFailed, is_left_out
 from lifecycle_manager.contract.changes import versions
 from lifecycle_manager.contract.resources import DATED_RELEASE_METAS, MODULE_TEMPLATES, DatedReleaseMeta
 from lifecycle_manager.contract.signals import DescriptorFound
 from lifecycle_manager.module_catalog.offer import Offer, module_of, version_of
-from lifecycle_manager.oci.descriptor import ComponentVersion, LookupFailed, is_left_out
 from lifecycle_manager_api import ModuleTemplate
 
 log = structlog.get_logger("module_catalog")

@@ -6,8 +6,9 @@ Manager named differently are adopted.
 
 import msgspec
 
+from kyma_oci import Component
+from kyma_oci.descriptor import CONFIG, RAW_MANIFEST
 from lifecycle_manager.module_catalog.offer import module_of, version_of
-from lifecycle_manager.oci.descriptor import CONFIG, RAW_MANIFEST, Component
 from lifecycle_manager.takeover import former
 from lifecycle_manager_api import (
     CustomResourcePolicy,

@@ -10,7 +10,7 @@ from weakref import WeakValueDictionary
 from kube_runtime import KubernetesObject, ManifestInvalid, parse_aside, parse_objects
 from lifecycle_manager.contract.signals import ObjectReference
 from lifecycle_manager.module_catalog.manifests import link_of
-from lifecycle_manager.oci.downloads import DownloadFailed
+from lifecycle_manager.module_sources import DownloadFailed
 from lifecycle_manager_api import ModuleTemplate, names, raw_object
 
 MAX_TEMPLATES = 1000

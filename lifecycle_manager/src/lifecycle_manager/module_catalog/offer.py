@@ -9,13 +9,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from lifecycle_manager.oci.descriptor import (
-    Component,
-    DescriptorNotFound,
-    DescriptorUnreadable,
-    component_of,
-    is_left_out,
-)
+from kyma_oci import Component, DescriptorNotFound, DescriptorUnreadable, component_of, is_left_out
 from lifecycle_manager_api import (
     InvalidVersion,
     KymaSelector,

@@ -23,6 +23,7 @@ from kube_runtime import (
     Result,
     Step,
 )
+from kyma_oci import SourceError
 from lifecycle_manager.contract.resources import FIELD_MANAGER, Secret
 from lifecycle_manager.contract.signals import ObjectReference
 from lifecycle_manager.module_catalog import kyma_of_manifest, module_of_manifest
@@ -71,6 +72,7 @@ from lifecycle_manager.module_installation.steps import (
     ResolveObjects,
     StripFinalizers,
 )
+from lifecycle_manager.module_sources import ObjectStore
 from lifecycle_manager.object_set import OwnerWrites, SkrObjects
 from lifecycle_manager.object_set.apply import hand_over, release
 from lifecycle_manager.object_set.inventory import identities, without
@@ -84,7 +86,6 @@ from lifecycle_manager.object_set.steps import (
     PruneObjects,
     RemoveFinalizer,
 )
-from lifecycle_manager.oci import ObjectStore, SourceError
 from lifecycle_manager.skr import Connections, ObservedObject, failure_of
 from lifecycle_manager.skr.finalizers import strip_finalizers
 from lifecycle_manager_api import Manifest, ManifestStatus, State, find

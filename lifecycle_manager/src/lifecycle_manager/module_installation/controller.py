@@ -59,10 +59,10 @@ from lifecycle_manager.module_installation.plan import plan
 from lifecycle_manager.module_installation.pull_secrets import DEPLOYER
 from lifecycle_manager.module_installation.rendering import Renderings
 from lifecycle_manager.module_installation.snapshot import ManifestReader, ManifestState, Options, affected_part
+from lifecycle_manager.module_sources import ObjectStore
 from lifecycle_manager.object_set import OwnerWrites, RecordingFailed
 from lifecycle_manager.object_set.policy import Policies, module_of_policy, policy_changed
 from lifecycle_manager.object_set.repairs import CONTESTED
-from lifecycle_manager.oci import ObjectStore
 from lifecycle_manager.process.telemetry import LongReconciles
 from lifecycle_manager.skr import Connections, SkrAccessError
 from lifecycle_manager.takeover import former

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import msgspec
 
 from kube_runtime import Client, KubeError, NotFound
+from kyma_oci import CredentialsInvalid, Login, config_in_secret, login_in
 from lifecycle_manager.contract.resources import SECRETS, Secret
-from lifecycle_manager.oci import CredentialsInvalid, Login, login_in
 from lifecycle_manager_api import ImageSpec, LabelSelector, Manifest, names
 
 
@@ -77,6 +77,7 @@ def as_query(selector: LabelSelector) -> str:
 
 async def _login(reading: Awaitable[Iterable[Secret]], repository: str) -> Login | None:
     try:
-        return login_in(await reading, repository)
+        found = {f"{each.metadata.namespace}/{each.metadata.name}": each.data for each in await reading}
     except KubeError as error:
         raise CredentialsInvalid(f"the registry's credentials can't be read: {error}") from None
+    return login_in([config_in_secret(found[name], name) for name in sorted(found)], repository)

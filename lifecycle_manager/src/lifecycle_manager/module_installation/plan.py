@@ -14,6 +14,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from kube_runtime import ApplyResult, End, InventoryEntry
+from kyma_oci import SourceInvalid
 from lifecycle_manager.contract.verdict import POLICY_VIOLATION
 from lifecycle_manager.module_catalog import kyma_of_manifest
 from lifecycle_manager.module_installation import status as statuses
@@ -52,6 +53,7 @@ from lifecycle_manager.module_installation.steps import (
     ResolveObjects,
     StripFinalizers,
 )
+from lifecycle_manager.module_sources import SourceAwaited, source_in
 from lifecycle_manager.object_set.inventory import (
     Identity,
     failure_message,
@@ -73,7 +75,6 @@ from lifecycle_manager.object_set.steps import (
     RemoveFinalizer,
     kept,
 )
-from lifecycle_manager.oci import SourceAwaited, SourceInvalid, source_in
 from lifecycle_manager.skr import AccessSecretMissing, failure_of
 from lifecycle_manager.takeover import former
 from lifecycle_manager_api import ManifestStatus, State, find, names

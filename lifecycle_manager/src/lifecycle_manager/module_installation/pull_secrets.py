@@ -12,10 +12,10 @@ from functools import partial
 from typing import Any
 
 from kube_runtime import KubernetesObject
+from kyma_oci import SourceError
 from lifecycle_manager.contract.resources import Secret
 from lifecycle_manager.module_installation.images import with_pod_spec
-from lifecycle_manager.oci import SourceError
-from lifecycle_manager.oci.problems import ObjectsInvalid
+from lifecycle_manager.module_sources import ObjectsInvalid
 from lifecycle_manager_api import ManagerReference, names
 
 DEPLOYER = "deployer"

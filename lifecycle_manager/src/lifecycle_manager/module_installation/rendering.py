@@ -10,12 +10,13 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from kube_runtime import InventoryEntry, KubernetesObject
+from kyma_oci import SourceError
 from lifecycle_manager.contract.resources import Secret
 from lifecycle_manager.module_installation.images import localized
 from lifecycle_manager.module_installation.pull_secrets import ImagePullSecret, with_data, with_pull_secret
+from lifecycle_manager.module_sources import ModuleObjects
 from lifecycle_manager.object_set.inventory import CRD_KIND
 from lifecycle_manager.object_set.protected import is_protected
-from lifecycle_manager.oci import ModuleObjects, SourceError
 from lifecycle_manager_api import ManagerReference, names
 
 MAX_RENDERINGS_OF_A_MODULE = 100

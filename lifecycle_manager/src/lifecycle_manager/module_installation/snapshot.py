@@ -19,6 +19,7 @@ from kube_runtime import (
     Resource,
     Snapshot,
 )
+from kyma_oci import SourceError
 from lifecycle_manager.contract.options import (
     Namespace,
     Seconds,
@@ -37,7 +38,6 @@ from lifecycle_manager.object_set import Policies, SetState
 from lifecycle_manager.object_set.inventory import Identity, entries_of, identities, united
 from lifecycle_manager.object_set.ownership import Holder
 from lifecycle_manager.object_set.reporting import set_owner
-from lifecycle_manager.oci import SourceError
 from lifecycle_manager.process.telemetry import LongReconciles
 from lifecycle_manager.skr import Connections
 from lifecycle_manager_api import CustomStateCheck, Kyma, Manifest, names

@@ -6,8 +6,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
+from kyma_oci import AllowedHosts
 from lifecycle_manager.contract.options import Texts, option
-from lifecycle_manager.oci import AllowedHosts
 
 
 def _hosts(texts: tuple[str, ...]) -> tuple[str, ...]:

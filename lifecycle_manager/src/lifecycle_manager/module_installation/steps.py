@@ -7,6 +7,7 @@ from kube_runtime import ApplyResult, End, InventoryEntry, JsonObject, Resource,
 from lifecycle_manager.module_installation.module_cr import DefaultCr
 from lifecycle_manager.module_installation.reading import KindObject
 from lifecycle_manager.module_installation.status import CrView
+from lifecycle_manager.module_sources import Source
 from lifecycle_manager.object_set.inventory import Identity
 from lifecycle_manager.object_set.ownership import Holder
 from lifecycle_manager.object_set.steps import (
@@ -16,7 +17,6 @@ from lifecycle_manager.object_set.steps import (
     PruneObjects,
     RemoveFinalizer,
 )
-from lifecycle_manager.oci import Source
 from lifecycle_manager_api import ManifestStatus
 
 

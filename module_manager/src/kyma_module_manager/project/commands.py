@@ -14,7 +14,7 @@ from kyma_module_manager.project.generation import generate_project
 from kyma_module_manager.project.names import ModuleNames
 from kyma_module_manager.project.packing import PackedModule, pack
 from kyma_module_manager.project.reading import read_project
-from kyma_module_manager.project.registry import Registry, RegistryCredentials, RegistryError
+from kyma_oci import Artifact, Login, Registries, SourceError, artifact_in
 
 __all__ = ["app"]
 
@@ -100,18 +100,20 @@ def package(
 ) -> None:
     """Push a module as an OCM component version and write the ModuleTemplate that refers to it."""
     host, _, path = registry.partition("/")
-    credentials = RegistryCredentials(username, password) if username and password else None
+    login = Login(username, password) if username and password else None
     try:
         project = read_project(directory)
         packed = pack(project, host, path=path.strip("/"), enable_module_config=enable_module_config)
-        digest = asyncio.run(_push(f"{'http' if plain_http else 'https'}://{host}", credentials, packed))
-    except (DeclarationError, RegistryError) as error:
+        address = f"{'http' if plain_http else 'https'}://{host}"
+        artifact = artifact_in(address, packed.repository, packed.tag, plain_http=plain_http)
+        digest = asyncio.run(_push(artifact, login, packed))
+    except (DeclarationError, SourceError) as error:
         console.print(f"[red]✗[/] {error}", highlight=False)
         raise typer.Exit(1) from error
     target = output or directory / "dist" / "module-template.yaml"
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(dump_yaml(packed.module_template))
-    console.print(f"[green]✓[/] {host}/{packed.repository}:{packed.tag}@{digest}", highlight=False, soft_wrap=True)
+    console.print(f"[green]✓[/] {artifact}@{digest}", highlight=False, soft_wrap=True)
     console.print(f"[green]✓[/] {target}: apply it to the control plane", highlight=False, soft_wrap=True)
     if project.manager is not None and not packed.module_template["spec"].get("enableModuleConfig"):
         _print_notice(NO_MODULE_CONFIG)
@@ -121,6 +123,9 @@ def _print_notice(text: str) -> None:
     console.print(f"[yellow]![/] {text}", highlight=False, soft_wrap=True)
 
 
-async def _push(url: str, credentials: RegistryCredentials | None, packed: PackedModule) -> str:
-    async with Registry(url, credentials) as registry:
-        return await registry.push(packed.repository, packed.tag, packed.config, packed.layers)
+async def _push(artifact: Artifact, login: Login | None, packed: PackedModule) -> str:
+    registries = Registries()
+    try:
+        return await registries.push(artifact, packed.config, packed.layers, login)
+    finally:
+        await registries.close()

@@ -1,12 +1,12 @@
-"""Why the objects of a module can't be read: each error with the reason for a condition, by default its own name."""
+"""Why content can't be pulled or pushed: each error with the reason for a condition, by default its own name."""
 
 from typing import Any, ClassVar
 
 
 class SourceError(Exception):
-    """The objects of a module can't be read; the message says what to check.
+    """What is in a registry can't be read or written; the message says what to check.
 
-    The source is not requested again for `again_after_seconds`: thousands of Manifests may have it.
+    A source is not requested again for `again_after_seconds`: thousands of clusters may have it.
     """
 
     reason: ClassVar[str] = "SourceError"
@@ -18,7 +18,7 @@ class SourceError(Exception):
 
 
 class SourceInvalid(SourceError):
-    """The source in the Manifest is neither a layer nor a link."""
+    """The source is not a repository, or not named by a digest."""
 
 
 class SourceNotAllowed(SourceError):
@@ -29,12 +29,6 @@ class SourceNotAllowed(SourceError):
 
 class CredentialsInvalid(SourceError):
     """The Secret with the registry's credentials is missing or unreadable."""
-
-    again_after_seconds = 5.0
-
-
-class SourceAwaited(SourceError):
-    """It is being fetched for another Manifest, which takes too long to wait for."""
 
     again_after_seconds = 5.0
 
@@ -77,5 +71,5 @@ class ArchiveUnsafe(SourceError):
     """A tar with links, devices, or paths that lead out of it."""
 
 
-class ObjectsInvalid(SourceError):
-    """The text holds no proper Kubernetes objects."""
+class PushRefused(SourceError):
+    """The registry does not take what is pushed; the message has its answer."""

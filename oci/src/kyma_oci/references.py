@@ -1,14 +1,10 @@
-"""References: a module's source, which is a layer in an OCI registry or a link; and artifacts, such as descriptors."""
+"""References to what is in a repository: layers by their digest, and artifacts, such as descriptors, by their tag."""
 
 import re
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import urlsplit
 
-import msgspec
-
-from lifecycle_manager.oci.problems import SourceInvalid
-from lifecycle_manager_api import ImageSpec
+from kyma_oci.problems import SourceInvalid
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
@@ -29,6 +25,11 @@ class Layer:
     def url(self) -> str:
         """The URL of the blob."""
         return f"{self.scheme}://{self.host}/v2/{self.path}/blobs/{self.digest}"
+
+    @property
+    def uploads_url(self) -> str:
+        """The URL at which an upload of it starts."""
+        return f"{self.scheme}://{self.host}/v2/{self.path}/blobs/uploads/"
 
     @property
     def repository(self) -> str:
@@ -66,38 +67,22 @@ class Artifact:
         return f"{self.host}/{self.path}:{self.tag}"
 
 
-@dataclass(frozen=True, slots=True)
-class HttpsLink:
-    """A file that is fetched over HTTPS."""
-
-    url: str
-
-    def __str__(self) -> str:
-        return self.url
+Wanted = Layer | Artifact
 
 
-Source = Layer | HttpsLink
+def artifact_in(address: str, path: str, tag: str, *, plain_http: bool = False) -> Artifact:
+    """Return an artifact below an address such as registry.example.com/modules. Raises SourceInvalid.
+
+    `plain_http` allows an address on another machine without TLS.
+    """
+    return Artifact(*_repository(address, path, repr(address), plain_http=plain_http), tag)
 
 
-def source_in(raw: msgspec.Raw) -> Source:
-    """Return the source that a Manifest names. Raises SourceInvalid."""
-    try:
-        fields: Any = msgspec.json.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise SourceInvalid(f"spec.install.source is not JSON: {error}") from None
-    if not isinstance(fields, dict):
-        raise SourceInvalid("spec.install.source is not an object")
-    if isinstance(fields.get("url"), str):
-        return _link(fields["url"])
-    try:
-        return _layer(msgspec.convert(fields, ImageSpec))
-    except msgspec.ValidationError as error:
-        raise SourceInvalid(f"spec.install.source: {error}") from None
-
-
-def artifact_in(address: str, path: str, tag: str) -> Artifact:
-    """Return an artifact below an address such as registry.example.com/modules. Raises SourceInvalid."""
-    return Artifact(*_repository(address, path, repr(address)), tag)
+def layer_in(address: str, path: str, digest: str, where: str) -> Layer:
+    """Return a layer below an address. Raises SourceInvalid with `where` in its message."""
+    if not is_digest(digest):
+        raise SourceInvalid(f"{where}.ref {digest!r} is not a digest such as sha256:…")
+    return Layer(*_repository(address, path, f"{where}: {address!r}, {path!r}"), digest)
 
 
 def is_digest(text: str) -> bool:
@@ -111,23 +96,7 @@ def is_this_machine(host: str) -> bool:
     return name in {"localhost", "127.0.0.1", "::1"} or name.endswith(".localhost")
 
 
-def _link(url: str) -> HttpsLink:
-    parts = urlsplit(url)
-    if parts.scheme != "https" or not parts.hostname:
-        raise SourceInvalid(f"spec.install.source.url {url!r} is not an https URL")
-    return HttpsLink(url)
-
-
-def _layer(image: ImageSpec) -> Layer:
-    if image.type not in {"oci-ref", "oci-dir"}:  # a layer says itself whether it is packed
-        raise SourceInvalid(f"spec.install.source.type {image.type!r} is not supported; use oci-ref")
-    if not is_digest(image.ref):
-        raise SourceInvalid(f"spec.install.source.ref {image.ref!r} is not a digest such as sha256:…")
-    where = f"spec.install.source: {image.repo!r}, {image.name!r}"
-    return Layer(*_repository(image.repo, image.name, where), image.ref)
-
-
-def _repository(address: str, path: str, where: str) -> tuple[str, str, str]:
+def _repository(address: str, path: str, where: str, *, plain_http: bool = False) -> tuple[str, str, str]:
     """Return scheme, host and path of a repository. Raises SourceInvalid with `where` in its message."""
     scheme, separator, rest = address.partition("://")
     if not separator:
@@ -135,6 +104,6 @@ def _repository(address: str, path: str, where: str) -> tuple[str, str, str]:
     host, _, path = f"{rest.strip('/')}/{path.strip('/')}".partition("/")
     if not _HOST.fullmatch(host) or not _PATH.fullmatch(path):
         raise SourceInvalid(f"{where} is not a repository")
-    if scheme != "https" and not (scheme == "http" and is_this_machine(host)):
+    if scheme != "https" and not (scheme == "http" and (plain_http or is_this_machine(host))):
         raise SourceInvalid(f"{where}: a registry needs https")
     return scheme, host, path

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lifecycle_manager.oci.problems import ArchiveUnsafe, LayerTooLarge, LayerTruncated, SourceError
-from lifecycle_manager.oci.unpacking import MAX_BYTES, text_in
+from kyma_oci import SourceError, text_in
+from kyma_oci.limits import MAX_BYTES
+from kyma_oci.problems import ArchiveUnsafe, LayerTooLarge, LayerTruncated
 from tests.modules import as_text, operator
 from tests.registries import packed
 

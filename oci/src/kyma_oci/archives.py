@@ -1,4 +1,4 @@
-"""From the bytes of a layer to the text of its objects: plain YAML, or a tar of such files, either in gzip.
+"""From the bytes of a layer to the text in it, which is plain YAML or a tar of such files, either in gzip; and back.
 
 Nothing is written to disk, so the path of a member has no effect; an archive with links, devices or paths with `..` is
 refused nevertheless, since no module is packed like that by mistake. The unpacked size is bounded.
@@ -10,14 +10,9 @@ import zlib
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-from lifecycle_manager.oci.problems import ArchiveUnsafe, LayerTooLarge, LayerTruncated
+from kyma_oci.limits import MAX_BYTES, MAX_FILES, MAX_MEMBERS, MAX_RATIO, RATIO_COUNTS_FROM
+from kyma_oci.problems import ArchiveUnsafe, LayerTooLarge, LayerTruncated
 
-MAX_BYTES = 16 * 1024 * 1024
-MAX_FILES = 1_000
-MAX_RATIO = 200
-RATIO_COUNTS_FROM = 1024 * 1024
-MAX_MEMBERS = 4_096
-"""Members of one gzip; those of archives that can be read in parts have one or two for each file."""
 CHUNK = 256 * 1024
 SLICE = 8 * 1024
 _GZIP = b"\x1f\x8b"
@@ -39,6 +34,17 @@ def text_in(content: bytes, name: object) -> bytes:
 def unpacking_size(content: bytes) -> int:
     """Return how many bytes a layer may unpack to at most, roughly."""
     return min(len(content) * MAX_RATIO, MAX_BYTES) if content.startswith(_GZIP) else len(content)
+
+
+def archive_of(name: str, text: str) -> bytes:
+    """Return a reproducible tar of one file: without its time and owner."""
+    content, buffer = text.encode(), io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+        entry = tarfile.TarInfo(name)
+        entry.size = len(content)
+        entry.mode = 0o644
+        archive.addfile(entry, io.BytesIO(content))
+    return buffer.getvalue()
 
 
 def _inflated(content: bytes, name: object) -> bytes:

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from lifecycle_manager.oci.hosts import ANY_HOST, AllowedHosts
+from kyma_oci import ANY_HOST, AllowedHosts
 
 MAX_BYTES = 10 * 1024 * 1024
 TIMEOUT_SECONDS = 60.0

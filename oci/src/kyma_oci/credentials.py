@@ -2,13 +2,12 @@
 
 import base64
 import binascii
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
 
-from lifecycle_manager.contract.resources import Secret
-from lifecycle_manager.oci.problems import CredentialsInvalid
+from kyma_oci.problems import CredentialsInvalid
 
 DOCKER_CONFIG = ".dockerconfigjson"
 _API_VERSIONS = frozenset({"v1", "v2"})  # as in https://index.docker.io/v1/
@@ -30,36 +29,52 @@ class Login(msgspec.Struct, frozen=True):
         return "Login(…)"
 
 
-def login_in(secrets: Iterable[Secret], repository: str) -> Login | None:
+LoginFor = Callable[[str], Awaitable[Login | None]]
+"""Returns the login for a repository, given as host and path. Raises SourceError."""
+
+
+class DockerConfig(msgspec.Struct, frozen=True):
+    """A docker config: its entries by the registry that they are for. `origin` names it in messages."""
+
+    origin: str
+    auths: Mapping[str, Any]
+
+    def __repr__(self) -> str:
+        return f"DockerConfig({self.origin})"
+
+
+def config_in_secret(data: Mapping[str, str], name: str) -> DockerConfig:
+    """Return the docker config in the data of a Secret, whose values are base64. Raises CredentialsInvalid."""
+    origin = f"Secret {name}"
+    try:
+        config = msgspec.json.decode(base64.b64decode(data[DOCKER_CONFIG], validate=True), type=dict[str, Any])
+    except KeyError:
+        raise CredentialsInvalid(f"{origin} has no key {DOCKER_CONFIG!r}") from None
+    except (binascii.Error, msgspec.MsgspecError, UnicodeDecodeError):
+        raise CredentialsInvalid(f"{origin}: {DOCKER_CONFIG} is not a JSON object") from None
+    entries = config.get("auths")
+    return DockerConfig(origin, entries if isinstance(entries, dict) else {})
+
+
+def login_in(configs: Iterable[DockerConfig], repository: str) -> Login | None:
     """Return the login for a repository such as `registry.example.com/modules/one`, that with the longest path.
 
-    None where the Secrets hold none for it. Raises CredentialsInvalid.
+    Of several, that of the first config. None where there is none for it. Raises CredentialsInvalid.
     """
     host, _, path = repository.partition("/")
     found = [
-        (scope, secret, entry)
-        for secret in sorted(secrets, key=lambda each: each.metadata.name)
-        for server, entry in _entries(secret)
+        (scope, config, entry)
+        for config in configs
+        for server, entry in config.auths.items()
         if (scope := _scope(server, host)) is not None and f"{path}/".startswith(scope)
     ]
-    for _, secret, entry in sorted(found, key=lambda each: -len(each[0])):
-        if (login := _login(secret, entry)) is not None:
+    for _, config, entry in sorted(found, key=lambda each: -len(each[0])):
+        if (login := _login(config, entry)) is not None:
             return login
     return None
 
 
-def _entries(secret: Secret) -> Iterable[tuple[str, Any]]:
-    try:
-        config = msgspec.json.decode(base64.b64decode(secret.data[DOCKER_CONFIG], validate=True), type=dict[str, Any])
-    except KeyError:
-        raise CredentialsInvalid(f"{_named(secret)} has no key {DOCKER_CONFIG!r}") from None
-    except (binascii.Error, msgspec.MsgspecError, UnicodeDecodeError):
-        raise CredentialsInvalid(f"{_named(secret)}: {DOCKER_CONFIG} is not a JSON object") from None
-    entries = config.get("auths")
-    return entries.items() if isinstance(entries, dict) else ()
-
-
-def _login(secret: Secret, entry: Any) -> Login | None:
+def _login(config: DockerConfig, entry: Any) -> Login | None:
     if not isinstance(entry, dict):
         return None
     if entry.get("username"):
@@ -71,7 +86,7 @@ def _login(secret: Secret, entry: Any) -> Login | None:
     except (binascii.Error, UnicodeDecodeError):
         separator = ""
     if not separator:
-        raise CredentialsInvalid(f"{_named(secret)}: an `auth` is not name and password in base64") from None
+        raise CredentialsInvalid(f"{config.origin}: an `auth` is not name and password in base64") from None
     return Login(name, password)
 
 
@@ -84,7 +99,3 @@ def _scope(server: str, host: str) -> str | None:
     first, _, rest = path.partition("/")
     path = rest if first in _API_VERSIONS else path
     return f"{path}/" if path else ""
-
-
-def _named(secret: Secret) -> str:
-    return f"Secret {secret.metadata.namespace}/{secret.metadata.name}"

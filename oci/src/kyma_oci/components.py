@@ -6,25 +6,21 @@ a descriptor names are layers of the same artifact, wherever the component was b
 place where it was found as its newest context.
 """
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 import msgspec
 
-from kube_runtime import ManifestInvalid, load_yaml, parse_aside
-from lifecycle_manager.oci.descriptor import (
-    COMPONENT_DESCRIPTORS,
-    ComponentVersion,
-    DescriptorUnreadable,
-    LookupFailed,
-    component_of,
-)
-from lifecycle_manager.oci.problems import LayerNotFound, ObjectsInvalid, SourceError
-from lifecycle_manager.oci.references import Artifact, artifact_in, is_digest
-from lifecycle_manager.oci.registry import Registries
-from lifecycle_manager.oci.store import LoginFor
-from lifecycle_manager.oci.unpacking import text_in, unpacking_size
+from kyma_oci.credentials import LoginFor
+from kyma_oci.descriptor import ComponentVersion, DescriptorUnreadable, LookupFailed, component_of
+from kyma_oci.packing import context_of, repository_of, tag_of
+from kyma_oci.problems import LayerNotFound, SourceError
+from kyma_oci.references import Artifact, artifact_in, is_digest
+from kyma_oci.registries import Registries
 
+ReadYaml = Callable[[bytes, Artifact], Awaitable[object]]
+"""Returns the YAML document that a layer holds. Raises SourceError, with the artifact in its message."""
 NOT_CONFIGURED_SECONDS = 3600.0
 _DESCRIPTORS = (
     "application/vnd.ocm.software.component-descriptor.",
@@ -47,6 +43,7 @@ class Components:
 
     registries: Registries
     login_for: LoginFor
+    read_yaml: ReadYaml
     address: str
 
     async def descriptor(self, wanted: ComponentVersion) -> msgspec.Raw:
@@ -58,21 +55,23 @@ class Components:
             return await self._descriptor(wanted)
         except SourceError as error:
             raise LookupFailed(str(error), error.again_after_seconds) from None
+        except DescriptorUnreadable as error:
+            raise LookupFailed(str(error), SourceError.again_after_seconds) from None
 
     async def _descriptor(self, wanted: ComponentVersion) -> msgspec.Raw:
-        path, tag = f"{COMPONENT_DESCRIPTORS}/{wanted.component}", wanted.version.replace("+", ".build-")
-        artifact = artifact_in(self.address, path, tag)
+        artifact = artifact_in(self.address, repository_of(wanted.component), tag_of(wanted.version))
         login = await self.login_for(artifact.repository)
         layer = artifact.layer(_digest_in(await self.registries.pull(artifact, login), artifact))
-        content = await self.registries.pull(layer, login)
-        document = await parse_aside(unpacking_size(content), _read, content, artifact)
+        document = await self.read_yaml(await self.registries.pull(layer, login), artifact)
+        if not isinstance(document, dict):
+            raise DescriptorUnreadable(f"{artifact} has a descriptor that is not an object")
         found = msgspec.Raw(msgspec.json.encode(_located(document, self.address)))
         try:
             component = component_of(found)
         except DescriptorUnreadable as error:
-            raise ObjectsInvalid(f"{artifact}: {error}") from None
+            raise DescriptorUnreadable(f"{artifact}: {error}") from None
         if (component.name, component.version) != wanted:
-            raise ObjectsInvalid(f"{artifact} holds the descriptor of {component.name}:{component.version}")
+            raise DescriptorUnreadable(f"{artifact} holds the descriptor of {component.name}:{component.version}")
         return found
 
 
@@ -80,26 +79,16 @@ def _digest_in(manifest: bytes, artifact: Artifact) -> str:
     try:
         layers = msgspec.json.decode(manifest, type=_Manifest).layers
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        _refuse(artifact, "has no readable manifest")
+        raise DescriptorUnreadable(f"{artifact} has no readable manifest") from None
     digest = next((each.digest for each in layers if each.media_type.startswith(_DESCRIPTORS)), "")
     if not is_digest(digest):
         raise LayerNotFound(f"{artifact} has no component descriptor among its layers")
     return digest
 
 
-def _read(content: bytes, artifact: Artifact) -> dict[str, Any]:
-    try:
-        document = load_yaml(text_in(content, artifact))
-    except ManifestInvalid as error:
-        _refuse(artifact, f"has an unreadable descriptor: {error}")
-    if not isinstance(document, dict):
-        _refuse(artifact, "has a descriptor that is not an object")
-    return document
-
-
 def _located(document: dict[str, Any], address: str) -> dict[str, Any]:
     """Return a descriptor with the registry it was found in as its newest context."""
-    here = {"type": "OCIRegistry", "baseUrl": address, "componentNameMapping": "urlPath"}
+    here = context_of(address)
     if "apiVersion" in document:
         return {**document, "repositoryContexts": [*_contexts(document), here]}
     component = document.get("component")
@@ -111,7 +100,3 @@ def _located(document: dict[str, Any], address: str) -> dict[str, Any]:
 def _contexts(section: dict[str, Any]) -> list[Any]:
     contexts = section.get("repositoryContexts")
     return contexts if isinstance(contexts, list) else []
-
-
-def _refuse(artifact: Artifact, what: str) -> NoReturn:
-    raise ObjectsInvalid(f"{artifact} {what}") from None

@@ -12,10 +12,10 @@ from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
-from lifecycle_manager_api import names
-
 RAW_MANIFEST = "raw-manifest"
 CONFIG = "config"
+OCI_REGISTRY_CRED = "operator.kyma-project.io/oci-registry-cred"
+"""The label on a resource whose value selects the Secrets that its layer is pulled with."""
 COMPONENT_DESCRIPTORS = "component-descriptors"
 HASHED_NAMES = "sha256-digest"
 """The mapping that names a repository by the digest of the component's name, for registries with short paths."""
@@ -133,13 +133,13 @@ def _images(resources: Iterable[Json]) -> tuple[str, ...]:
 
 def _credentials(resource: Json) -> Mapping[str, str] | None:
     """Return the labels of the Secrets that a resource is pulled with, None where it has no such label."""
-    values = [each.get("value") for each in _objects(resource, "labels") if each.get("name") == names.OCI_REGISTRY_CRED]
+    values = [each.get("value") for each in _objects(resource, "labels") if each.get("name") == OCI_REGISTRY_CRED]
     if not values:
         return None
     try:
         labels: Mapping[str, str] = msgspec.convert(values[0], Annotated[dict[str, str], msgspec.Meta(min_length=1)])
     except msgspec.ValidationError as error:
-        where = f"the label {names.OCI_REGISTRY_CRED} on {resource['name']} of spec.descriptor"
+        where = f"the label {OCI_REGISTRY_CRED} on {resource['name']} of spec.descriptor"
         raise DescriptorUnreadable(f"{where} must be an object of labels that select Secrets: {error}") from None
     return labels
 

@@ -15,34 +15,25 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
-from kube_runtime import KubernetesObject, ManifestInvalid, parse_aside, parse_objects
-from lifecycle_manager.oci.blobs import Blobs
-from lifecycle_manager.oci.credentials import Login
-from lifecycle_manager.oci.downloads import DownloadFailed
-from lifecycle_manager.oci.problems import ObjectsInvalid, SourceAwaited, SourceError, SourceUnreachable
-from lifecycle_manager.oci.references import HttpsLink, Layer, Source
-from lifecycle_manager.oci.registry import Registries
-from lifecycle_manager.oci.unpacking import text_in, unpacking_size
+from kyma_oci import Layer, LoginFor, Registries, SourceError, SourceUnreachable
+from lifecycle_manager.module_sources.blobs import Blobs
+from lifecycle_manager.module_sources.downloads import DownloadFailed
+from lifecycle_manager.module_sources.parsing import ModuleObjects, ObjectsInvalid, objects_in
+from lifecycle_manager.module_sources.references import HttpsLink, Source
 
 MAX_TEXT_BYTES = 32 * 1024 * 1024
 MAX_FAILURES = 1_000
 LINK_SECONDS = 600.0
 MAX_WAIT_SECONDS = 3.0
-PARSING_SECONDS = 60.0
 
-LoginFor = Callable[[str], Awaitable[Login | None]]
-"""Returns the login for a repository, given as host and path. Raises SourceError."""
 _Asked = tuple[Source, str]
 """A source and the name of the credentials it is requested with."""
 
 
-@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
-class ModuleObjects:
-    """The objects of a module, with the digest and the size of their text."""
+class SourceAwaited(SourceError):
+    """It is being fetched for another Manifest, which takes too long to wait for."""
 
-    digest: str
-    objects: tuple[KubernetesObject, ...] = field(repr=False)
-    size: int = 0
+    again_after_seconds = 5.0
 
 
 @dataclass(eq=False)
@@ -145,7 +136,7 @@ class ObjectStore:
         else:
             text = await self._text(source)
             digest = f"sha256:{hashlib.sha256(text).hexdigest()}"
-            found = self._recent(digest) or await _parsed(source, digest, text)
+            found = self._recent(digest) or await objects_in(source, digest, text)
             if not found.objects:
                 raise ObjectsInvalid(
                     f"{source} holds no objects"
@@ -162,11 +153,11 @@ class ObjectStore:
         access = f"{layer.scheme}://{layer.repository} {whose}"
         kept = await asyncio.to_thread(self.blobs.read, layer.digest, access)
         if kept is not None:
-            return await _parsed(layer, layer.digest, kept)
+            return await objects_in(layer, layer.digest, kept)
         content = await self.registries.pull(layer, await login_for(layer.repository))
         writing = asyncio.create_task(asyncio.to_thread(self.blobs.write, layer.digest, access, content))
         try:
-            return await _parsed(layer, layer.digest, content)
+            return await objects_in(layer, layer.digest, content)
         finally:
             await writing
 
@@ -175,22 +166,6 @@ class ObjectStore:
             return (await self.fetch(link.url)).encode()
         except DownloadFailed as error:
             raise SourceUnreachable(str(error)) from None
-
-
-async def _parsed(source: Source, digest: str, content: bytes) -> ModuleObjects:
-    try:
-        async with asyncio.timeout(PARSING_SECONDS):
-            return await parse_aside(unpacking_size(content), _parse, source, digest, content)
-    except TimeoutError:
-        raise ObjectsInvalid(f"{source} could not be parsed within {PARSING_SECONDS:g} s") from None
-
-
-def _parse(source: Source, digest: str, content: bytes) -> ModuleObjects:
-    text = text_in(content, source)
-    try:
-        return ModuleObjects(digest, parse_objects(text), len(text))
-    except ManifestInvalid as error:
-        raise ObjectsInvalid(f"{source}: {error}") from None
 
 
 def _keep(

@@ -1,0 +1,52 @@
+"""The source that a Manifest names: a layer in an OCI registry, or a link."""
+
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from kyma_oci import Layer, SourceInvalid, layer_in
+from lifecycle_manager_api import ImageSpec
+
+
+@dataclass(frozen=True, slots=True)
+class HttpsLink:
+    """A file that is fetched over HTTPS."""
+
+    url: str
+
+    def __str__(self) -> str:
+        return self.url
+
+
+Source = Layer | HttpsLink
+
+
+def source_in(raw: msgspec.Raw) -> Source:
+    """Return the source that a Manifest names. Raises SourceInvalid."""
+    try:
+        fields: Any = msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise SourceInvalid(f"spec.install.source is not JSON: {error}") from None
+    if not isinstance(fields, dict):
+        raise SourceInvalid("spec.install.source is not an object")
+    if isinstance(fields.get("url"), str):
+        return _link(fields["url"])
+    try:
+        return _layer(msgspec.convert(fields, ImageSpec))
+    except msgspec.ValidationError as error:
+        raise SourceInvalid(f"spec.install.source: {error}") from None
+
+
+def _link(url: str) -> HttpsLink:
+    parts = urlsplit(url)
+    if parts.scheme != "https" or not parts.hostname:
+        raise SourceInvalid(f"spec.install.source.url {url!r} is not an https URL")
+    return HttpsLink(url)
+
+
+def _layer(image: ImageSpec) -> Layer:
+    if image.type not in {"oci-ref", "oci-dir"}:  # a layer says itself whether it is packed
+        raise SourceInvalid(f"spec.install.source.type {image.type!r} is not supported; use oci-ref")
+    return layer_in(image.repo, image.name, image.ref, "spec.install.source")

@@ -1,0 +1,95 @@
+"""Writes component versions of the Open Component Model, in its layout for OCI registries.
+
+Repository `<path>/component-descriptors/<component>`, the version as tag; layer 0 is a tar with
+`component-descriptor.yaml`, and each local blob a further layer, to which the descriptor refers by its digest.
+"""
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from kyma_oci.archives import archive_of
+from kyma_oci.descriptor import COMPONENT_DESCRIPTORS, Json
+
+MANIFEST = "application/vnd.oci.image.manifest.v1+json"
+CONFIG = "application/vnd.ocm.software.component.config.v1+json"
+DESCRIPTOR = "application/vnd.ocm.software.component-descriptor.v2+yaml+tar"
+TAR = "application/x-tar"
+DESCRIPTOR_FILE = "component-descriptor.yaml"
+
+
+@dataclass(frozen=True)
+class Blob:
+    """Content with its media type, addressed by its digest."""
+
+    content: bytes
+    media_type: str
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the content, in the notation of registries."""
+        return f"sha256:{hashlib.sha256(self.content).hexdigest()}"
+
+    def descriptor(self) -> dict[str, Any]:
+        """Return the reference to this blob for a manifest."""
+        return {"mediaType": self.media_type, "digest": self.digest, "size": len(self.content)}
+
+
+def repository_of(component: str, path: str = "") -> str:
+    """Return the repository of a component below a path of its registry."""
+    return "/".join(filter(None, (path, COMPONENT_DESCRIPTORS, component)))
+
+
+def tag_of(version: str) -> str:
+    """Return the tag of a version: `.build-` replaces the `+` that no tag may have."""
+    return version.replace("+", ".build-")
+
+
+def context_of(base_url: str) -> Json:
+    """Return the repository context of components below a registry's address."""
+    return {"type": "OCIRegistry", "baseUrl": base_url, "componentNameMapping": "urlPath"}
+
+
+def resource_of(name: str, version: str, blob: Blob) -> Json:
+    """Return the resource of a descriptor whose content is a layer of the same artifact."""
+    return {
+        "name": name,
+        "version": version,
+        "type": "directoryTree",
+        "relation": "local",
+        "access": {"type": "localBlob", "localReference": blob.digest, "mediaType": blob.media_type},
+        "digest": {
+            "hashAlgorithm": "SHA-256",
+            "normalisationAlgorithm": "genericBlobDigest/v1",
+            "value": blob.digest.removeprefix("sha256:"),
+        },
+    }
+
+
+def file_layer(name: str, text: str) -> Blob:
+    """Return a layer with one file."""
+    return Blob(archive_of(name, text), TAR)
+
+
+def descriptor_layer(text: str) -> Blob:
+    """Return the layer that holds a descriptor, given as YAML."""
+    return Blob(archive_of(DESCRIPTOR_FILE, text), DESCRIPTOR)
+
+
+def config_of(descriptor: Blob) -> Blob:
+    """Return the config of a component version, which names the layer with the descriptor."""
+    return Blob(msgspec.json.encode({"componentDescriptorLayer": descriptor.descriptor()}), CONFIG)
+
+
+def manifest_of(config: Blob, layers: Iterable[Blob]) -> Blob:
+    """Return the manifest of an artifact."""
+    document = {
+        "schemaVersion": 2,
+        "mediaType": MANIFEST,
+        "config": config.descriptor(),
+        "layers": [layer.descriptor() for layer in layers],
+    }
+    return Blob(msgspec.json.encode(document), MANIFEST)

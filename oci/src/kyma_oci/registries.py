@@ -1,0 +1,153 @@
+"""Pulls and pushes layers and manifests: content is hashed while it arrives, and bounded in size and time.
+
+Existing packages block threads or need a container engine. Of the distribution protocol only the reading of a blob or a
+manifest is needed, and the upload of both in one piece.
+"""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from urllib.parse import urljoin, urlsplit
+
+import aiohttp
+
+from kyma_oci.credentials import Login
+from kyma_oci.hosts import ANY_HOST, AllowedHosts
+from kyma_oci.limits import CONNECT_SECONDS, MAX_BYTES, MAX_DETAIL_BYTES, READ_SECONDS, TIMEOUT_SECONDS
+from kyma_oci.packing import MANIFEST, Blob, manifest_of
+from kyma_oci.problems import DigestMismatch, LayerTooLarge, LayerTruncated, PushRefused, SourceUnreachable
+from kyma_oci.references import Artifact, Layer, Wanted
+from kyma_oci.requests import PULL, PUSH, Requests, check_answer, received
+
+_ANY_CONTENT = "application/octet-stream"
+_WITHOUT_DETAIL = frozenset({401, 403, 429})
+
+
+@dataclass(eq=False)
+class Registries:
+    """Pulls from and pushes to `allowed` hosts, at most `concurrency` contents at once. Close it.
+
+    `trust` is the machine's own unless given.
+    """
+
+    trust: ssl.SSLContext | None = None
+    timeout_seconds: float = TIMEOUT_SECONDS
+    concurrency: int = 8
+    allowed: AllowedHosts = ANY_HOST
+    _session: aiohttp.ClientSession | None = field(default=None, init=False)
+    _places: asyncio.Semaphore = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._places = asyncio.Semaphore(self.concurrency)
+
+    async def close(self) -> None:
+        """Close every connection."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def pull(self, wanted: Wanted, login: Login | None = None) -> bytes:
+        """Return the bytes of a layer, which match its digest, or of a manifest. Raises SourceError."""
+        media_type = MANIFEST if isinstance(wanted, Artifact) else ""
+        async with (
+            self._bounded(wanted, "send"),
+            self._requests(login, PULL).send(wanted, wanted.url, media_type=media_type) as response,
+        ):
+            return await _content(wanted, response)
+
+    async def push(self, artifact: Artifact, config: Blob, layers: Iterable[Blob], login: Login | None = None) -> str:
+        """Push an artifact: its blobs, then the manifest that refers to them, whose digest is returned.
+
+        Raises SourceError.
+        """
+        layers, requests = tuple(layers), self._requests(login, PUSH)
+        manifest = manifest_of(config, layers)
+        for blob in dict.fromkeys((config, *layers)):
+            layer = artifact.layer(blob.digest)
+            _check_size(layer, blob)
+            async with self._bounded(layer, "accept"):
+                await _upload(requests, layer, blob)
+        _check_size(artifact, manifest)
+        async with (
+            self._bounded(artifact, "accept"),
+            requests.send(
+                artifact, artifact.url, method="PUT", body=manifest.content, media_type=manifest.media_type
+            ) as response,
+        ):
+            await _check_accepted(artifact, response, 201)
+        return manifest.digest
+
+    @asynccontextmanager
+    async def _bounded(self, wanted: Wanted, verb: str) -> AsyncIterator[None]:
+        """Bound the time and number of exchanges. What fails below HTTP is raised as SourceError."""
+        async with self._places:
+            try:
+                async with asyncio.timeout(self.timeout_seconds):
+                    yield
+            except aiohttp.ClientPayloadError as error:
+                raise LayerTruncated(f"{wanted} was truncated: {error}") from None
+            except TimeoutError:
+                raise SourceUnreachable(
+                    f"{wanted.host} did not {verb} {wanted} within {self.timeout_seconds:g} s"
+                ) from None
+            except (aiohttp.ClientError, ssl.SSLError, OSError, ValueError) as error:
+                raise SourceUnreachable(
+                    f"{wanted.host} can't be reached: {str(error) or type(error).__name__}"
+                ) from None
+
+    def _requests(self, login: Login | None, actions: str) -> Requests:
+        if self._session is None:
+            connector = aiohttp.TCPConnector(limit=self.concurrency * 2, ssl=self.trust or ssl.create_default_context())
+            timeout = aiohttp.ClientTimeout(sock_connect=CONNECT_SECONDS, sock_read=READ_SECONDS)
+            self._session = aiohttp.ClientSession(connector=connector, auto_decompress=False, timeout=timeout)
+        return Requests(self._session, self.allowed, login, actions)
+
+
+async def _content(wanted: Wanted, response: aiohttp.ClientResponse) -> bytes:
+    check_answer(wanted, response)
+    too_large = LayerTooLarge(f"{wanted} has more than {MAX_BYTES} bytes")
+    if (response.content_length or 0) > MAX_BYTES:
+        raise too_large
+    content, digest = await received(response, MAX_BYTES, too_large)
+    if isinstance(wanted, Layer) and digest != wanted.digest:
+        raise DigestMismatch(f"{wanted}: the content has the digest {digest}")
+    return content
+
+
+async def _upload(requests: Requests, layer: Layer, blob: Blob) -> None:
+    """Upload a blob in one piece unless the repository has it."""
+    async with requests.send(layer, layer.url, method="HEAD") as response:
+        if response.status == 200:
+            return
+        await _check_accepted(layer, response, 404)
+    async with requests.send(layer, layer.uploads_url, method="POST") as response:
+        await _check_accepted(layer, response, 202)
+        url = _upload_url(layer, response.headers.get("Location", ""))
+    async with requests.send(layer, url, method="PUT", body=blob.content, media_type=_ANY_CONTENT) as response:
+        await _check_accepted(layer, response, 201)
+
+
+def _upload_url(layer: Layer, location: str) -> str:
+    """Return where a blob is uploaded to, which is on the registry's own host: credentials are sent there."""
+    url = urljoin(layer.uploads_url, location)
+    parts = urlsplit(url)
+    if not location or parts.hostname != urlsplit(layer.url).hostname:
+        raise PushRefused(f"{layer.host} redirects the upload of {layer} to another host, {parts.netloc!r}")
+    return f"{url}{'&' if parts.query else '?'}digest={layer.digest}"
+
+
+async def _check_accepted(wanted: Wanted, response: aiohttp.ClientResponse, expected: int) -> None:
+    """Raise the error of an answer with another status than expected, with the registry's reason."""
+    if response.status == expected:
+        return
+    if response.status in _WITHOUT_DETAIL:
+        check_answer(wanted, response)
+    detail = (await response.content.read(MAX_DETAIL_BYTES)).decode(errors="replace")
+    raise PushRefused(f"{response.url.host} answers {response.status} to {response.method} for {wanted}: {detail}")
+
+
+def _check_size(wanted: Wanted, blob: Blob) -> None:
+    if len(blob.content) > MAX_BYTES:
+        raise LayerTooLarge(f"{wanted} has more than {MAX_BYTES} bytes, so nobody could pull it")

@@ -1,0 +1,166 @@
+"""Requests for one repository: with a token where the registry requires one, within the hosts that are allowed.
+
+Credentials are sent to the registry and to the token service that it names, and never along with a redirect to another
+host. One that asks for credentials there is refused.
+"""
+
+import hashlib
+import io
+import re
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from urllib.parse import urljoin, urlsplit
+
+import aiohttp
+import msgspec
+
+from kyma_oci.credentials import Login
+from kyma_oci.hosts import AllowedHosts
+from kyma_oci.limits import BUSY_SECONDS, CHUNK, MAX_BUSY_SECONDS, MAX_REDIRECTS, MAX_TOKEN_BYTES
+from kyma_oci.problems import (
+    AccessRefused,
+    LayerNotFound,
+    RegistryBusy,
+    SourceError,
+    SourceNotAllowed,
+    SourceUnreachable,
+)
+from kyma_oci.references import Wanted, is_this_machine
+
+PULL, PUSH = "pull", "pull,push"
+_PARAMETER = re.compile(r'([A-Za-z_]+)="((?:[^"\\]|\\.)*)"')
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_FOLLOWED = frozenset({"GET", "HEAD"})
+"""Nothing that is pushed is sent where a redirect leads to."""
+
+
+class _Token(msgspec.Struct):
+    token: str = ""
+    access_token: str = ""
+
+
+@dataclass(eq=False)
+class Requests:
+    """Requests that read or write (`actions`) one repository. What the registry grants is kept for the next request."""
+
+    session: aiohttp.ClientSession
+    allowed: AllowedHosts
+    login: Login | None
+    actions: str = PULL
+    _authorization: str | None = field(default=None, init=False)
+
+    @asynccontextmanager
+    async def send(
+        self, wanted: Wanted, url: str, *, method: str = "GET", body: bytes | None = None, media_type: str = ""
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Send a request, and once more with credentials where the registry asks for them. Raises SourceError."""
+        headers = _headers(body, media_type)
+        async with self._followed(wanted, url, method, headers, body) as response:
+            if response.status != 401:
+                yield response
+                return
+            challenges = response.headers.getall("WWW-Authenticate", [])
+        self._authorization = await self._granted(wanted, challenges)
+        async with self._followed(wanted, url, method, headers, body) as response:
+            yield response
+
+    @asynccontextmanager
+    async def _followed(
+        self, wanted: Wanted, url: str, method: str, headers: Mapping[str, str], body: bytes | None
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Send a request and follow redirects. Credentials are sent to the first host only."""
+        origin = urlsplit(url).netloc
+        for _ in range(MAX_REDIRECTS + 1):
+            self._check(wanted, url)
+            there = urlsplit(url).netloc
+            sent = dict(headers)
+            if self._authorization is not None and there == origin:
+                sent["Authorization"] = self._authorization
+            data = None if body is None else io.BytesIO(body)  # as bytes, a large body would block the loop
+            async with self.session.request(method, url, data=data, headers=sent, allow_redirects=False) as response:
+                if response.status == 401 and there != origin:
+                    raise AccessRefused(f"{wanted.host} redirects {wanted} to {there}, which asks for credentials")
+                redirected = response.status in _REDIRECTS and "Location" in response.headers
+                if not redirected or method not in _FOLLOWED:
+                    yield response
+                    return
+                url = urljoin(url, response.headers["Location"])
+        raise SourceUnreachable(f"{wanted.host} redirects more than {MAX_REDIRECTS} times")
+
+    async def _granted(self, wanted: Wanted, challenges: list[str]) -> str:
+        for challenge in challenges:
+            scheme, _, rest = challenge.partition(" ")
+            if scheme.lower() == "bearer":
+                return f"Bearer {await self._token(wanted, dict(_PARAMETER.findall(rest)))}"
+            if scheme.lower() == "basic" and self.login is not None:
+                return self.login.basic
+        needs = "needs credentials" if self.login is None else "asks for credentials of a kind that is not known"
+        raise AccessRefused(f"{wanted.host} {needs} for {wanted.path}")
+
+    async def _token(self, wanted: Wanted, asked: dict[str, str]) -> str:
+        realm = asked.get("realm", "")
+        scope = asked.get("scope") or f"repository:{wanted.path}:{self.actions}"
+        query = {"scope": scope} | ({"service": asked["service"]} if "service" in asked else {})
+        self._check(wanted, realm)
+        headers = {"Authorization": self.login.basic} if self.login is not None else {}
+        async with self.session.get(realm, params=query, headers=headers, allow_redirects=False) as response:
+            check_answer(wanted, response)
+            too_large = f"{response.url.host} sends a token for {wanted} of more than {MAX_TOKEN_BYTES} bytes"
+            body, _ = await received(response, MAX_TOKEN_BYTES, SourceUnreachable(too_large))
+        try:
+            given = msgspec.json.decode(body, type=_Token)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            raise SourceUnreachable(f"{urlsplit(realm).netloc} sends no readable token") from None
+        return given.token or given.access_token
+
+    def _check(self, wanted: Wanted, url: str) -> None:
+        """Refuse a URL that a registry leads to: only one without TLS itself may lead to another on its own machine."""
+        parts = urlsplit(url)
+        if parts.scheme != "https" and not (wanted.scheme == parts.scheme == "http" and _is_near(wanted, parts.netloc)):
+            raise SourceUnreachable(f"{wanted.host} leads to {url!r}, which is not https")
+        if not self.allowed.allow(url):
+            raise SourceNotAllowed(f"{wanted} needs {parts.netloc}, which is not among the allowed-source-hosts")
+
+
+async def received(response: aiohttp.ClientResponse, max_bytes: int, too_large: SourceError) -> tuple[bytes, str]:
+    """Return the body of an answer, as it was sent, with its digest; raise `too_large` where it has more bytes."""
+    digest, parts, size = hashlib.sha256(), [], 0
+    async for part in response.content.iter_chunked(CHUNK):
+        size += len(part)
+        if size > max_bytes:
+            raise too_large
+        digest.update(part)
+        parts.append(part)
+    return b"".join(parts), f"sha256:{digest.hexdigest()}"
+
+
+def check_answer(wanted: Wanted, response: aiohttp.ClientResponse) -> None:
+    """Raise the error of an answer other than 200."""
+    status = response.status
+    if status == 200:
+        return
+    host = response.url.host
+    if status in {401, 403}:
+        raise AccessRefused(f"{host} answers {status} for {wanted}; check the registry's credentials")
+    if status == 404:
+        raise LayerNotFound(f"{host} has no {wanted}, or does not show it with these credentials")
+    if status == 429:
+        raise RegistryBusy(f"{host} answers 429 (too many requests) for {wanted}", _retry_after(response))
+    raise SourceUnreachable(f"{host} answers {status} for {wanted}")
+
+
+def _headers(body: bytes | None, media_type: str) -> dict[str, str]:
+    headers = {"Accept-Encoding": "identity"}
+    if media_type:
+        headers["Accept" if body is None else "Content-Type"] = media_type
+    return headers
+
+
+def _is_near(wanted: Wanted, netloc: str) -> bool:
+    return is_this_machine(netloc) or urlsplit(f"//{netloc}").hostname == urlsplit(f"//{wanted.host}").hostname
+
+
+def _retry_after(response: aiohttp.ClientResponse) -> float:
+    retry_after = response.headers.get("Retry-After", "")
+    return min(float(retry_after), MAX_BUSY_SECONDS) if retry_after.isdecimal() else BUSY_SECONDS

@@ -1,0 +1,42 @@
+"""The login for a registry, from the docker config in a Secret."""
+
+import base64
+from typing import Any
+
+import msgspec
+import pytest
+
+from kyma_oci import CredentialsInvalid, DockerConfig, Login, config_in_secret, login_in
+
+
+def config(content: Any) -> DockerConfig:
+    data = {".dockerconfigjson": base64.b64encode(msgspec.json.encode(content)).decode()} if content else {}
+    return config_in_secret(data, "kcp-system/pull")
+
+
+def test_login_is_that_of_the_registry_in_either_form() -> None:
+    entry = {"auth": base64.b64encode(b"me:se:cret").decode()}
+    encoded = config({"auths": {"other.example.com": {"username": "x"}, "https://r.example.com/v1/": entry}})
+    assert login_in([encoded], "r.example.com") == Login("me", "se:cret")
+    named = config({"auths": {"r.example.com": {"username": "you", "password": "p"}}})
+    assert login_in([named], "r.example.com") == Login("you", "p")
+    assert login_in([named], "elsewhere.example.com") is None
+
+
+def test_first_of_several_configs_counts_and_one_without_a_login_is_passed_over() -> None:
+    empty, first, second = (
+        config({"auths": {"r.example.com": entry}})
+        for entry in ({}, {"username": "first"}, {"username": "second", "password": "p"})
+    )
+    assert login_in([empty, first, second], "r.example.com/modules") == Login("first", "")
+
+
+@pytest.mark.parametrize("content", [None, [], {"auths": {"r.example.com": {"auth": "!"}}}])
+def test_secret_without_credentials_is_reported(content: Any) -> None:
+    with pytest.raises(CredentialsInvalid, match="kcp-system/pull"):
+        login_in([config(content)], "r.example.com")
+
+
+def test_representations_show_no_password() -> None:
+    assert "secret" not in repr(Login("you", "secret"))
+    assert "secret" not in repr(config({"auths": {"r.example.com": {"username": "you", "password": "secret"}}}))

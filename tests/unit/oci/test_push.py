@@ -1,0 +1,213 @@
+"""Pushing to registries that ask for tokens, refuse, redirect or lie: what is sent, to whom, and what is reported."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+import pytest
+from aiohttp import web
+
+from kyma_oci import Artifact, Blob, Login, PushRefused, Registries, SourceInvalid, SourceUnreachable, artifact_in
+from kyma_oci.limits import MAX_BYTES, MAX_DETAIL_BYTES
+from kyma_oci.packing import manifest_of
+from kyma_oci.problems import AccessRefused, LayerTooLarge, RegistryBusy
+
+LOGIN = Login("pusher", "keep out")
+CONFIG, LAYER = Blob(b"{}", "application/json"), Blob(b"layer", "application/x-tar")
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@asynccontextmanager
+async def serving(handler: Handler) -> AsyncIterator[str]:
+    """Serve one handler on loopback; give the host."""
+    application = web.Application(client_max_size=2 * MAX_BYTES)
+    application.router.add_route("*", "/{path:.*}", handler)
+    runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        yield f"127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
+
+
+@dataclass
+class TokenRegistry:
+    """A registry that grants a token for reading and another for writing; `answers` replace its own by the method."""
+
+    blobs: dict[str, bytes] = field(default_factory=dict)
+    answers: dict[str, web.Response] = field(default_factory=dict)
+    received: list[tuple[str, str, str]] = field(default_factory=list)
+
+    async def answer(self, request: web.Request) -> web.Response:
+        authorization = request.headers.get("Authorization", "")
+        self.received.append((request.method, request.path, authorization))
+        if request.path == "/token":
+            return web.json_response({"token": request.query["scope"].rpartition(":")[2]})
+        needed = "pull" if request.method == "HEAD" else "pull,push"
+        if authorization.removeprefix("Bearer ") not in {needed, "pull,push"}:
+            scope = f"repository:modules/one:{needed}"
+            challenge = f'Bearer realm="http://{request.host}/token",service="modules",scope="{scope}"'
+            return web.Response(status=401, headers={"WWW-Authenticate": challenge})
+        if request.method in self.answers:
+            return self.answers[request.method]
+        return await self._accept(request)
+
+    async def _accept(self, request: web.Request) -> web.Response:
+        if request.method == "HEAD":
+            return web.Response(status=200 if request.path.rpartition("/")[2] in self.blobs else 404)
+        if request.method == "POST":
+            return web.Response(status=202, headers={"Location": "/upload?state=a%2Bb%3D"})
+        content = await request.read()
+        if request.path == "/upload":
+            assert request.query["state"] == "a+b="
+            self.blobs[request.query["digest"]] = content
+        else:
+            self.blobs[request.path.rpartition("/")[2]] = content
+        return web.Response(status=201)
+
+    def requests(self, method: str) -> list[str]:
+        return [path for each, path, _ in self.received if each == method]
+
+
+async def push(host: str, *layers: Blob, login: Login | None = LOGIN) -> str:
+    registries = Registries()
+    try:
+        return await registries.push(Artifact("http", host, "modules/one", "1.0.0"), CONFIG, layers, login)
+    finally:
+        await registries.close()
+
+
+async def test_blobs_and_manifest_are_pushed_with_a_token_for_writing() -> None:
+    registry = TokenRegistry()
+    async with serving(registry.answer) as host:
+        digest = await push(host, LAYER)
+
+    manifest = manifest_of(CONFIG, (LAYER,))
+    assert registry.blobs == {
+        CONFIG.digest: CONFIG.content,
+        LAYER.digest: LAYER.content,
+        "1.0.0": manifest.content,
+    }
+    assert digest == manifest.digest
+    tokens = [sent for method, path, sent in registry.received if path == "/token"]
+    assert tokens == [LOGIN.basic] * 2  # one to read, and one to write, which is kept
+
+
+async def test_password_is_sent_to_the_token_service_alone() -> None:
+    registry = TokenRegistry()
+    async with serving(registry.answer) as host:
+        await push(host, LAYER)
+
+    assert {path for _, path, sent in registry.received if sent == LOGIN.basic} == {"/token"}
+
+
+async def test_blob_that_the_repository_has_is_not_uploaded_again() -> None:
+    registry = TokenRegistry(blobs={CONFIG.digest: CONFIG.content, LAYER.digest: LAYER.content})
+    async with serving(registry.answer) as host:
+        await push(host, LAYER)
+
+    assert registry.requests("POST") == []
+    assert "/upload" not in registry.requests("PUT")
+
+
+async def test_blob_that_the_registry_keeps_in_a_storage_elsewhere_is_not_uploaded_again() -> None:
+    received: list[str] = []
+
+    async def storage(request: web.Request) -> web.Response:
+        received.append(request.headers.get("Authorization", ""))
+        return web.Response()
+
+    async with serving(storage) as elsewhere:
+        moved = web.Response(status=307, headers={"Location": f"http://{elsewhere}/blob"})
+        registry = TokenRegistry(answers={"HEAD": moved})
+        async with serving(registry.answer) as host:
+            await push(host)
+
+    assert received == [""]
+    assert registry.requests("POST") == []
+
+
+@pytest.mark.parametrize("location", ["http://registry.example.com/upload", "https://127.0.0.1.example.com/", ""])
+async def test_nothing_is_uploaded_to_another_host(location: str) -> None:
+    registry = TokenRegistry(answers={"POST": web.Response(status=202, headers={"Location": location})})
+    async with serving(registry.answer) as host:
+        with pytest.raises(PushRefused, match="to another host"):
+            await push(host)
+
+    assert registry.requests("PUT") == []
+
+
+async def test_nothing_that_is_pushed_follows_a_redirect() -> None:
+    received: list[str] = []
+
+    async def curious(request: web.Request) -> web.Response:
+        received.append(request.path)
+        return web.Response(status=202, headers={"Location": "/upload"})
+
+    async with serving(curious) as elsewhere:
+        moved = web.Response(status=307, headers={"Location": f"http://{elsewhere}/"})
+        async with serving(TokenRegistry(answers={"POST": moved}).answer) as host:
+            with pytest.raises(PushRefused, match="answers 307 to POST"):
+                await push(host)
+
+    assert received == []
+
+
+async def test_reason_of_a_refusal_is_reported_within_bounds() -> None:
+    text = "MANIFEST_INVALID " + "x" * 100_000
+    async with serving(TokenRegistry(answers={"PUT": web.Response(status=400, text=text)}).answer) as host:
+        with pytest.raises(PushRefused, match=r"answers 400 to PUT .*: MANIFEST_INVALID x") as raised:
+            await push(host)
+
+    assert len(str(raised.value)) < MAX_DETAIL_BYTES + 300
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"), [(401, AccessRefused), (403, AccessRefused), (429, RegistryBusy), (503, PushRefused)]
+)
+async def test_refusal_has_the_reason_of_its_status(status: int, expected: type[Exception]) -> None:
+    async with serving(TokenRegistry(answers={"POST": web.Response(status=status)}).answer) as host:
+        with pytest.raises(expected, match=str(status)):
+            await push(host)
+
+
+async def test_what_nobody_could_pull_is_not_pushed() -> None:
+    registry = TokenRegistry()
+    async with serving(registry.answer) as host:
+        with pytest.raises(LayerTooLarge, match="more than 16777216 bytes"):
+            await push(host, Blob(bytes(MAX_BYTES + 1), "application/x-tar"))
+        await push(host, Blob(bytes(MAX_BYTES), "application/x-tar"))
+
+
+async def test_registry_that_does_not_answer_a_push_is_unreachable() -> None:
+    registries, over = Registries(timeout_seconds=0.2), asyncio.Event()
+
+    async def silent(_: web.Request) -> web.Response:
+        await over.wait()
+        return web.Response()
+
+    async with serving(silent) as host:
+        with pytest.raises(SourceUnreachable, match=r"did not accept .* within 0\.2 s"):
+            await registries.push(Artifact("http", host, "modules/one", "1.0.0"), CONFIG, ())
+        over.set()
+    await registries.close()
+
+
+def test_plain_http_to_another_machine_is_for_those_who_ask_for_it() -> None:
+    with pytest.raises(SourceInvalid, match="needs https"):
+        artifact_in("http://registry.internal:5000", "modules/one", "1.0.0")
+    artifact = artifact_in("http://registry.internal:5000", "modules/one", "1.0.0", plain_http=True)
+    assert urlsplit(artifact.url).scheme == "http"
+
+
+async def test_registry_with_plain_http_leads_to_no_other_machine_without_tls() -> None:
+    async def registry(_: web.Request) -> web.Response:
+        challenge = 'Bearer realm="http://registry.example.com/token"'
+        return web.Response(status=401, headers={"WWW-Authenticate": challenge})
+
+    async with serving(registry) as host:
+        with pytest.raises(SourceUnreachable, match="which is not https"):
+            await push(host)
