@@ -38,15 +38,15 @@ DOMAINS: dict[str, tuple[Resource[Any], str, str, str, str]] = {
         MANIFESTS,
         "demo-api",
         "Ready",
-        "module_installation.controller.known_inventory",
-        "module_installation.controller.plan",
+        "module_installation.snapshot.known_inventory",
+        "module_installation.plan.is_left_alone",
     ),
     "sync-resource": (
         SYNC_RESOURCES,
         "demo-api",
         "Ready",
-        "sync_resource.controller.known_inventory",
-        "sync_resource.controller.plan",
+        "sync_resource.snapshot.known_inventory",
+        "sync_resource.plan.is_paused",
     ),
 }
 SECRET = "a secret of the user"
@@ -146,8 +146,8 @@ async def test_unforeseen_exception_with_a_release_becomes_an_event(
 async def test_report_that_fails_does_not_replace_the_exception(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lifecycle_manager.sync_resource.controller.plan", fail)
-    monkeypatch.setattr("lifecycle_manager.sync_resource.controller.failure_of", _fail_otherwise)
+    monkeypatch.setattr("lifecycle_manager.sync_resource.plan.is_paused", fail)
+    monkeypatch.setattr("lifecycle_manager.sync_resource.apply.failure_of", _fail_otherwise)
     with pytest.raises(ValueError, match=SECRET):
         await service.reconcile("sync-resource", ObjectKey(KCP, "demo-api"))
 
