@@ -96,6 +96,24 @@ async def test_blobs_and_manifest_are_pushed_with_a_token_for_writing() -> None:
     assert tokens == [LOGIN.basic] * 2  # one to read, and one to write, which is kept
 
 
+async def test_upload_whose_token_has_expired_is_sent_again_whole() -> None:
+    registry, expired = TokenRegistry(), [True]
+
+    async def answer(request: web.Request) -> web.Response:
+        if request.path == "/upload" and expired:
+            expired.pop()
+            await request.read()
+            challenge = f'Bearer realm="http://{request.host}/token",scope="repository:modules/one:pull,push"'
+            return web.Response(status=401, headers={"WWW-Authenticate": challenge})
+        return await registry.answer(request)
+
+    async with serving(answer) as host:
+        await push(host, LAYER)
+
+    assert registry.blobs[CONFIG.digest] == CONFIG.content
+    assert len(registry.requests("GET")) == 3  # tokens: to read, to write, and the new one
+
+
 async def test_password_is_sent_to_the_token_service_alone() -> None:
     registry = TokenRegistry()
     async with serving(registry.answer) as host:
