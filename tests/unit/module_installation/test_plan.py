@@ -252,8 +252,8 @@ def test_module_cr_that_was_made_is_remembered_until_another_one_is_wanted() -> 
 
 
 def test_removal_that_users_have_to_help_with_is_a_warning() -> None:
-    assert statuses.leaving(manifest(), (DEPLOYMENT,), "waits", NOW).state == "Deleting"
-    assert statuses.leaving(manifest(), (DEPLOYMENT,), "delete them first", NOW, needs_users=True).state == "Warning"
+    assert statuses.deleting(manifest(), (DEPLOYMENT,), "waits", NOW).state == "Deleting"
+    assert statuses.deleting(manifest(), (DEPLOYMENT,), "delete them first", NOW, needs_users=True).state == "Warning"
 
 
 def test_cluster_out_of_reach_is_an_error_and_a_removal_goes_on_waiting() -> None:

@@ -20,8 +20,8 @@ from lifecycle_manager.process.telemetry import ChangeLatency
 from lifecycle_manager.skr import AccessSecretMissing, Connections
 from lifecycle_manager.sync_resource import SyncResourceSettings, setup
 from lifecycle_manager.sync_resource.controller import (
-    gives_up_objects,
-    kyma_is_leaving,
+    kyma_deletion_began,
+    lost_objects,
     pause_ended,
     spec_changed,
 )
@@ -304,17 +304,17 @@ def test_status_of_a_sync_resource_is_no_trigger_and_what_somebody_else_writes_i
 
 def test_object_is_given_up_by_a_status_without_it_and_by_the_end() -> None:
     before = builders.sync_resource(status={"synced": SYNCED})
-    assert gives_up_objects(Change(before, builders.sync_resource()))
-    assert gives_up_objects(Change(before, None))
-    assert not gives_up_objects(Change(builders.sync_resource(), before))
+    assert lost_objects(Change(before, builders.sync_resource()))
+    assert lost_objects(Change(before, None))
+    assert not lost_objects(Change(builders.sync_resource(), before))
 
 
 def test_kyma_leaves_when_it_is_marked_for_deletion_and_when_it_is_gone() -> None:
     kyma, deleted = builders.kyma(), builders.kyma(deletionTimestamp="2026-11-01T12:00:00Z")
-    assert kyma_is_leaving(Change(kyma, deleted))
-    assert kyma_is_leaving(Change(deleted, None))
-    assert not kyma_is_leaving(Change(None, kyma))
-    assert not kyma_is_leaving(Change(kyma, msgspec.structs.replace(kyma)))
+    assert kyma_deletion_began(Change(kyma, deleted))
+    assert kyma_deletion_began(Change(deleted, None))
+    assert not kyma_deletion_began(Change(None, kyma))
+    assert not kyma_deletion_began(Change(kyma, msgspec.structs.replace(kyma)))
 
 
 CRDS = CUSTOM_RESOURCE_DEFINITIONS

@@ -392,7 +392,7 @@ def _own(seen: ManifestSnapshot, found: Removal) -> frozenset[Identity]:
 
 def _waits(seen: ManifestSnapshot, waits_for: str, *, users: bool = False) -> ManifestDone:
     failures = tuple(map(failure_message, seen.applied.failed)) if seen.applied is not None else ()
-    status = statuses.leaving(
+    status = statuses.deleting(
         seen.manifest,
         seen.inventory,
         waits_for,

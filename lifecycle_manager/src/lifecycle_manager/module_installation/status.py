@@ -165,7 +165,7 @@ def unmanaged(manifest: Manifest, inventory: Iterable[InventoryEntry], now: date
     return _status(manifest, now, State.UNMANAGED, inventory, [(READY, "Unknown", UNMANAGED, message)])
 
 
-def leaving(
+def deleting(
     manifest: Manifest,
     inventory: Iterable[InventoryEntry],
     waits_for: str,

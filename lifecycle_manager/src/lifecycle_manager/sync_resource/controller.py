@@ -3,7 +3,7 @@
 A SyncResource is reconciled when
 
 - its text changes, it is deleted, or its finalizer is removed
-- another SyncResource gives up objects that it waits for
+- objects that it waits for leave the inventory of another SyncResource
 - its Kyma is deleted or no longer paused, or the ModulePolicy of its module changes
 - an event reports a change of one of its objects: that object is read, within the budget of its repairs
 - its SKR answers again or is replaced, or all of it is to be read again
@@ -39,7 +39,6 @@ from lifecycle_manager_api import Kyma, ModulePolicy, SyncResource, names
 SYNC_RESOURCES_WAITING: Index[SyncResource] = Index(
     "waiting", lambda each: (each.spec.kyma,) if in_conflict(each) else ()
 )
-
 """By their Kyma, the SyncResources that wait for objects that another one has."""
 
 
@@ -103,8 +102,8 @@ def setup(
         not_retried=(SkrAccessError,),
     )
     controller.watches(sync_resources, when=spec_changed)
-    controller.watches(sync_resources, to=waiting_for, when=gives_up_objects)
-    controller.watches(kymas, to=of_changed_kyma, when=kyma_is_leaving)
+    controller.watches(sync_resources, to=waiting_for, when=lost_objects)
+    controller.watches(kymas, to=of_changed_kyma, when=kyma_deletion_began)
     controller.watches(kymas, to=of_changed_kyma, when=pause_ended)
     controller.watches(policies.informer, to=of_policy, when=policy_changed)
     controller.receives(ObjectChanged, to=of_object)
@@ -153,13 +152,13 @@ def spec_changed(change: Change[SyncResource]) -> bool:
     )
 
 
-def gives_up_objects(change: Change[SyncResource]) -> bool:
-    """Tell whether a SyncResource gave up objects that another one may want."""
+def lost_objects(change: Change[SyncResource]) -> bool:
+    """Tell whether objects left the inventory of a SyncResource, so that another one may take them."""
     old, new = change.old, change.new
     return new is None or (old is not None and bool(identities(inventory_of(old)) - identities(inventory_of(new))))
 
 
-def kyma_is_leaving(change: Change[Kyma]) -> bool:
+def kyma_deletion_began(change: Change[Kyma]) -> bool:
     """Tell whether a Kyma is deleted, or was marked for deletion."""
     old, new = change.old, change.new
     return new is None or (new.metadata.being_deleted and (old is None or not old.metadata.being_deleted))
