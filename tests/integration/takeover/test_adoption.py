@@ -113,7 +113,7 @@ async def test_adopt_refuses_while_somebody_unknown_holds_the_lease(
 async def test_adopt_asks_before_each_step_and_changes_nothing_without_an_answer(world: Takeover) -> None:
     result = await klm(world)
     assert (result.code, result.text) == (2, "")
-    assert "nothing more was changed" in result.errors
+    assert "nothing more changed" in result.errors
     assert names.MANAGED_BY not in await access_labels(world)
 
 
