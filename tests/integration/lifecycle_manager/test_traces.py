@@ -25,13 +25,15 @@ CHANGE = (
     (WATCHER, "delivery"),
     (MANAGER, "verification"),
     (MANAGER, "reconcile module-config"),
+    (MANAGER, "WriteToKcp"),
     (MODULE_MANAGER, "reconcile module-manager-cloud-resources"),
     (MANAGER, "reconcile sync-resource"),
     (MANAGER, "reconcile module-cr-status"),
 )
 """The stations of a change: each continues the one before."""
 PARTS = {
-    (MANAGER, "reconcile module-config"): {"GET infrastructures", "PATCH moduleconfigs"},
+    (MANAGER, "ListModuleCrs"): {"GET infrastructures"},
+    (MANAGER, "WriteToKcp"): {"PATCH moduleconfigs"},
     (MODULE_MANAGER, "reconcile module-manager-cloud-resources"): {"render", "PATCH syncresources"},
     (MANAGER, "reconcile sync-resource"): {"ApplyObjects"},
     (MANAGER, "ApplyObjects"): {"PATCH persistentvolumes"},
