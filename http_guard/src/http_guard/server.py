@@ -90,7 +90,7 @@ def server_for(
     on_refusal: Callable[[], None] = lambda: None,
     idle_seconds: int = 75,
 ) -> EmbeddedServer:
-    """Return a server with an open port, not started yet.
+    """Return a server with an open port, not started yet; without a host on every address, IPv4 and IPv6.
 
     It stops when `should_exit` is set, after the requests in progress.
     """
@@ -116,8 +116,11 @@ def _listening_on(host: str, port: int, receive_bytes: int) -> socket.socket:
 
     By default uvloop reads up to 256 KiB at a time and keeps several such buffers for each connection.
     """
-    listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    has_both = not host and socket.has_dualstack_ipv6()
+    listening = socket.socket(socket.AF_INET6 if has_both or ":" in host else socket.AF_INET, socket.SOCK_STREAM)
     try:
+        if has_both:
+            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
         listening.bind((host, port))

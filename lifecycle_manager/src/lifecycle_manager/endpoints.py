@@ -26,7 +26,6 @@ from lifecycle_manager.contract.options import (
     Count,
     EventNames,
     admission_names,
-    everywhere,
     option,
     replica_bind_address_option,
     split_texts,
@@ -65,9 +64,7 @@ class EndpointSettings:
     `trusted_proxies` may terminate TLS in front of the event endpoint.
     """
 
-    events: BindAddress = option(
-        everywhere(8082), "kyma-skr-listener-bind-address", "listen address for events of Watchers"
-    )
+    events: BindAddress = option(("", 8082), "kyma-skr-listener-bind-address", "listen address for events of Watchers")
     event_names: EventNames = field(default_factory=EventNames)
     max_event_connections: Count = option(
         15_000, "max-event-connections", "maximum of open event connections; an idle Watcher keeps one"
@@ -84,7 +81,7 @@ class EndpointSettings:
     )
     replicas: BindAddress = replica_bind_address_option()
     enable_webhooks: bool = option(False, "enable-webhooks", "validate resources at admission; needs a Service")
-    admission: BindAddress = option(everywhere(9443), "webhook-bind-address", "listen address for admission requests")
+    admission: BindAddress = option(("", 9443), "webhook-bind-address", "listen address for admission requests")
     webhook_service: str = webhook_service_option()
     webhook_client_ca: Path | None = option(
         None,

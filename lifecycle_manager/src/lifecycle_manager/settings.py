@@ -15,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from kyma_certs import Algorithm
 from lifecycle_manager.catalog_sync import CatalogSettings
-from lifecycle_manager.contract.options import OptionField, Seconds, everywhere, fields_of, format_duration
+from lifecycle_manager.contract.options import OptionField, Seconds, fields_of, format_duration
 from lifecycle_manager.endpoints import EndpointSettings
 from lifecycle_manager.istio import IstioSettings
 from lifecycle_manager.kyma import KymaSettings
@@ -100,7 +100,7 @@ def text_of(field: OptionField, value: object = ...) -> str:
         case float() if field.type is Seconds:
             text = format_duration(timedelta(seconds=value))
         case (str() as host, int() as port):
-            text = f"{'' if host == everywhere(port)[0] else host}:{port}"
+            text = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         case tuple():
             text = ",".join(map(str, value))
         case bool():

@@ -1,6 +1,7 @@
 """Slow, large and excess requests are closed while others are served."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -26,8 +27,8 @@ class Served:
     def refused(self) -> None:
         self.refusals += 1
 
-    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+    async def connect(self, host: str = "127.0.0.1") -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        reader, writer = await asyncio.open_connection(host, self.port)
         self.connections.append(writer)
         return reader, writer
 
@@ -59,9 +60,9 @@ async def hasty() -> AsyncIterator[Served]:
 
 
 @asynccontextmanager
-async def serving(bounds: Bounds) -> AsyncIterator[Served]:
+async def serving(bounds: Bounds, host: str = "127.0.0.1") -> AsyncIterator[Served]:
     served = Served()
-    server = server_for(app, "127.0.0.1", 0, bounds=bounds, on_refusal=served.refused)
+    server = server_for(app, host, 0, bounds=bounds, on_refusal=served.refused)
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(server.serve())
         await eventually(lambda: server.started)
@@ -93,6 +94,15 @@ async def drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, drops
             return await reading
     reading.cancel()
     return False
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine has no IPv6")
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
+async def test_server_without_a_host_answers_over_ipv4_and_ipv6(address: str) -> None:
+    async with serving(BOUNDS, host="") as running:
+        reader, writer = await running.connect(address)
+        writer.write(REQUEST)
+        assert (await reader.readline()).startswith(b"HTTP/1.1 200")
 
 
 @pytest.mark.parametrize(

@@ -25,9 +25,9 @@ class SkrWatcherSettings:
     Traces are sent to `otlp_endpoint`, where it is given; `debug_socket` answers `klm debug`.
     """
 
-    webhook_host: str = "0.0.0.0"  # noqa: S104 - a Pod's address is not known in advance
+    webhook_host: str = ""  # every address, IPv4 and IPv6
     webhook_port: int = 8443
-    metrics_host: str = "0.0.0.0"  # noqa: S104
+    metrics_host: str = ""
     metrics_port: int = 2112
     tls_cert: Path = Path("/tls/tls.crt")
     tls_key: Path = Path("/tls/tls.key")

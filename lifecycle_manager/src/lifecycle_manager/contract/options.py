@@ -107,7 +107,7 @@ def host_and_port(address: object) -> tuple[str, int]:
     host, separator, port = str(address).rpartition(":")
     if not separator or not port.isdecimal() or int(port) > 65535:
         raise ValueError(f"invalid address {address!r}: expected host:port, such as 10.0.0.1:8082 or :8082")
-    return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104 - what `:8082` says
+    return host.strip("[]"), int(port)
 
 
 def _checked_address(address: str) -> str:
@@ -131,7 +131,7 @@ def _loopback(address: object) -> tuple[str, int] | None:
     if address is None or address == "":
         return None
     host, port = host_and_port(address)
-    if not ip_address(host).is_loopback:  # an invalid address raises ValueError, too
+    if not host or not ip_address(host).is_loopback:  # an invalid address raises ValueError, too
         raise ValueError(f"invalid address {address!r}: expected one of this machine, such as 127.0.0.1:8090")
     return host, port
 
@@ -143,11 +143,6 @@ def split_texts(given: object) -> object:
     if isinstance(given, tuple | list) and all(isinstance(each, str) for each in given):
         return tuple(part for each in given for part in each.split(",") if part)
     return given
-
-
-def everywhere(port: int) -> tuple[str, int]:
-    """Return the address of a port on every interface, as a Pod needs it."""
-    return "0.0.0.0", port  # noqa: S104
 
 
 def _namespace(name: str) -> str:
@@ -269,7 +264,7 @@ def lease_namespace_option() -> str:
 
 def replica_bind_address_option() -> tuple[str, int]:
     """Return the field with the address at which this replica listens to others."""
-    return option(everywhere(8443), "replica-bind-address", "listen address for events from other replicas")
+    return option(("", 8443), "replica-bind-address", "listen address for events from other replicas")
 
 
 def istio_namespace_option() -> str:

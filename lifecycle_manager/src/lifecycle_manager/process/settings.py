@@ -14,7 +14,6 @@ from lifecycle_manager.contract.options import (
     OtlpEndpoint,
     Rate,
     Share,
-    everywhere,
     option,
     trace_sampling_ratio_option,
 )
@@ -28,10 +27,8 @@ class ProcessSettings:
     """See the help of each option."""
 
     kubeconfig: Path | None = option(None, "kubeconfig", "kubeconfig of KCP; default: the identity of the Pod")
-    metrics: BindAddress = option(everywhere(8080), "metrics-bind-address", "listen address for /metrics")
-    probes: BindAddress = option(
-        everywhere(8081), "health-probe-bind-address", "listen address for /healthz and /readyz"
-    )
+    metrics: BindAddress = option(("", 8080), "metrics-bind-address", "listen address for /metrics")
+    probes: BindAddress = option(("", 8081), "health-probe-bind-address", "listen address for /healthz and /readyz")
     kyma_metrics: bool = option(
         False, "kyma-metrics", "also the metrics of upstream with several series for each Kyma and each of its modules"
     )
