@@ -1,0 +1,199 @@
+"""Two clusters with seven modules, installed by the Lifecycle Manager in Go, and then in other hands."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from kube_runtime import Client, ClientOptions
+from kyma_local.clusters import LocalClusters
+from kyma_local.ports import free_port
+from kyma_oci import Registries
+from lifecycle_manager.app import lifecycle_manager
+from lifecycle_manager.contract.resources import KYMAS, MANIFESTS
+from lifecycle_manager.settings import Settings
+from lifecycle_manager_api import Kyma, Manifest, names
+from tests.kinds import DEPLOYMENTS
+from tests.registries import real_registry
+from tests.takeover_from_go import cert_manager, modules, played, surroundings
+from tests.takeover_from_go.modules import GoModule
+from tests.takeover_from_go.program import GoLifecycleManager, definitions_of, find_program
+
+OPTIONS = ClientOptions(qps=0, timeout_seconds=60)
+KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
+GO_OPTIONS = {
+    "skr-watcher-image-tag": "2.1.12",
+    "log-level": "0",
+    "module-upgrade-rollout-max-delay": "0",
+    "skr-image-pull-secret": surroundings.PULL_SECRET,
+    "max-concurrent-kyma-reconciles": "10",
+    "max-concurrent-manifest-reconciles": "10",
+    "failure-max-delay": "2s",
+    "failure-base-delay": "200ms",
+    "kyma-requeue-success-interval": "3s",
+    "kyma-requeue-busy-interval": "1s",
+    "manifest-requeue-success-interval": "3s",
+    "manifest-requeue-busy-interval": "1s",
+    "mandatory-module-requeue-success-interval": "3s",
+}
+"""Shorter intervals than in production: what it does at its next turn shall be seen."""
+OURS = {
+    "leader_elect": False,
+    "self_signed_cert_issuer_namespace": cert_manager.NAMESPACE,
+    "allow_unprotected_modules": True,
+    "module_upgrade_rollout_max_delay": "0s",
+    "manifest_requeue_busy_interval": "200ms",
+    "kyma_requeue_busy_interval": "200ms",
+    "failure_max_delay": "1s",
+    "skr_image_pull_secret": surroundings.PULL_SECRET,
+}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the tests of a file in their order, in one event loop and one worker: they are the steps of one takeover."""
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.asyncio(loop_scope="module"), append=False)
+            item.add_marker(pytest.mark.xdist_group(f"takeover_from_go_{item.path.stem}"))
+
+
+@dataclass(eq=False)
+class Stage:
+    """A control plane with two clusters, the Go version, and the registry with the modules."""
+
+    clusters: LocalClusters
+    kcp: Client
+    skrs: tuple[Client, ...]
+    registry: str
+    go: GoLifecycleManager
+    event_port: int = field(default_factory=free_port)
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The kubeconfig of the control plane's administrator."""
+        return self.clusters.kcp.admin_kubeconfig
+
+    @asynccontextmanager
+    async def ours(self, **options: Any) -> AsyncGenerator[None, None]:
+        """Run this version until the block ends."""
+        bound = {
+            each: f"127.0.0.1:{free_port()}"
+            for each in ("metrics_bind_address", "health_probe_bind_address", "replica_bind_address")
+        }
+        events = f"127.0.0.1:{self.event_port}"
+        addresses = {"kyma_skr_listener_bind_address": events, "event_address": events}
+        registry = {"oci_registry_host": f"http://{self.registry}"}
+        stopping = asyncio.Event()
+        settings = Settings({**OURS, **bound, **addresses, **registry, **options})
+        async with lifecycle_manager(settings, self.kcp) as manager, asyncio.TaskGroup() as tasks:
+            running = tasks.create_task(manager.run(stopping))
+            yield
+            stopping.set()
+            await running
+
+    async def kyma(self, number: int) -> Kyma:
+        """Return a Kyma in the control plane."""
+        return await self.kcp.get(KYMAS, surroundings.RUNTIMES[number], KCP)
+
+    async def manifests(self, number: int) -> dict[str, Manifest]:
+        """Return the Manifests of a Kyma, by module."""
+        selector = f"{names.KYMA_NAME}={surroundings.RUNTIMES[number]}"
+        found = (await self.kcp.list(MANIFESTS, KCP, label_selector=selector)).items
+        return {each.metadata.labels[names.MODULE_NAME]: each for each in found}
+
+    async def states(self, number: int) -> dict[str, str]:
+        """Return the states of the modules of a Kyma, and its own, as its status has them."""
+        status = (await self.kyma(number)).status
+        return {"": str(status.state), **{each.name: str(each.state) for each in status.modules}}
+
+    async def choose(self, number: int, chosen: Mapping[str, Mapping[str, Any]]) -> None:
+        """Have a user choose modules: names with what is said of each."""
+        listed = [{"name": name, **more} for name, more in chosen.items()]
+        await self.skrs[number].merge_patch(
+            KYMAS, names.DEFAULT_KYMA_NAME, {"spec": {"modules": listed}}, SKR, field_manager="user"
+        )
+
+    async def publish(self, module: GoModule, *versions: str, **channels: str) -> None:
+        """Bring versions of a module to the registry and the catalog."""
+        registries = Registries()
+        try:
+            for version in versions:
+                await module.push(registries, self.registry, version)
+                await surroundings.apply(self.kcp, module.template(version), "modulectl")
+        finally:
+            await registries.close()
+        await surroundings.apply(self.kcp, module.release_meta(**channels), "modulectl")
+
+    async def follow_deployment(self) -> None:
+        """Run the Go version while its Deployment has a replica, until cancelled."""
+        try:
+            while True:
+                deployment = await self.kcp.get(DEPLOYMENTS, surroundings.DEPLOYMENT, KCP)
+                if deployment["spec"]["replicas"] and self.go.child is None:
+                    await self.go.start()
+                elif not deployment["spec"]["replicas"]:
+                    await self.go.stop()
+                await played.run_deployments(self.kcp)
+                await asyncio.sleep(played.POLL_SECONDS)
+        finally:
+            await self.go.stop()
+
+
+@pytest.fixture(scope="module")
+def program() -> Path:
+    """The Lifecycle Manager in Go."""
+    return find_program()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def stage(program: Path, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
+    """The Go version starts in a control plane that has two Kymas."""
+    folder = tmp_path_factory.mktemp("go")
+    async with (
+        LocalClusters.start(skrs=2, audit=True) as clusters,
+        real_registry(folder) as registry,
+        AsyncExitStack() as stack,
+        asyncio.TaskGroup() as tasks,
+    ):
+        kcp, *skrs = [
+            await stack.enter_async_context(await Client.from_environment(each.admin_kubeconfig, options=OPTIONS))
+            for each in (clusters.kcp, *clusters.skrs)
+        ]
+        options = {**GO_OPTIONS, "oci-registry-host": f"http://{registry}"}
+        go = GoLifecycleManager(program, clusters.kcp.admin_kubeconfig, folder, options)
+        stage = Stage(clusters, kcp, tuple(skrs), registry, go)
+        await _furnish(stage)
+        everything = (*modules.INSTALLED, modules.LATER)
+        playing = [
+            tasks.create_task(each)
+            for each in (
+                cert_manager.run(kcp),
+                stage.follow_deployment(),
+                *(played.run_cluster(each, everything) for each in skrs),
+            )
+        ]
+        try:
+            yield stage
+        finally:
+            for each in playing:
+                each.cancel()
+
+
+async def _furnish(stage: Stage) -> None:
+    await surroundings.prepare(stage.kcp, definitions_of(stage.go.program))
+    await stage.clusters.kcp.restart_controllers()
+    for module in modules.INSTALLED:
+        await stage.publish(module, modules.OLD, regular=modules.OLD, fast=modules.OLD)
+    for number, cluster in enumerate(stage.clusters.skrs):
+        access = surroundings.access_of(number, cluster.admin_kubeconfig.read_text())
+        await surroundings.apply(stage.kcp, access, "infrastructure-manager")
+        kyma = surroundings.kyma_of(number, modules.CHOSEN[number])
+        await surroundings.apply(stage.kcp, kyma, "kyma-environment-broker")
+    deployment = surroundings.deployment_of(stage.go.arguments)
+    await surroundings.apply(stage.kcp, deployment, "kustomize")
