@@ -108,6 +108,19 @@ async def test_what_was_applied_before_a_failure_is_remembered_beyond_this_proce
     assert await brought(world) == set()
 
 
+async def test_module_on_its_way_is_read_soon_and_less_often_the_longer_it_takes(world: Modules) -> None:
+    deployment = next(each for each in operator("garden", "1.0.0") if each["kind"] == "Deployment")
+    await world.want([deployment])
+    soon = (await world.reconcile()).requeue_after
+    assert await world.state() == ("Processing", "ManagerNotReady")
+    assert soon is not None
+    assert soon < 0.5
+    earlier = (world.manager.clock.now() - timedelta(seconds=40)).isoformat()
+    patch = {"status": {"lastOperation": {"lastUpdateTime": earlier}}}
+    await world.kcp.merge_patch(MANIFESTS, KEY.name, patch, KEY.namespace, subresource="status")
+    assert (await world.reconcile()).requeue_after == pytest.approx(10, abs=2)
+
+
 async def test_module_that_is_in_order_costs_one_request_and_no_write(world: Modules, simulation: Simulation) -> None:
     await world.want([CRD, *map(config_map, "abcdefgh")], resource=default_module_cr("garden"))
     await world.reconcile()

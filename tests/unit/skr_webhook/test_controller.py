@@ -191,18 +191,19 @@ async def test_watcher_of_a_skipped_kyma_is_unchanged_until_it_is_no_longer_skip
         assert await has_webhook(world)
 
 
-async def test_each_installation_of_a_webhook_publishes_that_the_rules_changed() -> None:
+async def test_each_installation_of_a_webhook_publishes_that_the_rules_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lifecycle_manager.skr_webhook.apply.RULES_SECONDS", 0.0)
     async with world_with_kyma() as world, process(world) as one:
         await one.turn()
         assert one.rules_changed == []  # without a webhook
         one.event()
         await one.turn()
-        assert one.rules_changed == ["demo"]
+        await eventually(lambda: one.rules_changed == ["demo"])
         await one.turn(ClusterReplaced("demo"))
         assert one.rules_changed == ["demo"]  # it was unchanged
         await (await world.skr()).delete(WEBHOOKS, "skr-webhook")
         await one.turn(ClusterReplaced("demo"))
-        assert one.rules_changed == ["demo", "demo"]
+        await eventually(lambda: one.rules_changed == ["demo", "demo"])
 
 
 async def test_edited_webhook_is_repaired_at_the_interval_and_the_event_path_is_tested() -> None:

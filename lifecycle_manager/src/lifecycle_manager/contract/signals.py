@@ -98,7 +98,7 @@ class ClusterReplaced(KymaSignal):
 
 @dataclass(frozen=True, slots=True)
 class WebhookRulesChanged(KymaSignal):
-    """The webhook of an SKR has other rules: changes made before the API server used them were not reported."""
+    """The API server of an SKR uses other rules of the webhook: changes made before that were not reported."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,9 +38,6 @@ from lifecycle_manager.process.telemetry import ChangeLatency
 from lifecycle_manager.skr import Connections, SkrAccessError
 from lifecycle_manager_api import ModuleConfig
 
-RULES_SECONDS = 2.0
-"""How long an API server may take until it uses the new rules of a webhook."""
-
 
 @dataclass(frozen=True, slots=True)
 class ModuleConfigSettings:
@@ -93,8 +90,7 @@ def setup(
     controller.receives(ResyncRequested, to=modules.of_kyma)
     controller.receives(ClusterReachable, to=modules.of_kyma, priority=Priority.CHANGE)
     controller.receives(ClusterReplaced, to=modules.of_kyma, priority=Priority.CHANGE)
-    # Nobody reported what changed before the API server used the rules.
-    controller.receives(WebhookRulesChanged, to=modules.of_kyma, priority=Priority.CHANGE, after=RULES_SECONDS)
+    controller.receives(WebhookRulesChanged, to=modules.of_kyma, priority=Priority.CHANGE)
     controller.receives(DescriptorFound, to=modules.of_descriptor, priority=Priority.CHANGE)
 
     writes = ModuleConfigWrites(manager.client, configs, policies, manager.events, latency, manager.clock)

@@ -68,9 +68,6 @@ from lifecycle_manager.skr import Connections, SkrAccessError
 from lifecycle_manager.takeover import former
 from lifecycle_manager_api import Manifest, ModuleTemplate, names
 
-RULES_SECONDS = 2.0
-"""How long an API server may take to use the rules of a webhook that were just written."""
-
 
 @dataclass(frozen=True, slots=True)
 class ManifestSettings(Options):
@@ -161,9 +158,7 @@ def setup(
         ClusterReplaced, to=lambda it: of_kyma(it.kyma), priority=Priority.CHANGE, cause=lambda _: ReadScope.EVERYTHING
     )
     controller.receives(ClusterReachable, to=lambda it: of_kyma(it.kyma), priority=Priority.CHANGE)
-    controller.receives(
-        WebhookRulesChanged, to=lambda it: of_kyma(it.kyma), priority=Priority.CHANGE, after=RULES_SECONDS
-    )
+    controller.receives(WebhookRulesChanged, to=lambda it: of_kyma(it.kyma), priority=Priority.CHANGE)
 
     def enqueue_neighbour(key: ObjectKey) -> None:
         controller.enqueue(key, ReadScope.EVERYTHING)

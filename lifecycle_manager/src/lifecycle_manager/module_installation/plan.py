@@ -80,6 +80,8 @@ from lifecycle_manager.takeover import former
 from lifecycle_manager_api import ManifestStatus, State, find, names
 from lifecycle_manager_api.policy_checks import Violation
 
+FIRST_BUSY_SECONDS = 0.1
+"""How soon a Manifest is reconciled again whose state has just changed: its Deployment often runs by then."""
 MAX_BUSY_SECONDS = 30.0
 ORPHANED_AFTER = timedelta(minutes=5)
 """How old a Manifest is that no Kyma names: a Kyma names it moments after its creation."""
@@ -439,4 +441,7 @@ def _pause(seen: ManifestSnapshot, status: ManifestStatus) -> float:
     last = status.last_operation
     since = last.last_update_time if last is not None else None
     age = (seen.now - since).total_seconds() if since is not None else 0.0
+    soon = max(FIRST_BUSY_SECONDS, age / 3)
+    if soon < options.busy_seconds and status.state in {State.PROCESSING, State.DELETING}:
+        return soon
     return min(max(options.busy_seconds, age / 4), max(MAX_BUSY_SECONDS, options.busy_seconds))

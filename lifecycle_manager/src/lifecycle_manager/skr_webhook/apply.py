@@ -1,5 +1,6 @@
 """Carries one step for a Watcher out, and reports the end of its reconcile."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import assert_never
@@ -56,6 +57,8 @@ from lifecycle_manager_api import Kyma, Watcher, names
 FIELD_MANAGER = "lifecycle-manager-skr-webhook"
 REPAIR_FIELD_MANAGER = "lifecycle-manager-skr-webhook-repair"
 WEBHOOK_KIND = "ValidatingWebhookConfiguration"
+RULES_SECONDS = 2.0
+"""How long an API server may take to use the rules of a webhook that were just written."""
 LABELS = {names.MANAGED_BY: names.LIFECYCLE_MANAGER}
 ALL_OBJECTS = (*INVENTORY, *former.WATCHER_OBJECTS)
 
@@ -131,7 +134,8 @@ class WatcherActions:
         if existed and not seen.kyma.status.records.watcher:  # perhaps the Watcher of a former version
             await applier.delete(former.WATCHER_OBJECTS)
         if any(each.entry.kind == WEBHOOK_KIND and each.action in {"created", "changed"} for each in applied.outcomes):
-            self.manager.publish(WebhookRulesChanged(seen.kyma.metadata.name))
+            changed = WebhookRulesChanged(seen.kyma.metadata.name)
+            asyncio.get_running_loop().call_later(RULES_SECONDS, self.manager.publish, changed)
         now, timers = self.manager.clock.monotonic(), seen.timers
         if step.recheck or is_new:
             drifted = step.recorded and any(outcome.action != "unchanged" for outcome in applied.outcomes)
