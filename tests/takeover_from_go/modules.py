@@ -59,7 +59,7 @@ class GoModule:
 
     def default_cr(self) -> Document:
         """Return the default CR as the template has it."""
-        metadata = {"name": "sample", **({"namespace": self.default} if self.default else {})}
+        metadata = {"name": self.name, **({"namespace": self.default} if self.default else {})}
         return _object(f"{self.group}/v1alpha1", "Sample", metadata, spec={"resourceFilePath": "./module-data/yaml"})
 
     def template(self, version: str) -> Document:

@@ -56,7 +56,8 @@ async def record(clusters: Mapping[str, Client], folder: Path, *, hosts: Iterabl
             former.unlink()
         for document in await objects_of(cluster):
             text = anonymous(dump_yaml(without_secrets(document)), hosts)
-            (target / file_name(document)).write_text(text)
+            with (target / file_name(document)).open("x") as file:  # one of another kind would be lost
+                file.write(text)
 
 
 def outline(folder: Path) -> dict[str, list[tuple[str, str, str]]]:

@@ -36,7 +36,7 @@ async def test_go_version_installs_seven_modules_in_two_clusters(stage: Stage) -
 async def test_go_version_waits_for_what_blocks_a_removal(stage: Stage) -> None:
     skr = stage.skrs[SECOND]
     blocked = {"metadata": {"finalizers": [modules.FINALIZER]}}
-    await skr.merge_patch(samples_of(EVENTING), "sample", blocked, EVENTING.namespace, field_manager="manager")
+    await skr.merge_patch(samples_of(EVENTING), EVENTING.name, blocked, EVENTING.namespace, field_manager="manager")
     users = {**STORAGE.default_cr(), "metadata": {"name": "users", "namespace": "default"}}
     await skr.create(samples_of(STORAGE), users, "default", field_manager="user")
     await stage.choose(SECOND, {"serverless": {}, "gateways": {}, MONITORING.name: {"managed": False}})
