@@ -42,6 +42,9 @@ def check_name(metadata: Document, request: ApiRequest) -> None:
 
 
 def check_namespace(metadata: Document, request: ApiRequest) -> None:
+    """Refuse another namespace than that of the path. Where the path has none, the object loses the one it names."""
+    if not request.namespace:
+        metadata.pop("namespace", None)
     if metadata.get("namespace") and metadata["namespace"] != request.namespace:
         raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.kube_runtime.conformance.both import APPLY, MERGE, Both, comparable
+from tests.integration.kube_runtime.conformance.both import APPLY, JSON, MERGE, Both, comparable
 from tests.integration.kube_runtime.conformance.widgets import WIDGETS, config_map, widget
 
 CONFIG_MAPS = "/api/v1/namespaces/{ns}/configmaps"
@@ -88,6 +88,23 @@ async def test_metadata_that_is_none_is_not_understood(both: Both, metadata: dic
     await both.ask(
         400, "POST", WIDGETS, widget("one", size=1) | {"metadata": {"name": "one", **metadata}}, wording=False
     )
+
+
+async def test_object_without_a_namespace_loses_the_one_it_names(both: Both) -> None:
+    roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+    rules = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]
+    metadata = {"name": both.namespace, "namespace": both.namespace}
+    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": metadata, "rules": rules}
+    apply = f"{roles}/{{ns}}?fieldManager=a&force=true"
+    for code, method, path, body, content_type in (
+        (201, "POST", f"{roles}?fieldManager=m", role, JSON),
+        (200, "PATCH", apply, role, APPLY),
+        (200, "PATCH", f"{roles}/{{ns}}?fieldManager=p", {"metadata": {"namespace": both.namespace}}, MERGE),
+        (200, "DELETE", f"{roles}/{{ns}}", None, JSON),
+        (201, "PATCH", apply, role, APPLY),
+    ):
+        answer = await both.ask(code, method, path, body, content_type)
+        assert "namespace" not in answer.get("metadata", {})
 
 
 async def test_namespace_must_be_there_and_staying(both: Both) -> None:
