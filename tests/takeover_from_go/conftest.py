@@ -20,11 +20,12 @@ from lifecycle_manager.settings import Settings
 from lifecycle_manager_api import Kyma, Manifest, names
 from tests.kinds import DEPLOYMENTS
 from tests.registries import real_registry
-from tests.takeover_from_go import cert_manager, modules, played, surroundings
+from tests.takeover_from_go import cert_manager, modules, played, recorder, surroundings
+from tests.takeover_from_go.audit import AuditLog
 from tests.takeover_from_go.modules import GoModule
 from tests.takeover_from_go.program import GoLifecycleManager, definitions_of, find_program
 
-OPTIONS = ClientOptions(qps=0, timeout_seconds=60)
+OPTIONS = ClientOptions(qps=0, timeout_seconds=60, user_agent="test")
 KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
 GO_OPTIONS = {
     "skr-watcher-image-tag": "2.1.12",
@@ -51,6 +52,9 @@ OURS = {
     "kyma_requeue_busy_interval": "200ms",
     "failure_max_delay": "1s",
     "skr_image_pull_secret": surroundings.PULL_SECRET,
+    "watcher_silence": "1h",  # no Watcher runs here
+    "watcher_canary_interval": "1h",
+    "watcher_canary_timeout": "1h",
 }
 
 
@@ -79,6 +83,15 @@ class Stage:
         """The kubeconfig of the control plane's administrator."""
         return self.clusters.kcp.admin_kubeconfig
 
+    @property
+    def by_name(self) -> dict[str, Client]:
+        """The clients of all clusters, by the name that a cluster has in the recording."""
+        return {"kcp": self.kcp, **{f"skr-{number}": each for number, each in enumerate(self.skrs, start=1)}}
+
+    def audit(self) -> list[AuditLog]:
+        """Return what is written to the clusters from now on."""
+        return [AuditLog.of(each) for each in (self.clusters.kcp, *self.clusters.skrs)]
+
     @asynccontextmanager
     async def ours(self, **options: Any) -> AsyncGenerator[None, None]:
         """Run this version until the block ends."""
@@ -91,7 +104,11 @@ class Stage:
         registry = {"oci_registry_host": f"http://{self.registry}"}
         stopping = asyncio.Event()
         settings = Settings({**OURS, **bound, **addresses, **registry, **options})
-        async with lifecycle_manager(settings, self.kcp) as manager, asyncio.TaskGroup() as tasks:
+        async with (
+            await Client.from_environment(self.kubeconfig, options=ClientOptions(qps=0)) as kcp,
+            lifecycle_manager(settings, kcp) as manager,
+            asyncio.TaskGroup() as tasks,
+        ):
             running = tasks.create_task(manager.run(stopping))
             yield
             stopping.set()
@@ -106,6 +123,14 @@ class Stage:
         selector = f"{names.KYMA_NAME}={surroundings.RUNTIMES[number]}"
         found = (await self.kcp.list(MANIFESTS, KCP, label_selector=selector)).items
         return {each.metadata.labels[names.MODULE_NAME]: each for each in found}
+
+    async def identities(self) -> dict[str, str]:
+        """Return the uids of all objects in all clusters, by cluster, kind and name."""
+        found = {}
+        for name, cluster in self.by_name.items():
+            for each in await recorder.objects_of(cluster):
+                found[f"{name}/{recorder.name_of(each)}"] = each["metadata"]["uid"]
+        return found
 
     async def states(self, number: int) -> dict[str, str]:
         """Return the states of the modules of a Kyma, and its own, as its status has them."""

@@ -5,6 +5,7 @@ It reads `skr-webhook` in the folder in which it runs, and its CRDs are in `conf
 
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -46,6 +47,11 @@ class Line:
     level: str
     message: str
     error: str
+
+    @property
+    def kind(self) -> str:
+        """What it says, without names and numbers."""
+        return re.sub(r"[0-9a-f-]{7,}|\d+", "…", f"{self.message}: {self.error}")
 
     @classmethod
     def of(cls, text: str) -> "Line | None":

@@ -56,7 +56,7 @@ async def record(clusters: Mapping[str, Client], folder: Path, *, hosts: Iterabl
             former.unlink()
         for document in await objects_of(cluster):
             text = anonymous(dump_yaml(without_secrets(document)), hosts)
-            with (target / file_name(document)).open("x") as file:  # one of another kind would be lost
+            with (target / f"{name_of(document)}.yaml").open("x") as file:  # one of another kind would be lost
                 file.write(text)
 
 
@@ -85,10 +85,10 @@ async def objects_of(cluster: Client) -> list[Document]:
     return found
 
 
-def file_name(document: Document) -> str:
-    """Return the name of an object's file."""
+def name_of(document: Document) -> str:
+    """Return the name of an object, as its file has it."""
     metadata = document["metadata"]
-    return f"{document['kind']}__{metadata.get('namespace', '')}_{metadata['name'].replace(':', '_')}.yaml"
+    return f"{document['kind']}__{metadata.get('namespace', '')}_{metadata['name'].replace(':', '_')}"
 
 
 def without_secrets(document: Document) -> Document:

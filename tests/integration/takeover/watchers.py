@@ -6,9 +6,11 @@ import secrets
 import ssl
 import time
 from pathlib import Path
+from typing import Protocol
 
 import httpx
 
+from kube_runtime import Client
 from kyma_certs import KeyPair
 from lifecycle_manager.contract.resources import SECRETS
 from lifecycle_manager_api import names
@@ -40,14 +42,26 @@ async def send_unsigned(
         return (await client.post(url, json=EVENT)).status_code
 
 
-async def mounted(world: Takeover) -> tuple[KeyPair, bytes]:
+class Watched(Protocol):
+    """A cluster, and the port of the event endpoint."""
+
+    @property
+    def skr(self) -> Client:
+        """The cluster."""
+
+    @property
+    def event_port(self) -> int:
+        """The port on loopback."""
+
+
+async def mounted(world: Watched) -> tuple[KeyPair, bytes]:
     """Return the certificate that is in the cluster, and what it trusts."""
     secret = await world.skr.get(SECRETS, "skr-webhook-tls", names.SKR_NAMESPACE)
     data = {key: base64.b64decode(value) for key, value in secret.data.items()}
     return KeyPair(data["tls.crt"], data["tls.key"]), data["ca.crt"]
 
 
-async def deliver_signed(world: Takeover, folder: Path) -> None:
+async def deliver_signed(world: Watched, folder: Path) -> None:
     """Have our Watcher start with the Secret that is in the cluster, and deliver its first event."""
     certificate, key, ca = write_files(folder / "ours", *await mounted(world))
     address = f"127.0.0.1:{world.event_port}"
