@@ -199,7 +199,7 @@ def recorded(cas: CAs) -> Kyma:
 def following(client: Client, store: CAStore, kymas: Cache[Kyma], rules: RotationRules, seen: list[str]) -> CARotation:
     """Return the rotation of a replica; each set of CAs that it publishes is added to `seen`."""
     manager = Manager(client, clock=store.clock)
-    rotation = CARotation(manager, store, informer_of(kymas), rules)
+    rotation = CARotation(manager, store, informer_of(kymas), informer_of(Cache()), rules)
     manager.on(CAsChanged, lambda _: seen.append(rotation.current.fingerprint))
     return rotation
 

@@ -10,6 +10,7 @@ from kyma_certs import RotationRules
 from lifecycle_manager.contract.resources import KYMAS, SECRETS
 from lifecycle_manager.contract.signals import CAsChanged
 from lifecycle_manager.watcher_certificates import ROTATE, CARotation, CAStore, setup_ca
+from lifecycle_manager.watcher_certificates.ca_rotation import ROTATING_SECONDS
 from tests.waiting import eventually
 from tests.world import KCP, World, open_world
 
@@ -72,3 +73,15 @@ async def test_step_is_an_event_of_the_secret() -> None:
         await world.sync_caches()
         await manager.controllers["ca"].reconcile_now(rotation.store.key)
         assert [reason for reason, _ in world.events] == ["CAAnnounced"]
+
+
+async def test_rotation_that_waits_for_clusters_reads_nothing() -> None:
+    async with open_world() as world, rotation_in(world) as (rotation, manager):
+        await world.register("behind")
+        await request_rotation(world, rotation.store)
+        await record(world, "behind", "former")
+        await world.sync_caches()
+        await manager.controllers["ca"].reconcile_now(rotation.store.key)
+        known = world.requests
+        result = await manager.controllers["ca"].reconcile_now(rotation.store.key)
+        assert (result.requeue_after, world.requests) == (ROTATING_SECONDS, known)

@@ -85,7 +85,7 @@ def setup_ca(manager: Manager, store: CAStore, rules: RotationRules) -> "CARotat
     `store` has a client that is not fenced, for the same reason.
     """
     secrets = manager.informer(SECRETS, label_selector=OUR_SECRETS)
-    rotation = CARotation(manager, store, manager.informer(KYMAS), rules)
+    rotation = CARotation(manager, store, manager.informer(KYMAS), secrets, rules)
 
     def is_ca(change: Change[Secret]) -> bool:
         secret = change.new or change.old
@@ -130,6 +130,7 @@ class CARotation:
     manager: Manager
     store: CAStore
     kymas: Informer[Kyma]
+    secrets: Informer[Secret]
     rules: RotationRules
     in_force: CAs | None = field(default=None, init=False)
     is_adopted: bool = field(default=False, init=False)
@@ -147,8 +148,8 @@ class CARotation:
         self._follow(await self.store.ensure())
 
     async def read(self, _request: Request[ObjectKey, None]) -> CASnapshot:
-        """Read the Secret, and use what it has. Raises CASecretInvalid or KubeError."""
-        stored = await self.store.ensure()
+        """Use what the Secret has; without one another is created. Raises CASecretInvalid or KubeError."""
+        stored = await self.store.ensure(self.secrets.get(self.store.key))
         self._follow(stored)
         behind, now = tuple(self.clusters_behind()), self.manager.clock.now()
         return CASnapshot(stored=stored, behind=behind, rules=self.rules, now=now)
@@ -157,6 +158,7 @@ class CARotation:
         """Take a step. Raises KubeError."""
         stored = await self.store.take(step.step, seen.stored)
         log.info("CA rotation", step=str(step.step), in_force=stored.cas.fingerprint)
+        self.secrets.wrote(stored.secret)
         self._record_event(step.step, stored.secret, seen.behind)
         self._follow(stored)
         return replace(seen, stored=stored, is_taken=True)

@@ -79,8 +79,13 @@ class CAStore:
     def key(self) -> ObjectKey:
         return ObjectKey(self.namespace, self.name)
 
-    async def ensure(self) -> StoredCAs:
-        """Return the CAs. Raises CASecretInvalid, or KubeError where KCP does not answer."""
+    async def ensure(self, known: Secret | None = None) -> StoredCAs:
+        """Return the CAs; `known` is the Secret as a cache has it, which is read otherwise.
+
+        Raises CASecretInvalid, or KubeError where KCP does not answer.
+        """
+        if known is not None:
+            return self._stored(known)
         try:
             secret = await self.kcp.get(SECRETS, self.name, self.namespace)
         except NotFound:
