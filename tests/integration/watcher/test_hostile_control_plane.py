@@ -7,6 +7,7 @@ import time
 import tracemalloc
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from kyma_diagnostics.spans import ChangeTracer
 from lifecycle_manager.events import EndpointOptions
 from skr_watcher import client
 from skr_watcher.changes import ObjectChange
-from skr_watcher.delivery import Delivery, Identity
+from skr_watcher.delivery import FIRST_PAUSE_SECONDS, IN_FLIGHT, Delivery, Identity
 from skr_watcher.metrics import Metrics
 from skr_watcher.outbox import Entry, Outbox
 from skr_watcher.settings import SkrWatcherSettings
@@ -59,10 +60,10 @@ def without_end(piece: bytes, *, every: float, status: int) -> Answer:
 
 
 class Hostile:
-    """Gives the first event some answer, and takes every other."""
+    """Gives the first events some answers, and takes every other."""
 
-    def __init__(self, first: Answer) -> None:
-        self._answers = [first]
+    def __init__(self, *first: Answer) -> None:
+        self._answers = [*first]
         self.fields: list[dict[str, str]] = []
 
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
@@ -148,6 +149,24 @@ async def test_compressed_response_is_refused_and_never_decoded(tmp_path: Path, 
     assert all(fields["accept-encoding"] == "identity" for fields in hostile.fields)
     refused = metrics.registry.get_sample_value("watcher_failed_kcp_total", {"error_reason": "ResponseRefused"})
     assert refused == 1
+
+
+async def test_attempts_that_fail_together_are_one_failure(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A restart of Lifecycle Manager that interrupts eight events does not keep users waiting for the longest pause."""
+    barrier = asyncio.Barrier(IN_FLIGHT)
+
+    async def refuse_all(receive: Receive, send: Send) -> None:
+        await barrier.wait()
+        await says(503)(receive, send)
+
+    hostile = Hostile(*[refuse_all] * IN_FLIGHT)
+    async with delivering(tmp_path, hostile) as (outbox, _):
+        for number in range(1, IN_FLIGHT):
+            outbox.put(Entry(replace(CHANGE, name=str(number)), 1, time.time(), secrets.token_hex(16), TRACE))
+        await asyncio.wait_for(outbox.drained(), TIMEOUT)
+    pauses = [vars(each)["retry_after_seconds"] for each in caplog.records if each.msg == "event not delivered"]
+    assert len(pauses) == IN_FLIGHT
+    assert max(pauses) <= 1.5 * FIRST_PAUSE_SECONDS
 
 
 async def test_cookies_are_not_kept(tmp_path: Path) -> None:

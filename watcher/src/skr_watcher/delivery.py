@@ -157,7 +157,7 @@ class Delivery:
         self._rate_limit = RateLimit(EVENTS_PER_SECOND, BURST)
         self._log_rate_limit = LogRateLimit()
         self._epoch = secrets.token_hex(8)
-        self._failures = 0
+        self._failures, self._failed_at = 0, 0.0
         self._client = EventClient(settings.kcp_address)
         self._preparing = asyncio.Lock()
         self._upstream = settings.kcp_listener == UPSTREAM
@@ -205,7 +205,7 @@ class Delivery:
         try:
             answer = await self._client.post(path, fields, body, tls)
         except RequestFailed as error:
-            self._retry(entry, type(error).__name__, str(error), None)
+            self._retry(entry, started, type(error).__name__, str(error), None)
             return
         milliseconds = round((time.perf_counter() - started) * 1000, 2)
         if answer.status == 200:
@@ -221,15 +221,16 @@ class Delivery:
             self._outbox.done(entry)
             log.error("event refused", extra={**_facts(entry), "status": answer.status, "answer": _text(answer)})
         else:
-            self._retry(entry, str(answer.status), _text(answer), answer.fields.get("retry-after"))
+            self._retry(entry, started, str(answer.status), _text(answer), answer.fields.get("retry-after"))
 
     def _is_final(self, answer: Response) -> bool:
         """Return whether the control plane itself refused for good; a gateway may answer the same during an outage."""
         by_control_plane = self._upstream or answer.fields.get("content-type", "") == PROBLEM
         return by_control_plane and answer.status in NOT_RETRIED
 
-    def _retry(self, entry: Entry, reason: str, detail: str, retry_after: str | None) -> None:
-        self._failures += 1
+    def _retry(self, entry: Entry, started: float, reason: str, detail: str, retry_after: str | None) -> None:
+        if started >= self._failed_at:  # attempts that were under way together failed once
+            self._failures, self._failed_at = self._failures + 1, time.perf_counter()
         self._failed(reason)
         self._metrics.failed(reason, retried=True)
         pause = min(FIRST_PAUSE_SECONDS * 2.0 ** min(self._failures - 1, 20), MAX_PAUSE_SECONDS)
