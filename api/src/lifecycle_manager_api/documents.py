@@ -27,7 +27,7 @@ def decode(kind: type[T], body: bytes | str) -> T:
             found = _decoder(kind).decode(body)
         except msgspec.ValidationError:
             found = _decoder(kind).decode(_without_nulls_in_metadata(body))
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise NotDecodable(f"invalid {kind.KIND}: {error}") from None
     return _of_kind(kind, found)
 
@@ -36,7 +36,7 @@ def decode_list(kind: type[T], body: bytes | str) -> ResourceList[T]:
     """Return the list, or one page of it, in the response of an API server. Raises NotDecodable."""
     try:
         return _list_decoder(kind).decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise NotDecodable(f"invalid list of {kind.PLURAL}: {error}") from None
 
 

@@ -18,7 +18,17 @@ from kube_runtime.apply import (
     readiness,
 )
 from kube_runtime.backoff import Backoff
-from kube_runtime.client import Client, ClientOptions, JsonLimits, KubeconfigPolicy, RestMapper, Revision, WatchEvent
+from kube_runtime.client import (
+    Client,
+    ClientOptions,
+    JsonLimits,
+    KubeconfigPolicy,
+    RestMapper,
+    Revision,
+    WatchEvent,
+    cut_json,
+    require_flat,
+)
 from kube_runtime.clock import SYSTEM_CLOCK, Clock
 from kube_runtime.controller import (
     MAX_CAUSES_PER_KEY,
@@ -150,10 +160,12 @@ __all__ = [
     "WatchSilent",
     "WorkQueue",
     "YamlLimits",
+    "cut_json",
     "dump_yaml",
     "load_documents",
     "load_yaml",
     "parse_aside",
     "parse_objects",
     "readiness",
+    "require_flat",
 ]

@@ -6,7 +6,7 @@ import pytest
 
 from lifecycle_manager.admission import create_app, validator_for
 from lifecycle_manager.admission.endpoint import MAX_REVIEW_BYTES
-from lifecycle_manager_api import SyncResource, as_document
+from lifecycle_manager_api import ModuleTemplate, SyncResource, as_document
 from tests import builders
 
 
@@ -28,6 +28,25 @@ async def test_review_above_the_limit_is_refused() -> None:
 
 async def test_resource_without_validation_is_not_found() -> None:
     assert (await post(b"{}", "kymas")).status_code == 404
+
+
+@pytest.mark.parametrize("depth", [250, 900, 2_000, 10_000])
+@pytest.mark.parametrize("field", ["object", "oldObject"])
+async def test_object_nested_too_deep_is_not_admitted(depth: int, field: str) -> None:
+    app = create_app({"moduletemplates": validator_for(ModuleTemplate)})
+    objects = {"object": as_document(builders.template()), "oldObject": as_document(builders.template())}
+    objects[field]["spec"]["data"] = "NESTED"
+    review = msgspec.json.encode({"request": {"uid": "u1", "operation": "UPDATE", **objects}})
+    nested = b'{"a":' * depth + b"1" + b"}" * depth
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="https://kcp") as client:
+        response = await client.post("/validate/moduletemplates", content=review.replace(b'"NESTED"', nested))
+    answer = response.json()["response"]
+    assert (answer["uid"], answer["allowed"]) == ("u1", field == "oldObject")
+    assert answer["allowed"] or "nested deeper than 100 levels" in answer["status"]["message"]
+
+
+async def test_path_is_not_repeated_in_the_answer() -> None:
+    assert "x" * 10 not in (await post(b"{}", "x" * 10_000)).text
 
 
 @pytest.mark.parametrize(

@@ -142,7 +142,7 @@ def test_list_tells_of_what_it_can_not_read_and_goes_on() -> None:
     body = json.dumps({"metadata": {"resourceVersion": "9", "continue": "c"}, "items": [GOOD, BAD, GOOD]}).encode()
     unreadable: list[ObjectUnreadable] = []
 
-    page = Decoding(Thing).list(body, unreadable.append)
+    page = Decoding(Thing).readable_part(body, unreadable.append)
 
     assert [item.metadata.name for item in page.items] == ["a", "a"]
     assert (page.resource_version, page.continue_token) == ("9", "c")

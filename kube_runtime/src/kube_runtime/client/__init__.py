@@ -11,6 +11,7 @@ from kube_runtime.client.discovery import RestMapper
 from kube_runtime.client.json_limits import JsonLimits, check_json, check_json_aside
 from kube_runtime.client.kubeconfig import Connection, KubeconfigPolicy
 from kube_runtime.client.limits import LargeAnswers, TokenBucket
+from kube_runtime.client.nesting import cut_json, require_flat
 from kube_runtime.client.options import ClientOptions
 
 __all__ = [
@@ -27,4 +28,6 @@ __all__ = [
     "WatchEvent",
     "check_json",
     "check_json_aside",
+    "cut_json",
+    "require_flat",
 ]

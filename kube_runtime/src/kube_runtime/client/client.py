@@ -27,6 +27,7 @@ from kube_runtime.client.kubeconfig import (
 from kube_runtime.client.options import DEFAULT_OPTIONS, ClientOptions
 from kube_runtime.client.transport import ServerResponse, Transport
 from kube_runtime.exceptions import ApiError, ClusterUnreachable, ObjectUnreadable, ResponseInvalid, ResponseTooLarge
+from kube_runtime.parsing import parse_aside
 from kube_runtime.resource import JsonObject, ObjectList, Resource
 
 __all__ = ["Applied", "Client", "Revision"]
@@ -37,6 +38,9 @@ Propagation = Literal["Background", "Foreground", "Orphan"]
 
 _METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _PAGE_SIZES = (1, 4, 100)  # an object has at most 1.5 MiB in etcd
+_WHOLE_LIST = 2_000
+MIN_PAGE_BYTES = 16 * 1024  # what a page counts at least: so small ones end too
+MAX_PAGE_BYTES = 32 * 1024 * 1024
 _APPLY = "application/apply-patch+yaml"  # JSON is YAML, and much faster to read
 # An apply is checked against the schema in any case. Validation adds a search for fields that the text has twice, for
 # which the server parses it once more as YAML, and a document that was made from a mapping has none.
@@ -188,7 +192,7 @@ class Client:
                     raise
                 page_sizes.pop()
                 continue
-            size = self._measured(size + len(answer.body))
+            size = self._measured(size, answer)
             for item in items:
                 yield item
             if not token:
@@ -228,7 +232,7 @@ class Client:
             answer = await self._transport.request(
                 "GET", _target(resource.path(namespace), query), accept=_METADATA_ONLY
             )
-            size = self._measured(size + len(answer.body))
+            size = self._measured(size, answer)
             page = decoding_for(Revision).list(answer.body)
             found.extend(page.items)
             if not page.continue_token:
@@ -247,22 +251,36 @@ class Client:
     ) -> AsyncIterator[ObjectList[T]]:
         """Yield a list page by page; `page_size` 0 requests all at once.
 
-        With `unreadable`, an object that does not fit its type is reported there and left out.
+        A page that is too large is requested again with fewer objects. With `unreadable`, an object that does not fit
+        its type is reported there and left out.
         """
         decoding = decoding_for(resource.type)
         path = resource.path(namespace)
         query: dict[str, Any] = {"labelSelector": label_selector, "fieldSelector": field_selector}
-        query["limit"] = page_size or None
-        size = 0
+        limit, size = page_size, 0
         while True:
-            answer = await self._transport.request("GET", _target(path, query))
-            size = self._measured(size + len(answer.body))
-            page = decoding.list(answer.body, unreadable)
+            query["limit"] = limit or None
+            try:
+                max_bytes = None if limit == 1 else MAX_PAGE_BYTES
+                answer = await self._transport.request("GET", _target(path, query), max_bytes=max_bytes)
+            except ResponseTooLarge:
+                if limit == 1:
+                    raise
+                limit = max(1, (limit or _WHOLE_LIST) // 4)
+                continue
+            size = self._measured(size, answer)
+            try:
+                page = decoding.list(answer.body)
+            except ResponseInvalid:
+                if unreadable is None:
+                    raise
+                page = await parse_aside(len(answer.body), decoding.readable_part, answer.body, unreadable)
             _complete(resource, page.items)
             yield page
             if not page.continue_token:
                 return
             query["continue"] = page.continue_token
+            limit = min(page_size, 2 * limit) if page_size else limit
 
     async def watch(
         self,
@@ -470,10 +488,13 @@ class Client:
         """
         return (await self._transport.request(method, target, body=body, accept=accept, fence=self._fence)).body
 
-    def _measured(self, list_bytes: int) -> int:
-        """Return the size of a list so far. Raises ResponseTooLarge where that is over the limit."""
+    def _measured(self, list_bytes: int, page: ServerResponse) -> int:
+        """Return the size of a list with one more page. Raises ResponseTooLarge where that is over the limit."""
         max_bytes = self._transport.options.max_list_bytes
-        if max_bytes is not None and list_bytes > max_bytes:
+        if max_bytes is None:
+            return 0
+        list_bytes += max(len(page.body), MIN_PAGE_BYTES)
+        if list_bytes > max_bytes:
             raise ResponseTooLarge(f"the list is longer than {max_bytes} bytes")
         return list_bytes
 

@@ -12,6 +12,7 @@ import msgspec
 
 from kube_runtime.client.answers import error_from_status
 from kube_runtime.client.detaching import detacher_for
+from kube_runtime.client.nesting import cut_json
 from kube_runtime.exceptions import ObjectUnreadable, ResponseInvalid, ResponseTooLarge
 from kube_runtime.resource import ObjectList
 
@@ -77,6 +78,7 @@ class _OtherEvent(msgspec.Struct):
 
 
 _IDENTITY = msgspec.json.Decoder(_Identity)
+_CUT_LIST: msgspec.json.Decoder[_List[Any]] = msgspec.json.Decoder(_List[Any])
 _LIST_METADATA = msgspec.json.Decoder(_ListMetadata)
 _MARK = msgspec.json.Decoder(_Mark)
 _OTHER = msgspec.json.Decoder(_OtherEvent)
@@ -97,29 +99,44 @@ class Decoding(Generic[T]):
     def object(self, body: bytes) -> T:
         """Decode one object."""
         try:
-            decoded = self._object.decode(body)
+            return self._decode(body)
         except UNDECODABLE as error:
             raise _unreadable(body, error) from None
-        if self._detach is not None:
-            self._detach(decoded)
-        return decoded
 
-    def list(self, body: bytes, unreadable: Callable[[ObjectUnreadable], None] | None = None) -> ObjectList[T]:
-        """Decode a page of a list. Objects that can't be decoded are reported to `unreadable` and left out."""
+    def list(self, body: bytes) -> ObjectList[T]:
+        """Decode a page of a list of which every object can be decoded."""
         try:
             page = self._list.decode(body)
+            for item in page.items or ():
+                if self._is_dict:
+                    _require_identity(item)
+                if self._detach is not None:
+                    self._detach(item)
         except UNDECODABLE as error:
-            if unreadable is None:
-                raise ResponseInvalid(f"the list is not what its kind promises: {error}") from None
-            page = self._readable_part(body, unreadable)
-        items = page.items or ()
-        if self._is_dict:
-            for item in items:
-                _require_identity(item)
-        if self._detach is not None:
-            for item in items:
-                self._detach(item)
-        return ObjectList(items, page.metadata.resource_version, page.metadata.continue_)
+            raise ResponseInvalid(f"the list is not what its kind promises: {error}") from None
+        _require_items(page)
+        return ObjectList(page.items or (), page.metadata.resource_version, page.metadata.continue_)
+
+    def readable_part(self, body: bytes, unreadable: Callable[[ObjectUnreadable], None]) -> ObjectList[T]:
+        """Decode a page of a list, whose other objects are reported to `unreadable` and left out."""
+        try:
+            page: _List[Any] = self._raw_list.decode(body)
+            items = [bytes(raw) for raw in page.items or ()]
+        except RecursionError:
+            page, items = _cut_list(body)
+        except UNDECODABLE as error:
+            raise ResponseInvalid(f"the answer is no list: {error}") from None
+        _require_items(page)
+        readable: list[T] = []
+        for item in items:
+            try:
+                decoded = self.object(item)
+                if self._is_dict:
+                    _require_identity(decoded)
+                readable.append(decoded)
+            except ObjectUnreadable as error:
+                unreadable(error)
+        return ObjectList(tuple(readable), page.metadata.resource_version, page.metadata.continue_)
 
     def raw_list(self, body: bytes, *, without_nested: bool = False) -> tuple[tuple[msgspec.Raw, ...], str]:
         """Return the items of a page undecoded, as views of the page, and the token for the next page.
@@ -135,6 +152,7 @@ class Decoding(Generic[T]):
             return (msgspec.Raw(b""),), _continue_token_at_the_end(body)
         except UNDECODABLE as error:
             raise ResponseInvalid(f"the answer is no list: {error}") from None
+        _require_items(page)
         return page.items or (), page.metadata.continue_
 
     def event(self, line: bytes) -> tuple[ChangeType, T] | WatchEvent[T]:
@@ -147,17 +165,17 @@ class Decoding(Generic[T]):
             return self._other(line)
         try:
             event = self._event.decode(line)
+            if self._detach is not None:
+                self._detach(event.object)
         except UNDECODABLE as error:
             return self._other(line, error)
         if self._is_dict:
             _require_identity(event.object)
-        if self._detach is not None:
-            self._detach(event.object)
         return event.type, event.object
 
     def _other(self, line: bytes, why: Exception | None = None) -> WatchEvent[T]:
         try:
-            event = _OTHER.decode(line)
+            event = _other_event(line)
             if event.type == "BOOKMARK":
                 return WatchEvent("BOOKMARK", None, _MARK.decode(event.object).metadata.resource_version)
         except UNDECODABLE as error:
@@ -168,18 +186,32 @@ class Decoding(Generic[T]):
             raise UnreadableDeletion(*_unreadable(event.object, why).identity, str(why))
         raise _unreadable(event.object, why)
 
-    def _readable_part(self, body: bytes, unreadable: Callable[[ObjectUnreadable], None]) -> _List[T]:
-        try:
-            page = self._raw_list.decode(body)
-        except UNDECODABLE as error:
-            raise ResponseInvalid(f"the answer is no list: {error}") from None
-        readable: list[T] = []
-        for raw in page.items or ():
-            try:
-                readable.append(self._object.decode(raw))
-            except UNDECODABLE as error:
-                unreadable(_unreadable(raw, error))
-        return _List(page.metadata, tuple(readable))
+    def _decode(self, document: bytes) -> T:
+        decoded = self._object.decode(document)
+        if self._detach is not None:
+            self._detach(decoded)
+        return decoded
+
+
+def _cut_list(body: bytes) -> tuple[_List[Any], list[bytes]]:
+    """Return a list without its items, and the items."""
+    text, items = cut_json(body, 2)  # the list, and the metadata or items in it
+    try:
+        page = _CUT_LIST.decode(text)
+    except UNDECODABLE as error:
+        raise ResponseInvalid(f"the answer is no list: {error}") from None
+    if len(page.items or ()) != len(items):
+        raise ResponseInvalid("the list has other parts than its items")
+    return page, items
+
+
+def _other_event(line: bytes) -> _OtherEvent:
+    try:
+        return _OTHER.decode(line)
+    except RecursionError:
+        text, parts = cut_json(line, 1)
+        event = _OTHER.decode(text)
+        return _OtherEvent(event.type, msgspec.Raw(parts[0]))
 
 
 def _continue_token_at_the_end(body: bytes) -> str:
@@ -189,6 +221,12 @@ def _continue_token_at_the_end(body: bytes) -> str:
         return _LIST_METADATA.decode(end[:-1]).continue_
     except UNDECODABLE as error:
         raise ResponseInvalid(f"the list does not end with its metadata: {error}") from None
+
+
+def _require_items(page: _List[Any]) -> None:
+    """Raise ResponseInvalid for an empty page that promises another one, as an API server never sends."""
+    if page.metadata.continue_ and not page.items:
+        raise ResponseInvalid("the list has a page without objects that is not its last")
 
 
 def _require_identity(item: Any) -> None:
@@ -203,10 +241,17 @@ def _require_identity(item: Any) -> None:
 
 def _unreadable(document: bytes | msgspec.Raw, why: Exception | None) -> ObjectUnreadable:
     try:
-        metadata = _IDENTITY.decode(document).metadata
+        metadata = _identity(document).metadata
     except UNDECODABLE:
         raise ResponseInvalid(f"the answer is no Kubernetes object: {why}") from None
     return ObjectUnreadable(metadata.namespace, metadata.name, metadata.resource_version, str(why))
+
+
+def _identity(document: bytes | msgspec.Raw) -> _Identity:
+    try:
+        return _IDENTITY.decode(document)
+    except RecursionError:
+        return _IDENTITY.decode(cut_json(bytes(document), 2)[0])  # the object, and its metadata
 
 
 _MADE: dict[type[Any], Decoding[Any]] = {}

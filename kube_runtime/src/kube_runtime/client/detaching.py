@@ -2,7 +2,7 @@
 
 A `msgspec.Raw` field is a view of the bytes it was decoded from. `detacher_for` returns a function that replaces each
 such view in an object by a copy of its own few bytes, made once a type from its annotations; None where a type has no
-such field, which costs nothing then.
+such field, which costs nothing then. What is nested too deep raises RecursionError here, as it would where it is used.
 """
 
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
+from kube_runtime.client.nesting import require_flat
 from kube_runtime.rewriting import Rewrite, rewriter_for
 
 __all__ = ["detacher_for"]
@@ -21,4 +22,5 @@ def detacher_for(kind: type[Any]) -> Rewrite | None:
 
 
 def _copied(raw: msgspec.Raw) -> msgspec.Raw:
+    require_flat(bytes(raw))
     return raw.copy()

@@ -13,7 +13,7 @@ from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import Response
 
-from kube_runtime import parse_aside
+from kube_runtime import cut_json, parse_aside, require_flat
 from lifecycle_manager.process.serving import BodyTooLarge, ByteBudget, TooManyBytes, read_body
 from lifecycle_manager_api import ApiObject, NotDecodable, decode
 
@@ -82,8 +82,9 @@ def validator_for(
     async def validate(request: ReviewedObject) -> ReviewResult:
         body = bytes(request.old_object if request.is_deletion else request.object)
         try:
+            require_flat(body)
             decoded = decode(kind, body)
-        except NotDecodable as failure:
+        except (NotDecodable, RecursionError) as failure:
             return ReviewResult(None if request.is_deletion else str(failure))
         if request.is_deletion:
             return ReviewResult(deletion(decoded))
@@ -102,11 +103,11 @@ def create_app(validators: Mapping[str, Validator]) -> FastAPI:
         resource = request.path_params["resource"]
         validator = validators.get(resource)
         if validator is None:
-            return _text(404, f"no validation for {resource}")
+            return _text(404, "no validation for this resource")
         with budget.share(request.client.host if request.client is not None else "") as take:
             try:
-                review = _decoder.decode(await read_body(request, MAX_REVIEW_BYTES, take)).request
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                review = _review(await read_body(request, MAX_REVIEW_BYTES, take))
+            except (ValueError, IndexError, RecursionError) as error:
                 return _text(400, f"invalid AdmissionReview: {error}")
             except BodyTooLarge as error:
                 return _text(413, str(error))
@@ -119,6 +120,19 @@ def create_app(validators: Mapping[str, Validator]) -> FastAPI:
 
     app.add_route("/validate/{resource}", validate, methods=["POST"])
     return app
+
+
+def _review(body: bytes) -> ReviewedObject:
+    """Return the request of a review, whatever is in its objects."""
+    try:
+        return _decoder.decode(body).request
+    except RecursionError:
+        text, parts = cut_json(body, 2)  # the review, and its request
+        request = _decoder.decode(text).request
+        new, old = (
+            NULL if each == NULL else msgspec.Raw(parts[int(each)]) for each in (request.object, request.old_object)
+        )
+        return msgspec.structs.replace(request, object=new, old_object=old)
 
 
 def answer(uid: str, error: str | None, warnings: Sequence[str] = ()) -> bytes:

@@ -1,0 +1,53 @@
+"""JSON texts that are nested deeper than the decoder's stack: they are cut without recursion, to tell what they are."""
+
+import re
+
+from kube_runtime.client.json_limits import JsonLimits, check_json
+from kube_runtime.exceptions import ResponseTooLarge
+
+__all__ = ["MAX_JSON_DEPTH", "cut_json", "require_flat"]
+
+MAX_JSON_DEPTH = 100
+"""How deep a field of any content is nested: this deep is always accepted, more than twice as deep never."""
+
+_STEP = re.compile(rb'(?:"(?:[^"\\]+|\\.)*+"|[^"\[\]{}]+)*+([\[{]+|[\]}]+|"|\Z)', re.DOTALL)
+
+
+def cut_json(text: bytes, depth: int) -> tuple[bytes, list[bytes]]:
+    """Return the objects and lists below `depth`, and a text in which their numbers, from 0, stand for them.
+
+    What is no JSON stays none.
+    """
+    kept: list[bytes] = []
+    removed: list[bytes] = []
+    level = start = begin = 0
+    for match in _STEP.finditer(text):
+        brackets = match[1]
+        if not brackets or brackets == b'"':  # the end, or a string without an end
+            break
+        at = match.start(1)
+        if brackets[0] in b"[{":
+            if level <= depth < level + len(brackets):
+                begin = at + depth - level
+                kept.append(text[start:begin])
+                start = len(text)
+            level += len(brackets)
+        else:
+            if level > depth >= level - len(brackets):
+                start = at + level - depth
+                kept.append(b"%d" % len(removed))
+                removed.append(text[begin:start])
+            level -= len(brackets)
+    kept.append(text[start:])
+    return b"".join(kept), removed
+
+
+def require_flat(text: bytes) -> None:
+    """Raise RecursionError for a JSON text that is nested deeper than MAX_JSON_DEPTH, whatever the stack has room for.
+
+    Otherwise an object could be read here, and not by the functions that use it.
+    """
+    try:
+        check_json(text, JsonLimits(max_bytes=len(text), max_nodes=len(text) + 1, max_depth=MAX_JSON_DEPTH))
+    except ResponseTooLarge as error:
+        raise RecursionError(str(error)) from None

@@ -1,0 +1,224 @@
+"""One object that is nested too deep, or a few that are large, hide no other object of their kind."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+import pytest
+from aiohttp import web
+
+from kube_runtime import (
+    Backoff,
+    Client,
+    ClientOptions,
+    Informer,
+    JsonLimits,
+    KubeconfigPolicy,
+    ObjectKey,
+    Resource,
+    ResponseInvalid,
+    ResponseTooLarge,
+)
+from kube_runtime.client import client as client_module
+from lifecycle_manager.contract.resources import (
+    CUSTOM_RESOURCE_DEFINITIONS,
+    DATED_RELEASE_METAS,
+    KYMAS,
+    MANIFESTS,
+    MODULE_CONFIGS,
+    MODULE_POLICIES,
+    MODULE_TEMPLATES,
+    SECRETS,
+    SYNC_RESOURCES,
+    WATCHERS,
+)
+from lifecycle_manager_api import ApiObject, as_document
+from tests import builders
+from tests.waiting import eventually
+
+KINDS: tuple[Resource[Any], ...] = (
+    CUSTOM_RESOURCE_DEFINITIONS,
+    DATED_RELEASE_METAS,
+    KYMAS,
+    MANIFESTS,
+    MODULE_CONFIGS,
+    MODULE_POLICIES,
+    MODULE_TEMPLATES,
+    SECRETS,
+    SYNC_RESOURCES,
+    WATCHERS,
+)
+FIELDS = {
+    MODULE_TEMPLATES: ("spec", "data"),
+    MODULE_CONFIGS: ("status", "moduleStatus"),
+    MANIFESTS: ("spec", "resource"),
+}
+SAMPLES: dict[str, ApiObject] = {
+    each.KIND: each
+    for each in (
+        builders.kyma(),
+        builders.manifest(),
+        builders.module_config(),
+        builders.release(regular="1.0.0"),
+        builders.sync_resource(),
+        builders.template(),
+    )
+}
+SPECS: dict[str, Any] = {
+    "ModulePolicy": {"module": "a"},
+    "Watcher": {
+        "field": "spec",
+        "gateway": {"selector": {}},
+        "resourceToWatch": {"group": "a", "version": "v1", "resource": "a"},
+        "serviceInfo": {"name": "a", "namespace": "a", "port": 1},
+    },
+}
+
+
+def nested(depth: int) -> bytes:
+    return b'{"a":' * depth + b"1" + b"}" * depth
+
+
+class Server:
+    """A server that stores texts, and sends the changes of `watched` once."""
+
+    def __init__(self) -> None:
+        self.texts: dict[str, bytes] = {}
+        self.lines: asyncio.Queue[bytes] = asyncio.Queue()
+        self.limits: list[int] = []
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        if "watch" in request.query:
+            response = web.StreamResponse()
+            await response.prepare(request)
+            while True:
+                await response.write(await self.lines.get() + b"\n")
+        first = int(request.query.get("continue", "0"))
+        end = first + int(request.query.get("limit", "1000"))
+        self.limits.append(end - first)
+        names = sorted(self.texts)
+        token = str(end) if end < len(names) else ""
+        metadata = b'"metadata":{"resourceVersion":"100","continue":"%s"}' % token.encode()
+        items = b",".join(self.texts[name] for name in names[first:end])
+        return web.Response(body=b'{"apiVersion":"v1",%s,"items":[%s]}' % (metadata, items))
+
+
+def text(resource: Resource[Any], name: str, version: int, depth: int = 0) -> bytes:
+    """Return an object of a kind, nested so deep in its field of any content and in `managedFields`."""
+    sample = SAMPLES.get(resource.kind)
+    item: dict[str, Any] = {}
+    item |= {"apiVersion": resource.api_version, "kind": resource.kind, "spec": dict(SPECS.get(resource.kind, {}))}
+    if sample is not None:
+        item = as_document(sample)
+    metadata = {"name": name, "namespace": "kcp-system", "resourceVersion": str(version), "uid": name}
+    item["metadata"] = {"annotations": {"a": '"[{\\'}, "managedFields": [{"fieldsV1": "NESTED"}], **metadata}
+    part, field = FIELDS.get(resource, ("spec", "unknown"))
+    item.setdefault(part, {})[field] = "NESTED"
+    return bytes(msgspec.json.encode(item).replace(b'"NESTED"', nested(depth) if depth else b"null"))
+
+
+@asynccontextmanager
+async def serving(server: Server, **options: Any) -> AsyncIterator[Client]:
+    app = web.Application()
+    app.router.add_get("/{path:.*}", server.answer)
+    runner = web.AppRunner(app, shutdown_timeout=0.1, handler_cancellation=True)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    config = {
+        "current-context": "a",
+        "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
+        "clusters": [{"name": "a", "cluster": {"server": f"http://127.0.0.1:{runner.addresses[0][1]}"}}],
+        "users": [{"name": "a", "user": {}}],
+    }
+    try:
+        async with await Client.from_kubeconfig(
+            config, options=ClientOptions(**options), policy=KubeconfigPolicy.permissive()
+        ) as client:
+            yield client
+    finally:
+        await runner.cleanup()
+
+
+@asynccontextmanager
+async def following(client: Client, resource: Resource[Any]) -> AsyncIterator[Informer[Any]]:
+    informer = Informer(client, resource, namespace="kcp-system", backoff=Backoff(base=0.01, max=0.01))
+    task = asyncio.create_task(informer.run())
+    try:
+        await informer.wait_synced(5)
+        yield informer
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+@pytest.mark.parametrize("depth", [100, 250, 900, 1_500, 10_000])
+@pytest.mark.parametrize("resource", KINDS, ids=lambda each: each.plural)
+async def test_nested_object_of_any_watched_kind_hides_no_other(resource: Resource[Any], depth: int) -> None:
+    def key(name: str) -> ObjectKey:
+        return ObjectKey("kcp-system", name)
+
+    server = Server()
+    server.texts = {name: text(resource, name, 1) for name in ("a", "b", "c")}
+    async with serving(server) as client:
+        async with following(client, resource) as informer:
+            for line in (text(resource, "b", 101, depth), text(resource, "c", 102)):
+                server.lines.put_nowait(b'{"type":"MODIFIED","object":%s}' % line)
+            assert len(informer.cache) == 3
+            await eventually(lambda: _version(informer, key("c")) == "102")
+            assert _version(informer, key("b")) in {"1", "101"}
+            assert informer.last_error is None
+            server.lines.put_nowait(b'{"type":"DELETED","object":%s}' % text(resource, "b", 103, depth))
+            await eventually(lambda: informer.cache.get(key("b")) is None)
+        server.texts["b"] = text(resource, "b", 101, depth)
+        async with following(client, resource) as informer:  # another replica starts
+            assert {each.name for each in set(informer.cache.keys())} - {"b"} == {"a", "c"}
+            assert informer.last_error is None
+
+
+def _version(informer: Informer[Any], key: ObjectKey) -> str:
+    return informer.resource.version_of(informer.cache.get(key))
+
+
+async def test_large_objects_are_listed_in_smaller_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_module, "MAX_PAGE_BYTES", 3_000)
+    server = Server()
+    server.texts = {f"{number:03}": text(SYNC_RESOURCES, f"{number:03}", 1) for number in range(40)}
+    async with serving(server) as client, following(client, SYNC_RESOURCES) as informer:
+        assert len(informer.cache) == 40
+    assert min(server.limits) > 1
+
+
+async def test_empty_pages_without_end_are_refused_at_the_first() -> None:
+    class Endless(Server):
+        async def answer(self, request: web.Request) -> web.StreamResponse:
+            self.limits.append(0)
+            return web.Response(body=b'{"metadata":{"resourceVersion":"1","continue":"x"},"items":[]}')
+
+    server = Endless()
+    limits = JsonLimits(1_000_000, 100_000)
+    async with serving(server) as client:
+        for read in (
+            client.list(KYMAS),
+            client.list_revisions(KYMAS),
+            anext(client.items_undecoded(KYMAS, limits=limits)),
+        ):
+            with pytest.raises(ResponseInvalid, match="without objects"):
+                await read
+    assert len(server.limits) == 3
+
+
+async def test_pages_of_one_small_object_end_too() -> None:
+    class Endless(Server):
+        async def answer(self, request: web.Request) -> web.StreamResponse:
+            self.limits.append(0)
+            return web.Response(body=b'{"metadata":{"continue":"x"},"items":[{"metadata":{"name":"a"}}]}')
+
+    server = Endless()
+    limits = JsonLimits(1_000_000, 100_000)
+    async with serving(server, max_list_bytes=1024 * 1024, qps=0) as client:
+        with pytest.raises(ResponseTooLarge):
+            _ = [each async for each in client.items_undecoded(KYMAS, limits=limits)]
+    assert len(server.limits) <= 65
