@@ -206,7 +206,7 @@ async def test_result_asks_to_be_called_again_with_some_jitter() -> None:
 
 
 @pytest.mark.looptime
-@pytest.mark.parametrize("seconds", [-5.0, 0.0, float("nan")])
+@pytest.mark.parametrize("seconds", [-5.0, 0.0, 1e-9, float("nan")])
 async def test_key_that_is_always_overdue_comes_at_once_and_then_ever_later(seconds: float) -> None:
     loop = asyncio.get_running_loop()
     times: list[float] = []

@@ -30,6 +30,7 @@ K = TypeVar("K", bound=Hashable)
 log = logging.getLogger(__name__)
 
 FAILURES_KEPT = 1_000
+MIN_REQUEUE_SECONDS = 0.01
 SAME_CHANGE_SECONDS = 2.0
 AT_ONCE = 3
 CONFLICT_SECONDS = 0.01
@@ -212,7 +213,7 @@ class Workers(Generic[K]):
         self._metrics.results["requeue_after"] += 1
         # What is due again so soon waits for something of the same change.
         same_change = Causes(trace=trace) if trace and result.requeue_after <= SAME_CHANGE_SECONDS else NO_CAUSES
-        if result.requeue_after > 0:
+        if result.requeue_after >= MIN_REQUEUE_SECONDS:
             self.queue.forget(key)
             seconds = result.requeue_after * (1.0 + self._requeue_jitter * random.random())  # noqa: S311 - no secret
             self.queue.add_after(key, seconds, Priority.RESYNC, same_change)

@@ -21,6 +21,8 @@ DUE = 2 / 3
 """The share of its lifetime after which a token is renewed: the rest is for outages."""
 MIN_LIFETIME, MAX_LIFETIME = timedelta(minutes=10), timedelta(days=365)
 """Kubernetes issues none for less. A shorter one from an SKR would be renewed, and so written to KCP, all the time."""
+SKEW = timedelta(minutes=5)
+"""How far the clock of a cluster may differ."""
 MAX_LENGTH = 16 * 1024
 _JWT = re.compile(r"[A-Za-z0-9_-]+\.([A-Za-z0-9_-]+)\.[A-Za-z0-9_-]*")
 _SUBJECT = re.compile(r"system:serviceaccount:([a-z0-9-]{1,63}):([a-z0-9.-]{1,253})")
@@ -54,12 +56,17 @@ class Token:
     @property
     def due(self) -> datetime:
         """When it is to be renewed."""
-        return self.issued + self.lifetime * DUE
+        return self.issued + min(self.lifetime, MAX_LIFETIME) * DUE
+
+    @property
+    def requested(self) -> timedelta:
+        """For how long its successor is requested."""
+        return min(max(self.lifetime, MIN_LIFETIME), MAX_LIFETIME)
 
     @property
     def request(self) -> JsonObject:
         """The TokenRequest for one that lasts as long."""
-        seconds = int(min(max(self.lifetime, MIN_LIFETIME), MAX_LIFETIME).total_seconds())
+        seconds = int(self.requested.total_seconds())
         return {
             "apiVersion": "authentication.k8s.io/v1",
             "kind": "TokenRequest",
@@ -89,15 +96,34 @@ def token_of(text: object) -> Token:
     return Token(found[0], subject[1], subject[2], issued, expires)
 
 
-def issued_token(answer: JsonObject, former: Token) -> Token:
-    """Return the token in the answer to a TokenRequest. Raises TokenUnusable."""
+def issued_token(answer: JsonObject, former: Token, now: datetime) -> Token:
+    """Return the token in the answer to a TokenRequest. Raises TokenUnusable.
+
+    It is believed within [now - SKEW, now + the lifetime that was requested], where the answer says the same as its
+    text: a back-dated one would be renewed all the time, and a stolen one of decades would open the cluster as long.
+    """
     status = answer.get("status")
-    token = token_of(status.get("token") if isinstance(status, Mapping) else None)
+    if not isinstance(status, Mapping):
+        raise TokenUnusable("it is no token of a ServiceAccount")
+    token = token_of(status.get("token"))
     if (token.namespace, token.account) != (former.namespace, former.account):
         raise TokenUnusable("it is a token of another ServiceAccount")
-    if token.lifetime < MIN_LIFETIME:
+    if abs(token.expires - _time_of(status.get("expirationTimestamp"))) > SKEW:
+        raise TokenUnusable("it expires at another time than the answer says")
+    if abs(token.issued - now) > SKEW:
+        raise TokenUnusable("it was not issued now; check the clocks")
+    if token.expires - now < MIN_LIFETIME - SKEW or token.lifetime < MIN_LIFETIME:
         raise TokenUnusable(f"it lasts for less than {MIN_LIFETIME.total_seconds() / 60:.0f} minutes")
+    if token.lifetime > former.requested + SKEW:
+        raise TokenUnusable("it lasts longer than was requested")
     return token
+
+
+def _time_of(text: object) -> datetime:
+    try:
+        return msgspec.convert(text, datetime).astimezone(UTC)
+    except (msgspec.ValidationError, ValueError, OverflowError):
+        raise TokenUnusable("the answer does not say when it expires") from None
 
 
 def token_in(kubeconfig: str) -> Token:

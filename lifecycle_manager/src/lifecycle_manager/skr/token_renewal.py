@@ -138,7 +138,7 @@ class _Renewal:
         token, metadata = step.token, seen.secret.metadata
         skr = await request.shared("skr", lambda: self.connections.to(request.key))
         answer = await skr.create_subresource(SERVICE_ACCOUNTS, token.account, token.namespace, "token", token.request)
-        renewed = issued_token(answer, token)
+        renewed = issued_token(answer, token, seen.now)
         config = base64.b64encode(with_token(kubeconfig_in(seen.secret), renewed).encode()).decode()
         patch = {"metadata": {"resourceVersion": metadata.resource_version}, "data": {"config": config}}
         written = await self.manager.client.merge_patch(
