@@ -98,6 +98,17 @@ async def test_member_stays_when_the_answer_to_a_renewal_is_lost(client: Client,
         assert (member.identity, gaps, member.owns("key")) == (identity, [], True)
 
 
+async def test_member_whose_lease_is_taken_joins_again(client: Client) -> None:
+    member = membership(client)
+    async with taking_part(member):
+        await eventually(lambda: member.owns("key"))
+        identity = member.identity
+        stolen = {"spec": {"holderIdentity": "somebody else"}}
+        await client.merge_patch(LEASES, f"keepers-{identity}", stolen, "default")
+        await eventually(lambda: member.identity != identity)
+        await eventually(lambda: member.owns("key"))
+
+
 async def test_renewal_shows_the_view_just_published(client: Client, cluster: SimulatedCluster) -> None:
     member = membership(client)
     async with taking_part(member):

@@ -62,6 +62,10 @@ async def _nothing_under_way(_is_lost: Callable[[str], bool]) -> None:
     return
 
 
+class LeaseTaken(Exception):
+    """Somebody else holds the Lease of this process."""
+
+
 class Membership:
     """A member of a group of processes that share keys. `run` it; check `owns` before acting on a key.
 
@@ -226,8 +230,8 @@ class Membership:
         self._shown = (*(each for each in self._shown if each != view), view)
         try:
             began = await self._replace(view)
-        except NotFound:
-            log.warning("%s: other members removed its Lease", self.identity)
+        except (NotFound, LeaseTaken):
+            log.warning("%s: others removed its Lease, or hold it", self.identity)
             await self._leave()
             return False
         if self._clock() >= self._act_until:
@@ -239,9 +243,9 @@ class Membership:
         return True
 
     async def _replace(self, view: tuple[str, ...]) -> float:
-        """Replace the own Lease, and return when that began. Raises NotFound where it is no longer there.
+        """Replace the own Lease, and return when that began. Raises NotFound where it is gone, LeaseTaken.
 
-        A Conflict means that a write before was done, and its answer lost: nobody else writes this Lease.
+        After a Conflict it is still its own where a write before was done, and its answer lost.
         """
         for is_last in (False, True):
             began = self._clock()
@@ -252,7 +256,10 @@ class Membership:
             except Conflict:
                 if is_last:
                     raise
-                self._own = await self._client.get(LEASES, self._lease_name, self._namespace)
+                found = await self._client.get(LEASES, self._lease_name, self._namespace)
+                if _holder(found) != self.identity:
+                    raise LeaseTaken(_holder(found)) from None
+                self._own = found
             else:
                 break
         return began
