@@ -15,7 +15,6 @@ from lifecycle_manager.object_set.ownership import (
     conflicts,
     holders_of,
     is_managed_by_another,
-    is_owned,
     next_owners,
 )
 from lifecycle_manager.sync_resource.intent import claim_index
@@ -116,8 +115,8 @@ def test_object_is_deleted_only_for_the_owner_that_it_names(
     marks = {names.MANAGED_BY: names.LIFECYCLE_MANAGER, **owner.annotations} | changed
     present = {key: value for key, value in marks.items() if value is not None}
     live = {"metadata": {"labels": present, "annotations": present}}
-    assert is_owned(entry, live, owner) is owned
-    assert not is_owned(entry, {"metadata": {}}, owner)
+    assert owner.owns(entry, live) is owned
+    assert not owner.owns(entry, {"metadata": {}})
 
 
 @pytest.mark.parametrize(
@@ -138,9 +137,9 @@ def test_object_of_a_former_version_is_deleted_for_the_owner_that_it_names(
     marks: dict[str, str], *, owned: bool
 ) -> None:
     live = {"metadata": {"labels": marks, "annotations": marks}}
-    assert is_owned(ENTRY, live, SetOwner(GARDEN, "uid", "garden")) is owned
+    assert SetOwner(GARDEN, "uid", "garden").owns(ENTRY, live) is owned
     secret = InventoryEntry("", "v1", "Secret", "kyma-system", "skr-webhook-tls")
-    assert not is_owned(secret, live, SetOwner(GARDEN, "uid", "garden"))
+    assert not SetOwner(GARDEN, "uid", "garden").owns(secret, live)
 
 
 OBJECTS = [InventoryEntry("", "v1", "Namespace", "", name) for name in "abc"]

@@ -7,7 +7,7 @@ from typing import Any, assert_never
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from kube_runtime import Forbidden, InventoryEntry, StepFailure
+from kube_runtime import ApplyResult, Forbidden, InventoryEntry, KubernetesObject, StepFailure
 from kyma_certs import KeyPair
 from lifecycle_manager.contract.conditions import (
     CERTIFICATE_OVERDUE,
@@ -19,17 +19,17 @@ from lifecycle_manager.contract.conditions import (
     ConditionContent,
 )
 from lifecycle_manager.contract.signals import WatcherEventReceived
+from lifecycle_manager.object_set.steps import ApplyObjects, DeleteObjects
 from lifecycle_manager.skr import AccessSecretMissing
 from lifecycle_manager.skr_webhook.canary import CanaryTimes, EventPath
 from lifecycle_manager.skr_webhook.plan import (
-    ApplyWatcher,
     EnsureCertificate,
     FindDesired,
-    RemoveObjects,
     SendCanary,
     WatcherDone,
     WatcherStep,
     is_managed,
+    is_recorded,
     is_silent,
     plan,
 )
@@ -47,6 +47,9 @@ WORKING = [WATCHER_READY, CERTIFICATE_OVERDUE]
 REASONS = ["", WATCHER_STARTING, *WORKING, *EVENT_PATH_FAULTS, "ClusterUnreachable", "Removing"]
 PAIR = KeyPair(b"certificate", b"key")
 DELETED = "2026-11-01T12:00:00Z"
+WEBHOOK = KubernetesObject(
+    "admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", "", "skr-webhook", {}, 0
+)
 LEFT = InventoryEntry("apps", "v1", "Deployment", "kyma-system", "skr-webhook")
 
 moments = st.floats(min_value=0, max_value=2000)
@@ -101,14 +104,16 @@ def outcome(seen: WatcherSnapshot, step: WatcherStep, *, unknown: tuple[str, ...
         case EnsureCertificate():
             return replace(seen, certificate=PAIR)
         case FindDesired(_, with_webhook):
-            return replace(seen, desired=Desired((), RECORDS, ModuleCrRules((), unknown), with_webhook))
-        case ApplyWatcher(_, recorded, _):
-            timers = seen.timers.repaired(TIMES, now=seen.now, drifted=recorded)
-            return replace(seen, applied=True, timers=timers)
+            objects: tuple[KubernetesObject, ...] = (WEBHOOK,) if with_webhook else ()
+            return replace(seen, desired=Desired(objects, RECORDS, ModuleCrRules((), unknown), with_webhook))
+        case ApplyObjects():
+            drifted = seen.desired is not None and is_recorded(seen.kyma, seen.desired)
+            timers = seen.timers.repaired(TIMES, now=seen.now, drifted=drifted)
+            return replace(seen, applied=ApplyResult((), ()), timers=timers)
         case SendCanary(path, write):
             timers = replace(seen.timers, path=path.sent(seen.now, write=write))
             return replace(seen, canary_sent=True, timers=timers)
-        case RemoveObjects():
+        case DeleteObjects():
             return replace(seen, remaining=())
         case _:
             assert_never(step)
@@ -166,7 +171,7 @@ def test_webhook_is_never_installed_for_a_watcher_that_never_sent_an_event(seen:
         not in {WATCHER_READY, CERTIFICATE_OVERDUE, WATCHER_SILENT, EVENT_PATH_BROKEN}
     )
     for step in steps_of(seen):
-        assert not (isinstance(step, ApplyWatcher) and step.desired.with_webhook)
+        assert not (isinstance(step, ApplyObjects) and step.objects)
         assert not isinstance(step, SendCanary)
 
 
@@ -202,7 +207,7 @@ def test_objects_that_are_recorded_and_not_due_are_left_alone(seen: WatcherSnaps
         kyma=of_reason(WATCHER_READY, recorded=True),
         timers=replace(seen.timers, repair_at=seen.now + 1, last_event_at=seen.now),
     )
-    assert not any(isinstance(step, ApplyWatcher) for step in steps_of(recorded))
+    assert not any(isinstance(step, ApplyObjects) for step in steps_of(recorded))
 
 
 @given(snapshots())
@@ -213,7 +218,7 @@ def test_watcher_that_falls_silent_has_its_objects_compared_at_once(seen: Watche
         timers=replace(seen.timers, repair_at=seen.now + 1000, last_event_at=seen.now - 56),
     )
     steps = steps_of(silent)
-    assert any(isinstance(step, ApplyWatcher) for step in steps)
+    assert any(isinstance(step, ApplyObjects) for step in steps)
     assert reported(end_of(silent)).reason == WATCHER_SILENT
 
 
@@ -249,7 +254,7 @@ def test_events_that_a_failed_reconcile_gets_again_count_once(
 
 @given(snapshots(deleting=True))
 def test_watcher_of_a_deleted_kyma_is_removed_and_nothing_else(seen: WatcherSnapshot) -> None:
-    assert [type(step) for step in steps_of(seen)] == [RemoveObjects]
+    assert [type(step) for step in steps_of(seen)] == [DeleteObjects]
     assert reported(end_of(seen)).reason == "Removed"
 
 

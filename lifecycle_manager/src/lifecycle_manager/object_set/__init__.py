@@ -8,7 +8,8 @@
 - `protected`, `policy`: what may be in a set
 - `reporting`: what statuses and Events of such resources have in common
 
-Decisions are pure functions; the domains `module_installation` and `sync_resource` put them together in their plans.
+Decisions are pure functions; the domains `module_installation`, `sync_resource` and `skr_webhook` put them together in
+their plans. The Watcher's objects have no resource of their own in KCP: the owner is `OwnObjects`.
 """
 
 from lifecycle_manager.object_set.apply import SkrObjects

@@ -12,21 +12,23 @@ from kube_runtime import (
     Applier,
     ApplyResult,
     Client,
+    Invalid,
     InventoryEntry,
     JsonObject,
     KindUnknown,
+    KubeError,
     KubernetesObject,
     NotFound,
 )
 from lifecycle_manager.contract.resources import FIELD_MANAGER, NAMESPACES
 from lifecycle_manager.object_set.inventory import DEFAULT_NAMESPACE, identities
-from lifecycle_manager.object_set.ownership import Holder, SetOwner, is_owned
+from lifecycle_manager.object_set.ownership import OWN_LABELS, Holder, OwnObjects, SetOwner
 from lifecycle_manager.object_set.policy import scopes_of
 from lifecycle_manager.object_set.steps import ApplyObjects, PruneObjects
-from lifecycle_manager.takeover import former
 from lifecycle_manager_api import names
 from lifecycle_manager_api.policy_checks import Scopes
 
+_IDENTITY = frozenset({"apiVersion", "kind", "metadata"})
 log = structlog.get_logger("object_set")
 
 
@@ -39,7 +41,7 @@ class SkrObjects:
     """
 
     skr: Client
-    owner: SetOwner
+    owner: SetOwner | OwnObjects
     applier: Applier
     namespaces: set[str] = field(default_factory=set)
 
@@ -49,21 +51,20 @@ class SkrObjects:
         known: "SkrObjects | None",
         skr: Client,
         *,
-        owner: SetOwner,
+        owner: SetOwner | OwnObjects,
         namespace: str = DEFAULT_NAMESPACE,
     ) -> "SkrObjects":
         """Return what is kept for this client and owner, or start anew. `namespace` is for objects that name none."""
         if known is not None and known.skr is skr and known.owner == owner:
             return known
-        labels = {names.MANAGED_BY: names.LIFECYCLE_MANAGER, names.WATCHED_BY: "kyma", **owner.labels}
         applier = Applier(
             skr,
-            field_manager=FIELD_MANAGER,
-            labels=labels,
+            field_manager=owner.field_manager,
+            labels=owner.all_labels,
             annotations=owner.annotations,
-            owns=lambda entry, live: is_owned(entry, live, owner),
+            owns=owner.owns,
             default_namespace=namespace,
-            former_managers=former.FIELD_MANAGERS,
+            former_managers=owner.former_managers,
         )
         return cls(skr, owner, applier)
 
@@ -74,14 +75,38 @@ class SkrObjects:
         if missing := set(step.namespaces) - self.namespaces:
             await self.create_namespaces(missing)
             self.namespaces.intersection_update(step.namespaces)
-        return await self.applier.apply(
+        applied = await self.applier.apply(
             step.objects, step.inventory, new=step.new, prune=False, recheck=step.recheck, leave=leave
         )
+        if step.overwrite and await self._overwrite(step.objects, applied):
+            return await self.applier.apply(step.objects, step.inventory, prune=False)
+        return applied
+
+    async def _overwrite(self, objects: Iterable[KubernetesObject], applied: ApplyResult) -> bool:
+        """Overwrite the content of objects that the API server refused; tell whether any was.
+
+        An apply keeps fields that others added. Where these conflict it is refused for ever: a port whose number was
+        edited would be there twice, with one name.
+        """
+        refused = {each.index for each in applied.failed if isinstance(each.cause, Invalid)}
+        done = False
+        for each in objects:
+            if each.index not in refused:
+                continue
+            content = {key: value for key, value in each.document.items() if key not in _IDENTITY}
+            try:
+                resource = await self.skr.mapper.resource(each.api_version, each.kind)
+                manager = repair_manager(self.owner.field_manager)
+                await self.skr.merge_patch(resource, each.name, content, each.namespace or None, field_manager=manager)
+                done = True
+            except KubeError as error:
+                log.warning("changed object can't be repaired", object=str(each), error=str(error))
+        return done
 
     async def create_namespaces(self, wanted: Iterable[str]) -> None:
         """Create namespaces where they are missing. They belong to no set. Raises KubeError."""
         for name in sorted(wanted):
-            namespace = {"metadata": {"name": name, "labels": {names.MANAGED_BY: names.LIFECYCLE_MANAGER}}}
+            namespace = {"metadata": {"name": name, "labels": OWN_LABELS}}
             with suppress(AlreadyExists):
                 await self.skr.create(NAMESPACES, namespace, field_manager=FIELD_MANAGER)
             self.namespaces.add(name)
@@ -104,6 +129,11 @@ class SkrObjects:
         staying = {each for each in applied.inventory if each.identity not in chosen}
         remaining = {each for each in removed.inventory if each.identity in chosen}
         return ApplyResult(outcomes, tuple(sorted(staying | remaining)))
+
+
+def repair_manager(field_manager: str) -> str:
+    """Return the field manager of objects that were overwritten."""
+    return f"{field_manager}-repair"
 
 
 async def hand_over(skr: Client, giver: SetOwner, given: Mapping[InventoryEntry, Holder]) -> None:
@@ -129,7 +159,7 @@ async def _change_metadata(skr: Client, owner: SetOwner, entry: InventoryEntry, 
     try:
         resource = await skr.mapper.resource(entry.api_version, entry.kind)
         live = await skr.get(resource, entry.name, entry.namespace or None)
-        if not is_owned(entry, live, owner):
+        if not owner.owns(entry, live):
             return False
         patch = {"metadata": {**metadata, "uid": live["metadata"]["uid"]}}
         await skr.merge_patch(resource, entry.name, patch, entry.namespace or None, field_manager=FIELD_MANAGER)

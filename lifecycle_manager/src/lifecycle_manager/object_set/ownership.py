@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from kube_runtime import InventoryEntry, KubernetesObject, ObjectKey
+from lifecycle_manager.contract.resources import FIELD_MANAGER
 from lifecycle_manager.object_set.inventory import DEFAULT_NAMESPACE, Identity, identities
 from lifecycle_manager.object_set.protected import is_protected_entry
 from lifecycle_manager.takeover import former
@@ -100,6 +101,7 @@ def _same_namespace(thing: KubernetesObject, entry: InventoryEntry) -> bool:
 
 
 MAX_LABEL_LENGTH = 63
+OWN_LABELS = {names.MANAGED_BY: names.LIFECYCLE_MANAGER}
 DISCLAIMER = "DO NOT EDIT: this object belongs to a Kyma module, and changes of what the module contains are reverted."
 
 
@@ -116,6 +118,18 @@ class SetOwner(NamedTuple):
     is_module: bool = False
 
     @property
+    def field_manager(self) -> str:
+        return FIELD_MANAGER
+
+    @property
+    def former_managers(self) -> Collection[str]:
+        return former.FIELD_MANAGERS
+
+    @property
+    def all_labels(self) -> dict[str, str]:
+        return OWN_LABELS | {names.WATCHED_BY: "kyma"} | self.labels
+
+    @property
     def labels(self) -> dict[str, str]:
         """What names the owner, or its module, in the labels of its objects."""
         labels = {names.MODULE_NAME: self.module}
@@ -130,21 +144,35 @@ class SetOwner(NamedTuple):
         annotations = {names.OWNED_BY: str(self.key), names.OWNER_UID: self.uid}
         return annotations | {names.DISCLAIMER: DISCLAIMER} if self.is_module else annotations
 
+    def owns(self, entry: InventoryEntry, live: Mapping[str, Any]) -> bool:
+        """Tell whether an object in an SKR may be deleted for this owner.
 
-def is_owned(entry: InventoryEntry, live: Mapping[str, Any], owner: SetOwner) -> bool:
-    """Tell whether an object in an SKR may be deleted for its owner.
+        An object without a uid was applied by a version that wrote none; then the name of the owner has to do.
+        """
+        metadata = live["metadata"]
+        labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
+        if is_protected_entry(entry) or annotations.get(names.OWNER_UID, self.uid) != self.uid:
+            return False
+        marks = (labels.get(names.MANAGED_BY), annotations.get(names.OWNED_BY))
+        return marks == (names.LIFECYCLE_MANAGER, str(self.key)) or former.is_owned_by(live, str(self.key))
 
-    An object without a uid was applied by a version that wrote none; then the name of the owner has to do.
-    """
-    metadata = live["metadata"]
-    labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
-    if is_protected_entry(entry) or annotations.get(names.OWNER_UID, owner.uid) != owner.uid:
-        return False
-    has_marks = (labels.get(names.MANAGED_BY), annotations.get(names.OWNED_BY)) == (
-        names.LIFECYCLE_MANAGER,
-        str(owner.key),
-    )
-    return has_marks or former.is_owned_by(live, str(owner.key))
+
+class OwnObjects(NamedTuple):
+    """The Lifecycle Manager itself as the owner of objects in an SKR: they name no resource in KCP."""
+
+    field_manager: str
+    former_managers: Collection[str]
+
+    @property
+    def all_labels(self) -> dict[str, str]:
+        return OWN_LABELS
+
+    @property
+    def annotations(self) -> dict[str, str]:
+        return {}
+
+    def owns(self, _: InventoryEntry, live: Mapping[str, Any]) -> bool:
+        return OWN_LABELS.items() <= (live["metadata"].get("labels") or {}).items() or former.is_marked(live)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ class ApplyObjects(Step):
 
     With identities in `recheck` these are requested too.
     `new` objects were not in the inventory before this reconcile. `namespaces` are created before where they are
-    missing. They are not a part of the set: others may use them by the time it is deleted.
+    missing. They are not a part of the set: others may use them by the time it is deleted. With `overwrite` objects
+    that are refused because of what others added are overwritten: they belong to nobody else.
     """
 
     objects: tuple[KubernetesObject, ...]
@@ -20,6 +21,7 @@ class ApplyObjects(Step):
     recheck: bool | frozenset[Identity]
     new: frozenset[InventoryEntry] = frozenset()
     namespaces: tuple[str, ...] = ()
+    overwrite: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,9 +22,11 @@ from lifecycle_manager.contract.conditions import (
     is_introduced,
     modules_removed,
 )
+from lifecycle_manager.object_set.steps import ApplyObjects, DeleteObjects
 from lifecycle_manager.skr import AccessSecretMissing
 from lifecycle_manager.skr.failure import failed
 from lifecycle_manager.skr_webhook.canary import EventPath
+from lifecycle_manager.skr_webhook.documents import INVENTORY
 from lifecycle_manager.skr_webhook.snapshot import Desired, WatcherSnapshot, records_of
 from lifecycle_manager.skr_webhook.status import (
     NO_CERTIFICATE,
@@ -35,6 +37,7 @@ from lifecycle_manager.skr_webhook.status import (
     reason_of,
 )
 from lifecycle_manager.skr_webhook.timers import FAULT_REPAIR_SECONDS, Timers
+from lifecycle_manager.takeover import former
 from lifecycle_manager_api import Kyma, names
 
 UNKNOWN_KIND_SECONDS = 2.0
@@ -55,29 +58,11 @@ class FindDesired(Step):
 
 
 @dataclass(frozen=True, slots=True)
-class ApplyWatcher(Step):
-    """Apply the objects over the changes of others.
-
-    `recorded` objects were applied before: what differs now was changed by somebody else. With `recheck` objects that
-    this process applied before are read; without, only those are requested whose content changes.
-    """
-
-    desired: Desired = field(repr=False)
-    recorded: bool
-    recheck: bool
-
-
-@dataclass(frozen=True, slots=True)
 class SendCanary(Step):
     """Test the event path; `path` is the one to remember while the canary is under way."""
 
     path: EventPath
     write: bool
-
-
-@dataclass(frozen=True, slots=True)
-class RemoveObjects(Step):
-    """Delete all objects that any revision of LM has installed for the Watcher."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +73,7 @@ class WatcherDone(End):
     condition: ConditionContent | None = None
 
 
-WatcherStep = EnsureCertificate | FindDesired | ApplyWatcher | SendCanary | RemoveObjects
+WatcherStep = EnsureCertificate | FindDesired | ApplyObjects | SendCanary | DeleteObjects
 
 
 def plan(seen: WatcherSnapshot) -> WatcherStep | WatcherDone:
@@ -123,11 +108,15 @@ def plan_installation(seen: WatcherSnapshot) -> WatcherStep | WatcherDone:
     return plan_desired(seen, seen.desired)
 
 
-def plan_desired(seen: WatcherSnapshot, desired: Desired) -> ApplyWatcher | SendCanary | WatcherDone:
+def plan_desired(seen: WatcherSnapshot, desired: Desired) -> ApplyObjects | SendCanary | WatcherDone:
     """Return the next step for a Watcher whose objects are known."""
-    is_due, recorded = _is_repair_due(seen), _is_recorded(seen.kyma, desired)
-    if not seen.applied and (not _is_applied(seen, desired) or is_due):
-        return ApplyWatcher(desired, recorded=recorded, recheck=is_due or recorded)
+    is_due = _is_repair_due(seen)
+    if seen.applied is None and (not _is_applied(seen, desired) or is_due):
+        # The Watcher of a former version changes what the apply finds, so its objects are read first.
+        is_new = not any(records_of(seen.kyma).values()) and not is_of_former_version(seen.kyma)
+        recheck = is_due or is_recorded(seen.kyma, desired)
+        new = frozenset(INVENTORY if is_new else ())
+        return ApplyObjects(desired.objects, INVENTORY, recheck=recheck, new=new, overwrite=True)
     if not desired.with_webhook:
         return _without_webhook(seen)
     if is_silent(seen):
@@ -135,10 +124,10 @@ def plan_desired(seen: WatcherSnapshot, desired: Desired) -> ApplyWatcher | Send
     return plan_path(seen, desired)
 
 
-def plan_removal(seen: WatcherSnapshot) -> RemoveObjects | WatcherDone:
+def plan_removal(seen: WatcherSnapshot) -> DeleteObjects | WatcherDone:
     """Return the next step for the Watcher of a Kyma that is being deleted and has no modules any more."""
     if seen.remaining is None:
-        return RemoveObjects()
+        return DeleteObjects((*INVENTORY, *former.WATCHER_OBJECTS))
     if not seen.remaining:
         return _done(seen, REMOVAL_DONE)
     waits = ", ".join(f"{entry.kind} {entry.name}" for entry in seen.remaining)
@@ -232,8 +221,9 @@ def _is_repair_due(seen: WatcherSnapshot) -> bool:
 def _is_applied(seen: WatcherSnapshot, desired: Desired) -> bool:
     """Tell whether these objects were applied, and the reconcile that did so ended without an error."""
     ended_well = has_webhook(seen.kyma) or reason_of(seen.kyma) in {WATCHER_STARTING, NO_WATCHER_EVENTS}
-    return ended_well and _is_recorded(seen.kyma, desired)
+    return ended_well and is_recorded(seen.kyma, desired)
 
 
-def _is_recorded(kyma: Kyma, desired: Desired) -> bool:
+def is_recorded(kyma: Kyma, desired: Desired) -> bool:
+    """Tell whether these objects were applied before: what differs now was changed by somebody else."""
     return desired.records == records_of(kyma)

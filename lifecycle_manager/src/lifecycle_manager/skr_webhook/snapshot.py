@@ -9,12 +9,13 @@ import msgspec
 import structlog
 
 from kube_runtime import (
-    Applier,
+    ApplyResult,
     Client,
     Clock,
     Informer,
     InventoryEntry,
     KindUnknown,
+    KubernetesObject,
     ObjectKey,
     Request,
     Snapshot,
@@ -23,10 +24,8 @@ from kyma_certs import CAs, KeyPair
 from lifecycle_manager.contract.signals import ClusterReplaced, WatcherEventReceived
 from lifecycle_manager.contract.watchers import SEPARATOR, watchers_digest
 from lifecycle_manager.module_catalog.module_kinds import ModuleCrKind, ModuleKinds, TemplateUnreadable
-from lifecycle_manager.skr_webhook.documents import (
-    Document,
-    ModuleRule,
-)
+from lifecycle_manager.object_set import SkrObjects
+from lifecycle_manager.skr_webhook.documents import Document, ModuleRule
 from lifecycle_manager.skr_webhook.object_rules import ObjectRuleMemory
 from lifecycle_manager.skr_webhook.timers import Timers, WatcherTimes
 from lifecycle_manager.watcher_certificates import CertificateMemory
@@ -42,7 +41,7 @@ class WatcherState:
     timers: Timers
     certificate: CertificateMemory = field(default_factory=CertificateMemory)
     renewal_overdue: bool = False
-    applier: tuple[Client, Applier] | None = None
+    objects: SkrObjects | None = None
     object_rules: ObjectRuleMemory = field(default_factory=ObjectRuleMemory)
 
 
@@ -62,7 +61,7 @@ class ModuleCrRules:
 class Desired:
     """The objects that belong into the SKR, and the records in the Kyma's status once they are applied."""
 
-    documents: tuple[Document, ...]
+    objects: tuple[KubernetesObject, ...]
     records: Mapping[str, str]
     rules: ModuleCrRules
     with_webhook: bool
@@ -83,7 +82,7 @@ class WatcherSnapshot(Snapshot):
     certificate: KeyPair | None = None
     overdue_until: datetime | None = None
     desired: Desired | None = None
-    applied: bool = False
+    applied: ApplyResult | None = None
     canary_sent: bool = False
     remaining: tuple[InventoryEntry, ...] | None = None
 
