@@ -33,6 +33,16 @@ async def eventually(condition: Callable[[], Any], *, within: float = 60.0, what
         await asyncio.sleep(every)
 
 
+async def consistently(
+    condition: Callable[[], Awaitable[bool]], *, lasting: float = 2.0, what: str = "", every: float = 0.2
+) -> None:
+    """Check that a condition holds all the time. Raises AssertionError as soon as it does not."""
+    end = time.monotonic() + lasting
+    while time.monotonic() < end:
+        assert await condition(), f"no longer: {what or condition}"
+        await asyncio.sleep(every)
+
+
 async def is_gone(read: Awaitable[Any]) -> bool:
     """Tell whether a read finds nothing."""
     try:

@@ -142,6 +142,17 @@ class Product:
         found = (await self.kcp.list(MANIFESTS, KCP, label_selector=selector)).items
         return found[0] if found else None
 
+    async def synced(self, module: Module) -> list[Document]:
+        """Return the objects of a module as they are in the user cluster."""
+        manifest = await self.manifest(module)
+        assert manifest is not None
+        found = []
+        for each in manifest.status.synced:
+            version = f"{each.group}/{each.version}" if each.group else each.version
+            resource = await self.skr.mapper.resource(version, each.kind)
+            found.append(await self.skr.get(resource, each.name, each.namespace or None))
+        return found
+
     async def installed(self, module: Module, version: str = OLD) -> None:
         """Wait until a version of a module is ready, with the Kyma."""
         await self.module_is(module, State.READY, version=version)

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 import pytest
 
 from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS
-from lifecycle_manager_api import State
+from lifecycle_manager_api import State, SyncedReference
 from tests.e2e.upstream.modules import NEW, OLD, Module
 from tests.e2e.upstream.product import SKR, Product
 from tests.e2e.upstream.runtime import WORKLOADS
+from tests.waiting import consistently
 
 ELSEWHERE = (SKR, "default")
-BLOCKED = (State.DELETING, State.WARNING)
 
 
 @dataclass(frozen=True)
@@ -53,19 +53,32 @@ async def test_module_deletion_blocking(world: Product, name: str, blocked: Bloc
         if blocked.is_held:
             await world.hold(module)
         await world.disable(module)
+        await world.kyma_is(State.PROCESSING)
+        objects = set((await world.manifest_is(module, State.DELETING)).status.synced)
         while users:
-            await world.manifest_is(module, *BLOCKED)
-            assert await world.workload(module, OLD) is not None
+            await stays_blocked(world, module, objects)
             await world.skr.delete(module.samples(), *users.pop())
         if blocked.is_held:
-            await world.manifest_is(module, *BLOCKED)
-            assert await world.workload(module, OLD) is not None
+            await stays_blocked(world, module, objects)
             await world.hold(module, held=False)
         await world.until_gone(module)
         assert await world.default_cr(module) is None
         await world.until_lacks(WORKLOADS["Deployment"], module.operator(OLD), SKR, of=world.skr)
         await world.until_lacks(CUSTOM_RESOURCE_DEFINITIONS, f"samples.{module.group}", None, of=world.skr)
     await world.kyma_is(State.READY)
+
+
+async def stays_blocked(world: Product, module: Module, objects: set[SyncedReference]) -> None:
+    """Check that a removal waits, that nothing of the module is gone, and that the Kyma is Processing."""
+
+    async def is_blocked() -> bool:
+        manifest, kyma = await world.manifest(module), await world.kyma()
+        assert manifest is not None
+        assert set(manifest.status.synced) == objects
+        assert len(await world.synced(module)) == len(objects)
+        return manifest.status.state is State.DELETING and kyma.status.state is State.PROCESSING
+
+    await consistently(is_blocked, what=f"the removal of {module.name} waits")
 
 
 async def test_non_blocking_module_deletion_with_only_default_cr(world: Product) -> None:

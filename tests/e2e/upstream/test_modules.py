@@ -9,7 +9,7 @@ from tests.e2e.upstream.product import GLOBAL_ACCOUNT, KCP, SKR, Product
 from tests.e2e.upstream.runtime import WORKLOADS
 from tests.integration.lifecycle_manager.catalog_entries import put_in_catalog
 from tests.kinds import NAMESPACES
-from tests.waiting import eventually
+from tests.waiting import consistently, eventually
 
 DEPLOYMENTS = WORKLOADS["Deployment"]
 MANAGED = (names.MANAGED_BY, names.LIFECYCLE_MANAGER)
@@ -20,18 +20,6 @@ OURS = (
     ("v1", "Secret", "skr-webhook-tls"),
     ("v1", "Namespace", SKR),
 )
-
-
-async def synced(world: Product, module: Module) -> list[Document]:
-    """Return the objects of a module as they are in the user cluster."""
-    manifest = await world.manifest(module)
-    assert manifest is not None
-    found = []
-    for each in manifest.status.synced:
-        version = f"{each.group}/{each.version}" if each.group else each.version
-        resource = await world.skr.mapper.resource(version, each.kind)
-        found.append(await world.skr.get(resource, each.name, each.namespace or None))
-    return found
 
 
 async def test_labelling(world: Product) -> None:
@@ -52,7 +40,7 @@ async def test_labelling(world: Product) -> None:
         manifest = await world.manifest(module)
         assert manifest is not None
         expected = {MANAGED, (names.PART_OF, "Kyma"), (names.COMPONENT, manifest.metadata.name)}
-        for live in await synced(world, module):
+        for live in await world.synced(module):
             assert expected <= live["metadata"]["labels"].items()
             assert "DO NOT EDIT" in live["metadata"]["annotations"][names.DISCLAIMER]
 
@@ -62,12 +50,12 @@ async def test_module_consistency(world: Product) -> None:
         await world.enable(module)
         await world.installed(module)
         await world.runs(module, OLD)
-        before = {each["metadata"]["uid"]: each["metadata"]["resourceVersion"] for each in await synced(world, module)}
+        before = {each["metadata"]["uid"]: each["metadata"]["resourceVersion"] for each in await world.synced(module)}
         await world.skip(module)
         await world.skr.delete(DEPLOYMENTS, module.operator(OLD), SKR)
         await world.skip(module, skipped=False)
         await world.runs(module, OLD)
-        after = {each["metadata"]["uid"]: each["metadata"]["resourceVersion"] for each in await synced(world, module)}
+        after = {each["metadata"]["uid"]: each["metadata"]["resourceVersion"] for each in await world.synced(module)}
         assert len(before.items() & after.items()) == len(before) - 1
 
 
@@ -89,24 +77,46 @@ async def test_manifest_reconciliation(world: Product) -> None:
         held = {"metadata": {"finalizers": [names.MANIFEST_FINALIZER, "example.com/blocking"]}}
         await world.kcp.merge_patch(MANIFESTS, manifest.metadata.name, held, KCP)
         await world.disable(module)
-        waiting = await world.manifest_is(module, State.DELETING)
-        assert waiting.metadata.being_deleted
+        await world.manifest_is(module, State.DELETING)
+
+        async def waits_for_the_finalizer() -> bool:
+            waiting = await world.manifest(module)
+            assert waiting is not None
+            assert waiting.metadata.being_deleted
+            assert waiting.status.state is State.DELETING
+            return any("example.com/blocking" in each.message for each in waiting.status.conditions)
+
+        await eventually(waits_for_the_finalizer, within=20, what="the Manifest names the finalizer")
+        await consistently(waits_for_the_finalizer, what="the Manifest names the finalizer")
         await world.kcp.merge_patch(MANIFESTS, manifest.metadata.name, {"metadata": {"finalizers": []}}, KCP)
 
 
 @pytest.mark.parametrize("workload", ["Deployment", "StatefulSet"])
 async def test_module_status_decoupling(world: Product, workload: str) -> None:
     async with world.offered(Module(name=f"decoupled-{workload.lower()}", workload=workload)) as module:
-        world.runtime.states[module.name] = "Warning"
         await world.enable(module)
-        await world.has_default_cr(module, "Warning")
+        await world.installed(module)
         await world.runs(module, OLD)
+        world.runtime.states[module.name] = "Warning"
         await world.module_is(module, State.WARNING)
         await world.hold(module)
         await world.disable(module)
+        await world.kyma_is(State.PROCESSING)
         await world.manifest_is(module, State.DELETING)
+
+        async def is_decoupled() -> bool:
+            manifest, cr = await world.manifest(module), await world.default_cr(module)
+            assert manifest is not None
+            assert cr is not None
+            states = (manifest.status.state, (await world.kyma()).status.state, cr["status"]["state"])
+            return states == (State.DELETING, State.PROCESSING, "Warning")
+
+        await consistently(is_decoupled, what="the Module CR is Warning, its module Deleting, the Kyma Processing")
         assert await world.workload(module, OLD) is not None
         await world.hold(module, held=False)
+        await world.until_gone(module)
+        assert await world.workload(module, OLD) is None
+        await world.kyma_is(State.READY)
 
 
 @pytest.mark.parametrize("workload", ["Deployment", "StatefulSet"])
@@ -184,7 +194,8 @@ async def test_module_unmanage(world: Product) -> None:
     async with world.offered(Module(name="unmanaged")) as module:
         await world.enable(module)
         await world.installed(module)
-        objects = await synced(world, module)
+        objects = await world.synced(module)
+        uids = {each["metadata"]["uid"] for each in objects}
         await world.enable(module, managed=False)
 
         async def is_released() -> bool:
@@ -198,9 +209,17 @@ async def test_module_unmanage(world: Product) -> None:
         await world.measures(1.0, "lifecycle_mgr_module_state", module_name=module.name, state="Unmanaged")
         await world.enable(module)
         await world.installed(module)
+        await world.measures(0.0, "lifecycle_mgr_module_state", module_name=module.name, state="Unmanaged")
         await world.enable(module, managed=False)
         await world.module_is(module, State.UNMANAGED)
-        assert await world.workload(module, OLD) is not None
+        await world.disable(module)
+        await world.until_gone(module)
+
+        async def are_there() -> bool:
+            assert {each["metadata"]["uid"] for each in [await current(world, each) for each in objects]} == uids
+            return await world.default_cr(module) is not None
+
+        await consistently(are_there, what="the objects of a module that was unmanaged and then disabled are there")
         await world.enable(module, customResourcePolicy="Ignore")
         await world.installed(module)
         await world.skr.delete(module.samples(), "sample", SKR)  # it is the user's now, and would block the removal

@@ -270,7 +270,7 @@ async def test_module_crs_of_users_block_the_removal_and_are_named(gardener: Wal
     assert f"{MODULE}-rule" not in condition.message
     manifest = await manifest_of(environment)
     assert manifest is not None
-    assert manifest.status.state == "Warning"
+    assert manifest.status.state == "Deleting"
     assert await missing(environment.skr, OLD) == []
     await environment.skr.delete(MODULE_CRS, "roses", SKR)
     await environment.skr.delete(RULES, "water", SKR)

@@ -359,7 +359,7 @@ def test_module_that_is_not_requested_any_more_is_removed_with_its_manifest() ->
     going = builders.manifest(deletionTimestamp=DELETED, status={"state": "Warning"})
     later = planned(snapshot(kyma, in_skr, manifests=(going,)))
     assert not any(isinstance(action, steps.DeleteManifest) for action in later.in_kcp)
-    assert later.status.modules[0].state is State.WARNING
+    assert later.status.modules[0].state is State.DELETING
     assert planned(snapshot(kyma, in_skr)).status.modules == ()
 
 

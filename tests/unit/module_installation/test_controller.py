@@ -563,7 +563,7 @@ async def test_default_module_cr_of_a_former_kind_is_deleted_with_the_module(wor
     await world.skr.create(GARDENS, {"metadata": {"name": "mine"}, "spec": {}}, SKR, field_manager="user")
     await world.delete()
     await world.reconcile()
-    assert await world.state() == ("Warning", "ModuleCRsInUse")
+    assert await world.state() == ("Deleting", "ModuleCRsInUse")
     assert "Garden kyma-system/mine" in (await world.condition()).message
     assert "default" not in (await world.condition()).message
     await world.skr.delete(GARDENS, "mine", SKR)
@@ -606,7 +606,7 @@ async def test_version_that_can_not_be_applied_does_not_block_the_removal(
     await world.want([CRD, config_map("tulip")], version="2.0.0")
     with pytest.raises(KubeError):
         await world.reconcile()
-    assert await world.state() == ("Warning", "ModuleCRsInUse")
+    assert await world.state() == ("Deleting", "ModuleCRsInUse")
     assert (await world.condition("Resources")).reason == "ApplyFailed"
     assert "quota exceeded" in (await world.condition("Resources")).message
     await world.want_text("nothing: here", version="3.0.0")
@@ -631,7 +631,7 @@ async def test_process_that_begins_during_a_removal_applies_only_what_is_new(
     await world.restart()
     before = simulation.requests()[-1].number
     await world.reconcile()
-    assert await world.state() == ("Warning", "ModuleCRsInUse")
+    assert await world.state() == ("Deleting", "ModuleCRsInUse")
     written = simulation.requests(lambda it: it.is_write and it.cluster == "skr", since=before)
     assert {each.name for each in written} >= {"rose"} if upgraded else not written
 
@@ -649,7 +649,7 @@ async def test_blocked_removal_costs_no_more_writes_once_its_version_is_applied(
     assert not simulation.requests(lambda it: it.is_write, since=before)
     await world.restart()
     await world.reconcile()
-    assert await world.state() == ("Warning", "ModuleCRsInUse")
+    assert await world.state() == ("Deleting", "ModuleCRsInUse")
     assert await brought(world) == {"rose"}
 
 

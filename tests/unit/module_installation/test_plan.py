@@ -89,6 +89,15 @@ def test_manifest_without_objects_goes_without_a_request_to_the_cluster() -> Non
     assert isinstance(plan(manifest(**DELETED, **HELD), (DEPLOYMENT,)), FindModuleCRs)
 
 
+def test_removed_module_with_finalizers_of_others_names_them() -> None:
+    waiting = plan(manifest(**DELETED | {"finalizers": ["example.com/backup"]}), (DEPLOYMENT,))
+    assert isinstance(waiting, ManifestDone)
+    ready = find(waiting.status.conditions, READY)
+    assert ready is not None
+    assert ready.message == "waiting as other finalizers are present: example.com/backup"
+    assert (waiting.status.state, waiting.status.synced) == ("Deleting", ())
+
+
 def test_finalizers_of_a_default_module_cr_stay_while_the_version_before_runs() -> None:
     """A new version may name a manager that is not applied yet."""
     named = {"group": "apps", "version": "v1", "kind": "Deployment", "name": "garden-v2", "namespace": "kyma-system"}
@@ -251,9 +260,12 @@ def test_module_cr_that_was_made_is_remembered_until_another_one_is_wanted() -> 
     assert not statuses.was_created(after, other)
 
 
-def test_removal_that_users_have_to_help_with_is_a_warning() -> None:
-    assert statuses.deleting(manifest(), (DEPLOYMENT,), "waits", NOW).state == "Deleting"
-    assert statuses.deleting(manifest(), (DEPLOYMENT,), "delete them first", NOW, needs_users=True).state == "Warning"
+def test_removal_that_users_have_to_help_with_is_deleting_and_says_so() -> None:
+    for needs_users, reason in ((False, "Deleting"), (True, "ModuleCRsInUse")):
+        status = statuses.deleting(manifest(), (DEPLOYMENT,), "delete them first", NOW, needs_users=needs_users)
+        ready = find(status.conditions, "Ready")
+        assert ready is not None
+        assert (status.state, ready.reason, ready.message) == ("Deleting", reason, "delete them first")
 
 
 def test_cluster_out_of_reach_is_an_error_and_a_removal_goes_on_waiting() -> None:

@@ -142,7 +142,7 @@ async def test_crd_that_another_module_has_stays_with_the_objects_of_users(world
     await world.reconcile(MEADOW)
     manifest = await world.manifest(MEADOW)
     assert manifest is not None
-    assert manifest.status.state == "Warning"
+    assert manifest.status.state == "Deleting"
     await world.skr.delete(GARDENS, "mine", SKR)
     await goes(world, MEADOW)
 

@@ -105,10 +105,9 @@ def removed_module(snapshot: KymaSnapshot, manifest: Manifest) -> ModuleReport:
 
 
 def _removal(manifest: Manifest) -> Cause:
-    state = State.WARNING if manifest.status.state is State.WARNING else State.DELETING
     reason, why = _message_of(manifest)
     message = f"is being removed{': ' if why else ''}{why}"
-    return Cause(state, reason or REMOVING, message, is_internal=bool(why) and reason not in PUBLIC_REASONS)
+    return Cause(State.DELETING, reason or REMOVING, message, is_internal=bool(why) and reason not in PUBLIC_REASONS)
 
 
 def module_cr_of(config: ModuleConfig) -> str:

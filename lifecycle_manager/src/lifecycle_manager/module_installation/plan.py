@@ -374,8 +374,10 @@ def _deletion(seen: ManifestSnapshot) -> ManifestStep | ManifestEnd:
     manifest = seen.manifest
     if seen.cluster_gone:
         return plan_removal(seen) if manifest.metadata.finalizers else LeaveAlone()
-    if not {names.MANIFEST_FINALIZER, *former.MANIFEST_FINALIZERS} & {*manifest.metadata.finalizers}:
-        return LeaveAlone()
+    finalizers = manifest.metadata.finalizers
+    if not {names.MANIFEST_FINALIZER, *former.MANIFEST_FINALIZERS} & {*finalizers}:
+        message = f"waiting as other finalizers are present: {', '.join(finalizers)}"  # upstream's words
+        return ManifestDone(status=statuses.deleting(manifest, (), message, seen.now)) if finalizers else LeaveAlone()
     if names.IS_UNMANAGED in manifest.metadata.annotations:
         return RemoveFinalizer()  # its users manage what is in the SKR by now
     created = find(manifest.status.conditions, MODULE_CR)

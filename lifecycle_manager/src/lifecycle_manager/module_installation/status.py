@@ -178,9 +178,9 @@ def deleting(
 
     `problem` says why the version that it would have meanwhile is not applied.
     """
-    state, reason = (State.WARNING, MODULE_CRS_IN_USE) if needs_users else (State.DELETING, DELETING)
+    reason = MODULE_CRS_IN_USE if needs_users else DELETING
     conditions = [*problem, (INSTALLATION, "False", reason, waits_for), _not_ready(reason, waits_for)]
-    return _status(manifest, now, state, inventory, conditions)
+    return _status(manifest, now, State.DELETING, inventory, conditions)
 
 
 def not_applied(failures: Sequence[str], error: SourceError | None) -> Sequence[NewCondition]:
