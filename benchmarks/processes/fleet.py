@@ -69,7 +69,11 @@ class FleetProcess:
 
     def await_manifest(self, kyma: int, module: str) -> asyncio.Future[float]:
         """Return a future of the time at which a Manifest, or for the configured module a ModuleConfig, is written."""
-        self._applied[kyma_name(kyma), module] = written = asyncio.get_running_loop().create_future()
+        return self.await_applied(kyma_name(kyma), module)
+
+    def await_applied(self, cluster: str, module: str) -> asyncio.Future[float]:
+        """Return a future of the time at which what a command awaits is written."""
+        self._applied[cluster, module] = written = asyncio.get_running_loop().create_future()
         return written
 
 
@@ -162,14 +166,19 @@ async def run_fleet(
     options: argparse.Namespace, layers: Path, *more: str, program: str = "simulated_fleet"
 ) -> AsyncIterator[FleetProcess]:
     """Run the process with the simulated clusters."""
+    given = (f"--kymas={options.kymas}", f"--modules={options.modules}", f"--layers={layers}", *more)
+    async with run_controlled(program, *given) as fleet:
+        yield fleet
+
+
+@asynccontextmanager
+async def run_controlled(program: str, *arguments: str) -> AsyncIterator[FleetProcess]:
+    """Run a program that executes commands on simulated clusters."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
         f"benchmarks.processes.{program}",
-        f"--kymas={options.kymas}",
-        f"--modules={options.modules}",
-        f"--layers={layers}",
-        *more,
+        *arguments,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
     )
@@ -263,13 +272,14 @@ async def users_of(
     async with kcp:
         for kyma in kymas:
             secret = await kcp.get(SECRETS, f"{name_of(kyma)}-webhook-tls", names.KCP_NAMESPACE)
-            user = _user(kyma, secret, port, folder)
+            user = user_of(kyma, secret, port, folder)
             stack.push_async_callback(user.client.aclose)
             users.append(user)
     return users
 
 
-def _user(kyma: int, secret: Secret, port: int, folder: Path) -> User:
+def user_of(kyma: int, secret: Secret, port: int, folder: Path) -> User:
+    """Return the user of a cluster, with the key of its Watcher from the Secret."""
     files = {name: folder / f"{kyma}-{name}" for name in ("tls.crt", "tls.key", "ca.crt")}
     content = {name: base64.b64decode(secret.data[name]) for name in files}
     for name, path in files.items():

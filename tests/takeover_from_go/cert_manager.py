@@ -4,6 +4,7 @@ import asyncio
 import base64
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any
 
 from cryptography import x509
@@ -101,7 +102,7 @@ async def _issue(kcp: Client, certificate: Document, ca: KeyPair | None) -> KeyP
 
 def issued(common_name: str, hosts: tuple[str, ...], now: datetime, ca: KeyPair | None) -> KeyPair:
     """Issue a certificate as cert-manager does, with RSA, and without an extended usage; a CA where none is given."""
-    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    key = _key(is_ca=ca is None)
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
     issuer, issuer_key = subject, key
     if ca is not None:
@@ -133,6 +134,12 @@ def issued(common_name: str, hosts: tuple[str, ...], now: datetime, ca: KeyPair 
             serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
         ),
     )
+
+
+@cache
+def _key(*, is_ca: bool) -> rsa.RSAPrivateKey:
+    """Return a key; all certificates that are no CA share one, since to make one takes long."""
+    return rsa.generate_private_key(public_exponent=65537, key_size=2048)
 
 
 def _usage(*, is_ca: bool) -> x509.KeyUsage:

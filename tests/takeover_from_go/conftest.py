@@ -216,9 +216,10 @@ async def _furnish(stage: Stage) -> None:
     for module in modules.INSTALLED:
         await stage.publish(module, modules.OLD, regular=modules.OLD, fast=modules.OLD)
     for number, cluster in enumerate(stage.clusters.skrs):
-        access = surroundings.access_of(number, cluster.admin_kubeconfig.read_text())
+        runtime = surroundings.RUNTIMES[number]
+        access = surroundings.access_of(runtime, cluster.admin_kubeconfig.read_text())
         await surroundings.apply(stage.kcp, access, "infrastructure-manager")
-        kyma = surroundings.kyma_of(number, modules.CHOSEN[number])
+        kyma = surroundings.kyma_of(runtime, modules.CHOSEN[number], surroundings.LABELS[number])
         await surroundings.apply(stage.kcp, kyma, "kyma-environment-broker")
     deployment = surroundings.deployment_of(stage.go.arguments)
     await surroundings.apply(stage.kcp, deployment, "kustomize")

@@ -18,7 +18,8 @@ FINALIZER = "example.com/operator"
 class GoModule:
     """A module. `default` is the namespace that its template gives the default CR, None for none.
 
-    `labels` are those of its template, `release` what its ModuleReleaseMeta says beside the channels.
+    `labels` are those of its template, `release` what its ModuleReleaseMeta says beside the channels; `config_maps` is
+    how many of these it has beside the others.
     """
 
     name: str
@@ -27,6 +28,7 @@ class GoModule:
     is_mandatory: bool = False
     labels: dict[str, str] = field(default_factory=dict)
     release: Document = field(default_factory=dict)
+    config_maps: int = 0
 
     @property
     def group(self) -> str:
@@ -50,6 +52,9 @@ class GoModule:
         yield _object("v1", "ConfigMap", {"name": self.name, **place}, data={"version": version, **_legacy(first)})
         if first:
             yield _object("v1", "ConfigMap", {"name": f"{self.name}-legacy", **place}, data={"of": version})
+        for number in range(self.config_maps):
+            metadata = {"name": f"{self.name}-{number}", **place}
+            yield _object("v1", "ConfigMap", metadata, data={"version": version})
         rules = [{"apiGroups": [self.group], "resources": ["samples"], "verbs": ["*"]}]
         yield _object("rbac.authorization.k8s.io/v1", "ClusterRole", {"name": self.name}, rules=rules)
         labels = {"app": self.name}

@@ -73,19 +73,19 @@ class GoLifecycleManager:
     folder: Path
     options: Mapping[str, str]
     metrics_port: int = field(default_factory=free_port)
+    listener_port: int = field(default_factory=free_port)
     runs: list[Path] = field(default_factory=list)
     child: ChildProcess | None = None
 
     @property
     def arguments(self) -> list[str]:
         """Its command line."""
-        health, listener = free_port(), free_port()
         fixed = {
             "kubeconfig": str(self.kubeconfig),
             "leader-elect": "false",  # it elects inside a cluster only
             "metrics-bind-address": f"127.0.0.1:{self.metrics_port}",
-            "health-probe-bind-address": f"127.0.0.1:{health}",
-            "kyma-skr-listener-bind-address": f"127.0.0.1:{listener}",
+            "health-probe-bind-address": f"127.0.0.1:{free_port()}",
+            "kyma-skr-listener-bind-address": f"127.0.0.1:{self.listener_port}",
         }
         return [f"--{name}={value}" for name, value in {**fixed, **self.options}.items()]
 

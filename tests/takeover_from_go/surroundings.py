@@ -1,6 +1,6 @@
 """A control plane as the Lifecycle Manager in Go finds it: namespaces, kinds, Kymas, and who wrote them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -81,19 +81,18 @@ async def is_served(cluster: Client, document: Document) -> bool:
     return True
 
 
-def kyma_of(number: int, modules: Iterable[str]) -> Document:
+def kyma_of(runtime: str, modules: Iterable[str], more_labels: Mapping[str, str]) -> Document:
     """Return a Kyma as the Kyma Environment Broker writes it."""
-    runtime = RUNTIMES[number]
     labels = {
         "kyma-project.io/broker-plan-name": "aws",
         "kyma-project.io/global-account-id": "ga-1",
         "kyma-project.io/instance-id": runtime,
         "kyma-project.io/region": "eu-central-1",
         "kyma-project.io/runtime-id": runtime,
-        "kyma-project.io/subaccount-id": f"sa-{number + 1}",
+        "kyma-project.io/subaccount-id": "sa-1",
         names.KYMA_NAME: runtime,
         names.MANAGED_BY: names.LIFECYCLE_MANAGER,
-        **LABELS[number],
+        **more_labels,
     }
     metadata = {
         "name": runtime,
@@ -105,9 +104,8 @@ def kyma_of(number: int, modules: Iterable[str]) -> Document:
     return _object(f"{names.GROUP}/v1beta2", "Kyma", metadata, spec={"channel": "regular", "modules": chosen})
 
 
-def access_of(number: int, kubeconfig: str) -> Document:
+def access_of(runtime: str, kubeconfig: str) -> Document:
     """Return the access Secret of a cluster as the Infrastructure Manager writes it."""
-    runtime = RUNTIMES[number]
     metadata = {"name": f"kubeconfig-{runtime}", "namespace": KCP, "labels": {names.KYMA_NAME: runtime}}
     return _object("v1", "Secret", metadata, stringData={"config": kubeconfig})
 

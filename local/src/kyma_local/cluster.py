@@ -159,7 +159,11 @@ class LocalCluster:
         if self.audit:
             policy = at / "audit-policy.yaml"
             policy.write_text("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\n")
-            flags += [f"--audit-policy-file={policy}", f"--audit-log-path={at / 'audit.log'}"]
+            flags += [
+                f"--audit-policy-file={policy}",
+                f"--audit-log-path={at / 'audit.log'}",
+                "--audit-log-maxsize=4096",
+            ]
         return flags
 
     def _controllers(self) -> tuple[str, ...]:
