@@ -38,7 +38,7 @@ class WatchEvent(Struct, frozen=True, kw_only=True):
     """One change. `resource_version` is that of the object before the change, empty for a new object.
 
     A heartbeat has no object, but `counters` of the Watcher: `pending` is the number of changes that are not sent yet,
-    `overflows` how often there were too many of them.
+    `overflows` how often there were too many of them. `challenge` is what the control plane wrote into its canary.
     """
 
     watched: Watched = Watched()
@@ -52,6 +52,7 @@ class WatchEvent(Struct, frozen=True, kw_only=True):
     sequence: Number = 0
     observed_at: Text = ""
     traceparent: Text = ""
+    challenge: Text = ""
     counters: Annotated[Mapping[Text, Number], msgspec.Meta(max_length=MAX_COUNTERS)] = {}
 
 

@@ -210,6 +210,7 @@ class Endpoints:
             managers=lambda: managers_of(self._watchers.list()),
             ready=lambda: self._manager.working,
             revoked_before=publisher.revoked_before,
+            is_runtime=lambda runtime: publisher.any_kyma(runtime, lambda _: True),
             count_refusal=self._count_refusal,
             former_watchers=former,
             options=events.EndpointOptions(

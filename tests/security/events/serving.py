@@ -60,6 +60,7 @@ class ServedEndpoint:
     delay_seconds: float = 0.0
     requests: int = 0
 
+    runtimes: frozenset[str] = frozenset()
     max_connections_per_peer: int | None = None
     instead: Any = None
     """An ASGI application to serve in place of the endpoint."""
@@ -90,6 +91,7 @@ class ServedEndpoint:
             subscriber=into(self.taken),
             ready=lambda: True,
             count_refusal=self.refused.append,
+            is_runtime=lambda runtime: runtime in self.runtimes,
             options=self.options,
         ).app()
 

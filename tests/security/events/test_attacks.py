@@ -444,6 +444,11 @@ async def test_replayed_message_is_refused(endpoint: Endpoint) -> None:
     assert len(endpoint.taken) == 1
 
 
+async def test_nonce_is_looked_up_before_the_signature_is_computed(endpoint: Endpoint) -> None:
+    assert (await endpoint.send(Message())).status_code == 200
+    assert (await endpoint.send(Message(sent_body=b"{}"))).status_code == 409
+
+
 async def test_nonce_of_another_runtime_is_accepted(endpoint: Endpoint) -> None:
     theirs = certificate("theirs")
     assert (await endpoint.send(Message())).status_code == 200

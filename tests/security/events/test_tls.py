@@ -111,6 +111,25 @@ async def test_proxy_names_the_sender_and_passes_signatures_on(tmp_path: Path) -
         assert [event.runtime_id for event in served.taken] == ["mine"] * 3
 
 
+async def test_watcher_at_the_address_of_a_proxy_names_no_other_runtime(tmp_path: Path) -> None:
+    async with endpoint(tmp_path, mutual=False, trusted_proxies=HERE, accept_unsigned=True) as served:
+        served.runtimes = frozenset({"theirs"})
+        forwarded = PLAIN | {"X-Forwarded-Client-Cert": xfcc(MINE)}
+        assert (await send(served, THEIRS, forwarded)).status_code == 401
+        assert (await send(served, THEIRS)).status_code == 200
+        assert (await send(served, None, forwarded)).status_code == 200
+        assert [event.runtime_id for event in served.taken] == ["theirs", "mine"]
+
+
+async def test_refused_work_is_charged_to_its_peer_alone(tmp_path: Path) -> None:
+    async with endpoint(tmp_path, refusals_per_second=0.001, refusal_burst=3) as served:
+        broken = [await send(served, THEIRS, {"Signature": "kyma=:AAAA:"}, signed_by=THEIRS) for _ in range(5)]
+        assert [each.status_code for each in broken] == [401, 401, 401, 429, 429]
+        assert served.requests == 5
+        assert (await send(served, THEIRS, signed_by=THEIRS)).status_code == 429
+        assert (await send(served, MINE, signed_by=MINE)).status_code == 200
+
+
 async def test_unfinished_handshake_is_closed_and_delays_no_other(tmp_path: Path) -> None:
     async with endpoint(tmp_path, bounds=BOUNDS) as served:
         slow = [await asyncio.open_connection("127.0.0.1", served.port) for _ in range(20)]

@@ -22,6 +22,7 @@ from lifecycle_manager.contract.signals import (
 )
 from lifecycle_manager.events import EventPublisher, UnknownRuntime, VerifiedEvent, managers_of
 from lifecycle_manager.process.telemetry import ChangeLatency
+from lifecycle_manager.skr.watcher import challenge_for
 from lifecycle_manager_api import WatchEvent, decode_event, names
 from tests.clocks import ManualClock
 from tests.unit.diagnostics.recorded import Exported, tracer_with
@@ -118,7 +119,26 @@ async def test_change_of_another_kyma_cr_in_the_cluster_is_not_unclaimed(publish
 async def test_heartbeats_and_canaries_only_prove_the_watcher(
     publishing: Publishing, content: dict[str, Any], *, canary: bool
 ) -> None:
-    assert publishing.take(**content) == [WatcherEventReceived("demo", canary, at=0.0)]
+    challenge = challenge_for("demo", publishing.world.clock.monotonic())
+    assert publishing.take(**content, challenge=challenge) == [WatcherEventReceived("demo", canary, at=0.0)]
+
+
+@pytest.mark.parametrize(("kyma", "seconds"), [("other", 0.0), ("demo", 61.0), ("demo", -5.0), ("", 0.0)])
+async def test_canary_that_nobody_sent_is_not_answered(publishing: Publishing, kyma: str, seconds: float) -> None:
+    now = publishing.world.clock.monotonic()
+    challenge = challenge_for(kyma, now - seconds) if kyma else "0" * 64
+    heartbeat: dict[str, Any] = {"operation": "HEARTBEAT", "watched": {"Name": "canary"}, "challenge": challenge}
+    assert publishing.take(**heartbeat) == [WatcherEventReceived("demo", is_canary=False, at=0.0)]
+
+
+async def test_runtime_has_a_share_of_the_traces_and_histograms_of_the_fleet(publishing: Publishing) -> None:
+    sampled, observed = f"00-{'a' * 32}-{'b' * 16}-01", "2026-11-01T12:00:00Z"
+    for _ in range(500):
+        _, change = publishing.take(**watched(OBJECT), traceparent=sampled, observedAt=observed)[:2]
+    assert change.trace == Trace("", f"{sampled[:-3]}-00", "")
+    publishing.world.clock.advance(1)
+    _, change = publishing.take(**watched(OBJECT), traceparent=sampled, observedAt=observed)[:2]
+    assert change.trace == Trace("", sampled, observed)
 
 
 async def test_resync_is_published(publishing: Publishing) -> None:

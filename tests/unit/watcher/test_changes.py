@@ -127,6 +127,13 @@ def test_dry_run_of_the_canary_becomes_a_heartbeat_without_an_object() -> None:
     event = dry_run(thing(), thing({"annotations": {CANARY_ANNOTATION: "2"}}))
     assert event is not None
     assert (event.operation, event.name, event.kind, event.uid) == (HEARTBEAT, "canary", "", "")
+    assert event.challenge == "2"
+
+
+def test_canary_that_is_stored_returns_its_challenge() -> None:
+    event = change("UPDATE", old=thing(), new=thing({"annotations": {CANARY_ANNOTATION: "2"}}))
+    assert event is not None
+    assert event.challenge == "2"
 
 
 @pytest.mark.parametrize(

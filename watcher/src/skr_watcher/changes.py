@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -13,6 +13,7 @@ HEARTBEAT = "HEARTBEAT"
 OUR_METADATA = "operator.kyma-project.io/"
 CANARY_ANNOTATION = f"{OUR_METADATA}canary"
 CANARY_NAME = "canary"
+MAX_CANARY_LENGTH = 64
 APPLIER = "lifecycle-manager"
 """The field manager as which the control plane applies objects of modules."""
 MAX_COMPARED_BYTES = 512 * 1024
@@ -59,6 +60,8 @@ class ObjectChange:
     uid: str
     resource_version: str
     generation: int
+    challenge: str = ""
+    """What the control plane wrote into its canary, which the event returns."""
 
     @property
     def log_level(self) -> int:
@@ -84,7 +87,7 @@ class ObjectChange:
     def size(self) -> int:
         """The number of characters in it. A change from a real API server has some hundreds, whatever the object."""
         texts = (self.manager, self.group, self.version, self.kind, self.namespace, self.name, self.uid)
-        return sum(map(len, texts)) + len(self.resource_version)
+        return sum(map(len, texts)) + len(self.resource_version) + len(self.challenge)
 
     @property
     def key(self) -> tuple[str, str, str, str, str]:
@@ -118,6 +121,7 @@ def change_in(manager: str, request: AdmissionRequest) -> ObjectChange | None:
         uid=metadata.uid,
         resource_version="" if request.operation == "CREATE" else metadata.resource_version,
         generation=metadata.generation,
+        challenge=_new_canary(old, new),
     )
 
 
@@ -130,9 +134,8 @@ def canary_in(manager: str, request: AdmissionRequest) -> ObjectChange | None:
     if not request.dry_run or request.operation != "UPDATE":
         return None
     old, new = _decode(request.old_object), _decode(request.object)
-    if new is None or _canary(new) is None or (old is not None and _canary(old) == _canary(new)):
-        return None
-    return heartbeat(manager, CANARY_NAME)
+    challenge = _new_canary(old, new)
+    return replace(heartbeat(manager, CANARY_NAME), challenge=challenge) if challenge else None
 
 
 def heartbeat(manager: str, name: str) -> ObjectChange:
@@ -140,8 +143,14 @@ def heartbeat(manager: str, name: str) -> ObjectChange:
     return ObjectChange(manager, "", "", "", "", name, HEARTBEAT, "", "", 0)
 
 
-def _canary(thing: _Object) -> str | None:
-    return (thing.metadata.annotations or {}).get(CANARY_ANNOTATION)
+def _new_canary(old: _Object | None, new: _Object | None) -> str:
+    """Return the canary of an object where it is not the former one."""
+    former, canary = _canary(old), _canary(new)
+    return canary if canary != former and len(canary) <= MAX_CANARY_LENGTH else ""
+
+
+def _canary(thing: _Object | None) -> str:
+    return (thing.metadata.annotations or {}).get(CANARY_ANNOTATION, "") if thing is not None else ""
 
 
 def _differs(old: _Object | None, new: _Object | None, subresource: str) -> bool:

@@ -265,6 +265,8 @@ class Delivery:
             "observedAt": datetime.fromtimestamp(entry.observed_at, UTC).isoformat().replace("+00:00", "Z"),
             "traceparent": (self._tracer.traceparent() if self._tracer is not None else "") or entry.traceparent,
         }
+        if change.challenge:
+            event["challenge"] = change.challenge
         if change.operation == HEARTBEAT:
             event["counters"] = {"pending": len(self._outbox) - 1, "overflows": self._outbox.overflows}
         return msgspec.json.encode(event)

@@ -5,7 +5,7 @@ Without a proxy, the TLS certificate is the sender's. With one it is the proxy's
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address
@@ -33,11 +33,14 @@ class Arrival:
     by_proxy: bool
 
 
-def arrival_of(scope: Mapping[str, Any], proxies: tuple[Network, ...]) -> Arrival:
-    """Return how a request arrived, from its ASGI scope."""
+def arrival_of(
+    scope: Mapping[str, Any], proxies: tuple[Network, ...], is_runtime: Callable[[str], bool] = lambda _: False
+) -> Arrival:
+    """Return how a request arrived, from its ASGI scope. Who has the certificate of a runtime is no proxy."""
     client = scope.get("client")
+    peer = scope.get("extensions", {}).get("tls", {}).get("client_cert_der")
     by_proxy = bool(proxies) and client is not None and _is_among(client[0], proxies)
-    return Arrival(scope.get("extensions", {}).get("tls", {}).get("client_cert_der"), by_proxy)
+    return Arrival(peer, by_proxy and (peer is None or not any(map(is_runtime, _common_names(peer)))))
 
 
 def forwarded_certificate(field: str) -> bytes:
@@ -59,6 +62,12 @@ def forwarded_certificate(field: str) -> bytes:
     if digests and digests[0].lower() != certificate.fingerprint(hashes.SHA256()).hex():
         raise EventRefused(Reason.PROXY_HEADER, f"Hash in {FORWARDED_CERTIFICATE} belongs to another certificate")
     return certificate.public_bytes(serialization.Encoding.DER)
+
+
+@lru_cache(maxsize=4096)
+def _common_names(der: bytes) -> tuple[str, ...]:
+    names = x509.load_der_x509_certificate(der).subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)
+    return tuple(str(each.value) for each in names)
 
 
 @lru_cache(maxsize=4096)

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from kube_runtime import SYSTEM_CLOCK, Clock
 from kube_runtime.leases import NotHandedOver
 from lifecycle_manager.events.arrival import FORWARDED_CERTIFICATE, Network, arrival_of
-from lifecycle_manager.events.guards import Nonces, Peers, Rates
+from lifecycle_manager.events.guards import Nonces, Peers, Rates, digest_of
 from lifecycle_manager.events.identity import Identifier, Message, Sender
 from lifecycle_manager.events.openapi import CONTRACT
 from lifecycle_manager.events.problems import EventRefused, Reason
@@ -35,6 +35,10 @@ DECIDING_FIELDS = {
         FORWARDED_CERTIFICATE,
     )
 }
+
+
+NOT_CHARGED = frozenset({Reason.NOT_READY, Reason.NOT_HANDED_OVER, Reason.RATE})
+"""Refusals that are not the sender's fault, or counted already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,7 @@ class UnknownRuntime(Exception):
 class EndpointOptions:
     """Limits of the endpoint, and whom it trusts. Clocks may differ by `skew_seconds`.
 
+    Above `refusals_per_second` a peer whose requests are refused gets 429 before anything of them is read.
     With `require_peer` a sender has to present its certificate in TLS too, where TLS ends in this process. Proxies at
     `trusted_proxies` may terminate it. The sender of an unsigned event is the TLS peer, or whom such a proxy names.
     """
@@ -72,6 +77,8 @@ class EndpointOptions:
     max_fields: int = 64
     skew_seconds: int = 30
     max_signature_seconds: int = 300
+    refusals_per_second: float = 5.0
+    refusal_burst: int = 100
     events_per_second: float = 50.0
     burst: int = 200
     require_peer: bool = False
@@ -84,7 +91,8 @@ class EventEndpoint:
     """The endpoint. It takes events for each of `managers`, all of which have the same subscriber.
 
     `trust` gives the CAs that issue senders' certificates as PEM, and `revoked_before` the time from which on the
-    certificates of a runtime must be valid.
+    certificates of a runtime must be valid. `is_runtime` tells whether a common name is that of a Kyma's runtime: who
+    has its certificate is no proxy, whatever its address.
     """
 
     trust: Callable[[], bytes]
@@ -92,6 +100,7 @@ class EventEndpoint:
     ready: Callable[[], bool]
     managers: Callable[[], Container[str]] = lambda: (names.LIFECYCLE_MANAGER,)
     revoked_before: Callable[[str], datetime | None] = lambda _: None
+    is_runtime: Callable[[str], bool] = lambda _: False
     count_refusal: Callable[[Reason], None] = lambda _: None
     former_watchers: FormerWatchers = NO_FORMER_WATCHERS
     options: EndpointOptions = EndpointOptions()
@@ -109,6 +118,7 @@ class EventEndpoint:
         self._nonces = Nonces()
         self._rates = Rates(options.events_per_second, options.burst)
         self._peers = Peers()
+        self._refusals = Rates(options.refusals_per_second, options.refusal_burst)
 
     def app(self) -> FastAPI:
         """Return the application that serves the endpoint."""
@@ -118,17 +128,19 @@ class EventEndpoint:
         return app
 
     async def _handle(self, request: Request) -> Response:
+        arrival = arrival_of(request.scope, self.options.trusted_proxies, self.is_runtime)
+        peer = digest_of(arrival.peer_der.hex()).hex() if arrival.peer_der is not None and not arrival.by_proxy else ""
+        moment = self.clock.now().timestamp()
         try:
+            if peer and (wait := self._refusals.exhausted(peer, moment)):
+                raise _too_many(wait)
             manager = self._manager(request)
             fields = self._fields(request)
-            message = Message(
-                fields,
-                await self._body(request, fields),
-                _target_uri(request),
-                arrival_of(request.scope, self.options.trusted_proxies),
-            )
+            message = Message(fields, await self._body(request, fields), _target_uri(request), arrival)
             await self._take(message, manager)
         except EventRefused as refused:
+            if peer and refused.reason not in NOT_CHARGED:
+                self._refusals.wait(peer, moment)
             return self._refuse(refused)
         return Response(status_code=200)
 
@@ -152,7 +164,7 @@ class EventEndpoint:
         known = self._peers.runtime_of(peer)
         if known is not None and (wait := self._rates.exhausted(known, moment)):
             raise _too_many(wait)
-        sender = self._identifier.identify(message, trust=self.trust(), now=now)
+        sender = self._identifier.identify(message, trust=self.trust(), now=now, is_replay=self._nonces.knows)
         revoked = self.revoked_before(sender.runtime_id)
         if revoked is not None and sender.not_before < revoked:
             raise EventRefused(Reason.REVOKED, "this certificate is revoked; a new one is being issued")
@@ -171,10 +183,8 @@ class EventEndpoint:
             raise EventRefused(Reason.NOT_HANDED_OVER, str(error), retry_after=1) from None
 
     def _guard(self, sender: Sender, moment: float) -> None:
-        """Refuse replays and floods; a replay does not count for the rate of its runtime. Raises EventRefused."""
+        """Refuse floods, and remember the nonce of what is accepted. Raises EventRefused."""
         signed = sender.parameters
-        if signed is not None and self._nonces.knows(signed.keyid, signed.nonce):
-            raise EventRefused(Reason.REPLAYED, "this nonce was used before")
         if wait := self._rates.wait(sender.runtime_id, moment):
             raise _too_many(wait)
         if signed is not None:

@@ -80,6 +80,6 @@ class Peers:
         return self._runtimes.get(peer_der) if peer_der is not None else None
 
 
-def digest_of(keyid: str, nonce: str) -> bytes:
+def digest_of(*texts: str) -> bytes:
     """Return a digest of 16 bytes, so that long nonces take no more memory than short ones."""
-    return hashlib.blake2b(f"{keyid} {nonce}".encode(), digest_size=16).digest()
+    return hashlib.blake2b(" ".join(texts).encode(), digest_size=16).digest()

@@ -11,7 +11,7 @@ import base64
 import binascii
 import hashlib
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -68,16 +68,28 @@ class Identifier:
     remembered: int = 20_000
     _known: OrderedDict[tuple[bytes, bytes], _Verified] = field(default_factory=OrderedDict, init=False)
 
-    def identify(self, message: Message, *, trust: bytes, now: datetime) -> Sender:
-        """Return the sender of a message. Raises EventRefused with 401 where it can't be verified."""
+    def identify(
+        self,
+        message: Message,
+        *,
+        trust: bytes,
+        now: datetime,
+        is_replay: Callable[[str, str], bool] = lambda _keyid, _nonce: False,
+    ) -> Sender:
+        """Return the sender of a message. Raises EventRefused where it can't be verified, or is a replay.
+
+        `is_replay` looks a key and nonce up, before the signature is computed: a replay costs no cryptography.
+        """
         arrival = message.arrival
         if self.require_peer and not arrival.by_proxy and arrival.peer_der is None:
             raise EventRefused(Reason.NO_TLS_PEER, "TLS needs the client certificate of the cluster's Watcher")
         if SIGNATURE_FIELDS.isdisjoint(message.headers):
             return self._by_transport(message, trust, now)
-        return self._by_signature(message, trust, now)
+        return self._by_signature(message, trust, now, is_replay)
 
-    def _by_signature(self, message: Message, trust: bytes, now: datetime) -> Sender:
+    def _by_signature(
+        self, message: Message, trust: bytes, now: datetime, is_replay: Callable[[str, str], bool]
+    ) -> Sender:
         headers, arrival = message.headers, message.arrival
         try:
             parameters = read_parameters(headers.get("signature-input", ""))
@@ -89,6 +101,8 @@ class Identifier:
             raise EventRefused(Reason.TLS_PEER, "Client-Cert is not the certificate of the TLS connection")
         if parameters.keyid != hashlib.sha256(der).hexdigest():
             raise EventRefused(Reason.KEY_ID, "keyid is not the SHA-256 of the certificate")
+        if is_replay(parameters.keyid, parameters.nonce):
+            raise EventRefused(Reason.REPLAYED, "this nonce was used before")
         verified = self._certificate(der, trust, now)
         try:
             verify(

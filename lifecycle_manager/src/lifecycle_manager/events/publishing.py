@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 
+import msgspec
 import structlog
 
 from kube_runtime import Informer, Manager, ObjectKey
@@ -24,14 +25,17 @@ from lifecycle_manager.contract.signals import (
 )
 from lifecycle_manager.contract.watchers import manager_of
 from lifecycle_manager.events.endpoint import UnknownRuntime, VerifiedEvent
+from lifecycle_manager.events.guards import Rates
 from lifecycle_manager.process.telemetry import ChangeLatency
 from lifecycle_manager.skr.revocation import revoked_before
-from lifecycle_manager.skr.watcher import HEARTBEAT, is_canary
+from lifecycle_manager.skr.watcher import HEARTBEAT, is_answer, is_canary
 from lifecycle_manager_api import Kyma, Watcher, WatchEvent, names
 
 log = structlog.get_logger("events")
 
 RESYNC = "RESYNC"
+UNSAMPLED = "-00"
+"""The end of a traceparent whose trace is not exported for its own sake."""
 
 
 def managers_of(watchers: Iterable[Watcher]) -> set[str]:
@@ -52,6 +56,8 @@ class EventPublisher:
         self._selects = selects
         self._kymas: Informer[Kyma] = manager.informer(KYMAS, indexes=[BY_RUNTIME])
         self._latency = latency
+        self._traces = Rates(per_second=1.0, burst=20)
+        self._times = Rates(per_second=20.0, burst=200)
 
     def kymas_of(self, verified: VerifiedEvent) -> Sequence[Kyma]:
         """Return the Kymas of the runtime that sent an event, usually one. Raises UnknownRuntime."""
@@ -78,19 +84,20 @@ class EventPublisher:
 
     def take(self, kyma_name: str, verified: VerifiedEvent) -> None:
         """Publish the signals of an event for a Kyma."""
-        event = verified.event
+        event = self._within_share(verified)
         if self._kymas.get(ObjectKey(names.KCP_NAMESPACE, kyma_name)) is None:
             return  # deleted meanwhile
-        canary = is_canary(event)
         if not verified.by_former_watcher:
-            self._manager.publish(WatcherEventReceived(kyma_name, canary, at=self._manager.clock.monotonic()))
-        if canary:
+            now = self._manager.clock.monotonic()
+            answers = is_answer(event, kyma_name, now)
+            self._manager.publish(WatcherEventReceived(kyma_name, answers, at=now))
+        if is_canary(event):
             log.debug("canary arrived", kyma=kyma_name)
             return
         if event.operation == HEARTBEAT:
             log.debug("heartbeat", kyma=kyma_name, counters=dict(event.counters))
             return
-        with self._traced(kyma_name, verified):
+        with self._traced(kyma_name, verified, event):
             self._publish_change(kyma_name, event)
             self._latency.event_taken(event.observed_at)
         log.info(
@@ -103,9 +110,18 @@ class EventPublisher:
             observed_at=event.observed_at,
         )
 
-    def _traced(self, kyma_name: str, verified: VerifiedEvent) -> AbstractContextManager[None]:
+    def _within_share(self, verified: VerifiedEvent) -> WatchEvent:
+        """Return an event without what exceeds its runtime's share of the traces and histograms of the fleet."""
+        event, now = verified.event, self._manager.clock.monotonic()
+        is_sampled = bool(event.traceparent) and not event.traceparent.endswith(UNSAMPLED)
+        if is_sampled and self._traces.wait(verified.runtime_id, now):
+            event = msgspec.structs.replace(event, traceparent=event.traceparent[:-2] + UNSAMPLED[1:])
+        if event.observed_at and self._times.wait(verified.runtime_id, now):
+            event = msgspec.structs.replace(event, observed_at="")
+        return event
+
+    def _traced(self, kyma_name: str, verified: VerifiedEvent, event: WatchEvent) -> AbstractContextManager[None]:
         """Continue the trace of a change with what its verification took; a RESYNC is no change."""
-        event = verified.event
         if event.operation == RESYNC or not event.watched.name:
             return nullcontext()
         return self._manager.traced(

@@ -26,6 +26,7 @@ from lifecycle_manager.object_set.ownership import OwnObjects
 from lifecycle_manager.object_set.steps import ApplyObjects, DeleteObjects
 from lifecycle_manager.skr import Connections
 from lifecycle_manager.skr.failure import failed
+from lifecycle_manager.skr.watcher import challenge_for
 from lifecycle_manager.skr_webhook import plan
 from lifecycle_manager.skr_webhook.canary import send_canary
 from lifecycle_manager.skr_webhook.documents import WatcherDeployment, webhook_document, workload_documents
@@ -80,7 +81,8 @@ class WatcherActions:
             case plan.SendCanary(path, write):
                 # A process that fails from here on knows that a canary may be under way.
                 state.timers = replace(seen.timers, path=path)
-                await send_canary(skr, write=write)
+                challenge = challenge_for(request.key.name, self.manager.clock.monotonic())
+                await send_canary(skr, challenge, write=write)
                 path = path.sent(self.manager.clock.monotonic(), write=write)
                 seen = replace(seen, canary_sent=True, timers=replace(seen.timers, path=path))
             case DeleteObjects(inventory):

@@ -2,7 +2,7 @@
 
 A heartbeat proves that the Watcher reaches KCP. It does not prove that the API server reaches the Watcher: an edited
 webhook, a wrong certificate or a NetworkPolicy would lose every change unnoticed. So LM changes an annotation of the
-Watcher's ServiceAccount, and that change has to arrive as an event.
+Watcher's ServiceAccount, and that change has to arrive as an event, with the challenge in it.
 
 Most canaries are dry runs: they pass through the webhook, and the Watcher answers with a heartbeat of the name
 `canary`, but nothing is stored and no watch of the users is triggered. Now and then the write is a real one. After a
@@ -11,7 +11,6 @@ canary without an answer, the next ones are sent in short succession until one i
 Times are monotonic seconds.
 """
 
-import secrets
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -106,9 +105,9 @@ class EventPath:
         return max(0.0, min(moments) - now)
 
 
-async def send_canary(skr: Client, *, write: bool) -> None:
+async def send_canary(skr: Client, challenge: str, *, write: bool) -> None:
     """Change the annotation, or pretend to. Raises KubeError where the API server refuses that itself."""
-    metadata = {"name": CANARY.name, "namespace": CANARY.namespace, "annotations": {ANNOTATION: secrets.token_hex(6)}}
+    metadata = {"name": CANARY.name, "namespace": CANARY.namespace, "annotations": {ANNOTATION: challenge}}
     await skr.apply(
         SERVICE_ACCOUNTS,
         CANARY.name,
