@@ -55,7 +55,6 @@ def kyma(
 def condition(
     kind: str, reason: str, message: str = "", status: str = "False", *, generation: int | None = None, at: str = TIME
 ) -> dict[str, Any]:
-    """Return a condition as it is stored."""
     observed = {} if generation is None else {"observedGeneration": generation}
     known = {"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": at}
     return known | observed
@@ -139,7 +138,6 @@ def manifest(
     labels: dict[str, str] | None = None,
     **metadata: Any,
 ) -> Manifest:
-    """Return the Manifest of a module in a Kyma's cluster."""
     marks = {names.KYMA_NAME: kyma, names.MODULE_NAME: module, names.MANAGED_BY: names.LIFECYCLE_MANAGER}
     marks |= {names.MANDATORY_MODULE: "true"} if mandatory else {names.CHANNEL: channel}
     document = {

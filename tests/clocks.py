@@ -13,13 +13,10 @@ class ManualClock:
     time: datetime = builders.NOW
 
     def now(self) -> datetime:
-        """Return the time that was set."""
         return self.time
 
     def monotonic(self) -> float:
-        """Return the same time in seconds."""
         return self.time.timestamp()
 
     def advance(self, seconds: float) -> None:
-        """Move the time."""
         self.time += timedelta(seconds=seconds)

@@ -55,7 +55,6 @@ class Clusters:
 
     @asynccontextmanager
     async def process(self) -> AsyncIterator[None]:
-        """Run the informers of a new process."""
         self.start()
         async with self.manager.background():
             await self.manager.wait_synced()

@@ -19,7 +19,6 @@ class Output:
 
     @property
     def lines(self) -> list[str]:
-        """The lines of its output."""
         return self.text.splitlines()
 
 

@@ -30,8 +30,6 @@ KEY = ObjectKey(names.KCP_NAMESPACE, "demo-garden")
 
 @dataclass(eq=False)
 class Modules(Clusters):
-    """What a test does and sees with Manifests."""
-
     folder: Path
     templates: list[Any] = field(default_factory=list)
     texts: dict[str, str] = field(default_factory=dict)

@@ -15,12 +15,10 @@ CORE_OBJECTS = 26
 
 
 def group_of(module: str) -> str:
-    """Return the API group of a module's kinds."""
     return f"{module}.modules.example.com"
 
 
 def module_crs(module: str) -> Resource[Document]:
-    """Return the resource of a module's Module CR."""
     return Resource.dynamic(group_of(module), "v1", module.capitalize(), f"{module}s", namespaced=True)
 
 

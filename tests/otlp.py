@@ -14,8 +14,6 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 
 @dataclass(frozen=True, slots=True)
 class ReceivedSpan:
-    """A span as a collector sees it."""
-
     service: str
     name: str
     trace_id: str

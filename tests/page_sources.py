@@ -19,8 +19,6 @@ EVENT_TIME = datetime(2026, 11, 22, 10, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class Parts:
-    """What belongs to a Kyma."""
-
     manifests: tuple[Manifest, ...] = ()
     configs: tuple[ModuleConfig, ...] = ()
     sync_resources: tuple[SyncResource, ...] = ()
@@ -28,8 +26,6 @@ class Parts:
 
 @dataclass(eq=False)
 class MadeUp:
-    """A fleet in memory."""
-
     kymas: Mapping[str, Kyma]
     parts: Mapping[str, Parts] = field(default_factory=dict)
     releases: Callable[[], Iterable[ModuleReleaseMeta]] = tuple
@@ -37,7 +33,6 @@ class MadeUp:
     offer: Callable[[], Offer] = lambda: Offer.of((), ())
 
     def sources(self) -> PageSources:
-        """Return what a page needs."""
         return PageSources(
             self.kymas.values,
             self.kymas.get,

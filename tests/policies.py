@@ -15,5 +15,4 @@ ANYTHING = ModulePolicySpec(
 
 
 def anything(module: str = "cloud-resources") -> ModuleRules:
-    """Return the rules of a module that may have all that a policy can allow."""
     return ModuleRules(module, ANYTHING)

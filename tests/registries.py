@@ -83,7 +83,6 @@ async def push(host: str, repository: str, content: bytes, *, private: bool = Fa
 
 
 def digest_of(content: bytes) -> str:
-    """Return the digest of a blob."""
     return f"sha256:{hashlib.sha256(content).hexdigest()}"
 
 
@@ -123,7 +122,6 @@ class BlobServer:
 
 @asynccontextmanager
 async def blob_server() -> AsyncIterator[BlobServer]:
-    """Serve blobs on loopback."""
     server = BlobServer()
     application = web.Application()
     application.add_routes([web.get("/v2/{path:.*}", server.answer)])

@@ -44,7 +44,6 @@ async def consistently(
 
 
 async def is_gone(read: Awaitable[Any]) -> bool:
-    """Tell whether a read finds nothing."""
     try:
         await read
     except NotFound:

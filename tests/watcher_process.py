@@ -74,8 +74,6 @@ class ControlPlane:
 
 @dataclass(eq=False)
 class Watcher:
-    """A running Watcher."""
-
     process: ChildProcess
     admission_port: int
     metrics_port: int
@@ -140,7 +138,6 @@ def review(name: str, operation: str = "UPDATE", *, padding: int = 0, spec: Any 
 
 @asynccontextmanager
 async def serving(control_plane: ControlPlane, folder: Path) -> AsyncIterator[None]:
-    """Have a control plane answer."""
     cert, key = write_leaf(folder, "kcp")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(cert, key)

@@ -67,12 +67,10 @@ PERMISSIVE = KubeconfigPolicy.permissive()
 
 
 def is_manifest(module: str) -> Callable[[ApiRequest], bool]:
-    """Match the writes of a module's Manifests."""
     return lambda request: request.is_write and request.name.endswith(module) and "manifests" in request.path
 
 
 def key_of(name: str) -> ObjectKey:
-    """Return the key of an object in the namespace of KCP."""
     return ObjectKey(KCP, name)
 
 
@@ -85,18 +83,14 @@ class EventLog(EventRecorder):
         self.in_skr: list[tuple[str, str]] = []
 
     def record(self, resource: Any, item: Any, reason: str, note: str, **_: Any) -> None:
-        """Keep an Event of KCP."""
         self.in_kcp.append((reason, note))
 
     async def write_to(self, client: Client, resource: Any, item: Any, reason: str, note: str, **_: Any) -> None:
-        """Keep an Event of an SKR."""
         self.in_skr.append((reason, note))
 
 
 @dataclass(frozen=True)
 class Watched:
-    """An informer and what it selects."""
-
     informer: Informer[Any]
     namespace: str | None
     selectors: dict[str, Any]
@@ -154,7 +148,6 @@ class World:
         return self.simulation.cluster(name)
 
     async def skr(self, name: str = "demo") -> Client:
-        """Return the client of a user of an SKR."""
         if name not in self.clients:
             config = self.cluster(name).kubeconfig
             self.clients[name] = await Client.from_kubeconfig(config, options=OPTIONS, policy=PERMISSIVE)
@@ -189,13 +182,11 @@ class World:
         await self.kcp.merge_patch(KYMAS, name, {"metadata": {"labels": {label: value}}}, KCP)
 
     async def change_crd(self, change: dict[str, Any], subresource: str | None = None) -> None:
-        """Change the Kyma CRD in KCP as an administrator."""
         await self.kcp.merge_patch(
             CUSTOM_RESOURCE_DEFINITIONS, KYMAS.plural_name, change, subresource=subresource, field_manager="kubectl"
         )
 
     async def choose(self, *modules: str, name: str = "demo", **more: Any) -> None:
-        """Choose modules as the users of an SKR."""
         spec = {"modules": [{"name": each, "managed": True, **more} for each in modules]}
         await (await self.skr(name)).merge_patch(KYMAS, names.DEFAULT_KYMA_NAME, {"spec": spec}, SKR)
 
@@ -254,7 +245,6 @@ class World:
         return await self.kcp.get(KYMAS, name, KCP)
 
     async def in_skr(self, name: str = "demo") -> Kyma:
-        """Return the Kyma as its users see it."""
         return await (await self.skr(name)).get(KYMAS, names.DEFAULT_KYMA_NAME, SKR)
 
     async def manifests(self) -> dict[str, str]:
@@ -275,7 +265,6 @@ class World:
             await client.close()
 
     def access(self, cluster: str) -> dict[str, str]:
-        """Return the data of a Secret with the access to a cluster."""
         config = msgspec.json.encode(self.cluster(cluster).kubeconfig)
         return {"config": base64.b64encode(config).decode()}
 

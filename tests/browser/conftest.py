@@ -47,8 +47,6 @@ IN_ORDER = [
 
 
 class OneToken:
-    """Knows one token."""
-
     async def of(self, token: str) -> AccessDecision:
         return AccessDecision.ALLOWED if token == TOKEN else AccessDecision.UNKNOWN
 
@@ -64,7 +62,6 @@ class Fleet:
     revision: int = 0
 
     def put(self, name: str, state: str = "Ready", message: str = "", *, version: str = "1.2.0", **given: Any) -> None:
-        """Add a Kyma or change it."""
         self.revision += 1
         module = builders.module_status("api-gateway", version, state, message=message)
         reason, status = ("Ready", "True") if state == "Ready" else (f"Module{state}", "False")
@@ -83,7 +80,6 @@ class Fleet:
         )
 
     def offer(self) -> Offer:
-        """Return what the control plane offers."""
         return Offer.of(
             self.templates, [msgspec.convert(as_document(each), DatedReleaseMeta) for each in self.releases]
         )
@@ -97,7 +93,6 @@ def fleet() -> Fleet:
 
 @pytest_asyncio.fixture
 async def address(fleet: Fleet) -> AsyncIterator[str]:
-    """Where the page is served."""
     sources = MadeUp(fleet.kymas, fleet.parts, lambda: fleet.releases, offer=fleet.offer).sources()
     port = free_port()
     server = server_for(create_app(sources, OneToken()), "127.0.0.1", port, bounds=Bounds(connections=100))  # type: ignore[arg-type]
@@ -109,7 +104,6 @@ async def address(fleet: Fleet) -> AsyncIterator[str]:
 
 @pytest_asyncio.fixture
 async def browser() -> AsyncIterator[Browser]:
-    """A headless Chromium."""
     async with async_playwright() as playwright:
         started = await playwright.chromium.launch(
             executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
@@ -133,5 +127,4 @@ async def context(browser: Browser) -> AsyncIterator[BrowserContext]:
 
 @pytest_asyncio.fixture
 async def page(context: BrowserContext) -> Page:
-    """A tab."""
     return await context.new_page()

@@ -37,7 +37,6 @@ class Asked:
 
     @property
     def is_watch(self) -> bool:
-        """Tell whether it opens a watch."""
         return self.query.get("watch") == "true"
 
     @property
@@ -131,16 +130,13 @@ class Proxy:
 
     @property
     def url(self) -> str:
-        """The URL for clients."""
         return f"http://127.0.0.1:{self._port}"
 
     @property
     def open_watches(self) -> int:
-        """The number of open watches."""
         return len(self._watches)
 
     def kubeconfig(self, **user: str) -> dict[str, Any]:
-        """Return a kubeconfig for clients of the proxy."""
         return {
             "current-context": "proxy",
             "contexts": [{"name": "proxy", "context": {"cluster": "proxy", "user": "user"}}],
@@ -158,7 +154,6 @@ class Proxy:
             self._rules = [each for each in self._rules if each is not rule]
 
     def forget_rules(self) -> None:
-        """Remove all rules."""
         self._rules.clear()
 
     async def accept(self) -> None:
@@ -190,7 +185,6 @@ class Proxy:
             watch.silent = True
 
     def cut_watches(self) -> None:
-        """Abort the connections of all open watches."""
         for watch in list(self._watches):
             _abort(watch)
 

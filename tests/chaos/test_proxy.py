@@ -21,7 +21,6 @@ class Server:
         self.lines: asyncio.Queue[bytes] = asyncio.Queue()
 
     async def serve(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Answer one request."""
         if request.query.get("watch") != "true":
             body = await request.read()
             return web.Response(text=f"{request.method} {request.path_qs} {body.decode()}")
@@ -34,7 +33,6 @@ class Server:
 
 @pytest_asyncio.fixture
 async def server() -> Server:
-    """The server behind the proxy."""
     return Server()
 
 
@@ -56,7 +54,6 @@ async def proxy(server: Server, tmp_path: Path) -> AsyncIterator[Proxy]:
 
 @pytest_asyncio.fixture
 async def session() -> AsyncIterator[aiohttp.ClientSession]:
-    """An HTTP client."""
     async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=60)) as made:
         yield made
 

@@ -61,7 +61,6 @@ def find_controller(folder: Path) -> Path:
 
 @asynccontextmanager
 async def run_controller(program: Path, kubeconfig: Path, log: Path) -> AsyncGenerator[None, None]:
-    """Run cert-manager's own controllers."""
     command = (str(program), f"--kubeconfig={kubeconfig}", f"--namespace={NAMESPACE}")
     with log.open("wb") as output:
         process = await asyncio.create_subprocess_exec(*command, stdout=output, stderr=output)

@@ -41,20 +41,17 @@ def kcp() -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def administrator(kcp: Path) -> str:
-    """The content of that kubeconfig."""
     return kcp.read_text()
 
 
 @pytest_asyncio.fixture
 async def client(kcp: Path) -> AsyncIterator[Client]:
-    """A client of that administrator."""
     async with await Client.from_environment(kcp, options=ClientOptions(qps=0, timeout_seconds=60)) as made:
         yield made
 
 
 @pytest_asyncio.fixture
 async def namespace(client: Client) -> str:
-    """A namespace that no other test uses."""
     name = f"test-{uuid.uuid4().hex[:8]}"
     await client.create(NAMESPACES, {"metadata": {"name": name}}, field_manager="test")
     return name

@@ -35,11 +35,9 @@ class NodeAgent:
 
     @property
     def runs(self) -> tuple[PodRun, ...]:
-        """The running Pods."""
         return tuple(self._runs.values())
 
     def runs_of(self, release: str) -> tuple[PodRun, ...]:
-        """Return the running Pods of a Helm release."""
         named = {"app.kubernetes.io/instance": release}.items()
         return tuple(run for run in self.runs if named <= run.pod["metadata"]["labels"].items())
 

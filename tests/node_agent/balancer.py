@@ -48,7 +48,6 @@ class _Balancer:
             del self._open[task]
 
     async def close(self) -> None:
-        """End every connection."""
         ending = dict(self._open)
         for writer in ending.values():
             writer.transport.abort()

@@ -64,7 +64,6 @@ class PodRun:
 
     @property
     def log(self) -> Path:
-        """The file with the output of the container."""
         return self.folder / "log"
 
     async def lose(self) -> None:

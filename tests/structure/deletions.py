@@ -26,7 +26,6 @@ def rule_of(plan: Path) -> str:
 
 
 def plans() -> dict[str, Path]:
-    """Return the plans by the folders of their domains."""
     return {str(file.parent.relative_to(SOURCE)): file for file in sorted(SOURCE.rglob("plan.py"))}
 
 
@@ -51,7 +50,6 @@ def page() -> str:
 
 
 def sentence(rule: str) -> str:
-    """Return a rule that begins like a sentence."""
     return rule[:1].upper() + rule[1:]
 
 

@@ -11,14 +11,12 @@ NAME = re.compile(r"`(test_\w+|benchmarks\.\w+)`")
 
 
 def rows() -> list[list[str]]:
-    """Return the cells of each row below the heading."""
     table = TRUST.read_text().partition("## Attacks\n")[2].partition("\n## ")[0]
     lines = [line for line in table.splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines[2:]]
 
 
 def functions() -> frozenset[str]:
-    """Return the names of all test functions."""
     return frozenset(
         each.name
         for file in Path("tests").rglob("test_*.py")

@@ -184,7 +184,6 @@ class Composed(dict[str, Callable[..., Any]]):
 
     @property
     def stages(self) -> dict[str, Stages[Any, Any, Any]]:
-        """The controllers that reconcile in steps."""
         owners = {name: getattr(reconcile, "__self__", None) for name, reconcile in self.items()}
         return {name: owner for name, owner in owners.items() if isinstance(owner, Stages)}
 
@@ -253,12 +252,10 @@ def domain_of(reconcile: Callable[..., Any]) -> str:
 
 
 def members(annotation: Any) -> set[type[Any]]:
-    """Return the types of a union."""
     return set(get_args(annotation)) or {annotation}
 
 
 def accepted(function: Callable[..., Any]) -> set[type[Any]]:
-    """Return what a function accepts as its last parameter."""
     return members(get_type_hints(function)[list(inspect.signature(function).parameters)[-1]])
 
 

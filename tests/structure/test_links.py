@@ -17,7 +17,6 @@ ELSEWHERE = re.compile(r"[a-z][a-z0-9+.-]*:|//")
 
 
 def markdown_files() -> list[Path]:
-    """Return the tracked Markdown files."""
     listed = subprocess.run(["git", "ls-files", "-z", "*.md"], check=True, capture_output=True, text=True).stdout
     return [Path(name) for name in listed.split("\0") if name and Path(name).is_file()]
 

@@ -11,7 +11,6 @@ NAMED_BY_KUBERNETES = {"GroupVersionKind", "WatchEvent"}
 
 
 def sources() -> list[Path]:
-    """Return the modules of every distribution."""
     return sorted(Path().glob("*/src/**/*.py"))
 
 

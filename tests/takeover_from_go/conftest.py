@@ -115,7 +115,6 @@ class Stage:
             await running
 
     async def kyma(self, number: int) -> Kyma:
-        """Return a Kyma in the control plane."""
         return await self.kcp.get(KYMAS, surroundings.RUNTIMES[number], KCP)
 
     async def manifests(self, number: int) -> dict[str, Manifest]:
@@ -172,7 +171,6 @@ class Stage:
 
 @pytest.fixture(scope="module")
 def program() -> Path:
-    """The Lifecycle Manager in Go."""
     return find_program()
 
 

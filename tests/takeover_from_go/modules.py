@@ -32,12 +32,10 @@ class GoModule:
 
     @property
     def group(self) -> str:
-        """The API group of its kind."""
         return f"{self.name}.example.com"
 
     @property
     def component(self) -> str:
-        """Its component in the registry."""
         return f"kyma-project.io/module/{self.name}"
 
     @property
@@ -68,7 +66,6 @@ class GoModule:
         return _object(f"{self.group}/v1alpha1", "Sample", metadata, spec={"resourceFilePath": "./module-data/yaml"})
 
     def template(self, version: str) -> Document:
-        """Return the ModuleTemplate of a version."""
         manager = {"group": "apps", "version": "v1", "kind": "Deployment", "name": self.name}
         annotations = {names.IS_CLUSTER_SCOPED: "true"} if self.is_cluster_scoped else {}
         metadata = {

@@ -23,7 +23,6 @@ async def run_cluster(skr: Client, modules: tuple[GoModule, ...]) -> None:
 
 
 def samples_of(module: GoModule) -> Resource[Document]:
-    """Return the kind of a module."""
     return Resource.dynamic(module.group, "v1alpha1", "Sample", "samples", namespaced=not module.is_cluster_scoped)
 
 

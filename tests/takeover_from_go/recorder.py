@@ -43,7 +43,6 @@ FOREIGN_GROUPS = ("cert-manager.io", "istio.io", "x-k8s.io")
 
 
 def is_requested() -> bool:
-    """Tell whether the recording in the repository is to be written anew."""
     return REQUEST in os.environ
 
 

@@ -65,7 +65,6 @@ class Fleet:
             await self.patch(resource, name, {"status": status}, subresource="status")
 
     async def patch(self, resource: Resource[Any], name: str, content: Any, **options: Any) -> None:
-        """Change an object."""
         namespace = KCP if resource.namespaced else None
         await self.seen(resource, self.kcp.merge_patch(resource, name, content, namespace, **options))
 

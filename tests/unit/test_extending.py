@@ -30,7 +30,6 @@ MODULE = {"name": "cloud-resources", "version": "0.1.0", "state": "Processing"}
 
 
 def code_blocks() -> dict[str, str]:
-    """Return the code of the page by the paths of its files."""
     return {block["path"]: block["code"] for block in BLOCK.finditer(PAGE.read_text())}
 
 
@@ -110,7 +109,6 @@ async def running(lines_of_app: str) -> AsyncIterator[Client]:
 
 
 def config_maps() -> Any:
-    """Return the resource that the page defines."""
     return importlib.import_module(f"{DOMAIN}.snapshot").CONFIG_MAPS
 
 

@@ -47,7 +47,6 @@ class Trigger:
 
 @pytest.fixture
 def triggers(monkeypatch: pytest.MonkeyPatch) -> list[Trigger]:
-    """The triggers of all controllers that are declared from now on."""
     found: list[Trigger] = []
     watches, receives = Controller.watches, Controller.receives
 
@@ -110,7 +109,6 @@ def changes_of(informer: Informer[Any]) -> Iterator[Change[Any]]:
 
 
 def sample(resource: Resource[Any]) -> Any:
-    """Return an object of a kind."""
     watcher = {
         "field": "spec",
         "gateway": {"selector": {}},

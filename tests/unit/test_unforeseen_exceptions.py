@@ -64,7 +64,6 @@ class Service:
         self.manager = manager
 
     async def reconcile(self, controller: str, key: Any) -> None:
-        """Reconcile a key with current caches."""
         for resource in (KYMAS, MANIFESTS, SYNC_RESOURCES):
             await eventually(partial(self._is_current, resource), what=f"{resource.plural} are current")
         await self.manager.controllers[controller].reconcile_now(key)

@@ -62,7 +62,6 @@ def settings_in(arguments: list[str]) -> Settings:
 
 
 def present(given: Mapping[str, object]) -> dict[str, object]:
-    """Return the options that were given."""
     return {name: value for name, value in given.items() if value is not None and name != "help"}
 
 

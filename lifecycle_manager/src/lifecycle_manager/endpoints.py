@@ -198,7 +198,6 @@ class Endpoints:
                 wait = RENEWAL_SECONDS
 
     async def serve_events(self, publisher: EventPublisher, subscriber: Subscriber) -> None:
-        """Take the events of Watchers."""
         proxies = self._settings.trusted_proxies
         former = FormerWatchers(
             lambda: self._cas.is_adopted,
@@ -237,7 +236,6 @@ class Endpoints:
         await serve(app, *self._settings.replicas, self.for_replicas.server_context(require_client_certificate=True))
 
     async def serve_admission(self, validators: Mapping[str, admission.Validator]) -> None:
-        """Validate objects for the API server of KCP."""
         client_ca = self._settings.webhook_client_ca
         app = admission.create_app(validators)
         tls = self.for_admission.server_context(require_client_certificate=client_ca is not None, client_ca=client_ca)

@@ -73,7 +73,6 @@ class Settings:
         return found
 
     def shown(self) -> dict[str, str]:
-        """Return the value of each option as text."""
         return {each.option.name: text_of(each, _at(self._settings[kind], each.path)) for kind, each in all_fields()}
 
 

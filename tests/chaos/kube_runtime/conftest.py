@@ -45,7 +45,6 @@ async def direct(servers: Servers, no_task_is_left_over: None) -> AsyncIterator[
 
 @pytest_asyncio.fixture
 async def proxy(servers: Servers, no_task_is_left_over: None) -> AsyncIterator[Proxy]:
-    """A proxy before the API server."""
     async with Proxy.start(servers.cluster.admin_kubeconfig) as running:
         yield running
 
@@ -73,7 +72,6 @@ async def short_timeouts(proxy: Proxy) -> AsyncIterator[Client]:
 
 @pytest_asyncio.fixture
 async def namespace(direct: Client) -> str:
-    """A namespace that no other test uses."""
     name = f"test-{uuid.uuid4().hex[:8]}"
     await direct.create(NAMESPACES, {"metadata": {"name": name}}, field_manager="test")
     return name

@@ -110,7 +110,6 @@ async def following(client: Client, namespace: str, **options: Any) -> AsyncIter
 
 @asynccontextmanager
 async def starting_to_follow(client: Client, namespace: str, **options: Any) -> AsyncIterator[Follower]:
-    """Have a follower follow while the block runs."""
     follower = Follower(client, namespace, **options)
     task = asyncio.create_task(follower.run())
     try:

@@ -64,12 +64,10 @@ class Servers:
         await self.on_their_loop(self.cluster.stop_api_server(grace_seconds=grace_seconds))
 
     async def end_etcd(self, grace_seconds: float) -> None:
-        """End etcd in the same way."""
         (child,) = self.etcd.children
         await self.on_their_loop(child.stop(grace_seconds))
 
     async def start_again(self) -> None:
-        """Start again what was ended."""
         if not self.etcd.children or self.etcd.children[0].returncode is not None:
             await self.on_their_loop(self.etcd.start_again())
         if not self.cluster.children:

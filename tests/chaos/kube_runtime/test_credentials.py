@@ -34,7 +34,6 @@ print(json.dumps({"apiVersion": sys.argv[1], "kind": "ExecCredential", "status":
 
 @pytest_asyncio.fixture
 async def token(direct: Client, namespace: str) -> str:
-    """A token that may do everything in the namespace."""
     await direct.create(SERVICE_ACCOUNTS, {"metadata": {"name": "robot"}}, namespace, field_manager="test")
     binding = {
         "metadata": {"name": "robot"},

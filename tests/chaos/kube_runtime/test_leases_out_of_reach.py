@@ -157,7 +157,6 @@ def one_leads_at_a_time(*candidates: Candidate) -> None:
 
 
 def last_write(reign: Reign, candidates: Iterable[Candidate]) -> float:
-    """Return when the last write of a reign was answered."""
     (candidate,) = (each for each in candidates if reign in each.reigns)
     return max((moment for moment in candidate.wrote_at if moment <= reign.ended), default=reign.began)
 

@@ -24,7 +24,6 @@ async def servers_run_again(servers: Servers) -> AsyncIterator[None]:
 
 @pytest_asyncio.fixture
 async def client(servers: Servers) -> AsyncIterator[Client]:
-    """A client with nothing between it and the API server."""
     async with await Client.from_environment(servers.cluster.admin_kubeconfig, options=OPTIONS) as made:
         yield made
 

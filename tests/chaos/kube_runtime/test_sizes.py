@@ -129,7 +129,6 @@ async def put_large_ones(direct: Client, namespace: str) -> None:
 
 
 async def listed_again(informer: Informer[dict[str, Any]], proxy: Proxy) -> None:
-    """Have everything listed once more."""
     await eventually(lambda: proxy.open_watches == 1)
     lists = sum(asked.is_list for asked in proxy.asked)
     await proxy.say(b"garbage")

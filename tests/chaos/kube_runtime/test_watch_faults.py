@@ -213,7 +213,6 @@ async def test_refused_connections_are_tried_again_with_growing_pauses(
 async def test_change_arrives_while_another_follower_waits(
     short_timeouts: Client, direct: Client, proxy: Proxy, namespace: str
 ) -> None:
-    """Silence of one watch says nothing of another one."""
     await populate(direct, namespace)
     async with following(short_timeouts, namespace) as first, following(short_timeouts, namespace) as second:
         await eventually(lambda: proxy.open_watches == 2)

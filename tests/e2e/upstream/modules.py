@@ -33,11 +33,9 @@ class Module:
 
     @property
     def group(self) -> str:
-        """The API group of its kind."""
         return f"{self.name}.example.com"
 
     def samples(self, version: str = OLD) -> Resource[Document]:
-        """Return its kind."""
         api = self.api.get(version, "v1")
         return Resource.dynamic(self.group, api, "Sample", "samples", namespaced=not self.is_cluster_scoped)
 
@@ -47,7 +45,6 @@ class Module:
         return None if self.is_cluster_scoped else SKR
 
     def operator(self, version: str) -> str:
-        """Return the name of what runs a version."""
         return f"{self.name}-v{version[0]}"
 
     def objects(self, version: str) -> list[Document]:
@@ -105,7 +102,6 @@ class Module:
         return {**document, "metadata": {"name": self.name, "namespace": names.KCP_NAMESPACE}}
 
     def crd(self, version: str) -> Document:
-        """Return the definition of its kind in a version of the module."""
         schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
         served = sorted({"v1", *self.api.values()}) if self.api.get(version) else ["v1"]
         stored = self.api.get(version, "v1")

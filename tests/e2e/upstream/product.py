@@ -114,7 +114,6 @@ class Product:
         await self.skr.merge_patch(KYMAS, names.DEFAULT_KYMA_NAME, patch, SKR, field_manager="user")
 
     async def disable(self, module: Module) -> None:
-        """Disable a module as a user."""
         self.chosen.pop(module.name, None)
         await self._choose()
 
@@ -123,18 +122,15 @@ class Product:
         await self.skr.merge_patch(KYMAS, names.DEFAULT_KYMA_NAME, patch, SKR, field_manager="user")
 
     async def kyma(self) -> Kyma:
-        """Return the Kyma in the control plane."""
         return await self.kcp.get(KYMAS, KYMA, KCP)
 
     async def users_kyma(self) -> Kyma:
-        """Return the Kyma in the user cluster."""
         return await self.skr.get(KYMAS, names.DEFAULT_KYMA_NAME, SKR)
 
     async def condition(self, kind: str) -> Condition | None:
         return find((await self.kyma()).status.conditions, kind)
 
     async def module_status(self, module: Module) -> KymaModuleStatus | None:
-        """Return what the Kyma says about a module."""
         return next((each for each in (await self.kyma()).status.modules if each.name == module.name), None)
 
     async def manifest(self, module: Module) -> Manifest | None:
@@ -277,11 +273,9 @@ class Product:
         await self.kcp.delete(SECRETS, f"kubeconfig-{KYMA}", KCP)
 
     async def patch_kyma(self, patch: Document) -> None:
-        """Change the Kyma in the control plane."""
         await self.kcp.merge_patch(KYMAS, KYMA, patch, KCP, field_manager="broker")
 
     async def label_kyma(self, **labels: str | None) -> None:
-        """Change labels of the Kyma in the control plane."""
         await self.patch_kyma({"metadata": {"labels": labels}})
 
     @asynccontextmanager

@@ -107,5 +107,4 @@ class Runtime:
 
 
 def names_of(found: Iterable[Document]) -> set[str]:
-    """Return the names of objects."""
     return {each["metadata"]["name"] for each in found}

@@ -227,7 +227,6 @@ async def test_module_unmanage(world: Product) -> None:
 
 
 async def current(world: Product, thing: Document) -> Document:
-    """Return an object as it is now."""
     resource = await world.skr.mapper.resource(thing["apiVersion"], thing["kind"])
     metadata = thing["metadata"]
     live: Document = await world.skr.get(resource, metadata["name"], metadata.get("namespace"))

@@ -86,7 +86,6 @@ async def test_self_signed_certificate_rotation(world: Product) -> None:
 
 
 async def rotate(world: Product, why: str) -> None:
-    """Request the rotation of the CA."""
     value = f"{why}-{datetime.now(UTC):%H-%M-%S}"
     patch = {"metadata": {"annotations": {f"{names.GROUP}/rotate-ca": value}}}
     await world.kcp.merge_patch(SECRETS, "klm-watcher", patch, KCP, field_manager="operator")

@@ -16,13 +16,11 @@ COMPLETE = {path.stem: path for path in sorted((Path(__file__).parent / "complet
 
 
 def read(path: Path) -> dict[str, Any]:
-    """Return the object in a file."""
     (only,) = parse_objects(path.read_text())
     return dict(only.document)
 
 
 def in_namespace(document: Mapping[str, Any], namespace: str) -> dict[str, Any]:
-    """Return the object in another namespace."""
     return {**document, "metadata": {**document["metadata"], "namespace": namespace}}
 
 

@@ -110,7 +110,6 @@ def test_status_is_valid_for_both_or_for_neither(
 
 @pytest.fixture(scope="module")
 def stored(server: Server) -> Iterator[Callable[[type[ApiObject]], dict[str, Any]]]:
-    """Gives the object of a kind that is stored in the API server."""
     made: dict[str, dict[str, Any]] = {}
 
     def of(kind: type[ApiObject]) -> dict[str, Any]:

@@ -81,7 +81,6 @@ def _fields_of(schema: Mapping[str, Any], at: str) -> Iterator[str]:
 
 
 def _with_defaults(document: dict[str, Any], part: str) -> Any:
-    """Return a part of a document with what the API server fills in."""
     given = document.get(part)
     if document["kind"] == "ModuleReleaseMeta" and part == "spec":
         return {"beta": False, "internal": False} | (given or {})

@@ -81,7 +81,6 @@ def of_kind(objects: Iterable[dict[str, Any]], kind: str) -> dict[str, dict[str,
 
 
 def expressions_in(objects: list[dict[str, Any]]) -> list[str]:
-    """Return the Prometheus expressions in the alerts and the dashboards of a chart."""
     (rules,) = of_kind(objects, "PrometheusRule").values()
     (dashboards,) = of_kind(objects, "ConfigMap").values()
     panels = [panel for text in dashboards["data"].values() for panel in msgspec.json.decode(text)["panels"]]

@@ -19,18 +19,15 @@ class Right:
     names: tuple[str, ...] = ()
 
     def covers(self, needed: "Right") -> bool:
-        """Tell whether this right includes the one that a request needs."""
         same = (self.group, self.resource, self.verb) == (needed.group, needed.resource, needed.verb)
         return same and (not self.names or set(needed.names) <= set(self.names))
 
     def __str__(self) -> str:
-        """Return the right as one line of text."""
         named = f" {'|'.join(self.names)}" if self.names else ""
         return f"{self.verb} {self.resource}{'.' if self.group else ''}{self.group}{named}"
 
 
 def granted_by(roles: str) -> Iterator[Right]:
-    """Yield the rights of the roles in a YAML text."""
     for role in parse_objects(roles):
         for rule in role.document["rules"]:
             for group in rule["apiGroups"]:

@@ -30,13 +30,11 @@ IN_KCP_AND_SKR = "\n---\n".join(map(NAMESPACE.format, ("kcp-system", "kyma-syste
 
 @pytest.fixture(scope="session")
 def crds() -> str:
-    """The CRDs of other projects."""
     return crds_of_others()
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def newest(world: HelmClusters, crds: str) -> HelmClusters:
-    """The clusters of the newest version."""
     await apply_objects(world.kcp, f"{crds}\n---\n{OF_ISTIO}")
     return world
 

@@ -403,14 +403,12 @@ async def _metrics_of(run: PodRun) -> list[Metric]:
 
 
 def _labels_in(expression: str) -> set[str]:
-    """Return the labels by which an expression groups and selects."""
     grouped = re.findall(r"\b(?:by|on) \(([^)]*)\)", expression)
     chosen = re.findall(r"[{,]\s*(\w+)=", expression)
     return {label.strip() for labels in grouped for label in labels.split(",")} | set(chosen)
 
 
 async def _objects_of(world: HelmClusters, namespace: str, selector: str | None = None) -> list[str]:
-    """Return the objects of a release that exist in a namespace of KCP."""
     remaining: list[str] = []
     for plural in PARTS:
         name, _, group = plural.partition(".")

@@ -338,7 +338,6 @@ async def test_chart_of_the_watcher_has_the_objects_that_lifecycle_manager_insta
 
 @pytest.fixture
 def released(tmp_path: Path) -> Path:
-    """The charts as the release workflow packages them."""
     (edit,) = re.findall(r"^ *(sed .* charts/\*/values\.yaml)$", RELEASE, re.MULTILINE)
     shutil.copytree(CHARTS, tmp_path / "charts")
     environment = {"PATH": os.environ["PATH"], "REGISTRY": "ghcr.io", "OWNER": "somebody"}
@@ -639,5 +638,4 @@ async def test_documented_commands_set_existing_values(helm: Helm, command: list
 
 
 def _installation_of(release: str) -> list[str]:
-    """Return the options with which a release is installed first."""
     return next(command[4:] for command in DOCUMENTED if command[1:3] == ["install", release])

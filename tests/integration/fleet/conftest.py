@@ -27,14 +27,12 @@ Klm = Callable[..., Awaitable[Output]]
 
 @pytest_asyncio.fixture
 async def control_plane(client: Client) -> Client:
-    """The client of an administrator of a control plane with its CRDs."""
     await apply_objects(client, NAMESPACES)
     await apply_crds(client)
     return client
 
 
 async def identity(admin: Client, kubeconfig: Path, folder: Path, role: str) -> Path:
-    """Return the kubeconfig of somebody with one of the shipped ClusterRoles."""
     text = files("kyma_fleet").joinpath("rbac.yaml").read_text()
     roles = [dict(each.document) for each in parse_objects(text) if each.name == role]
     assert roles

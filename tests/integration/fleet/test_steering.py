@@ -20,7 +20,6 @@ OPERATOR = "system:serviceaccount:kcp-system:klm-operator"
 
 @pytest_asyncio.fixture
 async def steered(control_plane: Client) -> AsyncIterator[Client]:
-    """A Kyma with one module."""
     await put_kyma(control_plane, "steered", {"state": "Ready", "observedGeneration": 1})
     manifest = builders.as_written(builders.manifest("keda", kyma="steered"))
     await control_plane.apply(MANIFESTS, "steered-keda", manifest, KCP, field_manager="test")

@@ -181,7 +181,6 @@ async def _running(
 
 
 def _open_copy(kubeconfig: Path, folder: Path) -> Path:
-    """Return a copy that others may read."""
     copy = folder / "kubeconfig"
     copy.write_bytes(kubeconfig.read_bytes())
     return copy

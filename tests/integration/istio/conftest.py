@@ -59,7 +59,6 @@ class Routes:
         await self.kcp.apply(GATEWAYS, name, document, KCP, field_manager="kustomize")
 
     async def add_watcher(self, name: str, *, port: int = 8082, manager: str = "") -> Watcher:
-        """Apply a Watcher CR."""
         spec: dict[str, Any] = {
             "field": "spec",
             "gateway": {"selector": {"matchLabels": LABELS}},

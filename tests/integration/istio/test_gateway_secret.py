@@ -26,8 +26,6 @@ async def secret_of(world: Routes) -> Secret | None:
 
 
 async def secret_with(world: Routes, cas: CAs) -> Secret:
-    """Return the Secret once these CAs are in force in it."""
-
     async def found() -> Secret | None:
         secret = await secret_of(world)
         if secret is None or content(secret, "ca.crt") != cas.trusted:

@@ -14,7 +14,6 @@ FORMER = "lifecycle-manager"
 
 
 def spec_of(name: str, *, prefix: str, port: int = 8082) -> dict[str, Any]:
-    """Return the spec as the former version writes it."""
     destination = {"host": f"{name}-events.listeners.svc.cluster.local", "port": {"number": port}}
     return {
         "gateways": ["kcp-system/klm-watcher"],

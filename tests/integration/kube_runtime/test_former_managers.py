@@ -46,7 +46,6 @@ def metrics() -> RuntimeMetrics:
 
 @pytest.fixture
 async def counted(kcp: Path, metrics: RuntimeMetrics) -> AsyncIterator[Client]:
-    """A client whose requests are counted."""
     options = ClientOptions(qps=0, timeout_seconds=60, metrics=metrics)
     async with await Client.from_environment(kcp, options=options) as client:
         yield client
@@ -63,7 +62,6 @@ def writes(metrics: RuntimeMetrics) -> float:
 
 
 async def former_deployment(client: Client, namespace: str) -> dict[str, Any]:
-    """Apply the Deployment as the former manager did."""
     document = deployment(namespace, with_sidecar=True)
     return await client.apply(DEPLOYMENTS, "manager", document, namespace, field_manager=FORMER)
 

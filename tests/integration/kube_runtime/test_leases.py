@@ -36,7 +36,6 @@ class SettableClock:
         self.ahead = 0.0
 
     def __call__(self) -> float:
-        """Return the time."""
         return elapsed() + self.ahead
 
 
@@ -226,7 +225,6 @@ async def taking_part(member: Membership) -> AsyncIterator[None]:
 
 
 def all_owned(members: Iterable[Membership]) -> bool:
-    """Tell whether every key has an owner."""
     listed = list(members)
     return all(any(member.owns(key) for member in listed) for key in KEYS)
 
@@ -243,7 +241,6 @@ def owner(members: Iterable[Membership], key: str) -> Membership | None:
 
 @asynccontextmanager
 async def contender(kubeconfig: Path, namespace: str, name: str) -> AsyncIterator[asyncio.subprocess.Process]:
-    """Run a contender as a process of its own."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, str(CONTENDER), str(kubeconfig), namespace, name, stdout=asyncio.subprocess.DEVNULL
     )

@@ -37,7 +37,6 @@ def with_link(document: dict[str, Any], link: str) -> dict[str, Any]:
 
 
 def release(module: str, **given: Any) -> dict[str, Any]:
-    """Return a ModuleReleaseMeta as a module team creates it."""
     return _without_identity(as_document(builders.release(module, **given)))
 
 

@@ -23,19 +23,16 @@ INFRASTRUCTURE = "Infrastructure kyma-system/default"
 
 
 async def webhook_message(environment: Environment, status: str, reason: str) -> str | None:
-    """Return the message of the SKRWebhook condition if it has a status and reason."""
     kyma: Kyma = await environment.kcp.get(KYMAS, "demo", names.KCP_NAMESPACE)
     condition = find(kyma.status.conditions, "SKRWebhook")
     return condition.message if condition and (condition.status, condition.reason) == (status, reason) else None
 
 
 async def is_watcher_ready(environment: Environment) -> bool:
-    """Return whether the condition says that events arrive."""
     return await webhook_message(environment, "True", "WatcherReady") is not None
 
 
 async def is_event_recorded(environment: Environment, reason: str, since: datetime, about: str = "Kyma") -> bool:
-    """Return whether there is an Event with a reason since some time."""
     events = await environment.kcp.list(EVENTS, names.KCP_NAMESPACE, field_selector=f"regarding.kind={about}")
     times = [
         (event.get("series") or {}).get("lastObservedTime") or event["eventTime"]
@@ -126,5 +123,4 @@ async def kubelet(environment: Environment) -> AsyncGenerator[Path, None]:
 
 
 def moment() -> datetime:
-    """Return the current time."""
     return datetime.now(UTC)

@@ -15,8 +15,6 @@ _CA = create_local_ca()
 
 @dataclass
 class FileServer:
-    """Files by name."""
-
     base: str = ""
     files: dict[str, str] = field(default_factory=dict)
 
@@ -26,7 +24,6 @@ class FileServer:
         return f"{self.base}/{name}"
 
     async def serve(self, request: web.Request) -> web.Response:
-        """Return a file."""
         name = request.match_info["name"]
         if name not in self.files:
             raise web.HTTPNotFound
@@ -42,7 +39,6 @@ def write_ca(folder: Path) -> Path:
 
 @asynccontextmanager
 async def file_server(folder: Path) -> AsyncIterator[FileServer]:
-    """Serve files on loopback."""
     server = FileServer()
     application = web.Application()
     application.add_routes([web.get("/{name}", server.serve)])

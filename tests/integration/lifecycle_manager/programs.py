@@ -29,8 +29,6 @@ def with_options(program: processes.Program, *options: str, name: str = "", **en
 
 @dataclass(frozen=True, eq=False)
 class Manager:
-    """A Lifecycle Manager with readable metrics."""
-
     process: ChildProcess
     metrics_port: int
 

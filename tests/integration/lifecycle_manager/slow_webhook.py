@@ -125,7 +125,6 @@ async def _beside_the_watcher(
 
 
 async def _is_called(webhook: SlowWebhook, touch: Callable[[], Awaitable[None]]) -> bool:
-    """Return whether the API server calls the webhook."""
     await touch()
     return webhook.requests > 0
 

@@ -79,7 +79,6 @@ async def gardener_in_catalog(
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def gardener(gardener_in_catalog: Walkthrough) -> Walkthrough:
-    """The user has enabled the module."""
     await gardener_in_catalog.set_modules([CLOUD_RESOURCES, {"name": MODULE, "managed": True}])
     return gardener_in_catalog
 
@@ -161,7 +160,6 @@ async def make_ready(environment: Environment) -> None:
 
 
 async def watched(environment: Environment, resource: str) -> bool:
-    """Return whether the Watcher is called for a resource."""
     found = await environment.skr.get(WEBHOOKS, "skr-webhook")
     return any(resource in rule["resources"] for hook in found["webhooks"] for rule in hook["rules"])
 

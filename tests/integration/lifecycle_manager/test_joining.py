@@ -32,7 +32,6 @@ Klm = Callable[..., Awaitable[Output]]
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def cluster() -> AsyncIterator[LocalCluster]:
-    """A cluster of which no control plane knows."""
     async with LocalClusters.start(skrs=0) as clusters:
         yield clusters.kcp
 
@@ -56,7 +55,6 @@ async def klm(environment: Environment, tmp_path: Path) -> Klm:
 
 
 async def held(environment: Environment) -> Token:
-    """Return the token in the access Secret."""
     secret = await environment.kcp.get(SECRETS, SECRET, KCP)
     return token_in(base64.b64decode(secret.data["config"]).decode())
 
@@ -70,8 +68,6 @@ async def hold(environment: Environment, token: Token) -> None:
 
 
 def reachable(environment: Environment, reason: str, status: str) -> Callable[[], Awaitable[bool]]:
-    """Return a check of the condition SKRReachable."""
-
     async def is_so() -> bool:
         kyma = await environment.kcp.get(KYMAS, "joined", KCP)
         condition = find(kyma.status.conditions, REACHABLE)
@@ -81,7 +77,6 @@ def reachable(environment: Environment, reason: str, status: str) -> Callable[[]
 
 
 async def notes(environment: Environment, reason: str) -> list[str]:
-    """Return the notes of the Events of a reason about the Kyma."""
     result = await run_klm(environment.kcp_kubeconfig, "events", "joined")
     return [line for line in result.lines if reason in line]
 

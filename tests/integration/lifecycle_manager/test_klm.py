@@ -63,7 +63,6 @@ async def nothing() -> None:
 
 
 async def is_in_order(environment: Environment) -> bool:
-    """Tell whether nothing is wrong with the cluster."""
     return (await run_klm(environment.kcp_kubeconfig, "explain", "demo")).code == 0
 
 

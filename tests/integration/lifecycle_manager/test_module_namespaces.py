@@ -52,7 +52,6 @@ async def installed(walkthrough: Walkthrough) -> None:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def own_program(walkthrough: Walkthrough) -> processes.Program:
-    """The Module Manager with its Role in its own namespace alone."""
     environment = walkthrough.environment
     kubeconfig = await create_identity(
         environment.kcp,

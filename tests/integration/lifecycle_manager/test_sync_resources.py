@@ -141,7 +141,6 @@ def document_of(name: str, text: str, **annotations: str) -> dict[str, Any]:
 
 
 async def write(environment: Environment, name: str, text: str, **annotations: str) -> None:
-    """Write a SyncResource as a Module Manager does."""
     document = document_of(name, text, **annotations)
     await environment.kcp.apply(SYNC_RESOURCES, name, document, KCP, field_manager="test")
 

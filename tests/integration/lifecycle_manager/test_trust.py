@@ -33,7 +33,6 @@ CA_SECRET = "klm-watcher"
 
 @pytest.fixture
 def capacities() -> Iterator[str]:
-    """Capacities that no other test uses."""
     return (f"{number}Gi" for number in count(2000))
 
 

@@ -41,7 +41,6 @@ class UnresponsiveServer:
         await join((reader, writer), (back_reader, back_writer))
 
     def close(self) -> None:
-        """Close all connections."""
         for writer in self._open:
             writer.close()
         self._open.clear()

@@ -32,7 +32,6 @@ class WatcherReplicas:
     walkthrough: Walkthrough
 
     async def kill(self, name: str) -> None:
-        """Kill a replica."""
         await self.walkthrough.programs.kill(name)
 
     async def start(self, name: str) -> None:
@@ -40,15 +39,12 @@ class WatcherReplicas:
         await self.walkthrough.programs.restart(name)
 
     def lines(self, name: str) -> list[dict[str, Any]]:
-        """Return the log lines of a replica."""
         return lines_of(self.walkthrough.environment.logs / f"{name}.log")
 
     def starts(self, name: str) -> int:
-        """Return how often a replica has started."""
         return sum(line["msg"] == "watching" for line in self.lines(name))
 
     def admitted(self, name: str, operation: str = "CREATE") -> set[str]:
-        """Return the names of the objects of which a replica has admitted changes."""
         return {
             line["object_name"]
             for line in self.lines(name)

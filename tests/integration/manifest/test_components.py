@@ -36,18 +36,14 @@ RESOURCE = {"name": "raw-manifest", "access": {"type": "localBlob", "localRefere
 
 @dataclass
 class Shelf:
-    """A registry with the components of a module team."""
-
     host: str
     registries: Registries = field(default_factory=Registries)
 
     async def push(self, version: str, *layers: Blob, path: str = "modules") -> None:
-        """Bring a version of the component to the registry."""
         artifact = artifact_in(f"http://{self.host}", repository_of(COMPONENT, path), tag_of(version))
         await self.registries.push(artifact, config_of(layers[0]), layers, Login(NAME, PASSWORD))
 
     async def find(self, version: str) -> msgspec.Raw:
-        """Look a version up."""
         components = Components(self.registries, login, read_yaml, f"http://{self.host}/modules")
         return await components.descriptor(ComponentVersion(COMPONENT, version))
 

@@ -147,7 +147,6 @@ PAUSED = {"containers": [{"name": "manager", "image": "registry.example.com/abse
 
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
 async def test_image_that_can_not_be_pulled_is_an_error_at_once(world: Modules, kind: str) -> None:
-    """The test acts as the controllers and as the kubelet."""
     labels = {"app": kind.lower()}
     template = {"metadata": {"labels": labels}, "spec": PAUSED}
     spec: Document = {"selector": {"matchLabels": labels}, "template": template}

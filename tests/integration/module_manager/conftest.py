@@ -16,14 +16,12 @@ __all__ = ["control_plane", "go_build", "managed"]
 
 @pytest.fixture
 async def own(control_plane: ControlPlane) -> AsyncIterator[Client]:
-    """A client with the rights of a manager."""
     async with await Client.from_kubeconfig(control_plane.manager_kubeconfig) as client:
         yield client
 
 
 @pytest.fixture(scope="session")
 def go_build(tmp_path_factory: pytest.TempPathFactory):  # type: ignore[no-untyped-def]
-    """Builds a Go program and returns its path."""
     if shutil.which("go") is None:
         pytest.skip("needs a Go toolchain")
     folder = tmp_path_factory.mktemp("go")

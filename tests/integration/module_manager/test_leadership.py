@@ -27,29 +27,22 @@ TIMING = LeaseTiming(lease_seconds=30, act_seconds=20.0, renew_seconds=0.3)
 
 
 class NoteSpec(msgspec.Struct, frozen=True):
-    """The spec of a note."""
-
     text: str
 
 
 class Note(msgspec.Struct, frozen=True):
-    """The Module CR of these tests."""
-
     metadata: ObjectMeta
     spec: NoteSpec
 
 
 @dataclass
 class Replica:
-    """One process of a manager."""
-
     service: ManagerService[Any]
     stop: asyncio.Event
     seen: list[str]
 
     @property
     def leads(self) -> bool:
-        """Whether it reconciles."""
         return self.service.leads
 
 
@@ -82,13 +75,11 @@ def note(text: str) -> str:
 
 @pytest.fixture
 async def admin(control_plane: ControlPlane) -> AsyncIterator[Client]:
-    """A client with all rights."""
     async with await Client.from_kubeconfig(control_plane.admin_kubeconfig) as made:
         yield made
 
 
 async def leases_of(admin: Client, module: str) -> tuple[Lease, ...]:
-    """Return the Leases of the replicas of a manager."""
     selector = f"kube-runtime/group=module-manager-{module}"
     return tuple((await admin.list(LEASES, lease_namespace_of(module), label_selector=selector)).items)
 

@@ -32,7 +32,6 @@ async def admin(client: Client) -> Client:
 
 @pytest_asyncio.fixture
 async def lifecycle_manager(admin: Client, kcp: Path, tmp_path: Path) -> AsyncIterator[Client]:
-    """A client with the rights of the Lifecycle Manager."""
     async with identity(admin, kcp, tmp_path, LIFECYCLE_MANAGER, roles_of_lifecycle_manager()) as client:
         yield client
 

@@ -16,12 +16,10 @@ LIFECYCLE_MANAGER = "lifecycle-manager"
 
 
 def roles_of_lifecycle_manager() -> list[dict[str, Any]]:
-    """Return the shipped roles of the Lifecycle Manager."""
     return _documents(files("lifecycle_manager.rbac").joinpath("kcp.yaml").read_text())
 
 
 def page_roles() -> list[dict[str, Any]]:
-    """Return the shipped roles for the fleet page."""
     return _documents(files("lifecycle_manager.rbac").joinpath("kcp-page.yaml").read_text())
 
 

@@ -56,7 +56,6 @@ async def says(port: int, text: str) -> None:
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Check often."""
     monkeypatch.setattr(checking, "INTERVAL_SECONDS", 0.3)
     monkeypatch.setattr(checking, "RETRY_SECONDS", 0.3)
 

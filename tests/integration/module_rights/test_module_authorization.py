@@ -36,7 +36,6 @@ async def policy_in_force(admin: Client, telemetry: Client) -> None:
 
 @pytest.fixture
 def name() -> str:
-    """A name that no other test uses."""
     return f"demo-{uuid.uuid4().hex[:8]}"
 
 
@@ -132,7 +131,6 @@ async def test_controllers_of_kubernetes_delete_for_every_module(
 
 
 async def test_objects_go_with_their_owner_and_with_their_namespace(admin: Client, namespace: str, name: str) -> None:
-    """By the controller manager."""
     config = await _create_config(admin, name, "istio")
     owner = {"apiVersion": MODULE_CONFIGS.api_version, "kind": "ModuleConfig", "name": name, "uid": config.metadata.uid}
     owned = _sync_resource(name, "istio")

@@ -48,14 +48,12 @@ class Environment:
         self.run("python", "-I", "-c", IMPORT_ALL, package, *but)
 
     def distributions(self) -> set[str]:
-        """Return the names of what is installed."""
         listed = _uv("pip", "list", "--format", "freeze", "--python", self.folder / "bin" / "python")
         return {line.partition("==")[0] for line in listed.splitlines()}
 
 
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheels of all distributions."""
     folder = tmp_path_factory.mktemp("wheels")
     _uv("build", "--all-packages", "--wheel", "--out-dir", folder)
     return folder

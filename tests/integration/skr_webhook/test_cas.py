@@ -27,7 +27,6 @@ KEY = ObjectKey(names.KCP_NAMESPACE, "demo")
 
 
 def present() -> ManualClock:
-    """Return a clock that stands at the present second."""
     return ManualClock(datetime.now(UTC).replace(microsecond=0))
 
 
@@ -44,7 +43,6 @@ async def at_once(attempts: Iterable[Awaitable[Any]]) -> list[Any]:
 
 
 def informer_of(cache: Cache[Any]) -> Any:
-    """Return what stands for an informer with a cache of its own."""
     return SimpleNamespace(get=cache.get, list=cache.list, wrote=lambda _: None)
 
 

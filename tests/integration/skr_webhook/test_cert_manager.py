@@ -39,7 +39,6 @@ NAMESPACE = names.KCP_NAMESPACE
 
 @pytest.fixture(scope="session")
 def crds(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The CRDs of a release of cert-manager."""
     return fetch_crds(tmp_path_factory.mktemp("cert-manager"))
 
 
@@ -85,7 +84,6 @@ class Setting:
 
 @pytest.fixture(scope="session")
 def controller(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """cert-manager's own controllers."""
     return find_controller(tmp_path_factory.mktemp("controller"))
 
 

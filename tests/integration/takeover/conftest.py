@@ -66,8 +66,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @dataclass(eq=False)
 class Takeover:
-    """Both clusters with clients of their administrators."""
-
     kcp: Client
     skr: Client
     clusters: LocalClusters
@@ -97,7 +95,6 @@ class Takeover:
         return found[0] if found else None
 
     async def kyma(self) -> Kyma:
-        """Return the Kyma in the control plane."""
         return await self.kcp.get(KYMAS, seeding.KYMA, KCP)
 
     async def live(self, api_version: str, kind: str, name: str) -> dict[str, Any] | None:
@@ -178,7 +175,6 @@ async def left_behind(world: Takeover) -> Takeover:
 
 
 async def are_served(skr: Client) -> bool:
-    """Tell whether the kinds of the seeds are served."""
     try:
         for version, kind in ((KYMAS.api_version, "Kyma"), ("template.example.com/v1alpha1", "Sample")):
             await skr.list(await skr.mapper.resource(version, kind), SKR)
@@ -188,10 +184,8 @@ async def are_served(skr: Client) -> bool:
 
 
 def namespaces(*wanted: str) -> str:
-    """Return namespaces as a text."""
     return "---\n".join(f"apiVersion: v1\nkind: Namespace\nmetadata: {{name: {name}}}\n" for name in wanted)
 
 
 def access_of(cluster: LocalCluster) -> str:
-    """Return the kubeconfig by which the Lifecycle Manager accesses a cluster."""
     return cluster.admin_kubeconfig.read_text()

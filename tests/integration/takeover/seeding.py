@@ -60,7 +60,6 @@ class Seed:
     renewed_at: datetime = field(default_factory=lambda: datetime.now(UTC) - timedelta(hours=1))
 
     def values(self) -> dict[str, str]:
-        """Return the values of the words in the files."""
         issued = certificates()
         return {
             "KYMA": KYMA,
@@ -80,7 +79,6 @@ class Seed:
 
 
 def encoded(content: bytes) -> str:
-    """Return the value of a Secret."""
     return base64.b64encode(content).decode()
 
 
@@ -90,19 +88,16 @@ def module_text(number: int) -> str:
 
 
 def writes_of(name: str, seed: Seed) -> list[Document]:
-    """Return the writes in a file."""
     text = Template((DATA / f"{name}.yaml").read_text()).substitute(seed.values())
     return list(load_documents(text))
 
 
 async def write(client: Client, name: str, seed: Seed) -> None:
-    """Carry out the writes of a file."""
     for each in writes_of(name, seed):
         await carry_out(client, each)
 
 
 async def carry_out(client: Client, written: Mapping[str, Any]) -> None:
-    """Carry out one write under its field manager."""
     document, manager = written["object"], written["fieldManager"]
     if written.get("operation") != "update":
         await apply(client, document, manager, subresource=written.get("subresource"))

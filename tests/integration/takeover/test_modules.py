@@ -67,7 +67,6 @@ def generations(found: dict[str, JsonObject]) -> dict[str, int | None]:
 
 
 async def resource_versions(world: Takeover) -> dict[str, str]:
-    """Return the resource versions of what the cluster and the control plane have of the module."""
     manifest = await world.manifest()
     assert manifest is not None
     found = {key: live["metadata"]["resourceVersion"] for key, live in (await module_objects(world)).items()}

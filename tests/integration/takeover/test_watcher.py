@@ -27,13 +27,11 @@ OURS = "lifecycle-manager-skr-webhook"
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def before(world: Takeover) -> dict[str, JsonObject]:
-    """The objects of the former Watcher."""
     return {each[1]: await stored(world, each) for each in (*REPLACED, WEBHOOK)}
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def running(world: Takeover, before: dict[str, JsonObject]) -> AsyncIterator[Takeover]:
-    """Ours runs."""
     assert before
     async with world.running():
         yield world

@@ -113,7 +113,6 @@ async def test_only_clients_of_the_api_servers_ca_are_answered(
 
 
 async def _review_with(watcher: Watcher, ca: KeyPair, folder: Path) -> httpx.Response:
-    """Send a review with a client certificate of a CA."""
     pair = issue(ca, LeafRequest(common_name="api-server"), now=datetime.now(UTC))
     cert, key = folder / "client.crt", folder / "client.key"
     cert.write_bytes(pair.certificate_pem)

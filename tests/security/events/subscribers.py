@@ -4,8 +4,6 @@ from lifecycle_manager.events import Subscriber, VerifiedEvent
 
 
 def into(taken: list[VerifiedEvent]) -> Subscriber:
-    """Return a subscriber that puts every event into a list."""
-
     async def take(verified: VerifiedEvent) -> None:
         taken.append(verified)
 

@@ -150,7 +150,6 @@ def expired() -> KeyPair:
 
 
 def by(pair: KeyPair) -> Callable[[Message], Message]:
-    """Send it with another certificate and its key."""
     return lambda message: replace(message, pair=pair, shown=pair)
 
 
@@ -253,17 +252,14 @@ def resigned(change: Callable[[str], str]) -> Callable[[Message], Message]:
 
 
 def with_parameter(text: str) -> Callable[[Message], Message]:
-    """Sign it with one parameter more."""
     return resigned(lambda given: given + text)
 
 
 def without_parameter(name: str) -> Callable[[Message], Message]:
-    """Sign it with one parameter less."""
     return resigned(lambda given: re.sub(rf';{name}=("[^"]*"|[0-9]+)', "", given))
 
 
 def changed_parameter(name: str, value: str) -> Callable[[Message], Message]:
-    """Sign it with another value of a parameter."""
     return resigned(lambda given: re.sub(rf"(;{name}=)[0-9]+", rf"\g<1>{value}", given))
 
 

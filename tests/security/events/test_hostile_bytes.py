@@ -32,8 +32,6 @@ numbers = count()
 
 
 class Sender:
-    """Signs what one runtime sends."""
-
     def __init__(self, runtime: str) -> None:
         request = LeafRequest(common_name=runtime, dns_names=("a.example",), lifetime=timedelta(hours=12))
         pair = issue(CA, request, now=NOW)

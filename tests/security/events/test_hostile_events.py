@@ -138,7 +138,6 @@ def test_number_beyond_64_bits_is_refused(number: bytes) -> None:
 
 @given(BODIES)
 def test_any_bytes_become_signals_or_a_refusal(body: bytes) -> None:
-    """From the bytes of an event to what a reconcile would read."""
     try:
         event = decode_event(body)
     except MalformedEvent:

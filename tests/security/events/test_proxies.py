@@ -40,8 +40,6 @@ def cert(pair: KeyPair) -> str:
 
 
 class Gateway:
-    """Sends to an endpoint from an address."""
-
     def __init__(self, address: str, options: EndpointOptions = OPTIONS) -> None:
         self.taken: list[VerifiedEvent] = []
         self.refused: list[Reason] = []

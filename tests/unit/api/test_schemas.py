@@ -22,8 +22,6 @@ COPIES = Path("charts/lifecycle-manager/files/crds")
 
 
 class Part(Struct, frozen=True, kw_only=True):
-    """A part."""
-
     name: str
     """Its name."""
 
@@ -41,8 +39,6 @@ class Whole(Struct, frozen=True, kw_only=True):
 
 
 class Undescribed(Struct, frozen=True, kw_only=True):
-    """A type with an undocumented field."""
-
     field: str
 
 

@@ -43,7 +43,6 @@ class Cluster:
         return tuple(item for (kind, _), item in self.items.items() if kind == resource.kind)
 
     async def list(self, resource: Resource[Any], *_: Any, **__: Any) -> Any:
-        """Return the objects of a kind."""
         return SimpleNamespace(items=await self.list_revisions(resource))
 
     async def apply(self, resource: Resource[Any], name: str, document: Any, *_: Any, **__: Any) -> Any:

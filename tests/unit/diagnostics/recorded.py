@@ -10,12 +10,9 @@ from kyma_diagnostics.tail import DEFAULT_LIMITS, TailLimits
 
 @dataclass(eq=False)
 class Exported(SpanProcessor):
-    """The spans that would be sent."""
-
     spans: list[ReadableSpan] = field(default_factory=list)
 
     def on_end(self, span: ReadableSpan) -> None:
-        """Keep a span."""
         assert span.context is not None
         assert span.context.trace_flags.sampled  # exporters leave others out
         self.spans.append(span)
@@ -27,5 +24,4 @@ class Exported(SpanProcessor):
 
 
 def tracer_with(exported: Exported, *, ratio: float = 0.0, limits: TailLimits = DEFAULT_LIMITS) -> ChangeTracer:
-    """Return a tracer that passes its spans on."""
     return ChangeTracer(exported, service="test", sampling_ratio=ratio, limits=limits)

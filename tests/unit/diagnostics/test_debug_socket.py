@@ -56,13 +56,11 @@ class Process:
     log: Path
 
     def block(self) -> None:
-        """Block its event loop."""
         Path(f"{self.path}.block").touch()
 
 
 @pytest.fixture
 async def process(tmp_path: Path) -> AsyncIterator[Process]:
-    """A program that runs."""
     path, log = tmp_path / "debug.sock", tmp_path / "log"
     command = (sys.executable, "-c", PROGRAM, str(path))
     started = await start_child("debugged", command, log, dict(os.environ))

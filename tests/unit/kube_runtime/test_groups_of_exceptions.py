@@ -72,7 +72,6 @@ async def _raise(error: Exception) -> None:
 
 @pytest_asyncio.fixture
 async def failing() -> AsyncIterator[Failing]:
-    """A controller that sends no requests."""
     async with serve_simulation() as simulation:
         kubeconfig, policy = simulation.cluster("one").kubeconfig, KubeconfigPolicy(allow_insecure=True)
         async with await Client.from_kubeconfig(kubeconfig, options=ClientOptions(), policy=policy) as client:

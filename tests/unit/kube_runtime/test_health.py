@@ -18,7 +18,6 @@ TIMEOUT = 60.0
 
 
 def ask(port: int, path: str, host: str = "127.0.0.1") -> tuple[int, str]:
-    """Ask as a kubelet does."""
     try:
         with urllib.request.urlopen(f"http://{host}:{port}{path}", timeout=60) as answer:
             return int(answer.status), answer.read().decode()

@@ -102,7 +102,6 @@ class Owned:
         await asyncio.Event().wait()
 
     def change(self, *mine: str) -> None:
-        """Own these from now on."""
         assert self.work is not None
         before, self.mine = self.mine, set(mine)
         self.work.begin(self.mine - before, before - self.mine)

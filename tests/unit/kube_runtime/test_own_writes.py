@@ -216,7 +216,6 @@ class Following:
         await asyncio.wait([self._task])
 
     async def catch_up(self) -> None:
-        """Have all events arrive."""
         for kind, item in self.server.events:
             self.server.send(kind, item)
         self.server.events.clear()

@@ -11,7 +11,6 @@ from tests.unit.kube_runtime.until import until
 
 
 def _work(seconds: float) -> None:
-    """Keep the thread busy."""
     until = time.thread_time() + seconds
     while time.thread_time() < until:
         pass

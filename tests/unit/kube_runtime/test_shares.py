@@ -182,7 +182,6 @@ async def test_seventeen_clusters_that_stall_hold_seventeen_workers(monkeypatch:
 
 
 async def all_given_out(queue: WorkQueue[Key]) -> list[Key]:
-    """Take all keys that may be given out now."""
     taken = []
     while queue.holds(Priority.RESYNC):
         taken.append(await queue.get())

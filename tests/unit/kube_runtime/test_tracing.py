@@ -42,8 +42,6 @@ Reconcile = Callable[[ObjectKey, Causes, None], Any]
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A signal."""
-
     name: str
 
 
@@ -54,14 +52,10 @@ class Write(Step):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen(Snapshot):
-    """What the plan is decided on."""
-
     is_written: bool = False
 
 
 class Steps:
-    """Writes a ConfigMap in one step."""
-
     def __init__(self, client: Client, read: Callable[[str], None]) -> None:
         self._client = client
         self._read = read

@@ -348,7 +348,6 @@ class QueueMachine(RuleBasedStateMachine):
         self.owed.add(key)
 
     def ready(self) -> set[int]:
-        """Return the keys that may be taken."""
         full = {
             owner
             for owner in map(_parity, self.working)

@@ -233,7 +233,6 @@ def untidy(client: Client, things: Informer[JsonObject]) -> Reconcile:
 
 
 def restless(client: Client, things: Informer[JsonObject]) -> Reconcile:
-    """Writes whenever it looks."""
     count = 0
 
     async def reconcile(key: ObjectKey) -> Result:

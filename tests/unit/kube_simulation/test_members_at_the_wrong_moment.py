@@ -35,8 +35,6 @@ class Hold(Rule):
 
 
 class Writes(Rule):
-    """Counts the requests of a method."""
-
     def __init__(self, method: str) -> None:
         self.seen = 0
         self._method = method

@@ -75,7 +75,6 @@ class Planned:
 
     @property
     def status(self) -> KymaStatus:
-        """Return the status that is written to KCP."""
         assert self.end.status is not None, "no status is written"
         return self.end.status
 
@@ -101,7 +100,6 @@ def planned(seen: KymaSnapshot, refused: Mapping[type[Step], Exception] | None =
 
 
 def outcome(seen: KymaSnapshot, step: Step) -> dict[str, Any]:
-    """Return what a step that succeeds changes of a snapshot."""
     match step:
         case AddFinalizer():
             metadata = msgspec.structs.replace(seen.kyma.metadata, finalizers=(names.KYMA_FINALIZER,))

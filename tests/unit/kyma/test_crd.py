@@ -49,7 +49,6 @@ def stored() -> JsonObject:
 
 
 def described(text: str) -> JsonObject:
-    """Return the CRD with another description of one field."""
     crd = stored()
     crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["description"] = text
     return crd

@@ -153,7 +153,6 @@ async def register(layers: BlobServer, users: Users) -> None:
 
 
 async def has_catalog(users: Users) -> bool:
-    """Tell whether the Kyma says that its cluster has the catalog."""
     kyma = await users.clients["kcp"].get(KYMAS, "demo", KCP)
     condition = find(kyma.status.conditions, "ModuleCatalog")
     return condition is not None and condition.status == "True"
@@ -199,7 +198,6 @@ def workload(
 
 @pytest.fixture
 async def layers() -> AsyncIterator[BlobServer]:
-    """A registry of the modules' layers."""
     async with blob_server() as server:
         yield server
 

@@ -54,7 +54,6 @@ class Fleet:
 
     @property
     def snapshot(self) -> KymaSnapshot:
-        """The snapshot of the next turn."""
         manifests = tuple(self.manifests.values())
         return snapshot(self.kyma, SkrView(self.inner), self.offer, timing=self.timing, manifests=manifests)
 

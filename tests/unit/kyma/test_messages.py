@@ -69,7 +69,6 @@ def seen(kyma_in_kcp: Kyma, offer: Offer = NOTHING_TO_INSTALL, **parts: Any) -> 
 
 
 def written(snapshot: KymaSnapshot) -> tuple[KymaStatus, KymaStatus]:
-    """Return the statuses that are written to KCP and to the SKR."""
     decided = planned(snapshot)
     return decided.status, decided.shown
 

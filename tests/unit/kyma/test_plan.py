@@ -232,7 +232,6 @@ def test_modules_of_an_unreachable_cluster_are_errors_and_otherwise_as_they_were
 
 
 def test_manifest_is_named_although_the_skr_refused_what_its_users_would_see() -> None:
-    """One that no Kyma names counts as orphaned."""
     kyma = introduced(status={**OTHERS_READY, "modules": [{"name": "nats", "state": "Processing"}]})
     manifests = (builders.manifest(), builders.manifest("nats"), builders.manifest("warden", mandatory=True))
     decided = planned(snapshot(kyma, Invalid(422, "Invalid", "no"), manifests=manifests))

@@ -32,7 +32,6 @@ def definition(resource: Resource[Any]) -> dict[str, Any]:
 
 
 def manifest_of_things() -> Manifest:
-    """Return the Manifest of a module that defines Things."""
     entry = {"group": "apiextensions.k8s.io", "version": "v1", "kind": "CustomResourceDefinition", "namespace": ""}
     built = builders.manifest(status={"state": "Deleting", "synced": [entry | {"name": "things.example.com"}]})
     default = {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "default"}}

@@ -44,8 +44,6 @@ def releases(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def server(releases: Path) -> Iterator[str]:
-    """The URL of a server for them."""
-
     class Quiet(SimpleHTTPRequestHandler):
         def log_message(self, *_: object) -> None:
             """Keep quiet."""
@@ -59,8 +57,6 @@ def server(releases: Path) -> Iterator[str]:
 
 
 class Recorded(Silent):
-    """Keeps what is reported to it."""
-
     def __init__(self) -> None:
         self.things: list[str] = []
         self.parts: list[tuple[int, int]] = []

@@ -21,7 +21,6 @@ from tests.world import KCP, NO_API, World, is_manifest, key_of, open_world
 
 @asynccontextmanager
 async def mandatory_world() -> AsyncIterator[World]:
-    """Open a world with the domain."""
     async with open_world() as world:
         mandatory_modules.setup(world.manager, world.offers, MandatorySettings())
         yield world

@@ -22,7 +22,6 @@ from tests import builders
 
 
 def informer(*items: Any, indexes: Any = ()) -> Any:
-    """Return what stands for an informer with these objects."""
     cache: Cache[Any] = Cache(indexes)
     for each in items:
         cache.put(ObjectKey("kcp-system", each.metadata.name), each)

@@ -70,7 +70,6 @@ class Lookups:
 
 @asynccontextmanager
 async def lookups(registry: Registry, *offered: object, start_seconds: float = 60.0) -> AsyncIterator[Lookups]:
-    """Open a world with the domain and a catalog."""
     async with open_world() as world:
         offers = module_catalog.setup(world.manager, registry.find, start_seconds=start_seconds)
         published: list[DescriptorFound] = []

@@ -44,8 +44,6 @@ MAX_TURN_SECONDS = 0.05
 
 
 class Answers:
-    """An SKR that answers each request with given bytes."""
-
     def __init__(self, body: bytes) -> None:
         self.body = body
         self.mapper = self

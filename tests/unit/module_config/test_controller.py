@@ -66,13 +66,11 @@ class Module:
         return await self.world.turn("module-config", KEY, *causes)
 
     async def write(self, value: str, name: str = "default") -> dict[str, Any]:
-        """Write a Module CR as a user."""
         document = {"metadata": {"name": name}, "spec": {"value": value}}
         skr = await self.world.skr()
         return await skr.apply(INFRASTRUCTURES, name, document, SKR, field_manager="user")
 
     async def delete(self, name: str = "default") -> None:
-        """Delete a Module CR as a user."""
         await (await self.world.skr()).delete(INFRASTRUCTURES, name, SKR)
 
     async def config(self, name: str = NAME) -> ModuleConfig | None:
@@ -92,7 +90,6 @@ class Module:
         return condition
 
     def requests(self, since: int) -> list[str]:
-        """Return the verbs of the requests for Module CRs."""
         found = self.world.cluster("demo").requests(since=since)
         return [record.verb for record in found if record.resource.startswith("infrastructures")]
 

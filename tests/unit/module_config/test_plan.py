@@ -34,7 +34,6 @@ KIND = ModuleCrKind("cloud-resources.kyma-project.io/v1beta1", "Infrastructure",
 
 
 def contents_of(module_cr: dict[str, Any]) -> tuple[ContentDigest, ContentDigest]:
-    """Return what is remembered of a Module CR and of its text."""
     read, text = msgspec.json.encode(module_cr), text_of(module_cr).encode()
     return ContentDigest(read, len(read)), ContentDigest(text, len(text))
 
@@ -141,7 +140,6 @@ def test_answer_from_the_past_is_recognized_although_its_successor_changed_no_te
 
 
 def test_new_version_with_the_same_text_and_generation_writes_nothing() -> None:
-    """Such as after each write of a status."""
     write = writes_of(snapshot(reading(builders.infrastructure(resource_version="7"))))[0]
     assert isinstance(write, ApplyModuleConfig)
     assert writes_of(snapshot(reading(builders.infrastructure(resource_version="8")), as_written(write))) == ()

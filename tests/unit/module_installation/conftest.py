@@ -12,7 +12,6 @@ from tests.manifest_clusters import Modules
 
 @pytest.fixture
 def namespace() -> str:
-    """The namespace that modules share."""
     return "kyma-system"
 
 

@@ -40,7 +40,6 @@ async def is_there(world: Modules, name: str = "fields") -> bool:
 
 
 async def both_bring(world: Modules, *objects: Document) -> None:
-    """Have two modules bring these objects."""
     for key in (MEADOW, KEY):
         await world.want([*objects, config_map(key.name)], key)
         await world.reconcile(key)

@@ -36,7 +36,6 @@ def module_cr(colour: str) -> dict[str, Any]:
 
 @pytest_asyncio.fixture
 async def client() -> AsyncIterator[Client]:
-    """A client of a simulated control plane with the CRDs."""
     async with serve_simulation() as simulation:
         kubeconfig = simulation.cluster("kcp").kubeconfig
         options, policy = ClientOptions(qps=0), KubeconfigPolicy(allow_insecure=True)
@@ -81,7 +80,6 @@ class Running:
         )
 
     def reconciled(self) -> int:
-        """Return how many reconciles have ended."""
         return sum(
             int(sample.value)
             for metric in self.runtime.registry.collect()

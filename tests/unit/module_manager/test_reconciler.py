@@ -92,8 +92,6 @@ def servers(config: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 class FixedClock:
-    """A clock for tests."""
-
     def __init__(self, now: datetime) -> None:
         self.seconds = 0.0
         self._now = now
@@ -106,8 +104,6 @@ class FixedClock:
 
 
 class Loop:
-    """A reconciler with the state of one key."""
-
     def __init__(
         self,
         plane: ControlPlane,

@@ -10,8 +10,6 @@ from tests.node_agent.balancer import balancer
 
 @asynccontextmanager
 async def pod(name: str) -> AsyncGenerator[int, None]:
-    """Answer each line with the Pod's name."""
-
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while await reader.readline():
             writer.write(f"{name}\n".encode())

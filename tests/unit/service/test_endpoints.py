@@ -43,7 +43,6 @@ async def serving(folder: Path, *, webhooks: bool = False) -> AsyncGenerator[tup
 
 
 async def announce_ca(world: World, cas: CARotation) -> None:
-    """Have another CA trusted too."""
     before = cas.current.fingerprint
     annotations = {"metadata": {"annotations": {ROTATE: "now"}}}
     await world.kcp.merge_patch(SECRETS, cas.store.name, annotations, KCP)

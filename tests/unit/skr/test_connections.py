@@ -52,7 +52,6 @@ class Lender(Connections):
             return cast("Lent", client).name
 
     def open_clients(self) -> list[str]:
-        """Return the names of the clients that are open."""
         return [each.name for each in self.opened if not each.closed]
 
     async def _open(self, secret: Secret) -> Any:

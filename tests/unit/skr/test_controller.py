@@ -18,8 +18,6 @@ from tests.world import KCP, World, open_world
 
 
 class LostLease(Alone):
-    """The sharding of a replica that lost its lease."""
-
     def check(self) -> None:
         raise LeaseLost("test")
 

@@ -32,13 +32,11 @@ async def join(world: World, text: str, *, renewed: bool = True) -> None:
 
 
 async def held(world: World) -> Token:
-    """Return the token in the access Secret."""
     secret = await world.kcp.get(SECRETS, SECRET, KCP)
     return token_in(base64.b64decode(secret.data["config"]).decode())
 
 
 def refusing(code: int) -> Refuse:
-    """Return a rule of a cluster that refuses each request."""
     return Refuse(refused=Refused(code, {401: "Unauthorized", 403: "Forbidden"}[code], "not today"))
 
 

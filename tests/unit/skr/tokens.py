@@ -8,7 +8,6 @@ from kube_runtime import dump_yaml
 
 
 def token(issued: datetime, *, lasts: timedelta = timedelta(hours=1), subject: str = "kube-system:klm") -> str:
-    """Return a token of a ServiceAccount."""
     expires = issued + lasts
     claims = {
         "sub": f"system:serviceaccount:{subject}",

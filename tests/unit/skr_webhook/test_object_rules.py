@@ -33,8 +33,6 @@ DEPLOYMENTS = ModuleRule("apps", "deployments")
 
 @dataclass(eq=False)
 class Identity(Rule):
-    """Tells clients who they are."""
-
     user: Any = "system:serviceaccount:kube-system:lifecycle-manager"
     requests: list[str] = field(default_factory=list)
 
@@ -47,8 +45,6 @@ class Identity(Rule):
 
 @dataclass(eq=False)
 class Reading:
-    """A reader in a world with one SKR."""
-
     world: World
     skr: Client
     identity: Identity
@@ -69,7 +65,6 @@ class Reading:
         await self.world.kcp.merge_patch(SYNC_RESOURCES, name, status, KCP, subresource="status")
 
     async def rules(self) -> ObjectRules | None:
-        """Return the rules by current caches."""
         await self.world.sync_caches()
         return await self.reader.read("demo", self.skr, self.memory)
 

@@ -99,7 +99,6 @@ def snapshots(draw: st.DrawFn, *, deleting: bool = False) -> WatcherSnapshot:
 
 
 def outcome(seen: WatcherSnapshot, step: WatcherStep, *, unknown: tuple[str, ...] = ()) -> WatcherSnapshot:
-    """Return the snapshot after a step that succeeds."""
     match step:
         case EnsureCertificate():
             return replace(seen, certificate=PAIR)
@@ -138,7 +137,6 @@ def end_of(seen: WatcherSnapshot) -> WatcherDone:
 
 
 def reported(end: WatcherStep | WatcherDone) -> ConditionContent:
-    """Return the condition that a reconcile ends with."""
     assert isinstance(end, WatcherDone)
     assert end.condition is not None
     return end.condition

@@ -39,8 +39,6 @@ SYNCED = [{"group": "", "version": "v1", "kind": "ConfigMap", "namespace": "kyma
 
 @dataclass(eq=False)
 class Syncing(Clusters):
-    """The controller on a Manager."""
-
     def start(self) -> None:
         """Begin with a process that knows nothing."""
         self.manager = Manager(self.kcp, events=self.events)

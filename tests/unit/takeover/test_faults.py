@@ -31,7 +31,6 @@ HELD = {
 
 
 def kubeconfig_of(server: str) -> str:
-    """Return the kubeconfig of a simulated cluster."""
     document = {
         "current-context": "skr",
         "contexts": [{"name": "skr", "context": {"cluster": "skr", "user": "user"}}],
@@ -114,7 +113,6 @@ def workload(script: Any, layers: BlobServer, folder: Path) -> Workload:
 
 @pytest.fixture
 async def layers() -> AsyncIterator[BlobServer]:
-    """A registry of the modules' layers."""
     async with blob_server() as server:
         yield server
 

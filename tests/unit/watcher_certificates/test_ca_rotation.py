@@ -28,7 +28,6 @@ async def request_rotation(world: World, store: CAStore) -> None:
 
 
 async def record(world: World, name: str, trust: str) -> None:
-    """Record CAs on a Kyma as those of its Watcher."""
     records = {"status": {"records": {"watcher": "digest", "trust": trust}}}
     await world.kcp.merge_patch(KYMAS, name, records, KCP, subresource="status")
 

@@ -86,8 +86,6 @@ class CatalogActions:
 
 @dataclass(frozen=True, eq=False)
 class CatalogReports:
-    """Writes the condition and the record of a catalog to its Kyma in KCP."""
-
     kcp: Client
     kymas: Informer[Kyma]
     clock: Clock

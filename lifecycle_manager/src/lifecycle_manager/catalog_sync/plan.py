@@ -88,7 +88,6 @@ RemovalStep = ListOwnItems | DeleteOwnItems | DeleteCatalogCRDs | RemoveOthersFi
 
 
 def plan(seen: CatalogSnapshot) -> SyncStep | RemovalStep | CatalogDone:
-    """Return the next step."""
     return _removal(seen) if seen.kyma.metadata.being_deleted else _synchronization(seen)
 
 

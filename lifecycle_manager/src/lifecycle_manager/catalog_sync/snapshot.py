@@ -43,7 +43,6 @@ class CatalogRecord:
         return cls(*parts) if len(parts) == 4 else cls()
 
     def fingerprint_of(self, kind: str) -> str:
-        """Return the fingerprint of a kind."""
         return self.templates if kind == ModuleTemplate.KIND else self.releases
 
     def with_fingerprints(self, fingerprints: Mapping[str, str]) -> "CatalogRecord":

@@ -19,7 +19,6 @@ GONE = ConditionContent("False", REMOVED, "the catalog is removed from the clust
 
 
 def synced(items: int, *, is_frozen: bool) -> ConditionContent:
-    """Return the condition of a catalog that is up to date."""
     if is_frozen:
         message = f"synchronization of the catalog is off: the Kyma has the label {names.SYNC}=false"
     else:
@@ -35,7 +34,6 @@ def removing(objects: int) -> ConditionContent:
 
 
 def failed(error: Exception) -> ConditionContent:
-    """Return the condition after a failure."""
     if isinstance(error, CatalogRefused):
         return ConditionContent("False", CATALOG_SYNC_FAILED, str(error))
     return failure.failed(error)

@@ -67,7 +67,6 @@ class Catalogs:
     _by_audience: dict[tuple[bool, ...], WantedCatalog] = field(default_factory=dict, init=False)
 
     def for_labels(self, offer: Offer, labels: Mapping[str, str]) -> WantedCatalog:
-        """Return the catalog of a Kyma with these labels."""
         if self._offer is not offer:
             self._offer, self._by_audience = offer, {}
         audience = tuple(_audience(offer, labels))

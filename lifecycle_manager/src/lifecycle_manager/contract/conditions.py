@@ -21,8 +21,6 @@ from lifecycle_manager_api.conditions import set_conditions
 
 
 class ConditionContent(NamedTuple):
-    """What a reconcile reports in a condition."""
-
     status: ConditionStatus
     reason: str
     message: str

@@ -274,8 +274,6 @@ def istio_namespace_option() -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventNames:
-    """The names by which Watchers reach the control plane."""
-
     address: HostAndPort = event_address_option()
     additional: Texts = additional_dns_names_option()
 

@@ -48,7 +48,6 @@ class KymaSignal:
 
     @property
     def key(self) -> ObjectKey:
-        """The key of the Kyma in KCP."""
         return ObjectKey(names.KCP_NAMESPACE, self.kyma)
 
 

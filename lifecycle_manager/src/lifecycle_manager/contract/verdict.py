@@ -224,7 +224,6 @@ def _made_from(resource: SyncResource) -> int:
 
 
 def _is_current(config: ModuleConfig, observed: int | None) -> bool:
-    """Tell whether a generation is that of the current text."""
     return observed == config.metadata.generation
 
 

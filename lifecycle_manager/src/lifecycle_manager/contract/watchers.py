@@ -70,7 +70,6 @@ def valid_watchers(watchers: Iterable[Watcher]) -> tuple[Watcher, ...]:
 
 
 def watchers_digest(watchers: Iterable[Watcher]) -> str:
-    """Return a digest of the Watcher CRs that webhooks are made from."""
     lines = sorted(
         f"{each.metadata.uid} {each.metadata.generation} {manager_of(each)}" for each in valid_watchers(watchers)
     )

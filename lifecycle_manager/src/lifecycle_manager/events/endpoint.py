@@ -121,7 +121,6 @@ class EventEndpoint:
         self._refusals = Rates(options.refusals_per_second, options.refusal_burst)
 
     def app(self) -> FastAPI:
-        """Return the application that serves the endpoint."""
         app = FastAPI(title="Lifecycle Manager events", docs_url=None, redoc_url=None, openapi_url=None)
         app.add_route(f"/{CONTRACT}/{{manager}}/event", self._handle, methods=["POST"])
         app.add_exception_handler(HTTPException, self._handle_no_route)

@@ -24,7 +24,6 @@ class Nonces:
         return digest_of(keyid, nonce) in self._until
 
     def remember(self, keyid: str, nonce: str, until: float, now: float) -> None:
-        """Remember a nonce until a time, and drop those whose time has passed."""
         while self._until and (len(self._until) >= self._limit or next(iter(self._until.values())) < now):
             self._until.popitem(last=False)
         self._until[digest_of(keyid, nonce)] = until
@@ -69,7 +68,6 @@ class Peers:
         self._runtimes: OrderedDict[bytes, str] = OrderedDict()
 
     def remember(self, peer_der: bytes | None, runtime: str) -> None:
-        """Remember the runtime of a certificate."""
         if peer_der is not None and peer_der not in self._runtimes:
             self._runtimes[peer_der] = runtime
             if len(self._runtimes) > self._limit:

@@ -55,7 +55,6 @@ class EventRefused(Exception):
         self.retry_after = retry_after
 
     def response(self) -> Response:
-        """Return the answer to the sender."""
         status = self.reason.status
         problem = {"type": "about:blank", "title": self.reason.heading, "status": status, "detail": self.detail}
         headers = {"Retry-After": str(self.retry_after)} if self.retry_after is not None else {}

@@ -78,8 +78,6 @@ class RouteActions:
 
 @dataclass(frozen=True, eq=False)
 class GatewaySecretActions:
-    """Writes the Secret of the gateway."""
-
     manager: Manager
 
     async def apply(

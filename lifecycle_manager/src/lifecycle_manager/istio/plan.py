@@ -33,8 +33,6 @@ SECRET_SECONDS = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class ApplyVirtualService(Step):
-    """Apply the VirtualService of the Watcher CR."""
-
     document: dict[str, Any]
 
 

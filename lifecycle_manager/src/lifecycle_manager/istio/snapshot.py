@@ -34,8 +34,6 @@ class RouteSnapshot(Snapshot):
 
 @dataclass(frozen=True, eq=False)
 class RouteReader:
-    """Reads the caches."""
-
     watchers: Informer[Watcher]
     gateways: Informer[dict[str, Any]]
     virtual_services: Informer[dict[str, Any]]

@@ -78,7 +78,6 @@ PARTS_SETTLE_SECONDS = UNDER_WAY.total_seconds()
 def setup(
     manager: Manager, connections: Connections, *, offers: Offers, settings: KymaSettings
 ) -> Controller[ObjectKey, KymaState]:
-    """Add the controller of Kymas to a manager."""
     seen = KymaSnapshots(manager, offers, settings)
     kymas, manifests, releases = seen.kymas, seen.manifests, seen.releases
     templates = manager.informer(MODULE_TEMPLATES)

@@ -35,7 +35,6 @@ class KymaCrds:
     _known: tuple[int, KymaCrd] | None = field(default=None, init=False)
 
     def current(self) -> KymaCrd:
-        """Return the CRD for SKRs."""
         state = self.informer.cache.changes
         if self._known is None or self._known[0] != state:
             self._known = (state, self._copy())

@@ -17,8 +17,6 @@ _UNDER_WAY = frozenset({State.EMPTY, State.PROCESSING})
 
 
 class KymaEvent(NamedTuple):
-    """The content of one Kubernetes Event."""
-
     type: Literal["Normal", "Warning"]
     reason: str
     note: str
@@ -35,7 +33,6 @@ def events_between(before: KymaStatus, after: KymaStatus) -> tuple[KymaEvent, ..
 
 
 def for_operators(events: Iterable[KymaEvent]) -> tuple[KymaEvent, ...]:
-    """Return the Events that the Kyma in KCP gets."""
     return tuple(each for each in events if each.reason != MODULE_READY)
 
 

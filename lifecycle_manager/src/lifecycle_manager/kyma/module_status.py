@@ -67,7 +67,6 @@ class ModuleReport:
 
 
 def module_report(snapshot: KymaSnapshot, module: WantedModule) -> ModuleReport:
-    """Return the report on a requested module."""
     resolution = module.resolution
     found = tuple(_causes(snapshot, module))
     causes = tuple(each for each in found if isinstance(each, Cause))
@@ -213,7 +212,6 @@ def _message_of(part: Manifest | SyncResource) -> tuple[str, str]:
 
 
 def reference_to(thing: ModuleTemplate | Manifest | None) -> TrackingObject | None:
-    """Return an object as a status names it."""
     if thing is None:
         return None
     metadata = thing.metadata

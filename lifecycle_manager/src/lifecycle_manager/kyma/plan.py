@@ -47,7 +47,6 @@ VISIBLE_LABELS = frozenset(
 
 
 def plan(seen: KymaSnapshot) -> KymaStep | KymaDone:
-    """Return the next step for a Kyma."""
     metadata = seen.kyma.metadata
     if metadata.being_deleted:
         return plan_deletion(seen)

@@ -91,8 +91,6 @@ def resolve(
 
 @dataclass(frozen=True, slots=True)
 class _Rules:
-    """The rules for all modules of one Kyma."""
-
     spec: KymaSpec
     kyma: ObjectMeta
     offer: Offer
@@ -139,7 +137,6 @@ def _requested(module: KymaModule, channel: str, *, labels: Mapping[str, str], o
 
 
 def _released(release: ModuleReleaseMeta, channel: str, offer: Offer) -> ModuleTemplate | Exclusion:
-    """Return the template that a channel stands for."""
     if release.spec.mandatory is not None:
         return _MANDATORY
     version = next((entry.version for entry in release.spec.channels if entry.channel == channel), "")

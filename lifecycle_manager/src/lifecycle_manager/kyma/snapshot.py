@@ -141,7 +141,6 @@ class KymaSnapshot(Snapshot):
         return any(isinstance(each, steps) for each in self.taken) or self.failure_of(*steps) is not None
 
     def after(self, step: Step, **outcome: Any) -> "KymaSnapshot":
-        """Return the snapshot after a step that succeeded."""
         return replace(self, taken=(*self.taken, step), **outcome)
 
     def deletion_plus(self, timeout: timedelta | None) -> datetime | None:

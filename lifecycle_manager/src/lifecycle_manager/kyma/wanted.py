@@ -76,7 +76,6 @@ class WantedModules:
 
 
 def wanted_of(snapshot: KymaSnapshot, spec: KymaSpec) -> WantedModules:
-    """Decide on every module of a Kyma."""
     kyma = snapshot.kyma
     manifests = {module_of_manifest(each): each for each in chosen_manifests(snapshot)}
     requested, ignored = limited(spec.modules, snapshot.offer.modules | manifests.keys())

@@ -58,7 +58,6 @@ class Installation:
     async def finish(
         self, _request: Request[ObjectKey, None], seen: InstallationSnapshot, end: InstallationDone
     ) -> Result:
-        """Write the condition. Raises KubeError."""
         if end.condition is not None:
             await self._write(seen.kyma, end.condition)
         return Result(end.requeue_after)
@@ -78,8 +77,6 @@ class Installation:
 
 @dataclass(frozen=True, eq=False)
 class Retirement:
-    """Writes the finalizers of releases."""
-
     kcp: Client
     known: MandatoryReader
     events: EventRecorder
@@ -99,7 +96,6 @@ class Retirement:
         return replace(seen, is_written=True)
 
     async def finish(self, request: Request[ReleaseKey, None], seen: RetirementSnapshot, end: End) -> Result:
-        """Log what a release waits for."""
         if end.requeue_after is not None:
             waits_for = len(seen.manifests)
             log.info("waiting for Manifests of a mandatory module", release=str(request.key), manifests=waits_for)

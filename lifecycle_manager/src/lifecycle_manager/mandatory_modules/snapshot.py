@@ -69,7 +69,6 @@ class MandatoryReader:
     interval_seconds: float
 
     async def installation(self, request: Request[ObjectKey, None]) -> InstallationSnapshot | None:
-        """Return the snapshot of a Kyma."""
         kyma, offer, interval = self.kymas.get(request.key), self.offers.current(), self.interval_seconds
         manifests = self.manifests.by_index(MANIFESTS_BY_KYMA, request.key.name)
         if kyma is None:
@@ -77,7 +76,6 @@ class MandatoryReader:
         return InstallationSnapshot(kyma=kyma, offer=offer, manifests=manifests, interval_seconds=interval)
 
     async def retirement(self, request: Request[ReleaseKey, None]) -> RetirementSnapshot | None:
-        """Return the snapshot of a release."""
         release = self.get(request.key)
         if release is None:
             return None
@@ -85,20 +83,16 @@ class MandatoryReader:
         return RetirementSnapshot(release=release, offer=self.offers.current(), manifests=manifests)
 
     def informer_of(self, kind: str) -> Informer[Any]:
-        """Return the informer of a kind."""
         return self.templates if kind == ModuleTemplate.KIND else self.releases
 
     def get(self, key: ReleaseKey) -> Release | None:
-        """Return the release of a key."""
         found: Release | None = self.informer_of(key.kind).get(ObjectKey(key.namespace, key.name))
         return found
 
     def list(self) -> tuple[Release, ...]:
-        """Return all releases."""
         return (*self.templates.cache.list(), *self.releases.cache.list())
 
     def keys(self) -> Iterable[ReleaseKey]:
-        """Return the keys of all releases."""
         return map(key_of_release, self.list())
 
     def of_change(self, change: Change[DatedReleaseMeta]) -> Iterable[ReleaseKey]:
@@ -110,17 +104,14 @@ class MandatoryReader:
                 yield key_of_release(template)
 
     def waiting_for(self, change: Change[Manifest]) -> Iterable[ReleaseKey]:
-        """Return the releases of a Manifest's module that are being deleted."""
         modules = {module_of_manifest(each) for each in versions(change)}
         leaving = (each for each in self.list() if each.metadata.being_deleted)
         return [key_of_release(each) for each in leaving if module_of_release(each) in modules]
 
 
 def key_of_release(release: Release) -> ReleaseKey:
-    """Return the key of a ModuleTemplate or ModuleReleaseMeta."""
     return ReleaseKey(release.KIND, release.metadata.namespace, release.metadata.name)
 
 
 def module_of_release(release: Release) -> str:
-    """Return the module that a ModuleTemplate or ModuleReleaseMeta belongs to."""
     return release.spec.module_name if isinstance(release, ModuleReleaseMeta) else module_of(release)

@@ -11,12 +11,10 @@ DECIDED: MandatoryCondition = ("True", "ManifestsWritten", "the Manifests of man
 
 
 def failed(error: Exception) -> MandatoryCondition:
-    """Return the condition after an unforeseen exception."""
     failure = failure_of(error)
     return "False", failure.reason, failure.message
 
 
 def is_reported(kyma: Kyma) -> bool:
-    """Tell whether the condition has reported a failure."""
     condition = find(kyma.status.conditions, MANDATORY_MODULES)
     return condition is not None and condition.status == "False"

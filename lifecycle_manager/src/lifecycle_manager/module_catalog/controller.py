@@ -51,7 +51,6 @@ class Offers:
     _known: tuple[tuple[int, int, int], Offer] | None = field(default=None, init=False)
 
     def current(self) -> Offer:
-        """Return the offer."""
         results = self.lookups.changes if self.lookups is not None else 0
         state = (self.templates.cache.changes, self.releases.cache.changes, results)
         if self._known is None or self._known[0] != state:

@@ -99,7 +99,6 @@ def kyma_of_manifest(manifest: Manifest) -> str:
 
 
 def is_mandatory_manifest(manifest: Manifest) -> bool:
-    """Tell whether a Manifest installs a mandatory module."""
     return manifest.metadata.labels.get(names.MANDATORY_MODULE) == "true"
 
 

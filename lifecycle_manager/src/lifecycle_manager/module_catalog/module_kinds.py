@@ -39,7 +39,6 @@ class ModuleCrKind(NamedTuple):
         return self.reference(self.default_namespace, self.default_name)
 
     def reference(self, namespace: str, name: str) -> ObjectReference:
-        """Return the reference of an object of this kind."""
         return ObjectReference(self.group, self.kind, namespace, name)
 
 

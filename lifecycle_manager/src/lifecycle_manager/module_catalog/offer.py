@@ -136,7 +136,6 @@ class Offer:
         )
 
     def template(self, module: str, version: str) -> ModuleTemplate | None:
-        """Return the template of a module's version."""
         by_channel = (
             each for (name, _), each in self.by_channel.items() if name == module and version_of(each) == version
         )

@@ -58,7 +58,6 @@ def setup(
     latency: ChangeLatency,
     settings: ModuleConfigSettings,
 ) -> Controller[ModuleKey, ModuleConfigState]:
-    """Add the controller of ModuleConfigs."""
     kymas = manager.informer(KYMAS, indexes=[BY_MODULE, BY_CHANNEL, BY_TEMPLATE])
     templates, releases = manager.informer(MODULE_TEMPLATES), manager.informer(DATED_RELEASE_METAS)
     configs = manager.informer(
@@ -116,5 +115,4 @@ def setup(
 
 
 def _is_created_or_deleted(change: Change[ModuleConfig]) -> bool:
-    """Tell whether a ModuleConfig was created or deleted."""
     return change.old is None or change.new is None

@@ -27,8 +27,6 @@ from lifecycle_manager_api import Kyma, ModuleConfig, ModuleTemplate, joined_nam
 
 
 class ModuleKey(NamedTuple):
-    """One module of one Kyma in KCP."""
-
     namespace: str
     kyma: str
     module: str
@@ -46,7 +44,6 @@ MODULE_CONFIGS_BY_MODULE: Index[ModuleConfig] = Index("module", _module_of_confi
 
 
 def keys_of(kyma: Kyma) -> tuple[ModuleKey, ...]:
-    """Return the keys of the modules in a Kyma's status."""
     return tuple(_key(kyma, status.name) for status in kyma.status.modules)
 
 
@@ -102,18 +99,15 @@ class Modules:
         return [_key(kyma, module_of(template)) for kyma in having]
 
     def of_descriptor(self, found: DescriptorFound) -> Iterable[ModuleKey]:
-        """Return the modules that have the template of a descriptor."""
         return self.of_template(self.templates.get(ObjectKey(found.namespace, found.template)))
 
     def of_release(self, change: Change[DatedReleaseMeta]) -> Iterable[ModuleKey]:
-        """Return the modules that a change of a release concerns."""
         module = versions(change)[0].spec.module_name
         return [_key(kyma, module) for kyma in kymas_using_release(change, kymas=self.kymas)]
 
     def of_kyma(
         self, signal: ResyncRequested | ClusterReachable | ClusterReplaced | WebhookRulesChanged
     ) -> Iterable[ModuleKey]:
-        """Return the modules of a signal's Kyma."""
         kyma = self.kymas.get(ObjectKey(names.KCP_NAMESPACE, signal.kyma))
         return keys_of(kyma) if kyma is not None else ()
 
@@ -127,7 +121,6 @@ class Modules:
                 yield key
 
     def template(self, kyma: Kyma | None, module: str) -> ModuleTemplate | None:
-        """Return the template that a module of a Kyma resolved to."""
         statuses = kyma.status.modules if kyma is not None else ()
         reference = next((status.template for status in statuses if status.name == module), None)
         if reference is None:

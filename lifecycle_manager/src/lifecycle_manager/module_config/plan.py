@@ -43,8 +43,6 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class ApplyModuleConfig:
-    """Apply a ModuleConfig with the text of a Module CR."""
-
     name: str
     text: str
     reference: ResourceReference
@@ -60,8 +58,6 @@ class DeleteModuleConfig:
 
 @dataclass(frozen=True, slots=True)
 class SetCondition:
-    """Write a condition of a ModuleConfig."""
-
     name: str
     condition: SyncedCondition
 
@@ -71,8 +67,6 @@ Write = ApplyModuleConfig | DeleteModuleConfig | SetCondition
 
 @dataclass(frozen=True, slots=True)
 class ListModuleCrs(Step):
-    """Read Module CRs of the kinds of a template from the SKR."""
-
     template: ModuleTemplate
     reads: Reads
 
@@ -112,7 +106,6 @@ ModuleConfigStep = ListModuleCrs | MakeTexts | WriteToKcp
 
 
 def plan(seen: ModuleConfigSnapshot) -> ModuleConfigStep | ModuleConfigEnd:
-    """Return the next step of a module's configuration."""
     if (error := seen.failure_of(WriteToKcp)) is not None:
         return ModuleConfigEnd(error=error)
     match decide(seen.item, seen.module, seen.template, is_excluded=seen.is_excluded):

@@ -93,7 +93,6 @@ class Found:
     complete: bool
 
     def with_others(self, others: "Found") -> "Found":
-        """Return these Module CRs and others."""
         return Found(
             others.default, {**self.module_crs, **others.module_crs}, {**self.sources, **others.sources}, False
         )

@@ -102,7 +102,6 @@ class ModuleConfigState:
     budget: CpuBudget = field(default_factory=CpuBudget)
 
     def note(self, changes: Iterable[ObjectChanged], *, everything: bool, now: float) -> None:
-        """Note what triggered a reconcile."""
         announced = [self.announcements.announce(change, now=now) for change in changes]
         if everything or not all(announced):
             self.full_read_due = 0.0
@@ -129,15 +128,12 @@ ModuleConfigRequest = Request[ModuleKey, ModuleConfigState]
 
 @dataclass(frozen=True, eq=False)
 class ModuleConfigReader:
-    """Reads the caches of KCP."""
-
     modules: Modules
     connections: Connections
     clock: Clock
     quota: Quota
 
     async def read(self, request: ModuleConfigRequest) -> ModuleConfigSnapshot:
-        """Return what is known of a module."""
         key, state, causes, now = request.key, request.state, request.causes, self.clock.monotonic()
         changes = causes.of(ObjectChanged)
         state.note(changes, everything=causes.overflowed or len(changes) < len(causes), now=now)

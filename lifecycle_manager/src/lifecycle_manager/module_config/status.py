@@ -85,7 +85,6 @@ def unreadable(reason: str, message: str) -> SyncedCondition:
 
 
 def failed(error: Exception) -> SyncedCondition:
-    """Return the condition after a failure."""
     if isinstance(error, TemplateUnreadable):
         return unreadable(TEMPLATE_UNREADABLE, str(error))
     failure = failure_of(error)
@@ -93,7 +92,6 @@ def failed(error: Exception) -> SyncedCondition:
 
 
 def has_condition(config: ModuleConfig, wanted: SyncedCondition) -> bool:
-    """Tell whether a ModuleConfig has the condition already."""
     found = find(config.status.conditions, wanted.type)
     return found is not None and (found.status, found.reason, found.message) == wanted[:3]
 

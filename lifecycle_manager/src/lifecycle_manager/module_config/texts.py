@@ -42,8 +42,6 @@ MAX_WAIT_SECONDS = 0.25
 
 
 class ContentDigest(NamedTuple):
-    """What is remembered of bytes."""
-
     digest: bytes
     size: int
 

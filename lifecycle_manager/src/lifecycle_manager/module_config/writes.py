@@ -31,8 +31,6 @@ MIN_WRITES = 20
 
 @dataclass(frozen=True, eq=False)
 class ModuleConfigWrites:
-    """Writes of ModuleConfigs."""
-
     kcp: Client
     module_configs: Informer[ModuleConfig]
     policies: Policies

@@ -108,7 +108,6 @@ class ModuleCrActions:
         return Result(requeue_after=end.requeue_after)
 
     async def report(self, key: ObjectKey, error: Exception) -> None:
-        """Report an unforeseen exception."""
         config = self.configs.get(key)
         if config is not None:
             note = failure_of(error).message

@@ -44,6 +44,5 @@ class ModuleCrHead(msgspec.Struct, frozen=True):
 
 
 def _owned(fields: Any) -> Fields:
-    """Return the fields of the status in a record of field owners."""
     found = fields.get("f:status") if isinstance(fields, dict) else None
     return found if isinstance(found, dict) else {}

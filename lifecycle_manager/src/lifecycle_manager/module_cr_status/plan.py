@@ -85,7 +85,6 @@ def plan(seen: ModuleCrSnapshot) -> ModuleCrStep | ModuleCrDone:
 
 
 def has_state(fields: Mapping[str, Any]) -> bool:
-    """Tell whether these fields say what the state of a Module CR is."""
     return "state" in fields or "conditions" in fields
 
 

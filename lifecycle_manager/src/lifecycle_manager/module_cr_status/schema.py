@@ -23,7 +23,6 @@ class StatusSchema:
     states: frozenset[str] | None = None
 
     def has(self, name: str) -> bool:
-        """Tell whether the status has a field."""
         return self.fields is None or name in self.fields
 
 

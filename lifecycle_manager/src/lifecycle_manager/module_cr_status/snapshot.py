@@ -47,7 +47,6 @@ class ModuleCrSnapshot(Snapshot):
 
     @property
     def reference(self) -> ResourceReference | None:
-        """The Module CR."""
         return self.config.spec.resource_ref
 
 
@@ -74,8 +73,6 @@ class StatusMemory:
 
 @dataclass(eq=False, slots=True)
 class ModuleCrState:
-    """The state of a key."""
-
     memory: StatusMemory = field(default_factory=StatusMemory)
 
     def remembered(self, uid: str, causes: Causes) -> StatusMemory:
@@ -92,8 +89,6 @@ ModuleCrRequest = Request[ObjectKey, ModuleCrState]
 
 @dataclass(frozen=True, eq=False)
 class ModuleCrReader:
-    """Reads the caches of KCP."""
-
     configs: Informer[ModuleConfig]
     sync_resources: Informer[SyncResource]
     policies: Policies

@@ -20,8 +20,6 @@ Fields = Mapping[str, Any]
 
 
 class ModuleCrEvent(NamedTuple):
-    """An Event on a Module CR."""
-
     type: Literal["Normal", "Warning"]
     reason: str
     note: str

@@ -448,7 +448,6 @@ def _finished(status: ManifestStatus) -> str:
 
 
 def _shown(end: ManifestDone) -> dict[ObjectReference, ObservedObject]:
-    """Return the objects that a reconcile has read."""
     found = seen_in(end.applied.outcomes) if end.applied is not None else {}
     view = end.module_cr
     if view is not None and view.live:

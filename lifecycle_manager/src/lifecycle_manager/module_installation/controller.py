@@ -104,7 +104,6 @@ def setup(
     logins: Logins,
     settings: ManifestSettings,
 ) -> Controller[ObjectKey, ManifestState]:
-    """Declare the controller with all that triggers it."""
     namespace = names.KCP_NAMESPACE
     manifests = manager.informer(MANIFESTS, namespace=namespace, indexes=[MANIFESTS_BY_KYMA])
     templates = manager.informer(MODULE_TEMPLATES, namespace=namespace)
@@ -199,7 +198,6 @@ def setup(
 
 
 def spec_changed(change: Change[Manifest]) -> bool:
-    """Tell whether more than the status of a Manifest changed."""
     old, new = change.old, change.new
     return (
         old is None

@@ -61,7 +61,6 @@ def selector_of(manifest: Manifest) -> LabelSelector | None:
 
 
 def as_query(selector: LabelSelector) -> str:
-    """Return a selector as the query of a request."""
     parts = [f"{key}={value}" for key, value in selector.match_labels.items()]
     for each in selector.match_expressions:
         values = ",".join(each.values)

@@ -24,12 +24,10 @@ class DefaultCr:
 
     @property
     def group(self) -> str:
-        """The API group of the kind."""
         return self.api_version.rpartition("/")[0]
 
     @property
     def entry(self) -> InventoryEntry:
-        """The Module CR as inventories have objects."""
         return InventoryEntry(self.group, self.api_version.rpartition("/")[2], self.kind, self.namespace, self.name)
 
     def __str__(self) -> str:
@@ -59,7 +57,6 @@ def default_cr(manifest: Manifest, default_namespace: str = names.SKR_NAMESPACE)
 
 
 def owner_of(manifest: Manifest) -> str:
-    """Return the owner annotation of objects created for a Manifest."""
     return f"{manifest.metadata.namespace}/{manifest.metadata.name}"
 
 

@@ -88,7 +88,6 @@ ORPHANED_AFTER = timedelta(minutes=5)
 
 
 def plan(seen: ManifestSnapshot) -> ManifestStep | ManifestEnd:
-    """Return the next step of a Manifest."""
     manifest = seen.manifest
     if seen.error is not None:
         return _failed(seen, seen.error)

@@ -27,8 +27,6 @@ MAX_PODS = 20
 
 
 class KindObject(NamedTuple):
-    """An object of one of a module's kinds."""
-
     resource: Resource[JsonObject]
     namespace: str
     name: str

@@ -173,8 +173,6 @@ ManifestRequest = Request[ObjectKey, ManifestState]
 
 @dataclass(frozen=True, eq=False)
 class ManifestReader:
-    """Reads the caches of KCP."""
-
     manifests: Informer[Manifest]
     kymas: Informer[Kyma]
     connections: Connections
@@ -230,7 +228,6 @@ class ManifestReader:
                 state.check_all = True
 
     def _is_named(self, manifest: Manifest) -> bool:
-        """Tell whether the Kyma of a Manifest has it."""
         kyma = self.kymas.get(ObjectKey(manifest.metadata.namespace, kyma_of_manifest(manifest)))
         named = (each.manifest.metadata.name for each in kyma.status.modules if each.manifest) if kyma else ()
         return is_mandatory_manifest(manifest) or manifest.metadata.name in named
@@ -263,7 +260,6 @@ def known_inventory(manifest: Manifest, remembered: tuple[InventoryEntry, ...]) 
 
 
 def is_left_alone(manifest: Manifest) -> bool:
-    """Tell whether a Manifest is unmanaged or skipped."""
     metadata = manifest.metadata
     return names.IS_UNMANAGED in metadata.annotations or metadata.is_paused
 
@@ -280,10 +276,8 @@ def holder(manifest: Manifest, remembered: Iterable[InventoryEntry], released: C
 
 
 def is_being_deleted(live: Mapping[str, Any]) -> bool:
-    """Tell whether an object was marked for deletion."""
     return bool(live["metadata"].get("deletionTimestamp"))
 
 
 def has_finalizers(live: Mapping[str, Any]) -> bool:
-    """Tell whether an object has finalizers."""
     return bool(live["metadata"].get("finalizers"))

@@ -42,7 +42,6 @@ class SourceSettings:
 
     @property
     def allowed_hosts(self) -> AllowedHosts:
-        """The hosts that modules may come from."""
         return AllowedHosts.of(self.host_texts)
 
     @property

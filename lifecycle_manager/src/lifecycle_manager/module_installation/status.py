@@ -100,7 +100,6 @@ def was_created(manifest: Manifest, wanted: DefaultCr) -> bool:
 
 
 def references_to(inventory: Iterable[InventoryEntry]) -> tuple[SyncedReference, ...]:
-    """Return an inventory as a status has it."""
     return msgspec.convert(tuple(inventory), tuple[SyncedReference, ...], from_attributes=True)
 
 
@@ -139,7 +138,6 @@ def unreachable(
 
 
 def installed(manifest: Manifest, seen: Seen, checks: Sequence[CustomStateCheck], now: datetime) -> ManifestStatus:
-    """Return the status after a round of installing."""
     resources = _resources(seen)
     verdicts = [] if seen.failures else [*map(_manager, seen.managers), *_module_cr(seen.module_cr, checks)]
     conditions = [resources, *_created(seen.module_cr)]

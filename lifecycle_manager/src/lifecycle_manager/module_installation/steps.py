@@ -22,8 +22,6 @@ from lifecycle_manager_api import ManifestStatus
 
 @dataclass(frozen=True, slots=True)
 class Render(Step):
-    """Read the objects of the module from their source."""
-
     source: Source
 
 
@@ -53,8 +51,6 @@ class HandOverObjects(Step):
 
 @dataclass(frozen=True, slots=True)
 class CreateNamespace(Step):
-    """Create the namespace that modules share."""
-
     name: str
 
 

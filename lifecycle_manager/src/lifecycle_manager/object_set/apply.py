@@ -132,7 +132,6 @@ class SkrObjects:
 
 
 def repair_manager(field_manager: str) -> str:
-    """Return the field manager of objects that were overwritten."""
     return f"{field_manager}-repair"
 
 

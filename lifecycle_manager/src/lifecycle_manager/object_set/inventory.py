@@ -14,12 +14,10 @@ MAX_LISTED = 10
 
 
 def entries_of(references: Iterable[SyncedReference | SyncedObject]) -> tuple[InventoryEntry, ...]:
-    """Return objects of a status as inventory entries."""
     return tuple(InventoryEntry(each.group, each.version, each.kind, each.namespace, each.name) for each in references)
 
 
 def identities(entries: Iterable[InventoryEntry]) -> frozenset[Identity]:
-    """Return the identities of inventory entries."""
     return frozenset(each.identity for each in entries)
 
 
@@ -41,7 +39,6 @@ def without(entries: Iterable[InventoryEntry], others: Iterable[InventoryEntry])
 
 
 def is_crd(entry: InventoryEntry) -> bool:
-    """Tell whether an object is a CustomResourceDefinition."""
     return (entry.group, entry.kind) == (CRD_GROUP, CRD_KIND)
 
 

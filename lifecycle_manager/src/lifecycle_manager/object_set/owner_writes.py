@@ -54,7 +54,6 @@ class OwnerWrites(Generic[Owner]):
             self.record(owner, ready.reason, ready.message, kind)
 
     def record(self, owner: Owner, reason: str, note: str, kind: Literal["Normal", "Warning"] = "Warning") -> None:
-        """Record an Event of an owner."""
         self.events.record(self.informer.resource, owner, reason, note, type=kind, action=self.action)
 
     async def remove_finalizer(self, owner: Owner, *, of_others: bool = False) -> None:

@@ -185,7 +185,6 @@ class Holder:
 
     @property
     def key(self) -> ObjectKey:
-        """The key of the module's Manifest."""
         return self.owner.key
 
 

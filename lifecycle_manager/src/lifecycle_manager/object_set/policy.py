@@ -26,13 +26,10 @@ PROTECTED = "protected"
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Policies:
-    """The ModulePolicies in KCP."""
-
     informer: Informer[ModulePolicy]
 
     @classmethod
     def watched_by(cls, manager: Manager) -> "Policies":
-        """Return the policies as an informer of a Manager has them."""
         return cls(manager.informer(MODULE_POLICIES, namespace=names.KCP_NAMESPACE))
 
     def policy_of(self, module: str) -> ModulePolicy | None:
@@ -63,12 +60,10 @@ class Policies:
 
 
 def policy_changed(change: Change[ModulePolicy]) -> bool:
-    """Tell whether a ModulePolicy was written or deleted."""
     return change.old is None or change.new is None or change.old.spec != change.new.spec
 
 
 def module_of_policy(change: Change[ModulePolicy]) -> str:
-    """Return the module of a ModulePolicy that changed."""
     policy = change.new or change.old
     return policy.metadata.name if policy is not None else ""
 
@@ -121,10 +116,8 @@ def held_back(
 
 
 def scopes_of(entries: Iterable[InventoryEntry]) -> Scopes:
-    """Return whether the kinds of resolved objects are namespaced."""
     return {(each.group, each.kind): bool(each.namespace) for each in entries}
 
 
 def message_of(found: Collection[Violation]) -> str:
-    """Return violations as the message of a condition."""
     return listed([str(each) for each in found])

@@ -73,6 +73,5 @@ def seen_in(outcomes: Iterable[ObjectOutcome]) -> dict[ObjectReference, Observed
 
 
 def as_seen(live: Mapping[str, Any]) -> ObservedObject:
-    """Return what a read showed of an object."""
     metadata = live["metadata"]
     return ObservedObject(metadata["uid"], metadata["resourceVersion"], bool(metadata.get("deletionTimestamp")))

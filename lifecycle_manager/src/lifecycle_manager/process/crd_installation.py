@@ -20,7 +20,6 @@ async def apply_crds(client: Client) -> tuple[str, ...]:
 
 
 def crds_as_yaml() -> str:
-    """Return every CRD as one YAML text."""
     return "---\n".join(dump_yaml(crd) for crd in all_crds())
 
 

@@ -48,7 +48,6 @@ class ServingCertificate:
         )
 
     def client_context(self) -> ReloadingClientContext:
-        """Return a TLS context for a client that reloads these files."""
         return ReloadingClientContext(*self.files)
 
     async def write(self, cas: CAs) -> None:

@@ -52,7 +52,6 @@ class LongReconciles:
         self._shown: set[str] = set()
 
     def observe(self, manifest: str, seconds: float) -> None:
-        """Note a reconcile."""
         if seconds >= LONG_SECONDS:
             self._gauge.labels(manifest).set(seconds)
             self._shown.add(manifest)

@@ -17,6 +17,4 @@ class Handed(msgspec.Struct, frozen=True):
 
 
 class DeliveryResult(msgspec.Struct, frozen=True):
-    """The positions of the events that were refused."""
-
     refused: tuple[int, ...] = ()

@@ -29,13 +29,10 @@ class PolicyUnreadable(Exception):
 
 
 class Span(NamedTuple):
-    """One occurrence of a window."""
-
     begin: datetime
     end: datetime
 
     def holds(self, now: datetime) -> bool:
-        """Tell whether a time is within it."""
         return self.begin <= now < self.end
 
 
@@ -76,7 +73,6 @@ class Match(
     platform_region: str = ""
 
     def found_in(self, labels: Mapping[str, str]) -> bool:
-        """Tell whether any expression is found in its label."""
         return any(
             expression and re.search(expression, labels.get(label, "")) for expression, label in self.expressions()
         )

@@ -27,7 +27,6 @@ class CpuBudget:
         return max(of_all, -self._left / self.share)
 
     def charge(self, seconds: float, now: float) -> None:
-        """Take what was spent."""
         self._refill(now)
         self._left -= seconds
         if self.of_all is not None:

@@ -92,7 +92,6 @@ class Connections:
         return choose_access_secret(kyma_name, self.secrets.by_index(ACCESS_SECRETS, kyma_name))
 
     def have_access(self, kyma_name: str) -> bool:
-        """Tell whether a Kyma has an access Secret."""
         return bool(self.secrets.by_index(ACCESS_SECRETS, kyma_name))
 
     def api_server_ca(self, kyma_name: str) -> bytes | None:

@@ -50,6 +50,5 @@ def failure_of(error: Exception) -> SkrFailure:
 
 
 def failed(error: Exception) -> ConditionContent:
-    """Return the condition after an error."""
     failure = failure_of(error)
     return ConditionContent("False", failure.reason, failure.message)

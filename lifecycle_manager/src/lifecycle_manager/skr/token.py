@@ -40,8 +40,6 @@ class _Claims(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token of a ServiceAccount in an SKR."""
-
     text: str = field(repr=False)
     namespace: str
     account: str
@@ -55,7 +53,6 @@ class Token:
 
     @property
     def due(self) -> datetime:
-        """When it is to be renewed."""
         return self.issued + min(self.lifetime, MAX_LIFETIME) * DUE
 
     @property
@@ -65,7 +62,6 @@ class Token:
 
     @property
     def request(self) -> JsonObject:
-        """The TokenRequest for one that lasts as long."""
         seconds = int(self.requested.total_seconds())
         return {
             "apiVersion": "authentication.k8s.io/v1",

@@ -58,7 +58,6 @@ class SyncResourceSettings:
 def setup(
     manager: Manager, connections: Connections, latency: ChangeLatency, settings: SyncResourceSettings
 ) -> Controller[ObjectKey, SyncResourceState]:
-    """Declare the controller with all that triggers it."""
     sync_resources = manager.informer(
         SYNC_RESOURCES,
         namespace=None,
@@ -140,7 +139,6 @@ def setup(
 
 
 def spec_changed(change: Change[SyncResource]) -> bool:
-    """Tell whether more than the status of a SyncResource changed."""
     old, new = change.old, change.new
     return (
         old is None

@@ -27,7 +27,6 @@ def inventory_of(resource: SyncResource) -> tuple[InventoryEntry, ...]:
 
 
 def claim_index(resource: SyncResource) -> Iterator[str]:
-    """Index a SyncResource by the objects in its inventory."""
     for entry in inventory_of(resource):
         yield claim_key(resource.spec.kyma, entry.group, entry.kind, entry.name)
 
@@ -51,7 +50,6 @@ def begun(resource: SyncResource, intended: Collection[InventoryEntry]) -> SyncR
 
 
 def synced_object(entry: InventoryEntry, state: State, message: str) -> SyncedObject:
-    """Return an inventory entry as a status shows it."""
     shown = msgspec.convert(entry, SyncedObject, from_attributes=True)
     return msgspec.structs.replace(shown, state=state, message=message)
 

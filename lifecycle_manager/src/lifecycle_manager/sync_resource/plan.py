@@ -69,7 +69,6 @@ SyncResourceEnd = SyncResourceDone | RemoveFinalizer | NothingApplied
 
 
 def plan(seen: SyncResourceSnapshot) -> SyncResourceStep | SyncResourceEnd:
-    """Return the next step of a SyncResource."""
     resource = seen.resource
     if seen.error is not None:
         return _failed(seen, seen.error)
@@ -133,7 +132,6 @@ def missing_namespaces(objects: Iterable[KubernetesObject]) -> tuple[str, ...]:
 
 
 def creates_namespaces(resource: SyncResource) -> bool:
-    """Tell whether the namespaces of the objects are to be created."""
     return resource.metadata.annotations.get(names.CREATE_NAMESPACES) == "true"
 
 

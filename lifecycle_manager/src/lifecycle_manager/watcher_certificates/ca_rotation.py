@@ -69,8 +69,6 @@ class CASnapshot(Snapshot):
 
 @dataclass(frozen=True, slots=True)
 class TakeRotationStep(Step):
-    """Take the next step of a rotation."""
-
     step: RotationStep
 
 

@@ -18,8 +18,6 @@ FIELD_MANAGER = "lifecycle-manager-watcher-status"
 
 @dataclass(frozen=True, eq=False)
 class WatcherCrActions:
-    """Writes Watcher CRs."""
-
     kcp: Client
     watchers: Informer[Watcher]
 

@@ -23,8 +23,6 @@ class WatcherCrSnapshot(Snapshot):
 
 @dataclass(frozen=True, eq=False)
 class WatcherCrReader:
-    """Reads the caches."""
-
     watchers: Informer[Watcher]
     kymas: Informer[Kyma]
     clock: Clock

@@ -38,8 +38,6 @@ _VOLATILE = frozenset(
 
 @dataclass
 class Server:
-    """One of the two."""
-
     name: str
     address: str
     session: aiohttp.ClientSession
@@ -143,7 +141,6 @@ def described(events: list[Any]) -> list[Any]:
 
 @asynccontextmanager
 async def server_of(name: str, kubeconfig: Path) -> AsyncIterator[Server]:
-    """Open a session to a server."""
     connection = await connection_from_kubeconfig(kubeconfig, KubeconfigPolicy.permissive())
     tls = True if connection.tls is None else tls_context(connection.tls)
     timeout = aiohttp.ClientTimeout(total=120)

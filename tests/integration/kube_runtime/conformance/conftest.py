@@ -14,7 +14,6 @@ from tests.waiting import eventually
 
 @pytest_asyncio.fixture
 async def both(kcp: Path, simulated: Path) -> AsyncIterator[Both]:
-    """The two servers."""
     async with server_of("real", kcp) as real, server_of("simulated", simulated) as simulation:
         made = Both(real, simulation, f"test-{uuid.uuid4().hex[:8]}")
         await made.own("POST", "/api/v1/namespaces", {"metadata": {"name": made.namespace}})

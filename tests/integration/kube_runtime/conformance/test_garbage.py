@@ -21,7 +21,6 @@ def server(both: Both, request: pytest.FixtureRequest) -> Server:
 
 @pytest.fixture
 def path(both: Both) -> str:
-    """Where the ConfigMaps of the test are."""
     return CONFIG_MAPS.replace("{ns}", both.namespace)
 
 

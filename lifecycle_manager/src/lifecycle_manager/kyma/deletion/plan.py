@@ -25,7 +25,6 @@ from lifecycle_manager_api import Kyma, Manifest, SyncResource, find, names
 
 
 def plan_deletion(seen: KymaSnapshot) -> KymaStep | KymaDone:
-    """Return the next step for a Kyma that is being deleted."""
     error, finalizers = seen.skr_error, seen.kyma.metadata.finalizers
     if seen.skr is None and error is None:
         return steps.ReadSkr(metadata_suffices=True)

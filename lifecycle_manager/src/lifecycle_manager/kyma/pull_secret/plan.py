@@ -53,12 +53,10 @@ class PullSecret:
 
     @property
     def is_due(self) -> bool:
-        """Whether the copy has to be written."""
         return self.secret is not None and (self.copy.version != self.version or self.now >= self.copy.due_at)
 
     @property
     def condition(self) -> NewCondition | None:
-        """The condition of the Kyma."""
         if self.secret is None:
             message = f"there is no Secret {names.KCP_NAMESPACE}/{self.name} (--skr-image-pull-secret)"
             return (PULL_SECRET_SYNC, "False", reasons.PULL_SECRET_MISSING, message)
@@ -83,7 +81,6 @@ class PullSecret:
         return self._with_copy(condition, self.interval_seconds * share)
 
     def written(self) -> "PullSecret":
-        """Return it after its copy was written."""
         condition: NewCondition = (PULL_SECRET_SYNC, "True", reasons.READY, f"the cluster has the Secret {self.name}")
         return self._with_copy(condition, self.interval_seconds)
 
