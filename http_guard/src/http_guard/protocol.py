@@ -60,7 +60,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._bytes_outside_body = 0
         self._requests_under_way = 0
         self.idle_since: float | None = None
-        """When all requests were answered; None before the first one and while one is under way."""
+        """When the connection began, or all requests were answered; None while one is under way."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # the signature of uvicorn
         """Accept the connection; if there are too many, close the longest idle one, or this one if all are busy."""
@@ -69,6 +69,7 @@ class GuardedProtocol(HttpToolsProtocol):
             self._on_refusal()
             transport.abort()
             return
+        self.idle_since = self.loop.time()
         self._start_deadline()
 
     def connection_lost(self, exc: Exception | None) -> None:

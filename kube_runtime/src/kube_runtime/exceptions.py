@@ -62,6 +62,9 @@ __all__ = [
 ]
 
 
+MAX_MESSAGE_LENGTH = 1_000
+
+
 class KubeError(Exception):
     """The base of all errors about a cluster."""
 
@@ -87,7 +90,7 @@ class ObjectUnreadable(ResponseInvalid):
 
     def __init__(self, namespace: str, name: str, resource_version: str, why: str) -> None:
         where = f"{namespace}/{name}" if namespace else name
-        super().__init__(f"{where} is not what its kind promises: {why}")
+        super().__init__(f"{where} is not what its kind promises: {_shortened(why)}")
         self.identity = (namespace, name, resource_version)
 
 
@@ -204,9 +207,15 @@ class ManifestInvalid(KubeError):
 
     def __init__(self, document_index: int | None, message: str) -> None:
         where = "" if document_index is None else f"document {document_index}: "
+        message = _shortened(message)
         super().__init__(f"{where}{message}")
         self.document_index = document_index
         self.message = message
+
+
+def _shortened(message: str) -> str:
+    """Return a message that quotes keys and values of a text as it may be logged."""
+    return message if len(message) <= MAX_MESSAGE_LENGTH else f"{message[:MAX_MESSAGE_LENGTH]}…"
 
 
 class TerminalError(Exception):

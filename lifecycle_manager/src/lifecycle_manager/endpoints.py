@@ -51,6 +51,7 @@ from lifecycle_manager_api import ModulePolicy, ModuleReleaseMeta, ModuleTemplat
 RENEWAL_SECONDS = 24 * 3600.0
 RETRY_SECONDS = 2.0
 MAX_CONNECTIONS_PER_WATCHER = 100
+MAX_CONNECTIONS_PER_REPLICA = 50
 """Connections at once with the certificate of one SKR's Watcher, of which each replica has 8 at most."""
 
 Address = tuple[str, int]
@@ -233,7 +234,13 @@ class Endpoints:
     async def serve_replicas(self, publisher: EventPublisher, membership: Membership) -> None:
         """Take the events that other replicas hand over."""
         app = replicas.create_app(publisher, membership, lambda: self._manager.working)
-        await serve(app, *self._settings.replicas, self.for_replicas.server_context(require_client_certificate=True))
+        await serve(
+            app,
+            *self._settings.replicas,
+            self.for_replicas.server_context(require_client_certificate=True),
+            max_connections_per_peer=MAX_CONNECTIONS_PER_REPLICA,
+            admits=replicas.is_replica,
+        )
 
     async def serve_admission(self, validators: Mapping[str, admission.Validator]) -> None:
         client_ca = self._settings.webhook_client_ca

@@ -2,7 +2,7 @@
 
 import asyncio
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -20,7 +20,7 @@ from kyma_local.ports import free_port
 from lifecycle_manager.events import VerifiedEvent
 from lifecycle_manager.process.serving import serve
 from lifecycle_manager.process.serving_certificate import ServingCertificate
-from lifecycle_manager.replicas import REPLICA_HOST, Deliveries, create_app, sending
+from lifecycle_manager.replicas import REPLICA_HOST, Deliveries, create_app, is_replica, sending
 from lifecycle_manager.replicas.message import MAX_BODY_BYTES, PATH, Handed
 from lifecycle_manager_api import WatchEvent
 from tests.security.events.serving import LONG_TIMEOUTS
@@ -37,6 +37,8 @@ class Receiver:
     folder: Path
     port: int = field(default_factory=free_port)
     ready: bool = True
+    admits: Callable[[bytes], bool] = lambda _: True
+    room: int | None = None
     taken: list[tuple[str, VerifiedEvent]] = field(default_factory=list)
 
     @property
@@ -51,7 +53,17 @@ class Receiver:
         membership: Any = self
         app = create_app(publisher, membership, lambda: self.ready)
         tls = certificate.server_context(require_client_certificate=True)
-        serving = asyncio.create_task(serve(app, "127.0.0.1", self.port, tls, bounds=LONG_TIMEOUTS))
+        serving = asyncio.create_task(
+            serve(
+                app,
+                "127.0.0.1",
+                self.port,
+                tls,
+                bounds=LONG_TIMEOUTS,
+                max_connections_per_peer=self.room,
+                admits=self.admits,
+            )
+        )
         try:
             await eventually(self._listens)
             yield
@@ -214,6 +226,17 @@ async def test_certificate_of_a_watcher_is_refused(receiver: Receiver, tmp_path:
         async with client_with(tmp_path, dns_names=dns_names, name=REPLICA_HOST) as client:
             assert (await post(client, receiver, body)).status_code == 403
     assert receiver.taken == []
+
+
+async def test_idle_connections_with_a_certificate_of_a_watcher_are_closed_at_once(
+    tmp_path: Path, deliveries: Deliveries
+) -> None:
+    receiver = Receiver(tmp_path, admits=is_replica, room=2)
+    async with receiver.served(), client_with(tmp_path, dns_names=("a.example",)) as client:
+        with pytest.raises(httpx.TransportError):
+            await post(client, receiver, msgspec.json.encode([Handed(MINE, event(1))]))
+        await deliveries.deliver(receiver.member, MINE, event(2))
+    assert receiver.taken == [(MINE, event(2))]
 
 
 async def test_nobody_gets_in_without_a_certificate(receiver: Receiver) -> None:

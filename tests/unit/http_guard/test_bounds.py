@@ -210,6 +210,13 @@ async def test_connection_above_the_maximum_is_closed_and_counted_if_all_are_bus
         assert b"200 OK" in await reader.readuntil(b"ok")
 
 
+async def test_connections_without_any_request_keep_nobody_out(served: Served) -> None:
+    silent = [await served.connect() for _ in range(BOUNDS.connections)]
+    assert await is_served(served)
+    assert await is_closed(silent[0][0])
+    assert served.refusals == 0
+
+
 async def test_connection_above_the_maximum_replaces_the_one_that_is_idle_longest(served: Served) -> None:
     """Whoever holds all connections, with a request now and then, would keep out everybody else."""
     kept = [await served.connect() for _ in range(BOUNDS.connections)]

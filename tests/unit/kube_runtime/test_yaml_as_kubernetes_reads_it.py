@@ -157,3 +157,13 @@ def test_nested_document_does_not_become_a_text_of_megabytes() -> None:
     with pytest.raises(TextTooLong):
         dump_yaml(value, max_bytes=100_000)
     assert time.thread_time() - began < 0.2
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{0}: 1\n{0}: 2\n", "a: *{0}\n", "a: !{0} b\n", "a: !!int {0}\n", "a: &{0} [*{0}]\n", '"{0}": 1\n"{0}": 2\n'],
+)
+def test_what_a_message_quotes_is_short(text: str) -> None:
+    with pytest.raises(ManifestInvalid) as refused:
+        load_yaml(text.format("x" * 900_000))
+    assert len(str(refused.value)) < 2_000

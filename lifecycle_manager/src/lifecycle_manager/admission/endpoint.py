@@ -36,6 +36,7 @@ Validator = Callable[["ReviewedObject"], Awaitable[ReviewResult]]
 
 NULL = msgspec.Raw(b"null")
 INVALID = 422
+MAX_ERROR_LENGTH = 8 * 1024
 MAX_REVIEW_BYTES = 8 * 1024 * 1024  # two objects of the maximum size of etcd, escaped
 MAX_BYTES = 4 * MAX_REVIEW_BYTES
 MAX_BYTES_PER_ADDRESS = 2 * MAX_REVIEW_BYTES
@@ -114,9 +115,10 @@ def create_app(validators: Mapping[str, Validator]) -> FastAPI:
             except TooManyBytes as error:
                 return _text(503, str(error))
             verdict = await validator(review)
-        if verdict.error is not None:
-            _log_refusal(resource, review, verdict.error)
-        return Response(answer(review.uid, verdict.error, verdict.warnings), media_type="application/json")
+        why = verdict.error and verdict.error[:MAX_ERROR_LENGTH]
+        if why is not None:
+            _log_refusal(resource, review, why)
+        return Response(answer(review.uid, why, verdict.warnings), media_type="application/json")
 
     app.add_route("/validate/{resource}", validate, methods=["POST"])
     return app

@@ -97,11 +97,19 @@ class ConnectionShares:
 class PeerCertificateProtocol(GuardedProtocol):
     """Puts the DER form of the peer's certificate into the scope, as `extensions.tls.client_cert_der`.
 
-    With `shares` a certificate has a limited number of connections.
+    With `shares` a certificate has a limited number of connections. Those of a certificate that `admits` refuses are
+    closed after the handshake.
     """
 
-    def __init__(self, *args: Any, shares: ConnectionShares | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        shares: ConnectionShares | None = None,
+        admits: Callable[[bytes], bool] = lambda _: True,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(*args, **kwargs)
+        self._admits = admits
         self._shares = shares
         self._peer: bytes | None = None
 
@@ -111,7 +119,10 @@ class PeerCertificateProtocol(GuardedProtocol):
             return
         tls = transport.get_extra_info("ssl_object")
         self._peer = tls.getpeercert(True) if isinstance(tls, ssl.SSLObject | ssl.SSLSocket) else None
-        if self._shares is not None and self._peer is not None and not self._shares.take(self._peer, self):
+        if self._peer is None:
+            return
+        has_share = self._shares is None or self._shares.take(self._peer, self)
+        if not has_share or not self._admits(self._peer):
             transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -133,10 +144,11 @@ async def serve(
     *,
     bounds: Bounds = BOUNDS,
     max_connections_per_peer: int | None = None,
+    admits: Callable[[bytes], bool] = lambda _: True,
 ) -> None:
-    """Serve until cancelled; requests in progress are finished then."""
+    """Serve until cancelled; requests in progress are finished then. `admits`: which certificates may connect."""
     shares = ConnectionShares(max_connections_per_peer) if max_connections_per_peer is not None else None
-    protocol = partial(PeerCertificateProtocol, shares=shares)
+    protocol = partial(PeerCertificateProtocol, shares=shares, admits=admits)
     server = server_for(app, host, port, bounds=bounds, tls=tls.ssl_context, protocol=protocol)
     async with asyncio.TaskGroup() as tasks:
         following = tasks.create_task(tls.run())

@@ -6,8 +6,8 @@
 
 from lifecycle_manager.contract.options import REPLICA_HOST
 from lifecycle_manager.replicas.distribution import distributed
-from lifecycle_manager.replicas.receiving import create_app
+from lifecycle_manager.replicas.receiving import create_app, is_replica
 from lifecycle_manager.replicas.sending import Deliveries
 from lifecycle_manager.replicas.settings import ReplicaSettings
 
-__all__ = ["REPLICA_HOST", "Deliveries", "ReplicaSettings", "create_app", "distributed"]
+__all__ = ["REPLICA_HOST", "Deliveries", "ReplicaSettings", "create_app", "distributed", "is_replica"]

@@ -23,7 +23,7 @@ def create_app(publisher: EventPublisher, membership: Membership, ready: Callabl
     """
 
     async def take(request: Request) -> Response:
-        if not _is_replica(request):
+        if not is_replica(request.scope.get("extensions", {}).get("tls", {}).get("client_cert_der")):
             return Response("the client certificate does not belong to a replica", 403)
         if not ready():
             return Response("this replica is starting or stopping", 503)
@@ -46,9 +46,8 @@ def create_app(publisher: EventPublisher, membership: Membership, ready: Callabl
     return Starlette(routes=[Route(PATH, take, methods=["POST"])])
 
 
-def _is_replica(request: Request) -> bool:
-    """Tell whether the peer's certificate, which TLS has verified, has the name of replicas."""
-    der = request.scope.get("extensions", {}).get("tls", {}).get("client_cert_der")
+def is_replica(der: bytes | None) -> bool:
+    """Tell whether a certificate, which TLS has verified, has the name of replicas."""
     if der is None:
         return False
     try:
