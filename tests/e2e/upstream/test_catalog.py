@@ -85,7 +85,7 @@ async def test_restricted_modules(world: Product) -> None:
         await world.installed(module)
         await world.release(module, selecting("others"), regular=OLD)
         status = await world.module_is(module, State.ERROR)
-        assert status.message
+        assert status.message == "the module is not released for this cluster (ModuleNotForThisCluster)"
 
         async def is_uninstalled() -> bool:
             return await world.workload(module, OLD) is None and await world.default_cr(module) is None

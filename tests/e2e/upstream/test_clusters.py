@@ -2,14 +2,13 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from importlib.resources import files
 from typing import Any, Literal
 
 import pytest
 
-from kube_runtime import Resource, parse_objects
+from kube_runtime import Resource
 from kyma_fleet.identities import create_identity
-from lifecycle_manager.contract.resources import KYMAS, MANIFESTS
+from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, SECRETS
 from lifecycle_manager_api import State, names
 from tests.e2e.upstream.modules import OLD, Module
 from tests.e2e.upstream.product import KCP, KYMA, SKR, Product
@@ -17,6 +16,30 @@ from tests.kinds import CLUSTER_ROLE_BINDINGS
 from tests.waiting import eventually
 
 ROLES: Resource[dict[str, Any]] = Resource.dynamic("rbac.authorization.k8s.io", "v1", "Role", "roles", namespaced=True)
+OUR_ROLES = {"lifecycle-manager", "lifecycle-manager-leases"}
+RIGHTS = {
+    KCP: {
+        "kymas": "list watch patch",
+        "kymas/status": "patch",
+        "manifests": "list watch create patch delete",
+        "manifests/status": "patch",
+        "moduleconfigs": "create patch delete",
+        "moduleconfigs/status": "patch",
+        "syncresources": "patch delete",
+        "syncresources/status": "patch",
+        "watchers": "list watch patch",
+        "watchers/status": "patch",
+        "moduletemplates": "list watch patch",
+        "modulereleasemetas": "list watch patch",
+        "modulepolicies": "list watch",
+        "modules": "manage",
+        "events": "create patch",
+        "leases": "get",
+        "secrets": "get list watch create patch",
+    },
+    names.KCP_LEASE_NAMESPACE: {"leases": "list watch create update delete", "syncresources": "create"},
+}
+"""The rights in the control plane, by namespace; a change of them is a change of this list."""
 ADMIN = {"roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}}
 
 
@@ -87,20 +110,22 @@ async def test_skr_secret_rotation(world: Product) -> None:
 
 
 async def test_rbac_privileges(world: Product) -> None:
-    """The identity of Lifecycle Manager has the rights in the repository and no others."""
-    text = files("lifecycle_manager.rbac").joinpath("kcp.yaml").read_text()
-    for each in parse_objects(text):
-        if each.kind == "Role":
-            live = await world.kcp.get(ROLES, each.name, each.namespace)
-            assert live["rules"] == each.document["rules"]
+    """The identity of Lifecycle Manager has these rights in the control plane and no others."""
+    for namespace, rights in RIGHTS.items():
+        found = (await world.kcp.list(ROLES, namespace)).items
+        rules = [rule for each in found if each["metadata"]["name"] in OUR_ROLES for rule in each["rules"]]
+        granted = {resource: set[str]() for rule in rules for resource in rule["resources"]}
+        for rule in rules:
+            for resource in rule["resources"]:
+                granted[resource] |= set(rule["verbs"])
+        assert granted == {resource: {*verbs.split()} for resource, verbs in rights.items()}
     bound = [
         each["metadata"]["name"]
         for each in (await world.kcp.list(CLUSTER_ROLE_BINDINGS)).items
         for subject in each.get("subjects") or ()
         if subject.get("name") == "lifecycle-manager"
     ]
-    cluster_roles = [each.name for each in parse_objects(text) if each.kind == "ClusterRole"]
-    assert len(bound) <= len(cluster_roles) + 2  # those of the page and of Istio
+    assert sorted(bound) == ["lifecycle-manager-lifecycle-manager", "lifecycle-manager-lifecycle-manager-page"]
 
 
 async def abandoned(world: Product, module: Module, propagation: Literal["Background", "Foreground"]) -> None:
@@ -117,6 +142,7 @@ async def abandoned(world: Product, module: Module, propagation: Literal["Backgr
         await world.delete_access()
         await world.until_lacks(MANIFESTS, f"{KYMA}-{module.name}", KCP, of=world.kcp)
         await world.until_lacks(KYMAS, KYMA, KCP, of=world.kcp)
+        await world.until_lacks(SECRETS, f"{KYMA}-webhook-tls", KCP, of=world.kcp)
     await restored(world, module)
 
 

@@ -1,7 +1,9 @@
 """Metrics of upstream's names and values."""
 
+from lifecycle_manager.contract.resources import KYMAS
+from lifecycle_manager_api import State
 from tests.e2e.upstream.modules import OLD, Module
-from tests.e2e.upstream.product import KYMA, Product
+from tests.e2e.upstream.product import KCP, KYMA, Product
 
 KYMA_STATE, MODULE_STATE = "lifecycle_mgr_kyma_state", "lifecycle_mgr_module_state"
 REASONS = "lifecycle_mgr_requeue_reason_total"
@@ -27,6 +29,15 @@ async def test_kyma_metrics(world: Product) -> None:
         assert await world.sample(MODULE_STATE, module_name=module.name, state="Ready") in {None, 0.0}
         await world.measures(1.0, KYMA_STATE, kyma_name=KYMA, state="Ready")
         assert all([await counted(world, reason) > before[reason] for reason in removing])
+    await world.kcp.delete(KYMAS, KYMA, KCP)
+    await world.until_lacks(KYMAS, KYMA, KCP, of=world.kcp)
+    assert await counted(world, "kyma_deletion") >= 1
+    for state in State:
+        await world.measures(None, KYMA_STATE, kyma_name=KYMA, state=state.value)
+        await world.measures(None, MODULE_STATE, kyma_name=KYMA, state=state.value)
+    await world.write_kyma()
+    await world.programs.start_watcher()
+    await world.kyma_is(State.READY)
 
 
 async def test_fips_mode_metric(world: Product) -> None:

@@ -2,59 +2,57 @@
 
 import base64
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from pathlib import Path
 
 import msgspec
-from aiohttp import web
+import pytest
+import pytest_asyncio
 
 from lifecycle_manager.contract.resources import SECRETS
-from lifecycle_manager_api import names
+from lifecycle_manager_api import State, names
 from tests.e2e.upstream.modules import OLD, Module
 from tests.e2e.upstream.product import KCP, Product
 from tests.integration.lifecycle_manager.catalog_entries import put_in_catalog
-from tests.registries import BlobServer
+from tests.registries import NAME, PASSWORD, NoRegistry, push, real_registry
 
-LOGIN = base64.b64encode(b"puller:secret").decode()
+LOGIN = base64.b64encode(f"{NAME}:{PASSWORD}".encode()).decode()
 LABELS = {f"{names.GROUP}/oci-registry-cred": "test-operator"}
 
 
-@asynccontextmanager
-async def private_registry(layers: BlobServer) -> AsyncIterator[str]:
-    async def answer(request: web.Request) -> web.Response:
-        if request.headers.get("Authorization") == f"Basic {LOGIN}":
-            return await layers.answer(request)
-        return web.Response(status=401, headers={"WWW-Authenticate": 'Basic realm="modules"'})
-
-    application = web.Application()
-    application.add_routes([web.get("/v2/{path:.*}", answer)])
-    runner = web.AppRunner(application, access_log=None)
-    await runner.setup()
+@pytest_asyncio.fixture(loop_scope="session")
+async def registry(tmp_path: Path) -> AsyncIterator[str]:
+    """A real registry that asks for a login."""
     try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        yield f"127.0.0.1:{runner.addresses[0][1]}"
-    finally:
-        await runner.cleanup()
+        async with real_registry(tmp_path, private=True) as host:
+            yield host
+    except NoRegistry as error:
+        pytest.skip(str(error))
 
 
-async def test_oci_registry_credentials_secret(world: Product) -> None:
-    async with private_registry(world.layers) as host:
-        config = msgspec.json.encode({"auths": {f"http://{host}": {"auth": LOGIN}}})
+async def test_oci_registry_credentials_secret(world: Product, registry: str) -> None:
+    async with world.offered(Module(name="private"), OLD, regular=OLD) as module:
+        (document,) = module.templates(world.layers, OLD)
+        component = document["spec"]["descriptor"]["component"]
+        (resource,) = component["resources"]
+        repository = f"modules/component-descriptors/{component['name']}"
+        await push(registry, repository, world.layers.blobs[resource["access"]["localReference"]], private=True)
+        component["repositoryContexts"][0]["baseUrl"] = f"http://{registry}/modules"
+        await put_in_catalog(world.kcp, document)
+        await world.enable(module)
+        refused = await world.manifest_is(module, State.ERROR)
+        assert any("credentials" in each.message for each in refused.status.conditions)
+        config = msgspec.json.encode({"auths": {f"http://{registry}": {"auth": LOGIN}}})
         secret = {
             "metadata": {"name": "private-registry", "labels": LABELS},
             "type": "kubernetes.io/dockerconfigjson",
             "data": {".dockerconfigjson": base64.b64encode(config).decode()},
         }
         await world.kcp.create(SECRETS, secret, KCP, field_manager="operator")
-        async with world.offered(Module(name="private"), OLD, regular=OLD) as module:
-            (document,) = module.templates(world.layers, OLD)
-            component = document["spec"]["descriptor"]["component"]
-            component["repositoryContexts"][0]["baseUrl"] = f"http://{host}/modules"
-            labels = [{"name": f"{names.GROUP}/oci-registry-cred", "value": LABELS, "version": "v1"}]
-            component["resources"][0]["labels"] = labels
-            await put_in_catalog(world.kcp, document)
-            await world.enable(module)
-            await world.installed(module)
-            manifest = await world.manifest(module)
-            assert manifest is not None
-            assert host in bytes(manifest.spec.install.source).decode()
-        await world.kcp.delete(SECRETS, "private-registry", KCP)
+        resource["labels"] = [{"name": f"{names.GROUP}/oci-registry-cred", "value": LABELS, "version": "v1"}]
+        await put_in_catalog(world.kcp, document)
+        await world.installed(module)
+        await world.runs(module, OLD)
+        manifest = await world.manifest(module)
+        assert manifest is not None
+        assert registry in bytes(manifest.spec.install.source).decode()
+    await world.kcp.delete(SECRETS, "private-registry", KCP)
