@@ -3,7 +3,7 @@
 from typing import Annotated, ClassVar
 
 from lifecycle_manager_api import names
-from lifecycle_manager_api.fields import default
+from lifecycle_manager_api.fields import default, schema
 from lifecycle_manager_api.kinds import AGE, READY, REASON, STATE, ApiObject, Column, ObjectStatus
 from lifecycle_manager_api.meta import Struct
 from lifecycle_manager_api.module_config import OwnerName
@@ -36,7 +36,7 @@ class SyncResourceSpec(Struct, frozen=True, kw_only=True):
     """Name of the Kyma whose cluster the objects are applied to."""
     module: OwnerName
     """Name of the module of the objects."""
-    resource: str
+    resource: Annotated[str, schema(maxLength=704 * 1024)]
     """The objects as YAML text, one document each; the items of a List are separate objects."""
     prune: Annotated[bool, default(True)] = True
     """Whether objects of an earlier text that are missing in this one are deleted from the cluster."""

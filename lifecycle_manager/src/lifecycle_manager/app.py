@@ -136,12 +136,12 @@ def _set_up(
         manager, connections, kinds=kinds, latency=latency, settings=options[module_config.ModuleConfigSettings]
     )
     module_cr_status.setup(manager, connections, options[module_cr_status.ModuleCrStatusSettings])
-    sync_resource.setup(manager, connections, latency, options[sync_resource.SyncResourceSettings])
+    unprotected = module_authorization.setup(manager, kcp, options[module_authorization.ModuleAuthorizationSettings])
+    sync_resource.setup(manager, connections, latency, options[sync_resource.SyncResourceSettings], unprotected)
     watcher = options[skr_webhook.WatcherSettings]
     skr_webhook.setup(manager, connections, kinds, cas=cas, certificates=leaves, settings=watcher)
     watcher_crs.setup(manager, are_routed=options[istio.IstioSettings].enabled)
     istio.setup(manager, lambda: cas.current, options[istio.IstioSettings])
-    module_authorization.setup(manager, kcp, options[module_authorization.ModuleAuthorizationSettings])
     listens, checks = options[endpoints.EndpointSettings], endpoints.validators(manager, offers)
     endpoints.setup(manager, kcp, folder, cas=cas, validators=checks, latency=latency, settings=listens)
     page.setup(manager, kcp, offers, options[page.PageSettings])

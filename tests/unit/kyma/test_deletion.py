@@ -15,6 +15,7 @@ from lifecycle_manager.contract.resources import (
     MANIFESTS,
     RAW_KYMAS,
     SECRETS,
+    SYNC_RESOURCES,
 )
 from lifecycle_manager.kyma import Timeouts
 from lifecycle_manager_api import names
@@ -118,3 +119,30 @@ async def test_kyma_cr_that_can_not_be_read_does_not_block_the_deletion() -> Non
         await world.reconcile(times=3)
         assert await is_gone(world.in_kcp())
         assert await is_gone(skr.get(CUSTOM_RESOURCE_DEFINITIONS, KYMAS.plural_name))
+
+
+async def test_finalizer_of_a_manager_delays_the_deletion_of_a_kyma_for_ten_minutes() -> None:
+    async with open_world() as world:
+        await world.register()
+        await world.introduced()
+        await world.without_parts()
+        others = "cloud-resources.example.com/busy"
+        await world.create(builders.sync_resource())
+        held = {"metadata": {"finalizers": [others, names.SYNC_RESOURCE_FINALIZER]}}
+        await world.kcp.merge_patch(SYNC_RESOURCES, "demo-cloud-resources", held, names.KCP_NAMESPACE)
+        await world.kcp.delete(KYMAS, "demo", names.KCP_NAMESPACE)
+        await world.reconcile(times=3)
+        deleted_at = (await world.in_kcp()).metadata.deletion_timestamp
+        assert deleted_at is not None
+        world.clock.time = deleted_at + timedelta(minutes=10)
+        await world.reconcile(times=3)
+        assert "the objects of module cloud-resources" in str((await world.in_kcp()).status.last_operation)
+        await world.kcp.merge_patch(
+            SYNC_RESOURCES, "demo-cloud-resources", {"metadata": {"finalizers": [others]}}, names.KCP_NAMESPACE
+        )
+        world.clock.time = deleted_at + timedelta(minutes=9)
+        await world.reconcile(times=3)
+        assert not await is_gone(world.in_kcp())
+        world.clock.time = deleted_at + timedelta(minutes=10)
+        await world.reconcile(times=3)
+        assert await is_gone(world.in_kcp())

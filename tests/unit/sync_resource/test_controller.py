@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
-from kube_runtime import SYSTEM_CLOCK, Change, KubeError, Manager, ObjectKey, Result
+from kube_runtime import SYSTEM_CLOCK, Change, Client, KubeError, Manager, ObjectKey, Result
 from kube_simulation import ApiRequest, Refuse, Refused, Simulation
 from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS, KYMAS, MODULE_POLICIES, SYNC_RESOURCES
 from lifecycle_manager.contract.signals import ClusterReachable, ObjectChanged, ObjectReference, ResyncRequested
@@ -37,14 +37,26 @@ KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
 SYNCED = [{"group": "", "version": "v1", "kind": "ConfigMap", "namespace": "kyma-system", "name": "one"}]
 
 
+async def has_modules(kcp: Client, *modules: str) -> None:
+    """Set the modules in the status of the Kyma."""
+    status = {"status": {"modules": [builders.module_status(each) for each in modules]}}
+    await kcp.merge_patch(KYMAS, "demo", status, KCP, subresource="status", field_manager="test")
+
+
 @dataclass(eq=False)
 class Syncing(Clusters):
+    unprotected: str | None = ""
+
     def start(self) -> None:
         """Begin with a process that knows nothing."""
         self.manager = Manager(self.kcp, events=self.events)
         latency = ChangeLatency(CollectorRegistry(), SYSTEM_CLOCK)
         self.controller = setup(
-            self.manager, cast("Connections", self), latency, SyncResourceSettings(pull_secret="login")
+            self.manager,
+            cast("Connections", self),
+            latency,
+            SyncResourceSettings(pull_secret="login", max_per_module=3),
+            unprotected=lambda: self.unprotected,
         )
 
     async def write(
@@ -89,6 +101,7 @@ async def world(simulation: Simulation) -> AsyncIterator[Syncing]:
     async with simulated_clusters(simulation) as (kcp, skr):
         kyma = {"metadata": {"name": "demo", "namespace": KCP}, "spec": {"channel": "regular", "modules": []}}
         await kcp.apply(KYMAS, "demo", kyma, KCP, field_manager="test")
+        await has_modules(kcp, "cloud-resources")
         policy = {"metadata": {"name": "cloud-resources", "namespace": KCP}, "spec": plain(ANYTHING)}
         await kcp.apply(MODULE_POLICIES, "cloud-resources", policy, KCP, field_manager="test")
         made = Syncing(kcp, skr)
@@ -470,3 +483,76 @@ async def test_sync_resource_with_the_image_pull_secret_is_refused(world: Syncin
     await world.write("thief", resource=secret.replace("login", "other"))
     await world.reconcile("thief")
     assert await world.reason("thief") == "ObjectsReady"
+
+
+async def test_nothing_is_installed_for_a_module_that_the_kyma_does_not_have(world: Syncing) -> None:
+    await world.write("first", "one")
+    await world.reconcile("first")
+    await has_modules(world.kcp)
+    await world.see(KYMAS)
+    await world.write("first", "one", "two")
+    await world.write("second", "three")
+    for name in ("first", "second"):
+        await world.reconcile(name)
+        assert await world.reason(name) == "ModuleNotEnabled"
+    assert await world.objects() == {"one"}
+    await has_modules(world.kcp, "cloud-resources")
+    await world.see(KYMAS)
+    await world.reconcile("second")
+    assert await world.objects() == {"one", "three"}
+
+
+async def test_sync_resources_are_limited_for_each_module_and_the_oldest_count(world: Syncing) -> None:
+    for name in ("a", "b", "c", "d"):
+        await world.write(name, name)
+    for name in ("d", "c", "b", "a"):
+        await world.reconcile(name)
+    assert await world.objects() == {"a", "b", "c"}
+    assert await world.reason("d") == "TooManySyncResources"
+    await world.kcp.delete(SYNC_RESOURCES, "a", KCP)
+    await world.reconcile("a")
+    await world.reconcile("d")
+    assert await world.objects() == {"b", "c", "d"}
+
+
+async def test_without_the_admission_policy_nothing_new_is_applied_and_nothing_deleted(world: Syncing) -> None:
+    for name in ("first", "second"):
+        await world.write(name, name)
+        await world.reconcile(name)
+    world.unprotected = "the binding is missing"
+    await world.write("first", "one")
+    await world.write("third", "three")
+    await world.kcp.delete(SYNC_RESOURCES, "second", KCP)
+    for name in ("first", "second", "third"):
+        await world.reconcile(name)
+    assert await world.objects() == {"first", "second"}
+    assert [await world.reason(name) for name in ("first", "third")] == ["ModulesNotProtected"] * 2
+    world.unprotected = ""
+    for name in ("first", "second", "third"):
+        await world.reconcile(name)
+    assert await world.objects() == {"one", "three"}
+
+
+async def test_nothing_is_applied_before_it_is_known_that_modules_are_kept_apart(world: Syncing) -> None:
+    world.unprotected = None
+    await world.write("first", "one")
+    assert (await world.reconcile("first")).requeue_after == 2.0
+    assert await world.objects() == set()
+    assert await world.reason("first") == "Pending"
+
+
+async def test_text_that_leaves_no_room_for_a_status_is_refused(world: Syncing) -> None:
+    spec = {"kyma": "demo", "module": "cloud-resources", "resource": "\n" * 400_000}
+    document = {"metadata": {"name": "large", "namespace": KCP}, "spec": spec}
+    await world.kcp.apply(SYNC_RESOURCES, "large", document, KCP, field_manager="test")
+    await world.reconcile("large")
+    assert await world.reason("large") == "TextTooLarge"
+
+
+async def test_status_that_does_not_fit_is_an_event_and_no_failure(world: Syncing, simulation: Simulation) -> None:
+    await world.write("first", "one", kyma="nobody")
+    too_large = Refused(500, "InternalError", "etcdserver: request is too large")
+    rule = Refuse(lambda request: request.subresource == "status", refused=too_large)
+    with simulation.cluster("kcp").ruled_by(rule):
+        assert (await world.reconcile("first")).requeue_after == 120.0
+    assert ("TextTooLarge", "its text leaves no room for its status; split it") in world.events.in_kcp

@@ -13,7 +13,7 @@ from lifecycle_manager_api.documents import plain
 from tests.clusters import simulated_clusters
 from tests.kinds import CONFIG_MAPS
 from tests.policies import ANYTHING
-from tests.unit.sync_resource.test_controller import SYNCED, Syncing
+from tests.unit.sync_resource.test_controller import SYNCED, Syncing, has_modules
 
 KCP, SKR, FOREIGN, MODULE = names.KCP_NAMESPACE, names.SKR_NAMESPACE, "foreign", "cloud-resources"
 
@@ -23,6 +23,7 @@ async def world(simulation: Simulation) -> AsyncIterator[Syncing]:
     async with simulated_clusters(simulation) as (kcp, skr):
         kyma = {"metadata": {"name": "demo", "namespace": KCP}, "spec": {"channel": "regular", "modules": []}}
         await kcp.apply(KYMAS, "demo", kyma, KCP, field_manager="test")
+        await has_modules(kcp, MODULE)
         namespace = {"metadata": {"name": FOREIGN, "labels": {names.MODULE_NAME: MODULE}}}
         await kcp.apply(NAMESPACES, FOREIGN, namespace, field_manager="stranger")
         made = Syncing(kcp, skr)

@@ -45,6 +45,7 @@ OBJECTS_NOT_READY = "ObjectsNotReady"
 POLICY_VIOLATION = "PolicyViolation"
 """An object violates the ModulePolicy of its module."""
 TOO_MANY_OBJECTS = "TooManyObjects"
+TEXT_TOO_LARGE = "TextTooLarge"
 _OF_THE_OBJECTS = frozenset(
     {APPLY_FAILED, FORBIDDEN, INVALID_RESOURCE, OBJECTS_NOT_READY, POLICY_VIOLATION, TOO_MANY_OBJECTS}
 )

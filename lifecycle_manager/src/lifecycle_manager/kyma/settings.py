@@ -21,7 +21,7 @@ class Timeouts:
     """How long a state may last before it is reported or acted on.
 
     - `unreachable`: an SKR that does not answer makes its Kyma an Error
-    - `deletion`: a deletion that makes no progress is a Warning
+    - `deletion`: a deletion that makes no progress is a Warning; so long finalizers of Module Managers are waited for
     - `purge`: finalizers that block a deletion are removed; None for never
 
     With `others_finalizers` a Kyma whose access Secret is gone loses the finalizers of others as well.

@@ -6,6 +6,7 @@ has to refuse: a SyncResource in the namespace of the Leases, in which Lifecycle
 """
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,7 +40,7 @@ PROBE = {
     "metadata": {"name": "module-authorization-probe"},
     "spec": {"kyma": "probe", "module": "probe", "resource": ""},
 }
-INTERVAL_SECONDS = 30.0
+INTERVAL_SECONDS = 10.0
 RETRY_SECONDS = 2.0
 log = structlog.get_logger("module_authorization")
 
@@ -57,12 +58,17 @@ class ModuleAuthorizationSettings:
     )
 
 
-def setup(manager: Manager, kcp: Client, settings: ModuleAuthorizationSettings) -> None:
-    """Check while the manager runs. `kcp` is a client that is not fenced, since every replica checks."""
+def setup(manager: Manager, kcp: Client, settings: ModuleAuthorizationSettings) -> Callable[[], str | None]:
+    """Check while the manager runs. `kcp` is a client that is not fenced, since every replica checks.
+
+    Return a function that says why modules are not kept apart: empty where they are or need not be, None before that
+    is known.
+    """
     check = ModuleAuthorizationCheck(manager, kcp, settings.namespace)
     manager.runs(check.run, name="module authorization")
     if not settings.is_optional:
         manager.check("module authorization", check.ready)
+    return lambda: "" if settings.is_optional else check.why_not
 
 
 class ModuleAuthorizationCheck:
@@ -73,7 +79,7 @@ class ModuleAuthorizationCheck:
         self._namespace = namespace
         shipped = {each.kind: dict(each.document) for each in parse_objects(module_authorization_as_yaml())}
         self._policy, self._binding = shipped[POLICIES.kind], shipped[BINDINGS.kind]
-        self._why_not = "not checked yet"
+        self.why_not: str | None = None
         self._in_force = Gauge(
             "lifecycle_mgr_module_policy_in_force",
             "Whether the admission policy that keeps modules apart is in force in KCP.",
@@ -82,7 +88,7 @@ class ModuleAuthorizationCheck:
 
     def ready(self) -> bool | str:
         """Return true if it is in force, else why not."""
-        return self._why_not or True
+        return "not checked yet" if self.why_not is None else self.why_not or True
 
     async def run(self) -> None:
         """Check until cancelled. While KCP can't be asked, what was seen last counts."""
@@ -93,14 +99,14 @@ class ModuleAuthorizationCheck:
                 log.warning("module authorization could not be checked", error=str(error), retry_seconds=RETRY_SECONDS)
                 await asyncio.sleep(RETRY_SECONDS)
             else:
-                await asyncio.sleep(RETRY_SECONDS if self._why_not else INTERVAL_SECONDS)
+                await asyncio.sleep(RETRY_SECONDS if self.why_not else INTERVAL_SECONDS)
 
     async def check(self) -> None:
         """Check once. Raises KubeError."""
         why_not = await self._find_out()
-        if why_not == self._why_not:
+        if why_not == self.why_not:
             return
-        self._why_not = why_not
+        self.why_not = why_not
         self._in_force.set(not why_not)
         if why_not:
             log.warning("module authorization is not in force: every module may write for every other", reason=why_not)

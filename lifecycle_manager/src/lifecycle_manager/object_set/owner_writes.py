@@ -14,7 +14,7 @@ Owner = TypeVar("Owner", Manifest, SyncResource)
 Status = ManifestStatus | SyncResourceStatus
 
 
-class RecordingFailed(Exception):
+class RecordingFailed(KubeError):
     """The intent could not be recorded in KCP, so nothing was applied."""
 
 

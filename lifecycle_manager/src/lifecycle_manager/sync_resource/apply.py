@@ -8,8 +8,9 @@ from typing import assert_never
 import msgspec
 import structlog
 
-from kube_runtime import ApplyResult, Clock, Forbidden, ObjectKey, Result
+from kube_runtime import ApplyResult, Clock, Forbidden, ObjectKey, RequestTooLarge, Result, ServerUnavailable
 from lifecycle_manager.contract.signals import SyncResourceApplied
+from lifecycle_manager.contract.verdict import TEXT_TOO_LARGE
 from lifecycle_manager.object_set import OwnerWrites, SkrObjects
 from lifecycle_manager.object_set.inventory import united, unresolved_entries, without
 from lifecycle_manager.object_set.ownership import by_place
@@ -88,6 +89,11 @@ class SyncResourceActions:
                     return Result()
                 case _:
                     assert_never(end)
+        except (RequestTooLarge, ServerUnavailable) as error:
+            if "too large" not in str(error).lower():
+                raise
+            self.writes.record(seen.resource, TEXT_TOO_LARGE, "its text leaves no room for its status; split it")
+            return Result(requeue_after=seen.interval_seconds)
         except Forbidden as error:
             if not seen.is_misplaced:
                 raise

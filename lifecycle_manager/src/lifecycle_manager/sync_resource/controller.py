@@ -4,7 +4,7 @@ A SyncResource is reconciled when
 
 - its text changes, it is deleted, or its finalizer is removed
 - objects that it waits for leave the inventory of another SyncResource
-- its Kyma is deleted or no longer paused, or the ModulePolicy of its module changes
+- its Kyma is deleted, no longer paused or has other modules, or the ModulePolicy of its module changes
 - an event reports a change of one of its objects: that object is read, within the budget of its repairs
 - its SKR answers again or is replaced, or all of it is to be read again
 - the interval has passed: every object is read
@@ -13,14 +13,14 @@ Limits: three SyncResources of a cluster at once, the size of a status (`intent`
 (`object_set.repairs`), and what a ModulePolicy allows.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from kube_runtime import Change, Controller, Index, Manager, ObjectKey, Priority
 from lifecycle_manager.contract.changes import finalizer_removed, generation_changed
-from lifecycle_manager.contract.indexes import SYNC_RESOURCES_BY_KYMA
+from lifecycle_manager.contract.indexes import MANIFESTS_BY_KYMA, SYNC_RESOURCES_BY_KYMA
 from lifecycle_manager.contract.options import Count, Seconds, SecretName, option, pull_secret_option
-from lifecycle_manager.contract.resources import KYMAS, SYNC_RESOURCES
+from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, SYNC_RESOURCES
 from lifecycle_manager.contract.signals import ClusterReachable, ClusterReplaced, ObjectChanged, ResyncRequested
 from lifecycle_manager.object_set import OwnerWrites, Policies, RecordingFailed
 from lifecycle_manager.object_set.inventory import identities
@@ -52,12 +52,20 @@ class SyncResourceSettings:
         "interval at which the objects of a SyncResource are reconciled without an event",
     )
     pull_secret: SecretName = pull_secret_option()
+    max_per_module: Count = option(
+        100, "max-sync-resources", "maximum of SyncResources that a module has for one Kyma; the oldest count"
+    )
     concurrency: Count = option(50, "max-concurrent-sync-resource-reconciles", "concurrent reconciles of SyncResources")
 
 
 def setup(
-    manager: Manager, connections: Connections, latency: ChangeLatency, settings: SyncResourceSettings
+    manager: Manager,
+    connections: Connections,
+    latency: ChangeLatency,
+    settings: SyncResourceSettings,
+    unprotected: Callable[[], str | None] = lambda: "",
 ) -> Controller[ObjectKey, SyncResourceState]:
+    """Declare the controller. `unprotected` says why modules are not kept apart, if so; None where that is unknown."""
     sync_resources = manager.informer(
         SYNC_RESOURCES,
         namespace=None,
@@ -104,6 +112,7 @@ def setup(
     controller.watches(sync_resources, to=waiting_for, when=lost_objects)
     controller.watches(kymas, to=of_changed_kyma, when=kyma_deletion_began)
     controller.watches(kymas, to=of_changed_kyma, when=pause_ended)
+    controller.watches(kymas, to=of_changed_kyma, when=modules_changed)
     controller.watches(policies.informer, to=of_policy, when=policy_changed)
     controller.receives(ObjectChanged, to=of_object)
     controller.receives(ResyncRequested, to=lambda signal: of_kyma(signal.kyma), priority=Priority.CHANGE)
@@ -125,6 +134,9 @@ def setup(
         settings.pull_secret,
         state_of=controller.state,
         contested=lambda resource, note: writes.record(resource, CONTESTED, note),
+        manifests=manager.informer(MANIFESTS, namespace=names.KCP_NAMESPACE, indexes=[MANIFESTS_BY_KYMA]),
+        max_per_module=settings.max_per_module,
+        unprotected=unprotected,
     )
     actions = SyncResourceActions(writes, connections, manager.clock, latency, manager.publish)
     controller.steps(
@@ -160,6 +172,12 @@ def kyma_deletion_began(change: Change[Kyma]) -> bool:
     """Tell whether a Kyma is deleted, or was marked for deletion."""
     old, new = change.old, change.new
     return new is None or (new.metadata.being_deleted and (old is None or not old.metadata.being_deleted))
+
+
+def modules_changed(change: Change[Kyma]) -> bool:
+    """Tell whether a Kyma has other modules than before."""
+    old, new = ({each.name for each in kyma.status.modules} if kyma else set() for kyma in (change.old, change.new))
+    return old != new
 
 
 def pause_ended(change: Change[Kyma]) -> bool:

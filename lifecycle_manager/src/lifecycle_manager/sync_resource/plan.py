@@ -6,6 +6,9 @@ pruned in a round with a failure; nothing is deleted that the inventory does not
 May delete: objects of its inventory that the text no longer names and that the module may have; once it is being
 deleted, all of its inventory. Never what an older SyncResource of the Kyma has, too, nor what another owner has by now.
 
+While the admission policy that keeps modules apart is not in force, a text that was not applied before is refused, and
+nothing is deleted but with its Kyma: anybody may have asked for it.
+
 A SyncResource outside the namespace of its module applies and deletes nothing, whatever its status says: others than
 operators may write there.
 """
@@ -14,6 +17,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kube_runtime import ApplyResult, End, InventoryEntry, KubernetesObject, Step
+from lifecycle_manager.contract.conditions import VALID
 from lifecycle_manager.contract.verdict import CONFLICT, FORBIDDEN, POLICY_VIOLATION, TOO_MANY_OBJECTS
 from lifecycle_manager.object_set.inventory import DEFAULT_NAMESPACE, listed, name_of, without
 from lifecycle_manager.object_set.owner_writes import RecordingFailed
@@ -30,11 +34,21 @@ from lifecycle_manager.object_set.steps import (
 from lifecycle_manager.skr import AccessSecretMissing, failure_of
 from lifecycle_manager.sync_resource import status as statuses
 from lifecycle_manager.sync_resource.snapshot import SyncResourceSnapshot, read_text, since
-from lifecycle_manager.sync_resource.status import KYMA_DELETING, KYMA_NOT_FOUND, WRONG_NAMESPACE, Refusal
-from lifecycle_manager_api import Kyma, State, SyncResource, SyncResourceStatus, names
+from lifecycle_manager.sync_resource.status import (
+    KYMA_DELETING,
+    KYMA_NOT_FOUND,
+    MODULE_NOT_ENABLED,
+    NOT_PROTECTED,
+    TOO_MANY_SYNC_RESOURCES,
+    WRONG_NAMESPACE,
+    Refusal,
+)
+from lifecycle_manager_api import Kyma, State, SyncResource, SyncResourceStatus, find, names
 from lifecycle_manager_api.policy_checks import ModuleRules
 
 READINESS_SECONDS = 2.0
+PROTECTION_SECONDS = 10.0
+"""After how long it is looked up again whether the admission policy is in force."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +88,11 @@ def plan(seen: SyncResourceSnapshot) -> SyncResourceStep | SyncResourceEnd:
         return _failed(seen, seen.error)
     if is_paused(seen.kyma):
         return SyncResourceDone(status=resource.status, requeue_after=seen.interval_seconds)
+    if seen.unprotected is None and not _is_accepted(resource):
+        return SyncResourceDone(status=resource.status, requeue_after=READINESS_SECONDS)
     if resource.metadata.being_deleted:
+        if seen.unprotected and seen.kyma is not None and not seen.kyma.metadata.being_deleted:
+            return SyncResourceDone(status=resource.status, requeue_after=PROTECTION_SECONDS)
         return _removal(seen)
     if (refusal := _refusal(seen)) is not None:
         status = statuses.refused(resource, refusal, seen.now)
@@ -172,6 +190,12 @@ def _refusal(seen: SyncResourceSnapshot) -> Refusal | None:
         return Refusal(KYMA_NOT_FOUND, f"there is no Kyma {resource.spec.kyma!r} in {names.KCP_NAMESPACE}")
     if kyma.metadata.being_deleted:
         return Refusal(KYMA_DELETING, f"Kyma {resource.spec.kyma!r} is being deleted")
+    if not seen.has_module:
+        return Refusal(MODULE_NOT_ENABLED, f"Kyma {resource.spec.kyma!r} does not have module {resource.spec.module}")
+    if seen.unprotected and not _is_accepted(resource):
+        return Refusal(NOT_PROTECTED, f"anybody may have written this: {seen.unprotected}")
+    if seen.exceeds_quota:
+        return Refusal(TOO_MANY_SYNC_RESOURCES, "the module has too many SyncResources for this Kyma; the oldest count")
     if isinstance(seen.text, Refusal):
         return seen.text
     if not seen.recorded:
@@ -185,6 +209,12 @@ def _refusal(seen: SyncResourceSnapshot) -> Refusal | None:
         named = listed([name_of(each) for each in seen.protected])
         return Refusal(FORBIDDEN, f"these objects belong to the Lifecycle Manager: {named}")
     return Refusal(TOO_MANY_OBJECTS, seen.too_many) if seen.too_many else None
+
+
+def _is_accepted(resource: SyncResource) -> bool:
+    """Tell whether the present text was applied before."""
+    valid = find(resource.status.conditions, VALID)
+    return valid is not None and valid.status == "True" and valid.observed_generation == resource.metadata.generation
 
 
 def _objects(seen: SyncResourceSnapshot) -> tuple[KubernetesObject, ...]:

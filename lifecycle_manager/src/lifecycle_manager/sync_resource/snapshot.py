@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache, partial
 
+import msgspec
+
 from kube_runtime import (
     ApplyResult,
     Causes,
@@ -20,19 +22,22 @@ from kube_runtime import (
     parse_aside,
     parse_objects,
 )
-from lifecycle_manager.contract.indexes import SYNC_RESOURCES_BY_KYMA
+from lifecycle_manager.contract.indexes import MANIFESTS_BY_KYMA, SYNC_RESOURCES_BY_KYMA
 from lifecycle_manager.contract.resources import SYNC_RESOURCES
 from lifecycle_manager.contract.signals import ObjectChanged
-from lifecycle_manager.contract.verdict import INVALID_RESOURCE
+from lifecycle_manager.contract.verdict import INVALID_RESOURCE, TEXT_TOO_LARGE
+from lifecycle_manager.module_catalog import module_of_manifest
 from lifecycle_manager.object_set import Policies, SetState
 from lifecycle_manager.object_set.inventory import Identity, identities, united, without
 from lifecycle_manager.object_set.ownership import Claim, Place, by_place, claim_key, claimed_earlier, place_of
 from lifecycle_manager.sync_resource.intent import claim_index, inventory_of
 from lifecycle_manager.sync_resource.status import Refusal
-from lifecycle_manager_api import Kyma, SyncResource, names
+from lifecycle_manager_api import Kyma, Manifest, SyncResource, names
 from lifecycle_manager_api.policy_checks import ModuleRules, Scopes
 
 MAX_CACHED_TEXT = 64 * 1024
+MAX_TEXT_BYTES = 704 * 1024
+"""As JSON. With a status of the maximum size it fits into what etcd stores."""
 _BEGINNING = datetime.min.replace(tzinfo=UTC)
 
 Text = tuple[KubernetesObject, ...] | Refusal
@@ -48,6 +53,10 @@ class SyncResourceSnapshot(Snapshot):
     - `rules`: what the module may have; `scopes` are those of the kinds in the text, as the SKR has stated them
     - `pull_secret`: the name of the image pull Secret, which no module may have
     - `announced`: the objects that events reported, where only these are to be read; None where all are
+    - `has_module`: whether the Kyma has the module or is removing it; `exceeds_quota`: whether as many older
+      SyncResources of the module are there as there may be
+    - `unprotected`: why the admission policy that keeps modules apart is not in force, empty where it is; None before
+      that is known
     - `module_namespace`: the namespace in KCP that the module has by its ModulePolicy
     - `recorded`: whether finalizer and intent are written; `too_many` says why the intent can't be, and `protected`
       are objects of the text, as the SKR resolves them, that may not be applied
@@ -66,6 +75,9 @@ class SyncResourceSnapshot(Snapshot):
     pull_secret: str = ""
     announced: frozenset[Identity] | None = None
     module_namespace: str = names.KCP_NAMESPACE
+    has_module: bool = True
+    exceeds_quota: bool = False
+    unprotected: str | None = ""
     recorded: bool = False
     too_many: str = ""
     protected: tuple[InventoryEntry, ...] = ()
@@ -115,6 +127,9 @@ class SyncResourceReader:
     pull_secret: str
     state_of: Callable[[ObjectKey], SyncResourceState | None]
     contested: Callable[[SyncResource, str], None]
+    manifests: Informer[Manifest]
+    max_per_module: int
+    unprotected: Callable[[], str | None]
 
     async def read(self, request: SyncResourceRequest) -> SyncResourceSnapshot | None:
         """Return what is known of a SyncResource; None where there is none."""
@@ -144,7 +159,27 @@ class SyncResourceReader:
             pull_secret=self.pull_secret,
             announced=announced,
             module_namespace=namespace,
+            has_module=kyma is not None and self._has_module(kyma, resource.spec.module),
+            exceeds_quota=self._exceeds_quota(resource),
+            unprotected=self.unprotected(),
         )
+
+    def _has_module(self, kyma: Kyma, module: str) -> bool:
+        """Tell whether a Kyma has a module, or is removing it. Mandatory modules are in no status."""
+        if any(each.name == module for each in kyma.status.modules):
+            return True
+        manifests = self.manifests.by_index(MANIFESTS_BY_KYMA, kyma.metadata.name)
+        return any(module_of_manifest(each) == module for each in manifests)
+
+    def _exceeds_quota(self, resource: SyncResource) -> bool:
+        siblings = [
+            each
+            for each in self.sync_resources.by_index(SYNC_RESOURCES_BY_KYMA, resource.spec.kyma)
+            if each.spec.module == resource.spec.module and self.policies.is_in_place(each)
+        ]
+        if len(siblings) <= self.max_per_module:
+            return False
+        return sum(since(each) < since(resource) for each in siblings) >= self.max_per_module
 
     def _announced(
         self, causes: Causes, resource: SyncResource, state: SyncResourceState
@@ -187,6 +222,8 @@ def known_inventory(resource: SyncResource, remembered: tuple[InventoryEntry, ..
 
 def read_text(text: str) -> Text:
     """Return the objects in a SyncResource's text, or why it is not to be applied."""
+    if len(text) > MAX_TEXT_BYTES // 6 and len(msgspec.json.encode(text)) > MAX_TEXT_BYTES:
+        return Refusal(TEXT_TOO_LARGE, f"it has more than {MAX_TEXT_BYTES // 1024} KiB; split it")
     try:
         return _parsed(text) if len(text) <= MAX_CACHED_TEXT else parse_objects(text)
     except ManifestInvalid as error:

@@ -27,6 +27,9 @@ DELETING = "Deleting"
 KYMA_DELETING = "KymaDeleting"
 KYMA_NOT_FOUND = "KymaNotFound"
 WRONG_NAMESPACE = "WrongNamespace"
+MODULE_NOT_ENABLED = "ModuleNotEnabled"
+NOT_PROTECTED = "ModulesNotProtected"
+TOO_MANY_SYNC_RESOURCES = "TooManySyncResources"
 
 
 @dataclass(frozen=True, slots=True)

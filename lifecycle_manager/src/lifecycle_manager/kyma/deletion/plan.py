@@ -10,6 +10,7 @@ others on what is being deleted in the SKR only with `--enable-purge-finalizer`;
 `--remove-finalizers-of-others`, once its access Secret is gone.
 """
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from lifecycle_manager.contract.conditions import PULL_SECRET_SYNC, remaining_parts
@@ -21,7 +22,7 @@ from lifecycle_manager.kyma.status import deleting_status, write_in_skr
 from lifecycle_manager.kyma.steps import KymaDone, KymaStep, ModuleChange
 from lifecycle_manager.module_catalog import module_of_manifest
 from lifecycle_manager.skr import AccessSecretMissing, ClusterClaimed, failure_of
-from lifecycle_manager_api import Kyma, Manifest, SyncResource, find, names
+from lifecycle_manager_api import Kyma, Manifest, ModuleConfig, SyncResource, find, names
 
 
 def plan_deletion(seen: KymaSnapshot) -> KymaStep | KymaDone:
@@ -109,14 +110,39 @@ def _next(seen: KymaSnapshot, *times: datetime | None) -> datetime | None:
 
 def _configurations(seen: KymaSnapshot) -> tuple[str, ...]:
     """Name the Module CRs and the objects that are still to be deleted, as users know them."""
-    module_crs = [module_cr_of(each) or f"a Module CR of {each.spec.module}" for each in seen.module_configs]
-    objects = [f"the objects of module {each.spec.module}" for each in seen.sync_resources]
+    module_crs = [module_cr_of(each) or f"a Module CR of {each.spec.module}" for each in _configs(seen)]
+    objects = [f"the objects of module {each.spec.module}" for each in _resources(seen)]
     return tuple(dict.fromkeys((*module_crs, *objects)))
+
+
+def _resources(seen: KymaSnapshot) -> Sequence[SyncResource]:
+    """Return the SyncResources to wait for. Others keep one without objects in the SKR only for `timeouts.deletion`."""
+    is_over = _is_overdue(seen)
+    return [
+        each
+        for each in seen.sync_resources
+        if not (
+            is_over and each.metadata.being_deleted and names.SYNC_RESOURCE_FINALIZER not in each.metadata.finalizers
+        )
+    ]
+
+
+def _configs(seen: KymaSnapshot) -> Sequence[ModuleConfig]:
+    """Return the ModuleConfigs to wait for: one that is being deleted waits for the SyncResources of its module."""
+    if not _is_overdue(seen):
+        return seen.module_configs
+    waiting = {each.spec.module for each in _resources(seen)}
+    return [each for each in seen.module_configs if not each.metadata.being_deleted or each.spec.module in waiting]
+
+
+def _is_overdue(seen: KymaSnapshot) -> bool:
+    due = seen.deletion_plus(seen.settings.timeouts.deletion)
+    return due is not None and due <= seen.timing.now
 
 
 def _stray_sync_resources(seen: KymaSnapshot) -> tuple[ModuleChange, ...]:
     """Return the deletions of the SyncResources that are not deleted with a ModuleConfig."""
-    if seen.module_configs:
+    if _configs(seen):
         return ()
     held = (each.metadata for each in seen.sync_resources if not each.metadata.being_deleted)
     return tuple(steps.DeleteSyncResource(each.name, each.namespace) for each in held)
