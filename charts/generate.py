@@ -51,7 +51,7 @@ PROJECT_CHANGES = {
         'manager: ""': 'manager: "@@package@@:objects"',
         'module: ""': 'module: "@@module@@"',
         "  # The default contains the samples, kyma_module_manager.samples.{cloud_resources,guestbook}:objects.\n": "",
-        "\nnamespace: kcp-system\n": "\nnamespace: module-@@module@@\n",
+        '\nnamespace: ""\n': "\nnamespace: module-@@module@@\n",
         "repository: module-manager": "repository: @@module@@-manager",
     },
     "values.schema.json.template": {"of the chart module-manager": "of the chart @@module@@-manager"},

@@ -40,6 +40,10 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if $image.digest -}}@{{ $image.digest }}{{- else -}}:{{ default .Chart.AppVersion $image.tag }}{{- end -}}
 {{- end -}}
 
+{{- define "module-manager.namespace" -}}
+{{- .Values.namespace | default (printf "module-%s" .Values.module) }}
+{{- end }}
+
 {{- define "module-manager.leaseNamespace" -}}
 {{- .Values.leaderElection.namespace | default (printf "module-manager-%s-leases" .Values.module) }}
 {{- end }}

@@ -54,7 +54,7 @@ from tests.node_agent.environment import expanded
 EVERYTHING = WAYS["lifecycle-manager-with-everything"][1]
 INSTALL = Path("docs/install.md").read_text()
 RELEASE = Path(".github/workflows/release.yaml").read_text()
-MANAGER = ("--set", "manager=a.b:c,module=telemetry")
+MANAGER = ("--set", "manager=a.b:c,module=telemetry,namespace=kcp-system")
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -164,9 +164,9 @@ async def test_roles_are_those_of_the_programs(helm: Helm) -> None:
         assert role["metadata"]["namespace"] == source["metadata"]["namespace"]
 
 
-async def test_module_has_a_namespace_of_its_own_on_request(helm: Helm) -> None:
+async def test_module_has_a_namespace_of_its_own_by_default(helm: Helm) -> None:
     """With the Role of its manager there alone, and the rights of Lifecycle Manager."""
-    arguments = (*MANAGER, *values(namespace="module-telemetry", leaderElection__enabled=False, replicas=1))
+    arguments = (*MANAGER, *values(namespace="", leaderElection__enabled=False, replicas=1))
     rendered = await helm.render(MODULE_MANAGER, *arguments)
     (created,) = of_kind(rendered, "Namespace").values()
     assert created["metadata"]["name"] == "module-telemetry"
