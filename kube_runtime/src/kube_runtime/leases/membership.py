@@ -63,7 +63,7 @@ async def _nothing_under_way(_is_lost: Callable[[str], bool]) -> None:
 
 
 class LeaseTaken(Exception):
-    """Somebody else holds the Lease of this process."""
+    """The Lease of this process is gone, or somebody else holds it."""
 
 
 class Membership:
@@ -256,13 +256,18 @@ class Membership:
             except Conflict:
                 if is_last:
                     raise
-                found = await self._client.get(LEASES, self._lease_name, self._namespace)
-                if _holder(found) != self.identity:
-                    raise LeaseTaken(_holder(found)) from None
-                self._own = found
+                self._own = await self._read_own()
             else:
                 break
         return began
+
+    async def _read_own(self) -> Lease:
+        """Read the own Lease, by a list as members may do. Raises LeaseTaken."""
+        listed = await self._client.list(LEASES, self._namespace, label_selector=self._selector)
+        own = next((each for each in listed.items if _holder(each) == self.identity), None)
+        if own is None:
+            raise LeaseTaken(f"no Lease of {self._group} is held by {self.identity}")
+        return own
 
     async def _leave(self) -> None:
         """Claim nothing any more and delete the own Lease; where that fails, it expires."""
