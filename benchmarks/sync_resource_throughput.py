@@ -104,7 +104,7 @@ async def _measure(clusters: int, resources: int, objects: int, rounds: int) -> 
             skrs = [await stack.enter_async_context(await open_client(skr)) for skr in started.skrs]
             await _prepare(kcp, skrs)
             await stack.enter_async_context(run_lifecycle_manager(started.kcp.admin_kubeconfig, Path(folder)))
-            await register(kcp, started.skrs)
+            await register(kcp, started.skrs, ("benchmark",))
             for number in range(rounds):
                 mine = range(number * resources, (number + 1) * resources)
                 theirs = [_sync_resource(each, clusters, objects, "bare") for each in mine]

@@ -144,7 +144,7 @@ async def test_cluster_leaves_with_its_modules_or_without_them(
     environment: Environment, cluster: LocalCluster, admin: Client, klm: Klm
 ) -> None:
     skr = str(cluster.admin_kubeconfig)
-    await _want(environment, "kept")
+    await _want(environment, admin, "kept")
     await eventually(lambda: _has(admin, "kept"), what="the module's object")
     refused = await klm("leave", "joined", "--kubeconfig", skr)
     assert refused.code == 2
@@ -156,7 +156,7 @@ async def test_cluster_leaves_with_its_modules_or_without_them(
 
     result = await klm("join", "joined", "--kubeconfig", skr, "--any-module")
     assert result.code == 0, result.errors or result.text
-    await _want(environment, "kept")
+    await _want(environment, admin, "kept")
     synced = lambda: _is_ready(environment, "kept")  # noqa: E731
     await eventually(synced, what="the object is managed again")
     result = await klm("leave", "joined", "--kubeconfig", skr, "--yes")
@@ -166,8 +166,10 @@ async def test_cluster_leaves_with_its_modules_or_without_them(
     await _nothing_is_left(environment, admin)
 
 
-async def _want(environment: Environment, name: str) -> None:
-    """Have a module want a ConfigMap in the cluster."""
+async def _want(environment: Environment, admin: Client, name: str) -> None:
+    """Have a module of the cluster want a ConfigMap there."""
+    modules = {"spec": {"modules": [{"name": "cloud-resources", "managed": True}]}}
+    await admin.merge_patch(KYMAS, names.DEFAULT_KYMA_NAME, modules, SKR, field_manager="user")
     config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": SKR}}
     part = builders.sync_resource(f"joined-{name}", text=dump_yaml(config_map), kyma="joined", module="cloud-resources")
     document = builders.as_written(part)

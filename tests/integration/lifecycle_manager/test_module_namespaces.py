@@ -123,8 +123,11 @@ async def test_label_on_a_namespace_makes_nothing_in_it_count(
         await environment.kcp.delete(SYNC_RESOURCES, "foreign", FOREIGN)
 
 
-async def test_sync_resource_counts_in_the_namespace_of_its_policy_alone(environment: Environment) -> None:
+async def test_sync_resource_counts_in_the_namespace_of_its_policy_alone(
+    walkthrough: Walkthrough, environment: Environment
+) -> None:
     async with policy_of_telemetry(environment):
+        await walkthrough.set_modules([{"name": each, "managed": True} for each in (MODULE, OTHER)])
         for name, where in (("right", OWN), ("wrong", KCP)):
             document = sync_resource(name, where, text_of(config_map(name, OTHER)), module=OTHER)
             document["metadata"]["annotations"] = {names.CREATE_NAMESPACES: "true"}
@@ -141,6 +144,7 @@ async def test_sync_resource_counts_in_the_namespace_of_its_policy_alone(environ
             for name, where in (("right", OWN), ("wrong", KCP)):
                 await environment.kcp.delete(SYNC_RESOURCES, name, where)
                 await eventually(partial(is_deleted, environment, name, where))
+            await walkthrough.set_modules([{"name": MODULE, "managed": True}])
 
 
 async def test_policy_that_would_move_module_configs_is_refused(
