@@ -22,6 +22,7 @@ MANIFEST = builders.manifest("keda")
 KEY = f"{KCP}/{MANIFEST.metadata.name}"
 OURS = {names.MANAGED_BY: names.LIFECYCLE_MANAGER, names.MODULE_NAME: "keda", "app": "keda"}
 SKIP = names.SKIP_RECONCILIATION
+STATUS = {"subresource": "status"}
 SPLIT = {"example.com/by": "python"}
 
 
@@ -57,6 +58,16 @@ def test_object_of_a_module_changes_its_owner_in_one_patch() -> None:
 )
 def test_object_of_others_is_left_alone(labels: dict[str, str], annotations: dict[str, str]) -> None:
     assert back.of_module_object(live(labels, annotations), MANIFEST) is None
+
+
+def test_status_of_a_manifest_goes_back_to_its_field_manager_and_its_spec_stays() -> None:
+    spec, ours = applied("lifecycle-manager", "spec"), applied("lifecycle-manager", "status") | STATUS
+    former = applied("declarative.kyma-project.io/applier", "synced") | STATUS
+    patch = back.of_manifest(live({}, {}, spec, former, ours))
+    assert patch is not None
+    merged = applied("declarative.kyma-project.io/applier", "synced", "status") | STATUS
+    assert patch["metadata"] == {"managedFields": [spec, merged], "resourceVersion": "7"}
+    assert back.of_manifest(live({}, {}, spec, merged)) is None
 
 
 def test_field_managers_of_the_watcher_and_of_its_repairs_become_one() -> None:

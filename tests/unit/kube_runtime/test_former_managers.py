@@ -21,6 +21,13 @@ def test_former_entry_becomes_ours() -> None:
     assert merged_into("ours", live(entry("former", fields), *others), {"former"}) == [*others, entry("ours", fields)]
 
 
+def test_what_was_applied_to_a_status_is_moved_within_the_status() -> None:
+    spec, fields = entry("former", {"f:spec": {}}), {"f:status": {"f:state": {}}}
+    status = entry("former", fields, subresource="status")
+    moved = merged_into("ours", live(spec, status), {"former"}, subresource="status")
+    assert moved == [spec, entry("ours", fields, subresource="status")]
+
+
 def test_fields_of_several_managers_are_united() -> None:
     ours = entry("ours", {"f:data": {"f:a": {}}, "f:metadata": {"f:labels": {"f:x": {}}}})
     former = entry("former", {"f:data": {".": {}, "f:a": {}, "f:b": {}}, "f:metadata": {"f:labels": {}}})

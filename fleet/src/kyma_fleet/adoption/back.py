@@ -42,6 +42,7 @@ class FormerManager:
 MODULES = FormerManager(former.APPLIER, frozenset({FIELD_MANAGER}))
 CATALOG = FormerManager(former.CATALOG_MANAGER, frozenset({OUR_CATALOG_MANAGER}))
 WATCHER = FormerManager(names.LIFECYCLE_MANAGER, frozenset({OUR_WATCHER_MANAGER, repair_manager(OUR_WATCHER_MANAGER)}))
+MANIFESTS = FormerManager(former.APPLIER, frozenset({FIELD_MANAGER}))
 KYMA_CR = FormerManager(former.KYMA_MANAGER, frozenset())
 
 
@@ -80,6 +81,16 @@ def of_kyma(kyma: Kyma) -> Patch | None:
     return {"metadata": {"uid": kyma.metadata.uid}, "status": status} if status else None
 
 
+def of_manifest(live: JsonObject) -> Patch | None:
+    """Return the patch of a Manifest; None where it needs none.
+
+    Its spec has the same field manager in both versions, and its status has not: what the former version leaves out of
+    that would stay, such as the inventory of a module that it has removed.
+    """
+    fields = merged_into(MANIFESTS.manager, live, MANIFESTS.ours, subresource="status")
+    return {"metadata": {"managedFields": fields, **_read_version(live)}} if fields is not None else None
+
+
 def of_status(conditions: Iterable[Condition], known: Collection[str]) -> list[Condition] | None:
     """Return the conditions that the former version has too; None where there are no others."""
     every = list(conditions)
@@ -103,7 +114,12 @@ def _patch(
     }
     if fields is not None:
         found["managedFields"] = fields
-    return {"metadata": found | {"resourceVersion": metadata["resourceVersion"]}} if found else None
+    return {"metadata": found | _read_version(live)} if found else None
+
+
+def _read_version(live: JsonObject) -> Patch:
+    """Return the precondition that nobody has written meanwhile."""
+    return {"resourceVersion": live["metadata"]["resourceVersion"]}
 
 
 def _changed(present: Mapping[str, str], wanted: Mapping[str, str | None]) -> dict[str, str | None]:

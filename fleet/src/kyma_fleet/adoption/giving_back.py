@@ -80,6 +80,9 @@ class GivingBack:
             if (kept := back.of_status(manifest.status.conditions, back.MANIFEST_CONDITIONS)) is not None:
                 status = {"conditions": msgspec.to_builtins(kept), "ownerUid": None}
                 changed += await self._patch(MANIFESTS, manifest.metadata.name, {"status": status}, "status")
+            named = (manifest.metadata.namespace, manifest.metadata.name)
+            entry = InventoryEntry(names.GROUP, MANIFESTS.version, MANIFESTS.kind, *named)
+            changed += await _return(self.kcp, entry, back.of_manifest, back.MANIFESTS)
         purpose = f"{names.KYMA_NAME}={kyma.metadata.name},{names.PURPOSE}={CERTIFICATE_PURPOSE}"
         for secret in (await self.kcp.list(SECRETS, names.KCP_NAMESPACE, label_selector=purpose)).items:
             await self._delete_certificate(secret.metadata.name)

@@ -15,15 +15,20 @@ Entry = Mapping[str, Any]
 APPLY = "Apply"
 
 
-def merged_into(field_manager: str, live: JsonObject, former: Collection[str]) -> list[Entry] | None:
+def merged_into(
+    field_manager: str, live: JsonObject, former: Collection[str], *, subresource: str = ""
+) -> list[Entry] | None:
     """Return the managedFields in which a field manager has what the former ones have applied; None where nothing is.
+
+    What was applied by way of a subresource is of that alone.
 
     Former entries of another API version than that of the field manager are merged too: a path that a version does not
     have matches no field.
     """
     entries: list[Entry] = [each for each in live["metadata"].get("managedFields") or () if isinstance(each, Mapping)]
-    own = [entry for entry in entries if _is_applied_by(entry, {field_manager})]
-    moved = [entry for entry in entries if _is_applied_by(entry, former) and entry not in own]
+    applied = [entry for entry in entries if _is_applied(entry) and entry.get("subresource", "") == subresource]
+    own = [entry for entry in applied if entry.get("manager") == field_manager]
+    moved = [entry for entry in applied if entry.get("manager") in former and entry not in own]
     if not moved:
         return None
     target, *others = (*own, *moved)
@@ -34,8 +39,8 @@ def merged_into(field_manager: str, live: JsonObject, former: Collection[str]) -
     return [*kept, {**target, "manager": field_manager, "fieldsV1": fields}]
 
 
-def _is_applied_by(entry: Entry, managers: Collection[str]) -> bool:
-    return entry.get("operation") == APPLY and not entry.get("subresource") and entry.get("manager") in managers
+def _is_applied(entry: Entry) -> bool:
+    return entry.get("operation") == APPLY
 
 
 def _fields_of(entry: Entry) -> Entry:
