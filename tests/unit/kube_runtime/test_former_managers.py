@@ -22,7 +22,8 @@ def test_former_entry_becomes_ours() -> None:
 
 
 def test_what_was_applied_to_a_status_is_moved_within_the_status() -> None:
-    spec, fields = entry("former", {"f:spec": {}}), {"f:status": {"f:state": {}}}
+    fields: dict[str, Any] = {"f:status": {"f:state": {}}}
+    spec = entry("former", {"f:spec": {}})
     status = entry("former", fields, subresource="status")
     moved = merged_into("ours", live(spec, status), {"former"}, subresource="status")
     assert moved == [spec, entry("ours", fields, subresource="status")]
