@@ -13,6 +13,7 @@ LINK = re.compile(r"!?\[(?:[^\[\]]|\[[^\]]*\])*\]\((?P<target>[^()\s]+)\)")
 HEADING = re.compile(r"#{1,6}\s+(?P<text>.+?)\s*#*$")
 FENCE = re.compile(r"\s*(?P<mark>`{3,}|~{3,})")
 CODE = re.compile(r"`[^`]*`")
+OWN_PATH = re.compile(r"(?<![\w./:-])(?P<path>(?:api|charts|images|module_manager|tests|docs)/[\w./-]*\w)")
 ELSEWHERE = re.compile(r"[a-z][a-z0-9+.-]*:|//")
 
 
@@ -69,6 +70,20 @@ def test_every_relative_link_leads_to_a_file_and_a_heading_that_exist() -> None:
     broken = [problem for file in files for problem in broken_links(file)]
     assert len(files) > 10
     assert not broken, "\n".join(broken)
+
+
+def missing_paths(file: Path) -> list[str]:
+    """Return the paths below this repository's folders that the commands of a document name and that do not exist."""
+    text = file.read_text()
+    outside = {line for _, line in prose(text)}
+    commands = [line for line in text.splitlines() if line not in outside or line.startswith("    ")]
+    found = (match["path"] for line in commands for match in OWN_PATH.finditer(line))
+    return [path for path in found if not Path(path).exists()]
+
+
+@pytest.mark.parametrize("file", [*Path("docs").glob("*.md"), Path("README.md")], ids=str)
+def test_paths_in_commands_exist(file: Path) -> None:
+    assert file.name == "extending.md" or not missing_paths(file)  # that one creates a domain, and runs in a test
 
 
 @pytest.mark.parametrize(
