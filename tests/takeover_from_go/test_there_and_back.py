@@ -1,15 +1,49 @@
 """The Go version installs modules, this version takes them over and gives them back, and the Go version goes on."""
 
+import asyncio
+import json
+from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 
-from tests.takeover_from_go import modules, recorder
-from tests.takeover_from_go.conftest import Stage
-from tests.takeover_from_go.modules import EVENTING, MONITORING, STORAGE
-from tests.takeover_from_go.played import samples_of
-from tests.waiting import eventually
+import pytest_asyncio
 
-SECONDS = 120
+from kube_runtime import Client
+from lifecycle_manager.contract.resources import KYMAS
+from lifecycle_manager.process.crd_installation import apply_crds
+from tests.integration.takeover.watchers import deliver_signed
+from tests.kinds import CONFIG_MAPS, DEPLOYMENTS
+from tests.klm import run_klm
+from tests.takeover_from_go import modules, recorder, surroundings
+from tests.takeover_from_go.audit import Write
+from tests.takeover_from_go.conftest import KCP, SKR, Stage
+from tests.takeover_from_go.modules import EVENTING, LATER, MONITORING, SERVERLESS, STORAGE, TELEMETRY
+from tests.takeover_from_go.played import samples_of
+from tests.waiting import eventually, is_gone
+
+SECONDS = 60
+QUIET_SECONDS = 5
+OF_MODULES = {"clusterroles", "configmaps", "customresourcedefinitions", "samples"}
+MAX_WRITES = 2
+"""To an object of a module: one patch of its field managers, and one apply."""
 FIRST, SECOND = 0, 1
+READY = dict.fromkeys(("", *modules.CHOSEN[FIRST]), "Ready")
+SETTLED = {"": "Processing", "serverless": "Ready", "gateways": "Ready", "monitoring": "Unmanaged"}
+BLOCKED = {"eventing": "Deleting", "storage": "Deleting"}
+REPLACED = {
+    f"skr-{number}/{kind}__kyma-system_{name}"
+    for number in (1, 2)
+    for kind, name in (
+        ("Service", "skr-webhook-metrics"),
+        ("NetworkPolicy", "kyma-project.io--metrics-to-watcher"),
+        ("NetworkPolicy", "kyma-project.io--seed-to-watcher"),
+        ("NetworkPolicy", "kyma-project.io--watcher-to-apiserver"),
+        ("NetworkPolicy", "kyma-project.io--watcher-to-dns"),
+    )
+}
+"""Objects of the Go version's Watcher that this version removes, and the Go version creates again."""
+REMOVED = REPLACED | {f"skr-2/Sample__{STORAGE.namespace}_{STORAGE.name}"}
+"""Beside them a default CR whose module is being removed: this version deletes it while users' objects block that."""
 
 
 async def until_states(stage: Stage, number: int, wanted: dict[str, str]) -> None:
@@ -41,13 +75,163 @@ async def test_go_version_waits_for_what_blocks_a_removal(stage: Stage) -> None:
     await skr.create(samples_of(STORAGE), users, "default", field_manager="user")
     await stage.choose(SECOND, {"serverless": {}, "gateways": {}, MONITORING.name: {"managed": False}})
 
-    states = {"serverless": "Ready", "gateways": "Ready", MONITORING.name: "Unmanaged"}
-    await until_states(stage, SECOND, {"": "Processing", **states, EVENTING.name: "Deleting", STORAGE.name: "Deleting"})
-    await until_states(stage, FIRST, dict.fromkeys(("", *modules.CHOSEN[FIRST]), "Ready"))
+    await until_states(stage, SECOND, SETTLED | BLOCKED)
+    await until_states(stage, FIRST, READY)
 
 
 async def test_what_it_left_is_what_is_recorded(stage: Stage, tmp_path: Path) -> None:
-    clusters = {"kcp": stage.kcp, "skr-1": stage.skrs[FIRST], "skr-2": stage.skrs[SECOND]}
     folder = recorder.RECORDING if recorder.is_requested() else tmp_path
-    await recorder.record(clusters, folder, hosts=[stage.registry])
+    await recorder.record(stage.by_name, folder, hosts=[stage.registry])
     assert recorder.outline(folder) == recorder.outline(recorder.RECORDING)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def before(stage: Stage) -> dict[str, str]:
+    """The uids of all objects that the Go version left."""
+    return await stage.identities()
+
+
+@dataclass(frozen=True)
+class WatchedCluster:
+    """A cluster in which a Watcher of this version starts."""
+
+    skr: Client
+    event_port: int
+
+
+async def test_check_finds_nothing_in_the_way(stage: Stage, before: dict[str, str]) -> None:
+    result = await run_klm(stage.kubeconfig, "adopt", "--check", "--sample", "2", "-o", "json")
+    assert result.code == 0, result.text + result.errors
+    found = json.loads(result.text)
+    assert found["inTheWay"] == []
+    assert [each["name"] for each in found["former"]] == ["klm-controller-manager"]
+    assert found["counts"]["manifests"] == 7 + 5
+    assert [(each["error"], each["foreign"], each["missing"]) for each in found["clusters"]] == [("", 0, 0)] * 2
+    assert await stage.identities() == before
+
+
+async def test_takeover_replaces_nothing(stage: Stage, before: dict[str, str], tmp_path: Path) -> None:
+    await apply_crds(stage.kcp)  # as the chart does
+    result = await run_klm(stage.kubeconfig, "adopt", "--yes")
+    assert result.code == 0, result.text + result.errors
+    await eventually(lambda: stage.go.child is None, what="the Go version has ended")
+    audit = stage.audit()
+    async with stage.ours():
+        for number, skr in enumerate(stage.skrs):
+            await until_our_watcher(skr)
+            folder = tmp_path / str(number)
+            folder.mkdir()
+            await deliver_signed(WatchedCluster(skr, stage.event_port), folder)
+        await until_states(stage, FIRST, READY)
+        await until_states(stage, SECOND, SETTLED | BLOCKED)
+        assert replaced(before, await stage.identities()) == REMOVED
+        await writes_end(stage)
+    written = Counter[Write]()
+    for log in audit[1:]:
+        written.update(each for each in log.writes() if each.resource in OF_MODULES)
+    assert {write: count for write, count in written.items() if count > MAX_WRITES} == {}
+
+
+async def test_way_back_replaces_nothing(stage: Stage, before: dict[str, str]) -> None:
+    result = await run_klm(stage.kubeconfig, "adopt", "--back", "--yes")
+    assert result.code == 0, result.text + result.errors
+    await eventually(lambda: stage.go.child is not None, what="the Go version runs")
+    await until_states(stage, FIRST, READY)
+    await until_states(stage, SECOND, SETTLED | BLOCKED)
+    assert replaced(before, await stage.identities()) == REMOVED
+
+
+async def test_go_version_upgrades_what_was_given_back(stage: Stage) -> None:
+    await stage.publish(SERVERLESS, modules.NEW, regular=modules.NEW, fast=modules.NEW)
+    for number, skr in enumerate(stage.skrs):
+
+        async def is_upgraded(number: int = number, skr: Client = skr) -> bool:
+            manifest = (await stage.manifests(number))[SERVERLESS.name]
+            pod = (await skr.get(DEPLOYMENTS, SERVERLESS.name, SKR))["spec"]["template"]["spec"]
+            has_left = [each["name"] for each in pod["containers"]] == ["manager"] and not pod.get("volumes")
+            if manifest.spec.version != modules.NEW or not has_left:
+                return False
+            return await is_gone(skr.get(CONFIG_MAPS, f"{SERVERLESS.name}-legacy", SKR))
+
+        await eventually(is_upgraded, within=SECONDS, what=f"the module of Kyma {number} is as the new version has it")
+    await until_states(stage, FIRST, READY)
+
+
+async def test_go_version_installs_a_module(stage: Stage) -> None:
+    await stage.publish(LATER, modules.OLD, regular=modules.OLD)
+    await stage.choose(FIRST, {name: {} for name in (*modules.CHOSEN[FIRST], LATER.name)})
+    await until_states(stage, FIRST, READY | {LATER.name: "Ready"})
+
+
+async def test_go_version_removes_a_module(stage: Stage) -> None:
+    left = [each for each in (*modules.CHOSEN[FIRST], LATER.name) if each != TELEMETRY.name]
+    await stage.choose(FIRST, {name: {} for name in left})
+    await until_states(stage, FIRST, dict.fromkeys(("", *left), "Ready"))
+    there = [each for each in await stage.identities() if TELEMETRY.name in each and each.startswith("skr-1")]
+    assert all(each.startswith(("skr-1/ModuleTemplate__", "skr-1/ModuleReleaseMeta__")) for each in there), there
+
+
+async def test_go_version_ends_removals_that_nothing_blocks_any_more(stage: Stage) -> None:
+    skr = stage.skrs[SECOND]
+    free = {"metadata": {"finalizers": None}}
+    await skr.merge_patch(samples_of(EVENTING), EVENTING.name, free, EVENTING.namespace, field_manager="manager")
+    await skr.delete(samples_of(STORAGE), "users", "default")
+    await until_states(stage, SECOND, SETTLED | {"": "Ready"})
+    assert set(await stage.manifests(SECOND)) == {"serverless", "gateways", "warden"}
+
+
+async def test_unmanaged_module_is_still_there_and_is_managed_again(stage: Stage) -> None:
+    skr = stage.skrs[SECOND]
+    uid = (await skr.get(DEPLOYMENTS, MONITORING.name, SKR))["metadata"]["uid"]
+    await stage.choose(SECOND, {name: {} for name in SETTLED.keys() - {""}})
+    await until_states(stage, SECOND, dict.fromkeys(SETTLED, "Ready"))
+    assert (await skr.get(DEPLOYMENTS, MONITORING.name, SKR))["metadata"]["uid"] == uid
+
+
+async def test_go_version_reports_no_error_that_it_did_not_report_before(stage: Stage) -> None:
+    first, last = ({each.kind for each in stage.go.errors(run)} for run in (0, -1))
+    assert len(stage.go.runs) == 2
+    assert last - first == set()
+
+
+async def test_go_version_deletes_a_kyma_and_registers_it_again(stage: Stage) -> None:
+    runtime, skr = surroundings.RUNTIMES[SECOND], stage.skrs[SECOND]
+    await stage.kcp.delete(KYMAS, runtime, KCP)
+    await eventually(lambda: is_gone(stage.kcp.get(KYMAS, runtime, KCP)), within=SECONDS, what="the Kyma is gone")
+    assert not (await skr.list(DEPLOYMENTS, SKR)).items
+    chosen = ("serverless", "gateways")
+    await surroundings.apply(
+        stage.kcp, surroundings.kyma_of(runtime, chosen, surroundings.LABELS[SECOND]), "kyma-environment-broker"
+    )
+    await until_states(stage, SECOND, dict.fromkeys(("", *chosen), "Ready"))
+
+
+async def until_our_watcher(skr: Client) -> None:
+    """Wait until the Watcher of this version is applied."""
+
+    async def is_applied() -> bool:
+        live = await skr.get(DEPLOYMENTS, "skr-webhook", SKR)
+        return any(each["manager"] == "lifecycle-manager-skr-webhook" for each in live["metadata"]["managedFields"])
+
+    await eventually(is_applied, what="the Watcher is applied", within=SECONDS)
+
+
+def replaced(before: dict[str, str], after: dict[str, str]) -> set[str]:
+    """Return which objects are gone, or others of the same name."""
+    return {name for name, uid in before.items() if after.get(name) != uid}
+
+
+async def writes_end(stage: Stage) -> None:
+    """Wait until this version writes nothing for some seconds, its Leases and Events apart."""
+
+    async def is_quiet() -> bool:
+        audit = stage.audit()
+        await asyncio.sleep(QUIET_SECONDS)
+        last[:] = [each for log in audit for each in log.writes() if each.resource not in {"leases", "events"}]
+        return not last
+
+    last: list[Write] = []
+    try:
+        await eventually(is_quiet, within=40)
+    except AssertionError:
+        raise AssertionError(f"it still writes: {Counter(last).most_common(10)}") from None
