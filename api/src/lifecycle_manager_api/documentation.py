@@ -37,7 +37,7 @@ def field_text(kind: type[msgspec.Struct], field: str) -> str:
 
 def class_text(kind: type[msgspec.Struct]) -> str:
     """Return the description of a type."""
-    return _one_line(inspect.getdoc(kind) or "")
+    return _one_line(kind.__doc__ or "")  # its own, not that of a base class
 
 
 def _texts_in(kind: type[msgspec.Struct]) -> Iterator[tuple[str, str]]:

@@ -22,6 +22,8 @@ COPIES = Path("charts/lifecycle-manager/files/crds")
 
 
 class Part(Struct, frozen=True, kw_only=True):
+    """A part."""
+
     name: str
     """Its name."""
 
