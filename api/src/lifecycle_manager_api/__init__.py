@@ -21,7 +21,7 @@ from lifecycle_manager_api.kyma import (
     SkrRecords,
 )
 from lifecycle_manager_api.manifest import ImageSpec, InstallInfo, Manifest, ManifestSpec, ManifestStatus
-from lifecycle_manager_api.meta import ListMeta, ObjectMeta, OwnerReference, ResourceList
+from lifecycle_manager_api.meta import ListMeta, ObjectMeta, OwnerReference, ResourceList, boolean
 from lifecycle_manager_api.module_config import ModuleConfig, ModuleConfigSpec, ModuleConfigStatus
 from lifecycle_manager_api.module_policy import (
     ClusterResource,
@@ -130,6 +130,7 @@ __all__ = [
     "WatcherStatus",
     "aggregate",
     "as_document",
+    "boolean",
     "decode",
     "decode_event",
     "decode_list",

@@ -37,6 +37,8 @@ PENDING: Document = {
     "lastTransitionTime": "1970-01-01T00:00:00Z",
 }
 """The condition of an object whose status has not been written yet. It is the default in the CRD."""
+SHARED_KINDS = frozenset({"Kyma", "Manifest", "Watcher"})
+"""Without that default: the Lifecycle Manager in Go, to which a fleet may go back, never has such a Kyma Ready."""
 
 
 def all_crds() -> tuple[Document, ...]:
@@ -70,7 +72,7 @@ def _versions(kind: type[ApiObject]) -> list[Document]:
         "name": kind.VERSION,
         "served": True,
         "storage": True,
-        "schema": {"openAPIV3Schema": _with_first_status(schema)},
+        "schema": {"openAPIV3Schema": dict(schema) if kind.KIND in SHARED_KINDS else _with_first_status(schema)},
         "subresources": subresources,
         "additionalPrinterColumns": [_column(each) for each in kind.COLUMNS],
     }

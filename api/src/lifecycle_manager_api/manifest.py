@@ -44,7 +44,7 @@ class ManifestSpec(Struct, frozen=True, kw_only=True):
     install: InstallInfo
     """The module's resources."""
     remote: bool
-    """Whether the module is installed in the user's cluster; Lifecycle Manager installs nowhere else."""
+    """Without effect: modules are installed in the users' clusters only."""
     associated_resources: tuple[str, ...] = ()
     """Deprecated: a list of older versions of the API. It has no effect."""
     config: ImageSpec | None = None

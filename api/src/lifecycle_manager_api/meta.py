@@ -70,16 +70,22 @@ class ObjectMeta(Struct, frozen=True, kw_only=True):
     def is_kept_from_former_version(self) -> bool:
         """Whether `skip-reconciliation` is for the Lifecycle Manager in Go alone."""
         return (
-            self.labels.get(names.SKIP_RECONCILIATION) == "true"
+            boolean(self.labels, names.SKIP_RECONCILIATION)
             and self.annotations.get(names.SKIPPED_BY) == names.FORMER_VERSION
         )
 
     @property
     def is_paused(self) -> bool:
         """Whether the object is left alone: by its label, if that is not for another version alone."""
-        return self.labels.get(names.SKIP_RECONCILIATION) == "true" and (
+        return boolean(self.labels, names.SKIP_RECONCILIATION) and (
             not self.is_kept_from_former_version or names.PAUSED_AT in self.annotations
         )
+
+
+def boolean(marks: Mapping[str, str], name: str, *, default: bool = False) -> bool:
+    """Read a label or an annotation that is true or false, in any case; anything else is the default."""
+    value = marks.get(name, "").lower()
+    return value == "true" or (default and value != "false")
 
 
 class ListMeta(Struct, frozen=True, kw_only=True):

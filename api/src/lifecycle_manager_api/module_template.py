@@ -10,7 +10,6 @@ from lifecycle_manager_api.fields import (
     EMBEDDED_OBJECT,
     ModuleName,
     ModuleVersion,
-    default,
     keyed_by,
     schema,
 )
@@ -73,7 +72,7 @@ class ModuleTemplateSpec(Struct, frozen=True, kw_only=True):
     """How to read the module's state from its Module CR, if that has no status.state."""
     data: Annotated[msgspec.Raw, EMBEDDED_OBJECT] = msgspec.Raw(b"null")
     """The module's default Module CR, created with the module if the user's customResourcePolicy is CreateAndDelete."""
-    enable_module_config: Annotated[bool, default(False)] = False
+    enable_module_config: bool = False
     """Whether the module's Module CRs are copied to the control plane as ModuleConfigs, for a Module Manager."""
     info: ModuleInfo | None = None
     """Links to information about the module."""

@@ -229,6 +229,8 @@ class SimulatedCluster:
     def _answer(self, state: _State, request: ApiRequest) -> Answer:
         kind = request.kind
         if kind is None:
+            if request.method == "POST" and (review := REVIEWS.get(request.segments)) is not None:
+                return Answer(201, msgspec.json.encode(review))
             found = discovery(request.segments, self._kinds()) if request.method == "GET" else None
             if found is None:
                 raise unknown_path()
@@ -322,6 +324,21 @@ def _check_path(kind: Kind, request: ApiRequest) -> None:
         raise method_not_allowed()
     if kind.namespaced and not request.namespace and request.verb not in {"list", "watch"}:
         raise method_not_allowed()
+
+
+REVIEWS: dict[tuple[str, ...], dict[str, Any]] = {
+    ("apis", "authentication.k8s.io", "v1", "selfsubjectreviews"): {
+        "kind": "SelfSubjectReview",
+        "apiVersion": "authentication.k8s.io/v1",
+        "status": {"userInfo": {"username": "admin", "groups": ["system:masters", "system:authenticated"]}},
+    },
+    ("apis", "authorization.k8s.io", "v1", "selfsubjectaccessreviews"): {
+        "kind": "SelfSubjectAccessReview",
+        "apiVersion": "authorization.k8s.io/v1",
+        "status": {"allowed": True},
+    },
+}
+"""The answers to reviews: everybody is an administrator."""
 
 
 class _TokenRequestSpec(msgspec.Struct):

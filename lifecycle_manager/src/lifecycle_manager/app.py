@@ -125,7 +125,8 @@ def _set_up(
 
     takeover.setup(manager, kcp)
     skr.setup(manager, connections, options[skr.SkrSettings])
-    offers = module_catalog.setup(manager, components.descriptor, restricted=manifests.restricted_modules)
+    restricted, namespace = manifests.restricted_modules, manifests.namespace
+    offers = module_catalog.setup(manager, components.descriptor, restricted=restricted, namespace=namespace)
     fleet_metrics.setup(manager, offers, each_kyma=options[ProcessSettings].kyma_metrics)
     cas, leaves = watcher_certificates.setup(manager, kcp, certificates, (CertManagerStore, GardenerStore))
     kyma.setup(manager, connections, offers=offers, settings=options[kyma.KymaSettings])

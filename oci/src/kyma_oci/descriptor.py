@@ -16,7 +16,7 @@ RAW_MANIFEST = "raw-manifest"
 CONFIG = "config"
 OCI_REGISTRY_CRED = "operator.kyma-project.io/oci-registry-cred"
 """The label on a resource whose value selects the Secrets that its layer is pulled with."""
-COMPONENT_DESCRIPTORS = "component-descriptors"
+TAR = "application/x-tar"
 HASHED_NAMES = "sha256-digest"
 """The mapping that names a repository by the digest of the component's name, for registries with short paths."""
 Json = dict[str, Any]
@@ -53,7 +53,8 @@ class Component(msgspec.Struct, frozen=True):
     """A component: name, version, and the digests of its layers by the name of their resource.
 
     The layers are in `repository`, under `path`, which is the name of the component there. `credentials` holds for a
-    layer the labels of the Secrets that it is pulled with. `images` are the component's container images.
+    layer the labels of the Secrets that it is pulled with. `images` are the component's container images, `archives`
+    the resources whose layer is a tar.
     """
 
     name: str
@@ -63,13 +64,15 @@ class Component(msgspec.Struct, frozen=True):
     layers: Mapping[str, str]
     credentials: Mapping[str, Mapping[str, str]] = {}
     images: tuple[str, ...] = ()
+    archives: frozenset[str] = frozenset()
 
     def source(self, resource: str) -> Json | None:
         """Return the source of a resource as a Manifest's spec has it, None where the component has no such layer."""
         digest = self.layers.get(resource)
         if digest is None:
             return None
-        source: Json = {"name": self.path, "ref": digest, "repo": self.repository, "type": "oci-ref"}
+        kind = "oci-dir" if resource in self.archives else "oci-ref"
+        source: Json = {"name": self.path, "ref": digest, "repo": self.repository, "type": kind}
         labels = self.credentials.get(resource)
         return source if labels is None else source | {"credSecretSelector": {"matchLabels": dict(labels)}}
 
@@ -115,15 +118,21 @@ def _component(named: Json, located: Json, content: Json, where: str) -> Compone
             raise DescriptorUnreadable(f"{where}.{key} is missing")
     layers: dict[str, str] = {}
     credentials: dict[str, Mapping[str, str]] = {}
+    archives: set[str] = set()
     resources = [each for each in _objects(content, "resources") if isinstance(each.get("access"), dict)]
     for resource in resources:
         digest = resource["access"].get("localReference") or resource["access"].get("digest")
         if isinstance(digest, str) and isinstance(resource.get("name"), str):
             layers[resource["name"]] = digest
+            if resource["access"].get("mediaType") == TAR:
+                archives.add(resource["name"])
             if (labels := _credentials(resource)) is not None:
                 credentials[resource["name"]] = labels
     repository, path = _location(located, named["name"])
-    return Component(named["name"], named["version"], repository, path, layers, credentials, _images(resources))
+    images = _images(resources)
+    return Component(
+        named["name"], named["version"], repository, path, layers, credentials, images, frozenset(archives)
+    )
 
 
 def _images(resources: Iterable[Json]) -> tuple[str, ...]:
@@ -145,7 +154,10 @@ def _credentials(resource: Json) -> Mapping[str, str] | None:
 
 
 def _location(located: Json, name: str) -> tuple[str, str]:
-    """Return repository and path of the component in its newest repository context."""
+    """Return the registry of the component's newest repository context, and the path of the component there.
+
+    Below the registry are the components: `references.layer_in` adds that part of the path.
+    """
     contexts = _objects(located, "repositoryContexts")
     if not contexts:
         return "", name
@@ -153,7 +165,6 @@ def _location(located: Json, name: str) -> tuple[str, str]:
     parts = [str(newest.get("baseUrl") or "").strip("/"), str(newest.get("subPath") or "").strip("/")]
     hashed = newest.get("componentNameMapping") == HASHED_NAMES
     path = hashlib.sha256(name.encode()).hexdigest() if hashed else name
-    parts.append("" if hashed else COMPONENT_DESCRIPTORS)
     return "/".join(part for part in parts if part), path
 
 

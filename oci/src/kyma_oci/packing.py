@@ -12,12 +12,12 @@ from typing import Any
 import msgspec
 
 from kyma_oci.archives import archive_of
-from kyma_oci.descriptor import COMPONENT_DESCRIPTORS, Json
+from kyma_oci.descriptor import TAR, Json
+from kyma_oci.references import COMPONENT_DESCRIPTORS
 
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 CONFIG = "application/vnd.ocm.software.component.config.v1+json"
 DESCRIPTOR = "application/vnd.ocm.software.component-descriptor.v2+yaml+tar"
-TAR = "application/x-tar"
 DESCRIPTOR_FILE = "component-descriptor.yaml"
 
 

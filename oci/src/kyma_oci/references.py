@@ -6,7 +6,9 @@ from urllib.parse import urlsplit
 
 from kyma_oci.problems import SourceInvalid
 
+COMPONENT_DESCRIPTORS = "component-descriptors"
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_HASHED_NAME = re.compile(r"[0-9a-f]{64}")
 _PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
 _PATH = re.compile(rf"{_PART}(?:/{_PART})*")
 _HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?(?::[0-9]{1,5})?|\[[0-9a-fA-F:]+\](?::[0-9]{1,5})?")
@@ -79,10 +81,15 @@ def artifact_in(address: str, path: str, tag: str, *, plain_http: bool = False) 
 
 
 def layer_in(address: str, path: str, digest: str, where: str) -> Layer:
-    """Return a layer below an address. Raises SourceInvalid with `where` in its message."""
+    """Return a layer of a component in a registry. Raises SourceInvalid with `where` in its message.
+
+    Components are in `component-descriptors`, whether the address says so or not, unless their names are hashed.
+    """
     if not is_digest(digest):
         raise SourceInvalid(f"{where}.ref {digest!r} is not a digest such as sha256:…")
-    return Layer(*_repository(address, path, f"{where}: {address!r}, {path!r}"), digest)
+    base = address.rstrip("/").removesuffix(f"/{COMPONENT_DESCRIPTORS}")
+    below = path if _HASHED_NAME.fullmatch(path) else f"{COMPONENT_DESCRIPTORS}/{path}"
+    return Layer(*_repository(base, below, f"{where}: {address!r}, {path!r}"), digest)
 
 
 def is_digest(text: str) -> bool:
@@ -99,9 +106,10 @@ def is_this_machine(host: str) -> bool:
 def _repository(address: str, path: str, where: str, *, plain_http: bool = False) -> tuple[str, str, str]:
     """Return scheme, host and path of a repository. Raises SourceInvalid with `where` in its message."""
     scheme, separator, rest = address.partition("://")
-    if not separator:
-        scheme, rest = "https", address
+    rest = rest if separator else address
     host, _, path = f"{rest.strip('/')}/{path.strip('/')}".partition("/")
+    if not separator:
+        scheme = "http" if is_this_machine(host) else "https"
     if not _HOST.fullmatch(host) or not _PATH.fullmatch(path):
         raise SourceInvalid(f"{where} is not a repository")
     if scheme != "https" and not (scheme == "http" and (plain_http or is_this_machine(host))):

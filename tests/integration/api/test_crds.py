@@ -136,7 +136,7 @@ def _unexplained(schema: dict[str, Any], path: str) -> Any:
         yield from _unexplained(schema["items"], f"{path}[]")
 
 
-@pytest.mark.parametrize("name", ["kyma", "manifest", "watcher", "module-config", "sync-resource"])
+@pytest.mark.parametrize("name", ["module-config", "sync-resource"])
 async def test_object_that_is_not_reconciled_has_ready_unknown(served: Client, namespace: str, name: str) -> None:
     document = in_namespace(read(COMPLETE[name]), namespace)
     resource, named = RESOURCES[document["kind"]], document["metadata"]["name"]

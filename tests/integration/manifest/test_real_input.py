@@ -72,7 +72,7 @@ async def test_private_registry_is_asked_with_the_secret_that_the_manifest_selec
     content = packed({"module.yaml": as_text(operator("foxtrot", "1.0.0")[-1:])})
     try:
         async with real_registry(tmp_path, private=True) as host:
-            digest = await push(host, "modules/foxtrot", content, private=True)
+            digest = await push(host, "modules/component-descriptors/foxtrot", content, private=True)
             source = {"type": "oci-ref", "repo": f"http://{host}/modules", "name": "foxtrot", "ref": digest}
             config: Document = {"credSecretSelector": {"matchLabels": {"registry": "modules"}}}
             await world.want([], install={"name": "raw-manifest", "source": source}, config=config)

@@ -37,7 +37,7 @@ def test_catalog_has_the_modules_to_choose_and_no_mandatory_ones() -> None:
         ],
         [builders.release("api", regular="1.0.0"), builders.release("istio", mandatory="1.0.0")],
     )
-    assert named(wanted_catalog(offer, NO_LABELS)) == {"api-1.0.0", "api-0.9.0", "old-regular", "api"}
+    assert named(wanted_catalog(offer, NO_LABELS)) == {"api-1.0.0", "old-regular", "api"}
 
 
 def test_mandatory_template_is_not_in_the_catalog_although_its_release_has_channels() -> None:

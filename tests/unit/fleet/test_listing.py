@@ -71,7 +71,7 @@ def test_kymas_are_selected_by_their_state_and_by_one_of_their_modules(asked: di
 
 def test_labels_are_selected_by_the_api_server() -> None:
     wanted = Selection(region="eu-1", labels="a=b", paused=True)
-    selector = f"a=b,{names.REGION}=eu-1,{names.SKIP_RECONCILIATION}=true"
+    selector = f"a=b,{names.REGION}=eu-1,{names.SKIP_RECONCILIATION} in (true,True,TRUE)"
     assert KINDS[0].selector(wanted) == selector
 
 

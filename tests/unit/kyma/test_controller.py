@@ -208,7 +208,8 @@ async def test_metadata_and_status_of_the_crd_in_kcp_are_not_applied_to_the_skr(
         await world.change_crd({"spec": {"names": {"shortNames": ["ky"]}}})
         await world.reconcile()
         definition = await (await world.skr()).get(CUSTOM_RESOURCE_DEFINITIONS, KYMAS.plural_name)
-        assert definition["metadata"].keys() & helm.keys() == set()
+        assert definition["metadata"]["labels"] == {names.MANAGED_BY: "kyma"}
+        assert "annotations" not in definition["metadata"]
 
 
 async def test_new_skr_does_not_wait_for_a_crd_that_can_not_be_read() -> None:

@@ -9,7 +9,7 @@ import pytest
 from kube_runtime import Change, JsonObject, NotFound, ObjectKey
 from kube_runtime.informer.cache import Cache
 from kube_simulation import Refuse, Refused
-from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS, KYMAS
+from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS, KYMAS, labelled_crd
 from lifecycle_manager.kyma.crd import KymaCrds, copy_for_skr, crd_changed, digest_of
 from lifecycle_manager_api import Kyma, crds
 from tests.waiting import eventually
@@ -75,7 +75,7 @@ async def records_crd(world: World) -> bool:
 
 
 def test_crd_is_copied_without_what_kcp_and_its_tools_have_added() -> None:
-    assert copy_for_skr(stored()) == crds.crd_for(Kyma)
+    assert copy_for_skr(stored()) == labelled_crd(crds.crd_for(Kyma))
 
 
 def test_versions_are_copied_as_they_are_served_and_stored_in_kcp() -> None:
@@ -91,8 +91,8 @@ def test_versions_are_copied_as_they_are_served_and_stored_in_kcp() -> None:
 
 def test_digest_does_not_depend_on_the_order_of_keys() -> None:
     backwards = dict(reversed(copy_for_skr(stored()).items()))
-    assert digest_of(backwards) == digest_of(crds.crd_for(Kyma))
-    assert digest_of(copy_for_skr(described("Something else."))) != digest_of(crds.crd_for(Kyma))
+    assert digest_of(backwards) == digest_of(labelled_crd(crds.crd_for(Kyma)))
+    assert digest_of(copy_for_skr(described("Something else."))) != digest_of(labelled_crd(crds.crd_for(Kyma)))
 
 
 @pytest.mark.parametrize("touched", ["metadata", "status", "conversion"])
@@ -128,7 +128,7 @@ def test_crd_is_copied_once_for_each_state_of_the_cache() -> None:
 def test_crd_of_this_package_is_used_without_digest_while_kcp_can_not_be_read() -> None:
     informer: Any = SimpleNamespace(cache=Cache[JsonObject]())
     crd = KymaCrds(informer).current()
-    assert (crd.document, crd.digest) == (crds.crd_for(Kyma), "")
+    assert (crd.document, crd.digest) == (labelled_crd(crds.crd_for(Kyma)), "")
 
 
 async def test_kymas_follow_their_own_crd_and_no_other() -> None:

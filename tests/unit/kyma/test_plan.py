@@ -311,7 +311,7 @@ def test_module_that_installs_something_gets_a_manifest() -> None:
     assert msgspec.json.decode(manifest.spec.install.source) == {
         "name": "kyma-project.io/module/cloud-resources",
         "ref": "sha256:0.1.0",
-        "repo": "registry.example.com/modules/component-descriptors",
+        "repo": "registry.example.com/modules",
         "type": "oci-ref",
     }
     (module,) = decided.status.modules

@@ -118,7 +118,6 @@ def test_finalizers_of_a_default_module_cr_stay_while_the_version_before_runs() 
     ("given", "reason"),
     [
         ({"labels": {names.KYMA_NAME: ""}}, "KymaUnnamed"),
-        ({"spec": {"remote": False}}, "NotRemote"),
         ({"spec": {"install": {"name": "x", "source": {}}}}, "SourceInvalid"),
     ],
 )

@@ -29,7 +29,8 @@ def component(*resources: dict[str, Any], schema: str = "v2", **context: str) ->
 
 
 def manifest(of: Component) -> Manifest:
-    made = wanted_manifest(builders.kyma(), builders.template("garden", "1.0.0"), of)
+    template = builders.template("garden", "1.0.0")
+    made = wanted_manifest(builders.kyma(), template, of, default_cr=template.spec.data)
     assert made is not None
     return made
 

@@ -9,7 +9,8 @@ from kube_runtime import Client, InventoryEntry, KindUnknown, KubeError, NotFoun
 from kube_runtime.apply.former_managers import merged_into
 from kyma_fleet.checking.command import missing_rights
 from kyma_fleet.comparison.reading import cluster_of
-from kyma_fleet.problems import Problem, line_for
+from kyma_fleet.problems import Problem
+from kyma_fleet.text import plain
 from lifecycle_manager.contract.resources import FIELD_MANAGER, MANIFESTS
 from lifecycle_manager.object_set.inventory import entries_of
 from lifecycle_manager.takeover import former
@@ -74,7 +75,7 @@ async def report_of(kcp: Client, kyma: str) -> ClusterReport:
         async with cluster_of(kcp, kyma, is_labelled=False) as skr:
             return await _read(skr, kyma, manifests)
     except CLUSTER_ERRORS as error:
-        return ClusterReport(kyma, error=line_for(error))
+        return ClusterReport(kyma, error=plain(error))
 
 
 async def _read(skr: Client, kyma: str, manifests: Iterable[Manifest]) -> ClusterReport:

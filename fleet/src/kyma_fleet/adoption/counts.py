@@ -78,7 +78,7 @@ class Counts:
         self.deleted_manifests += metadata.being_deleted
         self.former_finalizers += any(each in former.MANIFEST_FINALIZERS for each in metadata.finalizers)
         kyma = metadata.labels.get(names.KYMA_NAME, "")
-        if not manifest.spec.remote or not kyma:
+        if not kyma:
             self.unusable.add(metadata.name)
         elif kyma not in self.kymas:
             self.orphans.add(metadata.name)

@@ -161,10 +161,8 @@ def _unusable_objects(seen: FormerControlPlane) -> Iterator[Obstacle]:
         text = f"{counted(len(missing), 'Kyma')} without access Secret: {named(missing)}"
         yield Obstacle(text, "create the Secrets, or delete the Kymas whose clusters are gone")
     if counts.unusable.count:
-        text = (
-            f"{counted(counts.unusable.count, 'Manifest')} without a Kyma or not remote: {_examples(counts.unusable)}"
-        )
-        yield Obstacle(text, "delete them: this version installs nothing in the control plane")
+        text = f"{counted(counts.unusable.count, 'Manifest')} without a Kyma: {_examples(counts.unusable)}"
+        yield Obstacle(text, "delete them: this version installs nothing for them")
     if counts.orphans.count:
         text = f"{counted(counts.orphans.count, 'Manifest')} of Kymas that do not exist: {_examples(counts.orphans)}"
         yield Obstacle(text, "delete them")

@@ -17,7 +17,7 @@ from lifecycle_manager_api.kyma_selection import KymaSelection
 OF_KYMAS = {"region": names.REGION}
 OF_MANIFESTS = {"kyma": names.KYMA_NAME, "module": names.MODULE_NAME, "channel": names.CHANNEL}
 OF_CONFIGS = {"kyma": names.KYMA_NAME, "module": names.MODULE_NAME}
-PAUSED = f"{names.SKIP_RECONCILIATION}=true"
+PAUSED = f"{names.SKIP_RECONCILIATION} in (true,True,TRUE)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,12 +12,14 @@ from typing import Any
 import msgspec
 
 from kube_runtime import KubernetesObject
+from lifecycle_manager.contract.resources import labelled_crd
 from lifecycle_manager.module_catalog import Offer, excluded, is_excluded, module_of
 from lifecycle_manager_api import (
     ModuleReleaseMeta,
     ModuleTemplate,
     ObjectMeta,
     as_document,
+    boolean,
     crds,
     names,
     template_name,
@@ -27,9 +29,13 @@ Item = ModuleTemplate | ModuleReleaseMeta
 Key = tuple[str, str]
 """Kind and name of an object of the catalog."""
 KINDS = (ModuleTemplate.KIND, ModuleReleaseMeta.KIND)
-_CRD_DOCUMENTS = [crds.crd_for(kind) for kind in (ModuleTemplate, ModuleReleaseMeta)]
+_CRD_DOCUMENTS = [labelled_crd(crds.crd_for(kind)) for kind in (ModuleTemplate, ModuleReleaseMeta)]
 CRDS = tuple(KubernetesObject.of(document) for document in _CRD_DOCUMENTS)
 CRDS_DIGEST = hashlib.blake2b(msgspec.json.encode(_CRD_DOCUMENTS, order="sorted"), digest_size=8).hexdigest()
+WRITTEN_ALWAYS: Mapping[str, Mapping[str, Any]] = {
+    ModuleTemplate.KIND: {"channel": "", "mandatory": False, "requiresDowntime": False},
+    ModuleReleaseMeta.KIND: {"beta": False, "internal": False},
+}
 _COPIED_LABELS = frozenset({names.MODULE_NAME, names.CHANNEL, names.INTERNAL, names.BETA})
 _COPIED_ANNOTATIONS = frozenset({names.IS_CLUSTER_SCOPED})
 
@@ -78,13 +84,18 @@ class Catalogs:
 def wanted_catalog(offer: Offer, labels: Mapping[str, str]) -> WantedCatalog:
     """Return the catalog of a Kyma with these labels.
 
-    Where the label `sync` of the Kyma is `false`, nothing is synchronized; an object with that label is left out. So is
-    a release without a version that the Kyma may have. An object that the SKR has already stays there, unless it is
-    deleted in KCP, or its module is for selected Kymas that this one is not among.
+    That is what channels name. Where the label `sync` of the Kyma is `false`, nothing is synchronized; an object with
+    that label is left out. So is a release without a version that the Kyma may have. An object that the SKR has already
+    stays there, unless it is deleted in KCP, no channel names it, or its module is for selected Kymas that this one is
+    not among.
     """
     if not is_synchronized(labels):
         return WantedCatalog({}, frozenset(), _digest((), frozenset()), is_frozen=True)
-    choosable = [template for template in offer.templates.values() if offer.can_be_chosen(template)]
+    choosable = [
+        template
+        for template in offer.templates.values()
+        if offer.can_be_chosen(template) and offer.is_in_a_channel(template)
+    ]
     released = [release for release in offer.releases.values() if release.spec.mandatory is None]
     items: list[Item] = [
         *(
@@ -100,7 +111,7 @@ def wanted_catalog(offer: Offer, labels: Mapping[str, str]) -> WantedCatalog:
             and (copy := _release_for_skr(release, offer, labels)).spec.channels
         ),
     ]
-    wanted = {(item.KIND, item.metadata.name): WantedItem(item, as_document(item)) for item in items}
+    wanted = {(item.KIND, item.metadata.name): WantedItem(item, _document(item)) for item in items}
     known = frozenset(
         (item.KIND, item.metadata.name)
         for item, release in (
@@ -112,16 +123,22 @@ def wanted_catalog(offer: Offer, labels: Mapping[str, str]) -> WantedCatalog:
     return WantedCatalog(wanted, known, _digest(wanted.values(), known))
 
 
+def _document(item: Item) -> Mapping[str, Any]:
+    """Return what is applied, with the fields that are written although they say what a missing one does."""
+    document = as_document(item)
+    return {**document, "spec": {**WRITTEN_ALWAYS[item.KIND], **document["spec"]}}
+
+
 def is_synchronized(labels: Mapping[str, str]) -> bool:
     """Tell whether the labels of a Kyma, ModuleTemplate or ModuleReleaseMeta allow its synchronization."""
-    return labels.get(names.SYNC) != "false"
+    return boolean(labels, names.SYNC, default=True)
 
 
 def _audience(offer: Offer, labels: Mapping[str, str]) -> Iterable[bool]:
     """Yield what decides between catalogs in the labels of a Kyma."""
     yield is_synchronized(labels)
-    yield labels.get(names.INTERNAL) == "true"
-    yield labels.get(names.BETA) == "true"
+    yield boolean(labels, names.INTERNAL)
+    yield boolean(labels, names.BETA)
     for release in offer.releases.values():
         if release.spec.kyma_selector is not None:
             yield release.spec.kyma_selector.matches(labels)

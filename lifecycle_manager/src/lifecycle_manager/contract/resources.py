@@ -17,6 +17,7 @@ from lifecycle_manager_api import (
     ObjectMeta,
     SyncResource,
     Watcher,
+    names,
 )
 
 
@@ -66,6 +67,9 @@ class DatedReleaseMeta(ModuleReleaseMeta, frozen=True, kw_only=True):
 KYMAS = Resource.of(Kyma)
 RAW_KYMAS: Resource[dict[str, Any]] = Resource.dynamic(KYMAS.group, KYMAS.version, KYMAS.kind, KYMAS.plural, True)
 MANIFESTS = Resource.of(Manifest)
+RAW_MANIFESTS: Resource[dict[str, Any]] = Resource.dynamic(
+    MANIFESTS.group, MANIFESTS.version, MANIFESTS.kind, MANIFESTS.plural, True
+)
 MODULE_TEMPLATES = Resource.of(ModuleTemplate)
 MODULE_RELEASE_METAS = Resource.of(ModuleReleaseMeta)
 DATED_RELEASE_METAS = Resource.of(DatedReleaseMeta)
@@ -80,3 +84,8 @@ CUSTOM_RESOURCE_DEFINITIONS: Resource[dict[str, Any]] = Resource.dynamic(
 )
 
 FIELD_MANAGER = "lifecycle-manager"
+
+
+def labelled_crd(crd: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a CRD with the label that CRDs of the Lifecycle Manager have in SKRs."""
+    return {**crd, "metadata": {**crd["metadata"], "labels": {names.MANAGED_BY: "kyma"}}}

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from kube_runtime import Change, Informer, JsonObject, ObjectKey
-from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS, KYMAS
+from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS, KYMAS, labelled_crd
 from lifecycle_manager_api import Kyma, crds
 
 # The rest of `spec` is `conversion`, whose webhook only KCP can reach. In an SKR the API server's default applies,
@@ -45,7 +45,7 @@ class KymaCrds:
         if found is None:
             # A new SKR need not wait for its Kyma CR: the CRD of this version is enough until that of KCP can be read.
             # The empty digest has it replaced then, and keeps SKRs that have the CRD of KCP as they are until then.
-            return KymaCrd(crds.crd_for(Kyma), "")
+            return KymaCrd(labelled_crd(crds.crd_for(Kyma)), "")
         document = copy_for_skr(found)
         return KymaCrd(document, digest_of(document))
 
@@ -53,16 +53,17 @@ class KymaCrds:
 def copy_for_skr(crd: JsonObject) -> JsonObject:
     """Return what of a CRD goes to SKRs.
 
-    Of its metadata that is only the name: labels and annotations belong to whatever manages it in KCP (a Helm release,
-    kubectl, an injector of CAs), which would manage it in the SKR as well.
+    Of its metadata that is only the name: its labels and annotations belong to whatever manages it in KCP (a Helm
+    release, kubectl, an injector of CAs), which would manage it in the SKR as well.
     """
     spec = crd["spec"]
-    return {
+    copy = {
         "apiVersion": CUSTOM_RESOURCE_DEFINITIONS.api_version,
         "kind": CUSTOM_RESOURCE_DEFINITIONS.kind,
         "metadata": {"name": crd["metadata"]["name"]},
         "spec": {key: spec[key] for key in _COPIED_FIELDS},
     }
+    return labelled_crd(copy)
 
 
 def digest_of(document: JsonObject) -> str:

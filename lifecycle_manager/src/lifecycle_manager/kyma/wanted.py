@@ -17,6 +17,7 @@ from lifecycle_manager.kyma.snapshot import KymaSnapshot
 from lifecycle_manager.module_catalog import (
     DescriptorNotFound,
     DescriptorUnreadable,
+    Offer,
     differs,
     is_mandatory_manifest,
     module_of_manifest,
@@ -31,6 +32,7 @@ from lifecycle_manager_api import (
     PartialMeta,
     State,
     TrackingObject,
+    boolean,
     names,
 )
 
@@ -127,7 +129,13 @@ def _terminating(snapshot: KymaSnapshot, spec: KymaSpec, module: KymaModule, man
         return None  # the module itself may not be requested any more
     policy = manifest.spec.custom_resource_policy
     wanted = wanted_manifest(
-        kyma, resolution.template, component, channel=resolution.channel, policy=policy, held=manifest
+        kyma,
+        resolution.template,
+        component,
+        default_cr=offer.default_cr(resolution.template),
+        channel=resolution.channel,
+        policy=policy,
+        held=manifest,
     )
     if wanted is None:
         return None
@@ -171,7 +179,8 @@ def _wanted(
     deferred = bool(resolution.reason)
     channel = _channel_of(manifest) if deferred and manifest else resolution.channel
     policy = resolution.module.custom_resource_policy
-    resource = _resource_in(bytes(template.spec.data)) if policy == "CreateAndDelete" else None
+    default_cr = snapshot.offer.default_cr(template)
+    resource = default_cr_reference(snapshot.offer, template) if policy == "CreateAndDelete" else None
     try:
         component = snapshot.offer.component(template)
     except DescriptorNotFound as error:
@@ -183,7 +192,9 @@ def _wanted(
         return WantedModule(resolution, manifest, installs_nothing=nothing, component=component_name, resource=resource)
     except DescriptorUnreadable as error:
         return WantedModule(_unreadable(resolution, template, manifest, error=error), manifest)
-    wanted = wanted_manifest(kyma, template, component, channel=channel, policy=policy, held=manifest)
+    wanted = wanted_manifest(
+        kyma, template, component, default_cr=default_cr, channel=channel, policy=policy, held=manifest
+    )
     return WantedModule(
         resolution,
         manifest,
@@ -209,6 +220,14 @@ def _component_in_status(kyma: Kyma, module: str) -> str:
 
 def _component_in(manifest: Manifest | None) -> str:
     return manifest.metadata.annotations.get(names.OCM_COMPONENT_NAME, "") if manifest is not None else ""
+
+
+def default_cr_reference(offer: Offer, template: ModuleTemplate) -> TrackingObject | None:
+    """Return the default Module CR of a template as a status names it; None where it has none."""
+    found = _resource_in(bytes(offer.default_cr(template)))
+    if found is None or not boolean(template.metadata.annotations, names.IS_CLUSTER_SCOPED):
+        return found
+    return msgspec.structs.replace(found, metadata=PartialMeta(name=found.metadata.name))
 
 
 class _Identity(msgspec.Struct, frozen=True):

@@ -133,7 +133,8 @@ def _installations(kyma: Kyma, offer: Offer, existing: Mapping[str, Manifest]) -
         except DescriptorUnreadable as error:
             yield CannotInstall(template, str(error))
             continue
-        wanted = wanted_manifest(kyma, template, component, mandatory=True, held=manifest)
+        default = offer.default_cr(template)
+        wanted = wanted_manifest(kyma, template, component, default_cr=default, mandatory=True, held=manifest)
         if wanted is None:
             yield CannotInstall(template, NOTHING_TO_INSTALL)
         elif manifest is None or differs(manifest, wanted):

@@ -10,7 +10,7 @@ matches is barred: the module is uninstalled, and its catalog entries are remove
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from lifecycle_manager_api import ModuleReleaseMeta, ModuleTemplate, names
+from lifecycle_manager_api import ModuleReleaseMeta, ModuleTemplate, boolean, names
 
 Labels = Mapping[str, str]
 
@@ -34,13 +34,13 @@ def excluded(labels: Labels, template: ModuleTemplate | None, release: ModuleRel
         label
         for label in (names.BETA, names.INTERNAL)
         for item in (template, release)
-        if item is not None and item.metadata.labels.get(label) == "true"
+        if item is not None and boolean(item.metadata.labels, label)
     }
     is_beta = names.BETA in restricted or (spec is not None and spec.beta)
     is_internal = names.INTERNAL in restricted or (spec is not None and spec.internal)
-    if is_beta and labels.get(names.BETA) != "true":
+    if is_beta and not boolean(labels, names.BETA):
         return Exclusion("ModuleBeta", f"is a beta module, and this cluster's Kyma has no label {names.BETA}=true")
-    if is_internal and labels.get(names.INTERNAL) != "true":
+    if is_internal and not boolean(labels, names.INTERNAL):
         return Exclusion("ModuleInternal", f"is internal, and this cluster's Kyma has no label {names.INTERNAL}=true")
     return None
 

@@ -20,7 +20,7 @@ from lifecycle_manager.contract.changes import versions
 from lifecycle_manager.contract.resources import DATED_RELEASE_METAS, MODULE_TEMPLATES, DatedReleaseMeta
 from lifecycle_manager.contract.signals import DescriptorFound
 from lifecycle_manager.module_catalog.offer import Offer, module_of, version_of
-from lifecycle_manager_api import ModuleTemplate
+from lifecycle_manager_api import ModuleTemplate, names
 
 log = structlog.get_logger("module_catalog")
 
@@ -48,6 +48,7 @@ class Offers:
     releases: Informer[DatedReleaseMeta]
     lookups: "Lookups | None" = None
     restricted: frozenset[str] = frozenset()
+    namespace: str = names.SKR_NAMESPACE
     _known: tuple[tuple[int, int, int], Offer] | None = field(default=None, init=False)
 
     def current(self) -> Offer:
@@ -58,19 +59,30 @@ class Offers:
             looked_up = self.lookups.of(templates) if self.lookups is not None else ()
             self._known = (
                 state,
-                Offer.of(templates, self.releases.cache.list(), *looked_up, restricted=self.restricted),
+                Offer.of(
+                    templates,
+                    self.releases.cache.list(),
+                    *looked_up,
+                    restricted=self.restricted,
+                    namespace=self.namespace,
+                ),
             )
         return self._known[1]
 
 
 def setup(
-    manager: Manager, find: Find, *, restricted: Iterable[str] = (), start_seconds: float = START_SECONDS
+    manager: Manager,
+    find: Find,
+    *,
+    restricted: Iterable[str] = (),
+    namespace: str = names.SKR_NAMESPACE,
+    start_seconds: float = START_SECONDS,
 ) -> Offers:
     """Add the controller that looks descriptors up with `find`, and return the offers of the catalog."""
     templates = manager.informer(MODULE_TEMPLATES)
     releases = manager.informer(DATED_RELEASE_METAS)
     lookups = Lookups(manager, templates, releases, find, start_seconds)
-    return Offers(templates, releases, lookups, frozenset(restricted))
+    return Offers(templates, releases, lookups, frozenset(restricted), namespace)
 
 
 @dataclass(eq=False)

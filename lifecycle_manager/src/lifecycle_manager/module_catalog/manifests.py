@@ -20,6 +20,7 @@ from lifecycle_manager_api import (
     ModuleTemplate,
     ObjectMeta,
     OwnerReference,
+    boolean,
     joined_name,
     names,
 )
@@ -34,6 +35,7 @@ def wanted_manifest(
     template: ModuleTemplate,
     component: Component,
     *,
+    default_cr: msgspec.Raw,
     channel: str = "",
     policy: CustomResourcePolicy = "CreateAndDelete",
     mandatory: bool = False,
@@ -42,14 +44,14 @@ def wanted_manifest(
     """Return the Manifest that installs a template, whose component this is, in the SKR of a Kyma.
 
     None where there is nothing to install: the component has no layer with objects, and the template no link to them.
-    `held` is the existing Manifest of the module, if there is one.
+    `default_cr` is that of the template as the offer has it, `held` the existing Manifest of the module, if any.
     """
     link = link_of(template)
     source = component.source(RAW_MANIFEST) or ({"url": link} if link is not None else None)
     if source is None:
         return None
     module = module_of(template)
-    resource = template.spec.data if policy == "CreateAndDelete" else _NULL
+    resource = default_cr if policy == "CreateAndDelete" else _NULL
     config = component.source(CONFIG)
     owner = OwnerReference(
         api_version=kyma.api_version, kind=kyma.kind, name=kyma.metadata.name, uid=kyma.metadata.uid, controller=True
@@ -65,8 +67,8 @@ def wanted_manifest(
         ),
         spec=ManifestSpec(
             install=InstallInfo(name=RAW_MANIFEST, source=msgspec.Raw(_ENCODER.encode(source))),
-            config=msgspec.convert(config, ImageSpec) if config is not None else None,
-            remote=True,
+            config=msgspec.convert({**config, "type": "oci-ref"}, ImageSpec) if config is not None else None,
+            remote=False,
             custom_resource_policy=policy,
             manager=template.spec.manager,
             resource=former.named_as_before(resource, held.spec.resource) if held is not None else resource,
@@ -99,7 +101,7 @@ def kyma_of_manifest(manifest: Manifest) -> str:
 
 
 def is_mandatory_manifest(manifest: Manifest) -> bool:
-    return manifest.metadata.labels.get(names.MANDATORY_MODULE) == "true"
+    return boolean(manifest.metadata.labels, names.MANDATORY_MODULE)
 
 
 def link_of(template: ModuleTemplate) -> str | None:
@@ -126,7 +128,7 @@ def _annotations(kyma: Kyma, template: ModuleTemplate, component: Component) -> 
     annotations = {names.OCM_COMPONENT_NAME: component.name}
     if kyma.metadata.is_kept_from_former_version:
         annotations[names.SKIPPED_BY] = names.FORMER_VERSION
-    if template.metadata.annotations.get(names.IS_CLUSTER_SCOPED) == "true":
+    if boolean(template.metadata.annotations, names.IS_CLUSTER_SCOPED):
         annotations[names.IS_CLUSTER_SCOPED] = "true"
     return annotations
 

@@ -11,7 +11,7 @@ from kube_runtime import KubernetesObject, ManifestInvalid, parse_aside, parse_o
 from lifecycle_manager.contract.signals import ObjectReference
 from lifecycle_manager.module_catalog.manifests import link_of
 from lifecycle_manager.module_sources import DownloadFailed
-from lifecycle_manager_api import ModuleTemplate, names, raw_object
+from lifecycle_manager_api import ModuleTemplate, boolean, names, raw_object
 
 MAX_TEMPLATES = 1000
 
@@ -65,7 +65,7 @@ class ModuleKinds:
         if not data or not isinstance(data.get("apiVersion"), str) or not isinstance(data.get("kind"), str):
             return None
         metadata = data.get("metadata") or {}
-        cluster_scoped = template.metadata.annotations.get(names.IS_CLUSTER_SCOPED) == "true"
+        cluster_scoped = boolean(template.metadata.annotations, names.IS_CLUSTER_SCOPED)
         namespace = "" if cluster_scoped else metadata.get("namespace") or self.namespace
         return ModuleCrKind(data["apiVersion"], data["kind"], namespace, metadata.get("name") or "default")
 

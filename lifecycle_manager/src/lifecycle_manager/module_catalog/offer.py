@@ -6,6 +6,7 @@ A ModuleReleaseMeta lists the version of each channel of a module; the ModuleTem
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import msgspec
 
@@ -16,6 +17,7 @@ from lifecycle_manager_api import (
     ModuleReleaseMeta,
     ModuleTemplate,
     Version,
+    boolean,
     names,
     split_template_name,
     template_name,
@@ -50,7 +52,7 @@ def version_of(template: ModuleTemplate) -> str:
 
 def is_mandatory(template: ModuleTemplate) -> bool:
     """Tell whether a template is marked as mandatory by itself, without its ModuleReleaseMeta."""
-    return template.spec.mandatory or template.metadata.labels.get(names.MANDATORY_MODULE) == "true"
+    return template.spec.mandatory or boolean(template.metadata.labels, names.MANDATORY_MODULE)
 
 
 def claim_of(release: ModuleReleaseMeta) -> tuple[bool, str]:
@@ -75,6 +77,7 @@ class Offer:
       templates: the catalog in the SKRs has those as they were written.
     - `problems`: why a descriptor was not found, by the name of the template
     - `unreleased`: restricted modules without a ModuleReleaseMeta, which nobody may choose
+    - `namespace`: of default Module CRs that name none
     """
 
     templates: Mapping[str, ModuleTemplate]
@@ -86,6 +89,7 @@ class Offer:
     descriptors: Mapping[str, msgspec.Raw] = field(default_factory=dict)
     problems: Mapping[str, str] = field(default_factory=dict)
     unreleased: frozenset[str] = frozenset()
+    namespace: str = names.SKR_NAMESPACE
 
     @classmethod
     def of(
@@ -96,6 +100,7 @@ class Offer:
         problems: Mapping[str, str] | None = None,
         *,
         restricted: Collection[str] = (),
+        namespace: str = names.SKR_NAMESPACE,
     ) -> "Offer":
         """Index a catalog.
 
@@ -133,7 +138,17 @@ class Offer:
             descriptors=descriptors or {},
             problems=problems or {},
             unreleased=frozenset(unreleased),
+            namespace=namespace,
         )
+
+    def is_in_a_channel(self, template: ModuleTemplate) -> bool:
+        """Tell whether a channel names the version of a template; one without a release needs none."""
+        release = self.releases.get(module_of(template))
+        return release is None or version_of(template) in {each.version for each in release.spec.channels}
+
+    def default_cr(self, template: ModuleTemplate) -> msgspec.Raw:
+        """Return the default Module CR of a template with the namespace that it gets; null where there is none."""
+        return _placed(bytes(template.spec.data), self.namespace)
 
     def template(self, module: str, version: str) -> ModuleTemplate | None:
         by_channel = (
@@ -172,6 +187,17 @@ class Offer:
         release = self.releases.get(module)
         released_as_mandatory = release is not None and release.spec.mandatory is not None
         return not (is_mandatory(template) or module in self.mandatory or released_as_mandatory)
+
+
+@lru_cache(maxsize=1024)
+def _placed(data: bytes, namespace: str) -> msgspec.Raw:
+    found = msgspec.json.decode(data)
+    if not isinstance(found, dict):
+        return msgspec.Raw(data)
+    metadata = found.get("metadata")
+    given = metadata if isinstance(metadata, dict) else {}
+    placed = {**given, "namespace": given.get("namespace") or namespace}
+    return msgspec.Raw(msgspec.json.encode({**found, "metadata": placed}))
 
 
 def _selecting(release: ModuleReleaseMeta) -> ModuleReleaseMeta:

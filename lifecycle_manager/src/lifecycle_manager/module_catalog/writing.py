@@ -3,8 +3,10 @@
 import msgspec
 
 from kube_runtime import Client, Informer, NotFound, ObjectKey
-from lifecycle_manager.contract.resources import FIELD_MANAGER, MANIFESTS
+from kube_runtime.apply.former_managers import merged_into
+from lifecycle_manager.contract.resources import FIELD_MANAGER, MANIFESTS, RAW_MANIFESTS
 from lifecycle_manager.module_catalog.manifests import kyma_of_manifest, module_of_manifest
+from lifecycle_manager.takeover import former
 from lifecycle_manager_api import Manifest, as_document, joined_name
 
 
@@ -12,9 +14,25 @@ async def apply_manifest(kcp: Client, manifests: Informer[Manifest], manifest: M
     """Apply a Manifest without its status. Raises KubeError."""
     metadata = manifest.metadata
     manifest = named_apart(manifest, manifests.get(ObjectKey(metadata.namespace, metadata.name)))
+    held = manifests.get(ObjectKey(metadata.namespace, manifest.metadata.name))
+    if held is not None and former.had(held):
+        await _take_fields_over(kcp, held)
     document = {key: value for key, value in as_document(manifest).items() if key != "status"}
     name, namespace = manifest.metadata.name, manifest.metadata.namespace
     manifests.wrote(await kcp.apply(MANIFESTS, name, document, namespace, field_manager=FIELD_MANAGER))
+
+
+async def _take_fields_over(kcp: Client, held: Manifest) -> None:
+    """Own what the former version applied, so that this apply removes fields. Raises KubeError."""
+    name, namespace = held.metadata.name, held.metadata.namespace
+    try:
+        live = await kcp.get(RAW_MANIFESTS, name, namespace)
+        fields = merged_into(FIELD_MANAGER, live, former.FIELD_MANAGERS)
+        if fields is not None:
+            patch = {"metadata": {"managedFields": fields, "resourceVersion": live["metadata"]["resourceVersion"]}}
+            await kcp.merge_patch(RAW_MANIFESTS, name, patch, namespace, field_manager=FIELD_MANAGER)
+    except NotFound:
+        return  # deleted meanwhile: the apply creates it anew
 
 
 def named_apart(manifest: Manifest, held: Manifest | None) -> Manifest:

@@ -5,7 +5,7 @@ from typing import Any
 
 from kube_runtime import InventoryEntry, KubernetesObject
 from lifecycle_manager.object_set.protected import is_protected
-from lifecycle_manager_api import Manifest, names, raw_object
+from lifecycle_manager_api import Manifest, boolean, names, raw_object
 
 _OF_THE_SERVER = frozenset(
     {"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "managedFields", "selfLink"}
@@ -47,7 +47,7 @@ def default_cr(manifest: Manifest, default_namespace: str = names.SKR_NAMESPACE)
     if not isinstance(api_version, str) or not isinstance(kind, str):
         return None
     given = metadata if isinstance(metadata, dict) else {}
-    cluster_scoped = manifest.metadata.annotations.get(names.IS_CLUSTER_SCOPED) == "true"
+    cluster_scoped = boolean(manifest.metadata.annotations, names.IS_CLUSTER_SCOPED)
     namespace = "" if cluster_scoped else str(given.get("namespace") or default_namespace)
     name = str(given.get("name") or "default")
     document = _document(wanted, given, namespace, name, owner_of(manifest))

@@ -77,7 +77,7 @@ from lifecycle_manager.object_set.steps import (
 )
 from lifecycle_manager.skr import AccessSecretMissing, failure_of
 from lifecycle_manager.takeover import former
-from lifecycle_manager_api import ManifestStatus, State, find, names
+from lifecycle_manager_api import ManifestStatus, State, boolean, find, names
 from lifecycle_manager_api.policy_checks import Violation
 
 FIRST_BUSY_SECONDS = 0.1
@@ -97,9 +97,6 @@ def plan(seen: ManifestSnapshot) -> ManifestStep | ManifestEnd:
         return _release(seen)
     if not kyma_of_manifest(manifest):
         return _refused(seen, statuses.KYMA_UNNAMED, f"the label {names.KYMA_NAME} does not name the Kyma")
-    if not manifest.spec.remote:
-        message = "spec.remote is false; modules are installed in the users' clusters only"
-        return _refused(seen, statuses.NOT_REMOTE, message)
     if _orphaned_in(seen) <= 0:
         message = f"Kyma {kyma_of_manifest(manifest)} does not exist or does not have this Manifest; delete it"
         return _refused(seen, statuses.ORPHANED, message, MAX_BUSY_SECONDS)
@@ -122,7 +119,7 @@ def _failed(seen: ManifestSnapshot, error: Exception) -> ManifestEnd:
 def _release(seen: ManifestSnapshot) -> ManifestStep | ManifestEnd:
     """Release the objects of a module that is unmanaged, once."""
     manifest = seen.manifest
-    is_skipped = manifest.metadata.labels.get(names.SKIP_RECONCILIATION) == "true"
+    is_skipped = boolean(manifest.metadata.labels, names.SKIP_RECONCILIATION)
     if is_skipped or manifest.status.state is State.UNMANAGED or not kyma_of_manifest(manifest):
         return LeaveAlone()
     if seen.released:

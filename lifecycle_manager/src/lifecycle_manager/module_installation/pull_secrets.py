@@ -16,7 +16,7 @@ from kyma_oci import SourceError
 from lifecycle_manager.contract.resources import Secret
 from lifecycle_manager.module_installation.images import with_pod_spec
 from lifecycle_manager.module_sources import ObjectsInvalid
-from lifecycle_manager_api import ManagerReference, names
+from lifecycle_manager_api import ManagerReference, boolean, names
 
 DEPLOYER = "deployer"
 """The only module whose Secrets get data of KCP."""
@@ -82,7 +82,7 @@ def _with_variable(container: Any, thing: KubernetesObject, name: str) -> Any:
 
 def _needs_data(thing: KubernetesObject) -> bool:
     annotations = thing.document["metadata"].get("annotations")
-    wants = isinstance(annotations, Mapping) and annotations.get(names.INJECT_DATA_FROM_KCP) == "true"
+    wants = isinstance(annotations, Mapping) and boolean(annotations, names.INJECT_DATA_FROM_KCP)
     return wants and (thing.api_version, thing.kind) == ("v1", "Secret")
 
 

@@ -7,7 +7,6 @@ from urllib.parse import urlsplit
 import msgspec
 
 from kyma_oci import Layer, SourceInvalid, layer_in
-from lifecycle_manager_api import ImageSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +33,7 @@ def source_in(raw: msgspec.Raw) -> Source:
     if isinstance(fields.get("url"), str):
         return _link(fields["url"])
     try:
-        return _layer(msgspec.convert(fields, ImageSpec))
+        return _layer(msgspec.convert(fields, _Location))
     except msgspec.ValidationError as error:
         raise SourceInvalid(f"spec.install.source: {error}") from None
 
@@ -46,7 +45,14 @@ def _link(url: str) -> HttpsLink:
     return HttpsLink(url)
 
 
-def _layer(image: ImageSpec) -> Layer:
+class _Location(msgspec.Struct, frozen=True):
+    repo: str = ""
+    name: str = ""
+    ref: str = ""
+    type: str = ""
+
+
+def _layer(image: _Location) -> Layer:
     if image.type not in {"oci-ref", "oci-dir"}:  # a layer says itself whether it is packed
         raise SourceInvalid(f"spec.install.source.type {image.type!r} is not supported; use oci-ref")
     return layer_in(image.repo, image.name, image.ref, "spec.install.source")

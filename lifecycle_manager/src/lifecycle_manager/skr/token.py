@@ -15,7 +15,7 @@ import msgspec
 
 from kube_runtime import JsonObject, ManifestInvalid, dump_yaml, load_yaml
 from lifecycle_manager.contract.resources import Secret
-from lifecycle_manager_api import names
+from lifecycle_manager_api import boolean, names
 
 DUE = 2 / 3
 """The share of its lifetime after which a token is renewed: the rest is for outages."""
@@ -72,7 +72,7 @@ class Token:
 
 def is_renewed(secret: Secret) -> bool:
     """Tell whether Lifecycle Manager renews the token of an access Secret."""
-    return secret.metadata.annotations.get(names.RENEW_TOKEN) == "true"
+    return boolean(secret.metadata.annotations, names.RENEW_TOKEN)
 
 
 def token_of(text: object) -> Token:

@@ -43,7 +43,7 @@ from lifecycle_manager.sync_resource.status import (
     WRONG_NAMESPACE,
     Refusal,
 )
-from lifecycle_manager_api import Kyma, State, SyncResource, SyncResourceStatus, find, names
+from lifecycle_manager_api import Kyma, State, SyncResource, SyncResourceStatus, boolean, find, names
 from lifecycle_manager_api.policy_checks import ModuleRules
 
 READINESS_SECONDS = 2.0
@@ -119,7 +119,7 @@ def is_paused(kyma: Kyma | None) -> bool:
     """Tell whether the objects of a Kyma stay as they are: it is paused, and not being deleted."""
     if kyma is None or kyma.metadata.being_deleted:
         return False
-    return kyma.metadata.labels.get(names.SKIP_RECONCILIATION) == "true"
+    return boolean(kyma.metadata.labels, names.SKIP_RECONCILIATION)
 
 
 def prunable(seen: SyncResourceSnapshot, applied: ApplyResult) -> tuple[InventoryEntry, ...]:
@@ -150,7 +150,7 @@ def missing_namespaces(objects: Iterable[KubernetesObject]) -> tuple[str, ...]:
 
 
 def creates_namespaces(resource: SyncResource) -> bool:
-    return resource.metadata.annotations.get(names.CREATE_NAMESPACES) == "true"
+    return boolean(resource.metadata.annotations, names.CREATE_NAMESPACES)
 
 
 def _failed(seen: SyncResourceSnapshot, error: Exception) -> SyncResourceEnd:

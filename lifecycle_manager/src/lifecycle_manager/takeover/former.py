@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from kube_runtime import InventoryEntry
-from lifecycle_manager_api import Condition, names, raw_object
+from lifecycle_manager_api import Condition, Manifest, names, raw_object
 
 APPLIER = "declarative.kyma-project.io/applier"
 CATALOG_MANAGER = "catalog-sync"
@@ -33,6 +33,11 @@ PART_CONDITION = "Ready"
 
 MODULE_CR_CREATED = "ModuleCRCreated"
 """The reason of the condition `ModuleCR`, true once the default Module CR was created. Its message names no object."""
+
+
+def had(manifest: Manifest) -> bool:
+    """Tell whether the former version installed a Manifest. Its finalizers stay for the way back."""
+    return not {*MANIFEST_FINALIZERS}.isdisjoint(manifest.metadata.finalizers)
 
 
 def is_owned_by(live: Mapping[str, Any], owner: str) -> bool:

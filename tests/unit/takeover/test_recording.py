@@ -1,0 +1,203 @@
+"""What the Lifecycle Manager in Go left, by its recording: objects are read, compared and written as it did."""
+
+from collections.abc import AsyncIterator
+from typing import Any, TypeVar
+
+import msgspec
+import pytest
+import pytest_asyncio
+
+from kube_runtime import Client, ObjectUnreadable
+from kube_simulation import Simulation
+from kyma_fleet.adoption.findings import obstacles_of
+from kyma_fleet.adoption.reading import ACCESSES, read_control_plane
+from kyma_oci import Component, component_of
+from lifecycle_manager.catalog_sync.plan import differences
+from lifecycle_manager.catalog_sync.wanted import CRDS, WantedCatalog, wanted_catalog
+from lifecycle_manager.contract.resources import MANIFESTS, RAW_MANIFESTS
+from lifecycle_manager.kyma.crd import copy_for_skr
+from lifecycle_manager.kyma.wanted import default_cr_reference
+from lifecycle_manager.module_catalog import Offer, differs, excluded, wanted_manifest
+from lifecycle_manager.module_catalog.writing import apply_manifest
+from lifecycle_manager.module_sources import source_in
+from lifecycle_manager_api import Kyma, Manifest, ModuleReleaseMeta, ModuleTemplate, names
+from tests.clusters import simulated_control_plane
+from tests.takeover_from_go.recordings import FIRST, REGISTRY, recorded, restore, the
+from tests.world import KCP
+
+T = TypeVar("T")
+MODULES = ("eventing", "gateways", "monitoring", "serverless", "storage", "telemetry", "warden")
+
+
+def typed(document: dict[str, Any], kind: type[T]) -> T:
+    return msgspec.json.decode(msgspec.json.encode(document), type=kind)
+
+
+def templates() -> tuple[ModuleTemplate, ...]:
+    return tuple(typed(each, ModuleTemplate) for each in recorded("kcp", "ModuleTemplate"))
+
+
+def releases() -> tuple[ModuleReleaseMeta, ...]:
+    return tuple(typed(each, ModuleReleaseMeta) for each in recorded("kcp", "ModuleReleaseMeta"))
+
+
+def offer() -> Offer:
+    return Offer.of(templates(), releases())
+
+
+def kyma(name: str = FIRST) -> Kyma:
+    return typed(the("kcp", "Kyma", name), Kyma)
+
+
+def manifest_of(module: str) -> Manifest:
+    (found,) = recorded("kcp", "Manifest", belonging_to=f"{FIRST}-{module}")
+    return typed(found, Manifest)
+
+
+def component(manifest: Manifest) -> Component:
+    """The component as its descriptor says it, which `modulectl` made."""
+    source = msgspec.json.decode(manifest.spec.install.source)
+    access = {"type": "localBlob", "localReference": source["ref"], "mediaType": "application/x-tar"}
+    document = {
+        "name": source["name"],
+        "version": manifest.spec.version,
+        "repositoryContexts": [{"type": "OCIRegistry", "baseUrl": REGISTRY, "componentNameMapping": "urlPath"}],
+        "resources": [{"name": "raw-manifest", "type": "directoryTree", "access": access}],
+    }
+    return component_of(msgspec.Raw(msgspec.json.encode({"component": document})))
+
+
+def wanted_of(module: str, **changed: Any) -> Manifest:
+    held, catalog = manifest_of(module), offer()
+    template = catalog.templates[f"{module}-1.0.0"]
+    chosen: dict[str, Any] = {"mandatory": True} if module == "warden" else {"channel": "regular"}
+    chosen["default_cr"] = catalog.default_cr(template)
+    found = wanted_manifest(kyma(), template, component(held), held=held, **{**chosen, **changed})
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_manifest_is_as_wanted_and_so_not_written(module: str) -> None:
+    held = manifest_of(module)
+    wanted = wanted_of(module)
+    assert msgspec.json.decode(wanted.spec.install.source) == msgspec.json.decode(held.spec.install.source)
+    assert wanted.spec.remote == held.spec.remote
+    assert differs(held, wanted) is (module == "gateways")  # whose label of the scope becomes its own annotation
+
+
+@pytest.mark.parametrize("value", ["true", "True", "TRUE"])
+def test_module_for_internal_clusters_is_offered_to_them_alone(value: str) -> None:
+    template = the("kcp", "ModuleTemplate", "telemetry")
+    assert template["metadata"]["labels"][names.INTERNAL] == "True"
+    release = typed(
+        {**the("kcp", "ModuleReleaseMeta", "telemetry"), "spec": {"moduleName": "telemetry"}}, ModuleReleaseMeta
+    )
+    found = typed(template, ModuleTemplate)
+    assert excluded({names.INTERNAL: value}, found, release) is None
+    assert excluded({names.INTERNAL: "False"}, found, release) is not None
+
+
+def test_source_is_where_the_go_version_pulls_it() -> None:
+    source = manifest_of("serverless").spec.install.source
+    path = "component-descriptors/kyma-project.io/module/serverless"
+    assert str(source_in(source)).startswith(f"{REGISTRY}/{path}@sha256:")
+    named = msgspec.json.decode(source) | {"repo": f"{REGISTRY}/component-descriptors", "type": "oci-ref"}
+    assert source_in(msgspec.Raw(msgspec.json.encode(named))) == source_in(source)
+
+
+@pytest.mark.parametrize("module", ["serverless", "gateways", "eventing"])
+def test_status_names_the_default_module_cr_as_the_go_version_does(module: str) -> None:
+    catalog = offer()
+    found = default_cr_reference(catalog, catalog.templates[f"{module}-1.0.0"])
+    (status,) = (each for each in kyma().status.modules if each.name == module)
+    assert found == status.resource
+
+
+@pytest.mark.parametrize(("cluster", "name"), [("skr-1", FIRST), ("skr-2", "b7d04be1")])
+def test_catalog_of_a_cluster_is_what_the_go_version_wrote(cluster: str, name: str) -> None:
+    wanted = catalog_of(name)
+    held = recorded(cluster, "ModuleTemplate", "ModuleReleaseMeta")
+    assert {key: each.document["spec"] for key, each in wanted.items.items()} == {
+        (each["kind"], each["metadata"]["name"]): each["spec"] for each in held
+    }
+
+
+def test_version_that_no_channel_names_leaves_the_clusters() -> None:
+    old = typed({**the("kcp", "ModuleTemplate", "storage"), "metadata": {"name": "storage-0.9.0"}}, ModuleTemplate)
+    old = msgspec.structs.replace(old, spec=msgspec.structs.replace(old.spec, version="0.9.0"))
+    wanted = wanted_catalog(Offer.of((*templates(), old), releases()), kyma().metadata.labels)
+    assert ("ModuleTemplate", "storage-0.9.0") not in wanted.items
+    live = {("ModuleTemplate", "storage-0.9.0"): old}
+    assert differences(wanted, live, ("ModuleTemplate",))[1] == (("ModuleTemplate", "storage-0.9.0"),)
+
+
+def catalog_of(name: str) -> WantedCatalog:
+    return wanted_catalog(offer(), kyma(name).metadata.labels)
+
+
+@pytest.mark.parametrize("plural", ["kymas", "moduletemplates", "modulereleasemetas"])
+def test_crds_of_a_cluster_have_the_labels_that_the_go_version_wrote(plural: str) -> None:
+    ours = {each.name: each.document for each in CRDS}
+    held = the("skr-1", "CustomResourceDefinition", f"{plural}.operator")
+    applied = ours.get(held["metadata"]["name"]) or copy_for_skr(the("kcp", "CustomResourceDefinition", f"{plural}.op"))
+    assert applied["metadata"]["labels"] == held["metadata"]["labels"]
+
+
+@pytest_asyncio.fixture
+async def kcp(simulation: Simulation) -> AsyncIterator[Client]:
+    async with await simulated_control_plane(simulation) as client:
+        await restore(client, recorded("kcp", "ModuleTemplate", "ModuleReleaseMeta", "Kyma", "Manifest", "Watcher"))
+        yield client
+
+
+async def test_nothing_of_it_is_in_the_way_of_a_takeover(kcp: Client) -> None:
+    def left_out(error: ObjectUnreadable) -> None:
+        pytest.fail(str(error))
+
+    seen = await read_control_plane(kcp, lease_namespace="leases", ca_namespace="istio-system", left_out=left_out)
+    seen.unread[ACCESSES] = "left out of the recording"
+    seen.secrets = None
+    assert [each.text for each in obstacles_of(seen, (), ()) if ACCESSES not in each.text] == []
+
+
+class Held:
+    """What apply_manifest needs of an informer."""
+
+    resource = MANIFESTS
+
+    def __init__(self, manifest: Manifest) -> None:
+        self.manifest = manifest
+
+    def get(self, _key: object) -> Manifest:
+        return self.manifest
+
+    def wrote(self, answer: Manifest) -> None:
+        self.manifest = answer
+
+
+@pytest.mark.parametrize(
+    "changed", [{"policy": "Ignore"}, {"default_cr": msgspec.Raw(b'{"apiVersion":"v1","kind":"X"}')}]
+)
+async def test_manifest_loses_what_is_no_longer_wanted(
+    kcp: Client, simulation: Simulation, changed: dict[str, Any]
+) -> None:
+    wanted = wanted_of("eventing", **changed)
+    held = Held(await kcp.get(MANIFESTS, wanted.metadata.name, KCP))
+    before = simulation.requests()[-1].number
+
+    await apply_manifest(kcp, held, wanted)  # type: ignore[arg-type]
+
+    assert not differs(held.manifest, wanted)
+    assert writers(await kcp.get(RAW_MANIFESTS, wanted.metadata.name, KCP)) == {names.LIFECYCLE_MANAGER}
+    writes = [each.verb for each in simulation.requests(lambda it: it.is_write, since=before)]
+    assert writes == ["patch", "apply"]
+
+
+def writers(live: dict[str, Any]) -> set[str]:
+    """Return who applied fields of the spec."""
+    return {
+        each["manager"]
+        for each in live["metadata"]["managedFields"]
+        if each["operation"] == "Apply" and "f:spec" in each["fieldsV1"]
+    }
