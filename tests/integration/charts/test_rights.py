@@ -261,7 +261,7 @@ async def _delete_the_kyma(world: HelmClusters) -> None:
 
 EXTRA: dict[str, dict[str, Any]] = {
     "ModuleTemplate": {"associatedResources": [{"group": "", "version": "v1", "kind": "Secret"}]},
-    "ModuleReleaseMeta": {"beta": True},
+    "ModuleReleaseMeta": {"kymaSelector": {"matchLabels": {"some": "kyma"}}},
 }
 
 
