@@ -8,7 +8,7 @@ from typing import Any
 from kube_runtime import Client, JsonObject
 from kyma_demo.environment import Environment
 from kyma_demo.walkthrough import Walkthrough
-from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS, KYMAS
+from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS, KYMAS, labelled_crd
 from lifecycle_manager.kyma.crd import digest_of
 from lifecycle_manager_api import Kyma, crds, names
 from tests.waiting import eventually
@@ -26,7 +26,7 @@ async def test_recorded_digest_is_that_of_the_applied_crd_without_server_default
     async def recorded() -> str | None:
         return (await _outer(walkthrough.environment)).status.records.kyma_crd
 
-    assert await eventually(recorded) == digest_of(crds.crd_for(Kyma))
+    assert await eventually(recorded) == digest_of(labelled_crd(crds.crd_for(Kyma)))
 
 
 async def test_changes_of_the_crd_in_the_control_plane_are_applied_to_the_cluster(walkthrough: Walkthrough) -> None:
