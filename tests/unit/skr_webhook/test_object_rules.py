@@ -10,6 +10,7 @@ import pytest
 
 from kube_runtime import Client
 from kube_simulation import ApiRequest, Rule
+from kube_simulation.refusals import unknown_path
 from kube_simulation.requests import Answer
 from kube_simulation.rules import Proceed
 from lifecycle_manager.contract.resources import MODULE_POLICIES, SYNC_RESOURCES
@@ -41,6 +42,13 @@ class Identity(Rule):
             return await proceed()
         self.requests.append(request.path)
         return Answer(201, msgspec.json.encode({"status": {"userInfo": {"username": self.user}}}))
+
+
+class WithoutReviews(Rule):
+    async def around(self, request: ApiRequest, proceed: Proceed) -> Answer:
+        if request.path.endswith("/selfsubjectreviews"):
+            raise unknown_path()
+        return await proceed()
 
 
 @dataclass(eq=False)
@@ -121,7 +129,7 @@ async def test_cluster_that_names_no_usable_user_gets_no_rules(user: Any) -> Non
 
 async def test_cluster_without_the_api_for_it_gets_no_rules() -> None:
     async with reading() as it:
-        it.world.cluster("demo").remove_rule(it.identity)
+        it.world.cluster("demo").add_rule(WithoutReviews())
         await it.have("one", "v1/ConfigMap")
         assert await it.rules() is None
 
