@@ -129,6 +129,7 @@ async def test_cluster_that_names_no_usable_user_gets_no_rules(user: Any) -> Non
 
 async def test_cluster_without_the_api_for_it_gets_no_rules() -> None:
     async with reading() as it:
+        it.world.cluster("demo").remove_rule(it.identity)
         it.world.cluster("demo").add_rule(WithoutReviews())
         await it.have("one", "v1/ConfigMap")
         assert await it.rules() is None
