@@ -15,6 +15,7 @@ from kube_runtime import (
     Clock,
     ClusterUnreachable,
     Informer,
+    InventoryEntry,
     JsonObject,
     KindUnknown,
     KubeError,
@@ -27,6 +28,7 @@ from kyma_oci import SourceError
 from lifecycle_manager.contract.resources import FIELD_MANAGER, Secret
 from lifecycle_manager.contract.signals import ObjectReference
 from lifecycle_manager.module_catalog import kyma_of_manifest, module_of_manifest
+from lifecycle_manager.module_installation import steps
 from lifecycle_manager.module_installation.logins import Logins
 from lifecycle_manager.module_installation.module_cr import DefaultCr
 from lifecycle_manager.module_installation.neighbours import Neighbours
@@ -51,32 +53,12 @@ from lifecycle_manager.module_installation.snapshot import (
     inventory_of,
 )
 from lifecycle_manager.module_installation.status import ORPHANED, CrView, begun, unreachable
-from lifecycle_manager.module_installation.steps import (
-    CheckManagersMissing,
-    Connect,
-    CreateNamespace,
-    DeleteDefaultCRs,
-    FindModuleCRs,
-    HandOverObjects,
-    LeaveAlone,
-    ListObjectsOfCRDs,
-    ListUsersObjects,
-    ManifestDone,
-    ManifestEnd,
-    ManifestStep,
-    ReadManagers,
-    ReadModuleCR,
-    RecordInventory,
-    ReleaseObjects,
-    Render,
-    ResolveObjects,
-    StripFinalizers,
-)
-from lifecycle_manager.module_sources import ObjectStore
+from lifecycle_manager.module_installation.steps import ManifestDone, ManifestEnd, ManifestStep
+from lifecycle_manager.module_sources import ObjectStore, Source
 from lifecycle_manager.object_set import OwnerWrites, SkrObjects
 from lifecycle_manager.object_set.apply import hand_over, release
 from lifecycle_manager.object_set.inventory import identities, without
-from lifecycle_manager.object_set.ownership import SetOwner, is_managed_by_another, next_owners
+from lifecycle_manager.object_set.ownership import Holder, SetOwner, is_managed_by_another, next_owners
 from lifecycle_manager.object_set.repairs import as_seen, seen_in
 from lifecycle_manager.object_set.reporting import READY, set_owner
 from lifecycle_manager.object_set.steps import (
@@ -94,19 +76,25 @@ log = structlog.get_logger("manifest")
 
 
 REQUEUE_REASONS: Mapping[type[Step], str] = {
-    RecordInventory: "manifest_add_finalizer",
+    steps.RecordInventory: "manifest_add_finalizer",
     PruneObjects: "manifest_prune_diff_not_finished",
     ApplyObjects: "manifest_sync_resources_enqueue_required",
-    DeleteDefaultCRs: "manifest_pre_delete_enqueue_required",
-    ReleaseObjects: "manifest_labels_removal",
+    steps.DeleteDefaultCRs: "manifest_pre_delete_enqueue_required",
+    steps.ReleaseObjects: "manifest_labels_removal",
 }
 """Upstream's names in the metric of requeues, by what a reconcile does."""
 
 
-@dataclass(frozen=True, eq=False)
-class Services:
-    """What all reconciles of Manifests share. `data` are the Secrets of KCP for the module DEPLOYER."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ManifestActions:
+    """Keeps the modules of Manifests in their SKRs as they are wanted.
 
+    `data` are the Secrets of KCP for the module DEPLOYER.
+    """
+
+    writes: OwnerWrites[Manifest]
+    connections: Connections
+    clock: Clock
     neighbours: Neighbours
     store: ObjectStore
     logins: Logins
@@ -114,57 +102,78 @@ class Services:
     data: Informer[Secret] | None
     options: Options
 
-
-@dataclass(frozen=True, eq=False)
-class ManifestActions:
-    """Keeps the modules of Manifests in their SKRs as they are wanted."""
-
-    services: Services
-    writes: OwnerWrites[Manifest]
-    connections: Connections
-    clock: Clock
-
     async def apply(self, request: ManifestRequest, seen: ManifestSnapshot, step: ManifestStep) -> ManifestSnapshot:
         """Carry a step out. Raises KubeError, SkrAccessError or RecordingFailed."""
         if (reason := REQUEUE_REASONS.get(type(step))) is not None:
             seen = replace(seen, reasons=(*seen.reasons, reason))
         match step:
-            case Render():
-                return await self._render(request, seen, step)
-            case Connect():
-                return await self._connect(request, seen, step)
-            case ResolveObjects():
-                return await self._resolve(request, seen, step)
-            case RecordInventory():
-                return await self._record_intent(request, seen, step)
-            case HandOverObjects():
-                return await self._hand_over(request, seen, step)
-            case CreateNamespace():
-                return await self._create_namespace(request, seen, step)
+            case steps.Render(source):
+                return await self._render(seen, source)
+            case steps.Connect():
+                return await self._connect(request, seen)
+            case steps.ResolveObjects():
+                return await self._resolve(request, seen)
+            case steps.RecordInventory(entries):
+                manifest = await self.writes.intend(seen.manifest, begun(seen.manifest, sorted(entries)))
+                request.state.inventory = entries
+                return replace(seen, manifest=manifest, inventory=entries)
+            case steps.CreateNamespace(name):
+                await (await self._objects(request, seen)).create_namespaces([name])
+                return replace(seen, namespace_created=True)
             case ApplyObjects():
                 return await self._apply(request, seen, step)
-            case ListObjectsOfCRDs():
-                return await self._list_objects_of_crds(request, seen, step)
             case PruneObjects():
                 return await self._prune(request, seen, step)
-            case ReadManagers():
-                return await self._read_managers(request, seen, step)
-            case ReadModuleCR():
-                return await self._read_module_cr(request, seen, step)
-            case ReleaseObjects():
-                return await self._release(request, seen, step)
-            case FindModuleCRs():
-                return await self._find_module_crs(request, seen, step)
-            case DeleteDefaultCRs():
-                return await self._delete_default_crs(request, seen, step)
-            case CheckManagersMissing():
-                return await self._check_managers_missing(request, seen, step)
-            case StripFinalizers():
-                return await self._strip_finalizers(request, seen, step)
-            case ListUsersObjects():
-                return await self._list_users_objects(request, seen, step)
-            case DeleteObjects():
-                return await self._delete_objects(request, seen, step)
+            case DeleteObjects(inventory):
+                return await self._delete_objects(request, seen, inventory)
+            case steps.HandOverObjects(objects):
+                return await self._hand_over(request, seen, objects)
+            case steps.ReleaseObjects(objects):
+                return await self._release(request, seen, objects)
+            case (
+                steps.ListObjectsOfCRDs()
+                | steps.ReadManagers()
+                | steps.ReadModuleCR()
+                | steps.FindModuleCRs()
+                | steps.DeleteDefaultCRs()
+                | steps.CheckManagersMissing()
+                | steps.StripFinalizers()
+                | steps.ListUsersObjects()
+            ):
+                return await self._on_module_crs(await self._skr(request, seen), seen, step)
+            case _:
+                assert_never(step)
+
+    async def _on_module_crs(self, skr: Client, seen: ManifestSnapshot, step: steps.ModuleCrStep) -> ManifestSnapshot:
+        """Carry out a step on what is not in the inventory: Module CRs and what runs the module."""
+        match step:
+            case steps.ListObjectsOfCRDs(crds):
+                found = {crd: await objects_of_crd(skr, crd.name) for crd in crds}
+                return replace(seen, crd_objects={**seen.crd_objects, **found})
+            case steps.ReadManagers(managers, optional):
+                named = [await read_manager(skr, each, seen.lives.get(each.identity)) for each in managers]
+                others = [await read_manager(skr, each, seen.lives.get(each.identity)) for each in optional]
+                return replace(seen, managers=(*named, *(each for each in others if each.readiness is not None)))
+            case steps.ReadModuleCR(wanted, was_created):
+                return replace(seen, module_cr=await _module_cr(skr, wanted, was_created=was_created))
+            case steps.FindModuleCRs(inventory, default):
+                kinds = await module_kinds(skr, inventory, default)
+                crs = await default_crs(skr, seen.manifest, default, kinds, inventory)
+                return replace(seen, removal=Removal(kinds, crs), others=self.neighbours.of(seen.manifest))
+            case steps.DeleteDefaultCRs(crs):
+                before = _removal(seen).default_crs
+                deleted = {cr: await _delete(skr, cr, live) for cr, live in before if cr in crs}
+                left = ((cr, deleted.get(cr, live)) for cr, live in before)
+                return _removing(seen, default_crs=tuple((cr, live) for cr, live in left if live is not None))
+            case steps.CheckManagersMissing(managers):
+                views = [await read_manager(skr, each) for each in managers]
+                return _removing(seen, manager_missing=bool(views) and all(each.readiness is None for each in views))
+            case steps.StripFinalizers(crs):
+                for cr, live in crs:
+                    await strip_finalizers(skr, cr.resource, live, seen.manifest)
+                return _removing(seen, default_crs=tuple(x for x in _removal(seen).default_crs if x not in crs))
+            case steps.ListUsersObjects(kinds, own):
+                return _removing(seen, users_objects=await objects_of_kinds(skr, kinds, own))
             case _:
                 assert_never(step)
 
@@ -177,7 +186,7 @@ class ManifestActions:
             case RemoveFinalizer(of_others=of_others):
                 await self.writes.remove_finalizer(seen.manifest, of_others=of_others)
                 return Result(reasons=(*seen.reasons, "manifest_reconcile_finished"))
-            case LeaveAlone():
+            case steps.LeaveAlone():
                 request.state.check_all = True  # nothing was corrected in the meantime
                 return Result()
             case NothingApplied():
@@ -206,29 +215,28 @@ class ManifestActions:
         kyma = kyma_of_manifest(seen.manifest)
         return await request.shared("skr", lambda: self.connections.to(kyma))
 
-    async def _render(self, request: ManifestRequest, seen: ManifestSnapshot, step: Render) -> ManifestSnapshot:
-        logins, store = self.services.logins, self.services.store
+    async def _render(self, seen: ManifestSnapshot, source: Source) -> ManifestSnapshot:
         try:
-            objects = await store.objects(
-                step.source, partial(logins.login, seen.manifest), logins.credentials_scope(seen.manifest)
+            objects = await self.store.objects(
+                source, partial(self.logins.login, seen.manifest), self.logins.credentials_scope(seen.manifest)
             )
             spec, module = seen.manifest.spec, module_of_manifest(seen.manifest)
-            data = self.services.data.list() if self.services.data is not None and module == DEPLOYER else None
-            rendering = self.services.renderings.of(objects, spec.localized_images, manager=spec.manager, data=data)
+            data = self.data.list() if self.data is not None and module == DEPLOYER else None
+            rendering = self.renderings.of(objects, spec.localized_images, manager=spec.manager, data=data)
             return replace(seen, rendering=rendering)
         except SourceError as error:
             return replace(seen, source_error=error)
 
     async def _objects(self, request: ManifestRequest, seen: ManifestSnapshot) -> SkrObjects:
         """Return what applies the objects. Another client may lead to another cluster: all is applied anew."""
-        skr, state, namespace = await self._skr(request, seen), request.state, self.services.options.namespace
+        skr, state, namespace = await self._skr(request, seen), request.state, self.options.namespace
         objects = SkrObjects.of(state.objects, skr, owner=_owner(seen.manifest), namespace=namespace)
         if objects is not state.objects:
             state.objects, state.settled, state.checked_at = objects, "", float("-inf")
         return objects
 
-    async def _connect(self, request: ManifestRequest, seen: ManifestSnapshot, _: Connect) -> ManifestSnapshot:
-        state, interval = request.state, self.services.options.interval_seconds
+    async def _connect(self, request: ManifestRequest, seen: ManifestSnapshot) -> ManifestSnapshot:
+        state, interval = request.state, self.options.interval_seconds
         is_new, wanted = state.objects is None, _fingerprint(seen)
         objects = await self._objects(request, seen)
         if is_new and _was_ready(seen.manifest):
@@ -239,42 +247,29 @@ class ManifestActions:
         memory = ModuleMemory(state.settled, check_all, state.checked_at, bool(objects.namespaces))
         return replace(seen, memory=memory, inventory=state.inventory if state.settled == wanted else seen.inventory)
 
-    async def _resolve(self, request: ManifestRequest, seen: ManifestSnapshot, _: ResolveObjects) -> ManifestSnapshot:
+    async def _resolve(self, request: ManifestRequest, seen: ManifestSnapshot) -> ManifestSnapshot:
         of_known_kinds, own_kinds = (
             (seen.rendering.of_known_kinds, seen.rendering.own_kinds) if seen.rendering else ((), ())
         )
         known = await (await self._objects(request, seen)).applier.intended(of_known_kinds, ())
         wanted = frozenset({*known, *own_kinds})
         request.state.released -= identities(wanted)
-        return replace(seen, wanted=wanted, others=self.services.neighbours.of(seen.manifest))
-
-    async def _record_intent(
-        self, request: ManifestRequest, seen: ManifestSnapshot, step: RecordInventory
-    ) -> ManifestSnapshot:
-        manifest = await self.writes.intend(seen.manifest, begun(seen.manifest, sorted(step.entries)))
-        request.state.inventory = step.entries
-        return replace(seen, manifest=manifest, inventory=step.entries)
+        return replace(seen, wanted=wanted, others=self.neighbours.of(seen.manifest))
 
     async def _hand_over(
-        self, request: ManifestRequest, seen: ManifestSnapshot, step: HandOverObjects
+        self, request: ManifestRequest, seen: ManifestSnapshot, objects: Mapping[InventoryEntry, Holder]
     ) -> ManifestSnapshot:
-        neighbours = self.services.neighbours
+        neighbours = self.neighbours
         async with neighbours.turn(seen.manifest):
-            given = next_owners(step.objects, neighbours.of(seen.manifest))
+            given = next_owners(objects, neighbours.of(seen.manifest))
             await hand_over(await self._skr(request, seen), _owner(seen.manifest), given)
             request.state.released |= identities(given)
         request.state.inventory = inventory = without(seen.inventory, given)
         neighbours.notify(seen.manifest, given)
         return replace(seen, inventory=inventory, others=neighbours.of(seen.manifest))
 
-    async def _create_namespace(
-        self, request: ManifestRequest, seen: ManifestSnapshot, step: CreateNamespace
-    ) -> ManifestSnapshot:
-        await (await self._objects(request, seen)).create_namespaces([step.name])
-        return replace(seen, namespace_created=True)
-
     async def _apply(self, request: ManifestRequest, seen: ManifestSnapshot, step: ApplyObjects) -> ManifestSnapshot:
-        state, others = request.state, self.services.neighbours.of(seen.manifest)
+        state, others = request.state, self.neighbours.of(seen.manifest)
         objects = await self._objects(request, seen)
         state.inventory, state.settled = step.inventory, ""
         checks_all = step.recheck is True
@@ -290,87 +285,27 @@ class ManifestActions:
 
     async def _prune(self, request: ManifestRequest, seen: ManifestSnapshot, step: PruneObjects) -> ManifestSnapshot:
         result = await (await self._objects(request, seen)).prune(step)
-        self.services.neighbours.notify(seen.manifest, without(step.entries, result.inventory))
+        self.neighbours.notify(seen.manifest, without(step.entries, result.inventory))
         return replace(_with_result(request.state, seen, result), pruned=True)
 
-    async def _list_objects_of_crds(
-        self, request: ManifestRequest, seen: ManifestSnapshot, step: ListObjectsOfCRDs
-    ) -> ManifestSnapshot:
-        skr = await self._skr(request, seen)
-        found = {crd: await objects_of_crd(skr, crd.name) for crd in step.crds}
-        return replace(seen, crd_objects={**seen.crd_objects, **found})
-
-    async def _read_managers(
-        self, request: ManifestRequest, seen: ManifestSnapshot, step: ReadManagers
-    ) -> ManifestSnapshot:
-        skr = await self._skr(request, seen)
-        named = [await read_manager(skr, each, seen.lives.get(each.identity)) for each in step.managers]
-        optional = [await read_manager(skr, each, seen.lives.get(each.identity)) for each in step.optional]
-        return replace(seen, managers=(*named, *(each for each in optional if each.readiness is not None)))
-
-    async def _read_module_cr(
-        self, request: ManifestRequest, seen: ManifestSnapshot, step: ReadModuleCR
-    ) -> ManifestSnapshot:
-        view = await _module_cr(await self._skr(request, seen), step.wanted, was_created=step.was_created)
-        return replace(seen, module_cr=view)
-
     async def _release(
-        self, request: ManifestRequest, seen: ManifestSnapshot, step: ReleaseObjects
+        self, request: ManifestRequest, seen: ManifestSnapshot, objects: tuple[InventoryEntry, ...]
     ) -> ManifestSnapshot:
-        others = [each for each in self.services.neighbours.of(seen.manifest) if each.manages]
-        shared = next_owners(step.objects, others)
-        await release(await self._skr(request, seen), _owner(seen.manifest), without(step.objects, shared))
-        self.services.neighbours.notify(seen.manifest, tuple(shared))
+        others = [each for each in self.neighbours.of(seen.manifest) if each.manages]
+        shared = next_owners(objects, others)
+        await release(await self._skr(request, seen), _owner(seen.manifest), without(objects, shared))
+        self.neighbours.notify(seen.manifest, tuple(shared))
         request.state.objects = None  # managed again, each object is read
         return replace(seen, released=True)
 
-    async def _find_module_crs(
-        self, request: ManifestRequest, seen: ManifestSnapshot, step: FindModuleCRs
-    ) -> ManifestSnapshot:
-        skr = await self._skr(request, seen)
-        kinds = await module_kinds(skr, step.inventory, step.wanted)
-        found = await default_crs(skr, seen.manifest, step.wanted, kinds, step.inventory)
-        others = self.services.neighbours.of(seen.manifest)
-        return replace(seen, removal=Removal(kinds, found), others=others)
-
-    async def _delete_default_crs(
-        self, request: ManifestRequest, seen: ManifestSnapshot, step: DeleteDefaultCRs
-    ) -> ManifestSnapshot:
-        skr, found = await self._skr(request, seen), _removal(seen).default_crs
-        deleted = {cr: await _delete(skr, cr, live) for cr, live in found if cr in step.crs}
-        left = ((cr, deleted.get(cr, live)) for cr, live in found)
-        return _removing(seen, default_crs=tuple((cr, live) for cr, live in left if live is not None))
-
-    async def _check_managers_missing(
-        self, request: ManifestRequest, seen: ManifestSnapshot, step: CheckManagersMissing
-    ) -> ManifestSnapshot:
-        skr = await self._skr(request, seen)
-        views = [await read_manager(skr, each) for each in step.managers]
-        return _removing(seen, manager_missing=bool(views) and all(each.readiness is None for each in views))
-
-    async def _strip_finalizers(
-        self, request: ManifestRequest, seen: ManifestSnapshot, step: StripFinalizers
-    ) -> ManifestSnapshot:
-        for cr, live in step.crs:
-            await strip_finalizers(await self._skr(request, seen), cr.resource, live, seen.manifest)
-        left = tuple(each for each in _removal(seen).default_crs if each not in step.crs)
-        return _removing(seen, default_crs=left)
-
-    async def _list_users_objects(
-        self, request: ManifestRequest, seen: ManifestSnapshot, step: ListUsersObjects
-    ) -> ManifestSnapshot:
-        return _removing(
-            seen, users_objects=await objects_of_kinds(await self._skr(request, seen), step.kinds, step.own)
-        )
-
     async def _delete_objects(
-        self, request: ManifestRequest, seen: ManifestSnapshot, step: DeleteObjects
+        self, request: ManifestRequest, seen: ManifestSnapshot, inventory: tuple[InventoryEntry, ...]
     ) -> ManifestSnapshot:
-        result = await (await self._objects(request, seen)).applier.delete(step.inventory)
+        result = await (await self._objects(request, seen)).applier.delete(inventory)
         request.state.settled = ""
-        self.services.neighbours.notify(seen.manifest, without(step.inventory, result.inventory))
+        self.neighbours.notify(seen.manifest, without(inventory, result.inventory))
         result.raise_first_failure()
-        request.state.inventory = tuple(sorted({*without(seen.inventory, step.inventory), *result.inventory}))
+        request.state.inventory = tuple(sorted({*without(seen.inventory, inventory), *result.inventory}))
         removal = after_deleting(_removal(seen), result.inventory)
         return replace(seen, inventory=request.state.inventory, removal=removal)
 

@@ -52,7 +52,7 @@ from lifecycle_manager.module_catalog import (
     module_of_manifest,
 )
 from lifecycle_manager.module_catalog.affected import kymas_using_template, offer_changed
-from lifecycle_manager.module_installation.apply import ManifestActions, Services
+from lifecycle_manager.module_installation.apply import ManifestActions
 from lifecycle_manager.module_installation.logins import Logins
 from lifecycle_manager.module_installation.neighbours import Neighbours
 from lifecycle_manager.module_installation.plan import plan
@@ -162,8 +162,6 @@ def setup(
     def enqueue_neighbour(key: ObjectKey) -> None:
         controller.enqueue(key, ReadScope.EVERYTHING)
 
-    neighbours = Neighbours(manifests, controller.state, enqueue_neighbour)
-    renderings = Renderings(settings.namespace, settings.pull_secret)
     writes = OwnerWrites(
         kcp=manager.client,
         events=manager.events,
@@ -184,8 +182,17 @@ def setup(
         contested=lambda manifest, note: writes.record(manifest, CONTESTED, note),
         durations=LongReconciles(manager.registry),
     )
-    services = Services(neighbours, store, logins, renderings, data, settings)
-    actions = ManifestActions(services, writes, connections, manager.clock)
+    actions = ManifestActions(
+        writes=writes,
+        connections=connections,
+        clock=manager.clock,
+        neighbours=Neighbours(manifests, controller.state, enqueue_neighbour),
+        store=store,
+        logins=logins,
+        renderings=Renderings(settings.namespace, settings.pull_secret),
+        data=data,
+        options=settings,
+    )
     controller.steps(
         read=reader.read,
         plan=plan,

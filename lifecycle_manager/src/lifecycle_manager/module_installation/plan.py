@@ -8,16 +8,23 @@ May delete:
 - Both only from the inventory, and never what another module has: that is handed over to it.
 """
 
-import math
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from datetime import timedelta
 
 from kube_runtime import ApplyResult, End, InventoryEntry
 from kyma_oci import SourceInvalid
 from lifecycle_manager.contract.verdict import POLICY_VIOLATION
 from lifecycle_manager.module_catalog import kyma_of_manifest
 from lifecycle_manager.module_installation import status as statuses
+from lifecycle_manager.module_installation import steps
+from lifecycle_manager.module_installation.ending import (
+    MAX_BUSY_SECONDS,
+    installed,
+    orphaned_in,
+    refused,
+    terminating,
+    waiting,
+)
 from lifecycle_manager.module_installation.managers import managers_of, optional_managers_of
 from lifecycle_manager.module_installation.module_cr import default_cr
 from lifecycle_manager.module_installation.reading import crd_of
@@ -31,32 +38,11 @@ from lifecycle_manager.module_installation.snapshot import (
     is_being_deleted,
     is_left_alone,
 )
-from lifecycle_manager.module_installation.status import MODULE_CR, Seen, was_created
-from lifecycle_manager.module_installation.steps import (
-    CheckManagersMissing,
-    Connect,
-    CreateNamespace,
-    DeleteDefaultCRs,
-    FindModuleCRs,
-    HandOverObjects,
-    LeaveAlone,
-    ListObjectsOfCRDs,
-    ListUsersObjects,
-    ManifestDone,
-    ManifestEnd,
-    ManifestStep,
-    ReadManagers,
-    ReadModuleCR,
-    RecordInventory,
-    ReleaseObjects,
-    Render,
-    ResolveObjects,
-    StripFinalizers,
-)
+from lifecycle_manager.module_installation.status import MODULE_CR, was_created
+from lifecycle_manager.module_installation.steps import ManifestDone, ManifestEnd, ManifestStep
 from lifecycle_manager.module_sources import SourceAwaited, source_in
 from lifecycle_manager.object_set.inventory import (
     Identity,
-    failure_message,
     identities,
     is_crd,
     listed,
@@ -77,14 +63,8 @@ from lifecycle_manager.object_set.steps import (
 )
 from lifecycle_manager.skr import AccessSecretMissing, failure_of
 from lifecycle_manager.takeover import former
-from lifecycle_manager_api import ManifestStatus, State, boolean, find, names
+from lifecycle_manager_api import State, boolean, find, names
 from lifecycle_manager_api.policy_checks import Violation
-
-FIRST_BUSY_SECONDS = 0.1
-"""How soon a Manifest is reconciled again whose state has just changed: its Deployment often runs by then."""
-MAX_BUSY_SECONDS = 30.0
-ORPHANED_AFTER = timedelta(minutes=5)
-"""How old a Manifest is that no Kyma names: a Kyma names it moments after its creation."""
 
 
 def plan(seen: ManifestSnapshot) -> ManifestStep | ManifestEnd:
@@ -96,10 +76,10 @@ def plan(seen: ManifestSnapshot) -> ManifestStep | ManifestEnd:
     if is_left_alone(manifest):
         return _release(seen)
     if not kyma_of_manifest(manifest):
-        return _refused(seen, statuses.KYMA_UNNAMED, f"the label {names.KYMA_NAME} does not name the Kyma")
-    if _orphaned_in(seen) <= 0:
+        return refused(seen, statuses.KYMA_UNNAMED, f"the label {names.KYMA_NAME} does not name the Kyma")
+    if orphaned_in(seen) <= 0:
         message = f"Kyma {kyma_of_manifest(manifest)} does not exist or does not have this Manifest; delete it"
-        return _refused(seen, statuses.ORPHANED, message, MAX_BUSY_SECONDS)
+        return refused(seen, statuses.ORPHANED, message, MAX_BUSY_SECONDS)
     if seen.rendering is None:
         return _source(seen)
     return plan_installation(seen, seen.rendering)
@@ -109,7 +89,7 @@ def _failed(seen: ManifestSnapshot, error: Exception) -> ManifestEnd:
     """Report a failure, unless that was the record of the intent. Without an access Secret the cluster is deleted."""
     if isinstance(error, RecordingFailed):
         return NothingApplied(error=error)
-    if isinstance(seen.failure_of(FindModuleCRs), AccessSecretMissing):
+    if isinstance(seen.failure_of(steps.FindModuleCRs), AccessSecretMissing):
         return RemoveFinalizer(of_others=True)
     inventory, failure = sorted({*seen.before, *seen.inventory}), failure_of(error)
     status = statuses.unreachable(seen.manifest, inventory, failure.reason, failure.message, seen.now)
@@ -121,29 +101,29 @@ def _release(seen: ManifestSnapshot) -> ManifestStep | ManifestEnd:
     manifest = seen.manifest
     is_skipped = boolean(manifest.metadata.labels, names.SKIP_RECONCILIATION)
     if is_skipped or manifest.status.state is State.UNMANAGED or not kyma_of_manifest(manifest):
-        return LeaveAlone()
+        return steps.LeaveAlone()
     if seen.released:
         return ManifestDone(status=statuses.unmanaged(manifest, seen.inventory, seen.now))
     default = default_cr(manifest, seen.options.namespace)
-    return ReleaseObjects((*seen.inventory, *((default.entry,) if default is not None else ())))
+    return steps.ReleaseObjects((*seen.inventory, *((default.entry,) if default is not None else ())))
 
 
 def plan_installation(seen: ManifestSnapshot, rendering: RenderedModule) -> ManifestStep | ManifestEnd:
     """Return the next step of a module whose objects are known."""
     if seen.applied is None and (violated := _objections(seen, rendering)):
-        return _refused(seen, POLICY_VIOLATION, message_of(violated))
+        return refused(seen, POLICY_VIOLATION, message_of(violated))
     memory = seen.memory
     if memory is None:
-        return Connect()
+        return steps.Connect()
     if seen.applied is not None or memory.check_all or seen.announced or memory.settled != rendering.fingerprint:
         step = _application(seen, rendering, check_all=memory.check_all)
         if step is not None:
             return step
     if seen.applied is not None and seen.applied.failed:
-        return _installed(seen, ())
+        return installed(seen, ())
     if seen.applied is not None and (violated := _held(seen, seen.applied)[1]):
         message = f"left in the cluster, because the module may not have it: {message_of(violated)}"
-        return _refused(seen, POLICY_VIOLATION, message)
+        return refused(seen, POLICY_VIOLATION, message)
     return _readiness(seen)
 
 
@@ -166,18 +146,18 @@ def plan_removal(seen: ManifestSnapshot) -> ManifestStep | ManifestEnd:
     if seen.cluster_gone:
         return RemoveFinalizer(of_others=True)
     if found is None:
-        return FindModuleCRs(seen.inventory, default_cr(seen.manifest, seen.options.namespace))
+        return steps.FindModuleCRs(seen.inventory, default_cr(seen.manifest, seen.options.namespace))
     return _default_crs(seen, found) or _in_use(seen, found) or _objects(seen, found)
 
 
 def _default_crs(seen: ManifestSnapshot, found: Removal) -> ManifestStep | ManifestEnd | None:
     """First the default Module CRs. Their finalizers are removed only if no manager is left to act on them."""
     if undeleted := tuple(cr for cr, live in found.default_crs if not is_being_deleted(live)):
-        return DeleteDefaultCRs(undeleted)
+        return steps.DeleteDefaultCRs(undeleted)
     blocked = tuple((cr, live) for cr, live in found.default_crs if has_finalizers(live))
     if blocked and found.manager_missing is None:
-        return CheckManagersMissing(_running(seen))
-    return StripFinalizers(blocked) if blocked and found.manager_missing else None
+        return steps.CheckManagersMissing(_running(seen))
+    return steps.StripFinalizers(blocked) if blocked and found.manager_missing else None
 
 
 def _running(seen: ManifestSnapshot) -> tuple[InventoryEntry, ...]:
@@ -193,19 +173,19 @@ def _in_use(seen: ManifestSnapshot, found: Removal) -> ManifestStep | ManifestEn
     """Then nothing, while users have objects of the module's kinds whose CRDs go, or while something is deleted."""
     if found.users_objects is None:
         going = tuple(each for each in found.kinds if not next_owners([crd_of(each)], seen.others))
-        return ListUsersObjects(going, _own(seen, found))
+        return steps.ListUsersObjects(going, _own(seen, found))
     is_blocked = bool(found.users_objects or found.default_crs)
     if is_blocked and not found.objects_deleted and (step := _upkeep(seen)) is not None:
         return step
     if found.users_objects:
-        return _waits(
+        return waiting(
             seen, f"delete them first; they are deleted with the module: {listed(found.users_objects)}", users=True
         )
     if found.default_crs:
-        return _waits(seen, f"waiting for deletion of {listed([str(cr) for cr, _ in found.default_crs])}")
+        return waiting(seen, f"waiting for deletion of {listed([str(cr) for cr, _ in found.default_crs])}")
     if found.waits_for:
         named = listed([f"{each.kind} {each.name}" for each in found.waits_for])
-        return _waits(seen, f"waiting for deletion of {len(found.waits_for)}: {named}")
+        return waiting(seen, f"waiting for deletion of {len(found.waits_for)}: {named}")
     return None
 
 
@@ -221,7 +201,7 @@ def _upkeep(seen: ManifestSnapshot) -> ManifestStep | ManifestEnd | None:
     if seen.rendering is None:
         step = _source(seen)
     elif seen.memory is None:
-        step = Connect()
+        step = steps.Connect()
     elif _objections(seen, seen.rendering) or (seen.applied is None and _is_applied(seen, seen.memory)):
         return None
     else:
@@ -237,7 +217,7 @@ def _objects(seen: ManifestSnapshot, found: Removal) -> ManifestStep | ManifestE
     """Then the objects of the inventory, the CRDs last. What other modules have is handed over to them."""
     stage = tuple(each for each in seen.inventory if found.objects_deleted or not is_crd(each))
     if shared := next_owners(stage, seen.others):
-        return HandOverObjects(shared)
+        return steps.HandOverObjects(shared)
     return DeleteObjects(stage) if stage or not found.objects_deleted else RemoveFinalizer()
 
 
@@ -263,7 +243,7 @@ def after_deleting(found: Removal, remaining: tuple[InventoryEntry, ...]) -> Rem
 
 def is_settled(applied: ApplyResult) -> bool:
     """Tell whether an apply left nothing to do before something changes."""
-    return not applied.failed and not _terminating(applied)
+    return not applied.failed and not terminating(applied)
 
 
 def _source(seen: ManifestSnapshot) -> ManifestStep | ManifestEnd:
@@ -272,9 +252,9 @@ def _source(seen: ManifestSnapshot) -> ManifestStep | ManifestEnd:
         status = statuses.refused(seen.manifest, seen.inventory, error.reason, str(error), seen.now, awaited=awaited)
         return ManifestDone(status=status, requeue_after=error.again_after_seconds)
     try:
-        return Render(source_in(seen.manifest.spec.install.source))
+        return steps.Render(source_in(seen.manifest.spec.install.source))
     except SourceInvalid as invalid:
-        return _refused(seen, invalid.reason, str(invalid))
+        return refused(seen, invalid.reason, str(invalid))
 
 
 def _application(
@@ -282,17 +262,17 @@ def _application(
 ) -> ManifestStep | ManifestEnd | None:
     """Return the next step towards the objects of a rendering in the SKR; None where none is left."""
     if seen.wanted is None:
-        return ResolveObjects()
+        return steps.ResolveObjects()
     if protected := sorted(each for each in seen.wanted if is_protected_entry(each, seen.options.pull_secret)):
         named = listed([name_of(each) for each in protected])
-        return _refused(seen, ObjectsForbidden.reason, f"these objects belong to the Lifecycle Manager: {named}")
+        return refused(seen, ObjectsForbidden.reason, f"these objects belong to the Lifecycle Manager: {named}")
     if seen.applied is None:
         return _before_apply(seen, rendering, seen.wanted, check_all=check_all)
     if seen.pruned:
         return None
     unknown = tuple(each for each in kept(seen.applied) if is_crd(each) and each not in seen.crd_objects)
     if unknown and not seen.applied.failed:
-        return ListObjectsOfCRDs(unknown)
+        return steps.ListObjectsOfCRDs(unknown)
     entries = without(prunable(seen.applied, seen.crd_objects), _held(seen, seen.applied)[0])
     return PruneObjects(rendering.objects, seen.applied, entries) if entries else None
 
@@ -303,12 +283,12 @@ def _before_apply(
     intended = (*seen.leftover, *sorted(wanted))
     has_finalizer = names.MANIFEST_FINALIZER in seen.manifest.metadata.finalizers
     if not has_finalizer or not identities(intended) <= identities(inventory_of(seen.manifest)):
-        return RecordInventory(intended)
+        return steps.RecordInventory(intended)
     if shared := next_owners(seen.leftover, seen.others):
-        return HandOverObjects(shared)
+        return steps.HandOverObjects(shared)
     known = seen.namespace_created or (seen.memory is not None and seen.memory.has_namespace and not check_all)
     if not known and _needs_namespace(seen):
-        return CreateNamespace(seen.options.namespace)
+        return steps.CreateNamespace(seen.options.namespace)
     return ApplyObjects(rendering.objects, intended, recheck=check_all or seen.announced, new=wanted - {*seen.before})
 
 
@@ -332,48 +312,30 @@ def _readiness(seen: ManifestSnapshot) -> ManifestStep | ManifestEnd:
     is_close = seen.applied is not None or manifest.status.state is not State.READY or wanted is None
     if is_close and seen.managers is None:
         named = manifest.spec.manager
-        return ReadManagers(managers_of(named, seen.inventory, namespace), optional_managers_of(named, seen.inventory))
+        return steps.ReadManagers(
+            managers_of(named, seen.inventory, namespace), optional_managers_of(named, seen.inventory)
+        )
     managers = seen.managers or ()
     if wanted is not None and seen.module_cr is None:
         runs = all(each.readiness is not None and each.readiness.state == "Current" for each in managers)
         created = was_created(manifest, wanted)
         if runs or created:
-            return ReadModuleCR(wanted, created)
-    return _installed(seen, managers)
-
-
-def _installed(seen: ManifestSnapshot, managers: tuple[statuses.ManagerView, ...]) -> ManifestDone:
-    manifest, applied = seen.manifest, seen.applied
-    held = {entry: found for entry, found in seen.crd_objects.items() if found} if applied is not None else {}
-    view = Seen(
-        applied.inventory if applied is not None else seen.inventory,
-        failures=tuple(map(failure_message, applied.failed)) if applied is not None else (),
-        terminating=_terminating(applied, held) if applied is not None else (),
-        held=tuple(f"{entry.kind} {entry.name} has {listed(found)}" for entry, found in held.items()),
-        managers=managers,
-        module_cr=seen.module_cr,
-    )
-    status = statuses.installed(manifest, view, seen.checks, seen.now)
-    check_all = any(each.readiness is None for each in managers)
-    return ManifestDone(
-        status=status,
-        requeue_after=_pause(seen, status),
-        error=applied.first_failure if applied is not None else None,
-        applied=applied,
-        module_cr=seen.module_cr,
-        check_all=check_all,
-        settles=True,
-    )
+            return steps.ReadModuleCR(wanted, created)
+    return installed(seen, managers)
 
 
 def _deletion(seen: ManifestSnapshot) -> ManifestStep | ManifestEnd:
     manifest = seen.manifest
     if seen.cluster_gone:
-        return plan_removal(seen) if manifest.metadata.finalizers else LeaveAlone()
+        return plan_removal(seen) if manifest.metadata.finalizers else steps.LeaveAlone()
     finalizers = manifest.metadata.finalizers
     if not {names.MANIFEST_FINALIZER, *former.MANIFEST_FINALIZERS} & {*finalizers}:
         message = f"waiting as other finalizers are present: {', '.join(finalizers)}"  # upstream's words
-        return ManifestDone(status=statuses.deleting(manifest, (), message, seen.now)) if finalizers else LeaveAlone()
+        return (
+            ManifestDone(status=statuses.deleting(manifest, (), message, seen.now))
+            if finalizers
+            else steps.LeaveAlone()
+        )
     if names.IS_UNMANAGED in manifest.metadata.annotations:
         return RemoveFinalizer()  # its users manage what is in the SKR by now
     created = find(manifest.status.conditions, MODULE_CR)
@@ -388,58 +350,3 @@ def _own(seen: ManifestSnapshot, found: Removal) -> frozenset[Identity]:
     shared = next_owners(seen.inventory, seen.others)
     own = identities(each for each in seen.inventory if each not in shared)
     return own | {cr.identity for cr, _ in found.default_crs}
-
-
-def _waits(seen: ManifestSnapshot, waits_for: str, *, users: bool = False) -> ManifestDone:
-    failures = tuple(map(failure_message, seen.applied.failed)) if seen.applied is not None else ()
-    status = statuses.deleting(
-        seen.manifest,
-        seen.inventory,
-        waits_for,
-        seen.now,
-        needs_users=users,
-        problem=statuses.not_applied(failures, seen.source_error),
-    )
-    error = seen.applied.first_failure if seen.applied is not None else None
-    return ManifestDone(status=status, requeue_after=_pause(seen, status), error=error, applied=seen.applied)
-
-
-def _orphaned_in(seen: ManifestSnapshot) -> float:
-    """Return in how many seconds a Manifest that no Kyma names counts as orphaned."""
-    created = seen.manifest.metadata.creation_timestamp
-    if seen.is_named or created is None:
-        return math.inf
-    return (created + ORPHANED_AFTER - seen.now).total_seconds()
-
-
-def _refused(seen: ManifestSnapshot, reason: str, message: str, requeue_after: float | None = None) -> ManifestDone:
-    status = statuses.refused(seen.manifest, seen.inventory, reason, message, seen.now)
-    return ManifestDone(status=status, requeue_after=requeue_after)
-
-
-def _terminating(applied: ApplyResult, held: Collection[InventoryEntry] = ()) -> tuple[str, ...]:
-    """Name the objects that left the module and are still in the SKR."""
-    return tuple(
-        f"{each.entry.kind} {each.entry.name}"
-        for each in applied.outcomes
-        if each.index is None
-        and each.error is None
-        and (each.live is not None or each.action == "kept")
-        and each.entry not in held
-    )
-
-
-def _pause(seen: ManifestSnapshot, status: ManifestStatus) -> float:
-    """Return when to reconcile again: soon while something is in progress, less often the longer it takes."""
-    options = seen.options
-    if status.state is State.READY:
-        checked_at = seen.memory.checked_at if seen.memory is not None else seen.seconds
-        left = min(checked_at + options.interval_seconds - seen.seconds, _orphaned_in(seen))
-        return max(left, options.busy_seconds)
-    last = status.last_operation
-    since = last.last_update_time if last is not None else None
-    age = (seen.now - since).total_seconds() if since is not None else 0.0
-    soon = max(FIRST_BUSY_SECONDS, age / 3)
-    if soon < options.busy_seconds and status.state in {State.PROCESSING, State.DELETING}:
-        return soon
-    return min(max(options.busy_seconds, age / 4), max(MAX_BUSY_SECONDS, options.busy_seconds))

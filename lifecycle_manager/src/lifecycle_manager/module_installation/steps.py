@@ -141,24 +141,17 @@ class ManifestDone(End):
     settles: bool = False
 
 
-ManifestStep = (
-    Render
-    | Connect
-    | ResolveObjects
-    | RecordInventory
-    | HandOverObjects
-    | CreateNamespace
-    | ApplyObjects
-    | ListObjectsOfCRDs
-    | PruneObjects
+ModuleCrStep = (
+    ListObjectsOfCRDs
     | ReadManagers
     | ReadModuleCR
-    | ReleaseObjects
     | FindModuleCRs
     | DeleteDefaultCRs
     | CheckManagersMissing
     | StripFinalizers
     | ListUsersObjects
-    | DeleteObjects
 )
+"""Steps on what no inventory names: Module CRs, and what runs the module."""
+SetStep = RecordInventory | HandOverObjects | ApplyObjects | PruneObjects | ReleaseObjects | DeleteObjects
+ManifestStep = Render | Connect | ResolveObjects | CreateNamespace | SetStep | ModuleCrStep
 ManifestEnd = ManifestDone | RemoveFinalizer | LeaveAlone | NothingApplied

@@ -1,0 +1,98 @@
+"""How a reconcile of a Manifest ends: its status, and when it is reconciled again. Pure functions."""
+
+import math
+from collections.abc import Collection
+from datetime import timedelta
+
+from kube_runtime import ApplyResult, InventoryEntry
+from lifecycle_manager.module_installation import status as statuses
+from lifecycle_manager.module_installation.snapshot import ManifestSnapshot
+from lifecycle_manager.module_installation.status import Seen
+from lifecycle_manager.module_installation.steps import ManifestDone
+from lifecycle_manager.object_set.inventory import failure_message, listed
+from lifecycle_manager_api import ManifestStatus, State
+
+FIRST_BUSY_SECONDS = 0.1
+"""How soon a Manifest is reconciled again whose state has just changed: its Deployment often runs by then."""
+MAX_BUSY_SECONDS = 30.0
+ORPHANED_AFTER = timedelta(minutes=5)
+"""How old a Manifest is that no Kyma names: a Kyma names it moments after its creation."""
+
+
+def installed(seen: ManifestSnapshot, managers: tuple[statuses.ManagerView, ...]) -> ManifestDone:
+    manifest, applied = seen.manifest, seen.applied
+    held = {entry: found for entry, found in seen.crd_objects.items() if found} if applied is not None else {}
+    view = Seen(
+        applied.inventory if applied is not None else seen.inventory,
+        failures=tuple(map(failure_message, applied.failed)) if applied is not None else (),
+        terminating=terminating(applied, held) if applied is not None else (),
+        held=tuple(f"{entry.kind} {entry.name} has {listed(found)}" for entry, found in held.items()),
+        managers=managers,
+        module_cr=seen.module_cr,
+    )
+    status = statuses.installed(manifest, view, seen.checks, seen.now)
+    check_all = any(each.readiness is None for each in managers)
+    return ManifestDone(
+        status=status,
+        requeue_after=_pause(seen, status),
+        error=applied.first_failure if applied is not None else None,
+        applied=applied,
+        module_cr=seen.module_cr,
+        check_all=check_all,
+        settles=True,
+    )
+
+
+def waiting(seen: ManifestSnapshot, waits_for: str, *, users: bool = False) -> ManifestDone:
+    failures = tuple(map(failure_message, seen.applied.failed)) if seen.applied is not None else ()
+    status = statuses.deleting(
+        seen.manifest,
+        seen.inventory,
+        waits_for,
+        seen.now,
+        needs_users=users,
+        problem=statuses.not_applied(failures, seen.source_error),
+    )
+    error = seen.applied.first_failure if seen.applied is not None else None
+    return ManifestDone(status=status, requeue_after=_pause(seen, status), error=error, applied=seen.applied)
+
+
+def refused(seen: ManifestSnapshot, reason: str, message: str, requeue_after: float | None = None) -> ManifestDone:
+    status = statuses.refused(seen.manifest, seen.inventory, reason, message, seen.now)
+    return ManifestDone(status=status, requeue_after=requeue_after)
+
+
+def terminating(applied: ApplyResult, held: Collection[InventoryEntry] = ()) -> tuple[str, ...]:
+    """Name the objects that left the module and are still in the SKR."""
+    return tuple(
+        f"{each.entry.kind} {each.entry.name}"
+        for each in applied.outcomes
+        if each.index is None
+        and each.error is None
+        and (each.live is not None or each.action == "kept")
+        and each.entry not in held
+    )
+
+
+def orphaned_in(seen: ManifestSnapshot) -> float:
+    """Return in how many seconds a Manifest that no Kyma names counts as orphaned."""
+    created = seen.manifest.metadata.creation_timestamp
+    if seen.is_named or created is None:
+        return math.inf
+    return (created + ORPHANED_AFTER - seen.now).total_seconds()
+
+
+def _pause(seen: ManifestSnapshot, status: ManifestStatus) -> float:
+    """Return when to reconcile again: soon while something is in progress, less often the longer it takes."""
+    options = seen.options
+    if status.state is State.READY:
+        checked_at = seen.memory.checked_at if seen.memory is not None else seen.seconds
+        left = min(checked_at + options.interval_seconds - seen.seconds, orphaned_in(seen))
+        return max(left, options.busy_seconds)
+    last = status.last_operation
+    since = last.last_update_time if last is not None else None
+    age = (seen.now - since).total_seconds() if since is not None else 0.0
+    soon = max(FIRST_BUSY_SECONDS, age / 3)
+    if soon < options.busy_seconds and status.state in {State.PROCESSING, State.DELETING}:
+        return soon
+    return min(max(options.busy_seconds, age / 4), max(MAX_BUSY_SECONDS, options.busy_seconds))
