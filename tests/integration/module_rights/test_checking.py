@@ -55,12 +55,6 @@ async def says(port: int, text: str) -> None:
 
 
 @pytest.fixture(autouse=True)
-def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checking, "INTERVAL_SECONDS", 0.3)
-    monkeypatch.setattr(checking, "RETRY_SECONDS", 0.3)
-
-
-@pytest.fixture(autouse=True)
 async def restored(admin: Client) -> AsyncIterator[None]:
     """Apply the policy again after a test: others share the cluster."""
     yield

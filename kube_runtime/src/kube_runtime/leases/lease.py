@@ -26,7 +26,7 @@ class LeaseTiming:
 
     - `lease_seconds`: after so long without a renewal others may take over
     - `act_seconds`: after so long without a renewal the holder stops acting; its last request ends before others begin
-    - `renew_seconds`: how often it renews, and tries again
+    - `renew_seconds`: how often it renews; after a failure it tries again in half of that
     """
 
     lease_seconds: int = 15
@@ -36,6 +36,11 @@ class LeaseTiming:
     def __post_init__(self) -> None:
         if not 0 < self.renew_seconds < self.act_seconds < self.lease_seconds:
             raise ValueError("invalid lease timing: expected 0 < renew_seconds < act_seconds < lease_seconds")
+
+    @property
+    def retry_seconds(self) -> float:
+        """The pause after a failure: a loss is met as often as by renewals in that time, at half of the writes."""
+        return self.renew_seconds / 2
 
 
 class LeaseMetadata(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True, frozen=True):

@@ -46,7 +46,8 @@ VIEW = "kube-runtime/view"
 ADDRESS = "kube-runtime/address"
 JOIN_SECONDS = 3600.0
 LEAVE_SECONDS = 2.0
-DEFAULT_TIMING = LeaseTiming(lease_seconds=10, act_seconds=7.0, renew_seconds=1.5)
+DEFAULT_TIMING = LeaseTiming(lease_seconds=10, act_seconds=7.0, renew_seconds=2.5)
+"""A holder that fails to renew tries three times more before it stops acting: after 2.5, 3.75, 5 and 6.25 s."""
 _NEVER = float("-inf")
 
 
@@ -164,20 +165,22 @@ class Membership:
 
     async def _keep_renewing(self) -> None:
         while True:
+            pause = self._timing.renew_seconds
             try:
                 async with asyncio.timeout(self._timing.act_seconds), self._writing:
                     await (self._join() if self._own is None else self._write(self._shown[-1]))
             except (KubeError, TimeoutError) as error:
                 log.warning("%s could not renew: %s", self.identity, str(error) or "timed out")
-            await asyncio.sleep(self._timing.renew_seconds)
+                pause = self._timing.retry_seconds
+            await asyncio.sleep(pause)
 
     async def _keep_agreeing(self) -> None:
         while True:
             try:
-                async with asyncio.timeout(self._timing.renew_seconds):
+                async with asyncio.timeout(self._timing.retry_seconds):
                     await self._changed.wait()
             except TimeoutError:
-                pass  # a member that died reports no change
+                pass  # a member that died reports no change; this looks at what was observed, without a request
             self._changed.clear()
             try:
                 await self._drop_who_is_gone()

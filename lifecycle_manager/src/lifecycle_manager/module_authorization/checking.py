@@ -1,19 +1,21 @@
 """Checks at the start and periodically that the policy is in force, and reports it: readiness, a metric, a log line.
 
-Reading the policy shows that it is the shipped one, but not that the API server applies it. So a dry run tries what it
-has to refuse: a SyncResource in the namespace of the Leases, in which Lifecycle Manager may create one and may not
-`manage` modules. Nothing is stored.
+A watch of the policy shows that it is the shipped one, but not that the API server applies it. So a dry run tries what
+it has to refuse: a SyncResource in the namespace of the Leases, in which Lifecycle Manager may create one and may not
+`manage` modules. Nothing is stored. It is tried after each change, and periodically, as nothing reports that the API
+server or the rights of Lifecycle Manager have changed.
 """
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import structlog
 from prometheus_client import Gauge
 
-from kube_runtime import Client, Forbidden, KubeError, Manager, NotFound, Resource, parse_objects
+from kube_runtime import Backoff, Client, Forbidden, KubeError, Manager, NotFound, ObjectKey, Resource, parse_objects
 from lifecycle_manager.contract.options import Namespace, lease_namespace_option, option
 from lifecycle_manager.contract.resources import FIELD_MANAGER, SYNC_RESOURCES
 from lifecycle_manager.module_authorization.plan import AuthorizationSnapshot, Probe, why_not_in_force
@@ -34,14 +36,16 @@ BINDINGS: Resource[dict[str, Any]] = Resource.dynamic(
     namespaced=False,
 )
 
+NAMED = ObjectKey("", MODULE_AUTHORIZATION)
 PROBE = {
     "apiVersion": SYNC_RESOURCES.api_version,
     "kind": SYNC_RESOURCES.kind,
     "metadata": {"name": "module-authorization-probe"},
     "spec": {"kyma": "probe", "module": "probe", "resource": ""},
 }
-INTERVAL_SECONDS = 10.0
+INTERVAL_SECONDS = 60.0
 RETRY_SECONDS = 2.0
+"""The first pause while it is not in force: an API server takes a moment to apply what was just written."""
 log = structlog.get_logger("module_authorization")
 
 
@@ -79,6 +83,13 @@ class ModuleAuthorizationCheck:
         self._namespace = namespace
         shipped = {each.kind: dict(each.document) for each in parse_objects(module_authorization_as_yaml())}
         self._policy, self._binding = shipped[POLICIES.kind], shipped[BINDINGS.kind]
+        self._policies, self._bindings = (
+            manager.informer(each, field_selector=f"metadata.name={MODULE_AUTHORIZATION}", required=False)
+            for each in (POLICIES, BINDINGS)
+        )
+        self._changed = asyncio.Event()
+        for informer in (self._policies, self._bindings):
+            informer.on_change(lambda _: self._changed.set())
         self.why_not: str | None = None
         self._in_force = Gauge(
             "lifecycle_mgr_module_policy_in_force",
@@ -92,17 +103,21 @@ class ModuleAuthorizationCheck:
 
     async def run(self) -> None:
         """Check until cancelled. While KCP can't be asked, what was seen last counts."""
+        pauses = Backoff(base=RETRY_SECONDS, max=INTERVAL_SECONDS, jitter=0.0)
         while True:
+            self._changed.clear()
             try:
                 await self.check()
             except (KubeError, TimeoutError) as error:
-                log.warning("module authorization could not be checked", error=str(error), retry_seconds=RETRY_SECONDS)
-                await asyncio.sleep(RETRY_SECONDS)
-            else:
-                await asyncio.sleep(RETRY_SECONDS if self.why_not else INTERVAL_SECONDS)
+                log.warning("module authorization could not be checked", error=str(error))
+            pause = pauses.next()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(INTERVAL_SECONDS if self.why_not == "" else pause):
+                    await self._changed.wait()
+                pauses.reset()
 
     async def check(self) -> None:
-        """Check once. Raises KubeError."""
+        """Check once. Raises KubeError, TimeoutError."""
         why_not = await self._find_out()
         if why_not == self.why_not:
             return
@@ -114,18 +129,13 @@ class ModuleAuthorizationCheck:
             log.info("module authorization is in force")
 
     async def _find_out(self) -> str:
-        try:
-            policy, binding = await self._found(POLICIES), await self._found(BINDINGS)
-        except Forbidden as error:
-            return str(error)
-        seen = AuthorizationSnapshot(policy, binding, await self._probe())
+        for informer in (self._policies, self._bindings):
+            if isinstance(informer.last_error, Forbidden):
+                return str(informer.last_error)
+            await informer.wait_synced(RETRY_SECONDS)
+        probe = await self._probe()
+        seen = AuthorizationSnapshot(self._policies.get(NAMED), self._bindings.get(NAMED), probe)
         return why_not_in_force(seen, policy=self._policy, binding=self._binding)
-
-    async def _found(self, resource: Resource[dict[str, Any]]) -> dict[str, Any] | None:
-        try:
-            return await self._kcp.get(resource, MODULE_AUTHORIZATION)
-        except NotFound:
-            return None
 
     async def _probe(self) -> Probe:
         try:

@@ -43,7 +43,9 @@ class ReplicaSettings:
         "how long a replica may write after its last renewal",
     )
     retry_period: Duration = option(
-        timedelta(milliseconds=1500), "leader-election-retry-period", "how often a replica renews its Lease"
+        timedelta(milliseconds=2500),
+        "leader-election-retry-period",
+        "how often a replica renews its Lease; after a failure it tries again in half of that",
     )
     given_name: Annotated[str, StringConstraints(pattern=rf"^({LABEL}(\.{LABEL})*)?$", max_length=200)] = option(
         "",

@@ -1,7 +1,8 @@
 """Keeps this version from working while the former one does: both would change the same objects, each in its own way.
 
 The replicas of the former version elect a leader by a Lease. As long as that is renewed, nothing is started here, and
-this version is not ready and says why. Where it is renewed later, as after a rollback, the process ends.
+this version is not ready and says why: until then it is read, since a watch that is silent proves nothing. Where it is
+renewed later, as after a rollback, a watch shows that, and the process ends.
 """
 
 import asyncio
@@ -12,7 +13,7 @@ from typing import Any
 
 import structlog
 
-from kube_runtime import Client, KubeError, Manager, NotFound, Resource
+from kube_runtime import Change, Client, KubeError, Manager, NotFound, Resource
 from lifecycle_manager_api import names
 
 LEASE = "893110f7.kyma-project.io"
@@ -28,6 +29,8 @@ class FormerVersionRuns(Exception):
 def setup(manager: Manager, kcp: Client) -> None:
     """Wait at the start until the former version does not work, and end where it does later. To be called first."""
     lease = FormerLease(manager, kcp)
+    leases = manager.informer(LEASES, namespace=names.KCP_NAMESPACE, field_selector=f"metadata.name={LEASE}")
+    leases.on_change(lease.observe)
     manager.before_start(lease.wait)
     manager.runs(lease.run, name="former version")
     manager.check("former version", lambda: lease.objection or True)
@@ -41,6 +44,7 @@ class FormerLease:
     kcp: Client
     objection: str = field(default="not checked yet", init=False)
     _renewed_at: str = field(default="", init=False)
+    _renewed: asyncio.Event = field(default_factory=asyncio.Event, init=False)
 
     async def wait(self) -> None:
         """Return once the former version does not work."""
@@ -50,13 +54,18 @@ class FormerLease:
             await self._check()
 
     async def run(self) -> None:
-        """Look until cancelled. Raises FormerVersionRuns where the former version begins to work again."""
+        """Follow the Lease until cancelled. Raises FormerVersionRuns where the former version begins to work again."""
         while True:
-            await asyncio.sleep(INTERVAL_SECONDS)
-            if self.manager.working:
-                await self._check()
-                if self.objection:
-                    raise FormerVersionRuns(self.objection)
+            await self._renewed.wait()
+            self._renewed.clear()
+            if self.manager.working and self.objection:
+                raise FormerVersionRuns(self.objection)
+
+    def observe(self, change: Change[dict[str, Any]]) -> None:
+        """Evaluate a Lease that was renewed while this version works; a former version that works renews again."""
+        if self.manager.working and change.new is not None:
+            self.objection = self._evaluate(change.new)
+            self._renewed.set()
 
     async def _check(self) -> None:
         """Read the Lease. While KCP can't be asked, what was read last counts."""
