@@ -1,5 +1,6 @@
 """A clock that stands still until a test moves it."""
 
+import asyncio
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -20,3 +21,13 @@ class ManualClock:
 
     def advance(self, seconds: float) -> None:
         self.time += timedelta(seconds=seconds)
+
+
+class LoopClock:
+    """A `kube_runtime.Clock` that follows the event loop, whose time a test compresses with looptime."""
+
+    def now(self) -> datetime:
+        return builders.NOW + timedelta(seconds=self.monotonic())
+
+    def monotonic(self) -> float:
+        return asyncio.get_running_loop().time()

@@ -200,6 +200,13 @@ BUILTIN_KINDS: tuple[Kind, ...] = (
         roleRef=_WHOLE,
         subjects=_LIST,
     ),
+    *(
+        _kind("admissionregistration.k8s.io/v1", kind, plural, cluster=True, generation=True, spec=_ANY)
+        for kind, plural in (
+            ("ValidatingAdmissionPolicy", "validatingadmissionpolicies"),
+            ("ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings"),
+        )
+    ),
     _kind(
         "admissionregistration.k8s.io/v1",
         "ValidatingWebhookConfiguration",

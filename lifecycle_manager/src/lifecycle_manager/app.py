@@ -1,7 +1,4 @@
-"""Composition: the parts of the Lifecycle Manager, each declared by the `setup` of its folder.
-
-What all of them share is the Manager's. Domains meet only in resources and in signals.
-"""
+"""Composition: each part is declared by the `setup` of its folder. Domains meet only in resources and in signals."""
 
 import asyncio
 import signal
@@ -14,7 +11,7 @@ from pathlib import Path
 import structlog
 from prometheus_client import CollectorRegistry
 
-from kube_runtime import ALONE, Client, ClientOptions, EventRecorder, Manager, RuntimeMetrics
+from kube_runtime import ALONE, SYSTEM_CLOCK, Client, ClientOptions, Clock, EventRecorder, Manager, RuntimeMetrics
 from kube_runtime.leases import LeaseSharding
 from kube_runtime.tracing import Tracer
 from kyma_diagnostics.debug_server import debug_socket
@@ -83,12 +80,14 @@ async def lifecycle_manager(
     sharding: LeaseSharding | None = None,
     metrics: RuntimeMetrics | None = None,
     tracer: Tracer | None = None,
+    clock: Clock = SYSTEM_CLOCK,
 ) -> AsyncIterator[Manager]:
     """Compose a Lifecycle Manager that is ready to run. `metrics` are those that the clients of KCP count into."""
     registry, process = CollectorRegistry(), settings[ProcessSettings]
     manager = Manager(
         kcp,
         name=names.LIFECYCLE_MANAGER,
+        clock=clock,
         sharding=settings[takeover.TakeoverSettings].selection(sharding or ALONE),
         retry=process.retries,
         metrics=metrics,

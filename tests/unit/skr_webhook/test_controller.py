@@ -221,6 +221,25 @@ async def test_edited_webhook_is_repaired_at_the_interval_and_the_event_path_is_
         assert await has_webhook(world)
 
 
+async def test_canary_of_a_watcher_in_order_is_the_only_request_until_something_changes() -> None:
+    async with world_with_kyma() as world, process(world) as one:
+        one.event()
+        for _ in range(2):
+            await one.turn("changed")
+            one.event(is_canary=True)
+        await one.turn()
+        world.clock.advance(40)
+        requests, state = world.requests, one.controller.state(KEY)
+        assert state is not None
+        state.certificate = None  # computing anything fails without it
+        await one.turn()
+        in_skr = world.cluster("demo").requests(lambda record: record.verb != "watch", since=requests)
+        assert [(each.verb, each.resource, each.manager) for each in in_skr] == [
+            ("apply", "serviceaccounts", "lifecycle-manager-canary")
+        ]
+        assert world.writes_to("kcp", requests) == []
+
+
 async def test_canaries_without_an_answer_are_reported_and_an_answer_ends_the_fault() -> None:
     async with world_with_kyma() as world, process(world) as one:
         reason = ""

@@ -208,6 +208,28 @@ def test_objects_that_are_recorded_and_not_due_are_left_alone(seen: WatcherSnaps
     assert not any(isinstance(step, ApplyObjects) for step in steps_of(recorded))
 
 
+@given(snapshots(), moments)
+def test_only_the_path_is_tested_where_all_was_in_order_and_nothing_happened(
+    seen: WatcherSnapshot, until: float
+) -> None:
+    timers = replace(seen.timers, in_order_until=until + 2000)
+    quiet = replace(seen, kyma=of_reason(WATCHER_READY, recorded=True), timers=timers, is_triggered=False)
+    steps, end = followed(quiet)
+    if EnsureCertificate() not in steps:
+        computed = end_of(replace(quiet, is_triggered=True))
+        assert {type(step) for step in steps} <= {SendCanary}
+        assert reported(computed).reason == WATCHER_READY
+        assert (end.timers.path, end.requeue_after) == (computed.timers.path, computed.requeue_after)
+        assert quiet.now < end.timers.in_order_until == until + 2000
+
+
+@given(snapshots(), st.sampled_from(REASONS))
+def test_what_is_not_ready_is_never_in_order(seen: WatcherSnapshot, reason: str) -> None:
+    end = end_of(replace(seen, kyma=of_reason(reason, recorded=True)))
+    if reported(end).reason not in WORKING:
+        assert end.timers.in_order_until < seen.now
+
+
 @given(snapshots())
 def test_watcher_that_falls_silent_has_its_objects_compared_at_once(seen: WatcherSnapshot) -> None:
     silent = replace(

@@ -102,13 +102,14 @@ class WebhookRulesChanged(KymaSignal):
 
 @dataclass(frozen=True, slots=True)
 class WatcherEventReceived(KymaSignal):
-    """An event of the Watcher of an SKR arrived, whatever it reported; `is_canary` where it answers LM's own test.
+    """An event of the Watcher of an SKR arrived: an answer to LM's own test, a change of an object, or neither.
 
     `at` is the monotonic time of its arrival. Of several that wait for a reconcile the newest is enough.
     """
 
     is_canary: bool
     at: float = field(compare=False)
+    is_change: bool = False
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -28,12 +28,11 @@ from lifecycle_manager.events.endpoint import UnknownRuntime, VerifiedEvent
 from lifecycle_manager.events.guards import Rates
 from lifecycle_manager.process.telemetry import ChangeLatency
 from lifecycle_manager.skr.revocation import revoked_before
-from lifecycle_manager.skr.watcher import HEARTBEAT, is_answer, is_canary
+from lifecycle_manager.skr.watcher import HEARTBEAT, RESYNC, is_answer, is_canary, is_change
 from lifecycle_manager_api import Kyma, Watcher, WatchEvent, names
 
 log = structlog.get_logger("events")
 
-RESYNC = "RESYNC"
 UNSAMPLED = "-00"
 """The end of a traceparent whose trace is not exported for its own sake."""
 
@@ -90,7 +89,7 @@ class EventPublisher:
         if not verified.by_former_watcher:
             now = self._manager.clock.monotonic()
             answers = is_answer(event, kyma_name, now)
-            self._manager.publish(WatcherEventReceived(kyma_name, answers, at=now))
+            self._manager.publish(WatcherEventReceived(kyma_name, answers, at=now, is_change=is_change(event)))
         if is_canary(event):
             log.debug("canary arrived", kyma=kyma_name)
             return

@@ -130,7 +130,7 @@ class ModuleAuthorizationCheck:
 
     async def _find_out(self) -> str:
         for informer in (self._policies, self._bindings):
-            if isinstance(informer.last_error, Forbidden):
+            if isinstance(informer.last_error, Forbidden | NotFound):
                 return str(informer.last_error)
             await informer.wait_synced(RETRY_SECONDS)
         probe = await self._probe()

@@ -15,6 +15,7 @@ CANARY = ObjectReference("", "ServiceAccount", names.SKR_NAMESPACE, "skr-webhook
 """The object that LM writes to test the event path: it exists anyway, and only LM writes it."""
 
 HEARTBEAT = "HEARTBEAT"
+RESYNC = "RESYNC"
 CANARY_HEARTBEAT = "canary"
 """The name in a heartbeat by which the Watcher answers a dry run of that write."""
 
@@ -35,6 +36,11 @@ def is_answer(event: WatchEvent, kyma: str, now: float) -> bool:
     if not is_canary(event) or not moment.isdecimal() or not -1.0 <= now - float(moment) <= ANSWER_SECONDS:
         return False
     return hmac.compare_digest(event.challenge.encode(), challenge_for(kyma, float(moment)).encode())
+
+
+def is_change(event: WatchEvent) -> bool:
+    """Tell whether an event reports the change of an object that is not LM's own: the API server called the Watcher."""
+    return event.operation not in {HEARTBEAT, RESYNC} and bool(event.watched.name) and not is_canary(event)
 
 
 def is_canary(event: WatchEvent) -> bool:

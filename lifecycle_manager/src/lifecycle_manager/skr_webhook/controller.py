@@ -33,6 +33,8 @@ from lifecycle_manager.skr_webhook.timers import NO_TIMERS, Timers, WatcherTimes
 from lifecycle_manager.watcher_certificates import CARotation, LeafStore
 from lifecycle_manager.watcher_certificates.metrics import AtScrape, renewal_metrics
 
+CHANGED = "changed"
+"""The cause of a reconcile that a resource triggered. Without a cause only the time has passed."""
 KINDS_SECONDS = 0.5
 """How long to wait for further kinds of objects before the webhook of an SKR is changed."""
 
@@ -81,8 +83,8 @@ def setup(
         timers = state.timers if state is not None else NO_TIMERS
         return timers.received(times, waiting.of(WatcherEventReceived)).is_condition_changed_by(times, event)
 
-    controller.watches(kymas, when=kyma_changed)
-    controller.watches(watchers, to=all_kymas, when=watcher_changed)
+    controller.watches(kymas, when=kyma_changed, cause=CHANGED)
+    controller.watches(watchers, to=all_kymas, when=watcher_changed, cause=CHANGED)
     controller.receives(WatcherEventReceived, to=_key_of, when=changes_condition)
     controller.receives(ClusterReachable, to=_key_of, priority=Priority.CHANGE)
     controller.receives(ClusterReplaced, to=_key_of, priority=Priority.CHANGE)
@@ -90,9 +92,9 @@ def setup(
     object_rules = ObjectRuleReader.watched_by(manager) if settings.repair_on_events else None
     if object_rules is not None:
         manifests, sync_resources = object_rules.manifests, object_rules.sync_resources
-        controller.watches(manifests, to=kymas_of, when=kinds_changed, after=KINDS_SECONDS)
-        controller.watches(sync_resources, to=kymas_of, when=kinds_changed, after=KINDS_SECONDS)
-        controller.watches(object_rules.policies.informer, to=all_kymas, when=repair_switched)
+        controller.watches(manifests, to=kymas_of, when=kinds_changed, after=KINDS_SECONDS, cause=CHANGED)
+        controller.watches(sync_resources, to=kymas_of, when=kinds_changed, after=KINDS_SECONDS, cause=CHANGED)
+        controller.watches(object_rules.policies.informer, to=all_kymas, when=repair_switched, cause=CHANGED)
     actions = WatcherActions(
         manager,
         connections,

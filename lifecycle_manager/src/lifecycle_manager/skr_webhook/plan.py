@@ -78,7 +78,7 @@ WatcherStep = EnsureCertificate | FindDesired | ApplyObjects | SendCanary | Dele
 
 def plan(seen: WatcherSnapshot) -> WatcherStep | WatcherDone:
     if not is_managed(seen.kyma):
-        return WatcherDone(timers=seen.timers)
+        return WatcherDone(timers=seen.timers.in_question())
     if seen.error is not None:
         return _failed(seen, seen.error)
     return plan_removal(seen) if seen.kyma.metadata.being_deleted else plan_installation(seen)
@@ -101,6 +101,10 @@ def is_managed(kyma: Kyma) -> bool:
 
 def plan_installation(seen: WatcherSnapshot) -> WatcherStep | WatcherDone:
     """Return the next step until it is known which objects belong into the SKR."""
+    if (path := _path_in_order(seen)) is not None:
+        if path.is_due(seen.now) and not seen.canary_sent:
+            return _canary(seen, path)
+        return WatcherDone(timers=seen.timers, requeue_after=_check_after(seen, path))
     if seen.certificate is None:
         return EnsureCertificate()
     if seen.desired is None:
@@ -141,7 +145,7 @@ def plan_path(seen: WatcherSnapshot, desired: Desired) -> SendCanary | WatcherDo
         path = EventPath.presumed_broken(seen.times.canary, now=seen.now)
     path = path or seen.timers.path_or_untested(seen.times, seen.now)
     if path.is_due(seen.now) and not seen.canary_sent:
-        return SendCanary(path.sending(seen.now), write=path.is_write_due(seen.now))
+        return _canary(seen, path)
     seen = replace(seen, timers=replace(seen.timers, path=path))
     if broken_for := path.broken_for(seen.now):
         message = (
@@ -153,14 +157,35 @@ def plan_path(seen: WatcherSnapshot, desired: Desired) -> SendCanary | WatcherDo
     if desired.rules.unknown:
         message = f"waits for the cluster to serve the kinds: {', '.join(desired.rules.unknown)}"
         return _done(seen, ConditionContent("True", WATCHER_READY, message), UNKNOWN_KIND_SECONDS)
-    silent_in = seen.times.silence - seen.timers.silent_for(seen.now) + 0.1
     condition = ConditionContent("True", WATCHER_READY, f"kinds of Module CR that are watched: {desired.rules.kinds}")
     if seen.overdue_until is not None:
         message = (
             f"the Watcher's certificate ends at {seen.overdue_until:%Y-%m-%d %H:%M} UTC, and was not renewed in time"
         )
         condition = ConditionContent("True", CERTIFICATE_OVERDUE, message)
-    return _done(seen, condition, min(seen.times.interval, silent_in, path.check_after(seen.now) + 0.01))
+    timers = replace(seen.timers, in_order_until=seen.now + seen.times.interval)
+    return WatcherDone(timers=timers, condition=condition, requeue_after=_check_after(seen, path))
+
+
+def _path_in_order(seen: WatcherSnapshot) -> EventPath | None:
+    """Return the event path, where nothing is to be done but to test it: all was in order, and nothing triggered this.
+
+    So a canary costs its request, and nothing is computed or compared for it.
+    """
+    path, timers = seen.timers.path, seen.timers
+    if path is None or seen.is_triggered or seen.now >= min(timers.in_order_until, timers.repair_at):
+        return None
+    return None if is_silent(seen) or path.broken_for(seen.now) else path
+
+
+def _canary(seen: WatcherSnapshot, path: EventPath) -> SendCanary:
+    return SendCanary(path.sending(seen.now), write=path.is_write_due(seen.now))
+
+
+def _check_after(seen: WatcherSnapshot, path: EventPath) -> float:
+    """Return the seconds until the path is to be tested or reported, or the Watcher would be silent."""
+    silent_in = seen.times.silence - seen.timers.silent_for(seen.now) + 0.1
+    return min(seen.times.interval, silent_in, path.check_after(seen.now) + 0.01)
 
 
 def is_silent(seen: WatcherSnapshot) -> bool:
@@ -192,7 +217,7 @@ def _fault(seen: WatcherSnapshot, reason: str, message: str) -> WatcherDone:
 
 
 def _done(seen: WatcherSnapshot, condition: ConditionContent, requeue_after: float | None = None) -> WatcherDone:
-    return WatcherDone(timers=seen.timers, condition=condition, requeue_after=requeue_after)
+    return WatcherDone(timers=seen.timers.in_question(), condition=condition, requeue_after=requeue_after)
 
 
 def _failed(seen: WatcherSnapshot, error: Exception) -> WatcherDone:
@@ -205,7 +230,7 @@ def _failed(seen: WatcherSnapshot, error: Exception) -> WatcherDone:
     if (known := NO_CERTIFICATE.get(type(error))) is not None:
         reason, retry_seconds = known
         return _done(seen, ConditionContent("False", reason, str(error)), retry_seconds)
-    return WatcherDone(timers=seen.timers, condition=failed(error), error=error)
+    return WatcherDone(timers=seen.timers.in_question(), condition=failed(error), error=error)
 
 
 def _is_repair_due(seen: WatcherSnapshot) -> bool:

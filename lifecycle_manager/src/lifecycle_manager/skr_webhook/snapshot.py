@@ -71,14 +71,15 @@ class Desired:
 class WatcherSnapshot(Snapshot):
     """One Watcher. What a step of this reconcile has found out is None before that step.
 
-    `now` is monotonic. `overdue_until` is the end of a certificate that should have been renewed. `remaining` are the
-    objects that a removal waits for.
+    `now` is monotonic. `is_triggered`: something happened, and not only the time has passed. `overdue_until` is the end
+    of a certificate that should have been renewed. `remaining` are the objects that a removal waits for.
     """
 
     kyma: Kyma
     now: float
     times: WatcherTimes
     timers: Timers
+    is_triggered: bool = True
     certificate: KeyPair | None = None
     overdue_until: datetime | None = None
     desired: Desired | None = None
@@ -102,7 +103,9 @@ class WatcherReader:
         state.timers = state.timers.received(self.times, causes.of(WatcherEventReceived))
         if causes.of(ClusterReplaced) or causes.overflowed:
             state.timers = state.timers.repair_now()
-        return WatcherSnapshot(kyma=kyma, now=self.clock.monotonic(), times=self.times, timers=state.timers)
+        is_triggered = causes.overflowed or len(causes) > len(causes.of(WatcherEventReceived))
+        now = self.clock.monotonic()
+        return WatcherSnapshot(kyma=kyma, now=now, times=self.times, timers=state.timers, is_triggered=is_triggered)
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,7 +30,8 @@ class WatcherTimes:
 class Timers:
     """`since`: from when on a Watcher without any event counts as silent. `repair_at`: when to compare its objects.
 
-    `share`, 0 to 1, is this Watcher's place in intervals over which work is spread.
+    `share`, 0 to 1, is this Watcher's place in intervals over which work is spread. Until `in_order_until` all is as it
+    was found, unless something triggers a reconcile.
     """
 
     since: float
@@ -38,6 +39,7 @@ class Timers:
     share: float
     last_event_at: float | None = None
     path: EventPath | None = None
+    in_order_until: float = float("-inf")
 
     @classmethod
     def started(cls, times: WatcherTimes, *, now: float, share: float) -> "Timers":
@@ -59,7 +61,11 @@ class Timers:
         """Return the timers once events have arrived; an event may be given twice."""
         timers = self
         for event in sorted(events, key=lambda event: event.at):
-            path = timers.path_or_untested(times, event.at).answered(event.at) if event.is_canary else timers.path
+            path = timers.path
+            if event.is_canary:
+                path = timers.path_or_untested(times, event.at).answered(event.at)
+            elif event.is_change and path is not None:
+                path = path.saw_change(event.at)
             timers = replace(timers, last_event_at=max(event.at, timers.last_event_at or event.at), path=path)
         return timers
 
@@ -76,6 +82,10 @@ class Timers:
     def repair_soon(self, now: float) -> "Timers":
         """Return the timers of a Watcher without events, whose objects may be the cause."""
         return replace(self, repair_at=min(self.repair_at, now + FAULT_REPAIR_SECONDS))
+
+    def in_question(self) -> "Timers":
+        """Return the timers by which the next reconcile computes everything."""
+        return replace(self, in_order_until=float("-inf"))
 
     def repair_now(self) -> "Timers":
         """Return the timers by which the next reconcile compares the objects, whatever is recorded of them."""

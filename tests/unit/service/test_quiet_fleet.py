@@ -1,0 +1,109 @@
+"""What a fleet costs in which nothing changes: the whole service for ten minutes of compressed time."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from benchmarks.new_cluster_requests import CHOSEN, catalog
+from kube_runtime import Manager
+from kube_simulation import ApiRequest
+from kube_simulation.requests import Answer
+from kube_simulation.rules import Proceed, Rule
+from lifecycle_manager.app import lifecycle_manager
+from lifecycle_manager.contract.resources import KYMAS
+from lifecycle_manager.contract.signals import WatcherEventReceived
+from lifecycle_manager.replicas import ReplicaSettings
+from lifecycle_manager.settings import Settings
+from lifecycle_manager.skr_webhook.canary import FIELD_MANAGER as CANARY_MANAGER
+from lifecycle_manager_api import State, names
+from tests.clocks import LoopClock
+from tests.waiting import eventually
+from tests.world import KCP, NAMESPACE, World
+
+NAMES = ("one", "two", "three", "four", "five")
+MINUTES = 10
+IN_KCP = Counter(
+    {
+        "update leases": MINUTES * 24,  # the replica's own: one write for each renewal
+        "create syncresources": MINUTES,  # the dry run that the admission policy has to refuse
+    }
+)
+"""The requests to KCP of ten minutes, however many Kymas there are."""
+
+READS_OF_TEN_MINUTES = 30
+"""The requests to each cluster beside canaries: the objects of the Watcher twice, each module and the catalog once."""
+
+ANY_PORT = "127.0.0.1:0"
+OPTIONS: dict[str, Any] = {
+    "health_probe_bind_address": ANY_PORT,
+    "metrics_bind_address": ANY_PORT,
+    "kyma_skr_listener_bind_address": ANY_PORT,
+    "replica_bind_address": ANY_PORT,
+    "allow_insecure_kubeconfigs": True,
+    "allow_unprotected_modules": True,
+}
+
+
+class Watcher(Rule):
+    """The Watcher of a cluster: each change of the ServiceAccount becomes an event."""
+
+    def __init__(self, kyma: str, manager: Manager) -> None:
+        self._kyma = kyma
+        self._manager = manager
+
+    async def around(self, request: ApiRequest, proceed: Proceed) -> Answer:
+        answer = await proceed()
+        if request.method == "PATCH" and "/serviceaccounts/" in request.path:
+            event = WatcherEventReceived(self._kyma, is_canary=True, at=self._manager.clock.monotonic())
+            self._manager.publish(event)
+        return answer
+
+
+@asynccontextmanager
+async def service(world: World) -> AsyncIterator[Manager]:
+    settings, stopping = Settings(OPTIONS), asyncio.Event()
+    sharding = settings[ReplicaSettings].sharding(world.kcp)
+    async with (
+        lifecycle_manager(settings, world.kcp, sharding, clock=LoopClock()) as manager,
+        asyncio.TaskGroup() as tasks,
+    ):
+        for name in NAMES:
+            world.cluster(name).add_rule(Watcher(name, manager))
+        tasks.create_task(manager.run(stopping))
+        yield manager
+        stopping.set()
+
+
+async def settled(world: World) -> None:
+    """Return once every Kyma is ready, and a minute has passed after that."""
+
+    async def are_ready() -> bool:
+        return all(each.status.state is State.READY for each in (await world.kcp.list(KYMAS, KCP)).items)
+
+    await eventually(are_ready, every=5.0)
+    await asyncio.sleep(60)
+
+
+@pytest.mark.looptime
+async def test_quiet_fleet_renews_a_lease_and_tests_what_no_event_proves() -> None:
+    async with catalog() as world:
+        world.cluster("kcp").create({**NAMESPACE, "metadata": {"name": names.KCP_LEASE_NAMESPACE}})
+        for name in NAMES:
+            await world.register(name, *CHOSEN)
+        async with service(world):
+            await settled(world)
+            since = world.requests
+            await asyncio.sleep(MINUTES * 60)
+            records = [each for each in world.simulation.records if each.number > since and each.verb != "watch"]
+    in_kcp = Counter(f"{each.verb} {each.resource.partition('.')[0]}" for each in records if each.cluster == "kcp")
+    assert in_kcp - IN_KCP == Counter()
+    assert in_kcp.keys() == IN_KCP.keys()
+    in_skrs = [each for each in records if each.cluster != "kcp"]
+    canaries = [each for each in in_skrs if each.manager == CANARY_MANAGER]
+    assert len(canaries) <= 2 * MINUTES * len(NAMES)
+    assert len(in_skrs) - len(canaries) <= READS_OF_TEN_MINUTES * len(NAMES)
+    assert {each.resource for each in in_skrs if each.is_write} == {"serviceaccounts"}
