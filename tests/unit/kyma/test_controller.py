@@ -1,5 +1,7 @@
 """The Kyma CR in an SKR, whatever its users do there: the controller on simulated clusters, turn by turn."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -11,19 +13,21 @@ from kube_runtime import KubeError, NotFound, Resource
 from kube_simulation import Refuse
 from lifecycle_manager import catalog_sync
 from lifecycle_manager.catalog_sync import CatalogSettings
+from lifecycle_manager.contract.conditions import CATALOG, WEBHOOK, write_condition
 from lifecycle_manager.contract.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     KYMAS,
+    MANIFESTS,
     MODULE_RELEASE_METAS,
     MODULE_TEMPLATES,
 )
 from lifecycle_manager.contract.signals import ClusterReplaced
-from lifecycle_manager.kyma.ending import MAX_REPEATS
+from lifecycle_manager.kyma.ending import MAX_REPEATS, PROGRESS, USERS_PROGRESS
 from lifecycle_manager.rollout import RolloutSettings
-from lifecycle_manager_api import find, names
+from lifecycle_manager_api import ConditionStatus, State, find, names
 from tests import builders
 from tests.kinds import NAMESPACES
-from tests.world import NO_API, World, is_manifest, key_of, open_world
+from tests.world import KCP, NO_API, World, is_manifest, key_of, open_world
 
 SKR = names.SKR_NAMESPACE
 
@@ -259,6 +263,86 @@ async def test_skr_of_a_skipped_kyma_gets_no_requests() -> None:
         await world.turn("catalog", key_of("demo"))
         assert world.cluster("demo").requests(since=before) == []
         assert world.writes_to("kcp", before) == []
+
+
+async def report_ready(world: World) -> None:
+    """Report the parts of the Kyma as ready, and its modules as installed, in place of their controllers."""
+    for part in (WEBHOOK, CATALOG):
+        ready: tuple[ConditionStatus, str, str] = ("True", "Ready", "")
+        kyma = await world.in_kcp()
+        await write_condition(world.kcp, kyma, part, ready, now=world.clock.now(), field_manager=part)
+    for each in (await world.kcp.list(MANIFESTS, KCP)).items:
+        status = {"status": {"state": "Ready", "observedGeneration": each.metadata.generation}}
+        await world.kcp.merge_patch(MANIFESTS, each.metadata.name, status, KCP, subresource="status")
+
+
+@asynccontextmanager
+async def ready_world() -> AsyncIterator[World]:
+    """Open a world with a Kyma that is ready, of whose module there is a new version."""
+    async with open_world() as world:
+        await world.register("demo", "cloud-resources")
+        await world.offer(builders.template(installs=True), builders.release(regular="0.1.0"))
+        await world.introduced()
+        await report_ready(world)
+        await world.reconcile()
+        assert (await world.in_kcp()).status.state is State.READY
+        await world.offer(builders.template(version="0.2.0", installs=True))
+        yield world
+
+
+async def shown(world: World) -> set[tuple[State, str]]:
+    """Return state and version of the module, as the statuses in KCP and in the SKR have them."""
+    kymas = (await world.in_kcp(), await world.in_skr())
+    return {(module.state, module.version) for kyma in kymas for module in kyma.status.modules}
+
+
+async def test_module_that_is_updated_soon_is_one_write_on_each_side() -> None:
+    async with ready_world() as world:
+        await world.offer(builders.release(regular="0.2.0"))
+        before = world.requests
+        result = await world.reconcile()
+        assert result.requeue_after == PROGRESS.total_seconds()
+        assert [each.resource for each in world.writes_to("kcp", before)] == [MANIFESTS.plural_name]
+        assert world.writes_to("demo", before) == []
+        await report_ready(world)
+        before = world.requests
+        await world.reconcile()
+        assert await shown(world) == {(State.READY, "0.2.0")}
+        assert [each.subresource for each in world.writes_to("kcp", before)] == ["status"]
+        assert [each.subresource for each in world.writes_to("demo", before)] == ["status"]
+        assert world.skr_events[-1] == ("ModuleReady", "module cloud-resources 0.2.0 is ready")
+
+
+async def test_module_whose_update_takes_longer_is_shown_as_processing() -> None:
+    async with ready_world() as world:
+        await world.offer(builders.release(regular="0.2.0"))
+        await world.reconcile()
+        world.clock.advance(1)
+        assert (await world.reconcile()).requeue_after == 2
+        assert await shown(world) == {(State.READY, "0.1.0")}
+        world.clock.advance(2)
+        await world.reconcile()
+        assert await shown(world) == {(State.PROCESSING, "0.2.0")}
+
+
+async def test_change_of_a_user_is_shown_earlier() -> None:
+    async with ready_world() as world:
+        await world.offer(builders.template("telemetry", installs=True), builders.release("telemetry", regular="0.1.0"))
+        await world.choose("cloud-resources", "telemetry")
+        assert (await world.reconcile()).requeue_after == USERS_PROGRESS.total_seconds()
+        assert await shown(world) == {(State.READY, "0.1.0")}
+        world.clock.advance(0.5)
+        await world.reconcile()
+        assert await shown(world) == {(State.READY, "0.1.0"), (State.PROCESSING, "0.1.0")}
+
+
+async def test_module_that_is_refused_is_shown_at_once() -> None:
+    async with ready_world() as world:
+        world.cluster("kcp").add_rule(Refuse(is_manifest("cloud-resources"), refused=NO_API))
+        await world.offer(builders.release(regular="0.2.0"))
+        with pytest.RaisesGroup(KubeError, allow_unwrapped=True):
+            await world.reconcile()
+        assert (await world.in_kcp()).status.state is State.PROCESSING
 
 
 async def test_upgrade_that_waits_for_its_window_shows_that_it_does(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from tests import builders
 from tests.kinds import CONFIG_MAPS, CRDS
 from tests.manifest_clusters import KEY, Modules, Propagation
 from tests.modules import Document, default_module_cr, group_of, module_crs, operator
+from tests.takeover_from_go.played import status_of
 
 SKR = names.SKR_NAMESPACE
 GARDENS = module_crs("garden")
@@ -45,6 +46,18 @@ def refused(*names_of_objects: str, code: int = 403, message: str = "quota excee
 
 async def says(world: Modules, state: str) -> None:
     await world.skr.merge_patch(GARDENS, "default", {"status": {"state": state}}, SKR, subresource="status")
+
+
+async def runs(world: Modules, deployment: Document) -> None:
+    """Have a Deployment run, as its controller reports it."""
+    name, resource = deployment["metadata"]["name"], await world.skr.mapper.resource("apps/v1", "Deployment")
+    live = await world.skr.get(resource, name, SKR)
+    await world.skr.merge_patch(resource, name, {"status": status_of(live)}, SKR, subresource="status")
+
+
+async def generation_reported(world: Modules) -> int | None:
+    manifest = await world.manifest()
+    return manifest.status.observed_generation if manifest is not None else None
 
 
 async def brought(world: Modules) -> set[str]:
@@ -111,6 +124,7 @@ async def test_what_was_applied_before_a_failure_is_remembered_beyond_this_proce
 async def test_module_on_its_way_is_read_soon_and_less_often_the_longer_it_takes(world: Modules) -> None:
     deployment = next(each for each in operator("garden", "1.0.0") if each["kind"] == "Deployment")
     await world.want([deployment])
+    await world.reconcile()
     soon = (await world.reconcile()).requeue_after
     assert await world.state() == ("Processing", "ManagerNotReady")
     assert soon is not None
@@ -119,6 +133,44 @@ async def test_module_on_its_way_is_read_soon_and_less_often_the_longer_it_takes
     patch = {"status": {"lastOperation": {"lastUpdateTime": earlier}}}
     await world.kcp.merge_patch(MANIFESTS, KEY.name, patch, KEY.namespace, subresource="status")
     assert (await world.reconcile()).requeue_after == pytest.approx(10, abs=2)
+
+
+async def test_new_version_that_runs_at_the_next_look_is_one_write_of_the_status(
+    world: Modules, simulation: Simulation
+) -> None:
+    deployment = next(each for each in operator("garden", "1.0.0") if each["kind"] == "Deployment")
+    new = next(each for each in operator("garden", "1.1.0") if each["kind"] == "Deployment")
+    await world.want([CRD, deployment], resource=default_module_cr("garden"))
+    await world.reconcile()
+    await runs(world, deployment)
+    await world.reconcile()
+    await says(world, "Ready")
+    await world.reconcile()
+    assert await world.state() == ("Ready", "ModuleReady")
+    await world.want([CRD, new], resource=default_module_cr("garden"))
+    before = simulation.requests()[-1].number
+    await world.reconcile()
+    assert await generation_reported(world) == 1
+    await runs(world, new)
+    await world.reconcile()
+    assert (await world.state(), await generation_reported(world)) == (("Ready", "ModuleReady"), 2)
+    writes = simulation.requests(lambda it: it.cluster == "kcp" and it.is_write, since=before)
+    assert [each.subresource for each in writes] == ["status"]
+
+
+async def test_new_version_that_does_not_run_is_reported_at_the_next_look(world: Modules) -> None:
+    deployment = next(each for each in operator("garden", "1.0.0") if each["kind"] == "Deployment")
+    new = next(each for each in operator("garden", "1.1.0") if each["kind"] == "Deployment")
+    await world.want([CRD, deployment], resource=default_module_cr("garden"))
+    await world.reconcile()
+    await runs(world, deployment)
+    await world.reconcile()
+    await says(world, "Ready")
+    await world.reconcile()
+    await world.want([CRD, new], resource=default_module_cr("garden"))
+    await world.reconcile()
+    await world.reconcile()
+    assert (await world.state(), await generation_reported(world)) == (("Processing", "ManagerNotReady"), 2)
 
 
 async def test_module_that_is_in_order_costs_one_request_and_no_write(world: Modules, simulation: Simulation) -> None:
@@ -687,7 +739,8 @@ async def test_storage_is_waited_for_where_a_module_names_no_manager(world: Modu
     metadata = {"name": "seeds", "namespace": SKR}
     claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
     await world.want([claim, config_map("rose")])
-    await world.reconcile()
+    for _ in range(2):
+        await world.reconcile()
     assert await world.state() == ("Processing", "ManagerNotReady")
     assert "PersistentVolumeClaim kyma-system/seeds" in (await world.condition()).message
     claims = await world.skr.mapper.resource("v1", "PersistentVolumeClaim")
@@ -701,7 +754,8 @@ async def test_job_that_was_cleared_away_is_no_trouble(world: Modules) -> None:
     metadata = {"name": "seeds", "namespace": SKR}
     job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {"template": template}}
     await world.want([job])
-    await world.reconcile()
+    for _ in range(2):
+        await world.reconcile()
     assert await world.state() == ("Processing", "ManagerNotReady")
     jobs = await world.skr.mapper.resource("batch/v1", "Job")
     await world.skr.delete(jobs, "seeds", SKR)

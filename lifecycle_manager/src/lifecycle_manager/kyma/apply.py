@@ -95,7 +95,8 @@ class KymaActions:
 
     async def finish(self, request: KymaRequest, seen: KymaSnapshot, end: steps.KymaDone) -> Result:
         """Remember what the next reconcile has to know, and write the status. Raises KubeError."""
-        request.state.repeats, request.state.pull_secret = end.repeats, end.pull_secret
+        state = request.state
+        state.repeats, state.pull_secret, state.progress_since = end.repeats, end.pull_secret, end.progress_since
         if end.status is not None:
             await self._write_status(seen.kyma, end.status, end.events)
         return Result(end.requeue_after, end.reasons)

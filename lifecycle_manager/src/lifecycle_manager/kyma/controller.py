@@ -153,7 +153,7 @@ class _Progress:
         kyma = self.kymas.cache.get(ObjectKey(names.KCP_NAMESPACE, name))
         parts = {each.type for each in kyma.status.conditions} if kyma is not None else set()
         return not {WEBHOOK, CATALOG} <= parts or any(
-            each.status.state in UNFINISHED for each in self.manifests.cache.by_index(MANIFESTS_BY_KYMA.name, name)
+            is_unfinished(each) for each in self.manifests.cache.by_index(MANIFESTS_BY_KYMA.name, name)
         )
 
 
@@ -186,6 +186,13 @@ def manifest_state_changed(change: Change[Manifest]) -> bool:
     return (
         old is None or new is None or _shown_of(old) != _shown_of(new) or metadata_changed(old.metadata, new.metadata)
     )
+
+
+def is_unfinished(manifest: Manifest) -> bool:
+    """Tell whether a Manifest is being installed, or says nothing yet of what is wanted now."""
+    status, metadata = manifest.status, manifest.metadata
+    is_outdated = status.state is State.READY and status.observed_generation != metadata.generation
+    return status.state in UNFINISHED or (is_outdated and not metadata.is_paused)
 
 
 def is_progress(change: Change[Manifest]) -> bool:

@@ -4,15 +4,16 @@ Limits: MAX_REPEATS, REVERTED_SECONDS; the intervals are in `settings`.
 """
 
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from kube_runtime import ApiError, KubeError
-from lifecycle_manager.contract.conditions import interval_for
+from lifecycle_manager.contract.conditions import MODULES, interval_for
 from lifecycle_manager.kyma import steps
 from lifecycle_manager.kyma.events import KymaEvent, events_between, for_operators
 from lifecycle_manager.kyma.pull_secret.plan import PullSecretCopy
+from lifecycle_manager.kyma.reasons import READY
 from lifecycle_manager.kyma.snapshot import KymaSnapshot
-from lifecycle_manager.kyma.steps import KymaDone
+from lifecycle_manager.kyma.steps import Decision, KymaDone
 from lifecycle_manager.skr import ClusterClaimed
 from lifecycle_manager_api import Kyma, KymaStatus, State
 
@@ -20,6 +21,14 @@ MAX_REPEATS = 3
 """How often in a row the outcome is read at once. An SKR that reverts it each time has to wait after that."""
 
 REVERTED_SECONDS = 5.0
+
+USERS_PROGRESS = timedelta(seconds=0.5)
+"""How long a Kyma that was ready may stay so in its status while a change of its user is under way.
+
+Most modules are ready by then: one write in KCP and one in the SKR say so, and not two.
+"""
+PROGRESS = timedelta(seconds=3)
+"""The same for a change that no user of the cluster waits for, as a new version in a channel."""
 
 REQUEUE_REASONS = {
     steps.AddFinalizer: "labels_and_finalizers_update",
@@ -68,6 +77,30 @@ def ended(
         repeats=repeats,
         pull_secret=known.copy if known is not None else PullSecretCopy(),
     )
+
+
+def progress_shown_at(seen: KymaSnapshot, inner: Kyma, decision: Decision) -> datetime | None:
+    """Return until when a status is not written that says of a ready Kyma only that modules are being changed.
+
+    None where it is written: the time is over, something else has changed as well, or something failed.
+    """
+    before, after = seen.kyma.status, decision.in_kcp
+    if before.state is not State.READY or after.state is not State.PROCESSING or seen.failures:
+        return None
+    if not decision.changes and seen.progress_since is None:
+        return None
+    if {each.state for each in after.modules} - {State.READY, State.PROCESSING, State.UNMANAGED}:
+        return None
+    if others_of(before) != others_of(after):
+        return None
+    is_users = inner.status.observed_generation != inner.metadata.generation
+    until = (seen.progress_since or seen.timing.now) + (USERS_PROGRESS if is_users else PROGRESS)
+    return until if seen.timing.now < until else None
+
+
+def others_of(status: KymaStatus) -> list[tuple[str, str, str]]:
+    """Return the conditions that say something else than which modules are ready."""
+    return [(each.type, each.status, each.reason) for each in status.conditions if each.type not in {MODULES, READY}]
 
 
 def report(kyma: Kyma, status: KymaStatus | None) -> tuple[KymaStatus | None, tuple[KymaEvent, ...]]:

@@ -45,13 +45,13 @@ def _in_trouble(before: KymaStatus, after: KymaStatus) -> Iterator[KymaEvent]:
 
 def _done(before: KymaStatus, after: KymaStatus) -> Iterator[KymaEvent]:
     """Yield one Event of the modules that became ready, and one of those that are removed."""
-    states = {module.name: module.state for module in before.modules}
+    known = {module.name: (module.state, module.version) for module in before.modules}
     ready = [
         f"{module.name} {module.version}".rstrip()
         for module in after.modules
-        if module.state is State.READY and states.get(module.name, State.READY) is not State.READY
+        if module.state is State.READY and known.get(module.name) != (State.READY, module.version)
     ]
-    removed = sorted(states.keys() - {module.name for module in after.modules})
+    removed = sorted(known.keys() - {module.name for module in after.modules})
     for names, reason, what in ((ready, MODULE_READY, "ready"), (removed, MODULE_REMOVED, "removed")):
         if len(names) == 1:
             yield KymaEvent("Normal", reason, f"module {names[0]} is {what}")

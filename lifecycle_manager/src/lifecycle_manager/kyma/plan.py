@@ -21,7 +21,7 @@ from kube_runtime import ApiError
 from lifecycle_manager.contract.conditions import is_introduced
 from lifecycle_manager.kyma import steps
 from lifecycle_manager.kyma.deletion import plan_deletion
-from lifecycle_manager.kyma.ending import MAX_REPEATS, ended
+from lifecycle_manager.kyma.ending import MAX_REPEATS, ended, progress_shown_at
 from lifecycle_manager.kyma.pull_secret.plan import plan_pull_secret
 from lifecycle_manager.kyma.snapshot import KymaSnapshot
 from lifecycle_manager.kyma.status import failed_status, status_of, write_in_skr
@@ -101,6 +101,11 @@ def _plan_upkeep(seen: KymaSnapshot, inner: Kyma) -> KymaStep | KymaDone:
     if not is_deleted and not seen.tried(steps.SyncMetadata) and (sync := _sync_metadata(seen.kyma, inner)):
         return sync
     decision = _decided(seen) or _decide(seen, inner)
+    if not is_deleted and (until := progress_shown_at(seen, inner, decision)) is not None:
+        if decision.changes and not seen.tried(steps.ChangeModules):
+            return steps.ChangeModules(decision.changes, decision)
+        end = ended(seen, again=min(until, decision.again or until))
+        return replace(end, progress_since=seen.progress_since or seen.timing.now)
     if not is_deleted and not seen.tried(steps.WriteSkrStatus) and (write := write_in_skr(inner, decision)):
         return write
     if decision.changes and not seen.tried(steps.ChangeModules):

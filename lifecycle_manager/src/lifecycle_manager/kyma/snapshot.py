@@ -65,9 +65,13 @@ class SkrView:
 
 @dataclass(eq=False, slots=True)
 class KymaState:
-    """What is remembered of one Kyma: changes that its SKR has to show yet, and how often in a row it was repeated."""
+    """What is remembered of one Kyma: changes that its SKR has to show yet, and how often in a row it was repeated.
+
+    `progress_since` is when the change of modules began that its status does not show yet.
+    """
 
     announcements: Announcements = field(default_factory=Announcements)
+    progress_since: datetime | None = None
     pull_secret: PullSecretCopy = field(default_factory=PullSecretCopy)
     repeats: int = 0
 
@@ -82,6 +86,7 @@ class KymaSnapshot(Snapshot):
     - `installed_crd`: the digest of the CRD that this reconcile has installed
     - `pull_secret`: None where there is none to copy
     - `repeats`: how often in a row the outcome was read at once
+    - `progress_since`: when the change of modules began that the status does not show yet
     - `taken`: the steps of this reconcile that succeeded
     """
 
@@ -96,6 +101,7 @@ class KymaSnapshot(Snapshot):
     sync_resources: tuple[SyncResource, ...] = ()
     pull_secret: PullSecret | None = None
     repeats: int = 0
+    progress_since: datetime | None = None
     settings: KymaSettings = field(default_factory=KymaSettings)
     taken: tuple[Step, ...] = ()
 
@@ -188,6 +194,7 @@ class KymaSnapshots:
             sync_resources=tuple(filter(self.policies.is_in_place, resources)),
             pull_secret=self._pull_secret(kyma, request.state),
             repeats=request.state.repeats,
+            progress_since=request.state.progress_since,
             settings=self.settings,
         )
 

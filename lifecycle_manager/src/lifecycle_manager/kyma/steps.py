@@ -167,7 +167,7 @@ class KymaDone(End):
 
     - `status`: the status to be written in KCP, None where it stays; `events` are what changed
     - `reasons`: for the metric of requeues
-    - `repeats`, `pull_secret`: what is remembered of the Kyma
+    - `repeats`, `pull_secret`, `progress_since`: what is remembered of the Kyma
     """
 
     status: KymaStatus | None = None
@@ -175,6 +175,7 @@ class KymaDone(End):
     reasons: tuple[str, ...] = ()
     repeats: int = 0
     pull_secret: PullSecretCopy = field(default_factory=PullSecretCopy)
+    progress_since: datetime | None = None
 
 
 SkrSteps = (

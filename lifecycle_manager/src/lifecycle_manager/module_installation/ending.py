@@ -7,10 +7,10 @@ from datetime import timedelta
 from kube_runtime import ApplyResult, InventoryEntry
 from lifecycle_manager.module_installation import status as statuses
 from lifecycle_manager.module_installation.snapshot import ManifestSnapshot
-from lifecycle_manager.module_installation.status import Seen
+from lifecycle_manager.module_installation.status import MODULE_CR, Seen
 from lifecycle_manager.module_installation.steps import ManifestDone
 from lifecycle_manager.object_set.inventory import failure_message, listed
-from lifecycle_manager_api import ManifestStatus, State
+from lifecycle_manager_api import ManifestStatus, State, find
 
 FIRST_BUSY_SECONDS = 0.1
 """How soon a Manifest is reconciled again whose state has just changed: its Deployment often runs by then."""
@@ -32,9 +32,10 @@ def installed(seen: ManifestSnapshot, managers: tuple[statuses.ManagerView, ...]
     )
     status = statuses.installed(manifest, view, seen.checks, seen.now)
     check_all = any(each.readiness is None for each in managers)
+    is_first = _is_first_look(seen, status)
     return ManifestDone(
-        status=status,
-        requeue_after=_pause(seen, status),
+        status=manifest.status if is_first else status,
+        requeue_after=FIRST_BUSY_SECONDS if is_first else _pause(seen, status),
         error=applied.first_failure if applied is not None else None,
         applied=applied,
         module_cr=seen.module_cr,
@@ -80,6 +81,25 @@ def orphaned_in(seen: ManifestSnapshot) -> float:
     if seen.is_named or created is None:
         return math.inf
     return (created + ORPHANED_AFTER - seen.now).total_seconds()
+
+
+def _is_first_look(seen: ManifestSnapshot, status: ManifestStatus) -> bool:
+    """Tell whether a module that was just applied only does not run yet: it often does by the next look.
+
+    So one write says that it is ready. That a default Module CR was created is written at once: a user may delete it.
+    """
+    before, applied = seen.manifest.status, seen.applied
+    if status.state is not State.PROCESSING or applied is None or not applied.changed:
+        return False
+    if applied.failed or terminating(applied) or before.state not in {State.PROCESSING, State.READY}:
+        return False
+    return _created(before) == _created(status)
+
+
+def _created(status: ManifestStatus) -> tuple[str, str]:
+    """Return which default Module CR was created, as a status says."""
+    known = find(status.conditions, MODULE_CR)
+    return (known.status, known.message) if known is not None else ("", "")
 
 
 def _pause(seen: ManifestSnapshot, status: ManifestStatus) -> float:

@@ -309,7 +309,9 @@ def _readiness(seen: ManifestSnapshot) -> ManifestStep | ManifestEnd:
     """
     manifest, namespace = seen.manifest, seen.options.namespace
     wanted = default_cr(manifest, namespace)
-    is_close = seen.applied is not None or manifest.status.state is not State.READY or wanted is None
+    status, generation = manifest.status, manifest.metadata.generation
+    was_ready = status.state is State.READY and status.observed_generation == generation
+    is_close = seen.applied is not None or not was_ready or wanted is None
     if is_close and seen.managers is None:
         named = manifest.spec.manager
         return steps.ReadManagers(

@@ -1,15 +1,17 @@
-"""What a fleet costs in which nothing changes: the whole service for ten minutes of compressed time."""
+"""Requests of the whole service, in compressed time: what a quiet fleet costs, and a new version for all."""
 
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import pytest
 
-from benchmarks.new_cluster_requests import CHOSEN, catalog
+from benchmarks.new_cluster_requests import CHOSEN, VERSIONS, catalog
 from kube_runtime import Manager
+from kube_runtime.leases.lease import LEASES
 from kube_simulation import ApiRequest
 from kube_simulation.requests import Answer
 from kube_simulation.rules import Proceed, Rule
@@ -20,6 +22,7 @@ from lifecycle_manager.replicas import ReplicaSettings
 from lifecycle_manager.settings import Settings
 from lifecycle_manager.skr_webhook.canary import FIELD_MANAGER as CANARY_MANAGER
 from lifecycle_manager_api import State, names
+from tests import builders
 from tests.clocks import LoopClock
 from tests.waiting import eventually
 from tests.world import KCP, NAMESPACE, World
@@ -107,3 +110,38 @@ async def test_quiet_fleet_renews_a_lease_and_tests_what_no_event_proves() -> No
     assert len(canaries) <= 2 * MINUTES * len(NAMES)
     assert len(in_skrs) - len(canaries) <= READS_OF_TEN_MINUTES * len(NAMES)
     assert {each.resource for each in in_skrs if each.is_write} == {"serviceaccounts"}
+
+
+@pytest.mark.looptime
+async def test_new_version_is_three_writes_for_each_cluster_and_the_record_of_its_catalog() -> None:
+    async with catalog() as world:
+        world.cluster("kcp").create({**NAMESPACE, "metadata": {"name": names.KCP_LEASE_NAMESPACE}})
+        for name in NAMES:
+            await world.register(name, *CHOSEN)
+        async with service(world):
+            await settled(world)
+            since, began = world.requests, asyncio.get_running_loop().time()
+            await world.offer(builders.release(CHOSEN[0], regular=VERSIONS[1]))
+            await eventually(partial(are_at, world, VERSIONS[1]), every=0.05)
+            seconds = asyncio.get_running_loop().time() - began
+            await asyncio.sleep(10)
+            records = [each for each in world.simulation.records if each.number > since and each.cluster == "kcp"]
+    written = Counter(
+        (each.manager, each.resource.partition(".")[0], each.subresource)
+        for each in records
+        if each.is_write and each.resource != LEASES.plural_name and each.manager != "team"
+    )
+    assert written == {
+        ("lifecycle-manager", "manifests", ""): len(NAMES),
+        ("lifecycle-manager", "manifests", "status"): len(NAMES),
+        ("lifecycle-manager", "kymas", "status"): len(NAMES),
+        ("lifecycle-manager-catalog", "kymas", "status"): len(NAMES),
+    }
+    assert seconds <= 0.5
+
+
+async def are_at(world: World, version: str) -> bool:
+    """Tell whether all Kymas say that the first module is ready in a version."""
+    found = (await world.kcp.list(KYMAS, KCP)).items
+    modules = [next(each for each in kyma.status.modules if each.name == CHOSEN[0]) for kyma in found]
+    return all((each.state, each.version) == (State.READY, version) for each in modules)
