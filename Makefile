@@ -10,7 +10,7 @@ export UV_PROJECT_ENVIRONMENT := $(VENV)
 export UV_NO_PROGRESS := $(if $(CI),1,0)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup clusters helm browser oldest demo test test-fast fuzz lint format types bench profile soak charts clean
+.PHONY: help setup clusters helm browser oldest demo test test-fast fuzz lint format types bench profile soak go charts clean
 
 help: ## List the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -73,6 +73,9 @@ profile: clusters ## Write flame graphs and a table of where the time goes (ONLY
 
 soak: clusters ## Edit Module CRs for five minutes (ARGS="--seconds 3600"); fail if memory, files or times grow
 	@$(BIN)/python -m benchmarks.soak $(ARGS)
+
+go: setup ## Generate the Go module for Module Managers, api/go, from the types
+	@$(BIN)/python -m api.generate_go
 
 charts: setup ## Generate the parts of the charts that come from the code: CRDs, roles, options, Watcher
 	@$(BIN)/python -m charts.generate

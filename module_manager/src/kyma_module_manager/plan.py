@@ -18,8 +18,7 @@ from lifecycle_manager_api.conditions import NewCondition, counted, set_conditio
 
 __all__ = ["READY", "RENDERED", "DesiredStatus", "desired_status", "status_document", "sync_resource_document"]
 
-RENDERED = "Rendered"
-READY = "Ready"
+RENDERED, READY = names.RENDERED_CONDITION, names.READY_CONDITION
 COPIED_ANNOTATIONS = (names.TRACEPARENT, names.OBSERVED_AT)
 # A condition is for people; long output of a function belongs in its log.
 MAX_MESSAGE_LENGTH = 1024

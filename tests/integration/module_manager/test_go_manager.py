@@ -12,6 +12,7 @@ from kube_runtime import Client, parse_objects
 from kyma_module_manager import module_manager
 from kyma_module_manager.testing import ManagerHarness
 from kyma_module_manager.testing.plugin import ControlPlane
+from lifecycle_manager_api import ModuleConfig, State
 
 SOURCE = Path(__file__).parents[3] / "module_manager" / "examples" / "go"
 
@@ -39,6 +40,11 @@ async def test_manager_in_go_writes_creations_and_changes_and_respects_deletions
         written = await harness.sync_resource()
         await harness.write_module_cr("spec: {text: good morning}")
         changed = await harness.sync_resource(lambda each: "good morning" in each.spec.resource)
+        await harness.report(State.READY)
+        ready = await harness.module_config(lambda each: each.status.state == State.READY)
+        await harness.write_module_cr("spec: [no object]")
+        refused = await harness.module_config(lambda each: each.status.state == State.ERROR)
+        unchanged = await harness.sync_resource()
         await harness.delete_module_cr()
         await harness.sync_resource_gone()
 
@@ -46,6 +52,14 @@ async def test_manager_in_go_writes_creations_and_changes_and_respects_deletions
     assert (config_map.kind, config_map.document["data"]) == ("ConfigMap", {"text": "hello"})
     assert written.metadata.labels == config.metadata.labels
     assert changed.metadata.owner_references[0].uid == config.metadata.uid
+    assert unchanged.spec == changed.spec
+    assert _conditions(ready) == {("Rendered", "True", "Rendered"), ("Ready", "True", "Applied")}
+    assert _conditions(refused) == {("Rendered", "False", "InvalidModuleCR"), ("Ready", "False", "InvalidModuleCR")}
+    assert refused.status.observed_generation == refused.metadata.generation
+
+
+def _conditions(config: ModuleConfig) -> set[tuple[str, str, str]]:
+    return {(each.type, each.status, each.reason) for each in config.status.conditions}
 
 
 @asynccontextmanager

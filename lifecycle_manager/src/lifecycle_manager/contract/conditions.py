@@ -16,7 +16,7 @@ import msgspec
 from kube_runtime import Client
 from lifecycle_manager.contract.resources import KYMAS
 from lifecycle_manager.contract.writes import write_status
-from lifecycle_manager_api import Condition, ConditionStatus, Kyma, find
+from lifecycle_manager_api import Condition, ConditionStatus, Kyma, find, names
 from lifecycle_manager_api.conditions import set_conditions
 
 
@@ -42,8 +42,7 @@ PULL_SECRET_SYNC = "SKRImagePullSecretSync"  # noqa: S105 - the type of a condit
 COMPLETE = "Complete"
 """The type of a condition of one ModuleConfig of a module: whether every Module CR has a ModuleConfig."""
 
-VALID, APPLIED = "Valid", "Applied"
-"""The types of conditions of a SyncResource: whether its text may be applied, and whether it is."""
+VALID, APPLIED = names.VALID_CONDITION, names.APPLIED_CONDITION
 
 VIRTUAL_SERVICE = "VirtualService"
 """The type of a condition of a Watcher CR: whether the Istio gateway routes its events."""

@@ -24,11 +24,7 @@ from lifecycle_manager_api import (
 )
 from lifecycle_manager_api.conditions import shortened
 
-READY = "Ready"
-SYNCED = "Synced"
-"""The condition of a ModuleConfig that says whether its Module CR could be read."""
-RENDERED = "Rendered"
-"""The condition of a ModuleConfig that says whether the Module Manager could make objects from it."""
+READY, SYNCED, RENDERED = names.READY_CONDITION, names.SYNCED_CONDITION, names.RENDERED_CONDITION
 
 MODULE_CR_TOO_LARGE = "ModuleCRTooLarge"
 MODULE_CR_UNREADABLE = "ModuleCRUnreadable"

@@ -1,0 +1,36 @@
+"""Programs in Go that tests build and run."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+OFFLINE = ("dial tcp", "no such host", "module lookup disabled", "i/o timeout", "connection refused")
+"""What Go says where it can't download a module."""
+
+
+def run_go(source: Path, *arguments: str) -> str:
+    """Run a command of Go in the folder of a module; skip the test without Go, or without the modules and a network."""
+    if shutil.which("go") is None:
+        pytest.skip("needs a Go toolchain")
+    done = subprocess.run(
+        ["go", *arguments],
+        cwd=source,
+        env={**os.environ, "GOFLAGS": "-mod=readonly", "CGO_ENABLED": "0"},
+        capture_output=True,
+        text=True,
+        timeout=1800,
+        check=False,
+    )
+    if done.returncode and any(each in done.stderr for each in OFFLINE):
+        pytest.skip(f"needs Go modules that are not in the cache: {done.stderr.strip()[-300:]}")
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def build(source: Path, target: Path) -> Path:
+    """Build the program of a folder."""
+    run_go(source, "build", "-o", str(target), ".")
+    return target
