@@ -33,21 +33,15 @@ from benchmarks.processes.fleet import (
 from benchmarks.processes.fleet_pages import load, open_pages
 from http_guard import Bounds, server_for
 from kyma_fleet_page import create_app
-from kyma_fleet_page.access import AccessDecision
 from kyma_local.ports import free_port
 from lifecycle_manager_api import names
 from tests import builders
-from tests.page_sources import MadeUp
+from tests.page_sources import AnyRight, MadeUp
 
 PAGES = 20
 SQUARES = 10_000
 PAINTS = 7
 MAX_RATIO, MAX_SHARE, MAX_MEGABYTES, MAX_PAINT_SECONDS = 1.05, 5.0, 50.0, 0.5
-
-
-class _Anybody:
-    async def of(self, _: str) -> AccessDecision:
-        return AccessDecision.ALLOWED
 
 
 def main() -> int:
@@ -137,7 +131,7 @@ async def _first_paint() -> float:
         status = {"state": state, "modules": [module]}
         kymas[name] = builders.kyma(name, status=status, labels={names.REGION: f"region-{number % 3}"})
     port = free_port()
-    app = create_app(MadeUp(kymas).sources(), _Anybody())  # type: ignore[arg-type]
+    app = create_app(MadeUp(kymas).sources(), AnyRight())
     server = server_for(app, "127.0.0.1", port, bounds=Bounds(connections=100))
     serving = asyncio.create_task(server.serve())
     await wait_for_endpoint(port)

@@ -5,16 +5,28 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from kube_runtime import Resource
 from kyma_fleet.explanation.chain import explain_all
 from kyma_fleet.explanation.facts import Facts
 from kyma_fleet.explanation.moments import Moment
 from kyma_fleet.explanation.tree import tree_of
 from kyma_fleet_page import Explanation, PageSources, RecordedEvent
+from kyma_fleet_page.access import AccessDecision, MayList
 from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager.rollout import Timing
 from lifecycle_manager_api import Kyma, Manifest, ModuleConfig, ModuleReleaseMeta, SyncResource
 
 EVENT_TIME = datetime(2026, 11, 22, 10, tzinfo=UTC)
+
+
+class AnyRight:
+    """Answers of an API server that lets everybody list everything."""
+
+    async def of(self, _: str) -> AccessDecision:
+        return AccessDecision.ALLOWED
+
+    async def may_list(self, _: str, __: Resource[Any], ___: str) -> bool:
+        return True
 
 
 @dataclass(frozen=True)
@@ -43,7 +55,7 @@ class MadeUp:
             self._last_change,
         )
 
-    async def _explain(self, kyma: Kyma) -> Explanation:
+    async def _explain(self, kyma: Kyma, _: MayList) -> Explanation:
         parts, now = self.parts.get(kyma.metadata.name, Parts()), datetime.now(UTC)
         timing = Timing(now, {}, timedelta(0))
         of_kyma: tuple[Any, ...] = (parts.manifests, parts.configs, parts.sync_resources)
@@ -51,8 +63,8 @@ class MadeUp:
         chains = explain_all(facts)
         return Explanation(tree_of(facts, chains), tuple(each.next_command for each in chains if each.next_command))
 
-    async def _events(self, name: str) -> Sequence[RecordedEvent]:
+    async def _events(self, name: str, _: MayList) -> Sequence[RecordedEvent]:
         return (RecordedEvent(EVENT_TIME, 1, "Warning", "ModuleError", f"Kyma {name}", self.note),)
 
-    async def _last_change(self, name: str) -> Sequence[Moment]:
+    async def _last_change(self, name: str, _: MayList) -> Sequence[Moment]:
         return (Moment(EVENT_TIME, "lifecycle-manager", f"wrote the content of ModuleConfig {name}: {self.note}"),)

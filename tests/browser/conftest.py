@@ -20,7 +20,7 @@ from lifecycle_manager.contract.resources import DatedReleaseMeta
 from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager_api import Kyma, ModuleReleaseMeta, ModuleTemplate, as_document, names
 from tests import builders
-from tests.page_sources import MadeUp, Parts
+from tests.page_sources import AnyRight, MadeUp, Parts
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 TOKEN = "a-token-of-an-operator"
@@ -46,7 +46,7 @@ IN_ORDER = [
 ]
 
 
-class OneToken:
+class OneToken(AnyRight):
     async def of(self, token: str) -> AccessDecision:
         return AccessDecision.ALLOWED if token == TOKEN else AccessDecision.UNKNOWN
 
@@ -95,7 +95,7 @@ def fleet() -> Fleet:
 async def address(fleet: Fleet) -> AsyncIterator[str]:
     sources = MadeUp(fleet.kymas, fleet.parts, lambda: fleet.releases, offer=fleet.offer).sources()
     port = free_port()
-    server = server_for(create_app(sources, OneToken()), "127.0.0.1", port, bounds=Bounds(connections=100))  # type: ignore[arg-type]
+    server = server_for(create_app(sources, OneToken()), "127.0.0.1", port, bounds=Bounds(connections=100))
     serving = asyncio.create_task(server.serve())
     yield f"http://127.0.0.1:{port}"
     server.should_exit = True

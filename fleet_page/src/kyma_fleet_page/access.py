@@ -1,25 +1,30 @@
-"""Who may see the page: whoever may list Kymas in the control plane, as its API server says.
+"""Who may see the page, and what of it: whatever the API server of the control plane lets that user list.
 
-The token is reviewed by TokenReview, and the right by SubjectAccessReview; both answers are kept for some seconds.
+The token is reviewed by TokenReview, and each right by SubjectAccessReview; the answers are kept for some seconds.
 """
 
 import asyncio
 import hashlib
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from kube_runtime import SYSTEM_CLOCK, Client, Clock, Resource
+from lifecycle_manager.contract.resources import KYMAS
 
 TOKEN_REVIEWS = Resource.dynamic("authentication.k8s.io", "v1", "TokenReview", "tokenreviews", namespaced=False)
 ACCESS_REVIEWS = Resource.dynamic(
     "authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews", namespaced=False
 )
-KEPT_SECONDS = 10.0
-MAX_KEPT = 1000
+KEPT_SECONDS = 5.0
+MAX_KEPT = 10_000
 MAX_TOKEN_BYTES = 16 * 1024
+ALL_NAMESPACES = ""
+
+MayList = Callable[[Resource[Any], str], Awaitable[bool]]
+"""Tells whether the user of a page may list a kind in a namespace. Raises KubeError."""
 
 
 class AccessDecision(Enum):
@@ -30,6 +35,21 @@ class AccessDecision(Enum):
     FORBIDDEN = "this user may not list Kymas"
 
 
+class Authorizer(Protocol):
+    """Decides what the owner of a token may see."""
+
+    async def of(self, token: str) -> AccessDecision:
+        """Return whether the page is shown. Raises KubeError."""
+        ...
+
+    async def may_list(self, token: str, resource: Resource[Any], namespace: str) -> bool:
+        """Tell whether a kind in a namespace is shown. Raises KubeError."""
+        ...
+
+
+_Answer = Mapping[str, Any]
+
+
 @dataclass(eq=False)
 class Access:
     """Asks the API server, through a client that may create both reviews."""
@@ -37,47 +57,76 @@ class Access:
     client: Client
     namespace: str
     clock: Clock = SYSTEM_CLOCK
-    _kept: OrderedDict[bytes, tuple[float, AccessDecision]] = field(default_factory=OrderedDict)
+    _kept: OrderedDict[tuple[bytes, str, str, str], tuple[float, _Answer]] = field(default_factory=OrderedDict)
     _asking: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(10))
 
     async def of(self, token: str) -> AccessDecision:
-        """Return what a token allows. Raises KubeError."""
-        if not token or len(token) > MAX_TOKEN_BYTES or not token.isascii() or not token.isprintable():
+        """Return whether the page is shown. Raises KubeError."""
+        if await self._user_of(token) is None:
             return AccessDecision.UNKNOWN
-        key = hashlib.blake2b(token.encode(), digest_size=32).digest()
-        until, verdict = self._kept.get(key, (0.0, AccessDecision.UNKNOWN))
-        if until > self.clock.monotonic():
-            return verdict
-        async with self._asking:
-            verdict = await self._ask(token)
-        self._kept[key] = (self.clock.monotonic() + KEPT_SECONDS, verdict)
-        self._kept.move_to_end(key)
-        while len(self._kept) > MAX_KEPT:
-            self._kept.popitem(last=False)
-        return verdict
+        allowed = await self.may_list(token, KYMAS, self.namespace)
+        return AccessDecision.ALLOWED if allowed else AccessDecision.FORBIDDEN
 
-    async def _ask(self, token: str) -> AccessDecision:
-        review = await self._create(TOKEN_REVIEWS, {"token": token})
-        if review.get("authenticated") is not True:
-            return AccessDecision.UNKNOWN
-        user = review.get("user", {})
+    async def may_list(self, token: str, resource: Resource[Any], namespace: str) -> bool:
+        """Tell whether a kind in a namespace, or in all of them, is shown. Raises KubeError."""
+        user = await self._user_of(token)
+        if user is None:
+            return False
         subject = {
             "user": user.get("username", ""),
             "groups": user.get("groups", []),
             "uid": user.get("uid", ""),
             "extra": user.get("extra", {}),
             "resourceAttributes": {
-                "namespace": self.namespace,
+                "namespace": namespace,
                 "verb": "list",
-                "group": "operator.kyma-project.io",
-                "resource": "kymas",
+                "group": resource.group,
+                "resource": resource.plural,
             },
         }
-        answer = await self._create(ACCESS_REVIEWS, subject)
-        return AccessDecision.ALLOWED if answer.get("allowed") is True else AccessDecision.FORBIDDEN
+        key = (_digest(token), resource.group, resource.plural, namespace)
+        return (await self._answer(key, ACCESS_REVIEWS, subject)).get("allowed") is True
 
-    async def _create(self, resource: Resource[dict[str, Any]], spec: Mapping[str, Any]) -> dict[str, Any]:
+    async def _user_of(self, token: str) -> _Answer | None:
+        if not token or len(token) > MAX_TOKEN_BYTES or not token.isascii() or not token.isprintable():
+            return None
+        review = await self._answer((_digest(token), "", "", ""), TOKEN_REVIEWS, {"token": token})
+        return review.get("user", {}) if review.get("authenticated") is True else None
+
+    async def _answer(
+        self, key: tuple[bytes, str, str, str], resource: Resource[dict[str, Any]], spec: Mapping[str, Any]
+    ) -> _Answer:
+        until, known = self._kept.get(key, (0.0, {}))
+        if until > self.clock.monotonic():
+            return known
         document = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {}, "spec": spec}
-        created = await self.client.create(resource, document, field_manager="lifecycle-manager-page")
+        async with self._asking:
+            created = await self.client.create(resource, document, field_manager="lifecycle-manager-page")
         status = created.get("status")
-        return status if isinstance(status, dict) else {}
+        answer = status if isinstance(status, dict) else {}
+        self._kept[key] = (self.clock.monotonic() + KEPT_SECONDS, answer)
+        self._kept.move_to_end(key)
+        while len(self._kept) > MAX_KEPT:
+            self._kept.popitem(last=False)
+        return answer
+
+
+class _InNamespace(Protocol):
+    @property
+    def metadata(self) -> Any: ...
+
+
+Part = TypeVar("Part", bound=_InNamespace)
+
+
+async def visible(parts: tuple[Part, ...], resource: Resource[Any], may_list: MayList) -> tuple[Part, ...]:
+    """Return the objects of a kind that a user may list. Raises KubeError."""
+    namespaces = {each.metadata.namespace for each in parts}
+    if not namespaces or await may_list(resource, ALL_NAMESPACES):
+        return parts
+    shown = {each for each in namespaces if await may_list(resource, each)}
+    return tuple(each for each in parts if each.metadata.namespace in shown)
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.blake2b(token.encode(), digest_size=32).digest()

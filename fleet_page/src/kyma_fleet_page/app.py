@@ -1,9 +1,11 @@
 """The pages: fleet, cluster, modules. Read-only; shown to whom `Access` allows, and to nobody without a token."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from importlib.resources import files
 from typing import Any, get_args
 from urllib.parse import parse_qs, urlencode
@@ -15,11 +17,12 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response, Stream
 
 from kube_runtime import KubeError
 from kube_runtime.ages import age
-from kyma_fleet_page.access import Access, AccessDecision
+from kyma_fleet_page.access import AccessDecision, Authorizer, MayList
 from kyma_fleet_page.cluster import Explanation, HistoryEntry, RecordedEvent, conditions_of
 from kyma_fleet_page.fleet import Filter, Grouping, grouped
 from kyma_fleet_page.live import Live, Update
-from lifecycle_manager_api import Kyma, ModuleReleaseMeta, State
+from lifecycle_manager.contract.resources import DATED_RELEASE_METAS
+from lifecycle_manager_api import Kyma, ModuleReleaseMeta, State, names
 
 COOKIE = "fleet-token"
 MAX_FORM_BYTES = 32 * 1024
@@ -60,6 +63,8 @@ SIGNS = {"ok": ("✓", "in order"), "wait": ("◌", "waits"), "bad": ("✗", "no
 class PageSources:
     """What the pages show, from caches; only Events and the last change are read from the API server, on request.
 
+    What belongs to a Kyma is shown as far as the page's user may list it.
+
     - `explain`: why a cluster is as it is
     - `revision`: another value whenever the page of a cluster would look different
     - `last_change`: what was done in the last change, the oldest first
@@ -67,14 +72,14 @@ class PageSources:
 
     kymas: Callable[[], Iterable[Kyma]]
     kyma: Callable[[str], Kyma | None]
-    explain: Callable[[Kyma], Awaitable[Explanation]]
+    explain: Callable[[Kyma, MayList], Awaitable[Explanation]]
     revision: Callable[[str], Hashable]
     releases: Callable[[], Iterable[ModuleReleaseMeta]]
-    events: Callable[[str], Awaitable[Sequence[RecordedEvent]]]
-    last_change: Callable[[str], Awaitable[Sequence[HistoryEntry]]]
+    events: Callable[[str, MayList], Awaitable[Sequence[RecordedEvent]]]
+    last_change: Callable[[str, MayList], Awaitable[Sequence[HistoryEntry]]]
 
 
-def create_app(sources: PageSources, access: Access) -> FastAPI:
+def create_app(sources: PageSources, access: Authorizer) -> FastAPI:
     """Return the application."""
     app = FastAPI(title="Kyma fleet", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     pages = _Pages(sources, access, Live(sources.kymas))
@@ -107,7 +112,7 @@ Page = Callable[[Request], Awaitable[Response]]
 
 
 class _Pages:
-    def __init__(self, sources: PageSources, access: Access, live: Live) -> None:
+    def __init__(self, sources: PageSources, access: Authorizer, live: Live) -> None:
         self._sources = sources
         self._access = access
         self._live = live
@@ -126,10 +131,10 @@ class _Pages:
             token = _token_of(request)
             try:
                 verdict = await self._access.of(token) if token else AccessDecision.UNKNOWN
+                if verdict is AccessDecision.ALLOWED:
+                    return await page(request)
             except KubeError:
                 return self._html("sign-in.html", 503, why="the control plane cannot be asked who you are; try again")
-            if verdict is AccessDecision.ALLOWED:
-                return await page(request)
             why = verdict.value if token else ""
             return self._html("sign-in.html", 403 if verdict is AccessDecision.FORBIDDEN else 401, why=why)
 
@@ -187,16 +192,20 @@ class _Pages:
             self._counted(stream), media_type="text/event-stream", headers={"Cache-Control": "no-store"} | SECURITY
         )
 
-    async def modules(self, _: Request) -> Response:
+    async def modules(self, request: Request) -> Response:
         """Show all modules with their versions and states."""
-        releases = sorted(self._sources.releases(), key=lambda each: each.spec.module_name)
-        return await self._rendered("modules.html", fleet=self._live.current(), releases=releases)
+        releases = await self._releases(request)
+        known = {each.spec.module_name: each for each in releases or ()}
+        counts = self._live.current().modules
+        modules = [(name, known.get(name), counts.get(name) or Counter()) for name in sorted({*known, *counts})]
+        return await self._rendered("modules.html", modules=modules, hidden=releases is None)
 
     async def module(self, request: Request) -> Response:
         """Show one module: versions, channels, states."""
         name = request.path_params["name"]
         fleet = self._live.current()
-        release = next((each for each in self._sources.releases() if each.spec.module_name == name), None)
+        releases = await self._releases(request) or ()
+        release = next((each for each in releases if each.spec.module_name == name), None)
         if release is None and name not in fleet.modules:
             return self._html("not-found.html", 404, what=f"a module {name}")
         counts = sorted(fleet.modules.get(name, {}).items())
@@ -216,7 +225,7 @@ class _Pages:
         if self._sources.kyma(name) is None:
             return self._html("not-found.html", 404, what=f"a Kyma {name}")
         try:
-            moments, problem = await self._sources.last_change(name), ""
+            moments, problem = await self._sources.last_change(name, self._rights_of(request)), ""
         except KubeError as error:
             moments, problem = (), f"it cannot be read: {type(error).__name__}"
         return await self._rendered("change.html", moments=moments, problem=problem)
@@ -226,14 +235,23 @@ class _Pages:
         kyma = self._sources.kyma(name)
         if kyma is None:
             return self._html("not-found.html", 404, what=f"a Kyma {name}")
+        may_list = self._rights_of(request)
         try:
-            events, problem = await self._sources.events(name), ""
+            events, problem = await self._sources.events(name, may_list), ""
         except KubeError as error:
             events, problem = (), f"Events cannot be read: {type(error).__name__}"
-        why = await self._sources.explain(kyma)
+        why = await self._sources.explain(kyma, may_list)
         return await self._rendered(
             template, kyma=kyma, why=why, conditions=conditions_of(kyma), events=events, problem=problem
         )
+
+    async def _releases(self, request: Request) -> Sequence[ModuleReleaseMeta] | None:
+        """Return what is released; None where the user may not list it."""
+        may_list = self._rights_of(request)
+        return tuple(self._sources.releases()) if await may_list(DATED_RELEASE_METAS, names.KCP_NAMESPACE) else None
+
+    def _rights_of(self, request: Request) -> MayList:
+        return partial(self._access.may_list, _token_of(request))
 
     async def _counted(self, stream: AsyncIterator[str]) -> AsyncIterator[str]:
         self._open += 1

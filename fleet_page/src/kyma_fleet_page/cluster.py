@@ -75,10 +75,11 @@ class RecordedEvent:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a cluster is as it is; `commands` are what to do next."""
+    """Why a cluster is as it is; `commands` are what to do next, `hidden` the kinds that the user may not list."""
 
     tree: ExplanationNode
     commands: Sequence[str] = ()
+    hidden: Sequence[str] = ()
 
 
 def conditions_of(kyma: Kyma) -> Sequence[Condition]:

@@ -7,6 +7,7 @@ import pytest
 from kube_runtime import Client
 from kyma_fleet_page import Access
 from kyma_fleet_page.access import AccessDecision
+from lifecycle_manager.contract.resources import KYMAS, MANIFESTS
 from lifecycle_manager.process.crd_installation import apply_objects
 from tests.integration.module_rights.identities import KCP, identity, page_roles
 from tests.kinds import SERVICE_ACCOUNTS
@@ -45,3 +46,6 @@ async def test_token_is_reviewed_by_the_api_server(
         access = Access(lifecycle_manager, KCP)
         assert await access.of(token) is verdict
         assert await access.of(token) is verdict
+        assert await access.may_list(token, KYMAS, KCP) is (verdict is AccessDecision.ALLOWED)
+        assert not await access.may_list(token, KYMAS, "default")
+        assert not await access.may_list(token, MANIFESTS, KCP)

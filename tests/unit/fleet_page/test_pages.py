@@ -11,14 +11,14 @@ from kyma_fleet_page import create_app
 from kyma_fleet_page.access import AccessDecision
 from lifecycle_manager_api import Kyma
 from tests import builders
-from tests.page_sources import MadeUp
+from tests.page_sources import AnyRight, MadeUp
 
 SCRIPT = "<script>alert(1)</script>"
 VERDICTS = {"good": AccessDecision.ALLOWED, "stranger": AccessDecision.FORBIDDEN}
 PAGES = ("/", "/squares", "/live", "/modules", "/modules/api", "/kymas/a", "/kymas/a/tree", "/kymas/a/change")
 
 
-class KnownTokens:
+class KnownTokens(AnyRight):
     """Knows two tokens; the API server does not answer about a third."""
 
     async def of(self, token: str) -> AccessDecision:
@@ -36,7 +36,7 @@ def hostile() -> Kyma:
 @pytest_asyncio.fixture
 async def browser() -> AsyncIterator[httpx.AsyncClient]:
     kymas = {"a": hostile()}
-    app = create_app(MadeUp(kymas, note=SCRIPT).sources(), KnownTokens())  # type: ignore[arg-type]
+    app = create_app(MadeUp(kymas, note=SCRIPT).sources(), KnownTokens())
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="http://page") as client:
         yield client

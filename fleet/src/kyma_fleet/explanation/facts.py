@@ -33,7 +33,7 @@ class Occurrence:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Everything that an explanation depends on."""
+    """Everything that an explanation depends on. `may_resolve`: whoever asks may read what modules stand for."""
 
     now: datetime
     kyma: Kyma
@@ -43,6 +43,7 @@ class Facts:
     configs: tuple[ModuleConfig, ...] = ()
     sync_resources: tuple[SyncResource, ...] = ()
     events: tuple[Occurrence, ...] = ()
+    may_resolve: bool = True
 
     def requested(self) -> KymaSpec:
         """Return what users ask for, as far as the control plane knows: by the status, or for a new Kyma by its spec.
@@ -61,6 +62,8 @@ class Facts:
 
     def resolutions(self) -> dict[str, Resolution]:
         """Return what each requested module stands for, by the rules that Lifecycle Manager applies."""
+        if not self.may_resolve:
+            return {}
         chosen = {module_of_manifest(each): each for each in self.manifests if not is_mandatory_manifest(each)}
         found = resolve(
             self.requested(),

@@ -1,0 +1,153 @@
+"""A cluster as the page shows it, as far as its user may list it: from caches, by the functions of `klm explain`."""
+
+import asyncio
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kube_runtime import Client, Forbidden, Informer, JsonObject, ObjectKey, Resource
+from kube_runtime.event_recorder import EVENTS
+from kyma_fleet.explanation.chain import GOOD, chains_not_ready, explain_all
+from kyma_fleet.explanation.facts import Facts
+from kyma_fleet.explanation.moments import Moment, last_change, moments
+from kyma_fleet.explanation.reading import MAX_SELECTED, read_documents, read_events
+from kyma_fleet.explanation.tree import tree_of
+from kyma_fleet_page.access import ALL_NAMESPACES, MayList, visible
+from kyma_fleet_page.cluster import Explanation, RecordedEvent
+from lifecycle_manager.contract.indexes import MANIFESTS_BY_KYMA, MODULE_CONFIGS_BY_KYMA, SYNC_RESOURCES_BY_KYMA
+from lifecycle_manager.contract.resources import (
+    DATED_RELEASE_METAS,
+    KYMAS,
+    MANIFESTS,
+    MODULE_CONFIGS,
+    MODULE_TEMPLATES,
+    SYNC_RESOURCES,
+)
+from lifecycle_manager.module_catalog import Offers
+from lifecycle_manager.object_set import Policies
+from lifecycle_manager.rollout import Schedule
+from lifecycle_manager_api import Kyma, Manifest, ModuleConfig, SyncResource, names
+
+MAX_EVENTS, MAX_MOMENTS = 50, 40
+CATALOG: tuple[Resource[Any], ...] = (MODULE_TEMPLATES, DATED_RELEASE_METAS)
+PARTS: tuple[Resource[Any], ...] = (MANIFESTS, MODULE_CONFIGS, SYNC_RESOURCES)
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What belongs to a Kyma; `hidden` are the kinds of which some are left out."""
+
+    manifests: tuple[Manifest, ...] = ()
+    configs: tuple[ModuleConfig, ...] = ()
+    sync_resources: tuple[SyncResource, ...] = ()
+    hidden: tuple[str, ...] = ()
+
+    def __iter__(self) -> Iterator[Manifest | ModuleConfig | SyncResource]:
+        yield from self.manifests
+        yield from self.configs
+        yield from self.sync_resources
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Clusters:
+    """The clusters of a control plane. `reading` bounds how many pages read from the API server at once."""
+
+    kcp: Client
+    offers: Offers
+    schedule: Schedule
+    kymas: Informer[Kyma]
+    manifests: Informer[Manifest]
+    configs: Informer[ModuleConfig]
+    sync_resources: Informer[SyncResource]
+    policies: Policies
+    reading: asyncio.Semaphore
+
+    def kyma(self, name: str) -> Kyma | None:
+        """Return a Kyma."""
+        return self.kymas.get(ObjectKey(names.KCP_NAMESPACE, name))
+
+    async def explain(self, kyma: Kyma, may_list: MayList) -> Explanation:
+        """Return why a cluster is as it is, and what to do next. Raises KubeError.
+
+        Decided outside of the event loop, from one moment.
+        """
+        parts = await self._visible_parts(kyma.metadata.name, may_list)
+        hidden_catalog = [each.kind for each in CATALOG if not await may_list(each, names.KCP_NAMESPACE)]
+        timing = self.schedule.timing()
+        facts = Facts(
+            timing.now,
+            kyma,
+            self.offers.current(),
+            timing,
+            parts.manifests,
+            parts.configs,
+            parts.sync_resources,
+            may_resolve=not hidden_catalog,
+        )
+        return await asyncio.to_thread(_explanation_of, facts, (*parts.hidden, *hidden_catalog))
+
+    def revision(self, name: str) -> Hashable:
+        """Return another value whenever the cluster's page would look different."""
+        kyma = self.kyma(name)
+        things = (kyma, *self._parts(name)) if kyma is not None else ()
+        return tuple(each.metadata.resource_version for each in things)
+
+    async def events(self, name: str, may_list: MayList) -> Sequence[RecordedEvent]:
+        """Return Events, the newest first: of a Kyma, and of its parts that are not ready. Raises KubeError."""
+        kyma = self.kyma(name)
+        if kyma is None:
+            return ()
+        if not await may_list(EVENTS, names.KCP_NAMESPACE):
+            raise _refused("events.k8s.io", "events")
+        parts = [each for each in await self._visible_parts(name, may_list) if each.status.state not in GOOD]
+        own = [each for each in parts if each.metadata.namespace == names.KCP_NAMESPACE]  # elsewhere there is no right
+        async with self.reading:
+            found = await read_events(self.kcp, [kyma, *own[: MAX_SELECTED - 1]])
+        return [
+            RecordedEvent(each.at, each.count, each.kind, each.reason, each.about, each.note)
+            for each in reversed(found[-MAX_EVENTS:])
+        ]
+
+    async def last_change(self, name: str, may_list: MayList) -> Sequence[Moment]:
+        """Return what was done in the last change of a cluster, as its objects record it. Raises KubeError."""
+        async with self.reading:
+            documents = await read_documents(self.kcp, name)
+        shown = [each for each in documents if await _is_visible(each, may_list)]
+        return last_change(moments(shown, ()))[-MAX_MOMENTS:]
+
+    def _parts(self, name: str) -> _Parts:
+        return _Parts(
+            tuple(self.manifests.by_index(MANIFESTS_BY_KYMA, name)),
+            tuple(filter(self.policies.is_in_place, self.configs.by_index(MODULE_CONFIGS_BY_KYMA, name))),
+            tuple(filter(self.policies.is_in_place, self.sync_resources.by_index(SYNC_RESOURCES_BY_KYMA, name))),
+        )
+
+    async def _visible_parts(self, name: str, may_list: MayList) -> _Parts:
+        every = self._parts(name)
+        manifests = await visible(every.manifests, MANIFESTS, may_list)
+        configs = await visible(every.configs, MODULE_CONFIGS, may_list)
+        sync_resources = await visible(every.sync_resources, SYNC_RESOURCES, may_list)
+        counts = (
+            (MANIFESTS.kind, len(every.manifests) - len(manifests)),
+            (MODULE_CONFIGS.kind, len(every.configs) - len(configs)),
+            (SYNC_RESOURCES.kind, len(every.sync_resources) - len(sync_resources)),
+        )
+        return _Parts(manifests, configs, sync_resources, tuple(kind for kind, hidden in counts if hidden))
+
+
+async def _is_visible(document: JsonObject, may_list: MayList) -> bool:
+    resource = next((each for each in (KYMAS, *PARTS) if each.kind == document["kind"]), None)
+    if resource is None:
+        return False
+    namespace = str(document["metadata"].get("namespace", ""))
+    return await may_list(resource, ALL_NAMESPACES) or await may_list(resource, namespace)
+
+
+def _refused(group: str, plural: str) -> Forbidden:
+    return Forbidden(403, "Forbidden", f"this user may not list {plural}.{group} in {names.KCP_NAMESPACE}", {})
+
+
+def _explanation_of(facts: Facts, hidden: tuple[str, ...]) -> Explanation:
+    chains = explain_all(facts)
+    commands = dict.fromkeys(each.next_command for each in chains_not_ready(chains) if each.next_command)
+    return Explanation(tree_of(facts, chains), tuple(commands), hidden)
