@@ -2,7 +2,8 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -28,7 +29,8 @@ COOKIE = "fleet-token"
 MAX_FORM_BYTES = 32 * 1024
 MAX_TEXT = 100
 MAX_PAGES = 200
-PING_SECONDS = 15.0
+HEARTBEAT_SECONDS = 2.0
+"""An open page receives something at least this often: it knows that it is live, and its user is authorised again."""
 SECURITY = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -79,10 +81,10 @@ class PageSources:
     last_change: Callable[[str, MayList], Awaitable[Sequence[HistoryEntry]]]
 
 
-def create_app(sources: PageSources, access: Authorizer) -> FastAPI:
+def create_app(sources: PageSources, access: Authorizer, *, heartbeat_seconds: float = HEARTBEAT_SECONDS) -> FastAPI:
     """Return the application."""
     app = FastAPI(title="Kyma fleet", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
-    pages = _Pages(sources, access, Live(sources.kymas))
+    pages = _Pages(sources, access, Live(sources.kymas), heartbeat_seconds)
     static = {name: files("kyma_fleet_page").joinpath("static", name).read_bytes() for name in STATIC}
 
     async def asset(request: Request) -> Response:
@@ -112,7 +114,8 @@ Page = Callable[[Request], Awaitable[Response]]
 
 
 class _Pages:
-    def __init__(self, sources: PageSources, access: Authorizer, live: Live) -> None:
+    def __init__(self, sources: PageSources, access: Authorizer, live: Live, heartbeat_seconds: float) -> None:
+        self._heartbeat_seconds = heartbeat_seconds
         self._sources = sources
         self._access = access
         self._live = live
@@ -187,10 +190,10 @@ class _Pages:
         shown = request.query_params.get("shown", "")
         kyma = request.query_params.get("kyma", "")
         version = int(shown[:9]) if shown.isdecimal() else -1
-        stream = self._cluster_changes(kyma) if kyma else self._fleet_changes(version, filter_of(request.query_params))
-        return StreamingResponse(
-            self._counted(stream), media_type="text/event-stream", headers={"Cache-Control": "no-store"} | SECURITY
-        )
+        changes = self._cluster_changes(kyma) if kyma else self._fleet_changes(version, filter_of(request.query_params))
+        stream = self._while_allowed(_token_of(request), changes)
+        headers = {"Cache-Control": "no-store"} | SECURITY
+        return StreamingResponse(stream, media_type="text/event-stream", headers=headers)
 
     async def modules(self, request: Request) -> Response:
         """Show all modules with their versions and states."""
@@ -253,23 +256,30 @@ class _Pages:
     def _rights_of(self, request: Request) -> MayList:
         return partial(self._access.may_list, _token_of(request))
 
-    async def _counted(self, stream: AsyncIterator[str]) -> AsyncIterator[str]:
+    async def _while_allowed(self, token: str, stream: AsyncGenerator[str, None]) -> AsyncIterator[str]:
+        """Pass a stream on as long as its user may see the page; it ends as well where nobody can be asked."""
         self._open += 1
         try:
-            async for text in stream:
-                yield text
+            async with aclosing(stream):
+                async for text in stream:
+                    if await self._access.of(token) is not AccessDecision.ALLOWED:
+                        yield _event("signed-out", "")
+                        return
+                    yield text
+        except KubeError:
+            return
         finally:
             self._open -= 1
 
-    async def _fleet_changes(self, version: int, wanted: Filter) -> AsyncIterator[str]:
+    async def _fleet_changes(self, version: int, wanted: Filter) -> AsyncGenerator[str, None]:
         async with self._live.updates(version) as queue:
             yield ": open\n\n"
             while True:
                 try:
-                    async with asyncio.timeout(PING_SECONDS):
+                    async with asyncio.timeout(self._heartbeat_seconds):
                         update = await queue.get()
                 except TimeoutError:
-                    yield ": ping\n\n"
+                    yield _heartbeat()
                     continue
                 yield self._part("counts", fleet=update.fleet, wanted=wanted)
                 yield _event("reload", "") if update.reload or wanted != Filter() else self._shared_by_all(update)
@@ -286,19 +296,14 @@ class _Pages:
     def _part(self, event: str, *, template: str = "", **context: Any) -> str:
         return _event(event, self._templates.get_template(f"{template or event}.html").render(**context))
 
-    async def _cluster_changes(self, name: str) -> AsyncIterator[str]:
-        seen, silent = self._sources.revision(name), 0.0
+    async def _cluster_changes(self, name: str) -> AsyncGenerator[str, None]:
+        seen = self._sources.revision(name)
         yield ": open\n\n"
         while True:
-            await asyncio.sleep(self._live.seconds)
-            silent += self._live.seconds
+            await asyncio.sleep(min(self._live.seconds, self._heartbeat_seconds))
             now = self._sources.revision(name)
-            if now != seen:
-                seen, silent = now, 0.0
-                yield _event("reload", "")
-            elif silent >= PING_SECONDS:
-                silent = 0.0
-                yield ": ping\n\n"
+            yield _event("reload", "") if now != seen else _heartbeat()
+            seen = now
 
     async def _rendered(self, template: str, **context: Any) -> Response:
         """Render outside of the event loop: the page of a large fleet takes a while."""
@@ -330,6 +335,10 @@ def _link(wanted: Filter, **changes: str) -> str:
 def _token_of(request: Request) -> str:
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" else request.cookies.get(COOKIE, "")
+
+
+def _heartbeat() -> str:
+    return _event("heartbeat", f"{datetime.now(UTC):%H:%M:%S} UTC")
 
 
 def _event(name: str, html: str) -> str:

@@ -1,5 +1,6 @@
 """The pages as a client without a browser sees them: who sees them, and that hostile text stays text."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import httpx
@@ -13,6 +14,7 @@ from lifecycle_manager_api import Kyma
 from tests import builders
 from tests.page_sources import AnyRight, MadeUp
 
+ADDRESS = "https://localhost"
 SCRIPT = "<script>alert(1)</script>"
 VERDICTS = {"good": AccessDecision.ALLOWED, "stranger": AccessDecision.FORBIDDEN}
 PAGES = ("/", "/squares", "/live", "/modules", "/modules/api", "/kymas/a", "/kymas/a/tree", "/kymas/a/change")
@@ -27,6 +29,19 @@ class KnownTokens(AnyRight):
         return VERDICTS.get(token, AccessDecision.UNKNOWN)
 
 
+class DemotedToken(KnownTokens):
+    """A token that allows so many times to see the page, and is another one then."""
+
+    def __init__(self, allowed: int, then: str) -> None:
+        self.allowed, self.then = allowed, then
+
+    async def of(self, token: str) -> AccessDecision:
+        if not self.allowed:
+            return await super().of(self.then)
+        self.allowed -= 1
+        return AccessDecision.ALLOWED
+
+
 def hostile() -> Kyma:
     module = builders.module_status("api", SCRIPT, "Error", message=SCRIPT)
     ready = builders.condition("Ready", "ModuleError", SCRIPT)
@@ -38,7 +53,7 @@ async def browser() -> AsyncIterator[httpx.AsyncClient]:
     kymas = {"a": hostile()}
     app = create_app(MadeUp(kymas, note=SCRIPT).sources(), KnownTokens())
     transport = httpx.ASGITransport(app)
-    async with httpx.AsyncClient(transport=transport, base_url="http://page") as client:
+    async with httpx.AsyncClient(transport=transport, base_url=ADDRESS) as client:
         yield client
 
 
@@ -83,6 +98,18 @@ async def test_form_of_somebody_else_or_too_large_is_refused(
 ) -> None:
     answer = await browser.post("/sign-in", content=body.encode("latin-1"), headers=headers)
     assert answer.status_code == status
+
+
+@pytest.mark.parametrize("path", ["/live", "/live?shown=0&state=Error", "/live?kyma=a"])
+@pytest.mark.parametrize(("verdict", "last"), [("stranger", "signed-out"), ("wrong", "signed-out"), ("outage", "")])
+async def test_open_stream_ends_for_a_user_who_may_no_longer_see_the_page(path: str, verdict: str, last: str) -> None:
+    known = DemotedToken(allowed=3, then=verdict)
+    app = create_app(MadeUp({"a": hostile()}).sources(), known, heartbeat_seconds=0.01)
+    async with asyncio.timeout(10), httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=ADDRESS) as client:
+        answer = await client.get(path, headers={"Authorization": "Bearer good"})
+    assert answer.status_code == 200
+    assert ("event: signed-out" in answer.text) is bool(last)
+    assert known.allowed == 0
 
 
 async def test_unknown_names_are_not_found(browser: httpx.AsyncClient) -> None:
