@@ -17,6 +17,9 @@ EVENTS: Resource[dict[str, Any]] = Resource.dynamic("events.k8s.io", "v1", "Even
 CRDS: Resource[dict[str, Any]] = Resource.dynamic(
     "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False
 )
+CLUSTER_ROLES: Resource[dict[str, Any]] = Resource.dynamic(
+    "rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles", namespaced=False
+)
 CLUSTER_ROLE_BINDINGS: Resource[dict[str, Any]] = Resource.dynamic(
     "rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings", namespaced=False
 )

@@ -4,12 +4,16 @@
 """
 
 import base64
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from kube_runtime import Client, KubeconfigInvalid, NotFound, Resource, dump_yaml, load_yaml
+from kyma_fleet.problems import Problem
 
 FIELD_MANAGER = "klm"
 MARK = {"app.kubernetes.io/managed-by": FIELD_MANAGER}
@@ -28,6 +32,26 @@ ROLE_KINDS = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One of the objects of an identity."""
+
+    resource: Resource[dict[str, Any]]
+    document: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        return str(self.document["metadata"]["name"])
+
+    @property
+    def namespace(self) -> str | None:
+        namespace: str | None = self.document["metadata"].get("namespace")
+        return namespace
+
+    def __str__(self) -> str:
+        return f"{self.resource.kind} {f'{self.namespace}/' if self.namespace else ''}{self.name}"
+
+
 async def create_identity(
     admin: Client,
     admin_kubeconfig: Path,
@@ -38,24 +62,45 @@ async def create_identity(
     lifetime: timedelta = TOKEN_LIFETIME,
     context: str | None = None,
     server: str = "",
+    undo: AsyncExitStack | None = None,
 ) -> str:
     """Create a ServiceAccount with these roles; return a kubeconfig with its token.
 
-    `server` is the address of the API server where it is another one than in the administrator's kubeconfig. Raises
-    KubeError if the administrator lacks the rights, and KubeconfigInvalid.
+    `server` is the address of the API server where it is another one than in the administrator's kubeconfig. What was
+    created is deleted again where a later part fails, and with `undo` by its end. Raises KubeError if the administrator
+    lacks the rights, KubeconfigInvalid, and Problem where an object of such a name is not of an identity.
     """
-    account = {"metadata": {"name": name, "namespace": namespace, "labels": MARK}}
-    await admin.apply(SERVICE_ACCOUNTS, name, account, namespace, field_manager=FIELD_MANAGER)
-    for role in roles:
-        await _bind(admin, role, name, namespace)
-    request = {
-        "apiVersion": "authentication.k8s.io/v1",
-        "kind": "TokenRequest",
-        "spec": {"expirationSeconds": int(lifetime.total_seconds())},
-    }
-    issued = await admin.create_subresource(SERVICE_ACCOUNTS, name, namespace, "token", request)
+    kubeconfig = kubeconfig_for(admin_kubeconfig, name, context=context, server=server)
+    parts = tuple(_parts(name, namespace, roles))
+    new = [each for each in parts if not await _is_there(admin, each)]
+    for each in parts:
+        if not each.resource.kind.endswith("Binding"):  # that of a role which is not there yet may be refused
+            await _apply(admin, each, dry_run=True)
+    async with AsyncExitStack() as created:
+        for each in parts:
+            written = await _apply(admin, each)
+            if each in new:
+                created.push_async_callback(
+                    _delete, admin, each.resource, each.name, each.namespace, written["metadata"]["uid"]
+                )
+        request = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {"expirationSeconds": int(lifetime.total_seconds())},
+        }
+        issued = await admin.create_subresource(SERVICE_ACCOUNTS, name, namespace, "token", request)
+        kept = created.pop_all()
+    if undo is not None:
+        undo.push_async_callback(kept.aclose)
+    return kubeconfig(issued["status"]["token"])
+
+
+def kubeconfig_for(
+    admin_kubeconfig: Path, user: str, *, context: str | None = None, server: str = ""
+) -> Callable[[str], str]:
+    """Return what makes a kubeconfig of a token, for the cluster of an administrator. Raises KubeconfigInvalid."""
     cluster = _cluster_in(admin_kubeconfig, context)
-    return _kubeconfig(cluster | ({"server": server} if server else {}), name, issued["status"]["token"])
+    return partial(_kubeconfig, cluster | ({"server": server} if server else {}), user)
 
 
 async def remove_identity(admin: Client, *, name: str, namespace: str) -> tuple[str, ...]:
@@ -87,7 +132,7 @@ async def _removed(admin: Client, resource: Resource[Any], name: str, namespace:
     """Delete an object of an identity; tell whether there was one."""
     try:
         found = await admin.get(resource, name, namespace)
-        if MARK.items() <= (found["metadata"].get("labels") or {}).items():
+        if _is_marked(found):
             await admin.delete(resource, name, namespace, uid=found["metadata"]["uid"])
             return True
     except NotFound:
@@ -95,23 +140,52 @@ async def _removed(admin: Client, resource: Resource[Any], name: str, namespace:
     return False
 
 
-async def _bind(admin: Client, role: Mapping[str, Any], account: str, account_namespace: str) -> None:
-    """Apply a Role or ClusterRole and bind it to a ServiceAccount."""
-    kind, metadata = role["kind"], role["metadata"]
-    role_namespace = metadata.get("namespace")
-    binding: dict[str, Any] = {
-        "apiVersion": f"{ROLE_GROUP}/v1",
-        "kind": f"{kind}Binding",
-        "metadata": {"name": f"{account}-{metadata['name']}"}
-        | ({"namespace": role_namespace} if role_namespace else {}),
-        "roleRef": {"apiGroup": ROLE_GROUP, "kind": kind, "name": metadata["name"]},
-        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": account_namespace}],
-    }
-    for document in (role, binding):
-        labels = MARK | (document["metadata"].get("labels") or {})
-        marked = {**document, "metadata": {**document["metadata"], "labels": labels}}
-        name = document["metadata"]["name"]
-        await admin.apply(_resource(document["kind"]), name, marked, role_namespace, field_manager=FIELD_MANAGER)
+def _parts(name: str, namespace: str, roles: Iterable[Mapping[str, Any]]) -> Iterator[_Part]:
+    """Yield a ServiceAccount, and each Role or ClusterRole with its binding, all of them marked."""
+    yield _Part(SERVICE_ACCOUNTS, _marked({"metadata": {"name": name, "namespace": namespace}}))
+    for role in roles:
+        kind, metadata = role["kind"], role["metadata"]
+        where = {"namespace": metadata["namespace"]} if metadata.get("namespace") else {}
+        yield _Part(_resource(kind), _marked(role))
+        binding = {
+            "apiVersion": f"{ROLE_GROUP}/v1",
+            "kind": f"{kind}Binding",
+            "metadata": {"name": f"{name}-{metadata['name']}"} | where,
+            "roleRef": {"apiGroup": ROLE_GROUP, "kind": kind, "name": metadata["name"]},
+            "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": namespace}],
+        }
+        yield _Part(_resource(f"{kind}Binding"), _marked(binding))
+
+
+def _marked(document: Mapping[str, Any]) -> dict[str, Any]:
+    metadata = document["metadata"]
+    return {**document, "metadata": {**metadata, "labels": {**(metadata.get("labels") or {}), **MARK}}}
+
+
+async def _is_there(admin: Client, part: _Part) -> bool:
+    """Tell whether a part exists. Raises Problem where it is not of an identity."""
+    try:
+        found = await admin.get(part.resource, part.name, part.namespace)
+    except NotFound:
+        return False
+    if not _is_marked(found):
+        raise Problem(f"{part} is there already, and not of klm join: rename or delete it first")
+    return True
+
+
+async def _apply(admin: Client, part: _Part, *, dry_run: bool = False) -> dict[str, Any]:
+    return await admin.apply(
+        part.resource, part.name, part.document, part.namespace, field_manager=FIELD_MANAGER, dry_run=dry_run
+    )
+
+
+async def _delete(admin: Client, resource: Resource[Any], name: str, namespace: str | None, uid: str) -> None:
+    with suppress(NotFound):
+        await admin.delete(resource, name, namespace, uid=uid)
+
+
+def _is_marked(found: Mapping[str, Any]) -> bool:
+    return MARK.items() <= (found["metadata"].get("labels") or {}).items()
 
 
 def _resource(kind: str) -> Resource[dict[str, Any]]:

@@ -4,11 +4,14 @@ from collections.abc import Mapping
 
 from kube_runtime import (
     ClusterUnreachable,
+    Conflict,
     Forbidden,
     Gone,
     KubeconfigInvalid,
     KubeError,
     NotFound,
+    ServerUnavailable,
+    TooManyRequests,
     Unauthorized,
 )
 from kyma_fleet.text import plain
@@ -18,13 +21,16 @@ ROLES = "an administrator can bind you to the ClusterRole klm-viewer, or klm-ope
 CHOOSE = "choose another kubeconfig with --kubeconfig or --context"
 NAMED = "klm get lists what there is"
 NO_KIND = f"this may not be a control plane: {CHOOSE}; klm crds --kubeconfig FILE installs the CRDs"
+AGAIN = "try again"
 ADVICE: Mapping[type[KubeError], str] = {
     KubeconfigInvalid: "set KUBECONFIG, or use --kubeconfig FILE",
     Unauthorized: f"log in again, or {CHOOSE}",
     Forbidden: ROLES,
     Gone: "the list changed while it was read: try again",
     ClusterUnreachable: f"check the network, or {CHOOSE}",
-    KubeError: "try again",
+    Conflict: AGAIN,
+    TooManyRequests: AGAIN,
+    ServerUnavailable: AGAIN,
 }
 
 

@@ -2,7 +2,19 @@
 
 import pytest
 
-from kube_runtime import ClusterUnreachable, Forbidden, Gone, KubeconfigInvalid, KubeError, NotFound, Unauthorized
+from kube_runtime import (
+    ClusterUnreachable,
+    Conflict,
+    Forbidden,
+    Gone,
+    Invalid,
+    KubeconfigInvalid,
+    KubeError,
+    NotFound,
+    ServerUnavailable,
+    TooManyRequests,
+    Unauthorized,
+)
 from kyma_fleet.problems import Problem, line_for
 
 
@@ -17,13 +29,21 @@ from kyma_fleet.problems import Problem, line_for
         (NotFound(404, "NotFound", "page not found"), "may not be a control plane"),
         (Gone(410, "Expired", "too old"), "try again"),
         (ClusterUnreachable("timed out"), "check the network"),
-        (KubeError("x\x1b[2J\ny"), "x y; try again"),
+        (KubeError("x\x1b[2J\ny"), "x y"),
+        (Conflict(409, "Conflict", "changed"), "try again"),
+        (TooManyRequests(429, "TooManyRequests", "busy"), "try again"),
+        (ServerUnavailable(503, "ServiceUnavailable", "down"), "try again"),
     ],
 )
 def test_each_error_says_what_to_do(error: Exception, advice: str) -> None:
     line = line_for(error)
     assert advice in line
     assert line.isprintable()
+
+
+@pytest.mark.parametrize("error", [Invalid(422, "Invalid", "spec.channel is wrong"), KubeError("a nested list")])
+def test_what_a_second_try_cannot_mend_does_not_ask_for_one(error: Exception) -> None:
+    assert line_for(error) == str(error)
 
 
 def test_a_problem_of_our_own_says_it_itself() -> None:

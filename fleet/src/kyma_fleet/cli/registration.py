@@ -55,14 +55,14 @@ def join(
     """
     from kyma_fleet.problems import Problem  # noqa: PLC0415
     from kyma_fleet.registration import join as command  # noqa: PLC0415
-    from kyma_fleet.registration.plan import Joining, checked_lifetime, labels_of  # noqa: PLC0415
+    from kyma_fleet.registration.plan import Joining, checked_lifetime, checked_name, labels_of  # noqa: PLC0415
     from kyma_fleet.running import Target, run  # noqa: PLC0415
     from kyma_fleet.screen import Screen  # noqa: PLC0415
     from lifecycle_manager.contract.options import parse_duration  # noqa: PLC0415
 
     try:
         joining = Joining(
-            name=name,
+            name=checked_name(name),
             kubeconfig=kubeconfig,
             context=context,
             server=server,

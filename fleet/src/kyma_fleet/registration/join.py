@@ -3,50 +3,54 @@
 It can be run again at any time: it gives new credentials where the old ones have expired or were revoked.
 """
 
-from kube_runtime import Client, KubeconfigInvalid, KubeconfigPolicy, KubeconfigRefused
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from typing import Any
+
+from kube_runtime import AlreadyExists, Client, KubeconfigInvalid, KubeconfigPolicy, KubeconfigRefused
 from kube_runtime.ages import duration
-from kyma_fleet.identities import FIELD_MANAGER, create_identity
+from kyma_fleet.identities import FIELD_MANAGER, create_identity, kubeconfig_for
 from kyma_fleet.problems import Problem
 from kyma_fleet.registration.plan import (
     ACCOUNT,
     ACCOUNT_NAMESPACE,
     Joining,
     kyma_document,
+    own_secret,
     roles_of,
     secret_document,
-    secret_name,
 )
 from kyma_fleet.registration.progress import access_of, follow, kyma_named
 from kyma_fleet.running import OPTIONS
 from kyma_fleet.screen import Screen
 from kyma_fleet.text import plain
 from lifecycle_manager.contract.conditions import REACHABLE
-from lifecycle_manager.contract.resources import KYMAS, SECRETS
+from lifecycle_manager.contract.resources import KYMAS, SECRETS, Secret
 from lifecycle_manager_api import Kyma, find, names
 
 
 async def join(kcp: Client, screen: Screen, joining: Joining) -> int:
-    """Register a cluster, or renew its credentials. Returns 1 where Lifecycle Manager has not reached it in time."""
+    """Register a cluster, or renew its credentials. Returns 1 where Lifecycle Manager has not reached it in time.
+
+    All is checked before the first write. Where one fails nevertheless, what was created is deleted.
+    """
     name = joining.name
     roles, known = roles_of(joining), await kyma_named(kcp, name)
     if known is not None and known.metadata.being_deleted:
         raise Problem(f"Kyma {name} is being deleted: klm leave {name} shows the progress")
-    secret = secret_name(name, await access_of(kcp, name))
-    config = await _identity(kcp, screen, joining, roles)
-    await kcp.apply(
-        SECRETS, secret, secret_document(name, secret, config), names.KCP_NAMESPACE, field_manager=FIELD_MANAGER
-    )
-    lasts = duration(joining.lifetime)
-    screen.print(f"Secret {names.KCP_NAMESPACE}/{secret}: a token for {lasts}, which Lifecycle Manager renews in time")
-    if known is None:
-        await kcp.create(KYMAS, kyma_document(joining), names.KCP_NAMESPACE, field_manager=FIELD_MANAGER)
-        screen.print(f"Kyma {names.KCP_NAMESPACE}/{name}: created, channel {plain(joining.channel)}")
-        if not joining.any_module and not joining.roles:
-            screen.print("  no module can be installed yet: --role FILE gives the rights for one, --any-module for all")
-    elif joining.labels:
-        patch = {"metadata": {"labels": dict(joining.labels)}}
-        await kcp.merge_patch(KYMAS, name, patch, names.KCP_NAMESPACE, field_manager=FIELD_MANAGER)
-        screen.print(f"Kyma {names.KCP_NAMESPACE}/{name}: labels changed")
+    secret = own_secret(name, await access_of(kcp, name))
+    await _write_secret(kcp, secret_document(name, secret, ""), secret, dry_run=True)
+    await _write_kyma(kcp, joining, known, dry_run=True)
+    connecting = Client.from_environment(joining.kubeconfig, options=OPTIONS, context=joining.context)
+    async with await connecting as cluster, AsyncExitStack() as undo:
+        document = secret_document(name, secret, await _identity(kcp, cluster, screen, joining, roles, undo))
+        written = await _write_secret(kcp, document, secret, dry_run=False)
+        if secret is None:
+            found = written.metadata
+            undo.push_async_callback(kcp.delete, SECRETS, found.name, names.KCP_NAMESPACE, uid=found.uid)
+        await _write_kyma(kcp, joining, known, dry_run=False)
+        undo.pop_all()
+    _print_written(screen, joining, written, known)
     screen.flush()
     if await follow(kcp, screen, name, _is_reached, joining.timeout):
         screen.print(f"{name} has joined: Lifecycle Manager reaches the cluster")
@@ -55,29 +59,69 @@ async def join(kcp: Client, screen: Screen, joining: Joining) -> int:
     return 1
 
 
-async def _identity(kcp: Client, screen: Screen, joining: Joining, roles: tuple[object, ...]) -> str:
-    """Return a kubeconfig that Lifecycle Manager may use, and that works from here."""
-    async with await Client.from_environment(joining.kubeconfig, options=OPTIONS, context=joining.context) as cluster:
-        if cluster.server == kcp.server:
-            raise Problem(
-                f"{joining.kubeconfig} leads to the control plane itself; --kubeconfig is of the cluster that joins, "
-                "--kcp-kubeconfig of the control plane"
-            )
-        config = await create_identity(
-            cluster,
-            joining.kubeconfig,
-            name=ACCOUNT,
-            namespace=ACCOUNT_NAMESPACE,
-            roles=roles,  # type: ignore[arg-type]
-            lifetime=joining.lifetime,
-            context=joining.context,
-            server=joining.server,
-        )
-        version = await cluster.server_version()
+async def _write_secret(kcp: Client, document: dict[str, Any], known: Secret | None, *, dry_run: bool) -> Secret:
+    """Create the access Secret, or renew a known one. Raises Problem where one of that name is not of klm join."""
+    name, where = document["metadata"]["name"], names.KCP_NAMESPACE
+    if known is not None:
+        return await kcp.apply(SECRETS, name, document, where, field_manager=FIELD_MANAGER, dry_run=dry_run)
     try:
-        await (await Client.from_kubeconfig(config, policy=KubeconfigPolicy.strict())).close()
+        return await kcp.create(SECRETS, document, where, field_manager=FIELD_MANAGER, dry_run=dry_run)
+    except AlreadyExists:
+        raise Problem(f"Secret {name} in {where} is not of klm join: rename or delete it first") from None
+
+
+async def _write_kyma(kcp: Client, joining: Joining, known: Kyma | None, *, dry_run: bool) -> None:
+    where = names.KCP_NAMESPACE
+    if known is None:
+        await kcp.create(KYMAS, kyma_document(joining), where, field_manager=FIELD_MANAGER, dry_run=dry_run)
+    elif joining.labels:
+        patch = {"metadata": {"labels": dict(joining.labels)}}
+        await kcp.merge_patch(KYMAS, joining.name, patch, where, field_manager=FIELD_MANAGER, dry_run=dry_run)
+
+
+def _print_written(screen: Screen, joining: Joining, secret: Secret, known: Kyma | None) -> None:
+    kyma, lasts = f"Kyma {names.KCP_NAMESPACE}/{joining.name}", duration(joining.lifetime)
+    where = f"{names.KCP_NAMESPACE}/{secret.metadata.name}"
+    screen.print(f"Secret {where}: a token for {lasts}, which Lifecycle Manager renews in time")
+    if known is None:
+        screen.print(f"{kyma}: created, channel {plain(joining.channel)}")
+        if not joining.any_module and not joining.roles:
+            screen.print("  no module can be installed yet: --role FILE gives the rights for one, --any-module for all")
+    elif joining.labels:
+        screen.print(f"{kyma}: labels changed")
+
+
+async def _identity(
+    kcp: Client,
+    cluster: Client,
+    screen: Screen,
+    joining: Joining,
+    roles: tuple[Mapping[str, Any], ...],
+    undo: AsyncExitStack,
+) -> str:
+    """Return a kubeconfig that Lifecycle Manager may use, and that works from here."""
+    if cluster.server == kcp.server:
+        raise Problem(
+            f"{joining.kubeconfig} leads to the control plane itself; --kubeconfig is of the cluster that joins, "
+            "--kcp-kubeconfig of the control plane"
+        )
+    try:
+        usable = kubeconfig_for(joining.kubeconfig, ACCOUNT, context=joining.context, server=joining.server)
+        await (await Client.from_kubeconfig(usable("token"), policy=KubeconfigPolicy.strict())).close()
     except (KubeconfigInvalid, KubeconfigRefused) as error:
         raise Problem(f"Lifecycle Manager can't use the cluster of {joining.kubeconfig}: {error}") from None
+    version = await cluster.server_version()
+    config = await create_identity(
+        cluster,
+        joining.kubeconfig,
+        name=ACCOUNT,
+        namespace=ACCOUNT_NAMESPACE,
+        roles=roles,
+        lifetime=joining.lifetime,
+        context=joining.context,
+        server=joining.server,
+        undo=undo,
+    )
     screen.print(f"cluster {joining.server or cluster.server}, {plain(version)}")
     screen.print(f"ServiceAccount {ACCOUNT_NAMESPACE}/{ACCOUNT}: {len(roles)} roles")
     return config

@@ -1,6 +1,7 @@
 """What is written for a cluster that joins, and which access Secrets are of `klm join`: pure functions."""
 
 import base64
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -16,6 +17,8 @@ from lifecycle_manager_api import names
 
 ACCOUNT, ACCOUNT_NAMESPACE = names.LIFECYCLE_MANAGER, "kube-system"
 """The ServiceAccount of Lifecycle Manager in a cluster; the Role in rbac/skr-token.yaml is for it alone."""
+MAX_NAME_LENGTH = 63
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _RBAC = files("lifecycle_manager.rbac")
 _ROLE_KINDS = ("ClusterRole", "Role")
 
@@ -41,6 +44,16 @@ class Joining:
     any_module: bool = False
     lifetime: timedelta = timedelta(hours=72)
     timeout: timedelta = timedelta(minutes=2)
+
+
+def checked_name(name: str) -> str:
+    """Return the name of a Kyma. Raises Problem for one that it can't have: it is also the value of labels."""
+    if len(name) > MAX_NAME_LENGTH or not _NAME.fullmatch(name):
+        raise Problem(
+            f"invalid name of a Kyma {name!r}: expected a-z, 0-9, - and ., the first and last a letter or digit, "
+            f"at most {MAX_NAME_LENGTH}"
+        )
+    return name
 
 
 def labels_of(given: Iterable[str]) -> dict[str, str]:
@@ -81,15 +94,16 @@ def kyma_document(joining: Joining) -> dict[str, Any]:
     return {"metadata": metadata, "spec": {"channel": joining.channel, "modules": modules}}
 
 
-def secret_document(kyma: str, name: str, kubeconfig: str) -> dict[str, Any]:
+def secret_document(kyma: str, known: Secret | None, kubeconfig: str) -> dict[str, Any]:
     """Return the access Secret, whose token Lifecycle Manager renews."""
     labels = {names.KYMA_NAME: kyma, names.MANAGED_BY: names.LIFECYCLE_MANAGER}
-    metadata = {"name": name, "labels": labels, "annotations": {names.RENEW_TOKEN: "true"}}
+    metadata: dict[str, Any] = {"labels": labels, "annotations": {names.RENEW_TOKEN: "true"}}
+    metadata |= {"name": known.metadata.name, "uid": known.metadata.uid} if known else {"name": f"kubeconfig-{kyma}"}
     return {"metadata": metadata, "data": {"config": base64.b64encode(kubeconfig.encode()).decode()}}
 
 
-def secret_name(kyma: str, access: Iterable[Secret]) -> str:
-    """Return the name of the access Secret to write. Raises Problem where somebody else manages the access."""
+def own_secret(kyma: str, access: Iterable[Secret]) -> Secret | None:
+    """Return the access Secret to renew, None to create one. Raises Problem where somebody else manages the access."""
     known = list(access)
     foreign = [each.metadata.name for each in known if not is_renewed(each)]
     if foreign:
@@ -97,4 +111,4 @@ def secret_name(kyma: str, access: Iterable[Secret]) -> str:
             f"Secret {foreign[0]} in {names.KCP_NAMESPACE} gives access to the cluster of Kyma {kyma}, and is not of "
             "klm join; change the credentials there, or delete it first"
         )
-    return known[0].metadata.name if known else f"kubeconfig-{kyma}"
+    return known[0] if known else None

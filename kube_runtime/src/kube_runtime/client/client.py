@@ -437,9 +437,11 @@ class Client:
         *,
         subresource: str | None = None,
         field_manager: str | None = None,
+        dry_run: bool = False,
     ) -> T:
         """Change the fields in the patch; null removes one. A resource version in its metadata is a precondition."""
-        target = _target(resource.path(namespace, name, subresource), {"fieldManager": field_manager})
+        query = {"fieldManager": field_manager, "dryRun": "All" if dry_run else None}
+        target = _target(resource.path(namespace, name, subresource), query)
         body = msgspec.json.encode(patch)
         answer = await self._write("PATCH", target, body=body, content_type=_MERGE)
         return decoding_for(resource.type).object(answer.body)
