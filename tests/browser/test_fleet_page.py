@@ -130,7 +130,8 @@ async def test_nothing_is_shown_without_a_token(fleet: Fleet, address: str, brow
     fleet.put("secret-cluster")
     context = await browser.new_context()
     page = await context.new_page()
-    answer = await page.goto(address)
+    link = f"{address}/?text=secret&group=region"
+    answer = await page.goto(link)
     assert answer is not None
     assert answer.status == 401
     assert "secret-cluster" not in await page.content()
@@ -139,7 +140,11 @@ async def test_nothing_is_shown_without_a_token(fleet: Fleet, address: str, brow
     await expect(page.get_by_role("alert")).to_contain_text("not valid")
     await page.get_by_label("Token").fill(TOKEN)
     await page.get_by_role("button", name="Sign in").click()
-    await expect(page.locator("#k-secret-cluster")).to_be_visible()
+    await expect(page.get_by_role("link", name="secret-cluster")).to_be_visible()
+    assert page.url == link
+    (cookie,) = await context.cookies()
+    assert (cookie["name"], cookie["secure"], TOKEN in str(cookie)) == ("__Host-fleet-session", True, False)
+    await page.goto(address)
     fleet.put("secret-cluster", "Error")
     await expect(page.locator("#k-secret-cluster")).to_have_class(ERROR, timeout=5_000)
     await page.get_by_role("button", name="Sign out").click()

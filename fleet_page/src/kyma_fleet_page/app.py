@@ -2,43 +2,46 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Hashable,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from importlib.resources import files
 from typing import Any, get_args
-from urllib.parse import parse_qs, urlencode
+from urllib.parse import urlencode
 
 from fastapi import FastAPI
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, Response, StreamingResponse
 
-from kube_runtime import KubeError
+from kube_runtime import SYSTEM_CLOCK, Clock, KubeError
 from kube_runtime.ages import age
 from kyma_fleet_page.access import AccessDecision, Authorizer, MayList
 from kyma_fleet_page.cluster import Explanation, HistoryEntry, RecordedEvent, conditions_of
 from kyma_fleet_page.fleet import Filter, Grouping, grouped
+from kyma_fleet_page.guard import Guard
 from kyma_fleet_page.live import Live, Update
+from kyma_fleet_page.sessions import OperatorSessions
+from kyma_fleet_page.signing_in import SignIn
 from lifecycle_manager.contract.resources import DATED_RELEASE_METAS
 from lifecycle_manager_api import Kyma, ModuleReleaseMeta, State, names
 
-COOKIE = "fleet-token"
-MAX_FORM_BYTES = 32 * 1024
 MAX_TEXT = 100
 MAX_PAGES = 200
 HEARTBEAT_SECONDS = 2.0
 """An open page receives something at least this often: it knows that it is live, and its user is authorised again."""
-SECURITY = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
-    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-}
 STATIC = {
     "fleet.css": "text/css; charset=utf-8",
     "fleet.js": "text/javascript; charset=utf-8",
@@ -81,21 +84,28 @@ class PageSources:
     last_change: Callable[[str, MayList], Awaitable[Sequence[HistoryEntry]]]
 
 
-def create_app(sources: PageSources, access: Authorizer, *, heartbeat_seconds: float = HEARTBEAT_SECONDS) -> FastAPI:
-    """Return the application."""
+def create_app(
+    sources: PageSources,
+    access: Authorizer,
+    *,
+    hosts: Collection[str] = (),
+    clock: Clock = SYSTEM_CLOCK,
+    heartbeat_seconds: float = HEARTBEAT_SECONDS,
+) -> Guard:
+    """Return the application; `hosts` are its names beside those of loopback addresses."""
     app = FastAPI(title="Kyma fleet", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
-    pages = _Pages(sources, access, Live(sources.kymas), heartbeat_seconds)
+    pages = _Pages(sources, access, Live(sources.kymas), clock=clock, heartbeat_seconds=heartbeat_seconds)
     static = {name: files("kyma_fleet_page").joinpath("static", name).read_bytes() for name in STATIC}
 
     async def asset(request: Request) -> Response:
         name = request.path_params["name"]
         if name not in STATIC:
             return Response("not found\n", 404, media_type="text/plain")
-        return Response(static[name], media_type=STATIC[name], headers={"Cache-Control": "max-age=300"} | SECURITY)
+        return Response(static[name], media_type=STATIC[name], headers={"Cache-Control": "max-age=300"})
 
     app.add_route("/static/{name}", asset, methods=["GET"])
-    app.add_route("/sign-in", pages.sign_in, methods=["POST"])
-    app.add_route("/sign-out", pages.sign_out, methods=["POST"])
+    app.add_route("/sign-in", pages.signing_in.sign_in, methods=["POST"])
+    app.add_route("/sign-out", pages.signing_in.sign_out, methods=["POST"])
     for path, page in {
         "/": pages.fleet,
         "/squares": pages.squares,
@@ -106,18 +116,18 @@ def create_app(sources: PageSources, access: Authorizer, *, heartbeat_seconds: f
         "/kymas/{name}/tree": pages.tree,
         "/kymas/{name}/change": pages.change,
     }.items():
-        app.add_route(path, pages.protected(page), methods=["GET"])
-    return app
-
-
-Page = Callable[[Request], Awaitable[Response]]
+        app.add_route(path, pages.signing_in.protected(page), methods=["GET"])
+    return Guard(app, hosts)
 
 
 class _Pages:
-    def __init__(self, sources: PageSources, access: Authorizer, live: Live, heartbeat_seconds: float) -> None:
+    def __init__(
+        self, sources: PageSources, access: Authorizer, live: Live, *, clock: Clock, heartbeat_seconds: float
+    ) -> None:
         self._heartbeat_seconds = heartbeat_seconds
         self._sources = sources
         self._access = access
+        self.signing_in = SignIn(access, OperatorSessions(clock), self._html)
         self._live = live
         self._open = 0
         self._last_update: tuple[Update | None, str] = (None, "")
@@ -126,43 +136,6 @@ class _Pages:
         )
         self._templates.globals |= {"letters": LETTERS, "signs": SIGNS, "css": css_class, "link": _link}
         self._templates.filters["age"] = age
-
-    def protected(self, page: Page) -> Page:
-        """Return the page behind a check of the token."""
-
-        async def checked(request: Request) -> Response:
-            token = _token_of(request)
-            try:
-                verdict = await self._access.of(token) if token else AccessDecision.UNKNOWN
-                if verdict is AccessDecision.ALLOWED:
-                    return await page(request)
-            except KubeError:
-                return self._html("sign-in.html", 503, why="the control plane cannot be asked who you are; try again")
-            why = verdict.value if token else ""
-            return self._html("sign-in.html", 403 if verdict is AccessDecision.FORBIDDEN else 401, why=why)
-
-        return checked
-
-    async def sign_in(self, request: Request) -> Response:
-        """Keep the token of the form in a cookie that no script can read and no other site can send."""
-        if request.headers.get("sec-fetch-site", "same-origin") not in {"same-origin", "none"}:
-            return Response("sign in on the page itself\n", 403, media_type="text/plain")
-        body = b""
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > MAX_FORM_BYTES:
-                return Response("the form is too large\n", 413, media_type="text/plain")
-        token = parse_qs(body.decode("ascii", "replace"), max_num_fields=2).get("token", [""])[0].strip()
-        answer = RedirectResponse("./", 303, headers=SECURITY)
-        if token.isascii() and token.isprintable():
-            answer.set_cookie(COOKIE, token, httponly=True, samesite="strict")
-        return answer
-
-    async def sign_out(self, _: Request) -> Response:
-        """Forget the token."""
-        answer = RedirectResponse("./", 303, headers=SECURITY)
-        answer.delete_cookie(COOKIE, httponly=True, samesite="strict")
-        return answer
 
     async def fleet(self, request: Request) -> Response:
         """Show all clusters that match the filter."""
@@ -191,9 +164,8 @@ class _Pages:
         kyma = request.query_params.get("kyma", "")
         version = int(shown[:9]) if shown.isdecimal() else -1
         changes = self._cluster_changes(kyma) if kyma else self._fleet_changes(version, filter_of(request.query_params))
-        stream = self._while_allowed(_token_of(request), changes)
-        headers = {"Cache-Control": "no-store"} | SECURITY
-        return StreamingResponse(stream, media_type="text/event-stream", headers=headers)
+        stream = self._while_allowed(self.signing_in.token_of(request), changes)
+        return StreamingResponse(stream, media_type="text/event-stream")
 
     async def modules(self, request: Request) -> Response:
         """Show all modules with their versions and states."""
@@ -254,7 +226,7 @@ class _Pages:
         return tuple(self._sources.releases()) if await may_list(DATED_RELEASE_METAS, names.KCP_NAMESPACE) else None
 
     def _rights_of(self, request: Request) -> MayList:
-        return partial(self._access.may_list, _token_of(request))
+        return partial(self._access.may_list, self.signing_in.token_of(request))
 
     async def _while_allowed(self, token: str, stream: AsyncGenerator[str, None]) -> AsyncIterator[str]:
         """Pass a stream on as long as its user may see the page; it ends as well where nobody can be asked."""
@@ -311,7 +283,7 @@ class _Pages:
 
     def _html(self, template: str, status: int, **context: Any) -> Response:
         text = self._templates.get_template(template).render(**context, now=datetime.now(UTC), grouped=grouped)
-        return HTMLResponse(text, status, headers={"Cache-Control": "no-store"} | SECURITY)
+        return HTMLResponse(text, status)
 
 
 def filter_of(query: Mapping[str, str]) -> Filter:
@@ -330,11 +302,6 @@ def _link(wanted: Filter, **changes: str) -> str:
     """Return the address of the fleet with another filter."""
     query = {key: value for key, value in asdict(replace(wanted, **changes)).items() if value}  # type: ignore[arg-type]
     return f"/?{urlencode(query)}" if query else "/"
-
-
-def _token_of(request: Request) -> str:
-    scheme, _, token = request.headers.get("authorization", "").partition(" ")
-    return token.strip() if scheme.lower() == "bearer" else request.cookies.get(COOKIE, "")
 
 
 def _heartbeat() -> str:

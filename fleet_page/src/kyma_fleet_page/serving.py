@@ -64,7 +64,9 @@ def setup(manager: Manager, kcp: Client, offers: Offers, settings: PageSettings)
         events=clusters.events,
         last_change=clusters.last_change,
     )
-    app = create_app(sources, Access(kcp, names.KCP_NAMESPACE, manager.clock))
+    app = create_app(
+        sources, Access(kcp, names.KCP_NAMESPACE, manager.clock), hosts=settings.hosts, clock=manager.clock
+    )
 
     async def serve() -> None:
         server = server_for(app, *address, bounds=BOUNDS)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 
 from kube_runtime import Client, Manager
-from lifecycle_manager.contract.options import LoopbackAddress, option
+from lifecycle_manager.contract.options import LoopbackAddress, Texts, option
 from lifecycle_manager.module_catalog import Offers
 from lifecycle_manager.rollout import RolloutSettings
 
@@ -25,6 +25,12 @@ class PageSettings:
         "ui-bind-address",
         "loopback address of the fleet page, such as 127.0.0.1:8090, for kubectl port-forward or a proxy in the same "
         "Pod; needs the distribution kyma-fleet-page. Default: it is not served",
+    )
+    hosts: Texts = option(
+        (),
+        "ui-allowed-hosts",
+        "names under which a proxy serves the fleet page; requests with another Host than these and loopback addresses "
+        "are refused",
     )
     rollout: RolloutSettings = field(default_factory=RolloutSettings)
 

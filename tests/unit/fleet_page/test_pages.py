@@ -10,11 +10,14 @@ import pytest_asyncio
 from kube_runtime import KubeError
 from kyma_fleet_page import create_app
 from kyma_fleet_page.access import AccessDecision
+from kyma_fleet_page.sessions import MAX_OF_ONE_TOKEN, MAX_SESSIONS, SECONDS, OperatorSessions
 from lifecycle_manager_api import Kyma
 from tests import builders
+from tests.clocks import ManualClock
 from tests.page_sources import AnyRight, MadeUp
 
 ADDRESS = "https://localhost"
+OWN = {"Origin": ADDRESS, "Sec-Fetch-Site": "same-origin"}
 SCRIPT = "<script>alert(1)</script>"
 VERDICTS = {"good": AccessDecision.ALLOWED, "stranger": AccessDecision.FORBIDDEN}
 PAGES = ("/", "/squares", "/live", "/modules", "/modules/api", "/kymas/a", "/kymas/a/tree", "/kymas/a/change")
@@ -51,7 +54,7 @@ def hostile() -> Kyma:
 @pytest_asyncio.fixture
 async def browser() -> AsyncIterator[httpx.AsyncClient]:
     kymas = {"a": hostile()}
-    app = create_app(MadeUp(kymas, note=SCRIPT).sources(), KnownTokens())
+    app = create_app(MadeUp(kymas, note=SCRIPT).sources(), KnownTokens(), hosts=["fleet.example"])
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url=ADDRESS) as client:
         yield client
@@ -64,7 +67,7 @@ async def test_nothing_is_shown_without_a_token_that_allows_it(
 ) -> None:
     answer = await browser.get(path, headers={"Authorization": f"Bearer {token}"} if token else {})
     assert answer.status_code == status
-    assert "/kymas/" not in answer.text
+    assert "/kymas/" not in answer.text.replace(f'value="{path}"', "")
     assert "Sign in" in answer.text
 
 
@@ -79,25 +82,126 @@ async def test_texts_of_clusters_stay_texts_and_no_inline_script_is_allowed(brow
     assert "&lt;script&gt;" in (await browser.get("/kymas/a", headers={"Authorization": "Bearer good"})).text
 
 
-async def test_token_of_the_form_is_a_cookie_for_this_site_alone(browser: httpx.AsyncClient) -> None:
-    answer = await browser.post("/sign-in", data={"token": "good"})
+async def test_token_stays_in_the_process_and_the_cookie_names_a_session(
+    browser: httpx.AsyncClient,
+) -> None:
+    answer = await browser.post("/sign-in", data={"token": "good"}, headers=OWN)
     cookie = answer.headers["Set-Cookie"]
-    assert "HttpOnly" in cookie
-    assert "SameSite=strict" in cookie
+    assert cookie.startswith("__Host-fleet-session=")
+    assert "good" not in cookie
+    assert {"HttpOnly", "Secure", "SameSite=strict", "Path=/"} <= set(cookie.split("; "))
+    kept = {"Cookie": cookie.partition(";")[0]}
     assert (await browser.get("/")).status_code == 200
-    await browser.post("/sign-out")
+    await browser.post("/sign-out", headers=OWN)
     assert (await browser.get("/")).status_code == 401
+    assert (await browser.get("/", headers=kept)).status_code == 401
+    assert (await browser.get("/", headers={"Cookie": "__Host-fleet-session=good"})).status_code == 401
+
+
+@pytest.mark.parametrize(("token", "status"), [("", 401), ("wrong", 401), ("stranger", 403), ("outage", 503)])
+async def test_token_that_does_not_allow_it_starts_no_session(
+    browser: httpx.AsyncClient, token: str, status: int
+) -> None:
+    answer = await browser.post("/sign-in", data={"token": token, "back": "/modules"}, headers=OWN)
+    assert answer.status_code == status
+    assert "Set-Cookie" not in answer.headers
+    assert 'name="back" value="/modules"' in answer.text
+
+
+@pytest.mark.parametrize(
+    ("asked", "shown"),
+    [
+        ("/kymas/a?x=1&y=%20", "/kymas/a?x=1&y=%20"),
+        ("//evil.example/", "/"),
+        ("/\\evil.example/", "/"),
+        ("https://evil.example/", "/"),
+        ("/\r\nSet-Cookie: a=b", "/"),
+        ("", "/"),
+    ],
+)
+async def test_signing_in_leads_to_the_page_that_was_asked_for_and_nowhere_else(
+    browser: httpx.AsyncClient, asked: str, shown: str
+) -> None:
+    answer = await browser.post("/sign-in", data={"token": "good", "back": asked}, headers=OWN)
+    assert (answer.status_code, answer.headers["Location"]) == (303, shown)
+
+
+async def test_form_for_a_token_keeps_the_link(browser: httpx.AsyncClient) -> None:
+    answer = await browser.get("/?state=Error&text=%22%3E%3Cscript%3E")
+    assert 'name="back" value="/?state=Error&amp;text=%22%3E%3Cscript%3E"' in answer.text
 
 
 @pytest.mark.parametrize(
     ("body", "headers", "status"),
-    [("token=" + "x" * 40_000, {}, 413), ("token=good", {"Sec-Fetch-Site": "cross-site"}, 403), ("\xff=%", {}, 303)],
+    [
+        ("token=" + "x" * 40_000, OWN, 413),
+        ("a=1&b=2&c=3", OWN, 400),
+        ("\xff=%", OWN, 401),
+        ("token=good", OWN | {"Sec-Fetch-Site": "cross-site"}, 403),
+        ("token=good", OWN | {"Sec-Fetch-Site": "same-site"}, 403),
+        ("token=good", {"Origin": "https://evil.example"}, 403),
+        ("token=good", {"Origin": "https://localhost:8091"}, 403),
+        ("token=good", {"Origin": "null"}, 403),
+        ("token=good", {}, 403),
+    ],
 )
 async def test_form_of_somebody_else_or_too_large_is_refused(
     browser: httpx.AsyncClient, body: str, headers: dict[str, str], status: int
 ) -> None:
     answer = await browser.post("/sign-in", content=body.encode("latin-1"), headers=headers)
     assert answer.status_code == status
+    assert "Set-Cookie" not in answer.headers
+    if status == 403:
+        await browser.post("/sign-in", data={"token": "good"}, headers=OWN)
+        assert (await browser.post("/sign-out", headers=headers)).status_code == 403
+        assert (await browser.get("/")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("localhost:8090", 200),
+        ("127.0.0.1:1234", 200),
+        ("[::1]:8090", 200),
+        ("fleet.example", 200),
+        ("evil.example", 421),
+        ("localhost.evil.example:8090", 421),
+        ("10.0.0.1", 421),
+        ("[::1", 421),
+        ("", 421),
+    ],
+)
+async def test_page_is_served_under_its_own_names_alone(browser: httpx.AsyncClient, host: str, status: int) -> None:
+    answer = await browser.get("/", headers={"Authorization": "Bearer good", "Host": host})
+    assert answer.status_code == status
+    assert ("/kymas/a" in answer.text) is (status == 200)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [("GET", "/nothing", 404), ("GET", "/static/secrets", 404), ("PUT", "/", 405), ("POST", "/sign-in", 403)],
+)
+async def test_every_answer_has_the_security_headers(
+    browser: httpx.AsyncClient, method: str, path: str, status: int
+) -> None:
+    answer = await browser.request(method, path)
+    assert answer.status_code == status
+    assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+
+
+def test_sessions_are_bounded_in_number_and_time() -> None:
+    clock = ManualClock()
+    sessions = OperatorSessions(clock)
+    first = sessions.start("of-a-user")
+    others = [sessions.start(f"token-{number}") for number in range(MAX_SESSIONS)]
+    assert sessions.token_of(first) == ""
+    assert sessions.token_of(others[0]) == "token-0"
+    own = [sessions.start("of-a-user") for _ in range(MAX_OF_ONE_TOKEN + 1)]
+    assert [bool(sessions.token_of(each)) for each in own] == [False, *[True] * MAX_OF_ONE_TOKEN]
+    clock.advance(SECONDS)
+    assert sessions.token_of(own[-1]) == ""
+    assert "token-0" not in repr(sessions)
 
 
 @pytest.mark.parametrize("path", ["/live", "/live?shown=0&state=Error", "/live?kyma=a"])

@@ -1,0 +1,110 @@
+"""Who is asking: a token in the header, which a proxy adds, or the session of a browser that signed in with one."""
+
+import re
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+from urllib.parse import parse_qs, quote
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from kube_runtime import KubeError
+from kyma_fleet_page.access import AccessDecision, Authorizer
+from kyma_fleet_page.guard import is_sent_by_the_page
+from kyma_fleet_page.sessions import OperatorSessions
+
+COOKIE = "__Host-fleet-session"
+"""Browsers keep a cookie of such a name for its host alone, and over http only from a loopback address."""
+MAX_FORM_BYTES = 32 * 1024
+STATUSES = {AccessDecision.UNKNOWN: 401, AccessDecision.FORBIDDEN: 403}
+UNANSWERED = "the control plane cannot be asked who you are; try again"
+OWN_PATH = re.compile(r"/(?![/\\])[!-~]{0,2000}")
+Page = Callable[[Request], Awaitable[Response]]
+
+
+class Html(Protocol):
+    """Renders a template."""
+
+    def __call__(self, template: str, status: int, /, *, why: str, back: str) -> Response:
+        """Return the answer."""
+        ...
+
+
+class SignIn:
+    """Shows pages to whom the API server allows, and the form for a token to everybody else."""
+
+    def __init__(self, access: Authorizer, sessions: OperatorSessions, html: Html) -> None:
+        self._access = access
+        self._sessions = sessions
+        self._html = html
+
+    def token_of(self, request: Request) -> str:
+        """Return the token of a request; nothing where there is none."""
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer":
+            return token.strip()
+        return self._sessions.token_of(request.cookies.get(COOKIE, ""))
+
+    def protected(self, page: Page) -> Page:
+        """Return the page behind a check of the token."""
+
+        async def checked(request: Request) -> Response:
+            token, query = self.token_of(request), request.scope["query_string"].decode("ascii", "replace")
+            back = quote(request.scope["path"]) + (f"?{query}" if query else "")
+            try:
+                refusal = await self._refusal(token, back) if token else self._form(401, "", back)
+                return refusal if refusal is not None else await page(request)
+            except KubeError:
+                return self._form(503, UNANSWERED, back)
+
+        return checked
+
+    async def sign_in(self, request: Request) -> Response:
+        """Start a session for the token of the form, and go to the page that was asked for."""
+        if not is_sent_by_the_page(request):
+            return _foreign()
+        body = b""
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > MAX_FORM_BYTES:
+                return Response("the form is too large\n", 413, media_type="text/plain")
+        try:
+            form = parse_qs(body.decode("ascii", "replace"), max_num_fields=2)
+        except ValueError:
+            return Response("the form has other fields\n", 400, media_type="text/plain")
+        token, back = form.get("token", [""])[0].strip(), form.get("back", ["/"])[0]
+        try:
+            refusal = await self._refusal(token, back)
+        except KubeError:
+            return self._form(503, UNANSWERED, back)
+        if refusal is not None:
+            return refusal
+        self._sessions.end(request.cookies.get(COOKIE, ""))
+        answer = RedirectResponse(_own(back), 303)
+        answer.set_cookie(COOKIE, self._sessions.start(token), secure=True, httponly=True, samesite="strict")
+        return answer
+
+    async def sign_out(self, request: Request) -> Response:
+        """End the session."""
+        if not is_sent_by_the_page(request):
+            return _foreign()
+        self._sessions.end(request.cookies.get(COOKIE, ""))
+        answer = RedirectResponse("/", 303)
+        answer.delete_cookie(COOKIE, secure=True, httponly=True, samesite="strict")
+        return answer
+
+    async def _refusal(self, token: str, back: str) -> Response | None:
+        verdict = await self._access.of(token)
+        return None if verdict is AccessDecision.ALLOWED else self._form(STATUSES[verdict], verdict.value, back)
+
+    def _form(self, status: int, why: str, back: str) -> Response:
+        return self._html("sign-in.html", status, why=why, back=_own(back))
+
+
+def _foreign() -> Response:
+    return Response("only the page itself can do this\n", 403, media_type="text/plain")
+
+
+def _own(path: str) -> str:
+    """Return a path of this page; the fleet for what may lead elsewhere."""
+    return path if OWN_PATH.fullmatch(path) and "\\" not in path else "/"
