@@ -15,7 +15,7 @@ import msgspec
 from kyma_oci.credentials import LoginFor
 from kyma_oci.descriptor import ComponentVersion, DescriptorUnreadable, LookupFailed, component_of
 from kyma_oci.packing import context_of, repository_of, tag_of
-from kyma_oci.problems import LayerNotFound, SourceError
+from kyma_oci.problems import UNREADABLE, LayerNotFound, SourceError
 from kyma_oci.references import Artifact, artifact_in, is_digest
 from kyma_oci.registries import Registries
 
@@ -78,7 +78,7 @@ class Components:
 def _digest_in(manifest: bytes, artifact: Artifact) -> str:
     try:
         layers = msgspec.json.decode(manifest, type=_Manifest).layers
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except UNREADABLE:
         raise DescriptorUnreadable(f"{artifact} has no readable manifest") from None
     digest = next((each.digest for each in layers if each.media_type.startswith(_DESCRIPTORS)), "")
     if not is_digest(digest):

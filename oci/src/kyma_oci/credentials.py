@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from kyma_oci.problems import CredentialsInvalid
+from kyma_oci.problems import UNREADABLE, CredentialsInvalid
 
 DOCKER_CONFIG = ".dockerconfigjson"
 _API_VERSIONS = frozenset({"v1", "v2"})  # as in https://index.docker.io/v1/
@@ -50,7 +50,7 @@ def config_in_secret(data: Mapping[str, str], name: str) -> DockerConfig:
         config = msgspec.json.decode(base64.b64decode(data[DOCKER_CONFIG], validate=True), type=dict[str, Any])
     except KeyError:
         raise CredentialsInvalid(f"{origin} has no key {DOCKER_CONFIG!r}") from None
-    except (binascii.Error, msgspec.MsgspecError, UnicodeDecodeError):
+    except (binascii.Error, *UNREADABLE):
         raise CredentialsInvalid(f"{origin}: {DOCKER_CONFIG} is not a JSON object") from None
     entries = config.get("auths")
     return DockerConfig(origin, entries if isinstance(entries, dict) else {})

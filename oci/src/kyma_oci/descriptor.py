@@ -12,6 +12,8 @@ from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
+from kyma_oci.problems import UNREADABLE
+
 RAW_MANIFEST = "raw-manifest"
 CONFIG = "config"
 OCI_REGISTRY_CRED = "operator.kyma-project.io/oci-registry-cred"
@@ -92,7 +94,7 @@ def _read(descriptor: bytes) -> Component:
     """Parse a descriptor once for all clusters that have the version."""
     try:
         document = msgspec.json.decode(descriptor, type=Json)
-    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+    except UNREADABLE as error:
         raise DescriptorUnreadable(f"spec.descriptor is not an object: {error}") from None
     return _version_3(document) if "apiVersion" in document else _version_2(document)
 

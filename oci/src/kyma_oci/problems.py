@@ -2,6 +2,11 @@
 
 from typing import Any, ClassVar
 
+import msgspec
+
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What decoding JSON of unknown content raises."""
+
 
 class SourceError(Exception):
     """What is in a registry can't be read or written; the message says what to check.

@@ -9,6 +9,7 @@ from kyma_oci.problems import SourceInvalid
 COMPONENT_DESCRIPTORS = "component-descriptors"
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _HASHED_NAME = re.compile(r"[0-9a-f]{64}")
+_TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 _PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
 _PATH = re.compile(rf"{_PART}(?:/{_PART})*")
 _HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?(?::[0-9]{1,5})?|\[[0-9a-fA-F:]+\](?::[0-9]{1,5})?")
@@ -77,6 +78,8 @@ def artifact_in(address: str, path: str, tag: str, *, plain_http: bool = False) 
 
     `plain_http` allows an address on another machine without TLS.
     """
+    if not _TAG.fullmatch(tag):
+        raise SourceInvalid(f"invalid tag {tag!r}: expected letters, digits, _ . and -, at most 128")
     return Artifact(*_repository(address, path, repr(address), plain_http=plain_http), tag)
 
 
@@ -101,6 +104,13 @@ def is_this_machine(host: str) -> bool:
     """Tell whether a host is this machine, where a registry needs no TLS."""
     name = urlsplit(f"//{host}").hostname or ""
     return name in {"localhost", "127.0.0.1", "::1"} or name.endswith(".localhost")
+
+
+def origin_of(url: str) -> tuple[str, str | None, str | None, int | None]:
+    """Return what has to be equal for credentials of one URL to be sent to another. Raises ValueError."""
+    parts = urlsplit(url)
+    port = parts.port or {"https": 443, "http": 80}.get(parts.scheme)
+    return parts.scheme, parts.username, parts.hostname, port
 
 
 def _repository(address: str, path: str, where: str, *, plain_http: bool = False) -> tuple[str, str, str]:

@@ -18,7 +18,7 @@ from kyma_oci.hosts import ANY_HOST, AllowedHosts
 from kyma_oci.limits import CONNECT_SECONDS, MAX_BYTES, MAX_DETAIL_BYTES, READ_SECONDS, TIMEOUT_SECONDS
 from kyma_oci.packing import MANIFEST, Blob, manifest_of
 from kyma_oci.problems import DigestMismatch, LayerTooLarge, LayerTruncated, PushRefused, SourceUnreachable
-from kyma_oci.references import Artifact, Layer, Wanted
+from kyma_oci.references import Artifact, Layer, Wanted, origin_of
 from kyma_oci.requests import PULL, PUSH, Requests, check_answer, received
 
 _ANY_CONTENT = "application/octet-stream"
@@ -124,18 +124,27 @@ async def _upload(requests: Requests, layer: Layer, blob: Blob) -> None:
         await _check_accepted(layer, response, 404)
     async with requests.send(layer, layer.uploads_url, method="POST") as response:
         await _check_accepted(layer, response, 202)
-        url = _upload_url(layer, response.headers.get("Location", ""))
+        url = upload_url(layer, response.headers.get("Location"))
     async with requests.send(layer, url, method="PUT", body=blob.content, media_type=_ANY_CONTENT) as response:
         await _check_accepted(layer, response, 201)
 
 
-def _upload_url(layer: Layer, location: str) -> str:
-    """Return where a blob is uploaded to, which is on the registry's own host: credentials are sent there."""
-    url = urljoin(layer.uploads_url, location)
-    parts = urlsplit(url)
-    if not location or parts.hostname != urlsplit(layer.url).hostname:
-        raise PushRefused(f"{layer.host} redirects the upload of {layer} to another host, {parts.netloc!r}")
-    return f"{url}{'&' if parts.query else '?'}digest={layer.digest}"
+def upload_url(layer: Layer, location: str | None) -> str:
+    """Return where a blob is uploaded to, which is at the registry itself: credentials are sent there.
+
+    Raises PushRefused.
+    """
+    if not location:
+        raise PushRefused(f"{layer.host} does not say where the upload of {layer} is sent")
+    try:
+        url = urljoin(layer.uploads_url, location)
+        is_there = origin_of(url) == origin_of(layer.url)
+    except ValueError:
+        raise PushRefused(f"{layer.host} names an invalid URL for the upload of {layer}: {location[:200]!r}") from None
+    if not is_there:
+        there = f"{urlsplit(url).scheme}://{urlsplit(url).netloc}"
+        raise PushRefused(f"{layer.host} redirects the upload of {layer} to {there[:200]!r}: expected its own address")
+    return f"{url}{'&' if urlsplit(url).query else '?'}digest={layer.digest}"
 
 
 async def _check_accepted(wanted: Wanted, response: aiohttp.ClientResponse, expected: int) -> None:
@@ -144,8 +153,12 @@ async def _check_accepted(wanted: Wanted, response: aiohttp.ClientResponse, expe
         return
     if response.status in _WITHOUT_DETAIL:
         check_answer(wanted, response)
-    detail = (await response.content.read(MAX_DETAIL_BYTES)).decode(errors="replace")
+    detail = _printable(await response.content.read(MAX_DETAIL_BYTES))
     raise PushRefused(f"{response.url.host} answers {response.status} to {response.method} for {wanted}: {detail}")
+
+
+def _printable(text: bytes) -> str:
+    return "".join(each if each.isprintable() else " " for each in text.decode(errors="replace"))
 
 
 def _check_size(wanted: Wanted, blob: Blob) -> None:

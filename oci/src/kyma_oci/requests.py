@@ -19,6 +19,7 @@ from kyma_oci.credentials import Login
 from kyma_oci.hosts import AllowedHosts
 from kyma_oci.limits import BUSY_SECONDS, CHUNK, MAX_BUSY_SECONDS, MAX_REDIRECTS, MAX_TOKEN_BYTES
 from kyma_oci.problems import (
+    UNREADABLE,
     AccessRefused,
     LayerNotFound,
     RegistryBusy,
@@ -26,10 +27,11 @@ from kyma_oci.problems import (
     SourceNotAllowed,
     SourceUnreachable,
 )
-from kyma_oci.references import Wanted, is_this_machine
+from kyma_oci.references import Wanted, is_this_machine, origin_of
 
 PULL, PUSH = "pull", "pull,push"
 _PARAMETER = re.compile(r'([A-Za-z_]+)="((?:[^"\\]|\\.)*)"')
+_TOKEN = re.compile(r"[!-~]+")
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _FOLLOWED = frozenset({"GET", "HEAD"})
 """Nothing that is pushed is sent where a redirect leads to."""
@@ -69,17 +71,17 @@ class Requests:
     async def _followed(
         self, wanted: Wanted, url: str, method: str, headers: Mapping[str, str], body: bytes | None
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """Send a request and follow redirects. Credentials are sent to the first host only."""
-        origin = urlsplit(url).netloc
+        """Send a request and follow redirects. Credentials are sent to the registry itself only."""
+        registry = origin_of(wanted.url)
         for _ in range(MAX_REDIRECTS + 1):
             self._check(wanted, url)
-            there = urlsplit(url).netloc
-            sent = dict(headers)
-            if self._authorization is not None and there == origin:
+            sent, elsewhere = dict(headers), origin_of(url) != registry
+            if self._authorization is not None and not elsewhere:
                 sent["Authorization"] = self._authorization
             data = None if body is None else io.BytesIO(body)  # as bytes, a large body would block the loop
             async with self.session.request(method, url, data=data, headers=sent, allow_redirects=False) as response:
-                if response.status == 401 and there != origin:
+                if response.status == 401 and elsewhere:
+                    there = urlsplit(url).netloc
                     raise AccessRefused(f"{wanted.host} redirects {wanted} to {there}, which asks for credentials")
                 redirected = response.status in _REDIRECTS and "Location" in response.headers
                 if not redirected or method not in _FOLLOWED:
@@ -110,9 +112,12 @@ class Requests:
             body, _ = await received(response, MAX_TOKEN_BYTES, SourceUnreachable(too_large))
         try:
             given = msgspec.json.decode(body, type=_Token)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
-            raise SourceUnreachable(f"{urlsplit(realm).netloc} sends no readable token") from None
-        return given.token or given.access_token
+        except UNREADABLE:
+            given = _Token()
+        token = given.token or given.access_token
+        if not _TOKEN.fullmatch(token):
+            raise SourceUnreachable(f"{urlsplit(realm).netloc} sends no readable token")
+        return token
 
     def _check(self, wanted: Wanted, url: str) -> None:
         """Refuse a URL that a registry leads to: only one without TLS itself may lead to another on its own machine."""

@@ -84,3 +84,9 @@ def test_images_that_others_put_on_a_manifest_are_kept() -> None:
     wanted = manifest(component(LAYER))
     theirs = msgspec.structs.replace(wanted.spec, localized_images=("registry.example.com/garden-manager:1.0.0",))
     assert not differs(msgspec.structs.replace(wanted, spec=theirs), wanted)
+
+
+@pytest.mark.parametrize("content", [b"[" * 100_000, b'{"component": {"x": ' + b"[" * 100_000])
+def test_descriptor_that_is_nested_without_end_is_unreadable(content: bytes) -> None:
+    with pytest.raises(DescriptorUnreadable):
+        component_of(msgspec.Raw(content))

@@ -9,10 +9,21 @@ from urllib.parse import urlsplit
 import pytest
 from aiohttp import web
 
-from kyma_oci import Artifact, Blob, Login, PushRefused, Registries, SourceInvalid, SourceUnreachable, artifact_in
+from kyma_oci import (
+    Artifact,
+    Blob,
+    Login,
+    PushRefused,
+    Registries,
+    SourceError,
+    SourceInvalid,
+    SourceUnreachable,
+    artifact_in,
+)
 from kyma_oci.limits import MAX_BYTES, MAX_DETAIL_BYTES
 from kyma_oci.packing import manifest_of
 from kyma_oci.problems import AccessRefused, LayerTooLarge, RegistryBusy
+from kyma_oci.registries import upload_url
 
 LOGIN = Login("pusher", "keep out")
 CONFIG, LAYER = Blob(b"{}", "application/json"), Blob(b"layer", "application/x-tar")
@@ -148,14 +159,101 @@ async def test_blob_that_the_registry_keeps_in_a_storage_elsewhere_is_not_upload
     assert registry.requests("POST") == []
 
 
-@pytest.mark.parametrize("location", ["http://registry.example.com/upload", "https://127.0.0.1.example.com/", ""])
-async def test_nothing_is_uploaded_to_another_host(location: str) -> None:
-    registry = TokenRegistry(answers={"POST": web.Response(status=202, headers={"Location": location})})
+@pytest.mark.parametrize(
+    "location",
+    [
+        "http://registry.example.com/upload",
+        "https://127.0.0.1.example.com/",
+        "https://{host}/upload",
+        "http://{name}:1/upload",
+        "http://somebody@{host}/upload",
+        "http://{name}:port/upload",
+        "http://[/upload",
+        "ftp://{host}/upload",
+        "",
+        None,
+    ],
+)
+async def test_nothing_is_uploaded_but_to_the_registry_itself(location: str | None) -> None:
+    registry = TokenRegistry()
     async with serving(registry.answer) as host:
-        with pytest.raises(PushRefused, match="to another host"):
+        headers = {} if location is None else {"Location": location.format(host=host, name=host.partition(":")[0])}
+        registry.answers["POST"] = web.Response(status=202, headers=headers)
+        with pytest.raises(SourceError, match="upload"):
             await push(host)
 
     assert registry.requests("PUT") == []
+
+
+@pytest.mark.parametrize("port", ["", ":443"])
+async def test_default_port_may_be_said_or_left_out(port: str) -> None:
+    layer = artifact_in("https://registry.example.com", "modules/one", "1.0.0").layer(LAYER.digest)
+    assert upload_url(layer, f"https://Registry.example.com{port}/upload").endswith(f"/upload?digest={LAYER.digest}")
+
+
+async def test_redirect_to_another_port_or_without_tls_gets_no_credentials() -> None:
+    received: list[str] = []
+
+    async def elsewhere(request: web.Request) -> web.Response:
+        received.append(request.headers.get("Authorization", ""))
+        return web.Response(status=404)
+
+    async with serving(elsewhere) as other:
+        moved = web.Response(status=307, headers={"Location": f"http://{other}/blob"})
+        async with serving(TokenRegistry(answers={"HEAD": moved}).answer) as host:
+            await push(host)
+
+    assert set(received) == {""}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"no JSON",
+        b"[]",
+        b"",
+        b"\xff",
+        b'{"token": 1}',
+        b"[" * 5000,
+        b'{"token": "a\\r\\nX-Injected: 1"}',
+        b'{"token": "\\ud800"}',
+        b"{}",
+        b'{"token": "\xc3\xa9"}',
+    ],
+)
+async def test_token_that_is_none_is_an_error_of_the_registry(answer: bytes) -> None:
+    async def registry(request: web.Request) -> web.Response:
+        if request.path == "/token":
+            return web.Response(body=answer)
+        challenge = f'Bearer realm="http://{request.host}/token"'
+        return web.Response(status=401, headers={"WWW-Authenticate": challenge})
+
+    async with serving(registry) as host:
+        with pytest.raises(SourceUnreachable, match="token"):
+            await push(host)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"WWW-Authenticate": ""},
+        {"WWW-Authenticate": "Bearer"},
+        {"WWW-Authenticate": 'Bearer realm=""'},
+        {"WWW-Authenticate": 'Bearer realm="http://["'},
+        {"WWW-Authenticate": 'Bearer realm="http://127.0.0.1:port/"'},
+        {"WWW-Authenticate": 'Bearer realm="/token"'},
+        {"WWW-Authenticate": 'Digest realm="x"'},
+        {"WWW-Authenticate": 'Bearer realm="http://127.0.0.1:99999/"'},
+    ],
+)
+async def test_challenge_that_is_none_is_an_error_of_the_registry(headers: dict[str, str]) -> None:
+    async def registry(_: web.Request) -> web.Response:
+        return web.Response(status=401, headers=headers)
+
+    async with serving(registry) as host:
+        with pytest.raises(SourceError):
+            await push(host)
 
 
 async def test_nothing_that_is_pushed_follows_a_redirect() -> None:
@@ -175,12 +273,13 @@ async def test_nothing_that_is_pushed_follows_a_redirect() -> None:
 
 
 async def test_reason_of_a_refusal_is_reported_within_bounds() -> None:
-    text = "MANIFEST_INVALID " + "x" * 100_000
+    text = "MANIFEST_INVALID x\x1b[2J\n" + "x" * 100_000
     async with serving(TokenRegistry(answers={"PUT": web.Response(status=400, text=text)}).answer) as host:
         with pytest.raises(PushRefused, match=r"answers 400 to PUT .*: MANIFEST_INVALID x") as raised:
             await push(host)
 
     assert len(str(raised.value)) < MAX_DETAIL_BYTES + 300
+    assert str(raised.value).isprintable()
 
 
 @pytest.mark.parametrize(
