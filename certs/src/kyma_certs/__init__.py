@@ -4,6 +4,7 @@ Start with `issuing` (create a CA, issue a certificate) and `rotation`; `message
 """
 
 from kyma_certs.contexts import ReloadingClientContext, ReloadingServerContext
+from kyma_certs.fips import FipsMode, FipsUnavailable, fips_mode
 from kyma_certs.issuing import (
     CLOCK_SKEW,
     Algorithm,
@@ -25,6 +26,8 @@ __all__ = [
     "CAs",
     "CertificateInfo",
     "CertificateRejected",
+    "FipsMode",
+    "FipsUnavailable",
     "KeyPair",
     "LeafRequest",
     "NameRefused",
@@ -39,6 +42,7 @@ __all__ = [
     "describe",
     "describe_certificate",
     "dropped",
+    "fips_mode",
     "is_common_name",
     "issue",
     "issued_by",

@@ -129,4 +129,4 @@ async def visible(parts: tuple[Part, ...], resource: Resource[Any], may_list: Ma
 
 
 def _digest(token: str) -> bytes:
-    return hashlib.blake2b(token.encode(), digest_size=32).digest()
+    return hashlib.sha256(token.encode()).digest()

@@ -126,7 +126,8 @@ def _set_up(
     skr.setup(manager, connections, options[skr.SkrSettings])
     restricted, namespace = manifests.restricted_modules, manifests.namespace
     offers = module_catalog.setup(manager, components.descriptor, restricted=restricted, namespace=namespace)
-    fleet_metrics.setup(manager, offers, each_kyma=options[ProcessSettings].kyma_metrics)
+    process = options[ProcessSettings]
+    fleet_metrics.setup(manager, offers, each_kyma=process.kyma_metrics, fips_only=process.fips_only)
     cas, leaves = watcher_certificates.setup(manager, kcp, certificates, (CertManagerStore, GardenerStore))
     kyma.setup(manager, connections, offers=offers, settings=options[kyma.KymaSettings])
     catalog_sync.setup(manager, connections, offers, options[catalog_sync.CatalogSettings])

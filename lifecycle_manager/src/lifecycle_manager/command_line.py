@@ -14,6 +14,7 @@ from rich.padding import Padding
 from typer.main import get_command
 
 from kube_runtime import KubeconfigInvalid
+from kyma_certs import FipsUnavailable, fips_mode
 from kyma_diagnostics import TracingUnavailable, tracing
 from kyma_diagnostics.debug_server import DebugSocketUnusable
 from lifecycle_manager.app import run as run_lifecycle_manager
@@ -36,10 +37,11 @@ def run_command(arguments: list[str]) -> tuple[Callable[..., None], list[str]]:
         """Run the Lifecycle Manager."""
         try:
             settings = Settings(present(given), environment=os.environ)
-        except SettingsInvalid as error:
+            process = settings[ProcessSettings]
+            fips_mode(only=process.fips_only)
+        except (SettingsInvalid, FipsUnavailable) as error:
             typer.secho(str(error), err=True, fg="red")
             raise typer.Exit(2) from None
-        process = settings[ProcessSettings]
         configure_logs(process.log_level, process.log_format)
         for warning in warnings:
             structlog.get_logger("klm").warning(warning)

@@ -1,15 +1,10 @@
-"""Metrics with upstream's names: why keys are enqueued again, long reconciles, and FIPS mode."""
-
-import hashlib
-from typing import Any
+"""Metrics with upstream's names: why keys are enqueued again, and long reconciles."""
 
 import pytest
-from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives import hashes
 from prometheus_client import CollectorRegistry
 
 from kube_runtime import ClusterUnreachable, KubeError, Result
-from lifecycle_manager.process.telemetry import LongReconciles, fips_mode, requeue_counter
+from lifecycle_manager.process.telemetry import LongReconciles, requeue_counter
 
 REQUEUES = "lifecycle_mgr_requeue_reason_total"
 
@@ -61,22 +56,3 @@ def test_duration_of_a_reconcile_is_shown_while_it_takes_a_minute_or_longer() ->
     durations.observe("demo-api", 0.1)
     durations.observe("demo-api", 0.1)
     assert shown() is None
-
-
-def test_fips_mode_is_on_where_neither_library_has_md5(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(error: Exception) -> Any:
-        def refuse(*_: object, **__: object) -> None:
-            raise error
-
-        return refuse
-
-    def mode() -> float | None:
-        registry = CollectorRegistry()
-        fips_mode(registry)
-        return registry.get_sample_value("lifecycle_mgr_fips_mode")
-
-    assert mode() == 0.0
-    monkeypatch.setattr(hashlib, "md5", refused(ValueError("unsupported")))
-    assert mode() == 0.0
-    monkeypatch.setattr(hashes, "Hash", refused(UnsupportedAlgorithm("no MD5")))
-    assert mode() == 1.0

@@ -54,6 +54,14 @@ def test_watcher_sends_traces_to_its_endpoint_and_may_connect_there(endpoint: st
     assert ports == {443, port, 53, 8053}
 
 
+@pytest.mark.parametrize("fips_only", [True, False])
+def test_watcher_demands_the_fips_provider_where_lifecycle_manager_does(fips_only: bool) -> None:
+    installed = workload(replace(SETTINGS, fips_only=fips_only))
+    (container,) = installed["Deployment"]["spec"]["template"]["spec"]["containers"]
+    variables = {each["name"]: each["value"] for each in container["env"]}
+    assert SkrWatcherSettings.from_environment(variables).fips_only is fips_only
+
+
 def test_watcher_without_traces_is_installed_as_before() -> None:
     assert workload(replace(SETTINGS, trace_sampling_ratio=0.01)) == workload()
 

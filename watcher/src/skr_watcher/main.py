@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import uvloop
 
 from http_guard import Bounds, server_for
-from kyma_certs import ReloadingServerContext
+from kyma_certs import FipsMode, FipsUnavailable, ReloadingServerContext, fips_mode
 from kyma_diagnostics import TracingOptions, TracingUnavailable, tracing
 from kyma_diagnostics.debug_server import DebugSocketUnusable, debug_socket
 from skr_watcher.changes import HEARTBEAT, ObjectChange, heartbeat
@@ -38,26 +38,29 @@ def main() -> None:
     """Run the Watcher until SIGTERM or SIGINT."""
     try:
         settings = SkrWatcherSettings.from_environment()
-    except SettingInvalid as error:
+        mode = fips_mode(only=settings.fips_only)
+    except (SettingInvalid, FipsUnavailable) as error:
         sys.exit(f"skr-watcher: {error}")
     configure_logs(settings.log_level)
     return_large_blocks()
     options = TracingOptions("skr-watcher", settings.otlp_endpoint, settings.trace_sampling_ratio)
     try:
         with tracing(options) as tracer:
-            uvloop.run(run(settings, tracer))
+            uvloop.run(run(settings, tracer, mode))
     except (TracingUnavailable, DebugSocketUnusable) as error:
         sys.exit(f"skr-watcher: {error}")
 
 
-async def run(settings: SkrWatcherSettings, tracer: "ChangeTracer | None" = None) -> None:
+async def run(
+    settings: SkrWatcherSettings, tracer: "ChangeTracer | None" = None, mode: FipsMode = FipsMode.OFF
+) -> None:
     """Serve admission and deliver events until SIGTERM or SIGINT; then deliver pending events within the grace time."""
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     resync = ObjectChange(settings.resync_manager, "", "", "", "", "", RESYNC, "", "", 0)
     outbox = Outbox(settings.max_pending)
-    metrics = Metrics()
+    metrics = Metrics(mode)
     metrics.show_outbox(lambda: len(outbox), lambda: _oldest_age(outbox))
     recorder, lateness = Recorder(outbox, resync, metrics, tracer), Lateness()
     tls = ReloadingServerContext(

@@ -1,19 +1,16 @@
 """The metrics of the Watcher, with the names of upstream's Watcher for the same figures."""
 
-import _hashlib
 from collections.abc import Callable
-from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-FIPS_OFF, FIPS_ON, FIPS_ONLY = 0, 1, 2
-KERNEL_FIPS = Path("/proc/sys/crypto/fips_enabled")
+from kyma_certs import FipsMode
 
 
 class Metrics:
     """The Watcher's metrics in their own registry."""
 
-    def __init__(self) -> None:
+    def __init__(self, mode: FipsMode = FipsMode.OFF) -> None:
         self.registry = registry = CollectorRegistry()
         self._admissions = Counter("watcher_admission_request", "Admission requests.", registry=registry)
         self._malformed = Counter(
@@ -43,12 +40,7 @@ class Metrics:
         self._age = Gauge(
             "watcher_outbox_oldest_age_seconds", "Age of the oldest change to be delivered.", registry=registry
         )
-        fips = Gauge(
-            "watcher_fips_mode",
-            "FIPS mode: 0 off, 1 enabled in the kernel, 2 enforced by OpenSSL.",
-            registry=registry,
-        )
-        fips.set(fips_mode())
+        Gauge("watcher_fips_mode", "FIPS mode: 0 off, 1 on, 2 only.", registry=registry).set(mode)
 
     def show_outbox(self, depth: Callable[[], float], age: Callable[[], float]) -> None:
         """Read depth and age from the outbox at each scrape."""
@@ -83,17 +75,3 @@ class Metrics:
     def resynced(self) -> None:
         """Count a RESYNC."""
         self._resyncs.inc()
-
-
-def fips_mode(kernel: Path = KERNEL_FIPS) -> int:
-    """Return the FIPS mode as far as it can be detected.
-
-    FIPS_ONLY: OpenSSL provides approved algorithms only. FIPS_ON: enabled in the kernel, but OpenSSL provides others,
-    too. Trying an algorithm with hashlib shows nothing: it implements those that OpenSSL refuses.
-    """
-    if _hashlib.get_fips_mode():
-        return FIPS_ONLY
-    try:
-        return FIPS_ON if kernel.read_text().strip() == "1" else FIPS_OFF
-    except OSError:
-        return FIPS_OFF

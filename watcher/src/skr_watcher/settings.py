@@ -23,6 +23,7 @@ class SkrWatcherSettings:
     With `api_server_ca` only clients with a certificate of that CA may send admission requests.
     `kcp_listener` is the kind of event listener there: `klm`, which verifies signatures, or `upstream`, which does not.
     Traces are sent to `otlp_endpoint`, where it is given; `debug_socket` answers `klm debug`.
+    With `fips_only` the Watcher does not start without OpenSSL's FIPS provider.
     """
 
     webhook_host: str = ""  # every address, IPv4 and IPv6
@@ -45,6 +46,7 @@ class SkrWatcherSettings:
     otlp_endpoint: str = ""
     trace_sampling_ratio: float = 0.0
     debug_socket: Path | None = None
+    fips_only: bool = False
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "SkrWatcherSettings":
@@ -71,6 +73,7 @@ class SkrWatcherSettings:
             otlp_endpoint=_endpoint(environment, "OTLP_ENDPOINT"),
             trace_sampling_ratio=_ratio(environment, "TRACE_SAMPLING_RATIO"),
             debug_socket=Path(file) if (file := environment.get("DEBUG_SOCKET")) else None,
+            fips_only=_one_of(environment, "FIPS_ONLY", ("false", "true")) == "true",
         )
 
 

@@ -248,6 +248,13 @@ def trace_sampling_ratio_option() -> float:
     )
 
 
+def fips_only_option() -> bool:
+    """Return the field that demands OpenSSL's FIPS provider of this process and of the Watchers."""
+    return option(
+        False, "fips-only", "start only where OpenSSL's FIPS provider is the only one; the Watchers do the same"
+    )
+
+
 def config_concurrency_option() -> int:
     """Return the field with the concurrency of ModuleConfigs, and of the status of their Module CRs."""
     return option(50, "max-concurrent-module-config-reconciles", "concurrent reconciles of ModuleConfigs")

@@ -17,7 +17,7 @@ from kube_runtime import Manager
 from lifecycle_manager.contract.conditions import event_path_fault
 from lifecycle_manager.contract.resources import KYMAS, MANIFESTS
 from lifecycle_manager.module_catalog import Offers, is_mandatory_manifest, kyma_of_manifest, module_of_manifest
-from lifecycle_manager.process.telemetry import fips_mode
+from lifecycle_manager.process.telemetry import show_fips_mode
 from lifecycle_manager_api import Kyma, Manifest, State, names
 
 Key = TypeVar("Key", bound=tuple[str, ...])
@@ -62,9 +62,9 @@ class FleetCollector(Collector):
         yield from ()
 
 
-def setup(manager: Manager, offers: Offers, *, each_kyma: bool) -> None:
+def setup(manager: Manager, offers: Offers, *, each_kyma: bool, fips_only: bool) -> None:
     """Register the metrics of the fleet, and of this process."""
-    fips_mode(manager.registry)
+    show_fips_mode(manager.registry, only=fips_only)
     kymas, manifests = manager.informer(KYMAS), manager.informer(MANIFESTS)
     collector = FleetCollector(
         kymas.list,

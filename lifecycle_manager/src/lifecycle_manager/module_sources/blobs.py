@@ -70,5 +70,5 @@ class Blobs:
             size -= each
 
     def _path(self, digest: str, access: str) -> Path:
-        by = hashlib.blake2b(access.encode(), digest_size=16).hexdigest()
+        by = hashlib.sha256(access.encode()).hexdigest()[:32]
         return self.folder / f"{digest.replace(':', '-')}-{by}"

@@ -14,6 +14,7 @@ from lifecycle_manager.contract.options import (
     OtlpEndpoint,
     Rate,
     Share,
+    fips_only_option,
     option,
     trace_sampling_ratio_option,
 )
@@ -41,6 +42,7 @@ class ProcessSettings:
     sync_timeout: Duration = option(timedelta(minutes=2), "cache-sync-timeout", "timeout of the first lists at start")
     qps: Rate = option(1000.0, "k8s-client-qps", "requests per second to KCP")
     burst: Count = option(2000, "k8s-client-burst", "burst of requests above that rate")
+    fips_only: bool = fips_only_option()
     otlp_endpoint: OtlpEndpoint = option(
         "",
         "otlp-endpoint",

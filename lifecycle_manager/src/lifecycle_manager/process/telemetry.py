@@ -1,42 +1,22 @@
 """Metrics that several domains count into. Those of the fleet's state are in `kyma.fleet_metrics`."""
 
-import hashlib
 from collections.abc import Callable, Mapping
 from datetime import datetime
 
-from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives import hashes
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from kube_runtime import Clock, ClusterUnreachable, KubeError, Result, Unauthorized
 from kube_runtime.tracing import exemplar
+from kyma_certs import fips_mode
 
 LONG_SECONDS = 60.0
 BUCKETS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 
 
-def fips_mode(registry: CollectorRegistry) -> None:
+def show_fips_mode(registry: CollectorRegistry, *, only: bool) -> None:
     """Report the FIPS mode of this process."""
-    gauge = Gauge("lifecycle_mgr_fips_mode", "FIPS mode of this process: 0 off, 1 on.", registry=registry)
-    gauge.set(int(_is_in_fips_mode()))
-
-
-def _is_in_fips_mode() -> bool:
-    """Tell whether both OpenSSL libraries in use are in FIPS mode, in which there is no MD5.
-
-    These are Python's, for TLS, and that of `cryptography`, for certificates and signatures.
-    """
-    try:
-        hashlib.md5(b"")  # noqa: S324 - nothing is hashed
-    except ValueError:
-        pass
-    else:
-        return False
-    try:
-        hashes.Hash(hashes.MD5())  # noqa: S303 - nothing is hashed
-    except UnsupportedAlgorithm:
-        return True
-    return False
+    text = "FIPS mode of this process: 0 off, 1 on, 2 only."
+    Gauge("lifecycle_mgr_fips_mode", text, registry=registry).set(fips_mode(only=only))
 
 
 class LongReconciles:

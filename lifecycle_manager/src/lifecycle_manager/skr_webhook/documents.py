@@ -18,6 +18,7 @@ from lifecycle_manager.contract.options import (
     SecretName,
     Share,
     event_address_option,
+    fips_only_option,
     option,
     pull_secret_option,
     trace_sampling_ratio_option,
@@ -91,6 +92,7 @@ class WatcherDeployment:
         "URL of an OpenTelemetry collector, as the Watchers reach it from the SKRs. Default: Watchers send no traces",
     )
     trace_sampling_ratio: Share = trace_sampling_ratio_option()
+    fips_only: bool = fips_only_option()
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -336,6 +338,7 @@ def _container(settings: WatcherDeployment, *, has_api_server_ca: bool) -> Docum
             {"name": "KCP_CONTRACT", "value": CONTRACT},
             *([api_server_ca] if has_api_server_ca else []),
             *(_traces(settings) if settings.otlp_endpoint else []),
+            *([{"name": "FIPS_ONLY", "value": "true"}] if settings.fips_only else []),
         ],
         "ports": [
             {"name": "webhook", "containerPort": WEBHOOK_PORT, "protocol": "TCP"},
