@@ -4,6 +4,7 @@ import asyncio
 import os
 import shutil
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -91,15 +92,21 @@ def fleet() -> Fleet:
     return Fleet()
 
 
-@pytest_asyncio.fixture
-async def address(fleet: Fleet) -> AsyncIterator[str]:
+@asynccontextmanager
+async def served(fleet: Fleet, port: int) -> AsyncIterator[str]:
+    """Serve the page of a fleet until the block ends."""
     sources = MadeUp(fleet.kymas, fleet.parts, lambda: fleet.releases, offer=fleet.offer).sources()
-    port = free_port()
     server = server_for(create_app(sources, OneToken()), "127.0.0.1", port, bounds=Bounds(connections=100))
     serving = asyncio.create_task(server.serve())
     yield f"http://127.0.0.1:{port}"
     server.should_exit = True
     await serving
+
+
+@pytest_asyncio.fixture
+async def address(fleet: Fleet) -> AsyncIterator[str]:
+    async with served(fleet, free_port()) as address:
+        yield address
 
 
 @pytest_asyncio.fixture

@@ -6,9 +6,10 @@ from pathlib import Path
 
 from playwright.async_api import Browser, BrowserContext, Page, expect
 
+from kyma_local.ports import free_port
 from lifecycle_manager_api import names
 from tests import builders
-from tests.browser.conftest import REGIONS, TOKEN, Fleet
+from tests.browser.conftest import REGIONS, TOKEN, Fleet, served
 from tests.page_sources import Parts
 
 SCREENSHOTS = os.environ.get("SCREENSHOTS")
@@ -150,6 +151,40 @@ async def test_nothing_is_shown_without_a_token(fleet: Fleet, address: str, brow
     await page.get_by_role("button", name="Sign out").click()
     await expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
     await context.close()
+
+
+async def test_page_says_that_it_is_stale_and_recovers(fleet: Fleet, browser: Browser) -> None:
+    port = free_port()
+    context = await browser.new_context(extra_http_headers={"Authorization": f"Bearer {TOKEN}"})
+    fleet.put("demo")
+    pages = [await context.new_page() for _ in range(3)]
+    async with served(fleet, port) as address:
+        for page, path in zip(pages, ("/", "/kymas/demo", "/modules"), strict=True):
+            await page.goto(address + path)
+            await expect(page.locator(".as-of")).to_be_visible()
+            await expect(page.locator("#stale")).to_be_hidden()
+    for page in pages:
+        await expect(page.locator("#stale")).to_contain_text("Not live: last update at", timeout=5_000)
+    fleet.put("demo", "Error", "no nodes")
+    async with served(fleet, port):
+        for page in pages:
+            await expect(page.locator("#stale")).to_be_hidden(timeout=20_000)
+        await expect(pages[0].locator("#k-demo")).to_have_class(ERROR)
+        await expect(pages[1].get_by_role("heading", level=1)).to_contain_text("Error")
+    await context.close()
+
+
+async def test_empty_fleet_and_filter_without_a_match_say_so(fleet: Fleet, address: str, page: Page) -> None:
+    await page.goto(address)
+    await expect(page.locator(".nothing")).to_contain_text("no clusters in this control plane")
+    many(fleet, 97 * 60)
+    await expect(page.locator("caption")).to_contain_text("The worst 50 of 180")
+    await page.goto(f"{address}/?region={REGIONS[0]}&state=Error")
+    await expect(page.locator("caption")).to_contain_text("All 20 that are not ready, among the 20 of 5820")
+    await page.goto(f"{address}/?text=nothing")
+    await expect(page.locator(".nothing")).to_contain_text("No cluster matches the filter")
+    await page.goto(f"{address}/?state=Ready")
+    await expect(page.locator(".nothing")).to_contain_text("Of 5820 clusters, these 5640 are ready")
 
 
 async def test_keyboard_moves_between_the_squares(fleet: Fleet, address: str, page: Page) -> None:

@@ -1,6 +1,7 @@
 """The pages: fleet, cluster, modules. Read-only; shown to whom `Access` allows, and to nobody without a token."""
 
 import asyncio
+import hashlib
 from collections import Counter
 from collections.abc import (
     AsyncGenerator,
@@ -50,6 +51,7 @@ STATIC = {
     "htmx-sse.min.js": "text/javascript; charset=utf-8",
     "LICENSES.txt": "text/plain; charset=utf-8",
 }
+GOOD = (State.READY, State.UNMANAGED)
 LETTERS = {
     State.READY: "",
     State.PROCESSING: "P",
@@ -110,6 +112,7 @@ def create_app(
         "/": pages.fleet,
         "/squares": pages.squares,
         "/live": pages.live,
+        "/ping": pages.ping,
         "/modules": pages.modules,
         "/modules/{name}": pages.module,
         "/kymas/{name}": pages.cluster,
@@ -134,7 +137,7 @@ class _Pages:
         self._templates = Environment(
             loader=PackageLoader("kyma_fleet_page"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
         )
-        self._templates.globals |= {"letters": LETTERS, "signs": SIGNS, "css": css_class, "link": _link}
+        self._templates.globals |= {"letters": LETTERS, "good": GOOD, "signs": SIGNS, "css": css_class, "link": _link}
         self._templates.filters["age"] = age
 
     async def fleet(self, request: Request) -> Response:
@@ -146,15 +149,20 @@ class _Pages:
             wanted=wanted,
             squares=fleet.shown(wanted),
             groups=get_args(Grouping)[1:],
-            version=self._live.version,
+            live=f"shown={self._live.version}&{_link(wanted).partition('?')[2]}",
+            total=len(fleet.squares),
         )
 
     async def squares(self, request: Request) -> Response:
         """Show the squares alone, for a page that loads them anew."""
         wanted, fleet = filter_of(request.query_params), self._live.current()
         return await self._rendered(
-            "shown.html", fleet=fleet, wanted=wanted, squares=fleet.shown(wanted), version=self._live.version
+            "shown.html", fleet=fleet, wanted=wanted, squares=fleet.shown(wanted), total=len(fleet.squares)
         )
+
+    async def ping(self, _: Request) -> Response:
+        """Answer a page whose stream is silent: it loads itself anew."""
+        return Response(status_code=204)
 
     async def live(self, request: Request) -> Response:
         """Send what changes, as server-sent events."""
@@ -163,7 +171,7 @@ class _Pages:
         shown = request.query_params.get("shown", "")
         kyma = request.query_params.get("kyma", "")
         version = int(shown[:9]) if shown.isdecimal() else -1
-        changes = self._cluster_changes(kyma) if kyma else self._fleet_changes(version, filter_of(request.query_params))
+        changes = self._cluster_changes(kyma, shown) if kyma else self._fleet_changes(version, request.query_params)
         stream = self._while_allowed(self.signing_in.token_of(request), changes)
         return StreamingResponse(stream, media_type="text/event-stream")
 
@@ -173,7 +181,7 @@ class _Pages:
         known = {each.spec.module_name: each for each in releases or ()}
         counts = self._live.current().modules
         modules = [(name, known.get(name), counts.get(name) or Counter()) for name in sorted({*known, *counts})]
-        return await self._rendered("modules.html", modules=modules, hidden=releases is None)
+        return await self._rendered("modules.html", modules=modules, hidden=releases is None, live=self._live_reload())
 
     async def module(self, request: Request) -> Response:
         """Show one module: versions, channels, states."""
@@ -184,7 +192,7 @@ class _Pages:
         if release is None and name not in fleet.modules:
             return self._html("not-found.html", 404, what=f"a module {name}")
         counts = sorted(fleet.modules.get(name, {}).items())
-        return await self._rendered("module.html", name=name, release=release, counts=counts)
+        return await self._rendered("module.html", name=name, release=release, counts=counts, live=self._live_reload())
 
     async def cluster(self, request: Request) -> Response:
         """Show one cluster as a tree."""
@@ -215,15 +223,19 @@ class _Pages:
             events, problem = await self._sources.events(name, may_list), ""
         except KubeError as error:
             events, problem = (), f"Events cannot be read: {type(error).__name__}"
+        live = f"{urlencode({'kyma': name})}&shown={self._revision(name)}"
         why = await self._sources.explain(kyma, may_list)
         return await self._rendered(
-            template, kyma=kyma, why=why, conditions=conditions_of(kyma), events=events, problem=problem
+            template, live=live, kyma=kyma, why=why, conditions=conditions_of(kyma), events=events, problem=problem
         )
 
     async def _releases(self, request: Request) -> Sequence[ModuleReleaseMeta] | None:
         """Return what is released; None where the user may not list it."""
         may_list = self._rights_of(request)
         return tuple(self._sources.releases()) if await may_list(DATED_RELEASE_METAS, names.KCP_NAMESPACE) else None
+
+    def _live_reload(self) -> str:
+        return f"only=reload&shown={self._live.version}"
 
     def _rights_of(self, request: Request) -> MayList:
         return partial(self._access.may_list, self.signing_in.token_of(request))
@@ -243,7 +255,8 @@ class _Pages:
         finally:
             self._open -= 1
 
-    async def _fleet_changes(self, version: int, wanted: Filter) -> AsyncGenerator[str, None]:
+    async def _fleet_changes(self, version: int, query: Mapping[str, str]) -> AsyncGenerator[str, None]:
+        wanted, is_whole = filter_of(query), query.get("only") == "reload"
         async with self._live.updates(version) as queue:
             yield ": open\n\n"
             while True:
@@ -254,28 +267,35 @@ class _Pages:
                     yield _heartbeat()
                     continue
                 yield self._part("counts", fleet=update.fleet, wanted=wanted)
-                yield _event("reload", "") if update.reload or wanted != Filter() else self._shared_by_all(update)
+                yield (
+                    _event("reload", "")
+                    if is_whole or update.reload or wanted != Filter()
+                    else self._shared_by_all(update)
+                )
 
     def _shared_by_all(self, update: Update) -> str:
         """Return the changed squares and the worst clusters, rendered once for all pages without a filter."""
         known, text = self._last_update
         if known is not update:
             text = self._part("squares", template="changed", changed=update.changed)
-            text += self._part("worst", squares=update.fleet.worst_first)
+            text += self._part("worst", squares=update.fleet.worst_first, total=len(update.fleet.squares))
             self._last_update = update, text
         return text
 
     def _part(self, event: str, *, template: str = "", **context: Any) -> str:
         return _event(event, self._templates.get_template(f"{template or event}.html").render(**context))
 
-    async def _cluster_changes(self, name: str) -> AsyncGenerator[str, None]:
-        seen = self._sources.revision(name)
+    async def _cluster_changes(self, name: str, shown: str) -> AsyncGenerator[str, None]:
+        seen = shown
         yield ": open\n\n"
         while True:
             await asyncio.sleep(min(self._live.seconds, self._heartbeat_seconds))
-            now = self._sources.revision(name)
+            now = self._revision(name)
             yield _event("reload", "") if now != seen else _heartbeat()
             seen = now
+
+    def _revision(self, name: str) -> str:
+        return hashlib.blake2b(repr(self._sources.revision(name)).encode(), digest_size=8).hexdigest()
 
     async def _rendered(self, template: str, **context: Any) -> Response:
         """Render outside of the event loop: the page of a large fleet takes a while."""

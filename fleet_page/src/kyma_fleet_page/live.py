@@ -1,6 +1,7 @@
 """What open pages receive: the cache is compared once a second for all of them, and never while none is open."""
 
 import asyncio
+import secrets
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -29,12 +30,15 @@ class Live:
     kymas: Callable[[], Iterable[Kyma]]
     seconds: float = SECONDS
     fleet: Fleet = field(default_factory=Fleet)
-    version: int = 0
+    version: int = field(default_factory=lambda: secrets.randbelow(10**8))
     _pages: set[asyncio.Queue[Update]] = field(default_factory=set)
     _task: asyncio.Task[None] | None = None
 
     def current(self) -> Fleet:
-        """Return the fleet of this moment. `version` is another one whenever a page would look different."""
+        """Return the fleet of this moment. `version` is another one whenever a page would look different.
+
+        It starts anywhere, so that pages of a former process are loaded anew.
+        """
         fleet = self.fleet.updated(self.kymas())
         if fleet.has_others_than(self.fleet) or fleet.changed_since(self.fleet):
             self.version += 1

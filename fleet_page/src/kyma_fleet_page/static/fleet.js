@@ -1,5 +1,32 @@
-// Arrow keys move between the squares, so that the keyboard does not have to pass all of them one by one.
+// A page that receives nothing says so, and loads itself anew once the server answers: signed out, that is the sign-in form.
 "use strict";
+const SILENT_MS = 4000;
+let received = Date.now();
+let asking = false;
+document.addEventListener("htmx:sseMessage", (event) => {
+  received = Date.now();
+  if (event.detail.type === "signed-out") location.reload();
+});
+async function watch(banner) {
+  const silent = Date.now() - received;
+  banner.hidden = silent < SILENT_MS;
+  if (banner.hidden || asking) return;
+  const since = `Not live: last update at ${new Date(received).toLocaleTimeString()}. Trying to reconnect.`;
+  if (banner.textContent !== since) banner.textContent = since;
+  if (silent < SILENT_MS + 1000) return;
+  asking = true;
+  try {
+    const answer = await fetch("/ping", { cache: "no-store", signal: AbortSignal.timeout(SILENT_MS) });
+    if (answer.status < 500 && Date.now() - received > SILENT_MS) location.reload();
+  } catch {
+    // no answer: the banner stays, and the next turn asks again
+  } finally {
+    asking = false;
+  }
+}
+if (document.querySelector("[sse-connect]")) setInterval(watch, 1000, document.getElementById("stale"));
+
+// Arrow keys move between the squares, so that the keyboard does not have to pass all of them one by one.
 document.addEventListener("keydown", (event) => {
   const square = event.target.closest(".squares > a");
   if (!square) return;
