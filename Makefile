@@ -10,7 +10,7 @@ export UV_PROJECT_ENVIRONMENT := $(VENV)
 export UV_NO_PROGRESS := $(if $(CI),1,0)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup clusters helm browser oldest demo test test-fast fuzz lint format types bench profile soak go charts clean
+.PHONY: help setup images clusters helm browser node-tools oldest demo test test-fast fuzz lint format types bench profile soak go charts clean
 
 help: ## List the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,6 +24,9 @@ $(VENV)/.synced: uv.lock pyproject.toml */pyproject.toml
 	@$(BIN)/uv sync --quiet --frozen --all-packages --all-extras --inexact
 	@touch $@
 
+images: setup ## Build the images of the last commit (BASE=root.tar for another base than Debian)
+	@$(BIN)/python -m images.build $(if $(BASE),--base $(BASE))
+
 clusters: setup ## Download or build the API server binaries (once, then cached)
 	@$(BIN)/klm local binaries
 
@@ -32,6 +35,9 @@ helm: setup ## Build Helm for the tests of the charts (once)
 
 browser: ## Install Chromium, so that the fleet page is tested in a browser (Debian, as root)
 	@command -v chromium >/dev/null || (apt-get update -qq && apt-get install -y -qq chromium)
+
+node-tools: ## Install what builds the base of the images (Debian, as root)
+	@command -v mmdebstrap >/dev/null || (apt-get update -qq && apt-get install -y -qq --no-install-recommends mmdebstrap)
 
 oldest: setup ## Build the oldest supported API server, so that the charts are also tested on it
 	@$(BIN)/klm local binaries --kubernetes $(OLDEST)

@@ -4,7 +4,6 @@ read-only folder, and run as the images' user with a temporary folder as the onl
 import asyncio
 import os
 import re
-import shutil
 import stat
 import subprocess
 import sys
@@ -37,18 +36,6 @@ def root() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="klm-images-") as folder:
         Path(folder).chmod(0o755)
         yield Path(folder)
-
-
-@pytest.fixture(scope="session")
-def context(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The build context: the files that .dockerignore includes, and no others."""
-    folder = tmp_path_factory.mktemp("context")
-    for name in re.findall(r"^!(\S+)$", Path(".dockerignore").read_text(), re.MULTILINE):
-        if Path(name).is_dir():
-            shutil.copytree(name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            shutil.copy(name, folder / name)
-    return folder
 
 
 @pytest.fixture(scope="session")

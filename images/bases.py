@@ -1,0 +1,87 @@
+"""What is below a program in its image: Python, and the libraries that it needs.
+
+Without an image for it, it is made from Debian's packages, by `mmdebstrap`: as root, or as any user with subordinate
+ids. Only the essential packages, Python and the CAs are in it: no compiler, no pip, no apt.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import tarfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from images.archive import Layer
+from images.layers import layer_of_root
+from kyma_local.binaries import cache_root, locked
+
+SUITE = "bookworm"
+PACKAGES = ("python3", "ca-certificates")
+STATUS = "var/lib/dpkg/status"
+
+
+class BaseMissing(Exception):
+    """There is no base for the images; the message says how to get one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Base:
+    """The base of the images: `python` is the path of its interpreter, `status` Debian's list of packages."""
+
+    layer: Layer
+    python: str
+    status: str
+
+    @property
+    def python_version(self) -> str:
+        """The minor version of the interpreter: 3.11."""
+        return self.python.rpartition("python")[2]
+
+
+def find_base(root: Path | None, *, time: int, scratch: Path) -> Base:
+    """Return the base from the archive of a root file system; without one from Debian's packages, made once and cached.
+
+    Raises BaseMissing.
+    """
+    archive = root if root is not None else _from_debian()
+    if not tarfile.is_tarfile(archive):
+        raise BaseMissing(f"{archive} is not a tar archive of a root file system")
+    layer = layer_of_root(archive, time=time, target=scratch / "base.tar")
+    with tarfile.open(layer.path) as tar:
+        interpreters = [name for name in tar.getnames() if re.fullmatch(r"usr/(local/)?bin/python3\.\d+", name)]
+        if len(interpreters) != 1:
+            raise BaseMissing(
+                f"{archive} has {len(interpreters)} interpreters of Python (usr/bin/python3.N); expected 1"
+            )
+        status = tar.extractfile(STATUS) if STATUS in tar.getnames() else None
+        return Base(
+            layer=layer, python=f"/{interpreters[0]}", status=status.read().decode() if status is not None else ""
+        )
+
+
+def _from_debian() -> Path:
+    cache = cache_root() / "images"
+    cache.mkdir(parents=True, exist_ok=True)
+    root = cache / f"debian-{SUITE}.tar"
+    with locked(root.with_suffix(".lock")):
+        if not root.exists():
+            _make(root)
+    return root
+
+
+def _make(root: Path) -> None:
+    program = shutil.which("mmdebstrap")
+    if program is None:
+        raise BaseMissing(
+            "no base for the images: install Debian's package mmdebstrap, or name the archive of a root file system "
+            "with Python: make images BASE=root.tar (docker export, podman export)"
+        )
+    partial = root.with_suffix(".partial.tar")
+    command = [program, "--quiet", "--variant=essential", f"--include={','.join(PACKAGES)}", SUITE, str(partial)]
+    environment = {**os.environ, "SOURCE_DATE_EPOCH": "0"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        partial.unlink(missing_ok=True)
+        raise BaseMissing(f"mmdebstrap failed: {done.stderr.strip()[-2000:]}")
+    partial.rename(root)

@@ -1,0 +1,192 @@
+"""Builds the three images of the last commit: `python -m images.build`."""
+
+import io
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from images.archive import Image, write_image
+from images.bases import Base, BaseMissing, find_base
+from images.layers import layer_of_folder
+from images.packages import write_packages
+
+AT = "opt/kyma"
+USER = "10001:10001"
+ENTRY_POINTS = {
+    "lifecycle-manager": ("klm", ["run"]),
+    "skr-watcher": ("skr-watcher", []),
+    "module-manager": ("kyma-module-manager", []),
+}
+VERSION = "0.1.0"
+MEGABYTE = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """The commit that the images are built from."""
+
+    digest: str
+    time: int
+
+    @property
+    def created(self) -> datetime:
+        """When it was made; this is the time of everything in the images."""
+        return datetime.fromtimestamp(self.time, UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Built:
+    """An image, its part beyond the base, and the number of its packages."""
+
+    name: str
+    image: Image
+    own_size: int
+    packages: int
+
+
+class InstallationFailed(Exception):
+    """The programs of an image cannot be installed."""
+
+
+def build(name: str, *, base: Base, commit: Commit, sources: Path, target: Path) -> Built:
+    """Build one image from its sources into a folder. Raises InstallationFailed."""
+    with tempfile.TemporaryDirectory(prefix="klm-image-") as scratch:
+        installed = Path(scratch) / "installed"
+        _install(name, base, sources, installed)
+        own = layer_of_folder(installed, at=AT, time=commit.time, target=Path(scratch) / "own.tar")
+        program, arguments = ENTRY_POINTS[name]
+        image = write_image(
+            target / f"{name}.tar",
+            name=f"localhost/{name}:{VERSION}",
+            layers=(base.layer, own),
+            config=_config(program, arguments, commit),
+            created=commit.created.isoformat().replace("+00:00", "Z"),
+        )
+        packages = write_packages(
+            target / f"{name}.spdx.json",
+            image=name,
+            digest=image.digest,
+            installed=installed,
+            status=base.status,
+            created=commit.created,
+        )
+    return Built(name=name, image=image, own_size=own.size, packages=packages)
+
+
+def _config(program: str, arguments: list[str], commit: Commit) -> dict[str, Any]:
+    path = f"/{AT}/bin:/usr/local/bin:/usr/bin:/bin"
+    return {
+        "User": USER,
+        "WorkingDir": "/",
+        # The root file system is mounted read-only.
+        "Env": [f"PATH={path}", "PYTHONDONTWRITEBYTECODE=1", "PYTHONUNBUFFERED=1"],
+        "Entrypoint": [program],
+        "Cmd": arguments,
+        "Labels": {"org.opencontainers.image.revision": commit.digest},
+    }
+
+
+def _install(name: str, base: Base, sources: Path, folder: Path) -> None:
+    """Install the programs for the base's interpreter, with one of the same version. Raises InstallationFailed."""
+    environment = {
+        **os.environ,
+        "UV": str(Path(sys.executable).with_name("uv")),
+        "UV_PYTHON": base.python_version,
+        "UV_PYTHON_PREFERENCE": "system",
+    }
+    environment.pop("VIRTUAL_ENV", None)
+    command = ["images/install.sh", name, str(folder)]
+    done = subprocess.run(command, cwd=sources, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise InstallationFailed(f"{' '.join(command)}: {done.stderr.strip()[-2000:]}")
+    _move(folder, Path(base.python))
+
+
+def _move(folder: Path, python: Path) -> None:
+    """Change a venv that was made in a folder to what it is in the image."""
+    for program in (folder / "bin").iterdir():
+        if program.is_symlink():
+            program.unlink()
+            program.symlink_to(python)
+        else:
+            program.write_bytes(program.read_bytes().replace(f"#!{folder}/".encode(), f"#!/{AT}/".encode(), 1))
+    (folder / "pyvenv.cfg").write_text(f"home = {python.parent}\ninclude-system-site-packages = false\n")
+
+
+def _last_commit() -> Commit:
+    digest, _, time = _git("log", "-1", "--format=%H %ct").decode().strip().partition(" ")
+    return Commit(digest=digest, time=int(time))
+
+
+def _git(*arguments: str) -> bytes:
+    return subprocess.run(["git", *arguments], capture_output=True, check=True).stdout
+
+
+def _load(built: list[Built], console: Console) -> None:
+    """Load the images into a container engine, if there is one that runs."""
+    for engine, check, load in (
+        ("podman", ["info"], ["load", "--input", "{}"]),
+        ("docker", ["info"], ["load", "--input", "{}"]),
+        ("buildah", ["info"], ["pull", "--quiet", "oci-archive:{}"]),
+    ):
+        program = shutil.which(engine)
+        if program is None or subprocess.run([program, *check], capture_output=True, check=False).returncode:
+            continue
+        for each in built:
+            command = [program, *(argument.format(each.image.path) for argument in load)]
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        console.print(f"loaded into {engine}", highlight=False)
+        return
+
+
+def main(
+    base: Annotated[Path | None, typer.Option(help="archive of a root file system with Python (docker export)")] = None,
+    target: Annotated[Path, typer.Option(help="folder for the images")] = Path(".local/images"),
+) -> None:
+    """Build the images of the last commit, list their packages, and load them into a container engine."""
+    console = Console()
+    commit = _last_commit()
+    if _git("status", "--porcelain"):
+        console.print("uncommitted changes are not in the images", style="yellow")
+    target.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="klm-images-") as scratch:
+        sources = Path(scratch) / "sources"
+        with tarfile.open(fileobj=io.BytesIO(_git("archive", commit.digest))) as archive:
+            archive.extractall(sources, filter="data")
+        try:
+            with console.status("finding the base"):
+                found = find_base(base, time=commit.time, scratch=Path(scratch))
+            built = []
+            for name in ENTRY_POINTS:
+                with console.status(f"building {name}"):
+                    built.append(build(name, base=found, commit=commit, sources=sources, target=target))
+        except (BaseMissing, InstallationFailed) as error:
+            console.print(str(error), style="red", markup=False, soft_wrap=True)
+            raise typer.Exit(1) from None
+    _report(built, console)
+    _load(built, console)
+
+
+def _report(built: list[Built], console: Console) -> None:
+    table = Table("image", "size", "beyond the base", "packages", box=None)
+    for each in built:
+        sizes = (f"{size / MEGABYTE:.0f} MB" for size in (each.image.size, each.own_size))
+        table.add_row(str(each.image.path), *sizes, str(each.packages))
+    console.print(table, soft_wrap=True)
+    for each in built:
+        console.print(f"{each.image.digest}  {each.image.path}", highlight=False, soft_wrap=True)
+
+
+if __name__ == "__main__":
+    typer.run(main)

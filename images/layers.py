@@ -1,0 +1,43 @@
+"""Layers that depend on the contents of files only: not on the time, the user, or the order of a folder."""
+
+import re
+import tarfile
+from pathlib import Path
+
+from images.archive import Layer
+
+NEEDLESS = re.compile(r"(usr/share/(doc|man|info|locale|lintian)|var/(cache|log|lib/apt))/.+|var/lib/dpkg/.+-old")
+
+
+def layer_of_folder(folder: Path, *, at: str, time: int, target: Path) -> Layer:
+    """Write a folder as a layer that has it at a path; everything in it belongs to root and can be read by all."""
+
+    def normalized(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+        entry.uid = entry.gid = 0
+        entry.uname = entry.gname = ""
+        entry.mtime = time
+        entry.mode = 0o755 if entry.isdir() or entry.mode & 0o100 else 0o644
+        return entry
+
+    with tarfile.open(target, "w", format=tarfile.PAX_FORMAT) as tar:
+        for path in sorted((folder, *folder.rglob("*"))):
+            name = f"{at}/{path.relative_to(folder)}".removesuffix("/.")
+            tar.add(path, name, recursive=False, filter=normalized)
+    return Layer.of(target)
+
+
+def layer_of_root(root: Path, *, time: int, target: Path) -> Layer:
+    """Write the archive of a root file system as a layer, without documents, caches and logs."""
+    with tarfile.open(root) as source, tarfile.open(target, "w", format=tarfile.PAX_FORMAT) as tar:
+        for entry in sorted(source, key=_after_hard_link_targets):
+            entry.name = entry.name.removeprefix("./") or "."
+            if NEEDLESS.fullmatch(entry.name) or entry.isdev():
+                continue
+            entry.mtime = min(int(entry.mtime), time)
+            entry.pax_headers = {}
+            tar.addfile(entry, source.extractfile(entry) if entry.isreg() else None)
+    return Layer.of(target)
+
+
+def _after_hard_link_targets(entry: tarfile.TarInfo) -> tuple[bool, str]:
+    return entry.islnk(), entry.name.removeprefix("./")
