@@ -52,16 +52,31 @@ async def test_filters_are_in_the_address_and_stay_live(fleet: Fleet, address: s
     many(fleet, 100)
     await page.goto(address)
     await page.get_by_label("State").select_option("Error")
+    await page.wait_for_url("**/?state=Error")
     await page.get_by_label("Group by").select_option("region")
-    await page.get_by_role("button", name="Show").click()
-    assert "state=Error" in page.url
-    assert "group=region" in page.url
+    await page.wait_for_url("**/?state=Error&group=region")
     await expect(page.locator(".squares > a")).to_have_count(2)
     await expect(page.get_by_role("heading", name=REGIONS[0])).to_be_visible()
     fleet.put("kyma-00003", "Error", "no nodes", region=REGIONS[0])
     await expect(page.locator(".squares > a")).to_have_count(3)
     await page.goto(f"{address}/?module=api-gateway&version=1.3.0")
     await expect(page.locator(".squares > a")).to_have_count(20)
+
+
+async def test_causes_come_first_with_their_clusters(fleet: Fleet, address: str, page: Page) -> None:
+    many(fleet, 194)
+    await page.goto(address)
+    rows = page.locator(".causes tbody tr")
+    await expect(rows).to_have_count(3)
+    await expect(rows.first).to_contain_text("ModuleError api-gateway")
+    fleet.put("kyma-00010", "Error", "no nodes")
+    await expect(rows.first.get_by_role("link")).to_have_text("3")
+    await rows.first.get_by_role("link").click()
+    await expect(page.locator(".squares > a")).to_have_count(3)
+    await page.get_by_role("link", name="Remove the filter").click()
+    await expect(page.locator(".squares > a")).to_have_count(3)
+    await page.locator("#counts").get_by_text("in all").click()
+    await expect(page.locator(".squares > a")).to_have_count(194)
 
 
 async def test_cluster_shows_the_way_to_the_cause(fleet: Fleet, address: str, page: Page) -> None:

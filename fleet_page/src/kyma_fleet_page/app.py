@@ -31,7 +31,7 @@ from kube_runtime import SYSTEM_CLOCK, Clock, KubeError
 from kube_runtime.ages import age
 from kyma_fleet_page.access import AccessDecision, Authorizer, MayList
 from kyma_fleet_page.cluster import Explanation, HistoryEntry, RecordedEvent, conditions_of
-from kyma_fleet_page.fleet import Filter, Grouping, grouped
+from kyma_fleet_page.fleet import GOOD, Filter, Grouping, grouped
 from kyma_fleet_page.guard import Guard
 from kyma_fleet_page.live import Live, Update
 from kyma_fleet_page.sessions import OperatorSessions
@@ -39,7 +39,7 @@ from kyma_fleet_page.signing_in import SignIn
 from lifecycle_manager.contract.resources import DATED_RELEASE_METAS
 from lifecycle_manager_api import Kyma, ModuleReleaseMeta, State, names
 
-MAX_TEXT = 100
+MAX_TEXT = 200
 MAX_PAGES = 200
 HEARTBEAT_SECONDS = 2.0
 """An open page receives something at least this often: it knows that it is live, and its user is authorised again."""
@@ -51,7 +51,6 @@ STATIC = {
     "htmx-sse.min.js": "text/javascript; charset=utf-8",
     "LICENSES.txt": "text/plain; charset=utf-8",
 }
-GOOD = (State.READY, State.UNMANAGED)
 LETTERS = {
     State.READY: "",
     State.PROCESSING: "P",
@@ -137,7 +136,14 @@ class _Pages:
         self._templates = Environment(
             loader=PackageLoader("kyma_fleet_page"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
         )
-        self._templates.globals |= {"letters": LETTERS, "good": GOOD, "signs": SIGNS, "css": css_class, "link": _link}
+        self._templates.globals |= {
+            "letters": LETTERS,
+            "good": GOOD,
+            "signs": SIGNS,
+            "css": css_class,
+            "link": _link,
+            "everything": Filter(),
+        }
         self._templates.filters["age"] = age
 
     async def fleet(self, request: Request) -> Response:
@@ -267,11 +273,9 @@ class _Pages:
                     yield _heartbeat()
                     continue
                 yield self._part("counts", fleet=update.fleet, wanted=wanted)
-                yield (
-                    _event("reload", "")
-                    if is_whole or update.reload or wanted != Filter()
-                    else self._shared_by_all(update)
-                )
+                yield self._part("causes", fleet=update.fleet)
+                loads_anew = is_whole or update.reload or wanted != Filter()
+                yield _event("reload", "") if loads_anew else self._shared_by_all(update)
 
     def _shared_by_all(self, update: Update) -> str:
         """Return the changed squares and the worst clusters, rendered once for all pages without a filter."""
@@ -283,7 +287,9 @@ class _Pages:
         return text
 
     def _part(self, event: str, *, template: str = "", **context: Any) -> str:
-        return _event(event, self._templates.get_template(f"{template or event}.html").render(**context))
+        return _event(
+            event, self._templates.get_template(f"{template or event}.html").render(**context, now=datetime.now(UTC))
+        )
 
     async def _cluster_changes(self, name: str, shown: str) -> AsyncGenerator[str, None]:
         seen = shown
@@ -308,7 +314,10 @@ class _Pages:
 
 def filter_of(query: Mapping[str, str]) -> Filter:
     """Return the filter in the address of a page; what is not valid restricts nothing."""
-    given = {key: query.get(key, "")[:MAX_TEXT] for key in ("state", "region", "module", "version", "channel", "text")}
+    given = {
+        key: query.get(key, "")[:MAX_TEXT]
+        for key in ("state", "region", "module", "version", "channel", "text", "cause")
+    }
     group = query.get("group", "")
     return Filter(**given, group=group if group in get_args(Grouping) else "")  # type: ignore[arg-type]
 

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cached_property
 from itertools import groupby
 from typing import Literal, NamedTuple
@@ -14,6 +15,7 @@ Grouping = Literal["", "region", "module", "version"]
 
 WORST_FIRST = (State.ERROR, State.WARNING, State.DELETING, State.PROCESSING, State.EMPTY, State.UNMANAGED, State.READY)
 MAX_CAUSE = 200
+GOOD = frozenset({State.READY, State.UNMANAGED})
 
 
 class ClusterModule(NamedTuple):
@@ -36,6 +38,16 @@ class Square:
     channel: str
     modules: tuple[ClusterModule, ...]
     revision: str
+    reason: str = ""
+    since: datetime | None = None
+
+    @property
+    def cause_key(self) -> str:
+        """What clusters with the same cause have in common: the reason, and the modules that are not ready."""
+        if self.state in GOOD:
+            return ""
+        modules = sorted(each.name for each in self.modules if each.state not in GOOD)
+        return " ".join((self.reason or "NotReported", *modules))[:MAX_CAUSE]
 
     @property
     def rank(self) -> tuple[int, str]:
@@ -48,13 +60,27 @@ class Filter(KymaSelection):
     """What a page shows; an empty field restricts nothing. It is kept in the address of the page."""
 
     text: str = ""
+    cause: str = ""
     group: Grouping = ""
 
     def matches(self, square: Square) -> bool:
         """Tell whether a cluster is shown."""
+        if self.cause and self.cause != square.cause_key:
+            return False
         return self.text in square.name and self.selects(
             state=square.state.value, region=square.region, channel=square.channel, modules=square.modules
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Why clusters are not ready: how many, the first since when, and what one of them says."""
+
+    key: str
+    state: State
+    clusters: int
+    since: datetime | None
+    example: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +110,21 @@ class Fleet:
         """How many clusters have each state; those with none are left out."""
         found = Counter(each.state for each in self.squares.values())
         return {state.value: found[state] for state in WORST_FIRST if found[state]}
+
+    @cached_property
+    def causes(self) -> Sequence[Cause]:
+        """Why clusters are not ready, the worst state and the most clusters first."""
+        found: dict[tuple[State, str], list[Square]] = {}
+        for square in self.squares.values():
+            if square.state not in GOOD:
+                found.setdefault((square.state, square.cause_key), []).append(square)
+        causes = [
+            Cause(
+                key, state, len(those), min(filter(None, (each.since for each in those)), default=None), those[0].cause
+            )
+            for (state, key), those in found.items()
+        ]
+        return sorted(causes, key=lambda each: (WORST_FIRST.index(each.state), -each.clusters, each.key))
 
     @cached_property
     def regions(self) -> Sequence[str]:
@@ -135,6 +176,8 @@ def square_of(kyma: Kyma) -> Square:
             if each.template is not None
         ),
         revision=kyma.metadata.resource_version,
+        reason=ready.reason if ready is not None else "",
+        since=ready.last_transition_time if ready is not None else None,
     )
 
 

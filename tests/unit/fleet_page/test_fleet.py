@@ -96,3 +96,15 @@ def any_text(_: Any = None) -> st.SearchStrategy[str]:
 @given(st.dictionaries(st.sampled_from(["state", "region", "module", "version", "text", "group"]), any_text()))
 def test_any_address_is_a_filter(query: dict[str, str]) -> None:
     assert list(grouped(Fleet().updated([on_page("a")]).shown(filter_of(query)), filter_of(query).group)) is not None
+
+
+def test_causes_are_grouped_by_reason_and_module_the_worst_first() -> None:
+    kymas = [on_page("a", "Error"), on_page("b", "Warning"), on_page("c", "Error"), on_page("d")]
+    fleet = Fleet().updated(kymas)
+    assert [(each.key, each.state, each.clusters) for each in fleet.causes] == [
+        ("ModuleError api", State.ERROR, 2),
+        ("ModuleError api", State.WARNING, 1),
+    ]
+    assert fleet.causes[0].example == "a is broken"
+    assert [each.name for each in fleet.shown(Filter(cause="ModuleError api", state="Error"))] == ["a", "c"]
+    assert not Fleet().updated([on_page("d")]).causes

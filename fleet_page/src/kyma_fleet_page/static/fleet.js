@@ -26,6 +26,13 @@ async function watch(banner) {
 }
 if (document.querySelector("[sse-connect]")) setInterval(watch, 1000, document.getElementById("stale"));
 
+// Filters apply when they are changed; what is empty stays out of the address.
+document.documentElement.classList.add("js");
+document.querySelector("form.filters")?.addEventListener("change", (event) => event.currentTarget.requestSubmit());
+document.querySelector("form.filters")?.addEventListener("formdata", (event) => {
+  for (const [name, value] of [...event.formData]) if (!value) event.formData.delete(name);
+});
+
 // Arrow keys move between the squares, so that the keyboard does not have to pass all of them one by one.
 document.addEventListener("keydown", (event) => {
   const square = event.target.closest(".squares > a");
