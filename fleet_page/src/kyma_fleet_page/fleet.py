@@ -73,7 +73,7 @@ class Filter(KymaSelection):
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class CauseGroup:
     """Why clusters are not ready: how many, the first since when, and what one of them says."""
 
     key: str
@@ -112,14 +112,14 @@ class Fleet:
         return {state.value: found[state] for state in WORST_FIRST if found[state]}
 
     @cached_property
-    def causes(self) -> Sequence[Cause]:
+    def causes(self) -> Sequence[CauseGroup]:
         """Why clusters are not ready, the worst state and the most clusters first."""
         found: dict[tuple[State, str], list[Square]] = {}
         for square in self.squares.values():
             if square.state not in GOOD:
                 found.setdefault((square.state, square.cause_key), []).append(square)
         causes = [
-            Cause(
+            CauseGroup(
                 key, state, len(those), min(filter(None, (each.since for each in those)), default=None), those[0].cause
             )
             for (state, key), those in found.items()
