@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from kyma_certs import KeyPair, LeafRequest, create_ca, issue
+from kyma_local.private_files import write_private
 
 LIFETIME = timedelta(days=30)
 SERVER_NAMES = ("localhost", "kubernetes.default.svc")
@@ -31,6 +32,4 @@ def write_key_pair(pair: KeyPair, directory: Path, name: str) -> tuple[Path, Pat
     """Write certificate and key to files; return their paths."""
     certificate, key = directory / f"{name}.crt", directory / f"{name}.key"
     certificate.write_bytes(pair.certificate_pem)
-    key.touch(mode=0o600)
-    key.write_bytes(pair.key_pem)
-    return certificate, key
+    return certificate, write_private(key, pair.key_pem.decode())

@@ -14,6 +14,7 @@ from kyma_certs import KeyPair
 from kyma_local.binaries import Binaries
 from kyma_local.certificates import issue_for, write_key_pair
 from kyma_local.egress import EgressProxy, Route, add_route
+from kyma_local.etcd import LocalEtcd
 from kyma_local.ports import free_port
 from kyma_local.private_files import write_private
 from kyma_local.processes import STOP_SECONDS, ChildProcess, start_child
@@ -37,7 +38,7 @@ class LocalCluster:
     directory: Path
     binaries: Binaries
     ca: KeyPair
-    etcd_url: str
+    etcd: LocalEtcd
     egress_socket: Path
     with_controllers: bool = False
     with_workloads: bool = False
@@ -138,7 +139,7 @@ class LocalCluster:
         flags = [
             "--bind-address=127.0.0.1",
             f"--secure-port={self.port}",
-            f"--etcd-servers={self.etcd_url}",
+            *self.etcd.client_flags,
             f"--etcd-prefix=/{self.name}",
             f"--tls-cert-file={at / 'server.crt'}",
             f"--tls-private-key-file={at / 'server.key'}",

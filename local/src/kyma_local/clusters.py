@@ -45,7 +45,7 @@ class LocalClusters:
         # The path of a unix socket is limited to 107 bytes; that of `directory` may be longer.
         with tempfile.TemporaryDirectory(prefix="klm-") as scratch:
             folder = directory or Path(scratch) / "clusters"
-            folder.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             async with _etcd(programs, folder) as etcd:
                 ca = create_local_ca()
                 kcp = LocalCluster(
@@ -53,7 +53,7 @@ class LocalClusters:
                     folder / "kcp",
                     programs,
                     ca,
-                    etcd.url,
+                    etcd,
                     Path(scratch) / "0",
                     with_controllers=True,
                     with_workloads=workloads,
@@ -65,7 +65,7 @@ class LocalClusters:
                         folder / f"skr-{n}",
                         programs,
                         ca,
-                        etcd.url,
+                        etcd,
                         Path(scratch) / f"{n}",
                         with_workloads=workloads,
                         audit=audit,

@@ -44,7 +44,7 @@ class Servers:
     def _run(cls, folder: Path, loop: asyncio.AbstractEventLoop) -> Iterator["Servers"]:
         etcd = LocalEtcd(find_binaries(), folder)
         socket = folder / "egress"
-        cluster = LocalCluster("chaos", folder / "chaos", etcd.binaries, create_local_ca(), etcd.url, socket)
+        cluster = LocalCluster("chaos", folder / "chaos", etcd.binaries, create_local_ca(), etcd, socket)
         servers = cls(etcd, cluster, loop)
 
         def wait_for(work: Coroutine[Any, Any, None]) -> None:
@@ -52,7 +52,6 @@ class Servers:
 
         try:
             wait_for(etcd.start())
-            cluster.etcd_url = etcd.url
             wait_for(cluster.start())
             yield servers
         finally:

@@ -1,9 +1,11 @@
 """`klm local` as a user runs it, on real etcd and API servers."""
 
 import asyncio
+import base64
 import os
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,9 +14,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
+import httpx
 import pytest
 
-from kube_runtime import Client, Forbidden
+from kube_runtime import Client, Forbidden, load_yaml
 from kyma_local.binaries import find_binaries
 from kyma_local.claims import holder
 from kyma_local.clusters import LocalClusters
@@ -148,3 +151,27 @@ async def test_cluster_whose_port_is_in_use_starts_on_another(tmp_path: Path) ->
             assert clusters.kcp.port != taken.getsockname()[1]
         async with await Client.from_environment(clusters.kcp.admin_kubeconfig) as client:
             assert await client.list(NAMESPACES)
+
+
+async def test_etcd_answers_nobody_without_a_certificate_of_its_own_ca(tmp_path: Path) -> None:
+    async with LocalClusters.start(skrs=0, directory=tmp_path / "clusters") as clusters:
+        port, user = clusters.etcd.port, clusters.kcp.kubeconfig_for("somebody", ("system:masters",))
+        users = load_yaml(user.read_text())["users"][0]["user"]
+        pair = tmp_path / "somebody.pem"
+        pair.write_bytes(b"".join(base64.b64decode(users[f"client-{part}-data"]) for part in ("certificate", "key")))
+        without, of_the_clusters = (ssl.create_default_context() for _ in range(2))
+        of_the_clusters.load_cert_chain(pair)
+        everything = {"key": "AA==", "range_end": "AA=="}
+        for context in (without, of_the_clusters):
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+            for each in (port, clusters.etcd.peer_port):
+                async with httpx.AsyncClient(verify=context, trust_env=False) as client:
+                    with pytest.raises((httpx.HTTPError, ssl.SSLError)):
+                        await client.post(f"https://127.0.0.1:{each}/v3/kv/range", json=everything)
+                    with pytest.raises(httpx.HTTPError):
+                        (await client.get(f"http://127.0.0.1:{each}/version")).raise_for_status()
+        keys = [path for path in (tmp_path / "clusters").rglob("*") if path.suffix in {".key", ".kubeconfig"}]
+        assert len(keys) >= 5
+        readable = [path for path in (*keys, clusters.kcp.admin_kubeconfig) if path.stat().st_mode & 0o077]
+        assert readable == []
+        assert (tmp_path / "clusters").stat().st_mode & 0o077 == 0
