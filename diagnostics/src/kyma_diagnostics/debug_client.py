@@ -1,7 +1,11 @@
-"""Asks a running program on its debug socket."""
+"""Asks a running program on its debug socket.
+
+Another program may hold the path: an answer is bounded in size and time, and has no control characters.
+"""
 
 import os
 import socket
+import time
 from pathlib import Path
 
 __all__ = ["COMMANDS", "SOCKET_VARIABLES", "DebugFailed", "ask", "socket_of_environment"]
@@ -31,16 +35,34 @@ def ask(path: Path | None, command: str) -> str:
             connection.settimeout(SECONDS)
             connection.connect(str(path))
             connection.sendall(f"{command}\n".encode())
-            answer = bytearray()
-            while chunk := connection.recv(64 * 1024):
-                answer += chunk
-                if len(answer) > MAX_ANSWER_BYTES:
-                    raise DebugFailed(f"{path}: the answer is longer than {MAX_ANSWER_BYTES} bytes")
+            answer = _answer(connection, path)
     except OSError as error:
         raise DebugFailed(
             f"{path}: {error.strerror or error}; is the program running with this debug socket?"
         ) from None
-    status, _, text = answer.decode(errors="replace").partition("\n")
+    status, _, text = printable(answer.decode(errors="replace")).partition("\n")
     if status != "ok":
         raise DebugFailed(text.strip() or f"{path}: no answer")
     return text
+
+
+def printable(text: str) -> str:
+    """Return lines without control characters."""
+    return "".join(each if each.isprintable() or each == "\n" else "?" for each in text)
+
+
+def _answer(connection: socket.socket, path: Path) -> bytes:
+    """Return all that is sent within a time, however it drips. Raises DebugFailed or OSError."""
+    answer, deadline = bytearray(), time.monotonic() + SECONDS
+    try:
+        while (left := deadline - time.monotonic()) > 0:
+            connection.settimeout(left)
+            chunk = connection.recv(64 * 1024)
+            if not chunk:
+                return bytes(answer)
+            answer += chunk
+            if len(answer) > MAX_ANSWER_BYTES:
+                raise DebugFailed(f"{path}: the answer is longer than {MAX_ANSWER_BYTES} bytes")
+    except TimeoutError:
+        pass
+    raise DebugFailed(f"{path}: no whole answer within {SECONDS:g} s")

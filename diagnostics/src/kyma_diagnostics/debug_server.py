@@ -19,9 +19,11 @@ import traceback
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from concurrent import futures
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from types import FrameType
+
+from kyma_diagnostics.debug_client import printable
 
 __all__ = ["LEVELS", "DebugSocketUnusable", "Report", "debug_socket"]
 
@@ -30,6 +32,8 @@ Report = Callable[[], Iterable[str]]
 
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 CLIENT_SECONDS = 5.0
+"""Without a byte."""
+MAX_CLIENT_SECONDS = 30.0
 LOOP_SECONDS = 2.0
 MAX_COMMAND_BYTES = 200
 MAX_ANSWER_BYTES = 256 * 1024
@@ -167,15 +171,25 @@ class _Handler(socketserver.StreamRequestHandler):
 
     def handle(self) -> None:
         """Answer one command with `ok` or `error`, and lines."""
+        end = threading.Timer(MAX_CLIENT_SECONDS, self._end)
+        end.daemon = True
+        end.start()
         try:
             command = self.rfile.readline(MAX_COMMAND_BYTES).decode(errors="replace").strip()
             try:
                 answer = "\n".join(("ok", *self.server.answers.answer(command)))
             except _Refused as refused:
                 answer = f"error\n{refused}"
-            self.wfile.write(_printable(answer).encode()[:MAX_ANSWER_BYTES] + b"\n")
+            self.wfile.write(printable(answer).encode()[:MAX_ANSWER_BYTES] + b"\n")
         except OSError:
             return  # the client has gone, or takes too long
+        finally:
+            end.cancel()
+
+    def _end(self) -> None:
+        """End the connection of a client that reads or writes byte by byte."""
+        with suppress(OSError):
+            self.request.shutdown(socket.SHUT_RDWR)
 
 
 def _bound(path: Path, answers: _Answers) -> _Server:
@@ -223,7 +237,3 @@ def _place(awaited: object) -> str:
         found = frame
         awaited = getattr(awaited, "cr_await", None) or getattr(awaited, "gi_yieldfrom", None)
     return "between two turns" if found is None else f"{found.f_code.co_filename}:{found.f_lineno}"
-
-
-def _printable(text: str) -> str:
-    return "".join(each if each.isprintable() or each == "\n" else "?" for each in text)

@@ -8,12 +8,16 @@ import stat
 import subprocess
 import sys
 import textwrap
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import AsyncIterator, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from kyma_diagnostics import debug_client, debug_server
 from kyma_diagnostics.debug_client import DebugFailed, ask
 from kyma_diagnostics.debug_server import MAX_ANSWER_BYTES, DebugSocketUnusable, debug_socket
 from kyma_local.processes import start_child
@@ -163,3 +167,61 @@ async def test_socket_in_a_folder_that_does_not_exist_is_refused_with_its_path(t
     with pytest.raises(DebugSocketUnusable, match="No such file"):
         async with debug_socket(tmp_path / "none" / "debug.sock", {}):
             pass
+
+
+@contextmanager
+def answering(path: Path, parts: Iterable[bytes]) -> Iterator[None]:
+    """Hold the path as another program: answer in parts, until the client has gone."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener, ThreadPoolExecutor(1) as thread:
+        listener.bind(str(path))
+        listener.listen()
+
+        def answer() -> None:
+            connection, _ = listener.accept()
+            with connection, suppress(OSError):
+                connection.recv(1000)
+                for part in parts:
+                    connection.sendall(part)
+
+        answered = thread.submit(answer)
+        yield
+        answered.result()
+
+
+@pytest.mark.parametrize("status", [b"ok", b"error"])
+def test_answer_of_another_program_is_printed_without_control_characters(tmp_path: Path, status: bytes) -> None:
+    with answering(tmp_path / "socket", [status + b"\n\x1b]0;owned\x07 \xc2\x9b31m \xe2\x80\xaetxt\r\nnext\xff\n"]):
+        try:
+            text = ask(tmp_path / "socket", "tasks")
+        except DebugFailed as error:
+            text = str(error)
+    assert "owned" in text
+    assert all(each.isprintable() for each in text.split("\n"))
+
+
+def test_answer_that_drips_is_given_up_after_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(debug_client, "SECONDS", 0.3)
+    pause = threading.Event()
+    drops = (b"x" for _ in iter(lambda: pause.wait(0.05), True))
+    with answering(tmp_path / "socket", drops), pytest.raises(DebugFailed, match=r"no whole answer within 0\.3 s"):
+        ask(tmp_path / "socket", "tasks")
+
+
+async def test_client_that_drips_is_served_for_a_time_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(debug_server, "MAX_CLIENT_SECONDS", 0.3)
+
+    async def drip(writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            while True:
+                writer.write(b"x")
+                await writer.drain()
+                await asyncio.sleep(0.05)
+
+    async with debug_socket(tmp_path / "socket", {}):
+        reader, writer = await asyncio.open_unix_connection(tmp_path / "socket")
+        dripping = asyncio.create_task(drip(writer))
+        async with asyncio.timeout(5):
+            assert await asyncio.to_thread(ask, tmp_path / "socket", "log-level")
+        dripping.cancel()
+        writer.close()
+        del reader
