@@ -24,8 +24,8 @@ $(VENV)/.synced: uv.lock pyproject.toml */pyproject.toml
 	@$(BIN)/uv sync --quiet --frozen --all-packages --all-extras --inexact
 	@touch $@
 
-images: setup ## Build the images of the last commit (BASE=root.tar for another base than Debian)
-	@$(BIN)/python -m images.build $(if $(BASE),--base $(BASE))
+images: setup ## Build the images of the last commit (BASE=python:3.11-slim or root.tar for another base than Debian)
+	@$(BIN)/python -m images.build $(if $(BASE),--base '$(BASE)')
 
 clusters: setup ## Download or build the API server binaries (once, then cached)
 	@$(BIN)/klm local binaries

@@ -2,5 +2,6 @@
 
 An OCI image is some archives (layers) and three JSON documents. `build` installs the programs and puts the images
 together, `bases` provides what is below the programs, `layers` and `archive` write the files, `packages` lists what is
-inside. Two builds of one commit on one base have the same digest.
+inside; `engines` loads the images where a container engine runs. Two builds of one commit on one base have the same
+digest.
 """

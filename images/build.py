@@ -2,7 +2,6 @@
 
 import io
 import os
-import shutil
 import subprocess
 import sys
 import tarfile
@@ -18,6 +17,7 @@ from rich.table import Table
 
 from images.archive import Image, write_image
 from images.bases import Base, BaseMissing, find_base
+from images.engines import Engine, EngineFailed, find_engine
 from images.layers import layer_of_folder
 from images.packages import write_packages
 
@@ -133,25 +133,11 @@ def _git(*arguments: str) -> bytes:
     return subprocess.run(["git", *arguments], capture_output=True, check=True).stdout
 
 
-def _load(built: list[Built], console: Console) -> None:
-    """Load the images into a container engine, if there is one that runs."""
-    for engine, check, load in (
-        ("podman", ["info"], ["load", "--input", "{}"]),
-        ("docker", ["info"], ["load", "--input", "{}"]),
-        ("buildah", ["info"], ["pull", "--quiet", "oci-archive:{}"]),
-    ):
-        program = shutil.which(engine)
-        if program is None or subprocess.run([program, *check], capture_output=True, check=False).returncode:
-            continue
-        for each in built:
-            command = [program, *(argument.format(each.image.path) for argument in load)]
-            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-        console.print(f"loaded into {engine}", highlight=False)
-        return
-
-
 def main(
-    base: Annotated[Path | None, typer.Option(help="archive of a root file system with Python (docker export)")] = None,
+    base: Annotated[
+        str | None,
+        typer.Option(help="image, or archive of a root file system, with Python; default: Debian's packages"),
+    ] = None,
     target: Annotated[Path, typer.Option(help="folder for the images")] = Path(".local/images"),
 ) -> None:
     """Build the images of the last commit, list their packages, and load them into a container engine."""
@@ -160,22 +146,36 @@ def main(
     if _git("status", "--porcelain"):
         console.print("uncommitted changes are not in the images", style="yellow")
     target.mkdir(parents=True, exist_ok=True)
+    engine = find_engine()
     with tempfile.TemporaryDirectory(prefix="klm-images-") as scratch:
         sources = Path(scratch) / "sources"
         with tarfile.open(fileobj=io.BytesIO(_git("archive", commit.digest))) as archive:
             archive.extractall(sources, filter="data")
         try:
             with console.status("finding the base"):
-                found = find_base(base, time=commit.time, scratch=Path(scratch))
+                found = find_base(_root(base, engine, Path(scratch)), time=commit.time, scratch=Path(scratch))
             built = []
             for name in ENTRY_POINTS:
                 with console.status(f"building {name}"):
                     built.append(build(name, base=found, commit=commit, sources=sources, target=target))
-        except (BaseMissing, InstallationFailed) as error:
+            _report(built, console)
+            if engine is not None:
+                for each in built:
+                    engine.load(each.image.path)
+                console.print(f"loaded into {engine.name}", highlight=False)
+        except (BaseMissing, EngineFailed, InstallationFailed) as error:
             console.print(str(error), style="red", markup=False, soft_wrap=True)
             raise typer.Exit(1) from None
-    _report(built, console)
-    _load(built, console)
+
+
+def _root(base: str | None, engine: Engine | None, scratch: Path) -> Path | None:
+    """Return the archive that was named, or of the image that was named. Raises BaseMissing and EngineFailed."""
+    if base is None or Path(base).is_file():
+        return None if base is None else Path(base)
+    if engine is None:
+        raise BaseMissing(f"{base} is no file, and no container engine runs that could pull an image of this name")
+    engine.export_root(base, scratch / "root.tar")
+    return scratch / "root.tar"
 
 
 def _report(built: list[Built], console: Console) -> None:

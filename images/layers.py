@@ -6,7 +6,11 @@ from pathlib import Path
 
 from images.archive import Layer
 
-NEEDLESS = re.compile(r"(usr/share/(doc|man|info|locale|lintian)|var/(cache|log|lib/apt))/.+|var/lib/dpkg/.+-old")
+NEEDLESS = re.compile(
+    r"(usr/share/(doc|man|info|locale|lintian)|var/(cache|log|lib/apt))/.+|var/lib/dpkg/.+-old"
+    r"|usr/(local/)?bin/pip[\d.]*"
+    r"|usr/(local/)?lib/python3[\d.]*/(ensurepip|(site|dist)-packages/(pip|setuptools|wheel)(-[^/]+)?)(/.*)?"
+)
 
 
 def layer_of_folder(folder: Path, *, at: str, time: int, target: Path) -> Layer:
@@ -27,7 +31,7 @@ def layer_of_folder(folder: Path, *, at: str, time: int, target: Path) -> Layer:
 
 
 def layer_of_root(root: Path, *, time: int, target: Path) -> Layer:
-    """Write the archive of a root file system as a layer, without documents, caches and logs."""
+    """Write the archive of a root file system as a layer, without documents, caches, logs and pip."""
     with tarfile.open(root) as source, tarfile.open(target, "w", format=tarfile.PAX_FORMAT) as tar:
         for entry in sorted(source, key=_after_hard_link_targets):
             entry.name = entry.name.removeprefix("./") or "."
