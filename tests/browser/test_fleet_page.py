@@ -3,7 +3,10 @@
 import os
 import re
 from pathlib import Path
+from typing import Literal
 
+import pytest
+from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, BrowserContext, Page, expect
 
 from kyma_local.ports import free_port
@@ -79,6 +82,32 @@ async def test_causes_come_first_with_their_clusters(fleet: Fleet, address: str,
     await expect(page.locator(".squares > a")).to_have_count(194)
 
 
+@pytest.mark.parametrize("colours", ["light", "dark"])
+async def test_every_page_meets_wcag_aa(
+    fleet: Fleet, address: str, browser: Browser, colours: Literal["light", "dark"]
+) -> None:
+    many(fleet, 2000)
+    fleet.releases.append(builders.release("api-gateway", regular="1.2.0", fast="1.3.0"))
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    context = await browser.new_context(extra_http_headers=headers, bypass_csp=True, color_scheme=colours)
+    page = await context.new_page()
+    for width in (1400, 400):
+        await page.set_viewport_size({"width": width, "height": 900})
+        for path in (
+            "/",
+            "/?group=region&state=Error",
+            "/kymas/kyma-00000",
+            "/modules",
+            "/modules/api-gateway",
+            "/kymas/no",
+        ):
+            await page.goto(address + path)
+            assert await page.evaluate("document.documentElement.scrollWidth") <= width
+            found = (await Axe().run(page)).response["violations"]
+            assert [(path, each["id"], each["nodes"][0]["html"]) for each in found] == []
+    await context.close()
+
+
 async def test_cluster_shows_the_way_to_the_cause(fleet: Fleet, address: str, page: Page) -> None:
     fleet.templates.append(builders.template("cloud-resources", "0.2.0"))
     fleet.releases.append(builders.release("cloud-resources", fast="0.2.0"))
@@ -111,6 +140,11 @@ async def test_cluster_shows_the_way_to_the_cause(fleet: Fleet, address: str, pa
     await expect(page.locator(".tree").get_by_text("kyma-system/network-2 is Ready")).to_be_visible()
     await expect(page.get_by_role("cell", name="module api-gateway: no nodes")).to_be_visible()
     await expect(page.locator(".timeline")).to_contain_text("wrote the content of ModuleConfig")
+    await expect(page.get_by_role("row", name="cloud-resources Error 0.2.0 fast")).to_be_visible()
+    await expect(page.get_by_role("navigation", name="Path").get_by_role("link", name="Fleet")).to_be_visible()
+    await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    await page.get_by_role("button", name="Copy the command").first.click()
+    assert await page.evaluate("navigator.clipboard.readText()") == "klm events demo"
     await photograph(page, "cluster")
     fleet.put("demo", "Ready", modules=[module | {"state": "Ready", "message": ""}])
     await expect(page.locator(".tree > li > details > summary")).to_contain_text("demo is Ready", timeout=5_000)

@@ -30,7 +30,7 @@ from starlette.responses import HTMLResponse, Response, StreamingResponse
 from kube_runtime import SYSTEM_CLOCK, Clock, KubeError
 from kube_runtime.ages import age
 from kyma_fleet_page.access import AccessDecision, Authorizer, MayList
-from kyma_fleet_page.cluster import Explanation, HistoryEntry, RecordedEvent, conditions_of
+from kyma_fleet_page.cluster import Explanation, HistoryEntry, RecordedEvent, conditions_of, modules_of
 from kyma_fleet_page.fleet import GOOD, Filter, Grouping, grouped
 from kyma_fleet_page.guard import Guard
 from kyma_fleet_page.live import Live, Update
@@ -230,9 +230,16 @@ class _Pages:
         except KubeError as error:
             events, problem = (), f"Events cannot be read: {type(error).__name__}"
         live = f"{urlencode({'kyma': name})}&shown={self._revision(name)}"
-        why = await self._sources.explain(kyma, may_list)
         return await self._rendered(
-            template, live=live, kyma=kyma, why=why, conditions=conditions_of(kyma), events=events, problem=problem
+            template,
+            live=live,
+            kyma=kyma,
+            region=kyma.metadata.labels.get(names.REGION, ""),
+            why=await self._sources.explain(kyma, may_list),
+            modules=modules_of(kyma),
+            conditions=conditions_of(kyma),
+            events=events,
+            problem=problem,
         )
 
     async def _releases(self, request: Request) -> Sequence[ModuleReleaseMeta] | None:

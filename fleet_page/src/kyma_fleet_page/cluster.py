@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from lifecycle_manager_api import Condition, Kyma
+from kyma_fleet_page.fleet import WORST_FIRST
+from lifecycle_manager_api import Condition, Kyma, KymaModuleStatus
 
 
 class ExplanationNode(Protocol):
@@ -80,6 +81,11 @@ class Explanation:
     tree: ExplanationNode
     commands: Sequence[str] = ()
     hidden: Sequence[str] = ()
+
+
+def modules_of(kyma: Kyma) -> Sequence[KymaModuleStatus]:
+    """Return the modules of a Kyma, those that are not ready first."""
+    return sorted(kyma.status.modules, key=lambda each: (WORST_FIRST.index(each.state), each.name))
 
 
 def conditions_of(kyma: Kyma) -> Sequence[Condition]:

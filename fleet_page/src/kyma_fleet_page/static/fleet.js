@@ -33,6 +33,13 @@ document.querySelector("form.filters")?.addEventListener("formdata", (event) => 
   for (const [name, value] of [...event.formData]) if (!value) event.formData.delete(name);
 });
 
+document.addEventListener("click", async (event) => {
+  const button = event.target.closest("button.copy");
+  if (!button) return;
+  await navigator.clipboard.writeText(button.dataset.copy);
+  button.textContent = "Copied";
+});
+
 // Arrow keys move between the squares, so that the keyboard does not have to pass all of them one by one.
 document.addEventListener("keydown", (event) => {
   const square = event.target.closest(".squares > a");
