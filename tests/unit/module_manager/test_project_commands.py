@@ -1,5 +1,6 @@
 """The flag `--enableModuleConfig` of `klm module new` and `package`, and the notice about it in `validate`."""
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from kube_runtime import load_yaml
+from kube_runtime import dump_yaml, load_yaml
 from kyma_module_manager.project import commands
 from kyma_module_manager.project.packing import PackedModule
 from kyma_oci import Artifact, Login
@@ -96,3 +97,79 @@ def test_validate_reports_nothing_about_a_module_with_module_config(tmp_path: Pa
     run("new", "mixer", "--dir", str(tmp_path / "mixer"), "--enableModuleConfig")
 
     assert NOTICE not in run("validate", str(tmp_path / "mixer"))
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    run("new", "mixer", "--dir", str(tmp_path / "mixer"))
+    return tmp_path / "mixer"
+
+
+def refusal(*arguments: str) -> str:
+    result = CliRunner().invoke(commands.app, arguments, env={"COLUMNS": "400", "NO_COLOR": "1"})
+    assert result.exit_code != 0
+    assert isinstance(result.exception, SystemExit), result.exception
+    return result.output
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_package_writes_through_no_link_and_over_no_device(project: Path, tmp_path: Path, *, given: bool) -> None:
+    somebodys = tmp_path / "authorized_keys"
+    somebodys.write_text("mine")
+    target = project / "dist" / "module-template.yaml"
+    target.parent.mkdir()
+    arguments = ("package", str(project), "--registry", "127.0.0.1:5000", *(("--output", str(target)) if given else ()))
+
+    target.symlink_to(somebodys)
+    assert "is a symbolic link" in refusal(*arguments)
+    target.unlink()
+    os.mkfifo(target)
+    assert "not a regular file" in refusal(*arguments)
+    target.unlink()
+
+    run(*arguments)
+    assert somebodys.read_text() == "mine"
+    assert load_yaml(target.read_text())["kind"] == "ModuleTemplate"
+
+
+def test_package_writes_to_no_folder_that_a_link_leads_to(project: Path, tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    (project / "dist").symlink_to(tmp_path / "home")
+
+    assert "is a symbolic link" in refusal("package", str(project), "--registry", "127.0.0.1:5000")
+    assert list((tmp_path / "home").iterdir()) == []
+
+
+@pytest.mark.parametrize("command", [("validate",), ("package", "--registry", "127.0.0.1:5000")])
+@pytest.mark.parametrize("name", ["module/extra.yaml", "pyproject.toml"])
+def test_what_is_no_regular_file_is_refused_at_once(project: Path, command: tuple[str, ...], name: str) -> None:
+    path = project / name
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+    assert "not a regular file" in refusal(*command, str(project))
+    path.unlink()
+    path.symlink_to("/dev/zero")
+    assert "not a regular file" in refusal(*command, str(project))
+    path.unlink()
+    path.mkdir()
+    assert "can't be read" in refusal(*command, str(project))
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe", b"kind: \x1b]0;owned\x07", b"- [/red]\n"])
+def test_file_of_any_content_is_one_line_of_an_error(project: Path, content: bytes) -> None:
+    (project / "module" / "extra.yaml").write_bytes(content)
+
+    refused = refusal("package", str(project), "--registry", "127.0.0.1:5000")
+
+    assert "extra.yaml" in refused
+    assert "\x1b" not in refused
+
+
+@pytest.mark.parametrize("version", ["../../v2/other/manifests/1.0.0", "1.0.0?x=", "1.0.0#", "..", "", "1" * 129])
+def test_version_that_is_no_tag_is_refused(project: Path, version: str) -> None:
+    template = project / "module" / "module-template.yaml"
+    document = load_yaml(template.read_text())
+    document["spec"]["descriptor"]["component"]["version"] = version
+    template.write_text(dump_yaml(document))
+
+    assert "invalid tag" in refusal("package", str(project), "--registry", "127.0.0.1:5000")

@@ -2,10 +2,12 @@
 
 import asyncio
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from kube_runtime import dump_yaml
 from kyma_module_manager.exceptions import DeclarationError
@@ -69,7 +71,7 @@ def validate(directory: Directory = Path()) -> None:
     for result in results:
         console.print(f"{'[red]✗[/]' if result.problems else '[green]✓[/]'} {result.title}", highlight=False)
         for problem in result.problems:
-            console.print(f"    {problem}", highlight=False, markup=False)
+            console.print(f"    {_shown(problem)}", highlight=False)
     for notice in notices(project):
         _print_notice(notice)
     if any(result.problems for result in results):
@@ -101,18 +103,18 @@ def package(
     """Push a module as an OCM component version and write the ModuleTemplate that refers to it."""
     host, _, path = registry.partition("/")
     login = Login(username, password) if username and password else None
+    target = output or directory / "dist" / "module-template.yaml"
     try:
+        _check_target(target, () if output else (target.parent,))
         project = read_project(directory)
         packed = pack(project, host, path=path.strip("/"), enable_module_config=enable_module_config)
         address = f"{'http' if plain_http else 'https'}://{host}"
         artifact = artifact_in(address, packed.repository, packed.tag, plain_http=plain_http)
         digest = asyncio.run(_push(artifact, login, packed))
     except (DeclarationError, SourceError) as error:
-        console.print(f"[red]✗[/] {error}", highlight=False)
+        console.print(f"[red]✗[/] {_shown(error)}", highlight=False)
         raise typer.Exit(1) from error
-    target = output or directory / "dist" / "module-template.yaml"
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(dump_yaml(packed.module_template))
+    _replace(target, dump_yaml(packed.module_template))
     console.print(f"[green]✓[/] {artifact}@{digest}", highlight=False, soft_wrap=True)
     console.print(f"[green]✓[/] {target}: apply it to the control plane", highlight=False, soft_wrap=True)
     if project.manager is not None and not packed.module_template["spec"].get("enableModuleConfig"):
@@ -120,7 +122,31 @@ def package(
 
 
 def _print_notice(text: str) -> None:
-    console.print(f"[yellow]![/] {text}", highlight=False, soft_wrap=True)
+    console.print(f"[yellow]![/] {_shown(text)}", highlight=False, soft_wrap=True)
+
+
+def _shown(text: object) -> str:
+    """Return lines as they are printed: without control characters, and nothing in them is markup."""
+    return escape("".join(each if each.isprintable() or each == "\n" else "?" for each in str(text)))
+
+
+def _check_target(target: Path, folders: tuple[Path, ...]) -> None:
+    """Raise DeclarationError where a file would be written through a link of the project, or over a device."""
+    for each in (target, *folders):
+        if each.is_symlink():
+            raise DeclarationError(f"{each} is a symbolic link: remove it, or choose another --output")
+    if target.exists() and not target.is_file():
+        raise DeclarationError(f"{target} is not a regular file: choose another --output")
+
+
+def _replace(target: Path, text: str) -> None:
+    """Write a file as a whole in the place of what has its name, and through no link."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with NamedTemporaryFile("w", dir=target.parent, prefix=f".{target.name}-", delete=False) as file:
+        file.write(text)
+    written = Path(file.name)
+    written.chmod(0o644)
+    written.replace(target)
 
 
 async def _push(artifact: Artifact, login: Login | None, packed: PackedModule) -> str:

@@ -1,5 +1,7 @@
 """Reads a module's project from disk: its YAML documents, and its manager."""
 
+import os
+import stat
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,6 +17,7 @@ __all__ = ["ModuleProject", "read_project"]
 
 Document = dict[str, Any]
 FOLDER = "module"
+MAX_FILE_BYTES = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -51,18 +54,34 @@ def read_project(directory: Path) -> ModuleProject:
 
 def _documents(path: Path) -> Iterator[Document]:
     try:
-        for parsed in parse_objects(path.read_text()):
+        for parsed in parse_objects(_text(path)):
             yield dict(parsed.document)
     except ManifestInvalid as error:
         raise DeclarationError(f"{path}: {error}") from error
 
 
+def _text(path: Path) -> str:
+    """Return the text of a file. Raises DeclarationError, at once also for what is no file, such as a FIFO."""
+    try:
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise DeclarationError(f"{path} is not a regular file")
+            content = file.read(MAX_FILE_BYTES + 1)
+        if len(content) > MAX_FILE_BYTES:
+            raise DeclarationError(f"{path} has more than {MAX_FILE_BYTES} bytes")
+        return content.decode()
+    except OSError as error:
+        raise DeclarationError(f"{path} can't be read: {error.strerror or error}") from None
+    except UnicodeDecodeError as error:
+        raise DeclarationError(f"{path} is not UTF-8: {error.reason} at byte {error.start}") from None
+
+
 def _manager(directory: Path) -> ModuleManager[Any] | None:
     path = directory / "pyproject.toml"
-    if not path.is_file():
+    if not path.exists():
         return None
     try:
-        settings = tomllib.loads(path.read_text())
+        settings = tomllib.loads(_text(path))
     except tomllib.TOMLDecodeError as error:
         raise DeclarationError(f"{path}: {error}") from error
     target = settings.get("tool", {}).get("kyma-module", {}).get("manager")
