@@ -152,7 +152,8 @@ async def test_image_that_can_not_be_pulled_is_an_error_at_once(world: Modules, 
     spec: Document = {"selector": {"matchLabels": labels}, "template": template}
     spec |= {"serviceName": "sown"} if kind == "StatefulSet" else {}
     await world.want([thing("apps/v1", kind, "sown", spec=spec)])
-    await world.reconcile()
+    for _ in range(2):
+        await world.reconcile()
     assert await world.state() == ("Processing", "ManagerNotReady")
     workloads = await world.skr.mapper.resource("apps/v1", kind)
     generation = (await world.skr.get(workloads, "sown", SKR))["metadata"]["generation"]
