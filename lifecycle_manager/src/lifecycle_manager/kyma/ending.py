@@ -22,13 +22,13 @@ MAX_REPEATS = 3
 
 REVERTED_SECONDS = 5.0
 
-USERS_PROGRESS = timedelta(seconds=0.5)
+USERS_PROGRESS = timedelta(seconds=1)
 """How long a Kyma that was ready may stay so in its status while a change of its user is under way.
 
 Most modules are ready by then: one write in KCP and one in the SKR say so, and not two.
 """
-PROGRESS = timedelta(seconds=3)
-"""The same for a change that no user of the cluster waits for, as a new version in a channel."""
+PROGRESS = timedelta(seconds=10)
+"""The same for a change that no user of the cluster waits for, as a new version in a channel: it concerns many."""
 
 REQUEUE_REASONS = {
     steps.AddFinalizer: "labels_and_finalizers_update",
