@@ -313,6 +313,19 @@ async def test_module_that_is_updated_soon_is_one_write_on_each_side() -> None:
         assert world.skr_events[-1] == ("ModuleReady", "module cloud-resources 0.2.0 is ready")
 
 
+async def test_kyma_whose_watcher_is_not_ready_is_not_written_more_often() -> None:
+    async with ready_world() as world:
+        starting: tuple[ConditionStatus, str, str] = ("False", "WatcherStarting", "")
+        kyma = await world.in_kcp()
+        await write_condition(world.kcp, kyma, WEBHOOK, starting, now=world.clock.now(), field_manager=WEBHOOK)
+        await world.reconcile()
+        assert (await world.in_kcp()).status.state is State.PROCESSING
+        await world.offer(builders.release(regular="0.2.0"))
+        before = world.requests
+        await world.reconcile()
+        assert [each.resource for each in world.writes_to("kcp", before)] == [MANIFESTS.plural_name]
+
+
 async def test_module_whose_update_takes_longer_is_shown_as_processing() -> None:
     async with ready_world() as world:
         await world.offer(builders.release(regular="0.2.0"))
@@ -434,7 +447,7 @@ async def test_modules_are_changed_although_the_skr_refuses_the_crd_or_the_statu
         await world.register()
         await world.offer(builders.template(installs=True), builders.release(regular="0.1.0"))
         await world.introduced()
-        await world.choose("cloud-resources")
+        await world.choose("cloud-resources", "unknown")  # an error, which is written at once
         await world.change_crd({"spec": {"names": {"shortNames": ["ky"]}}})
         refusing = Refuse(lambda request: request.is_write and f"/{refused}/" in request.path, refused=NO_API)
         with world.cluster("demo").ruled_by(refusing), pytest.raises(KubeError):

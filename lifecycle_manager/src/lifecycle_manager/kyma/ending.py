@@ -15,7 +15,7 @@ from lifecycle_manager.kyma.reasons import READY
 from lifecycle_manager.kyma.snapshot import KymaSnapshot
 from lifecycle_manager.kyma.steps import Decision, KymaDone
 from lifecycle_manager.skr import ClusterClaimed
-from lifecycle_manager_api import Kyma, KymaStatus, State
+from lifecycle_manager_api import Kyma, KymaStatus, State, find
 
 MAX_REPEATS = 3
 """How often in a row the outcome is read at once. An SKR that reverts it each time has to wait after that."""
@@ -23,7 +23,7 @@ MAX_REPEATS = 3
 REVERTED_SECONDS = 5.0
 
 USERS_PROGRESS = timedelta(seconds=1)
-"""How long a Kyma that was ready may stay so in its status while a change of its user is under way.
+"""How long modules that were ready may stay so in the status while a change of their user is under way.
 
 Most modules are ready by then: one write in KCP and one in the SKR say so, and not two.
 """
@@ -80,12 +80,13 @@ def ended(
 
 
 def progress_shown_at(seen: KymaSnapshot, inner: Kyma, decision: Decision) -> datetime | None:
-    """Return until when a status is not written that says of a ready Kyma only that modules are being changed.
+    """Return until when a status is not written that says only that modules are being changed that were ready.
 
     None where it is written: the time is over, something else has changed as well, or something failed.
     """
     before, after = seen.kyma.status, decision.in_kcp
-    if before.state is not State.READY or after.state is not State.PROCESSING or seen.failures:
+    were_ready, are_ready = (_are_modules_ready(each) for each in (before, after))
+    if not were_ready or are_ready or seen.failures:
         return None
     if not decision.changes and seen.progress_since is None:
         return None
@@ -96,6 +97,11 @@ def progress_shown_at(seen: KymaSnapshot, inner: Kyma, decision: Decision) -> da
     is_users = inner.status.observed_generation != inner.metadata.generation
     until = (seen.progress_since or seen.timing.now) + (USERS_PROGRESS if is_users else PROGRESS)
     return until if seen.timing.now < until else None
+
+
+def _are_modules_ready(status: KymaStatus) -> bool:
+    known = find(status.conditions, MODULES)
+    return known is not None and known.status == "True"
 
 
 def others_of(status: KymaStatus) -> list[tuple[str, str, str]]:
