@@ -16,11 +16,15 @@ from tests.world import NAMESPACE, OPTIONS, PERMISSIVE, EventLog
 
 @dataclass(eq=False)
 class Clusters:
-    """A control plane and one SKR. `access` is what keeps the Lifecycle Manager from the SKR, None for nothing."""
+    """A control plane and one SKR. `access` is what keeps the Lifecycle Manager from the SKR, None for nothing.
+
+    `without_secret_for` is for how many seconds the access Secret is gone, where it is.
+    """
 
     kcp: Client
     skr: Client
     access: Exception | None = field(default=None, kw_only=True)
+    without_secret_for: float = field(default=600.0, kw_only=True)
     manager: Manager = field(init=False)
     controller: Controller[ObjectKey, Any] = field(init=False)
     events: EventLog = field(init=False)
@@ -38,6 +42,11 @@ class Clusters:
     def have_access(self, _kyma: str) -> bool:
         """Tell whether there is an access Secret, as Connections do."""
         return not isinstance(self.access, AccessSecretMissing)
+
+    def missing_for(self, kyma: str, *, now: float) -> float | None:
+        """Return for how long there is no access Secret, as Connections do."""
+        assert now
+        return None if self.have_access(kyma) else self.without_secret_for
 
     async def see(self, resource: Resource[Any], namespace: str | None = names.KCP_NAMESPACE) -> None:
         """Have the informer of a kind see what there is."""

@@ -30,6 +30,7 @@ OPTIONS = (
     f"--skr-image-pull-secret={PULL_SECRET}",
     "--restricted-default-modules=deployer,restricted,restricted-installed",
     "--module-upgrade-rollout-max-delay=0s",
+    "--access-secret-grace=1s",
     "--manifest-requeue-busy-interval=0.1s",
     "--manifest-requeue-success-interval=5s",
     "--kyma-requeue-success-interval=5s",

@@ -71,6 +71,7 @@ METRIC_NAMES = re.compile(r"\b(?:lifecycle_mgr|controller_runtime|workqueue|kube
 WITHOUT_SAMPLES = frozenset(
     {
         "lifecycle_mgr_skr_event_path_broken",
+        "lifecycle_mgr_deletions_held",
         "lifecycle_mgr_self_signed_cert_not_renew",
         "lifecycle_mgr_mandatory_manifests",
     }

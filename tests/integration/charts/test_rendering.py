@@ -422,6 +422,7 @@ async def test_metrics_that_exist_for_alerts_have_one(helm: Helm) -> None:
     asked = " ".join(rule["expr"] for rule in alerts.values())
     for metric in (
         "lifecycle_mgr_skr_event_path_broken",
+        "lifecycle_mgr_deletions_held",
         "lifecycle_mgr_self_signed_cert_not_renew",
         "lifecycle_mgr_maintenance_window_config_read_success",
         "lifecycle_mgr_watcher_ca_expiry_timestamp_seconds",

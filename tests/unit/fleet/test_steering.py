@@ -1,4 +1,4 @@
-"""`klm pause`, `resume` and `reconcile`: which objects change, and how."""
+"""`klm pause`, `resume`, `reconcile` and `continue`: which objects change, and how."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -63,6 +63,11 @@ def test_a_request_to_reconcile_is_an_annotation() -> None:
         RECONCILE_REASON: "incident 42",
     }
     assert "labels" not in step.patch["metadata"]
+
+
+def test_deletions_are_continued_by_a_time_on_the_kyma_alone() -> None:
+    (step,) = plan(order("continue"), [builders.kyma("demo"), builders.manifest()])
+    assert (step.item.kind, step.annotations) == ("Kyma", {names.CONTINUE_DELETION: "2026-11-22T12:00:00+00:00"})
 
 
 @pytest.mark.parametrize("at", ["", "yesterday", "2026-11-22T12:00:00"])

@@ -18,7 +18,8 @@ from lifecycle_manager.contract.resources import (
     SYNC_RESOURCES,
 )
 from lifecycle_manager.kyma import Timeouts
-from lifecycle_manager_api import names
+from lifecycle_manager.skr import BrakeSettings
+from lifecycle_manager_api import find, names
 from tests import builders
 from tests.waiting import is_gone
 from tests.world import open_world
@@ -72,6 +73,11 @@ async def test_kyma_whose_skr_does_not_answer_is_deleted_once_its_secret_is_gone
                 await world.reconcile()
             assert (await world.in_kcp()).status.state == "Warning"
             await world.kcp.delete(SECRETS, "kubeconfig-demo", names.KCP_NAMESPACE)
+            await world.reconcile()
+            held = find((await world.in_kcp()).status.conditions, "Ready")
+            assert held is not None
+            assert held.reason == "AccessSecretMissing"
+            world.clock.advance(BrakeSettings().grace_seconds)
             await world.reconcile()
         assert await is_gone(world.in_kcp())
 

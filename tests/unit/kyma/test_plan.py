@@ -21,6 +21,7 @@ from lifecycle_manager.kyma.wanted import wanted_of
 from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager.rollout import Timing
 from lifecycle_manager.skr import AccessSecretMissing
+from lifecycle_manager.skr.deletion_brake import Brake
 from lifecycle_manager_api import Kyma, Manifest, State, find, names
 from tests import builders
 from tests.builders import condition
@@ -672,10 +673,12 @@ def test_users_see_that_their_kyma_is_being_deleted_and_what_it_waits_for() -> N
 
 def test_deletion_continues_without_the_skr_only_where_its_secret_is_gone() -> None:
     kyma = introduced(status=OTHERS_READY, deletionTimestamp=DELETED)
-    gone = planned(snapshot(kyma, AccessSecretMissing("demo")))
+    assert planned(snapshot(kyma, AccessSecretMissing("demo"))).in_kcp == (), "it may be created again"
+    gone = planned(replace(snapshot(kyma, AccessSecretMissing("demo")), brake=Brake(may_forget=True)))
     assert gone.in_kcp == (steps.RemoveKymaFinalizer(),)
     timeouts = Timeouts(others_finalizers=True)
-    abandoned = snapshot(kyma, AccessSecretMissing("demo"), timeouts=timeouts)
+    missing = snapshot(kyma, AccessSecretMissing("demo"), timeouts=timeouts)
+    abandoned = replace(missing, brake=Brake(may_forget=True))
     assert planned(abandoned).in_kcp == (steps.RemoveKymaFinalizer(of_others=True),)
     metadata = msgspec.structs.replace(kyma.metadata, finalizers=("example.com/observer",))
     left = replace(abandoned, kyma=msgspec.structs.replace(kyma, metadata=metadata))

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -49,6 +50,7 @@ from lifecycle_manager.module_installation.steps import (
 from lifecycle_manager.object_set.inventory import identities, is_crd, without
 from lifecycle_manager.object_set.ownership import Holder, SetOwner
 from lifecycle_manager.object_set.steps import ApplyObjects, DeleteObjects, PruneObjects, RemoveFinalizer
+from lifecycle_manager.skr.deletion_brake import Brake, Hold
 from lifecycle_manager_api import Manifest, names
 from tests import builders
 from tests.modules import as_text
@@ -272,9 +274,18 @@ def test_removal_takes_nothing_foreign_shared_or_in_use_and_ends(
     # users keep their objects for ever
 
 
-def test_cluster_that_is_gone_needs_no_steps() -> None:
-    seen = replace(Removing(Any, {*ENTRIES}, (), None, True).snapshot(), cluster_gone=True)  # type: ignore[arg-type]
-    assert planned.plan_removal(seen) == RemoveFinalizer(of_others=True)
+@pytest.mark.parametrize(
+    ("brake", "end"), [(Brake(may_forget=True), RemoveFinalizer(of_others=True)), (Brake(Hold("a word")), None)]
+)
+def test_cluster_that_is_gone_needs_no_steps_and_a_deletion_that_is_held_takes_none(
+    brake: Brake, end: RemoveFinalizer | None
+) -> None:
+    removing = Removing(Any, {*ENTRIES}, (), None, True).snapshot()  # type: ignore[arg-type]
+    deleted = {"deletion_timestamp": builders.NOW, "finalizers": (names.MANIFEST_FINALIZER,)}
+    metadata = msgspec.structs.replace(removing.manifest.metadata, **deleted, labels={names.KYMA_NAME: "demo"})
+    seen = replace(removing, manifest=msgspec.structs.replace(removing.manifest, metadata=metadata), brake=brake)
+    step = planned.plan(seen)
+    assert step == end if end is not None else isinstance(step, ManifestDone)
 
 
 def rendering(objects: set[InventoryEntry]) -> RenderedModule:

@@ -23,7 +23,9 @@ def test_kymas_and_modules_are_counted_whatever_their_users_ask_for() -> None:
     ]
     manifests = [builders.manifest("warden", kyma=each, mandatory=True, status={"state": "Error"}) for each in "ab"]
     offer = Offer.of([builders.template("warden", mandatory=True)], [])
-    text = _scraped(FleetCollector(lambda: kymas, lambda: manifests, _offers(offer), lambda name: name != "kyma-2"))
+    text = _scraped(
+        FleetCollector(lambda: kymas, lambda: manifests, tuple, _offers(offer), lambda name: name != "kyma-2")
+    )
 
     assert 'lifecycle_mgr_kymas{state="Warning"} 2.0' in text
     assert 'lifecycle_mgr_modules{channel="regular",module_name="api",state="Ready",version="1.0.0"} 2.0' in text
@@ -44,7 +46,7 @@ def test_upstreams_series_have_each_state_until_their_objects_are_deleted() -> N
     kymas.put(ObjectKey("kcp-system", "other"), builders.kyma("other", status=status))
     offer = Offer.of([builders.template("warden", mandatory=True)], [])
     owns = partial(ne, "other")
-    collector = FleetCollector(kymas.list, manifests.list, _offers(offer), owns, each_kyma=True)
+    collector = FleetCollector(kymas.list, manifests.list, tuple, _offers(offer), owns, each_kyma=True)
 
     text = _scraped(collector)
     assert 'lifecycle_mgr_kyma_state{instance_id="instance",kyma_name="demo",shoot="shoot",state="Ready"} 0.0' in text
@@ -72,10 +74,18 @@ def test_broken_event_path_has_a_sample_with_the_reason() -> None:
     for name, reason in (("well", "WatcherReady"), ("ill", "EventPathBroken")):
         condition = {"type": "SKRWebhook", "status": "False", "reason": reason, "message": ""}
         kymas.put(ObjectKey("kcp-system", name), builders.kyma(name, status={"conditions": [condition]}))
-    text = _scraped(FleetCollector(kymas.list, tuple, _offers(Offer.of([], [])), lambda _: True))
+    text = _scraped(FleetCollector(kymas.list, tuple, tuple, _offers(Offer.of([], [])), lambda _: True))
 
     samples = [line for line in text.splitlines() if "event_path_broken{" in line]
     assert samples == ['lifecycle_mgr_skr_event_path_broken{kyma_name="ill",reason="EventPathBroken"} 1.0']
+
+
+def test_deletions_that_are_held_are_counted_by_kind() -> None:
+    ready = {"type": "Ready", "status": "False", "reason": "DeletionHeld", "message": ""}
+    deleted = builders.kyma("deleted", deletionTimestamp=builders.NOW, status={"conditions": [ready]})
+    kymas = [deleted, builders.kyma("other", status={"conditions": [ready]})]
+    text = _scraped(FleetCollector(lambda: kymas, tuple, tuple, _offers(Offer.of([], [])), lambda _: True))
+    assert 'lifecycle_mgr_deletions_held{kind="Kyma"} 1.0' in text
 
 
 def _unknown(name: str) -> dict[str, Any]:

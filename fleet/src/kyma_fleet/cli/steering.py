@@ -13,7 +13,7 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="do not ask before more t
 
 
 def _steer(
-    verb: Literal["pause", "resume", "reconcile"],
+    verb: Literal["pause", "resume", "reconcile", "continue"],
     subjects: tuple[str, str, bool],
     reason: str,
     kubeconfig: Path | None,
@@ -110,3 +110,25 @@ def reconcile(
     klm reconcile demo keda --reason "after the fix of its registry"
     """
     _steer("reconcile", (kyma, module, False), reason, kubeconfig, context, yes=True)
+
+
+def continue_(
+    kyma: MaybeKyma = "",
+    *,
+    reason: Reason = "",
+    everything: Annotated[bool, typer.Option("--all", help="all Kymas")] = False,
+    yes: Yes = False,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Continue deletions that Lifecycle Manager holds, since very many were deleted at once.
+
+    This deletes in the clusters what was deleted in the control plane before.
+    Where the access Secret is gone, the objects stay in the cluster and
+    Lifecycle Manager forgets them.
+
+    \b
+    klm continue demo --reason "the cluster is decommissioned"
+    klm continue --all
+    """
+    _steer("continue", (kyma, "", everything), reason, kubeconfig, context, yes=yes)

@@ -1,4 +1,4 @@
-"""`klm pause`, `klm resume` and `klm reconcile`."""
+"""`klm pause`, `klm resume`, `klm reconcile` and `klm continue`."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,6 +1,7 @@
-"""Which objects a pause, its end or a request to reconcile changes, and how: pure functions.
+"""Which objects a pause, its end, a request to reconcile or the word to continue deletions changes, and how.
 
-A pause is the label `skip-reconciliation`, which Lifecycle Manager honours on a Kyma and on a Manifest.
+A pause is the label `skip-reconciliation`, which Lifecycle Manager honours on a Kyma and on a Manifest. A word is an
+annotation of the Kyma alone: it is about all that was deleted in its cluster before.
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,9 +18,14 @@ from kyma_fleet.explanation.marks import (
 from lifecycle_manager_api import Kyma, Manifest, names
 
 Steered = Kyma | Manifest
-Verb = Literal["pause", "resume", "reconcile"]
-EVENT_REASONS = {"pause": "Paused", "resume": "Resumed", "reconcile": "ReconcileRequested"}
-DONE = {"pause": "paused", "resume": "resumed", "reconcile": "reconcile requested"}
+Verb = Literal["pause", "resume", "reconcile", "continue"]
+EVENT_REASONS = {
+    "pause": "Paused",
+    "resume": "Resumed",
+    "reconcile": "ReconcileRequested",
+    "continue": "DeletionContinued",
+}
+DONE = {"pause": "paused", "resume": "resumed", "reconcile": "reconcile requested", "continue": "deletions continued"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,3 +87,7 @@ def _step(order: Order, item: Steered) -> ObjectPatch | None:
             return ObjectPatch(
                 item, {}, {RECONCILE_BY: order.by, names.RECONCILE_AT: at, RECONCILE_REASON: order.reason}
             )
+        case "continue":
+            if not isinstance(item, Kyma):
+                return None
+            return ObjectPatch(item, {}, {names.CONTINUE_DELETION: at})

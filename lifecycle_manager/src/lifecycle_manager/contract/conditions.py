@@ -118,6 +118,12 @@ def is_introduced(kyma: Kyma) -> bool:
     return reachable is not None and reachable.reason != CLUSTER_CLAIMED
 
 
+def was_reached(kyma: Kyma) -> bool:
+    """Tell whether there may be something of Lifecycle Manager in the Kyma's cluster, so that it is not forgotten."""
+    reachable = find(kyma.status.conditions, REACHABLE)
+    return bool(kyma.status.records.kyma_crd) or (reachable is not None and reachable.status == "True")
+
+
 def event_path_fault(kyma: Kyma | None) -> Condition | None:
     """Return the condition with the reason why expected events do not arrive, or None."""
     condition = find(kyma.status.conditions, WEBHOOK) if kyma is not None else None

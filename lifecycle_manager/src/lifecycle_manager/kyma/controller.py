@@ -78,7 +78,7 @@ PARTS_SETTLE_SECONDS = UNDER_WAY.total_seconds()
 def setup(
     manager: Manager, connections: Connections, *, offers: Offers, settings: KymaSettings
 ) -> Controller[ObjectKey, KymaState]:
-    seen = KymaSnapshots(manager, offers, settings)
+    seen = KymaSnapshots(manager, connections, offers, settings)
     kymas, manifests, releases = seen.kymas, seen.manifests, seen.releases
     templates = manager.informer(MODULE_TEMPLATES)
     controller: Controller[ObjectKey, KymaState] = manager.controller(

@@ -15,10 +15,11 @@ from prometheus_client.registry import Collector
 
 from kube_runtime import Manager
 from lifecycle_manager.contract.conditions import event_path_fault
-from lifecycle_manager.contract.resources import KYMAS, MANIFESTS
+from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, SYNC_RESOURCES
 from lifecycle_manager.module_catalog import Offers, is_mandatory_manifest, kyma_of_manifest, module_of_manifest
 from lifecycle_manager.process.telemetry import show_fips_mode
-from lifecycle_manager_api import Kyma, Manifest, State, names
+from lifecycle_manager.skr.deletion_brake import DELETION_HELD
+from lifecycle_manager_api import Kyma, Manifest, State, SyncResource, find, names
 
 Key = TypeVar("Key", bound=tuple[str, ...])
 
@@ -40,6 +41,7 @@ class FleetCollector(Collector):
 
     kymas: Callable[[], Iterable[Kyma]]
     manifests: Callable[[], Iterable[Manifest]]
+    sync_resources: Callable[[], Iterable[SyncResource]]
     offers: Offers
     owns: Callable[[str], bool]
     each_kyma: bool = False
@@ -52,10 +54,17 @@ class FleetCollector(Collector):
         yield _gauge("lifecycle_mgr_replica_kymas", "Kymas of this replica.", (), {(): len(kymas)})
         yield from _counts(kymas, manifests)
         yield _event_path_faults(kymas)
+        yield self._held(kymas)
         count = len(self.offers.current().mandatory)
         yield _gauge("lifecycle_mgr_mandatory_modules", "Number of mandatory modules.", (), {(): count})
         if self.each_kyma:
             yield from _of_each_kyma(kymas, manifests)
+
+    def _held(self, kymas: Iterable[Kyma]) -> Metric:
+        manifests = (each for each in self.manifests() if _is_held(each) and self.owns(kyma_of_manifest(each)))
+        resources = (each for each in self.sync_resources() if _is_held(each) and self.owns(each.spec.kyma))
+        held = Counter((each.kind,) for each in (*filter(_is_held, kymas), *manifests, *resources))
+        return _gauge("lifecycle_mgr_deletions_held", "Objects whose deletion waits for klm continue.", ("kind",), held)
 
     def describe(self) -> Iterator[Metric]:
         """Give no samples: they are known only at the time of a scrape."""
@@ -69,6 +78,7 @@ def setup(manager: Manager, offers: Offers, *, each_kyma: bool, fips_only: bool)
     collector = FleetCollector(
         kymas.list,
         manifests.list,
+        manager.informer(SYNC_RESOURCES, namespace=None).list,
         offers,
         manager.sharding.owns,
         each_kyma=each_kyma,
@@ -108,6 +118,11 @@ def _event_path_faults(kymas: Iterable[Kyma]) -> Metric:
         ("kyma_name", "reason"),
         {(name, fault.reason): 1 for name, fault in faults if fault is not None},
     )
+
+
+def _is_held(item: Kyma | Manifest | SyncResource) -> bool:
+    ready = find(item.status.conditions, "Ready") if item.metadata.being_deleted else None
+    return ready is not None and ready.reason == DELETION_HELD
 
 
 def _of_each_kyma(kymas: Iterable[Kyma], mandatory: Iterable[Manifest]) -> Iterator[Metric]:

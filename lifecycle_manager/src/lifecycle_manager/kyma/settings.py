@@ -14,6 +14,7 @@ from lifecycle_manager.contract.options import (
     pull_secret_option,
 )
 from lifecycle_manager.rollout import RolloutSettings
+from lifecycle_manager.skr import BrakeSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,3 +67,4 @@ class KymaSettings:
     pull_secret: SecretName = pull_secret_option()
     timeouts: Timeouts = field(default_factory=Timeouts)
     rollout: RolloutSettings = field(default_factory=RolloutSettings)
+    brake: BrakeSettings = field(default_factory=BrakeSettings)

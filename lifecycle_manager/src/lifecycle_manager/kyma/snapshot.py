@@ -17,6 +17,7 @@ from kube_runtime import (
     Snapshot,
     Step,
 )
+from lifecycle_manager.contract.conditions import was_reached
 from lifecycle_manager.contract.indexes import (
     BY_CHANNEL,
     BY_MODULE,
@@ -44,7 +45,7 @@ from lifecycle_manager.module_catalog import Offer, Offers
 from lifecycle_manager.object_set import Policies
 from lifecycle_manager.process.telemetry import policy_readable
 from lifecycle_manager.rollout import Schedule, Timing
-from lifecycle_manager.skr import Announcements, ClusterClaimed
+from lifecycle_manager.skr import RELEASED, Announcements, Brake, ClusterClaimed, Connections, DeletionBrake
 from lifecycle_manager_api import Kyma, KymaSpec, Manifest, ModuleConfig, ObjectMeta, SyncResource, names
 from lifecycle_manager_api.conditions import NewCondition
 
@@ -84,6 +85,7 @@ class KymaSnapshot(Snapshot):
     - `module_configs`, `sync_resources`: those in the namespaces of their modules
     - `crd`: that of KCP; its digest is empty where it can't be read
     - `installed_crd`: the digest of the CRD that this reconcile has installed
+    - `brake`: whether its deletion is held
     - `pull_secret`: None where there is none to copy
     - `repeats`: how often in a row the outcome was read at once
     - `progress_since`: when the change of modules began that the status does not show yet
@@ -99,6 +101,7 @@ class KymaSnapshot(Snapshot):
     manifests: tuple[Manifest, ...] = ()
     module_configs: tuple[ModuleConfig, ...] = ()
     sync_resources: tuple[SyncResource, ...] = ()
+    brake: Brake = RELEASED
     pull_secret: PullSecret | None = None
     repeats: int = 0
     progress_since: datetime | None = None
@@ -158,7 +161,7 @@ class KymaSnapshot(Snapshot):
 class KymaSnapshots:
     """Reads the snapshots of Kymas from the informers that the controller watches."""
 
-    def __init__(self, manager: Manager, offers: Offers, settings: KymaSettings) -> None:
+    def __init__(self, manager: Manager, connections: Connections, offers: Offers, settings: KymaSettings) -> None:
         self.manager, self.offers, self.settings = manager, offers, settings
         self.kymas = manager.informer(KYMAS, indexes=(BY_MODULE, BY_CHANNEL, BY_TEMPLATE))
         self.releases = manager.informer(DATED_RELEASE_METAS)
@@ -166,6 +169,7 @@ class KymaSnapshots:
         self.module_configs = manager.informer(MODULE_CONFIGS, namespace=None, indexes=(MODULE_CONFIGS_BY_KYMA,))
         self.sync_resources = manager.informer(SYNC_RESOURCES, namespace=None, indexes=(SYNC_RESOURCES_BY_KYMA,))
         self.policies = Policies.watched_by(manager)
+        self.brake = DeletionBrake.watched_by(manager, connections, settings.brake)
         # Not required: SKRs have a CRD, and an installation with the rights of an earlier version can't read CRDs.
         selector = f"metadata.name={KYMAS.plural_name}"
         self.crds = KymaCrds(manager.informer(CUSTOM_RESOURCE_DEFINITIONS, field_selector=selector, required=False))
@@ -184,14 +188,17 @@ class KymaSnapshots:
         name = kyma.metadata.name
         configs = self.module_configs.by_index(MODULE_CONFIGS_BY_KYMA, name)
         resources = self.sync_resources.by_index(SYNC_RESOURCES_BY_KYMA, name)
+        manifests = self.manifests.by_index(MANIFESTS_BY_KYMA, name)
+        has_objects = was_reached(kyma) or bool(manifests or resources)
         return KymaSnapshot(
             timing=self.schedule.timing(),
             kyma=kyma,
             offer=self.offers.current(),
             crd=self.crds.current(),
-            manifests=self.manifests.by_index(MANIFESTS_BY_KYMA, name),
+            manifests=manifests,
             module_configs=tuple(filter(self.policies.is_in_place, configs)),
             sync_resources=tuple(filter(self.policies.is_in_place, resources)),
+            brake=self.brake.of(name, kyma, has_objects=has_objects),
             pull_secret=self._pull_secret(kyma, request.state),
             repeats=request.state.repeats,
             progress_since=request.state.progress_since,

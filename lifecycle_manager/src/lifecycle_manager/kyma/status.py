@@ -158,7 +158,9 @@ def internal_error_status(kyma: Kyma, failure: SkrFailure, now: datetime) -> Kym
     )
 
 
-def deleting_status(snapshot: KymaSnapshot, waits: Sequence[str], *, modules_removed: bool) -> Decision:
+def deleting_status(
+    snapshot: KymaSnapshot, waits: Sequence[str], *, modules_removed: bool, reason: str = reasons.DELETING
+) -> Decision:
     """Return the status of a Kyma that is being deleted, with what it waits for.
 
     Modules are listed as long as their Manifests exist.
@@ -177,7 +179,7 @@ def deleting_status(snapshot: KymaSnapshot, waits: Sequence[str], *, modules_rem
         modules=tuple(each.shown(to_users=False) for each in reports),
         conditions=(
             removed if modules_removed else removing,
-            (READY, "False", reasons.DELETION_STUCK if stuck else reasons.DELETING, message),
+            (READY, "False", reasons.DELETION_STUCK if stuck and reason == reasons.DELETING else reason, message),
         ),
         operation=message,
     )

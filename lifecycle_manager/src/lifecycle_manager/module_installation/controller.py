@@ -64,7 +64,7 @@ from lifecycle_manager.object_set import OwnerWrites, RecordingFailed
 from lifecycle_manager.object_set.policy import Policies, module_of_policy, policy_changed
 from lifecycle_manager.object_set.repairs import CONTESTED
 from lifecycle_manager.process.telemetry import LongReconciles
-from lifecycle_manager.skr import Connections, SkrAccessError
+from lifecycle_manager.skr import Connections, DeletionBrake, SkrAccessError, deletion_continued
 from lifecycle_manager.takeover import former
 from lifecycle_manager_api import Manifest, ModuleTemplate, names
 
@@ -143,6 +143,9 @@ def setup(
     controller.watches(manifests, when=spec_changed)
     controller.watches(templates, to=lambda change: with_template(change.new or change.old), when=offer_changed)
     controller.watches(policies.informer, to=lambda it: of_module(module_of_policy(it)), when=policy_changed)
+    controller.watches(
+        kymas, to=lambda change: of_kyma(change.new.metadata.name) if change.new else (), when=deletion_continued
+    )
     data = watch_data(manager, controller, of_module) if settings.injects_data else None
     controller.receives(
         DescriptorFound,
@@ -173,7 +176,7 @@ def setup(
     reader = ManifestReader(
         manifests,
         kymas,
-        connections,
+        DeletionBrake.watched_by(manager, connections, settings.brake),
         offers,
         policies,
         manager.clock,

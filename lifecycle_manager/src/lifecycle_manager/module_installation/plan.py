@@ -5,6 +5,7 @@ May delete:
   else while users have objects of its kinds, which the CRD would take along; then its objects; its CRDs last. As long
   as something blocks it, the module keeps running and gets new versions: its manager may need one to clean up.
 - `prunable`: objects that a new version no longer has; none in a round with a failure, no CRD that has objects.
+- None of it while the brake holds the deletion (`skr.deletion_brake`).
 - Both only from the inventory, and never what another module has: that is handed over to it.
 """
 
@@ -34,11 +35,12 @@ from lifecycle_manager.module_installation.snapshot import (
     ModuleMemory,
     Removal,
     has_finalizers,
+    has_objects,
     inventory_of,
     is_being_deleted,
     is_left_alone,
 )
-from lifecycle_manager.module_installation.status import MODULE_CR, was_created
+from lifecycle_manager.module_installation.status import was_created
 from lifecycle_manager.module_installation.steps import ManifestDone, ManifestEnd, ManifestStep
 from lifecycle_manager.module_sources import SourceAwaited, source_in
 from lifecycle_manager.object_set.inventory import (
@@ -61,9 +63,9 @@ from lifecycle_manager.object_set.steps import (
     RemoveFinalizer,
     kept,
 )
-from lifecycle_manager.skr import AccessSecretMissing, failure_of
+from lifecycle_manager.skr import failure_of
 from lifecycle_manager.takeover import former
-from lifecycle_manager_api import State, boolean, find, names
+from lifecycle_manager_api import State, boolean, names
 from lifecycle_manager_api.policy_checks import Violation
 
 
@@ -86,11 +88,9 @@ def plan(seen: ManifestSnapshot) -> ManifestStep | ManifestEnd:
 
 
 def _failed(seen: ManifestSnapshot, error: Exception) -> ManifestEnd:
-    """Report a failure, unless that was the record of the intent. Without an access Secret the cluster is deleted."""
+    """Report a failure, unless that was the record of the intent."""
     if isinstance(error, RecordingFailed):
         return NothingApplied(error=error)
-    if isinstance(seen.failure_of(steps.FindModuleCRs), AccessSecretMissing):
-        return RemoveFinalizer(of_others=True)
     inventory, failure = sorted({*seen.before, *seen.inventory}), failure_of(error)
     status = statuses.unreachable(seen.manifest, inventory, failure.reason, failure.message, seen.now)
     return ManifestDone(status=status, error=error)
@@ -143,8 +143,6 @@ def _held(seen: ManifestSnapshot, applied: ApplyResult) -> tuple[tuple[Inventory
 def plan_removal(seen: ManifestSnapshot) -> ManifestStep | ManifestEnd:
     """Return the next step of the removal of a module that has something in its SKR."""
     found = seen.removal
-    if seen.cluster_gone:
-        return RemoveFinalizer(of_others=True)
     if found is None:
         return steps.FindModuleCRs(seen.inventory, default_cr(seen.manifest, seen.options.namespace))
     return _default_crs(seen, found) or _in_use(seen, found) or _objects(seen, found)
@@ -328,21 +326,23 @@ def _readiness(seen: ManifestSnapshot) -> ManifestStep | ManifestEnd:
 
 def _deletion(seen: ManifestSnapshot) -> ManifestStep | ManifestEnd:
     manifest = seen.manifest
-    if seen.cluster_gone:
-        return plan_removal(seen) if manifest.metadata.finalizers else steps.LeaveAlone()
-    finalizers = manifest.metadata.finalizers
-    if not {names.MANIFEST_FINALIZER, *former.MANIFEST_FINALIZERS} & {*finalizers}:
+    finalizers, brake = manifest.metadata.finalizers, seen.brake
+    is_ours = bool({names.MANIFEST_FINALIZER, *former.MANIFEST_FINALIZERS} & {*finalizers})
+    if not finalizers:
+        return steps.LeaveAlone()
+    if brake.may_forget:
+        return RemoveFinalizer(of_others=True)
+    if not (is_ours or brake.hold):
         message = f"waiting as other finalizers are present: {', '.join(finalizers)}"  # upstream's words
-        return (
-            ManifestDone(status=statuses.deleting(manifest, (), message, seen.now))
-            if finalizers
-            else steps.LeaveAlone()
-        )
-    if names.IS_UNMANAGED in manifest.metadata.annotations:
+        return ManifestDone(status=statuses.deleting(manifest, (), message, seen.now))
+    if is_ours and names.IS_UNMANAGED in manifest.metadata.annotations:
         return RemoveFinalizer()  # its users manage what is in the SKR by now
-    created = find(manifest.status.conditions, MODULE_CR)
-    has_objects = bool(seen.before) or (created is not None and created.status == "True")
-    return plan_removal(seen) if kyma_of_manifest(manifest) and has_objects else RemoveFinalizer()
+    if is_ours and not (kyma_of_manifest(manifest) and has_objects(manifest, seen.before)):
+        return RemoveFinalizer()
+    if (hold := brake.hold) is not None:
+        status = statuses.deleting(manifest, seen.inventory, f"waits for {hold.waits_for}", seen.now, hold.reason)
+        return ManifestDone(status=status, requeue_after=hold.seconds)
+    return plan_removal(seen)
 
 
 def _own(seen: ManifestSnapshot, found: Removal) -> frozenset[Identity]:

@@ -33,14 +33,14 @@ from lifecycle_manager.module_catalog import Offers, is_mandatory_manifest, kyma
 from lifecycle_manager.module_installation.module_cr import default_cr
 from lifecycle_manager.module_installation.reading import KindObject
 from lifecycle_manager.module_installation.rendering import RenderedModule
-from lifecycle_manager.module_installation.status import CrView, ManagerView
+from lifecycle_manager.module_installation.status import MODULE_CR, CrView, ManagerView
 from lifecycle_manager.object_set import Policies, SetState
 from lifecycle_manager.object_set.inventory import Identity, entries_of, identities, united
 from lifecycle_manager.object_set.ownership import Holder
 from lifecycle_manager.object_set.reporting import set_owner
 from lifecycle_manager.process.telemetry import LongReconciles
-from lifecycle_manager.skr import Connections
-from lifecycle_manager_api import CustomStateCheck, Kyma, Manifest, names
+from lifecycle_manager.skr import RELEASED, Brake, BrakeSettings, DeletionBrake
+from lifecycle_manager_api import CustomStateCheck, Kyma, Manifest, find, names
 from lifecycle_manager_api.policy_checks import ModuleRules
 
 
@@ -64,6 +64,7 @@ class Options:
     )
     namespace: Namespace = sync_namespace_option()
     pull_secret: SecretName = pull_secret_option()
+    brake: BrakeSettings = field(default_factory=BrakeSettings)
 
 
 Concern = Literal["module-cr", "of-its-kind", "object"]
@@ -105,6 +106,7 @@ class ManifestSnapshot(Snapshot):
     - `inventory`: what is in the SKR or may be: by the status, and by the memory of this process
     - `before`: the inventory at the beginning of the reconcile
     - `rules`: what the module may have; None where it may have everything
+    - `brake`: whether its deletion is held
     - `announced`: the objects of the inventory that events reported
     - `others`: the other modules of the SKR, as read last
     - `wanted`: what an apply of the rendering may create
@@ -135,7 +137,7 @@ class ManifestSnapshot(Snapshot):
     managers: tuple[ManagerView, ...] | None = None
     module_cr: CrView | None = None
     removal: Removal | None = None
-    cluster_gone: bool = False
+    brake: Brake = RELEASED
     released: bool = False
     is_named: bool = True
     reasons: tuple[str, ...] = ()
@@ -175,7 +177,7 @@ ManifestRequest = Request[ObjectKey, ManifestState]
 class ManifestReader:
     manifests: Informer[Manifest]
     kymas: Informer[Kyma]
-    connections: Connections
+    brake: DeletionBrake
     offers: Offers
     policies: Policies
     clock: Clock
@@ -203,7 +205,9 @@ class ManifestReader:
             rules=self.policies.of_manifests(module_of_manifest(manifest), restricted=self.restricted),
             checks=template.spec.custom_state_check if template is not None else (),
             announced=announced & identities(inventory) if announced else announced,
-            cluster_gone=self._is_cluster_gone(manifest),
+            brake=self.brake.of(
+                kyma_of_manifest(manifest), manifest, has_objects=_may_be_forgotten(manifest, inventory)
+            ),
             is_named=self._is_named(manifest),
         )
 
@@ -232,11 +236,6 @@ class ManifestReader:
         named = (each.manifest.metadata.name for each in kyma.status.modules if each.manifest) if kyma else ()
         return is_mandatory_manifest(manifest) or manifest.metadata.name in named
 
-    def _is_cluster_gone(self, manifest: Manifest) -> bool:
-        """Tell whether the access Secret of a Manifest's Kyma is gone, which matters once the Manifest is deleted."""
-        kyma = kyma_of_manifest(manifest)
-        return manifest.metadata.being_deleted and bool(kyma) and not self.connections.have_access(kyma)
-
 
 def affected_part(
     manifest: Manifest, changed: ObjectReference, default_namespace: str = names.SKR_NAMESPACE
@@ -257,6 +256,16 @@ def inventory_of(manifest: Manifest) -> tuple[InventoryEntry, ...]:
 def known_inventory(manifest: Manifest, remembered: tuple[InventoryEntry, ...]) -> tuple[InventoryEntry, ...]:
     """Return the inventory by the record of a Manifest and the memory of this process."""
     return united(inventory_of(manifest), remembered)
+
+
+def has_objects(manifest: Manifest, inventory: Collection[InventoryEntry]) -> bool:
+    """Tell whether a Manifest has something in the SKR, so that its removal begins there."""
+    created = find(manifest.status.conditions, MODULE_CR)
+    return bool(inventory) or (created is not None and created.status == "True")
+
+
+def _may_be_forgotten(manifest: Manifest, inventory: Collection[InventoryEntry]) -> bool:
+    return has_objects(manifest, inventory) or bool({*manifest.metadata.finalizers} - {names.MANIFEST_FINALIZER})
 
 
 def is_left_alone(manifest: Manifest) -> bool:

@@ -167,6 +167,7 @@ def deleting(
     inventory: Iterable[InventoryEntry],
     waits_for: str,
     now: datetime,
+    reason: str = DELETING,
     *,
     needs_users: bool = False,
     problem: Sequence[NewCondition] = (),
@@ -175,7 +176,7 @@ def deleting(
 
     `problem` says why the version that it would have meanwhile is not applied.
     """
-    reason = MODULE_CRS_IN_USE if needs_users else DELETING
+    reason = MODULE_CRS_IN_USE if needs_users else reason
     conditions = [*problem, (INSTALLATION, "False", reason, waits_for), _not_ready(reason, waits_for)]
     return _status(manifest, now, State.DELETING, inventory, conditions)
 

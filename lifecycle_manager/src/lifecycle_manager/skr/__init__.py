@@ -3,8 +3,9 @@
 `access` finds the kubeconfig of a Kyma's SKR in its Secret, `connections` keeps one pooled client for each SKR in use
 and follows rotated kubeconfigs, `controller` probes SKRs that do not answer, `token_renewal` renews the short-lived
 tokens of access Secrets (`token` reads them), `announcement` decides when a read is new enough to show the change that
-an event reported, `finalizers` removes the finalizers of objects that nobody else finalizes, `failure` turns errors
-into a reason and a message for a condition, and `watcher` holds what the other folders know of the Watcher.
+an event reported, `deletion_brake` says which deletions are held, `finalizers` removes the finalizers of objects that
+nobody else finalizes, `failure` turns errors into a reason and a message for a condition, and `watcher` holds what the
+other folders know of the Watcher.
 """
 
 from lifecycle_manager.skr.access import (
@@ -18,22 +19,28 @@ from lifecycle_manager.skr.access import (
 from lifecycle_manager.skr.announcement import Announcement, Announcements, ObservedObject
 from lifecycle_manager.skr.connections import Connections
 from lifecycle_manager.skr.controller import SkrSettings, connections_of, setup
+from lifecycle_manager.skr.deletion_brake import RELEASED, Brake, BrakeSettings, DeletionBrake, deletion_continued
 from lifecycle_manager.skr.failure import SkrFailure, failure_of
 
 __all__ = [
     "ACCESS_SECRETS",
     "OUR_SECRETS",
+    "RELEASED",
     "AccessSecretMissing",
     "Announcement",
     "Announcements",
+    "Brake",
+    "BrakeSettings",
     "ClusterClaimed",
     "Connections",
+    "DeletionBrake",
     "ObservedObject",
     "SkrAccessError",
     "SkrFailure",
     "SkrSettings",
     "SkrUnreachable",
     "connections_of",
+    "deletion_continued",
     "failure_of",
     "setup",
 ]

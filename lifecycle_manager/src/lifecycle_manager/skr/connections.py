@@ -36,6 +36,9 @@ from lifecycle_manager.skr.access import (
 )
 from lifecycle_manager.skr.budget import CpuBudget
 
+MAX_MISSING = 100_000
+"""Of how many Kymas without an access Secret it is known since when."""
+
 
 @dataclass(eq=False, slots=True)
 class _Connection:
@@ -65,6 +68,7 @@ class Connections:
     _budgets: WeakValueDictionary[str, CpuBudget] = field(default_factory=WeakValueDictionary, init=False)
     _opening: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary, init=False)
     _closing: set[asyncio.Task[None]] = field(default_factory=set, init=False)
+    _missing_since: dict[str, float] = field(default_factory=dict, init=False)
 
     def budget(self, kyma_name: str) -> CpuBudget:
         """Return the CPU budget of a Kyma's SKR. It is kept as long as somebody keeps it."""
@@ -93,6 +97,22 @@ class Connections:
 
     def have_access(self, kyma_name: str) -> bool:
         return bool(self.secrets.by_index(ACCESS_SECRETS, kyma_name))
+
+    def missing_for(self, kyma_name: str, *, now: float) -> float | None:
+        """Return for how many seconds a Kyma is known to have no access Secret; None where it has one.
+
+        A restart of the process begins to count again. `now` is the monotonic time.
+        """
+        if self.have_access(kyma_name):
+            self.found(kyma_name)
+            return None
+        while len(self._missing_since) >= MAX_MISSING:
+            del self._missing_since[next(iter(self._missing_since))]  # its time begins again
+        return now - self._missing_since.setdefault(kyma_name, now)
+
+    def found(self, kyma_name: str) -> None:
+        """Note that a Kyma has, or had, an access Secret: the time without one begins again."""
+        self._missing_since.pop(kyma_name, None)
 
     def api_server_ca(self, kyma_name: str) -> bytes | None:
         """Return the CA of the client certificate of a Kyma's API server, None where none is given.

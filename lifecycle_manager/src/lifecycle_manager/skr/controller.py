@@ -125,6 +125,11 @@ def setup(manager: Manager, connections: Connections, settings: SkrSettings = Sk
     async def follow_secrets() -> None:  # from the start on: what exists then is reconciled anyway
         connections.secrets.on_change(publish_access, replay=False)
 
+    def note_access(change: Change[Secret]) -> None:
+        for kyma in kymas_of_access(change):
+            connections.found(kyma)
+
+    connections.secrets.on_change(note_access)
     manager.before_start(follow_secrets)
     return controller
 

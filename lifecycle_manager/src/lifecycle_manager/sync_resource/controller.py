@@ -4,7 +4,8 @@ A SyncResource is reconciled when
 
 - its text changes, it is deleted, or its finalizer is removed
 - objects that it waits for leave the inventory of another SyncResource
-- its Kyma is deleted, no longer paused or has other modules, or the ModulePolicy of its module changes
+- its Kyma is deleted, no longer paused or has other modules, an operator continues its deletion, or the ModulePolicy of
+  its module changes
 - an event reports a change of one of its objects: that object is read, within the budget of its repairs
 - its SKR answers again or is replaced, or all of it is to be read again
 - the interval has passed: every object is read
@@ -14,7 +15,7 @@ Limits: three SyncResources of a cluster at once, the size of a status (`intent`
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kube_runtime import Change, Controller, Index, Manager, ObjectKey, Priority
 from lifecycle_manager.contract.changes import finalizer_removed, generation_changed
@@ -28,7 +29,7 @@ from lifecycle_manager.object_set.ownership import claim_key
 from lifecycle_manager.object_set.policy import module_of_policy, policy_changed
 from lifecycle_manager.object_set.repairs import CONTESTED
 from lifecycle_manager.process.telemetry import ChangeLatency
-from lifecycle_manager.skr import Connections, SkrAccessError
+from lifecycle_manager.skr import BrakeSettings, Connections, DeletionBrake, SkrAccessError, deletion_continued
 from lifecycle_manager.sync_resource.apply import SyncResourceActions
 from lifecycle_manager.sync_resource.intent import inventory_of
 from lifecycle_manager.sync_resource.plan import creates_namespaces, is_paused, plan
@@ -56,6 +57,7 @@ class SyncResourceSettings:
         100, "max-sync-resources", "maximum of SyncResources that a module has for one Kyma; the oldest count"
     )
     concurrency: Count = option(50, "max-concurrent-sync-resource-reconciles", "concurrent reconciles of SyncResources")
+    brake: BrakeSettings = field(default_factory=BrakeSettings)
 
 
 def setup(
@@ -113,6 +115,7 @@ def setup(
     controller.watches(kymas, to=of_changed_kyma, when=kyma_deletion_began)
     controller.watches(kymas, to=of_changed_kyma, when=pause_ended)
     controller.watches(kymas, to=of_changed_kyma, when=modules_changed)
+    controller.watches(kymas, to=of_changed_kyma, when=deletion_continued)
     controller.watches(policies.informer, to=of_policy, when=policy_changed)
     controller.receives(ObjectChanged, to=of_object)
     controller.receives(ResyncRequested, to=lambda signal: of_kyma(signal.kyma), priority=Priority.CHANGE)
@@ -129,6 +132,7 @@ def setup(
         sync_resources,
         kymas,
         policies,
+        DeletionBrake.watched_by(manager, connections, settings.brake),
         manager.clock,
         settings.interval_seconds,
         settings.pull_secret,

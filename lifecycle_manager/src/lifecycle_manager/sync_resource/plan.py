@@ -4,7 +4,8 @@ The order of the lines is the rule. An object that another SyncResource claimed 
 pruned in a round with a failure; nothing is deleted that the inventory does not name, or that another owner has by now.
 
 May delete: objects of its inventory that the text no longer names and that the module may have; once it is being
-deleted, all of its inventory. Never what an older SyncResource of the Kyma has, too, nor what another owner has by now.
+deleted, all of its inventory. Never what an older SyncResource of the Kyma has, too, nor what another owner has by now,
+and nothing while the brake holds its deletion (`skr.deletion_brake`).
 
 While the admission policy that keeps modules apart is not in force, a text that was not applied before is refused, and
 nothing is deleted but with its Kyma: anybody may have asked for it.
@@ -31,7 +32,7 @@ from lifecycle_manager.object_set.steps import (
     RemoveFinalizer,
     kept,
 )
-from lifecycle_manager.skr import AccessSecretMissing, failure_of
+from lifecycle_manager.skr import failure_of
 from lifecycle_manager.sync_resource import status as statuses
 from lifecycle_manager.sync_resource.snapshot import SyncResourceSnapshot, read_text, since
 from lifecycle_manager.sync_resource.status import (
@@ -154,11 +155,9 @@ def creates_namespaces(resource: SyncResource) -> bool:
 
 
 def _failed(seen: SyncResourceSnapshot, error: Exception) -> SyncResourceEnd:
-    """Report a failure, unless that was the record of the intent. Without an access Secret the cluster is deleted."""
+    """Report a failure, unless that was the record of the intent."""
     if isinstance(error, RecordingFailed):
         return NothingApplied(error=error)
-    if isinstance(seen.failure_of(DeleteObjects), AccessSecretMissing):
-        return RemoveFinalizer()
     failure = failure_of(error)
     status = statuses.unreachable(seen.resource, failure.reason, failure.message, seen.now)
     return SyncResourceDone(status=status, error=error)
@@ -166,15 +165,17 @@ def _failed(seen: SyncResourceSnapshot, error: Exception) -> SyncResourceEnd:
 
 def _removal(seen: SyncResourceSnapshot) -> SyncResourceStep | SyncResourceEnd:
     has_finalizer = names.SYNC_RESOURCE_FINALIZER in seen.resource.metadata.finalizers
-    if not has_finalizer or not seen.inventory or seen.is_misplaced or seen.kyma is None:
+    if not has_finalizer or not seen.inventory or seen.is_misplaced or seen.brake.may_forget:
         return RemoveFinalizer()
+    if (hold := seen.brake.hold) is not None:
+        return SyncResourceDone(status=statuses.braked(seen.resource, hold, seen.now), requeue_after=hold.seconds)
     held, violated = held_back(seen.inventory, seen.rules)
     if seen.removed is None and (entries := without(seen.inventory, held)):
         return DeleteObjects(entries)
     if seen.removed is not None and seen.removed.inventory:
         status = statuses.deleting(seen.resource, seen.removed, seen.now, held)
         return SyncResourceDone(status=status, requeue_after=READINESS_SECONDS)
-    if held and not seen.kyma.metadata.being_deleted:
+    if held and seen.kyma is not None and not seen.kyma.metadata.being_deleted:
         status = statuses.holding(seen.resource, held, violated, seen.now)
         return SyncResourceDone(status=status, requeue_after=seen.interval_seconds)
     return RemoveFinalizer()

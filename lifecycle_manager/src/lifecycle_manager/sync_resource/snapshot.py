@@ -30,6 +30,7 @@ from lifecycle_manager.module_catalog import module_of_manifest
 from lifecycle_manager.object_set import Policies, SetState
 from lifecycle_manager.object_set.inventory import Identity, identities, united, without
 from lifecycle_manager.object_set.ownership import Claim, Place, by_place, claim_key, claimed_earlier, place_of
+from lifecycle_manager.skr import RELEASED, Brake, DeletionBrake
 from lifecycle_manager.sync_resource.intent import claim_index, inventory_of
 from lifecycle_manager.sync_resource.status import Refusal
 from lifecycle_manager_api import Kyma, Manifest, SyncResource, names
@@ -57,6 +58,7 @@ class SyncResourceSnapshot(Snapshot):
       SyncResources of the module are there as there may be
     - `unprotected`: why the admission policy that keeps modules apart is not in force, empty where it is; None before
       that is known
+    - `brake`: whether its deletion is held
     - `module_namespace`: the namespace in KCP that the module has by its ModulePolicy
     - `recorded`: whether finalizer and intent are written; `too_many` says why the intent can't be, and `protected`
       are objects of the text, as the SKR resolves them, that may not be applied
@@ -78,6 +80,7 @@ class SyncResourceSnapshot(Snapshot):
     has_module: bool = True
     exceeds_quota: bool = False
     unprotected: str | None = ""
+    brake: Brake = RELEASED
     recorded: bool = False
     too_many: str = ""
     protected: tuple[InventoryEntry, ...] = ()
@@ -122,6 +125,7 @@ class SyncResourceReader:
     sync_resources: Informer[SyncResource]
     kymas: Informer[Kyma]
     policies: Policies
+    brake: DeletionBrake
     clock: Clock
     interval_seconds: float
     pull_secret: str
@@ -162,6 +166,7 @@ class SyncResourceReader:
             has_module=kyma is not None and self._has_module(kyma, resource.spec.module),
             exceeds_quota=self._exceeds_quota(resource),
             unprotected=self.unprotected(),
+            brake=self.brake.of(resource.spec.kyma, resource, has_objects=bool(known)),
         )
 
     def _has_module(self, kyma: Kyma, module: str) -> bool:

@@ -15,6 +15,7 @@ from lifecycle_manager.contract.verdict import (
 from lifecycle_manager.object_set.inventory import entries_of, failure_message, identities
 from lifecycle_manager.object_set.policy import message_of
 from lifecycle_manager.object_set.reporting import READY, with_conditions
+from lifecycle_manager.skr.deletion_brake import Hold
 from lifecycle_manager.sync_resource.intent import synced_object
 from lifecycle_manager_api import State, SyncedObject, SyncResource, SyncResourceStatus, aggregate, find
 from lifecycle_manager_api.conditions import NewCondition, counted
@@ -115,6 +116,12 @@ def deleting(
     message = f"waits for {counted(len(result.inventory), 'object')} to be deleted: {waits}"
     synced = tuple(synced_object(entry, State.DELETING, "") for entry in (*result.inventory, *held))
     return _status(resource, now, State.DELETING, synced, [(READY, "False", DELETING, message)])
+
+
+def braked(resource: SyncResource, hold: Hold, now: datetime) -> SyncResourceStatus:
+    """Return the status of a SyncResource whose deletion is held. Its objects stay as they were."""
+    condition: NewCondition = (READY, "False", hold.reason, f"waits for {hold.waits_for}")
+    return _status(resource, now, State.DELETING, resource.status.synced, [condition])
 
 
 def _synced(result: ApplyResult, before: Sequence[SyncedObject]) -> tuple[SyncedObject, ...]:

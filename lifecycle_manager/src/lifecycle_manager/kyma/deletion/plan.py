@@ -7,13 +7,14 @@ their turn.
 May delete: all Manifests of the Kyma; once they are gone, the SyncResources that are not deleted with a ModuleConfig;
 in the SKR the Kyma CR, the image pull Secret and the Kyma CRD, once all of the stages before are done. Finalizers of
 others on what is being deleted in the SKR only with `--enable-purge-finalizer`; those on the Kyma in KCP only with
-`--remove-finalizers-of-others`, once its access Secret is gone.
+`--remove-finalizers-of-others`, once its access Secret is gone. Nothing while the brake holds its deletion
+(`skr.deletion_brake`).
 """
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
-from lifecycle_manager.contract.conditions import PULL_SECRET_SYNC, remaining_parts
+from lifecycle_manager.contract.conditions import PULL_SECRET_SYNC, modules_removed, remaining_parts, was_reached
 from lifecycle_manager.kyma import steps
 from lifecycle_manager.kyma.ending import ended
 from lifecycle_manager.kyma.module_status import module_cr_of
@@ -27,11 +28,16 @@ from lifecycle_manager_api import Kyma, Manifest, ModuleConfig, SyncResource, fi
 
 def plan_deletion(seen: KymaSnapshot) -> KymaStep | KymaDone:
     error, finalizers = seen.skr_error, seen.kyma.metadata.finalizers
+    if finalizers and (hold := seen.brake.hold) is not None:
+        removed = modules_removed(seen.kyma)
+        decision = deleting_status(seen, (hold.waits_for,), modules_removed=removed, reason=hold.reason)
+        return ended(seen, decision.in_kcp, again=seen.timing.now + timedelta(seconds=hold.seconds))
     if seen.skr is None and error is None:
         return steps.ReadSkr(metadata_suffices=True)
     if seen.tried(steps.RemoveKymaFinalizer):
         return ended(seen)
-    is_abandoned = isinstance(error, AccessSecretMissing) and seen.settings.timeouts.others_finalizers
+    has_no_access = isinstance(error, AccessSecretMissing) and not _may_have_objects(seen)
+    is_abandoned = has_no_access and seen.settings.timeouts.others_finalizers
     if names.KYMA_FINALIZER not in finalizers:
         return steps.RemoveKymaFinalizer(of_others=True) if is_abandoned and finalizers else ended(seen)
     if seen.manifests:
@@ -42,7 +48,7 @@ def plan_deletion(seen: KymaSnapshot) -> KymaStep | KymaDone:
         )
     if waits := _configurations(seen):
         return _wait(seen, waits, _stray_sync_resources(seen), purge=seen.sync_resources)
-    if isinstance(error, AccessSecretMissing | ClusterClaimed):
+    if has_no_access or isinstance(error, ClusterClaimed):
         return steps.RemoveKymaFinalizer(of_others=is_abandoned)
     if error is not None:
         return _wait(seen, (failure_of(error).message,), modules_removed=True)
@@ -50,6 +56,11 @@ def plan_deletion(seen: KymaSnapshot) -> KymaStep | KymaDone:
         return _wait(seen, waits, modules_removed=True)
     inner = seen.skr.kyma if seen.skr is not None else None
     return _plan_last_steps(seen) if inner is None else _plan_removal(seen, inner)
+
+
+def _may_have_objects(seen: KymaSnapshot) -> bool:
+    """Tell whether something may be in the SKR that would be forgotten."""
+    return was_reached(seen.kyma) and not seen.brake.may_forget
 
 
 def _plan_removal(seen: KymaSnapshot, inner: Kyma) -> KymaStep | KymaDone:
