@@ -50,6 +50,7 @@ from kube_runtime.controller import (
 )
 from kube_runtime.event_recorder import EventRecorder
 from kube_runtime.exceptions import (
+    AddressUnusable,
     AlreadyExists,
     ApiError,
     BadRequest,
@@ -90,6 +91,7 @@ __all__ = [
     "ALONE",
     "MAX_CAUSES_PER_KEY",
     "SYSTEM_CLOCK",
+    "AddressUnusable",
     "AlreadyExists",
     "ApiError",
     "Applier",

@@ -26,6 +26,7 @@ KubeError
 └── ManifestInvalid          a YAML text that holds no proper Kubernetes objects
 
 TerminalError                raised by a reconcile: a retry would not help
+AddressUnusable              an address of the program itself is in use, or is none of this machine
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,6 +34,7 @@ from dataclasses import dataclass
 from typing import Any
 
 __all__ = [
+    "AddressUnusable",
     "AlreadyExists",
     "ApiError",
     "BadRequest",
@@ -67,6 +69,10 @@ MAX_MESSAGE_LENGTH = 1_000
 
 class KubeError(Exception):
     """The base of all errors about a cluster."""
+
+
+class AddressUnusable(OSError):
+    """Nothing can be served at an address, as another program does so or the machine does not have it."""
 
 
 class ClusterUnreachable(KubeError):

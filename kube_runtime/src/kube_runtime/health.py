@@ -17,6 +17,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
+from kube_runtime.exceptions import AddressUnusable
+
 __all__ = ["LoopMonitor", "ProbeServer"]
 
 Check = Callable[[], bool | str]
@@ -80,11 +82,15 @@ class ProbeServer:
 
     @contextmanager
     def serving(self, host: str, port: int) -> Iterator[int]:
-        """Serve inside the context, and yield the port. Raises OSError where the address is in use.
+        """Serve inside the context, and yield the port. Raises AddressUnusable.
 
         Without a host it is served at every address, IPv6 and IPv4 where the machine has both.
         """
-        server = _Server((host, port), self.answer)
+        try:
+            server = _Server((host, port), self.answer)
+        except OSError as error:
+            reason = f"probes and metrics can't be served at {host}:{port}: {error.strerror or error}"
+            raise AddressUnusable(reason) from error
         thread = threading.Thread(target=server.serve_forever, args=(0.1,), name="probes", daemon=True)
         thread.start()
         try:

@@ -1,17 +1,71 @@
 """The command `klm`: everything on the control-plane side, and for people. Each command imports what it needs late."""
 
-import asyncio
-import sys
-from importlib.metadata import entry_points, version
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from importlib.metadata import EntryPoint, entry_points, version
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, cast
 
 import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
+
+Command = TyperCommand | TyperGroup
+
+
+class Commands(Mapping[str, Command]):
+    """The commands of `klm`, and those that other distributions bring (entry points, group `klm.commands`).
+
+    One of theirs is imported when it is called or listed, so its module imports nothing but what declares it.
+    """
+
+    def __init__(self, own: Mapping[str, Command]) -> None:
+        self._own = own
+
+    @cached_property
+    def _brought(self) -> dict[str, EntryPoint]:
+        return {each.name: each for each in sorted(entry_points(group="klm.commands"))}
+
+    def __getitem__(self, name: str) -> Command:
+        if name in self._own:
+            return self._own[name]
+        loaded = self._brought[name].load()
+        if not isinstance(loaded, typer.Typer):
+            alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+            alone.command(name=name)(loaded)
+            loaded = alone
+        return cast("Command", get_command(loaded))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter((*self._own, *self._brought))
+
+    def __len__(self) -> int:
+        return len(self._own) + len(self._brought)
+
+
+class KlmGroup(TyperGroup):
+    """`klm` itself."""
+
+    def __init__(self, *, commands: Mapping[str, Command], **attributes: Any) -> None:
+        super().__init__(commands=cast("Any", Commands(commands)), **attributes)
+
+
+class RunCommand(TyperCommand):
+    """`klm run`, whose options are those of all domains: they are imported when it is called."""
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        from lifecycle_manager.command_line import run_command
+
+        command, kept = run_command(args)
+        return command.make_context(info_name, kept, parent, **extra)
+
 
 app = typer.Typer(
     name="klm",
+    cls=KlmGroup,
     help="Lifecycle Manager for Kyma: keeps the modules of user clusters as their users want them.",
     no_args_is_help=True,
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,  # a service logs plain tracebacks, and locals may hold credentials
 )
 
@@ -31,10 +85,10 @@ def options(
     """Hold the options of `klm` itself."""
 
 
-@app.command()
+@app.command(cls=RunCommand)
 def run() -> None:
-    """Run the Lifecycle Manager (`klm run --help` lists its options)."""
-    raise AssertionError("main() puts the command with the options of all domains in its place")
+    """Run the Lifecycle Manager."""
+    raise AssertionError("RunCommand calls that of lifecycle_manager.command_line")
 
 
 @app.command()
@@ -46,8 +100,11 @@ def debug(
         Path | None, typer.Option(help="its debug socket; default: that of this container's environment")
     ] = None,
 ) -> None:
-    """Ask a running program what it is doing, or set its log level (`klm run --debug-socket`)."""
-    from kyma_diagnostics.debug_client import DebugFailed, ask, socket_of_environment  # noqa: PLC0415
+    """Ask a running program what it does, or set its log level.
+
+    It answers at the socket that `klm run --debug-socket` names.
+    """
+    from kyma_diagnostics.debug_client import DebugFailed, ask, socket_of_environment
 
     try:
         typer.echo(ask(socket or socket_of_environment(), f"{command} {argument}".strip()), nl=False)
@@ -63,9 +120,11 @@ def crds(
         Path | None, typer.Option("--dir", help="write them into this folder, a file each, instead of printing them")
     ] = None,
 ) -> None:
-    """Print the CustomResourceDefinitions as YAML, write them into files, or apply them to a cluster."""
-    from kube_runtime import KubeError  # noqa: PLC0415
-    from lifecycle_manager.process.crd_installation import crds_as_yaml, install_crds, write_crds  # noqa: PLC0415
+    """Print the CRDs as YAML, write them into files, or apply them."""
+    import asyncio
+
+    from kube_runtime import KubeError
+    from lifecycle_manager.process.crd_installation import crds_as_yaml, install_crds, write_crds
 
     if directory is not None:
         for file in write_crds(directory):
@@ -82,23 +141,5 @@ def crds(
 
 
 def main() -> None:
-    """Run the command line, with the commands that other distributions bring (entry points, group `klm.commands`).
-
-    Only the one that is called is imported, unless its name has to be found first or all are listed.
-    """
-    found = {each.name: each for each in entry_points(group="klm.commands")}
-    called, arguments = (sys.argv[1] if len(sys.argv) > 1 else ""), sys.argv[1:]
-    own = {each.callback.__name__ for each in app.registered_commands if each.callback is not None}
-    if called == run.__name__:
-        from lifecycle_manager.command_line import run_command  # noqa: PLC0415 - it imports all domains
-
-        command, options = run_command(arguments[1:])
-        app.command(name=called, add_help_option=False)(command)
-        arguments = [called, *options]
-    for name in [called] if called in found else [] if called in own else sorted(found):
-        command = found[name].load()
-        if isinstance(command, typer.Typer):
-            app.add_typer(command, name=name)
-        else:
-            app.command(name=name)(command)
-    app(arguments)
+    """Run the command line."""
+    app()

@@ -3,17 +3,16 @@
 import inspect
 import os
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal, get_args, get_origin
+from itertools import groupby
+from typing import Annotated, Any, Literal, cast, get_args, get_origin
 
 import structlog
 import typer
 import uvloop
-from rich.console import Console
-from rich.markup import escape
-from rich.padding import Padding
+from typer.core import TyperCommand
 from typer.main import get_command
 
-from kube_runtime import KubeconfigInvalid
+from kube_runtime import AddressUnusable, KubeconfigInvalid
 from kyma_certs import FipsUnavailable, fips_mode
 from kyma_diagnostics import TracingUnavailable, tracing
 from kyma_diagnostics.debug_server import DebugSocketUnusable
@@ -27,14 +26,17 @@ from lifecycle_manager.settings import GROUPS, PREFIX, Settings, SettingsInvalid
 from lifecycle_manager.takeover.flags import adapted
 
 DURATIONS = (Duration, Seconds)
+HELP = f"""Run the Lifecycle Manager.
+
+Each option is also read from the environment: {PREFIX} and its name in capitals, such as {PREFIX}LOG_LEVEL.
+"""
 
 
-def run_command(arguments: list[str]) -> tuple[Callable[..., None], list[str]]:
+def run_command(arguments: list[str]) -> tuple[TyperCommand, list[str]]:
     """Return the command, and the arguments for it: those of the former version become those of this one."""
     kept, warnings = adapted(arguments)
 
     def run(**given: object) -> None:
-        """Run the Lifecycle Manager."""
         try:
             settings = Settings(present(given), environment=os.environ)
             process = settings[ProcessSettings]
@@ -48,31 +50,41 @@ def run_command(arguments: list[str]) -> tuple[Callable[..., None], list[str]]:
         try:
             with tracing(process.tracing(settings[ReplicaSettings].given_name)) as tracer:
                 uvloop.run(run_lifecycle_manager(settings, tracer))
-        except (KubeconfigInvalid, TracingUnavailable, DebugSocketUnusable, PageMissing) as error:
+        except (AddressUnusable, KubeconfigInvalid, TracingUnavailable, DebugSocketUnusable, PageMissing) as error:
             typer.secho(str(error), err=True, fg="red")
             raise typer.Exit(1) from None
 
-    return with_options(run), kept
+    return command_of(run), kept
 
 
 def settings_in(arguments: list[str]) -> Settings:
     """Return the settings of a command line. Raises SettingsInvalid."""
-    command = typer.Typer(add_completion=False)
-    command.command()(with_options(lambda **_: None))
-    context = get_command(command).make_context("klm run", adapted(arguments)[0])
+    context = command_of(lambda **_: None).make_context("klm run", adapted(arguments)[0])
     return Settings(present(context.params))
 
 
 def present(given: Mapping[str, object]) -> dict[str, object]:
-    return {name: value for name, value in given.items() if value is not None and name != "help"}
+    return {name: value for name, value in given.items() if value is not None}
 
 
-def with_options(function: Callable[..., None]) -> Callable[..., None]:
-    """Give a function the signature from which typer makes an option for each of the settings."""
-    parameters = [*_parameters(), _help_parameter()]
+def command_of(function: Callable[..., None]) -> TyperCommand:
+    """Return the command that calls a function with each of the settings that is given as an option."""
+    parameters = [_parameter(each, title) for title, fields in grouped().items() for each in fields]
     function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what typer reads
     function.__annotations__ = {each.name: each.annotation for each in parameters}
-    return function
+    app = typer.Typer(add_completion=False, rich_markup_mode=None)
+    app.command(cls=GroupedCommand, help=HELP)(function)
+    return cast("TyperCommand", get_command(app))
+
+
+class GroupedCommand(TyperCommand):
+    """A command whose options are listed in groups."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """List the options below the titles of their groups."""
+        for title, options in groupby(self.get_params(ctx), key=lambda each: getattr(each, "rich_help_panel", None)):
+            with formatter.section(title or "Help"):
+                formatter.write_dl([record for each in options if (record := each.get_help_record(ctx))])
 
 
 def grouped() -> dict[str, list[OptionField]]:
@@ -87,16 +99,16 @@ def grouped() -> dict[str, list[OptionField]]:
     return groups
 
 
-def _parameters() -> list[inspect.Parameter]:
-    return [_parameter(each, title) for title, fields in grouped().items() for each in fields]
-
-
 def _parameter(field: OptionField, title: str) -> inspect.Parameter:
     name, is_switch = field.option.name, field.type is bool
     is_list = isinstance(field.default, tuple) and not _is_address(field.default)
     kind: Any = bool if is_switch else list[str] if is_list else str
+    default = text_of(field)
     declared = typer.Option(
-        f"--{name}/--no-{name}" if is_switch else f"--{name}", help=field.option.help, rich_help_panel=title
+        f"--{name}/--no-{name}" if is_switch else f"--{name}",
+        help=f"{field.option.help}  [default: {default}]" if default else field.option.help,
+        metavar=_metavar(field.type),
+        rich_help_panel=title,
     )
     annotation = Annotated[kind | None, declared]
     return inspect.Parameter(
@@ -104,39 +116,11 @@ def _parameter(field: OptionField, title: str) -> inspect.Parameter:
     )
 
 
-def _help_parameter() -> inspect.Parameter:
-    declared = typer.Option("--help", callback=_print_help, is_eager=True, help="Show this message and exit.")
-    return inspect.Parameter(
-        "help", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Annotated[bool, declared]
-    )
-
-
-def _print_help(asked: bool) -> None:
-    """Print the options below each other: their names are too long for a table of 80 columns."""
-    if not asked:
-        return
-    console = Console(highlight=False, soft_wrap=False)
-    console.print(
-        "Usage: klm run [OPTIONS]\n\nRun the Lifecycle Manager. Each option is also read from the environment:"
-    )
-    console.print(f"{PREFIX} and its name in capitals, such as {PREFIX}LOG_LEVEL.")
-    for title, fields in grouped().items():
-        console.print(f"\n[bold]{title}[/bold]")
-        for each in fields:
-            default = text_of(each)
-            console.print(f"  [cyan]--{each.option.name}[/cyan] {escape(_metavar(each.type))}")
-            text = f"{each.option.help} (default: {default})" if default else each.option.help
-            console.print(Padding(escape(text), (0, 0, 0, 6)))
-    raise typer.Exit
-
-
 def _is_address(default: tuple[object, ...]) -> bool:
     return len(default) == 2 and isinstance(default[1], int)
 
 
 def _metavar(kind: Any) -> str:
-    if kind is bool:
-        return ""
     if get_origin(kind) is Literal:
-        return "|".join(get_args(kind))
-    return "DURATION" if kind in DURATIONS else "VALUE"
+        return f"<{'|'.join(get_args(kind))}>"
+    return "<duration>" if kind in DURATIONS else "<str>"

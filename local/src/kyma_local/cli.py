@@ -1,26 +1,23 @@
 """The commands `klm local …`: API servers on this machine."""
 
-import asyncio
 import os
 import signal
 import time
-from contextlib import AbstractContextManager, AsyncExitStack
 from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
-import uvloop
-from rich.console import Console
-from rich.table import Table
 
-from kyma_local.binaries import BinariesMissing, find_binaries
-from kyma_local.claims import FolderInUse, claimed, first_unclaimed, holder
-from kyma_local.clusters import LocalClusters, StartFailed
-from kyma_local.helm import find_helm
-from kyma_local.progress import progress_on
-from kyma_local.sources import KUBERNETES, SourceFailed, Versions
+from kyma_local.claims import holder
+from kyma_local.sources import KUBERNETES
 
-app = typer.Typer(help="Real API servers on this machine, without containers.", no_args_is_help=True)
+app = typer.Typer(
+    help="Real API servers on this machine, without containers.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
 
 HOME = Path(".local")
 CLUSTERS = "clusters"
@@ -34,24 +31,19 @@ def up(
     skrs: Annotated[int, typer.Option(min=0, max=50, help="number of user clusters")] = 1,
     directory: Folder = None,
 ) -> None:
-    """Start a control plane (KCP) and user clusters (SKRs); stay until Ctrl-C.
+    """Run a control plane (KCP) and user clusters (SKRs).
 
-    State is in .local/clusters of the current folder, or in --dir, and is kept for the next start.
+    They run until Ctrl-C. State is in .local/clusters of the current folder, or
+    in --dir, and is kept for the next start.
     """
-    console = Console()
-    try:
-        with progress_on(console) as listener:
-            find_binaries(listener)
-        with _folder(directory) as folder:
-            uvloop.run(_stay(folder, skrs, console))
-    except (BinariesMissing, FolderInUse, StartFailed) as error:
-        console.print(str(error), style="red", markup=False, soft_wrap=True)
-        raise typer.Exit(1) from None
+    from kyma_local.running import run_clusters
+
+    raise typer.Exit(run_clusters(directory and directory.absolute(), (HOME / CLUSTERS).absolute(), skrs))
 
 
 @app.command()
 def down(directory: Folder = None) -> None:
-    """Stop the clusters of `klm local up`, and wait until they have stopped."""
+    """Stop the clusters of `klm local up`."""
     folder = directory or _running_folder()
     process = holder(folder)
     if process is None:
@@ -69,32 +61,18 @@ def down(directory: Folder = None) -> None:
 def binaries(
     kubernetes: Annotated[str, typer.Option(help="version of Kubernetes")] = KUBERNETES,
 ) -> None:
-    """Download or build the API server binaries, unless they are cached."""
-    console = Console()
-    try:
-        with progress_on(console) as listener:
-            found = find_binaries(listener, versions=Versions(kubernetes=kubernetes))
-    except BinariesMissing as error:
-        console.print(str(error), style="red", markup=False, soft_wrap=True)
-        raise typer.Exit(1) from None
-    console.print(f"binaries: {found.folder}", highlight=False, soft_wrap=True)
+    """Download or build the API servers, unless they are cached."""
+    from kyma_local.running import print_binaries
+
+    raise typer.Exit(print_binaries(kubernetes))
 
 
 @app.command()
 def helm() -> None:
     """Build Helm, unless it is cached, and print its path."""
-    console = Console()
-    try:
-        with progress_on(console) as listener:
-            found = find_helm(listener)
-    except SourceFailed as error:
-        console.print(str(error), style="red", markup=False, soft_wrap=True)
-        raise typer.Exit(1) from None
-    console.print(str(found), highlight=False, soft_wrap=True)
+    from kyma_local.running import print_helm
 
-
-def _folder(directory: Path | None) -> AbstractContextManager[Path]:
-    return first_unclaimed((HOME / CLUSTERS).absolute()) if directory is None else claimed(directory.absolute())
+    raise typer.Exit(print_helm())
 
 
 def _running_folder() -> Path:
@@ -109,34 +87,3 @@ def _running_folder() -> Path:
 def _fail(message: str) -> NoReturn:
     typer.secho(message, err=True, fg="red")
     raise typer.Exit(1)
-
-
-async def _stay(folder: Path, skrs: int, console: Console) -> None:
-    """Run clusters until SIGTERM or SIGINT. Raises StartFailed, also if a program ends by itself."""
-    stopping = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    async with AsyncExitStack() as stack:
-        with console.status("starting the clusters"):
-            clusters = await stack.enter_async_context(LocalClusters.start(skrs=skrs, directory=folder))
-        _print_clusters(clusters, console)
-        ended = asyncio.ensure_future(clusters.first_ended())
-        stopped = asyncio.ensure_future(stopping.wait())
-        await asyncio.wait({ended, stopped}, return_when=asyncio.FIRST_COMPLETED)
-        for waiting in (ended, stopped):
-            waiting.cancel()
-        if not stopping.is_set():
-            raise ended.result()
-        console.print("stopping")
-
-
-def _print_clusters(clusters: LocalClusters, console: Console) -> None:
-    table = Table("cluster", "API server", "kubeconfig", box=None)
-    for cluster in (clusters.kcp, *clusters.skrs):
-        table.add_row(cluster.name, cluster.server, str(cluster.admin_kubeconfig))
-    console.print(table, soft_wrap=True)
-    console.print("\nIn another terminal:", highlight=False)
-    for cluster in (clusters.kcp, *clusters.skrs[:1]):
-        command = f"kubectl --kubeconfig {cluster.admin_kubeconfig} get namespaces"
-        console.print(f"  {command}", style="bold", highlight=False, soft_wrap=True)
-    console.print("\nRunning until Ctrl-C.", highlight=False)

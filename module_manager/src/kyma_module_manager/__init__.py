@@ -11,21 +11,25 @@ the function for each, and writes the returned objects as a SyncResource, which 
 Start reading at `declaration`, then `rendering`, `plan`, `reconciler` and `controller`; `service` runs them.
 """
 
-from kyma_module_manager.context import ModuleContext, Synced
-from kyma_module_manager.declaration import ModuleManager, Rendered, module_manager
-from kyma_module_manager.exceptions import (
-    ControlPlaneUnreadable,
-    DeclarationError,
-    ModuleCrUnreadable,
-    ModuleManagerError,
-    ObjectsRefused,
-    PermanentError,
-    RenderingFailed,
-    StatusRefused,
-    SyncFailed,
-)
-from kyma_module_manager.rendering import Rendering
-from kyma_module_manager.service import ManagerService, ServiceOptions
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kyma_module_manager.context import ModuleContext, Synced
+    from kyma_module_manager.declaration import ModuleManager, Rendered, module_manager
+    from kyma_module_manager.exceptions import (
+        ControlPlaneUnreadable,
+        DeclarationError,
+        ModuleCrUnreadable,
+        ModuleManagerError,
+        ObjectsRefused,
+        PermanentError,
+        RenderingFailed,
+        StatusRefused,
+        SyncFailed,
+    )
+    from kyma_module_manager.rendering import Rendering
+    from kyma_module_manager.service import ManagerService, ServiceOptions
 
 __all__ = [
     "ControlPlaneUnreadable",
@@ -46,3 +50,14 @@ __all__ = [
     "Synced",
     "module_manager",
 ]
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """Import a public name at its first use, so that the commands of this package are listed at once."""
+        if name in __all__:
+            for module in ("exceptions", "context", "declaration", "rendering", "service"):
+                found = import_module(f"{__name__}.{module}")
+                if name in found.__all__:
+                    return getattr(found, name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,38 +1,21 @@
 """The command line of the SDK: `kyma-module-manager run package.module:object`."""
 
-import asyncio
-import signal
 import socket
-import sys
-from collections.abc import Coroutine
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-import uvloop
 
-from kube_runtime import Client, ClientOptions, KubeError
-from kube_runtime.tracing import Tracer
-from kyma_diagnostics import TracingOptions, TracingUnavailable, tracing
-from kyma_diagnostics.debug_server import DebugSocketUnusable
-from kyma_diagnostics.tracing import endpoint_of
-from kyma_module_manager.exceptions import ModuleManagerError
-from kyma_module_manager.loading import load_manager
-from kyma_module_manager.logs import configure_logs
-from kyma_module_manager.metrics import ManagerMetrics
 from kyma_module_manager.project.commands import app as module_app
-from kyma_module_manager.service import ManagerService, ServiceOptions
-from lifecycle_manager_api import names
 
 __all__ = ["app", "main"]
-
-# Limit for one manager; the API server has its own fairness among clients.
-QPS = 1000
 
 app = typer.Typer(
     name="kyma-module-manager",
     help="Run a Module Manager: a function from a Module CR to Kubernetes objects.",
     no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
 )
 app.add_typer(module_app)
 
@@ -47,7 +30,7 @@ def run(
     ] = None,
     namespace: Annotated[
         str, typer.Option(envvar="MODULE_MANAGER_NAMESPACE", help="Namespace of the ModuleConfigs.")
-    ] = names.KCP_NAMESPACE,
+    ] = "kcp-system",
     once: Annotated[bool, typer.Option("--once", help="Reconcile all ModuleConfigs once, then exit.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the objects instead of writing them.")] = False,
     health_address: Annotated[
@@ -115,9 +98,13 @@ def run(
     ] = None,
 ) -> None:
     """Run a manager against a control plane until SIGTERM or Ctrl-C."""
-    configure_logs(log_level)
+    from kyma_diagnostics.tracing import TracingOptions, TracingUnavailable, endpoint_of, tracing
+    from kyma_module_manager.logs import configure_logs
+    from kyma_module_manager.running import run_manager
+    from kyma_module_manager.service import ServiceOptions
+
     try:
-        otlp_endpoint = endpoint_of(otlp_endpoint)
+        endpoint = endpoint_of(otlp_endpoint)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--otlp-endpoint") from None
     host, _, port = health_address.rpartition(":")
@@ -136,10 +123,11 @@ def run(
         identity=identity,
         debug_socket=debug_socket,
     )
-    traces = TracingOptions("module-manager", otlp_endpoint, trace_sampling_ratio, instance=identity)
+    configure_logs(log_level)
+    traces = TracingOptions("module-manager", endpoint, trace_sampling_ratio, instance=identity)
     try:
         with tracing(traces) as tracer:
-            code = _run_to_exit_code(_run(target, kubeconfig, options, once=once, tracer=tracer))
+            code = run_manager(target, kubeconfig, options, once=once, tracer=tracer)
     except TracingUnavailable as error:
         raise typer.BadParameter(str(error), param_hint="--otlp-endpoint") from None
     raise typer.Exit(code)
@@ -148,42 +136,3 @@ def run(
 def main() -> None:
     """Entry point of the `kyma-module-manager` command."""
     app()
-
-
-def _run_to_exit_code(work: Coroutine[Any, Any, int]) -> int:
-    try:
-        return uvloop.run(work)
-    except (ModuleManagerError, KubeError, DebugSocketUnusable) as error:
-        typer.secho(f"error: {error}", fg=typer.colors.RED, err=True)
-        return 2
-
-
-async def _run(
-    target: str, kubeconfig: Path | None, options: ServiceOptions, *, once: bool, tracer: Tracer | None
-) -> int:
-    manager = load_manager(target)
-    metrics = ManagerMetrics(manager.module)
-    client_options = ClientOptions(
-        qps=QPS, burst=2 * QPS, user_agent=f"kyma-module-manager/{manager.module}", metrics=metrics.runtime
-    )
-    async with await Client.from_environment(kubeconfig, options=client_options) as client:
-        service = ManagerService(manager, client, options, metrics=metrics, tracer=tracer, echo=_echo)
-        if once:
-            failed = await service.run_once()
-            for name in failed:
-                typer.secho(f"failed: {name}", fg=typer.colors.RED, err=True)
-            return 1 if failed else 0
-        await service.run(_stop_on_signal())
-    return 0
-
-
-def _stop_on_signal() -> asyncio.Event:
-    stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    return stop
-
-
-def _echo(text: str) -> None:
-    sys.stdout.write(text)
-    sys.stdout.flush()

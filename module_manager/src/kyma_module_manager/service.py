@@ -88,11 +88,13 @@ class ManagerService(Generic[T]):
         )
         self._configs = self._runtime.informer(MODULE_CONFIGS, label_selector=selector)
         self._sync_resources = self._runtime.informer(SYNC_RESOURCES, label_selector=selector)
+        writer = PrintingWriter(echo) if options.dry_run else ClusterWriter(self._runtime.client, name)
+        self._end = writer.end if isinstance(writer, PrintingWriter) else None
         self._reconciler = Reconciler(
             manager,
             self._configs,
             self._sync_resources,
-            PrintingWriter(echo) if options.dry_run else ClusterWriter(self._runtime.client, name),
+            writer,
             metrics,
             clock=self._runtime.clock,
             resync_seconds=options.resync_seconds,
@@ -137,6 +139,8 @@ class ManagerService(Generic[T]):
                 reconciler = replace(self._reconciler, settle_seconds=0)
                 keys = sorted(self._configs.cache.keys())
                 failed = tuple([key.name for key in keys if await _fails(reconciler, key)])
+                if self._end is not None:
+                    self._end(len(keys))
         if problem is not None:
             cause = f": {problem.__cause__}" if problem.__cause__ else ""
             raise ControlPlaneUnreadable(f"{problem}{cause}")

@@ -5,6 +5,7 @@ from typing import Any, Protocol
 
 from kube_runtime import Client, Conflict, NotFound, Resource, dump_yaml
 from lifecycle_manager_api import ModuleConfig, SyncResource
+from lifecycle_manager_api.conditions import counted
 
 __all__ = ["ClusterWriter", "PrintingWriter", "Writer"]
 
@@ -72,17 +73,28 @@ class PrintingWriter:
 
     def __init__(self, echo: Callable[[str], None]) -> None:
         self._echo = echo
+        self._printed = 0
+
+    def end(self, configs: int) -> None:
+        """Print of how many ModuleConfigs all was printed that a run would write."""
+        what = f"would write {counted(self._printed, 'document')}" if self._printed else "would write nothing"
+        self._echo(f"# {counted(configs, 'ModuleConfig')}: {what}\n")
 
     async def sync_resource(self, document: Mapping[str, Any]) -> SyncResource | None:
         """Print a SyncResource."""
-        self._echo(f"---\n{dump_yaml(dict(document))}")
+        self._print(document)
         return None
 
     async def delete_sync_resource(self, existing: SyncResource) -> None:
         """Print the reference of the SyncResource to delete."""
+        self._printed += 1
         self._echo(f"# would delete SyncResource {existing.metadata.namespace}/{existing.metadata.name}\n")
 
     async def status(self, document: Mapping[str, Any]) -> ModuleConfig | None:
         """Print the status of a ModuleConfig."""
-        self._echo(f"---\n{dump_yaml(dict(document))}")
+        self._print(document)
         return None
+
+    def _print(self, document: Mapping[str, Any]) -> None:
+        self._printed += 1
+        self._echo(f"---\n{dump_yaml(dict(document))}")

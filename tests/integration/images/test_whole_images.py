@@ -93,7 +93,7 @@ def test_klm_has_all_of_its_commands_in_the_image(built: BuildImage, tmp_path: P
     printed = subprocess.run(
         command, env={**os.environ, "COLUMNS": "200"}, capture_output=True, text=True, check=True
     ).stdout
-    listed = set(re.findall(r"^│ ([a-z-]+) ", printed, re.MULTILINE))
+    listed = set(re.findall(r"^  ([a-z-]+)  +\S", printed, re.MULTILINE))
     assert {command.name for command in entry_points(group="klm.commands")} | {"run", "debug", "crds"} <= listed
 
 

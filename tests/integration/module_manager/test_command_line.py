@@ -3,7 +3,9 @@
 import asyncio
 import json
 import os
+import re
 import signal
+import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -70,6 +72,16 @@ async def test_dry_run_prints_and_does_not_write(harness: ManagerHarness, contro
     with pytest.raises(NotFound):
         await harness.client.get(SYNC_RESOURCES, harness.name, names.KCP_NAMESPACE)
     assert (await harness.module_config()).status.state == State.EMPTY
+    assert re.search(r"^# \d+ ModuleConfigs?: would write \d+ documents$", printed, re.MULTILINE)
+
+
+async def test_dry_run_says_that_nothing_differs(harness: ManagerHarness, control_plane: ControlPlane) -> None:
+    async def nothing_differs() -> bool:
+        await _run(control_plane, "--once")
+        _, printed, _ = await _run(control_plane, "--once", "--dry-run")
+        return re.fullmatch(r"# \d+ ModuleConfigs?: would write nothing\n", printed) is not None
+
+    await eventually(nothing_differs, within=60)
 
 
 async def test_process_reconciles_changes_serves_probes_and_stops_on_sigterm(
@@ -104,6 +116,15 @@ async def test_missing_kubeconfig_is_named_in_the_error(tmp_path: Path) -> None:
     assert process.returncode == 2
     assert "missing" in errors.decode()
     assert "Traceback" not in errors.decode()
+
+
+async def test_busy_port_is_one_line_with_its_address(control_plane: ControlPlane) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        code, _, errors = await _run(control_plane, "--health-address", address)
+
+    assert code == 2
+    assert errors == f"error: probes and metrics can't be served at {address}: Address already in use\n"
 
 
 class Log:

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from kube_runtime import dump_yaml, load_yaml
-from kyma_module_manager.project import commands
+from kyma_module_manager.project import commands, running
 from kyma_module_manager.project.packing import PackedModule
 from kyma_oci import Artifact, Login
 
@@ -36,7 +36,7 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> None:
     async def push(artifact: Artifact, login: Login | None, packed: PackedModule) -> str:
         return "sha256:0"
 
-    monkeypatch.setattr(commands, "_push", push)
+    monkeypatch.setattr(running, "_push", push)
 
 
 def run(*arguments: str) -> str:

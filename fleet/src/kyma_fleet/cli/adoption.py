@@ -23,7 +23,9 @@ def adopt(
     back: Annotated[bool, typer.Option("--back", help="give the control plane back to the former version")] = False,
     kyma_selector: Annotated[
         list[str] | None,
-        typer.Option(help="split the fleet: the labels key=value of --kyma-selector of klm run", show_default=False),
+        typer.Option(
+            metavar="<key=value>", help="split the fleet: the labels of --kyma-selector of klm run", show_default=False
+        ),
     ] = None,
     labels: Annotated[str, typer.Option("--selector", "-l", help="with --kyma-selector: the Kymas with labels")] = "",
     everything: Annotated[bool, typer.Option("--all", help="with --kyma-selector: all Kymas")] = False,
@@ -39,7 +41,7 @@ def adopt(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """Take a control plane over from the Lifecycle Manager in Go, or give it back.
+    """Take over from the Lifecycle Manager in Go, or give back.
 
     Each step is asked for, and skipped where it is done, so a run that was
     interrupted goes on with the next one. It needs the rights of an
@@ -48,17 +50,19 @@ def adopt(
     back.
 
     \b
-    klm adopt --check --sample 5   what there is, what becomes of it, in five clusters too
+    klm adopt --check --sample 5   what becomes of what there is; reads 5 clusters
     klm adopt                      stop the former version, let this one work
     klm adopt --back               stop this version, let the former one work
-    klm adopt --kyma-selector example.com/by=python demo         one Kyma of a split fleet
-    klm adopt --kyma-selector example.com/by=python -l batch=1   a batch of Kymas
-    klm adopt --kyma-selector example.com/by=python --back demo  and back
+
+    \b
+    klm adopt --kyma-selector by=python demo          one Kyma of a split fleet
+    klm adopt --kyma-selector by=python -l batch=1    a batch of Kymas
+    klm adopt --kyma-selector by=python --back demo   and back
     """
-    from kyma_fleet.adoption import command  # noqa: PLC0415
-    from kyma_fleet.adoption.steps import AdoptionScope, AdoptionSteps  # noqa: PLC0415
-    from kyma_fleet.running import Target, run  # noqa: PLC0415
-    from kyma_fleet.screen import Screen  # noqa: PLC0415
+    from kyma_fleet.adoption import command
+    from kyma_fleet.adoption.steps import AdoptionScope, AdoptionSteps
+    from kyma_fleet.running import Target, run
+    from kyma_fleet.screen import Screen
 
     form = one_of(("table", "json"), "format", output)
     chosen = sum(map(bool, (kymas, labels, everything)))

@@ -15,18 +15,19 @@ def check(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """Check the control plane: versions, clocks, rights, CRDs, policies, webhooks, certificates, replicas, clusters.
+    """Check the control plane, or a cluster before an installation.
 
-    What you may not read is not checked, and said so. The exit code is 1 where
-    a check fails.
+    It checks versions, clocks, rights, CRDs, policies, webhooks, certificates,
+    replicas and the access to clusters. What you may not read is not checked,
+    and said so. The exit code is 1 where a check fails.
 
     \b
     klm check          an installation
     klm check --pre    a cluster before the installation
     """
-    from kyma_fleet.checking import command  # noqa: PLC0415
-    from kyma_fleet.running import Target, run  # noqa: PLC0415
-    from kyma_fleet.screen import Screen  # noqa: PLC0415
+    from kyma_fleet.checking import command
+    from kyma_fleet.running import Target, run
+    from kyma_fleet.screen import Screen
 
     screen = Screen.of_process()
     run(
@@ -36,15 +37,15 @@ def check(
 
 
 def version(kubeconfig: Kubeconfig = None, context: Context = None) -> None:
-    """Print the versions of klm, of Lifecycle Manager in the control plane, and of its API server.
+    """Print the versions of klm and of the control plane.
 
     \b
     klm version
     klm --version    without asking the control plane
     """
-    from kyma_fleet.checking import command  # noqa: PLC0415
-    from kyma_fleet.running import Target, run  # noqa: PLC0415
-    from kyma_fleet.screen import Screen  # noqa: PLC0415
+    from kyma_fleet.checking import command
+    from kyma_fleet.running import Target, run
+    from kyma_fleet.screen import Screen
 
     screen = Screen.of_process()
     run(Target(kubeconfig, context), lambda kcp: command.print_version(kcp, screen))

@@ -1,6 +1,5 @@
 """The options that several commands have, and the completion of names from the control plane."""
 
-import asyncio
 from pathlib import Path
 from typing import Annotated
 
@@ -25,9 +24,11 @@ def complete_name(context: typer.Context, incomplete: str) -> list[str]:
 
 def _names_in_the_cluster(context: typer.Context, kind: str, incomplete: str) -> list[str]:
     """Return some names that begin as typed; none where the control plane does not answer at once."""
-    from kube_runtime import KubeError  # noqa: PLC0415
-    from kyma_fleet.listing.kinds import kind_named  # noqa: PLC0415
-    from kyma_fleet.running import Target  # noqa: PLC0415
+    import asyncio
+
+    from kube_runtime import KubeError
+    from kyma_fleet.listing.kinds import kind_named
+    from kyma_fleet.running import Target
 
     found = kind_named(kind)
     if found is None:

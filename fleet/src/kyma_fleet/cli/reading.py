@@ -62,7 +62,7 @@ def get(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """List Kymas, their modules, releases, Manifests, ModuleConfigs or SyncResources.
+    """List Kymas, modules, releases, and what belongs to them.
 
     \b
     klm get kymas --state Error                  which clusters are broken
@@ -73,13 +73,13 @@ def get(
     klm get kymas -o name | wc -l                for scripts; also json and yaml
     klm get kymas --region eu-central-1 --watch  follow changes
     """
-    from kyma_fleet.listing.command import Listing, check_filters  # noqa: PLC0415
-    from kyma_fleet.listing.formats import FORMATS, output_for  # noqa: PLC0415
-    from kyma_fleet.listing.kinds import PAUSED_KYMAS, kind_named  # noqa: PLC0415
-    from kyma_fleet.listing.selection import Selection  # noqa: PLC0415
-    from kyma_fleet.problems import Problem  # noqa: PLC0415
-    from kyma_fleet.running import Target, run  # noqa: PLC0415
-    from kyma_fleet.screen import Screen  # noqa: PLC0415
+    from kyma_fleet.listing.command import Listing, check_filters
+    from kyma_fleet.listing.formats import FORMATS, output_for
+    from kyma_fleet.listing.kinds import PAUSED_KYMAS, kind_named
+    from kyma_fleet.listing.selection import Selection
+    from kyma_fleet.problems import Problem
+    from kyma_fleet.running import Target, run
+    from kyma_fleet.screen import Screen
 
     found = kind_named(kind)
     if found is None:
@@ -117,19 +117,20 @@ def status(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """Show how the fleet is: states, modules and versions, rollouts, the worst clusters, silent Watchers, replicas.
+    """Show how the fleet is.
 
-    The exit code is 1 where something is wrong, 0 where nothing is, and 2 where
-    it can't be read.
+    It shows states, modules and versions, rollouts, the worst clusters, silent
+    Watchers and replicas. The exit code is 1 where something is wrong, 0 where
+    nothing is, and 2 where it can't be read.
 
     \b
     klm status                     once
     klm status --watch             refreshed in place
     klm status || alert-somebody   in a script
     """
-    from kyma_fleet.overview import command  # noqa: PLC0415
-    from kyma_fleet.running import Target, run  # noqa: PLC0415
-    from kyma_fleet.screen import Screen  # noqa: PLC0415
+    from kyma_fleet.overview import command
+    from kyma_fleet.running import Target, run
+    from kyma_fleet.screen import Screen
 
     screen = Screen.of_process()
     run(Target(kubeconfig, context), lambda kcp: command.status(kcp, screen, lease_namespace, watch=watch))
@@ -140,7 +141,7 @@ def explain(
     subject: Annotated[
         str,
         typer.Argument(
-            metavar="[MODULE|OBJECT]",
+            metavar="MODULE|OBJECT",
             help="a module, or an object in the cluster as kind/name or kind/namespace/name",
             autocompletion=complete_module,
         ),
@@ -156,21 +157,22 @@ def explain(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """Explain why a cluster, a module or an object is as it is: the chain of causes, the last Events, what to do.
+    """Explain why a cluster, a module or an object is as it is.
 
-    Nothing is written. The rules are those by which Lifecycle Manager decides.
-    The exit code is 1 where something is not in order.
+    It shows the chain of causes, the last Events, and what to do. Nothing is
+    written. The rules are those by which Lifecycle Manager decides. The exit
+    code is 1 where something is not in order.
 
     \b
     klm explain demo                               all of a cluster
     klm explain demo keda                          one module
-    klm explain demo deployment/keda-operator      one object, and the module that has it
+    klm explain demo deployment/keda-operator      an object, and whose it is
     klm explain demo configmap/kyma-system/limits  the same, with its namespace
     """
-    from kyma_fleet.explanation import command  # noqa: PLC0415
-    from kyma_fleet.problems import Problem  # noqa: PLC0415
-    from kyma_fleet.running import Target, run  # noqa: PLC0415
-    from kyma_fleet.screen import Screen  # noqa: PLC0415
+    from kyma_fleet.explanation import command
+    from kyma_fleet.problems import Problem
+    from kyma_fleet.running import Target, run
+    from kyma_fleet.screen import Screen
 
     try:
         rules = command.rules_of(rollout_max_delay, maintenance_policy)
@@ -181,15 +183,17 @@ def explain(
 
 
 def events(kyma: KymaName, kubeconfig: Kubeconfig = None, context: Context = None) -> None:
-    """List the Events of a Kyma and of its Manifests, ModuleConfigs and SyncResources, the newest last.
+    """List the Events of a Kyma and of all its parts.
+
+    Its parts are Manifests, ModuleConfigs and SyncResources. The newest Event is the last.
 
     \b
     klm events demo
     klm events demo | grep Warning
     """
-    from kyma_fleet.explanation import command  # noqa: PLC0415
-    from kyma_fleet.running import Target, run  # noqa: PLC0415
-    from kyma_fleet.screen import Screen  # noqa: PLC0415
+    from kyma_fleet.explanation import command
+    from kyma_fleet.running import Target, run
+    from kyma_fleet.screen import Screen
 
     screen = Screen.of_process()
     run(Target(kubeconfig, context), lambda kcp: command.events(kcp, screen, kyma))
@@ -205,7 +209,7 @@ def trace(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """Draw a timeline of the writes for a Kyma or one of its modules: by user, Lifecycle Manager and Module Manager.
+    """Draw a timeline of the last writes for a Kyma or a module.
 
     It is read from the objects themselves and from Events, which record writes to the second.
 
@@ -213,9 +217,9 @@ def trace(
     klm trace demo keda    the last change of a module
     klm trace demo --all   everything that is recorded
     """
-    from kyma_fleet.running import Target, run  # noqa: PLC0415
-    from kyma_fleet.screen import Screen  # noqa: PLC0415
-    from kyma_fleet.timeline import command  # noqa: PLC0415
+    from kyma_fleet.running import Target, run
+    from kyma_fleet.screen import Screen
+    from kyma_fleet.timeline import command
 
     screen = Screen.of_process()
     run(Target(kubeconfig, context), lambda kcp: command.trace(kcp, screen, kyma, module, everything=everything))

@@ -25,11 +25,16 @@ def join(
     server: Annotated[
         str, typer.Option(help="its API server as Lifecycle Manager reaches it, if not as in the kubeconfig")
     ] = "",
-    label: Annotated[list[str] | None, typer.Option(help="label of the Kyma, as name=value; may be repeated")] = None,
+    label: Annotated[
+        list[str] | None, typer.Option(metavar="<key=value>", help="label of the Kyma; may be repeated")
+    ] = None,
     channel: Annotated[str, typer.Option(help="channel of its modules")] = "regular",
-    module: Annotated[list[str] | None, typer.Option(help="module that it starts with; may be repeated")] = None,
+    module: Annotated[
+        list[str] | None, typer.Option(metavar="<str>", help="module that it starts with; may be repeated")
+    ] = None,
     role: Annotated[
-        list[Path] | None, typer.Option(help="file with the ClusterRole of a module; may be repeated", exists=True)
+        list[Path] | None,
+        typer.Option(metavar="<file>", help="with the ClusterRole of a module; may be repeated", exists=True),
     ] = None,
     any_module: Annotated[
         bool, typer.Option("--any-module", help="let Lifecycle Manager install any module: it gets all rights")
@@ -41,7 +46,7 @@ def join(
     kcp_kubeconfig: KcpKubeconfig = None,
     kcp_context: KcpContext = None,
 ) -> None:
-    """Let a cluster join the fleet, or give Lifecycle Manager new credentials for one that has.
+    """Let a cluster join the fleet, or renew its credentials.
 
     In the cluster, Lifecycle Manager gets a ServiceAccount with the rights that
     it needs and a token that it renews itself; in the control plane, the access
@@ -50,15 +55,15 @@ def join(
     \b
     klm join demo --kubeconfig skr.yaml --any-module
     klm join demo --kubeconfig skr.yaml --role keda-role.yaml --module keda
-    klm join demo --kubeconfig skr.yaml --label kyma-project.io/region=eu-central-1
+    klm join demo --kubeconfig skr.yaml --label kyma-project.io/region=eu
     klm join demo --kubeconfig skr.yaml          again: with new credentials
     """
-    from kyma_fleet.problems import Problem  # noqa: PLC0415
-    from kyma_fleet.registration import join as command  # noqa: PLC0415
-    from kyma_fleet.registration.plan import Joining, checked_lifetime, checked_name, labels_of  # noqa: PLC0415
-    from kyma_fleet.running import Target, run  # noqa: PLC0415
-    from kyma_fleet.screen import Screen  # noqa: PLC0415
-    from lifecycle_manager.contract.options import parse_duration  # noqa: PLC0415
+    from kyma_fleet.problems import Problem
+    from kyma_fleet.registration import join as command
+    from kyma_fleet.registration.plan import Joining, checked_lifetime, checked_name, labels_of
+    from kyma_fleet.running import Target, run
+    from kyma_fleet.screen import Screen
+    from lifecycle_manager.contract.options import parse_duration
 
     try:
         joining = Joining(
@@ -101,7 +106,9 @@ def leave(
     kcp_kubeconfig: KcpKubeconfig = None,
     kcp_context: KcpContext = None,
 ) -> None:
-    """Take a cluster out of the fleet: its modules, its Kyma, its access Secret, and the ServiceAccount.
+    """Take a cluster out of the fleet.
+
+    Its modules, its Kyma, its access Secret, and the ServiceAccount are removed.
 
     The Kyma waits until everything is removed from the cluster; what it waits for
     is printed. Run it again to wait on. With --keep-modules the access is taken
@@ -112,10 +119,10 @@ def leave(
     klm leave demo --keep-modules --kubeconfig skr.yaml
     klm leave demo --yes                          the ServiceAccount stays
     """
-    from kyma_fleet.registration import leave as command  # noqa: PLC0415
-    from kyma_fleet.running import Target, run  # noqa: PLC0415
-    from kyma_fleet.screen import Screen  # noqa: PLC0415
-    from lifecycle_manager.contract.options import parse_duration  # noqa: PLC0415
+    from kyma_fleet.registration import leave as command
+    from kyma_fleet.running import Target, run
+    from kyma_fleet.screen import Screen
+    from lifecycle_manager.contract.options import parse_duration
 
     try:
         leaving = command.Leaving(name, kubeconfig, context, keep_modules, parse_duration(timeout))

@@ -27,8 +27,9 @@ def preview(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """Show what a release would change: which Kymas would get it and when, and which are held back and why.
+    """Show what a release would change.
 
+    It lists which Kymas would get it and when, and which are held back and why.
     Nothing is written. The rules are those by which Lifecycle Manager decides.
 
     \b
@@ -36,12 +37,12 @@ def preview(
     klm preview keda 2.1.0 --sample 3                the objects in three clusters
     klm preview keda 2.1.0 -o markdown > review.md
     """
-    from kyma_fleet.explanation.command import rules_of  # noqa: PLC0415
-    from kyma_fleet.preview import command  # noqa: PLC0415
-    from kyma_fleet.preview.plan import Release  # noqa: PLC0415
-    from kyma_fleet.problems import Problem  # noqa: PLC0415
-    from kyma_fleet.running import Target, run  # noqa: PLC0415
-    from kyma_fleet.screen import Screen  # noqa: PLC0415
+    from kyma_fleet.explanation.command import rules_of
+    from kyma_fleet.preview import command
+    from kyma_fleet.preview.plan import Release
+    from kyma_fleet.problems import Problem
+    from kyma_fleet.running import Target, run
+    from kyma_fleet.screen import Screen
 
     form: Literal["table", "markdown"] = "markdown" if output == "markdown" else "table"
     one_of(("table", "markdown"), "format", output)
@@ -67,7 +68,9 @@ def diff(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """Show what Lifecycle Manager would change in a cluster: the objects of a module as wanted against those there.
+    """Show what Lifecycle Manager would change in a cluster.
+
+    The objects of a module as wanted are compared with those that are there.
 
     It is a dry run on the cluster's API server, with the access Secret; nothing
     is changed. Values of Secrets are not shown. The exit code is 1 where
@@ -77,9 +80,9 @@ def diff(
     klm diff demo keda
     klm diff demo keda || klm reconcile demo keda
     """
-    from kyma_fleet.comparison import command  # noqa: PLC0415
-    from kyma_fleet.running import Target, run  # noqa: PLC0415
-    from kyma_fleet.screen import Screen  # noqa: PLC0415
+    from kyma_fleet.comparison import command
+    from kyma_fleet.running import Target, run
+    from kyma_fleet.screen import Screen
 
     screen = Screen.of_process()
     run(Target(kubeconfig, context), lambda kcp: command.diff(kcp, screen, kyma, module, namespace))

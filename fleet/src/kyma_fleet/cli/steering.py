@@ -21,9 +21,9 @@ def _steer(
     *,
     yes: bool,
 ) -> None:
-    from kyma_fleet.running import Target, run  # noqa: PLC0415
-    from kyma_fleet.screen import Screen  # noqa: PLC0415
-    from kyma_fleet.steering import command  # noqa: PLC0415
+    from kyma_fleet.running import Target, run
+    from kyma_fleet.screen import Screen
+    from kyma_fleet.steering import command
 
     kyma, module, everything = subjects
     if not (kyma or module or everything):
@@ -60,7 +60,7 @@ def pause(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """Have Lifecycle Manager leave a cluster, a module or the fleet as it is.
+    """Leave a cluster, a module or the fleet as it is.
 
     A paused cluster gets no module installed, upgraded, repaired or removed.
     What its users change in Module CRs is applied when the pause ends. Who,
@@ -85,7 +85,7 @@ def resume(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """End a pause: the cluster, the module or the fleet is reconciled again at once.
+    """End a pause of a cluster, a module or the fleet.
 
     \b
     klm resume demo                 with all its modules
@@ -103,7 +103,7 @@ def reconcile(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """Have Lifecycle Manager reconcile a Kyma, or one of its modules, now instead of at the next interval.
+    """Reconcile a Kyma, or one of its modules, now.
 
     \b
     klm reconcile demo

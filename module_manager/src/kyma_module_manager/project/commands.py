@@ -1,27 +1,22 @@
 """The commands `klm module new`, `validate` and `package`."""
 
-import asyncio
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 
-from kube_runtime import dump_yaml
 from kyma_module_manager.exceptions import DeclarationError
-from kyma_module_manager.project.checks import NO_MODULE_CONFIG, notices, run_checks
-from kyma_module_manager.project.generation import generate_project
-from kyma_module_manager.project.names import ModuleNames
-from kyma_module_manager.project.packing import PackedModule, pack
-from kyma_module_manager.project.reading import read_project
-from kyma_oci import Artifact, Login, Registries, SourceError, artifact_in
 
 __all__ = ["app"]
 
-app = typer.Typer(name="module", help="Create, check and package a Kyma module.", no_args_is_help=True)
-console = Console()
+app = typer.Typer(
+    name="module",
+    help="Create, check and package a Kyma module.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
 Directory = Annotated[Path, typer.Argument(help="Folder of the module's project.", file_okay=False)]
 MODULE_CONFIG_FLAGS = ("--enableModuleConfig", "--enable-module-config/--no-enable-module-config")
 
@@ -46,35 +41,33 @@ def new(
         ),
     ] = False,
 ) -> None:
-    """Create a working module: manager, CRD, ModuleTemplate, ModuleReleaseMeta, ModulePolicy, chart, tests, README."""
-    target = directory or Path(name)
+    """Create a module that works.
+
+    It has a manager, a CRD, ModuleTemplate, ModuleReleaseMeta, ModulePolicy, a chart, tests, and a README.
+    """
+    from kyma_module_manager.project import running
+    from kyma_module_manager.project.names import ModuleNames
+
     try:
         names = ModuleNames.of(name, kind=kind, group=group)
-        written = generate_project(names, target, enable_module_config=enable_module_config)
+        running.create(names, directory or Path(name), enable_module_config=enable_module_config)
     except DeclarationError as error:
-        raise typer.BadParameter(str(error)) from error
-    for path in written:
-        console.print(f"  {path}", highlight=False)
-    if not enable_module_config:
-        _print_notice(NO_MODULE_CONFIG)
-    console.print(f"\n[green]✓[/] {len(written)} files. Next: [bold]cd {target}[/] and [bold]klm module validate[/]")
+        raise typer.BadParameter(str(error)) from None
 
 
 @app.command()
 def validate(directory: Directory = Path()) -> None:
-    """Check that the parts of a module are valid and consistent, without contacting any server."""
+    """Check that the parts of a module are valid and agree.
+
+    No server is asked.
+    """
+    from kyma_module_manager.project import running
+
     try:
-        project = read_project(directory)
-        results = run_checks(project)
+        valid = running.validate(directory)
     except DeclarationError as error:
-        raise typer.BadParameter(str(error)) from error
-    for result in results:
-        console.print(f"{'[red]✗[/]' if result.problems else '[green]✓[/]'} {result.title}", highlight=False)
-        for problem in result.problems:
-            console.print(f"    {_shown(problem)}", highlight=False)
-    for notice in notices(project):
-        _print_notice(notice)
-    if any(result.problems for result in results):
+        raise typer.BadParameter(str(error)) from None
+    if not valid:
         raise typer.Exit(1)
 
 
@@ -100,58 +93,20 @@ def package(
         ),
     ] = None,
 ) -> None:
-    """Push a module as an OCM component version and write the ModuleTemplate that refers to it."""
-    host, _, path = registry.partition("/")
-    login = Login(username, password) if username and password else None
-    target = output or directory / "dist" / "module-template.yaml"
-    try:
-        _check_target(target, () if output else (target.parent,))
-        project = read_project(directory)
-        packed = pack(project, host, path=path.strip("/"), enable_module_config=enable_module_config)
-        address = f"{'http' if plain_http else 'https'}://{host}"
-        artifact = artifact_in(address, packed.repository, packed.tag, plain_http=plain_http)
-        digest = asyncio.run(_push(artifact, login, packed))
-    except (DeclarationError, SourceError) as error:
-        console.print(f"[red]✗[/] {_shown(error)}", highlight=False)
-        raise typer.Exit(1) from error
-    _replace(target, dump_yaml(packed.module_template))
-    console.print(f"[green]✓[/] {artifact}@{digest}", highlight=False, soft_wrap=True)
-    console.print(f"[green]✓[/] {target}: apply it to the control plane", highlight=False, soft_wrap=True)
-    if project.manager is not None and not packed.module_template["spec"].get("enableModuleConfig"):
-        _print_notice(NO_MODULE_CONFIG)
+    """Push a module, and write the ModuleTemplate that refers to it.
 
+    It is pushed as an OCM component version.
+    """
+    from kyma_module_manager.project import running
+    from kyma_oci import Login
 
-def _print_notice(text: str) -> None:
-    console.print(f"[yellow]![/] {_shown(text)}", highlight=False, soft_wrap=True)
-
-
-def _shown(text: object) -> str:
-    """Return lines as they are printed: without control characters, and nothing in them is markup."""
-    return escape("".join(each if each.isprintable() or each == "\n" else "?" for each in str(text)))
-
-
-def _check_target(target: Path, folders: tuple[Path, ...]) -> None:
-    """Raise DeclarationError where a file would be written through a link of the project, or over a device."""
-    for each in (target, *folders):
-        if each.is_symlink():
-            raise DeclarationError(f"{each} is a symbolic link: remove it, or choose another --output")
-    if target.exists() and not target.is_file():
-        raise DeclarationError(f"{target} is not a regular file: choose another --output")
-
-
-def _replace(target: Path, text: str) -> None:
-    """Write a file as a whole in the place of what has its name, and through no link."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with NamedTemporaryFile("w", dir=target.parent, prefix=f".{target.name}-", delete=False) as file:
-        file.write(text)
-    written = Path(file.name)
-    written.chmod(0o644)
-    written.replace(target)
-
-
-async def _push(artifact: Artifact, login: Login | None, packed: PackedModule) -> str:
-    registries = Registries()
-    try:
-        return await registries.push(artifact, packed.config, packed.layers, login)
-    finally:
-        await registries.close()
+    pushed = running.push(
+        directory,
+        registry,
+        Login(username, password) if username and password else None,
+        plain_http=plain_http,
+        output=output,
+        enable_module_config=enable_module_config,
+    )
+    if not pushed:
+        raise typer.Exit(1)

@@ -1,0 +1,90 @@
+"""What the commands `klm local …` do on a console."""
+
+import asyncio
+import signal
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import uvloop
+from rich.console import Console
+from rich.table import Table
+
+from kyma_local.binaries import BinariesMissing, find_binaries
+from kyma_local.claims import FolderInUse, claimed, first_unclaimed
+from kyma_local.clusters import LocalClusters, StartFailed
+from kyma_local.helm import find_helm
+from kyma_local.progress import Listener, progress_on
+from kyma_local.sources import SourceFailed, Versions
+
+
+def run_clusters(directory: Path | None, default: Path, skrs: int) -> int:
+    """Run clusters in a folder, without one in the first free one; return the exit code."""
+
+    def run(console: Console) -> None:
+        with progress_on(console) as listener:
+            find_binaries(listener)
+        with claimed(directory) if directory else first_unclaimed(default) as folder:
+            uvloop.run(_stay(folder, skrs, console))
+
+    return _exit_code(run)
+
+
+def print_binaries(kubernetes: str) -> int:
+    """Print where the binaries are, fetched if necessary; return the exit code."""
+    versions = Versions(kubernetes=kubernetes)
+    return _exit_code(
+        lambda console: _fetch(console, lambda to: f"binaries: {find_binaries(to, versions=versions).folder}")
+    )
+
+
+def print_helm() -> int:
+    """Print where Helm is, built if necessary; return the exit code."""
+    return _exit_code(lambda console: _fetch(console, lambda to: str(find_helm(to))))
+
+
+def _exit_code(work: Callable[[Console], None]) -> int:
+    console = Console()
+    try:
+        work(console)
+    except (BinariesMissing, FolderInUse, SourceFailed, StartFailed) as error:
+        console.print(str(error), style="red", markup=False, soft_wrap=True)
+        return 1
+    return 0
+
+
+def _fetch(console: Console, find: Callable[[Listener], str]) -> None:
+    with progress_on(console) as listener:
+        found = find(listener)
+    console.print(found, highlight=False, soft_wrap=True)
+
+
+async def _stay(folder: Path, skrs: int, console: Console) -> None:
+    """Run clusters until SIGTERM or SIGINT. Raises StartFailed, also if a program ends by itself."""
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    async with AsyncExitStack() as stack:
+        with console.status("starting the clusters"):
+            clusters = await stack.enter_async_context(LocalClusters.start(skrs=skrs, directory=folder))
+        _print_clusters(clusters, console)
+        ended = asyncio.ensure_future(clusters.first_ended())
+        stopped = asyncio.ensure_future(stopping.wait())
+        await asyncio.wait({ended, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        for waiting in (ended, stopped):
+            waiting.cancel()
+        if not stopping.is_set():
+            raise ended.result()
+        console.print("stopping")
+
+
+def _print_clusters(clusters: LocalClusters, console: Console) -> None:
+    table = Table("cluster", "API server", "kubeconfig", box=None)
+    for cluster in (clusters.kcp, *clusters.skrs):
+        table.add_row(cluster.name, cluster.server, str(cluster.admin_kubeconfig))
+    console.print(table, soft_wrap=True)
+    console.print("\nIn another terminal:", highlight=False)
+    for cluster in (clusters.kcp, *clusters.skrs[:1]):
+        command = f"kubectl --kubeconfig {cluster.admin_kubeconfig} get namespaces"
+        console.print(f"  {command}", style="bold", highlight=False, soft_wrap=True)
+    console.print("\nRunning until Ctrl-C.", highlight=False)

@@ -1,0 +1,110 @@
+"""What the commands `klm module …` do with a project, and what they print."""
+
+import asyncio
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+
+from rich.console import Console
+from rich.markup import escape
+
+from kube_runtime import dump_yaml
+from kyma_module_manager.exceptions import DeclarationError
+from kyma_module_manager.project.checks import NO_MODULE_CONFIG, notices, run_checks
+from kyma_module_manager.project.generation import generate_project
+from kyma_module_manager.project.names import ModuleNames
+from kyma_module_manager.project.packing import PackedModule, pack
+from kyma_module_manager.project.reading import read_project
+from kyma_oci import Artifact, Login, Registries, SourceError, artifact_in
+
+__all__ = ["create", "push", "validate"]
+
+console = Console()
+
+
+def create(names: ModuleNames, target: Path, *, enable_module_config: bool) -> None:
+    """Write the files of a new module. Raises DeclarationError."""
+    written = generate_project(names, target, enable_module_config=enable_module_config)
+    for path in written:
+        console.print(f"  {path}", highlight=False)
+    if not enable_module_config:
+        _print_notice(NO_MODULE_CONFIG)
+    console.print(f"\n[green]✓[/] {len(written)} files. Next: [bold]cd {target}[/] and [bold]klm module validate[/]")
+
+
+def validate(directory: Path) -> bool:
+    """Print what is right and wrong in a project; return whether all is right. Raises DeclarationError."""
+    project = read_project(directory)
+    results = run_checks(project)
+    for result in results:
+        console.print(f"{'[red]✗[/]' if result.problems else '[green]✓[/]'} {result.title}", highlight=False)
+        for problem in result.problems:
+            console.print(f"    {_shown(problem)}", highlight=False)
+    for notice in notices(project):
+        _print_notice(notice)
+    return not any(result.problems for result in results)
+
+
+def push(
+    directory: Path,
+    registry: str,
+    login: Login | None,
+    *,
+    plain_http: bool,
+    output: Path | None,
+    enable_module_config: bool | None,
+) -> bool:
+    """Push a project, and write the ModuleTemplate that refers to it; return whether that was possible."""
+    host, _, path = registry.partition("/")
+    target = output or directory / "dist" / "module-template.yaml"
+    try:
+        _check_target(target, () if output else (target.parent,))
+        project = read_project(directory)
+        packed = pack(project, host, path=path.strip("/"), enable_module_config=enable_module_config)
+        address = f"{'http' if plain_http else 'https'}://{host}"
+        artifact = artifact_in(address, packed.repository, packed.tag, plain_http=plain_http)
+        digest = asyncio.run(_push(artifact, login, packed))
+    except (DeclarationError, SourceError) as error:
+        console.print(f"[red]✗[/] {_shown(error)}", highlight=False)
+        return False
+    _replace(target, dump_yaml(packed.module_template))
+    console.print(f"[green]✓[/] {artifact}@{digest}", highlight=False, soft_wrap=True)
+    console.print(f"[green]✓[/] {target}: apply it to the control plane", highlight=False, soft_wrap=True)
+    if project.manager is not None and not packed.module_template["spec"].get("enableModuleConfig"):
+        _print_notice(NO_MODULE_CONFIG)
+    return True
+
+
+def _print_notice(text: str) -> None:
+    console.print(f"[yellow]![/] {_shown(text)}", highlight=False, soft_wrap=True)
+
+
+def _shown(text: object) -> str:
+    """Return lines as they are printed: without control characters, and nothing in them is markup."""
+    return escape("".join(each if each.isprintable() or each == "\n" else "?" for each in str(text)))
+
+
+def _check_target(target: Path, folders: tuple[Path, ...]) -> None:
+    """Raise DeclarationError where a file would be written through a link of the project, or over a device."""
+    for each in (target, *folders):
+        if each.is_symlink():
+            raise DeclarationError(f"{each} is a symbolic link: remove it, or choose another --output")
+    if target.exists() and not target.is_file():
+        raise DeclarationError(f"{target} is not a regular file: choose another --output")
+
+
+def _replace(target: Path, text: str) -> None:
+    """Write a file as a whole in the place of what has its name, and through no link."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with NamedTemporaryFile("w", dir=target.parent, prefix=f".{target.name}-", delete=False) as file:
+        file.write(text)
+    written = Path(file.name)
+    written.chmod(0o644)
+    written.replace(target)
+
+
+async def _push(artifact: Artifact, login: Login | None, packed: PackedModule) -> str:
+    registries = Registries()
+    try:
+        return await registries.push(artifact, packed.config, packed.layers, login)
+    finally:
+        await registries.close()

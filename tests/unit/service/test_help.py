@@ -1,0 +1,81 @@
+"""The `--help` of every command: it is printed, fits a terminal, and needs nothing but what declares commands."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+from typer.core import TyperGroup
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from kyma_module_manager.cli import app as module_manager
+from lifecycle_manager.cli import app as klm
+
+APPS = {"klm": klm, "kyma-module-manager": module_manager}
+HEAVY = {"aiohttp", "cryptography", "jinja2", "kube_runtime", "msgspec", "rich", "structlog", "uvloop"}
+
+
+def commands(name: str, command: object) -> Iterator[tuple[str, ...]]:
+    """Yield the words of a command, and those of all commands below it."""
+    yield (name,)
+    if isinstance(command, TyperGroup):
+        for below in command.commands:
+            yield from ((name, *words) for words in commands(below, command.commands[below]))
+
+
+COMMANDS = [words for name, app in APPS.items() for words in commands(name, get_command(app))]
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_help_of_each_command_is_printed_within_80_columns(words: tuple[str, ...]) -> None:
+    result = CliRunner().invoke(APPS[words[0]], [*words[1:], "--help"], prog_name=words[0], env={"COLUMNS": "80"})
+    assert (result.exit_code, result.exception) == (0, None)
+    assert result.output.startswith(f"Usage: {' '.join(words)} ")
+    assert max(map(len, result.output.splitlines())) <= 80
+    assert "<bool>" not in result.output
+
+
+@pytest.mark.parametrize(
+    "group", [words for words in COMMANDS if len(words) == 1 or words[1:] in {("module",), ("local",)}]
+)
+def test_each_command_is_listed_with_a_whole_sentence(group: tuple[str, ...]) -> None:
+    result = CliRunner().invoke(APPS[group[0]], [*group[1:], "--help"], prog_name=group[0], env={"COLUMNS": "80"})
+    _, _, listed = result.output.partition("Commands:\n")
+    assert [line for line in listed.splitlines() if not line.endswith(".")] == []
+    assert "..." not in listed
+
+
+def test_commands_of_all_distributions_are_found() -> None:
+    assert {("klm",), ("klm", "run"), ("klm", "get"), ("klm", "demo"), ("klm", "local", "up")} <= set(COMMANDS)
+    assert {("klm", "module", "package"), ("kyma-module-manager", "module", "package")} <= set(COMMANDS)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "completing"),
+    [
+        (("--help",), {}),
+        (("--version",), {}),
+        (("get", "--help"), {}),
+        (("module", "package", "--help"), {}),
+        ((), {"_KLM_COMPLETE": "complete_bash", "COMP_WORDS": "klm ", "COMP_CWORD": "1"}),
+        ((), {"_KLM_COMPLETE": "complete_bash", "COMP_WORDS": "klm get --", "COMP_CWORD": "2"}),
+        ((), {"_KLM_COMPLETE": "complete_bash", "COMP_WORDS": "klm module ", "COMP_CWORD": "2"}),
+    ],
+)
+def test_help_and_completion_import_what_declares_commands_alone(
+    arguments: tuple[str, ...], completing: dict[str, str]
+) -> None:
+    program = f"""
+import atexit, sys
+atexit.register(lambda: print("imported", *sys.modules))
+sys.argv = ["klm", *{arguments}]
+from lifecycle_manager.cli import main
+main()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=completing, capture_output=True, text=True, check=False, timeout=60
+    )
+    shown, _, modules = done.stdout.rpartition("imported ")
+    assert shown, done.stderr
+    assert not HEAVY & set(modules.split())
