@@ -9,18 +9,24 @@ from tests import builders
 
 @dataclass(eq=False)
 class ManualClock:
-    """A `kube_runtime.Clock` whose time is set by a test; `monotonic` follows it."""
+    """A `kube_runtime.Clock` whose time is set by a test; `monotonic` follows it, but for jumps."""
 
     time: datetime = builders.NOW
+    jumped: float = 0.0
 
     def now(self) -> datetime:
         return self.time
 
     def monotonic(self) -> float:
-        return self.time.timestamp()
+        return self.time.timestamp() - self.jumped
 
     def advance(self, seconds: float) -> None:
         self.time += timedelta(seconds=seconds)
+
+    def jump(self, seconds: float) -> None:
+        """Set the clock to another time, which passes no time."""
+        self.advance(seconds)
+        self.jumped += seconds
 
 
 class LoopClock:

@@ -1,12 +1,14 @@
 """An exception that nothing foresaw, in any domain: it becomes a condition without the text of the exception."""
 
+import contextlib
 from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any
 
 import pytest
 
-from kube_runtime import Manager, ObjectKey, Resource
+from kube_runtime import KubeError, Manager, ObjectKey, Resource
+from kube_simulation import Refuse, Refused
 from lifecycle_manager.app import lifecycle_manager
 from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, MODULE_TEMPLATES, SYNC_RESOURCES
 from lifecycle_manager.mandatory_modules import ReleaseKey
@@ -125,6 +127,24 @@ async def test_unforeseen_exception_becomes_a_condition_without_its_text(
     again = await service.condition(resource, name, kind)
     assert again is not None
     assert again.reason != INTERNAL_ERROR
+
+
+@pytest.mark.parametrize("cluster", ["kcp", "demo"])
+@pytest.mark.parametrize("domain", DOMAINS)
+async def test_full_etcd_is_foreseen_and_reported(service: Service, domain: str, cluster: str) -> None:
+    resource, name, kind, *_ = DOMAINS[domain]
+    full = Refused(500, "InternalError", "etcdserver: mvcc: database space exceeded")
+    with service.world.cluster(cluster).ruled_by(Refuse(lambda it: it.is_write, refused=full)):
+        for _ in range(2):
+            with contextlib.suppress(KubeError):  # one line in the log: no other exception is expected
+                await service.reconcile(domain, ObjectKey(KCP, name))
+    reported = await service.condition(resource, name, kind)
+    if cluster == "demo" and domain in {"catalog", "watcher"}:
+        assert reported is not None
+        assert "database space exceeded" in reported.message
+    await service.reconcile(domain, ObjectKey(KCP, name))
+    again = await service.condition(resource, name, kind)
+    assert again is None or (again.reason != INTERNAL_ERROR and "space" not in again.message)
 
 
 async def test_unforeseen_exception_with_a_release_becomes_an_event(

@@ -151,6 +151,20 @@ async def test_certificate_follows_its_ca_its_revocation_and_its_names(client: C
     assert "skr.example" in describe(fourth).dns_names
 
 
+async def test_certificate_of_a_clock_that_was_wrong_is_issued_again(client: Client) -> None:
+    clock, kyma = present(), await register(client, "wrong-clock")
+    cas = (await CAStore(client, clock, name="wrong-clock").ensure()).cas
+    cache: Any = Cache()
+    store = CertificateStore(client, informer_of(cache), clock)
+    key = ObjectKey(names.KCP_NAMESPACE, f"{kyma.metadata.name}-webhook-tls")
+    clock.jump(86_400)
+    await store.ensure(kyma, cas, CertificateMemory())
+    cache.put(key, await client.get(SECRETS, key.name, key.namespace))
+    clock.jump(-86_400)
+    pair = await store.ensure(kyma, cas, CertificateMemory())
+    assert describe(pair.certificate_pem).not_before <= clock.now()
+
+
 async def test_replica_that_is_a_step_behind_leaves_the_others_work_alone(client: Client) -> None:
     await have_control_plane(client)
     clock = present()

@@ -10,6 +10,7 @@ from kube_simulation import Refuse, Refused, Simulation
 from lifecycle_manager.contract.signals import ClusterReachable, ClusterReplaced
 from lifecycle_manager.module_cr_status.plan import ACCESS_SECONDS
 from lifecycle_manager.module_cr_status.schema import KEPT_SECONDS
+from lifecycle_manager.module_cr_status.snapshot import REFUSED_SECONDS
 from lifecycle_manager.skr import AccessSecretMissing
 from tests import builders
 from tests.clusters import simulated_clusters
@@ -266,9 +267,13 @@ async def test_missing_right_is_reported_once_and_not_retried(world: Statuses, s
     simulation.cluster("skr").add_rule(rule := Refuse(is_status_write, refused=refused))
     await world.in_force("10.0.0.0/8")
     await world.reconcile()
+    world.clock.advance(60)
     await world.reconcile()
     assert [reason for reason, _ in world.events.in_kcp] == ["ModuleCRStatusNotWritten"]
     assert len(simulation.requests(is_status_write)) == 1
+    world.clock.advance(REFUSED_SECONDS)
+    await world.reconcile()
+    assert len(simulation.requests(is_status_write)) == 2
     simulation.cluster("skr").remove_rule(rule)
     await world.in_force("10.1.0.0/16")
     assert (await world.status())["state"] == "Ready"

@@ -1,6 +1,7 @@
 """When the status of a Module CR is written, and what, without any cluster."""
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -24,6 +25,7 @@ from lifecycle_manager_api import ModuleConfig, ResourceReference, State
 from tests import builders
 
 REFERENCE = ResourceReference(api_version="example.com/v1", kind="Thing", name="one", uid="uid", generation=3)
+LATER = builders.NOW + timedelta(minutes=1)
 READY = Verdict(State.READY, "Applied", "1 object is applied and ready", 3)
 ERROR = Verdict(State.ERROR, "TooWide", "too wide", 3)
 PROCESSING = Verdict(State.PROCESSING, "Applying", "its objects are being applied", 3, is_settled=False)
@@ -98,6 +100,8 @@ def test_refused_fields_are_not_sent_again() -> None:
     assert isinstance(step, WriteStatus)
     assert isinstance(plan(snapshot(ERROR, refused=step.fields)), RecordEvent)
     assert isinstance(plan(snapshot(READY, refused=step.fields)), WriteStatus)
+    later = replace(snapshot(ERROR, refused=step.fields, last_event=step.event, last_event_at=90.0), now=LATER)
+    assert isinstance(plan(later), ModuleCrDone | RecordEvent), "the time of its transition is not another status"
 
 
 @for_all(verdict=VERDICTS, schema=SCHEMAS, seconds=st.floats(0, 20), alone=st.booleans(), gone=st.booleans())

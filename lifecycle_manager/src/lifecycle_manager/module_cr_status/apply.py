@@ -173,7 +173,7 @@ class ModuleCrActions:
         if reason == FIELDS_REFUSED:
             memory.module_status_refused = seen.verdict.status
             return replace(seen, module_status_refused=True)
-        memory.refused = step.fields
+        memory.refused, memory.refused_at = step.fields, seen.seconds
         return replace(seen, refused=step.fields)
 
     async def _record(self, seen: ModuleCrSnapshot, event: ModuleCrEvent, module_cr: InSkr) -> ModuleCrSnapshot:

@@ -9,7 +9,7 @@ from typing import Any
 
 from kube_runtime import End, KindUnknown, NotFound, Step
 from lifecycle_manager.contract.verdict import NOT_ACCESSIBLE
-from lifecycle_manager.module_cr_status.snapshot import ModuleCrSnapshot, is_settled
+from lifecycle_manager.module_cr_status.snapshot import REFUSED_SECONDS, ModuleCrSnapshot, is_settled
 from lifecycle_manager.module_cr_status.status import WAITING, ModuleCrEvent, event_of, fields_of
 
 SETTLING_SECONDS = 1.0
@@ -67,7 +67,7 @@ def plan(seen: ModuleCrSnapshot) -> ModuleCrStep | ModuleCrDone:
     fields = fields_of(
         seen.verdict,
         seen.schema,
-        written=seen.written,
+        known=(seen.written, seen.refused or {}),
         now=seen.now,
         with_module_status=not seen.module_status_refused,
     )
@@ -76,7 +76,7 @@ def plan(seen: ModuleCrSnapshot) -> ModuleCrStep | ModuleCrDone:
         event = None
     is_written = fields in (seen.written, seen.refused)
     if is_written and (event is None or has_state(seen.written)):
-        return ModuleCrDone()
+        return ModuleCrDone(requeue_after=REFUSED_SECONDS if fields == seen.refused else None)
     if (wait := _wait(seen)) > 0:
         return ModuleCrDone(requeue_after=wait)
     if not is_written:

@@ -13,6 +13,8 @@ from lifecycle_manager.module_cr_status.status import ModuleCrEvent
 from lifecycle_manager.object_set import Policies
 from lifecycle_manager_api import ModuleConfig, ResourceReference, SyncResource
 
+REFUSED_SECONDS = 600.0
+"""After how long refused fields are sent again: the cluster may take them by then."""
 SYNC_RESOURCES_BY_CONFIG: Index[SyncResource] = Index("config", lambda resource: (config_of(resource),))
 """SyncResources by the name of the ModuleConfig that they were made from."""
 
@@ -25,7 +27,7 @@ class ModuleCrSnapshot(Snapshot):
     - `schema`: the fields that its kind has; None until it is read
     - `unsettled_since`: the monotonic time since which a change is on its way
     - `last_event`, `last_event_at`: the last Event, and its monotonic time
-    - `refused`: the fields that the API server refused last
+    - `refused`: the fields that the API server refused last, for REFUSED_SECONDS
     - `module_status_refused`: those of the Module Manager do not fit
     - `is_left_alone`: an operator in the SKR writes these fields
     - `is_gone`: there is no such object in the SKR, or no such kind, or it was created again
@@ -60,6 +62,7 @@ class StatusMemory:
     last_event: ModuleCrEvent | None = None
     last_event_at: float = 0.0
     refused: Mapping[str, Any] | None = None
+    refused_at: float = 0.0
     module_status_refused: Mapping[str, Any] | None = None
     is_left_alone: bool = False
 
@@ -114,7 +117,7 @@ class ModuleCrReader:
             unsettled_since=memory.unsettled_since,
             last_event=memory.last_event,
             last_event_at=memory.last_event_at,
-            refused=memory.refused,
+            refused=memory.refused if seconds - memory.refused_at < REFUSED_SECONDS else None,
             module_status_refused=memory.module_status_refused == verdict.status,
             is_left_alone=memory.is_left_alone,
         )

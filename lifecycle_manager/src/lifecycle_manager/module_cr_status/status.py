@@ -1,6 +1,6 @@
 """What is written to the status of a Module CR, and its Events. Pure functions, and their reasons."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
@@ -26,16 +26,24 @@ class ModuleCrEvent(NamedTuple):
 
 
 def fields_of(
-    verdict: Verdict, schema: StatusSchema, *, written: Fields, now: datetime, with_module_status: bool = True
+    verdict: Verdict,
+    schema: StatusSchema,
+    *,
+    known: Iterable[Fields],
+    now: datetime,
+    with_module_status: bool = True,
 ) -> Fields:
-    """Return the fields of the status, as far as the kind has them. `written` are those that it has now."""
+    """Return the fields of the status, as far as the kind has them.
+
+    `known` are those that it has now, and those that were refused: since when a condition holds is in the first.
+    """
     given: dict[str, Any] = dict(verdict.status) if with_module_status else {}
     state = _state(verdict.state, schema)
     if state is not None:
         given["state"] = state
     if verdict.generation is not None:
         given["observedGeneration"] = verdict.generation
-    given["conditions"] = [_condition(verdict, schema, written, now)]
+    given["conditions"] = [_condition(verdict, schema, known, now)]
     return {name: value for name, value in given.items() if schema.has(name)}
 
 
@@ -59,18 +67,19 @@ def _state(state: State, schema: StatusSchema) -> str | None:
     return State.ERROR.value if state is State.WARNING and State.ERROR.value in schema.states else None
 
 
-def _condition(verdict: Verdict, schema: StatusSchema, written: Fields, now: datetime) -> dict[str, Any]:
+def _condition(verdict: Verdict, schema: StatusSchema, known: Iterable[Fields], now: datetime) -> dict[str, Any]:
     status = "True" if verdict.state is State.READY else "False"
     condition = {
         "type": READY,
         "status": status,
         "reason": verdict.reason,
         "message": verdict.message,
-        "lastTransitionTime": _since(written, status) or now.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "lastTransitionTime": next(filter(None, (_since(each, status) for each in known)), None)
+        or now.strftime("%Y-%m-%dT%H:%M:%SZ"),
         "observedGeneration": verdict.generation,
     }
-    known = schema.condition_fields
-    return {name: value for name, value in condition.items() if value is not None and (known is None or name in known)}
+    allowed = schema.condition_fields
+    return {name: it for name, it in condition.items() if it is not None and (allowed is None or name in allowed)}
 
 
 def _since(written: Fields, status: str) -> str | None:

@@ -220,8 +220,10 @@ class CertificateStore(LeafStore):
         return pair
 
     def _is_valid(self, pair: KeyPair, request: LeafRequest, cas: CAs) -> bool:
-        due = renewal_due(pair.certificate_pem, renew_before=self.rules.renew_before, now=self.clock.now())
-        return not due and may_stay(pair, request, cas)
+        """Tell whether a certificate may stay. One that is not valid yet was issued by a clock that was wrong."""
+        now = self.clock.now()
+        due = renewal_due(pair.certificate_pem, renew_before=self.rules.renew_before, now=now)
+        return not due and describe(pair.certificate_pem).not_before <= now and may_stay(pair, request, cas)
 
 
 def _covers(pattern: str, name: str) -> bool:
