@@ -3,6 +3,9 @@
 from pathlib import Path
 
 from kube_runtime import Client
+from kyma_fleet.identities import create_identity
+from kyma_local.private_files import write_private
+from lifecycle_manager_api import names
 from tests.integration.fleet.conftest import Klm
 from tests.klm import run_klm
 
@@ -16,6 +19,18 @@ async def test_installation_without_lifecycle_manager_and_its_policy(control_pla
     assert marks["certificates"] == "·"
     assert "no replica of Lifecycle Manager has a Lease" in result.text
     assert "next:  start Lifecycle Manager" in result.text
+
+
+async def test_what_may_not_be_read_is_said_and_all_else_is_checked(
+    control_plane: Client, kcp: Path, tmp_path: Path
+) -> None:
+    nobody = await create_identity(control_plane, kcp, name="nobody", namespace=names.KCP_NAMESPACE, roles=[])
+    result = await run_klm(write_private(tmp_path / "nobody", nobody), "check")
+    checked = {line[2:15].strip(): line for line in result.lines if not line.startswith(" ")}
+    for title in ("webhooks", "Watchers", "certificates", "replicas", "clusters"):
+        assert checked[title].startswith("·")
+        assert "not checked" in checked[title]
+    assert (result.code, result.errors) == (1, "")
 
 
 async def test_cluster_before_an_installation(control_plane: Client, viewer: Klm, kcp: Path) -> None:

@@ -14,7 +14,7 @@ from lifecycle_manager_api import names
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 
 
-def config() -> dict[str, object]:
+def config() -> dict[str, Any]:
     metadata = {
         "name": "c",
         "annotations": {names.OBSERVED_AT: "2026-11-22T12:00:00.250000Z"},
@@ -38,6 +38,32 @@ def test_moments_are_those_that_objects_and_events_record() -> None:
     ]
 
 
+def test_a_cause_precedes_its_effect_within_a_second() -> None:
+    def written(kind: str, manager: str, *parts: str) -> dict[str, Any]:
+        entries = [{"manager": manager, "subresource": part, "time": "2026-11-22T12:00:00Z"} for part in parts]
+        return {"kind": kind, "metadata": {"name": "c", "managedFields": entries}}
+
+    observed = {"kind": "ModuleConfig", "metadata": {"name": "c", "annotations": config()["metadata"]["annotations"]}}
+    documents = [
+        written("Kyma", "lifecycle-manager", "status"),
+        written("ModuleConfig", "lifecycle-manager", ""),
+        written("ModuleConfig", "a-module-manager", "status"),
+        written("SyncResource", "a-module-manager", ""),
+        written("SyncResource", "lifecycle-manager", "status"),
+        observed,
+    ]
+    event = Occurrence(NOW, 1, "Normal", "ObjectsReady", "ready", "SyncResource c")
+    assert [each.what for each in moments(documents, [event])] == [
+        "has seen the user's write that became ModuleConfig c",
+        "wrote the content of ModuleConfig c",
+        "wrote the content of SyncResource c",
+        "wrote the status of SyncResource c",
+        "wrote the status of ModuleConfig c",
+        "wrote the status of Kyma c",
+        "ObjectsReady, SyncResource c: ready",
+    ]
+
+
 def test_the_last_change_begins_after_a_pause() -> None:
     found = [Moment(NOW + timedelta(seconds=each), "a", str(each)) for each in (0, 5, 500, 501, 530)]
     assert [each.what for each in last_change(found, 60)] == ["500", "501", "530"]
@@ -50,14 +76,23 @@ def test_timeline_is_drawn_in_lines_that_fit() -> None:
     found = [Moment(NOW, "me", "x" * 200), Moment(NOW + timedelta(seconds=3), "you\x1b[2J", "y")]
     print_timeline(found, Screen(width=80, stream=stream))
     lines = stream.getvalue().splitlines()
-    assert lines[0] == "from 2026-11-22 12:00:00 UTC"
+    assert lines[0] == "last writes, from 2026-11-22 12:00:00 UTC"
     assert lines[-1] == "   3.0 s ─────────● you y"
+    stream.truncate(0)
+    print_timeline([Moment(NOW + timedelta(seconds=0.25), "me", "x"), Moment(NOW, "you", "y")], Screen(stream=stream))
+    assert "-0." not in stream.getvalue()
     assert all(len(line) <= 80 for line in lines)
 
 
 def test_trace_of_the_change_that_was_observed_last_is_found() -> None:
     def written(trace: str, observed_at: str) -> Mapping[str, Any]:
-        return {"metadata": {"annotations": {names.TRACEPARENT: trace, names.OBSERVED_AT: observed_at}}}
+        return {
+            "kind": "ModuleConfig",
+            "metadata": {
+                "name": observed_at[:1],
+                "annotations": {names.TRACEPARENT: trace, names.OBSERVED_AT: observed_at},
+            },
+        }
 
     def trace(digit: str) -> str:
         return f"00-{digit * 32}-{'1' * 16}-00"
@@ -71,5 +106,5 @@ def test_trace_of_the_change_that_was_observed_last_is_found() -> None:
         {"metadata": {}},
         {},
     ]
-    assert newest_trace(documents) == "b" * 32
-    assert newest_trace([]) == ""
+    assert newest_trace(documents) == ("b" * 32, ("ModuleConfig 2",))
+    assert newest_trace([]) == ("", ())

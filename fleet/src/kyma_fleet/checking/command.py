@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
 from typing import Any
 
@@ -12,7 +13,8 @@ from kube_runtime.leases.lease import LEASES
 from kyma_certs import describe
 from kyma_fleet.checking import findings
 from kyma_fleet.checking.findings import Finding
-from kyma_fleet.overview.command import GROUP, read_tally, replicas_of
+from kyma_fleet.overview.command import GROUP, count_kymas, replicas_of
+from kyma_fleet.overview.tally import Tally
 from kyma_fleet.screen import Screen
 from kyma_fleet.text import plain
 from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS, SECRETS, WATCHERS, Secret
@@ -101,11 +103,10 @@ async def _installed(kcp: Client, lease_namespace: str) -> AsyncIterator[Finding
         ("webhooks", _webhooks),
         ("Watchers", _watchers),
         ("certificates", _certificates),
+        ("replicas", partial(_replicas, lease_namespace)),
+        ("clusters", _clusters),
     ):
         yield await _allowed(title, kcp, read)
-    leases = await kcp.list(LEASES, lease_namespace, label_selector=GROUP)
-    yield findings.of_replicas(list(replicas_of(leases.items)), datetime.now(UTC))
-    yield findings.of_clusters(await read_tally(kcp, lease_namespace))
 
 
 async def _allowed(title: str, kcp: Client, read: Callable[[Client], Awaitable[Finding]]) -> Finding:
@@ -143,6 +144,15 @@ async def _webhooks(kcp: Client) -> Finding:
 
 async def _watchers(kcp: Client) -> Finding:
     return findings.of_watchers((await kcp.list(WATCHERS, names.KCP_NAMESPACE)).items)
+
+
+async def _replicas(lease_namespace: str, kcp: Client) -> Finding:
+    leases = await kcp.list(LEASES, lease_namespace, label_selector=GROUP)
+    return findings.of_replicas(list(replicas_of(leases.items)), datetime.now(UTC))
+
+
+async def _clusters(kcp: Client) -> Finding:
+    return findings.of_clusters(await count_kymas(kcp, Tally()))
 
 
 async def _certificates(kcp: Client) -> Finding:

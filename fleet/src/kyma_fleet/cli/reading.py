@@ -204,17 +204,18 @@ def trace(
     module: Annotated[str, typer.Argument(help="a module of it", autocompletion=complete_module)] = "",
     *,
     everything: Annotated[
-        bool, typer.Option("--all", help="everything that is recorded, not the last change alone")
+        bool, typer.Option("--all", help="everything that is recorded, not what follows the last pause alone")
     ] = False,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
     """Draw a timeline of the last writes for a Kyma or a module.
 
-    It is read from the objects themselves and from Events, which record writes to the second.
+    It is read from the objects themselves, which record the last write of each
+    program to the second, and from Events.
 
     \b
-    klm trace demo keda    the last change of a module
+    klm trace demo keda    the last writes for a module
     klm trace demo --all   everything that is recorded
     """
     from kyma_fleet.running import Target, run

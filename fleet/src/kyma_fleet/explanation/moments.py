@@ -1,6 +1,11 @@
-"""The moments of the last changes: who wrote what, as the objects record it. Pure functions."""
+"""The last writes: who wrote what, as the objects record it. Pure functions.
+
+An object records the last write of each manager alone, to the second. Writes of one second are in the order in which
+one causes the next.
+"""
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,22 +17,33 @@ from lifecycle_manager_api import names
 Document = Mapping[str, Any]
 PAUSE_SECONDS = 60.0
 TRACE = re.compile(r"00-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
+CAUSAL_ORDER = (
+    ("Kyma", "content"),
+    ("ModuleConfig", "content"),
+    ("Manifest", "content"),
+    ("SyncResource", "content"),
+    ("SyncResource", "status"),
+    ("ModuleConfig", "status"),
+    ("Manifest", "status"),
+    ("Kyma", "status"),
+)
 MAX_ENTRIES = 50
 """How many entries of one object count; API servers keep fewer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """One thing that was done, by whom, and to which object."""
+    """One thing that was done, by whom, and to which object. `place`: among those of one second."""
 
     at: datetime
     by: str
     what: str
+    place: int = -1
 
     @property
-    def rank(self) -> tuple[datetime, str, str]:
+    def rank(self) -> tuple[datetime, int, datetime, str, str]:
         """The sort key."""
-        return self.at, self.by, self.what
+        return self.at.replace(microsecond=0), self.place, self.at, self.by, self.what
 
 
 def moments(documents: Iterable[Document], events: Iterable[Occurrence]) -> list[Moment]:
@@ -37,31 +53,33 @@ def moments(documents: Iterable[Document], events: Iterable[Occurrence]) -> list
 
 
 def last_change(found: list[Moment], pause_seconds: float = PAUSE_SECONDS) -> list[Moment]:
-    """Return the moments of the last change: those after the last pause of such a length."""
+    """Return the moments after the last pause of such a length."""
     for index in range(len(found) - 1, 0, -1):
         if (found[index].at - found[index - 1].at).total_seconds() > pause_seconds:
             return found[index:]
     return found
 
 
-def newest_trace(documents: Iterable[Document]) -> str:
-    """Return the id of the trace of the change that was observed last; nothing where none is recorded."""
+def newest_trace(documents: Iterable[Document]) -> tuple[str, tuple[str, ...]]:
+    """Return the trace of the change that was observed last, and the objects that it reached; empty where none is."""
     found: list[tuple[datetime, str]] = []
+    reached: defaultdict[str, list[str]] = defaultdict(list)
     for document in documents:
         annotations = (document.get("metadata") or {}).get("annotations") or {}
         known = TRACE.fullmatch(str(annotations.get(names.TRACEPARENT, "")))
         if known is not None:
             observed_at = _time(annotations.get(names.OBSERVED_AT))
             found.append((observed_at or datetime.min.replace(tzinfo=UTC), known[1]))
-    return max(found)[1] if found else ""
+            reached[known[1]].append(_name(document))
+    newest = max(found)[1] if found else ""
+    return newest, tuple(reached[newest])
 
 
 def _of_object(document: Document) -> Iterator[Moment]:
-    metadata = document.get("metadata") or {}
-    name = f"{document.get('kind', '')} {metadata.get('name', '')}"
+    metadata, kind, name = document.get("metadata") or {}, str(document.get("kind", "")), _name(document)
     annotations = metadata.get("annotations") or {}
     observed = _time(annotations.get(names.OBSERVED_AT))
-    if observed is not None and document.get("kind") == "ModuleConfig":
+    if observed is not None and kind == "ModuleConfig":
         yield Moment(observed, "skr-watcher", f"has seen the user's write that became {name}")
     deleted = _time(metadata.get("deletionTimestamp"))
     if deleted is not None:
@@ -70,11 +88,16 @@ def _of_object(document: Document) -> Iterator[Moment]:
         at = _time(entry.get("time"))
         if at is not None:
             part = entry.get("subresource") or "content"
-            yield Moment(at, str(entry.get("manager", "")), f"wrote the {part} of {name}")
+            place = CAUSAL_ORDER.index((kind, part)) if (kind, part) in CAUSAL_ORDER else len(CAUSAL_ORDER)
+            yield Moment(at, str(entry.get("manager", "")), f"wrote the {part} of {name}", place)
 
 
 def _of_event(event: Occurrence) -> Moment:
-    return Moment(event.at, "Event", f"{event.reason}, {event.about}: {event.note}")
+    return Moment(event.at, "Event", f"{event.reason}, {event.about}: {event.note}", len(CAUSAL_ORDER))
+
+
+def _name(document: Document) -> str:
+    return f"{document.get('kind', '')} {(document.get('metadata') or {}).get('name', '')}"
 
 
 def _time(text: object) -> datetime | None:

@@ -53,6 +53,11 @@ async def read_tally(kcp: Client, lease_namespace: str) -> Tally:
         rollouts_of(releases.items),
         watchers.items,
     )
+    return await count_kymas(kcp, tally)
+
+
+async def count_kymas(kcp: Client, tally: Tally) -> Tally:
+    """Count all Kymas in a tally, and return it. Raises KubeError."""
     async for page in kcp.pages(KYMAS, names.KCP_NAMESPACE, unreadable=_left_out):
         for kyma in page.items:
             tally.add(kyma)
