@@ -86,13 +86,8 @@ def test_timeline_is_drawn_in_lines_that_fit() -> None:
 
 def test_trace_of_the_change_that_was_observed_last_is_found() -> None:
     def written(trace: str, observed_at: str) -> Mapping[str, Any]:
-        return {
-            "kind": "ModuleConfig",
-            "metadata": {
-                "name": observed_at[:1],
-                "annotations": {names.TRACEPARENT: trace, names.OBSERVED_AT: observed_at},
-            },
-        }
+        annotations = {names.TRACEPARENT: trace, names.OBSERVED_AT: observed_at}
+        return {"kind": "ModuleConfig", "metadata": {"name": trace[3:4], "annotations": annotations}}
 
     def trace(digit: str) -> str:
         return f"00-{digit * 32}-{'1' * 16}-00"
@@ -106,5 +101,5 @@ def test_trace_of_the_change_that_was_observed_last_is_found() -> None:
         {"metadata": {}},
         {},
     ]
-    assert newest_trace(documents) == ("b" * 32, ("ModuleConfig 2",))
+    assert newest_trace(documents) == ("b" * 32, ("ModuleConfig b",))
     assert newest_trace([]) == ("", ())
