@@ -74,15 +74,18 @@ from kube_runtime.exceptions import (
     StatusCause,
     TerminalError,
     TooManyRequests,
+    TriggerMistaken,
     Unauthorized,
     UnsupportedMediaType,
     WatchSilent,
 )
 from kube_runtime.informer import Cache, Change, Index, Informer
+from kube_runtime.leases import LeaseSharding
 from kube_runtime.manager import Manager
 from kube_runtime.metrics import RuntimeMetrics
 from kube_runtime.parsing import parse_aside
 from kube_runtime.resource import JsonObject, ObjectKey, ObjectList, Resource
+from kube_runtime.running import run
 from kube_runtime.sharding import ALONE, Sharding
 from kube_runtime.yaml_output import TextTooLong, dump_yaml
 from kube_runtime.yaml_text import YamlLimits, load_documents, load_yaml
@@ -124,6 +127,7 @@ __all__ = [
     "KubeconfigPolicy",
     "KubeconfigRefused",
     "KubernetesObject",
+    "LeaseSharding",
     "Manager",
     "ManifestInvalid",
     "MethodNotAllowed",
@@ -156,6 +160,7 @@ __all__ = [
     "TextTooLong",
     "TooManyRequests",
     "TooManySteps",
+    "TriggerMistaken",
     "Unauthorized",
     "UnsupportedMediaType",
     "WatchEvent",
@@ -170,4 +175,5 @@ __all__ = [
     "parse_objects",
     "readiness",
     "require_flat",
+    "run",
 ]

@@ -26,6 +26,7 @@ KubeError
 └── ManifestInvalid          a YAML text that holds no proper Kubernetes objects
 
 TerminalError                raised by a reconcile: a retry would not help
+TriggerMistaken              a function of a controller's trigger takes objects where it gets changes
 AddressUnusable              an address of the program itself is in use, or is none of this machine
 """
 
@@ -58,6 +59,7 @@ __all__ = [
     "StatusCause",
     "TerminalError",
     "TooManyRequests",
+    "TriggerMistaken",
     "Unauthorized",
     "UnsupportedMediaType",
     "WatchSilent",
@@ -73,6 +75,10 @@ class KubeError(Exception):
 
 class AddressUnusable(OSError):
     """Nothing can be served at an address, as another program does so or the machine does not have it."""
+
+
+class TriggerMistaken(TypeError):
+    """A function of a trigger uses the change that it gets as if that were an object: it would never enqueue a key."""
 
 
 class ClusterUnreachable(KubeError):

@@ -91,6 +91,12 @@ async def test_apply_removes_what_it_no_longer_names_and_leaves_others_fields_al
     assert applied["data"] == {"a": "2", "c": "theirs"}
 
 
+async def test_apply_creates_an_object_that_is_named_by_the_call_alone(client: Client, namespace: str) -> None:
+    for document in ({"data": {"a": "1"}}, {"metadata": {"labels": {"b": "c"}}, "data": {"a": "1"}}):
+        applied = await client.apply(CONFIG_MAPS, "unnamed", document, namespace, field_manager=MANAGER)
+        assert (applied["metadata"]["name"], applied["data"]) == ("unnamed", {"a": "1"})
+
+
 async def test_conflict_names_the_field_and_its_owner(client: Client, namespace: str) -> None:
     await client.apply(CONFIG_MAPS, "one", config_map("one", a="1"), namespace, field_manager="first")
 

@@ -2,7 +2,9 @@
 
 import asyncio
 import re
+import signal
 import sys
+from asyncio.subprocess import PIPE
 from pathlib import Path
 
 from kube_runtime import Client
@@ -13,7 +15,7 @@ EXAMPLE, *_ = re.findall(r"```python\n(.*?)```", Path("kube_runtime/README.md").
 
 
 async def test_example_of_the_readme_works(client: Client, kcp: Path, namespace: str) -> None:
-    process = await asyncio.create_subprocess_exec(sys.executable, "-c", EXAMPLE, str(kcp), namespace)
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", EXAMPLE, str(kcp), namespace, stderr=PIPE)
     try:
         greeting = {"metadata": {"name": "one"}, "data": {"greeting": "hello"}}
         await client.create(CONFIG_MAPS, greeting, namespace, field_manager="test")
@@ -23,6 +25,10 @@ async def test_example_of_the_readme_works(client: Client, kcp: Path, namespace:
             return bool(found["data"].get("reply") == "hello yourself")
 
         await eventually(replied)
+        process.send_signal(signal.SIGINT)
+        _, errors = await process.communicate()
+        assert (process.returncode, "Traceback" in errors.decode()) == (0, False), errors.decode()
     finally:
-        process.kill()
-        await process.wait()
+        if process.returncode is None:
+            process.kill()
+            await process.wait()

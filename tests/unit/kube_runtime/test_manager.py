@@ -24,6 +24,7 @@ from kube_runtime import (
     Resource,
     Result,
     RetryPolicy,
+    TriggerMistaken,
 )
 from kube_runtime.leases import LeaseLost
 from kube_runtime.leases.lease_sharding import Ownership
@@ -558,6 +559,52 @@ async def test_controller_that_reconciles_nothing_is_a_mistake(client: Client) -
     with pytest.raises(ExceptionGroup) as raised:
         await manager.run(asyncio.Event())
     assert "forgotten" in str(raised.value.exceptions[0])
+
+
+def for_objects(found: dict[str, Any]) -> list[ObjectKey]:
+    return [ObjectKey(NAMESPACE, found["metadata"]["name"])]
+
+
+@dataclass(frozen=True)
+class Named:
+    name: str
+
+
+def for_structs(found: Named) -> list[ObjectKey]:
+    return [ObjectKey(NAMESPACE, found.name)]
+
+
+@pytest.mark.parametrize("mistaken", [{"to": for_objects}, {"to": for_structs}, {"when": for_objects}])
+@pytest.mark.parametrize("there", [True, False])
+async def test_trigger_that_takes_objects_ends_the_manager(client: Client, mistaken: Any, *, there: bool) -> None:
+    manager = manager_on(client)
+    controller_of(manager, Reconciler()).watches(CONFIG_MAPS, **mistaken)
+    if there:
+        await put(client, "early")
+    ended = asyncio.ensure_future(manager.run(asyncio.Event()))
+    if not there:
+        await until(lambda: manager.working)
+        await put(client, "late")
+    with pytest.raises(ExceptionGroup) as raised:
+        await ended
+    assert raised.group_contains(TriggerMistaken, match="'test': a function of watches.. gets a Change")
+
+
+def test_type_checker_refuses_a_trigger_that_takes_objects(client: Client) -> None:
+    controller = controller_of(manager_on(client), Reconciler())
+    controller.watches(CONFIG_MAPS, to=for_objects)  # type: ignore[arg-type]  # an error of mypy where it is accepted
+
+
+async def test_trigger_that_fails_at_an_object_does_not_end_the_manager(client: Client) -> None:
+    def failing(change: Change[dict[str, Any]]) -> list[ObjectKey]:
+        raise TypeError(f"'{type(change.new)}' of another kind")
+
+    await put(client, "early")
+    manager, reconciler = manager_on(client), Reconciler()
+    controller_of(manager, reconciler).watches(CONFIG_MAPS, to=failing)
+    async with running(manager):
+        await put(client, "late")
+        await until(lambda: "late" in reconciler.names())
 
 
 def _readiness(port: int) -> tuple[int, str]:

@@ -390,7 +390,7 @@ class Client:
     ) -> T:
         """Apply the fields in the document, on the server's side: what this field manager no longer names, goes.
 
-        Without `force`, a field that somebody else owns raises Conflict.
+        The name need not be in the document, too. Without `force`, a field that somebody else owns raises Conflict.
         """
         applied = await self.apply_undecoded(
             resource,
@@ -424,7 +424,7 @@ class Client:
             "dryRun": "All" if dry_run else None,
         }
         target = _target(resource.path(namespace, name, subresource), query)
-        body = _encode(resource, document)
+        body = _encode(resource, document, name)
         answer = await self._write("PATCH", target, body=body, content_type=_APPLY)
         return Applied(answer.body, answer.code == 201)
 
@@ -509,12 +509,14 @@ def _target(path: str, query: Mapping[str, Any]) -> str:
     return f"{path}?{given}" if given else path
 
 
-def _encode(resource: Resource[Any], document: Document) -> bytes:
-    """Return the document as JSON; apiVersion and kind are the resource's where it does not say."""
+def _encode(resource: Resource[Any], document: Document, name: str = "") -> bytes:
+    """Return the document as JSON; apiVersion and kind are the resource's where it does not say, and so is the name."""
     built: Any = document if isinstance(document, Mapping) else msgspec.to_builtins(document)
-    if "apiVersion" in built and "kind" in built:
-        return msgspec.json.encode(built)
-    return msgspec.json.encode({"apiVersion": resource.api_version, "kind": resource.kind, **built})
+    if "apiVersion" not in built or "kind" not in built:
+        built = {"apiVersion": resource.api_version, "kind": resource.kind, **built}
+    if name and not (built.get("metadata") or {}).get("name"):
+        built = {**built, "metadata": {**(built.get("metadata") or {}), "name": name}}
+    return msgspec.json.encode(built)
 
 
 def _document(answer: ServerResponse) -> JsonObject:

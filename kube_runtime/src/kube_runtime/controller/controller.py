@@ -15,7 +15,7 @@ from kube_runtime.controller.held_causes import HeldCauses
 from kube_runtime.controller.queue import Priority, WorkQueue
 from kube_runtime.controller.steps import MAX_STEPS, Request, Snapshot, Stages, Step
 from kube_runtime.controller.workers import Failure, Result, Workers
-from kube_runtime.exceptions import Conflict, KubeError, TerminalError
+from kube_runtime.exceptions import Conflict, KubeError, TerminalError, TriggerMistaken
 from kube_runtime.informer import Change, Informer
 from kube_runtime.leases.lease import LeaseLost
 from kube_runtime.resource import Resource
@@ -28,6 +28,7 @@ K = TypeVar("K", bound=Hashable)
 S = TypeVar("S")
 T = TypeVar("T")
 V = TypeVar("V", bound=Snapshot)
+R = TypeVar("R")
 log = logging.getLogger(__name__)
 
 OnResult = Callable[[str, Result | Exception], None]
@@ -78,6 +79,7 @@ class Controller(Generic[K, S]):
         self._foreseen: tuple[type[Exception], ...] = ()
         self._own_kind: Informer[Any] | None = None
         self._watches: list[tuple[Informer[Any], Callable[[Change[Any]], None]]] = []
+        self._declared: list[tuple[Informer[Any], Callable[[Change[Any]], object]]] = []
         self._starts: list[tuple[Callable[[], Iterable[K]], tuple[Hashable, ...]]] = []
         self._states: dict[K, S] = {}
         self._under_way: dict[K, str] = {}
@@ -115,7 +117,9 @@ class Controller(Generic[K, S]):
         def own_key(change: Change[T]) -> Iterable[K]:
             return (cast("K", informer.resource.key_of(_one(change))),)
 
-        keys_of = to or own_key
+        keys_of = _guarded(self.name, _as_tuple(to or own_key))
+        matters = _guarded(self.name, when or (lambda _: True))
+        self._declared += [(informer, keys_of), (informer, matters)]
 
         def handle(change: Change[T]) -> None:
             if is_own_kind and _is_replaced(informer.resource, change):
@@ -124,7 +128,7 @@ class Controller(Generic[K, S]):
             if change.is_resync:
                 for key in keys_of(change):
                     self.enqueue(key, *causes, priority=Priority.RESYNC)
-            elif when is None or when(change):
+            elif matters(change):
                 trace = self._new_trace(informer.resource, change)
                 for key in keys_of(change):
                     self.enqueue(key, *causes, priority=priority, after=after, trace=trace)
@@ -240,9 +244,14 @@ class Controller(Generic[K, S]):
         return await self._reconcile_owned(key, Causes(causes))
 
     def connect(self) -> None:
-        """Begin to take changes. Raises RuntimeError for a controller without a function that reconciles."""
+        """Begin to take changes.
+
+        Raises RuntimeError for a controller without a function that reconciles, and TriggerMistaken.
+        """
         if self._reconcile is None:
             raise RuntimeError(f"controller {self.name!r} has no reconcile function: call reconciles()")
+        for informer, function in self._declared:
+            _try(informer, function)
         for informer, handle in self._watches:
             informer.on_change(handle, replay=False)
         self._watches.clear()
@@ -377,3 +386,34 @@ def _is_replaced(resource: Resource[T], change: Change[T]) -> bool:
     if change.old is None:
         return False
     return change.new is None or resource.uid_of(change.old) != resource.uid_of(change.new)
+
+
+def _as_tuple(keys_of: Callable[[Change[T]], Iterable[K]]) -> Callable[[Change[T]], tuple[K, ...]]:
+    """Return the function with what a generator raises raised at the call."""
+    return lambda change: tuple(keys_of(change))
+
+
+def _guarded(name: str, function: Callable[[Change[T]], R]) -> Callable[[Change[T]], R]:
+    """Return a function of a trigger that raises TriggerMistaken where it takes the change for an object."""
+
+    def guarded(change: Change[T]) -> R:
+        try:
+            return function(change)
+        except (AttributeError, TypeError) as error:
+            if getattr(error, "obj", None) is not change and not str(error).startswith("'Change' object"):
+                raise
+            text = "a function of watches() gets a Change, whose objects are `old` and `new`"
+            raise TriggerMistaken(f"controller {name!r}: {text}: {error}") from error
+
+    return guarded
+
+
+def _try(informer: Informer[Any], function: Callable[[Change[Any]], object]) -> None:
+    """Call a function of a trigger with an object that is there, so that a mistaken one is found at the start."""
+    for each in informer.cache.list()[:1]:
+        try:
+            function(Change(None, each))
+        except TriggerMistaken:
+            raise
+        except Exception:
+            log.debug("a trigger fails at one object", exc_info=True)  # and is logged at each change that it fails at

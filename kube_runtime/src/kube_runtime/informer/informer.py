@@ -25,6 +25,7 @@ from kube_runtime.exceptions import (
     ResponseInvalid,
     ServerUnavailable,
     TooManyRequests,
+    TriggerMistaken,
     WatchSilent,
 )
 from kube_runtime.informer.cache import Cache, Index
@@ -159,8 +160,8 @@ class Informer(Generic[T]):
     def on_change(self, handler: Handler[T], *, replay: bool = True) -> None:
         """Call a function with each change, on the event loop; at once for each object already there.
 
-        It must not block. What it raises is logged and does not stop the informer. Without `replay` it is called for
-        changes from now on.
+        It must not block. What it raises is logged and does not stop the informer, but for TriggerMistaken. Without
+        `replay` it is called for changes from now on.
         """
         self._handlers.append(handler)
         for each in self.cache.list() if replay else ():
@@ -350,6 +351,8 @@ class Informer(Generic[T]):
     def _notify_one(self, handler: Handler[T], change: Change[T]) -> None:
         try:
             handler(change)
+        except TriggerMistaken:
+            raise
         except Exception:
             log.exception("a handler of %s failed", self.resource.plural_name)
 
