@@ -10,7 +10,8 @@ from pathlib import Path
 import typer
 import uvloop
 
-from kube_runtime import Client, ClientOptions, KubeError
+from kube_runtime import Client, ClientOptions, KubeError, NotFound
+from kyma_fleet.control_plane import with_close_name
 from kyma_fleet.problems import Problem, line_for
 
 FAILED = 2
@@ -38,7 +39,10 @@ def run(target: Target, command: Callable[[Client], Awaitable[int]]) -> None:
 
     async def main() -> int:
         async with await target.client() as kcp:
-            return await command(kcp)
+            try:
+                return await command(kcp)
+            except NotFound as error:
+                raise await with_close_name(kcp, error) from None
 
     try:
         code = uvloop.run(main())

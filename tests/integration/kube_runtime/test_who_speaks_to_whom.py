@@ -29,7 +29,7 @@ async def test_certificate_of_another_ca_is_not_trusted(client: Client) -> None:
         "clusters": [{"name": "k", "cluster": {"server": client.server}}],
     }
     async with await Client.from_kubeconfig(document) as stranger:
-        with pytest.raises(ClusterUnreachable, match="certificate"):
+        with pytest.raises(ClusterUnreachable, match=r"^no response from [\d.:]+: .*certificate verify failed"):
             await stranger.list(NAMESPACES)
 
 
@@ -40,5 +40,5 @@ async def test_server_that_is_not_there_is_unreachable() -> None:
         "clusters": [{"name": "k", "cluster": {"server": "https://127.0.0.1:1"}}],
     }
     async with await Client.from_kubeconfig(document, options=ClientOptions(timeout_seconds=2)) as nobody:
-        with pytest.raises(ClusterUnreachable):
+        with pytest.raises(ClusterUnreachable, match=r"^no response from 127\.0\.0\.1:1: Connection refused$"):
             await nobody.server_version()

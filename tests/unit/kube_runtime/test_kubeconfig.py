@@ -157,8 +157,23 @@ async def test_pod_finds_its_own_cluster(tmp_path: Path) -> None:
 
     assert connection.server == "https://[fd00::1]:443"
     assert await connection.credentials.headers() == {"Authorization": f"Bearer {SECRET}"}
-    with pytest.raises(KubeconfigInvalid, match="in no cluster"):
+    with pytest.raises(KubeconfigInvalid, match="KUBECONFIG is not set"):
         connection_in_cluster({}, tmp_path)
+
+
+async def test_context_that_is_missing_is_named_with_those_that_are_there() -> None:
+    with pytest.raises(KubeconfigInvalid) as raised:
+        await connection_from_kubeconfig(kubeconfig() | {"current-context": "prod"}, STRICT)
+    assert str(raised.value) == "the kubeconfig has no context 'prod'; it has the contexts: c"
+
+    document = kubeconfig() | {"contexts": [{"name": name} for name in ("prod-eu", "prod-us", "dev")]}
+    with pytest.raises(KubeconfigInvalid, match="prod-eu, prod-us, dev; did you mean 'prod-eu'"):
+        await connection_from_kubeconfig(document, STRICT, "prod-eut")
+    with pytest.raises(KubeconfigInvalid, match="names no context; it has the contexts: c"):
+        await connection_from_kubeconfig(kubeconfig() | {"current-context": None}, STRICT)
+    twice = kubeconfig() | {"contexts": 2 * kubeconfig()["contexts"]}
+    with pytest.raises(KubeconfigInvalid, match="has 2 contexts named 'c'"):
+        await connection_from_kubeconfig(twice, STRICT)
 
 
 async def test_secrets_are_not_shown() -> None:

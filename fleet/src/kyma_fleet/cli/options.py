@@ -1,5 +1,6 @@
 """The options that several commands have, and the completion of names from the control plane."""
 
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated
 
@@ -61,5 +62,11 @@ KymaName = Annotated[str, typer.Argument(help="name of the Kyma", autocompletion
 def one_of(values: tuple[str, ...], what: str, given: str) -> str:
     found = next((each for each in values if each.lower() == given.lower()), None)
     if given and found is None:
-        raise typer.BadParameter(f"{given!r} is not a {what}; choose one of {', '.join(values)}")
+        raise unknown(values, what, given)
     return found or ""
+
+
+def unknown(values: tuple[str, ...], what: str, given: str) -> typer.BadParameter:
+    close = get_close_matches(given.lower(), values, n=1)
+    meant = f"did you mean {close[0]}? " if close else ""
+    return typer.BadParameter(f"{given!r} is not a {what}; {meant}choose one of {', '.join(values)}")

@@ -14,6 +14,7 @@ from kyma_fleet.cli.options import (
     complete_module,
     complete_name,
     one_of,
+    unknown,
 )
 
 KIND_NAMES = ("kymas", "modules", "releases", "manifests", "configs", "syncresources")
@@ -83,7 +84,7 @@ def get(
 
     found = kind_named(kind)
     if found is None:
-        raise typer.BadParameter(f"nothing is called {kind!r}; choose one of {', '.join(KIND_NAMES)}")
+        raise unknown(KIND_NAMES, "kind", kind)
     one_of(OUTPUTS, "format", output)
     selection = Selection(
         name=name,

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from kube_runtime import Client, ClusterUnreachable, Gone, ObjectUnreadable, Resource
+from kyma_fleet.control_plane import require_control_plane
 from kyma_fleet.listing.formats import Output, typed
 from kyma_fleet.listing.kinds import ListedKind
 from kyma_fleet.listing.selection import Selection
@@ -41,6 +42,7 @@ class Listing:
             await self._follow(version)
         self.output.end()
         if not count:
+            await require_control_plane(self.kcp)
             self._note(self._nothing())
         return 0
 

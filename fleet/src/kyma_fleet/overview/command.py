@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 from kube_runtime import Client, ObjectUnreadable
 from kube_runtime.leases.lease import LEASES, Lease
+from kyma_fleet.control_plane import require_control_plane
 from kyma_fleet.overview.report import print_report
 from kyma_fleet.overview.tally import Replica, Tally, rollouts_of
 from kyma_fleet.screen import Screen
@@ -29,6 +30,8 @@ async def status(kcp: Client, screen: Screen, lease_namespace: str, *, watch: bo
     while True:
         began = time.monotonic()
         tally, now = await read_tally(kcp, lease_namespace), datetime.now(UTC)
+        if not tally.states:
+            await require_control_plane(kcp)
         page = io.StringIO()
         print_report(tally, replace(screen, stream=page), now)
         if watch and screen.width is not None:

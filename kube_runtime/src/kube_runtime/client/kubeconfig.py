@@ -9,6 +9,7 @@ import base64
 import binascii
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -31,6 +32,7 @@ __all__ = [
 ]
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+MAX_SHOWN, MAX_LISTED = 100, 20
 _FILE_KEYS = ("client-certificate", "client-key", "tokenFile")
 
 
@@ -136,7 +138,7 @@ def connection_in_cluster(environment: Mapping[str, str], account: Path = SERVIC
     """Return the connection of a Pod to its own cluster. Raises KubeconfigInvalid outside of one."""
     host, port = environment.get("KUBERNETES_SERVICE_HOST"), environment.get("KUBERNETES_SERVICE_PORT")
     if not host or not port:
-        raise KubeconfigInvalid("this process is in no cluster: KUBERNETES_SERVICE_HOST and _PORT are not set")
+        raise KubeconfigInvalid("KUBECONFIG is not set, ~/.kube/config does not exist, and this program runs in no Pod")
     address = f"[{host}]" if ":" in host else host
     return Connection(
         server=f"https://{address}:{port}",
@@ -159,19 +161,29 @@ def _document(source: Path | str | Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _named(document: Mapping[str, Any], plural: str, singular: str, name: object) -> Mapping[str, Any]:
-    entries = document.get(plural)
-    found = [
-        entry.get(singular)
-        for entry in (entries if isinstance(entries, list) else [])
-        if isinstance(entry, Mapping) and entry.get("name") == name
-    ]
+    listed = document.get(plural)
+    entries = [entry for entry in listed if isinstance(entry, Mapping)] if isinstance(listed, list) else []
+    found = [entry.get(singular) for entry in entries if entry.get("name") == name]
     if not name or len(found) != 1:
-        raise KubeconfigInvalid(f"the kubeconfig names a {singular} that its {plural} don't hold exactly once")
+        raise KubeconfigInvalid(_not_found(entries, plural, singular, name, len(found)))
     if found[0] is None:
         return {}
     if not isinstance(found[0], Mapping):
         raise KubeconfigInvalid(f"the {singular} in the kubeconfig is no mapping")
     return found[0]
+
+
+def _not_found(entries: list[Mapping[str, Any]], plural: str, singular: str, name: object, count: int) -> str:
+    if name and count:
+        return f"the kubeconfig has {count} {plural} named {str(name)[:MAX_SHOWN]!r}"
+    names = [str(each.get("name"))[:MAX_SHOWN] for each in entries]
+    listed = ", ".join(names[:MAX_LISTED]) + (f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else "")
+    missing = (
+        f"the kubeconfig has no {singular} {str(name)[:MAX_SHOWN]!r}" if name else f"the kubeconfig names no {singular}"
+    )
+    close = get_close_matches(str(name), names, n=1) if name else []
+    meant = f"; did you mean {close[0]!r}?" if close else ""
+    return f"{missing}; it has the {plural}: {listed or 'none'}{meant}"
 
 
 def _enforce(policy: KubeconfigPolicy, cluster: Mapping[str, Any], user: Mapping[str, Any]) -> None:
@@ -256,4 +268,4 @@ def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise KubeconfigInvalid(f"{path} can't be read: {error.__class__.__name__}") from None
+        raise KubeconfigInvalid(f"{path} can't be read: {error.strerror or error.__class__.__name__}") from None

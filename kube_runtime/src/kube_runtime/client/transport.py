@@ -6,8 +6,8 @@ request that is refused with Retry-After is repeated a few times after that paus
 caller's queue.
 """
 
-import asyncio
 import math
+import os
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
@@ -324,5 +324,20 @@ def _was_closed_while_idle(error: ClusterUnreachable, method: str, attempt: int)
 
 
 def _unreachable(host: str, error: BaseException) -> ClusterUnreachable:
-    reason = "timed out" if isinstance(error, TimeoutError | asyncio.TimeoutError) else str(error)
-    return ClusterUnreachable(f"no response from {host}: {reason or type(error).__name__}")
+    return ClusterUnreachable(f"no response from {host}: {_reason(error) or type(error).__name__}")
+
+
+def _reason(error: BaseException) -> str:
+    """Return what went wrong. The texts of aiohttp also show its objects, and repeat the address."""
+    match error:
+        case TimeoutError():
+            return "timed out"
+        case aiohttp.ClientConnectorCertificateError():
+            return str(error.certificate_error)
+        case aiohttp.ClientSSLError():
+            return str(error.os_error)
+        case aiohttp.ClientConnectorError():
+            number = error.os_error.errno or 0
+            return os.strerror(number) if number > 0 else str(error.os_error.strerror or error.os_error)
+        case _:
+            return str(error)

@@ -1,0 +1,32 @@
+"""Whether a cluster is a control plane at all, and which name somebody may have meant."""
+
+from difflib import get_close_matches
+
+from kube_runtime import Client, Forbidden, KubeError, NotFound
+from kyma_fleet.listing.kinds import KINDS
+from kyma_fleet.problems import CHOOSE, Problem
+from lifecycle_manager.contract.resources import NAMESPACES
+from lifecycle_manager_api import names
+
+NAMES_COMPARED = 500
+
+
+async def require_control_plane(kcp: Client) -> None:
+    """Raise Problem for a cluster without the namespace of a control plane, such as one of a user; KubeError."""
+    try:
+        await kcp.get(NAMESPACES, names.KCP_NAMESPACE)
+    except Forbidden:
+        return  # as klm-viewer: whoever may read Kymas in a control plane need not read its namespaces
+    except NotFound:
+        raise Problem(f"this is no control plane: it has no namespace {names.KCP_NAMESPACE}; {CHOOSE}") from None
+
+
+async def with_close_name(kcp: Client, error: NotFound) -> KubeError | Problem:
+    """Return an error about an object that is not there as one that also names the object whose name is the closest."""
+    wanted = error.details.get("name")
+    kind = next((each for each in KINDS if each.resource.plural == error.details.get("kind", "kymas")), None)
+    if not wanted or kind is None:
+        return error
+    page = await anext(kcp.pages(kind.resource, kind.namespace, page_size=NAMES_COMPARED))
+    close = get_close_matches(wanted, [each.metadata.name for each in page.items], n=1)
+    return Problem(f"{error}; did you mean {close[0]}?") if close else error

@@ -1,0 +1,74 @@
+"""Clusters that are no control plane, and names that are not quite right."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from kube_runtime import Client, KubeconfigPolicy, dump_yaml
+from kube_simulation import serve_simulation
+from lifecycle_manager.contract.resources import KYMAS
+from lifecycle_manager.process.crd_installation import apply_crds, apply_objects
+from lifecycle_manager_api import names
+from tests.klm import run_klm
+
+
+@asynccontextmanager
+async def cluster(folder: Path, *namespaces: str) -> AsyncIterator[tuple[Path, Client]]:
+    """Yield the kubeconfig and a client of a cluster with the CRDs."""
+    async with serve_simulation() as simulation:
+        kubeconfig = folder / "kubeconfig"
+        kubeconfig.write_text(dump_yaml(simulation.cluster("one").kubeconfig))
+        policy = KubeconfigPolicy(allow_insecure=True)
+        async with await Client.from_kubeconfig(kubeconfig, policy=policy) as client:
+            await apply_crds(client)
+            for name in namespaces:
+                await apply_objects(
+                    client, dump_yaml({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+                )
+            yield kubeconfig, client
+
+
+@pytest.mark.parametrize("command", [("get", "kymas"), ("get", "modules"), ("status",)])
+async def test_cluster_of_a_user_is_no_control_plane(tmp_path: Path, command: tuple[str, ...]) -> None:
+    async with cluster(tmp_path, names.SKR_NAMESPACE) as (kubeconfig, _):
+        result = await run_klm(kubeconfig, *command)
+    assert (result.code, result.text) == (2, "")
+    assert result.errors.startswith("klm: this is no control plane: it has no namespace kcp-system; choose another")
+
+
+async def test_control_plane_without_kymas_is_one(tmp_path: Path) -> None:
+    async with cluster(tmp_path, names.KCP_NAMESPACE) as (kubeconfig, _):
+        result = await run_klm(kubeconfig, "get", "kymas")
+    assert (result.code, result.errors) == (0, "klm: there are no kymas\n")
+
+
+@pytest.mark.parametrize("command", [("get", "kymas"), ("explain",), ("trace",), ("events",)])
+async def test_close_name_is_suggested(tmp_path: Path, command: tuple[str, ...]) -> None:
+    async with cluster(tmp_path, names.KCP_NAMESPACE) as (kubeconfig, client):
+        for name in ("customer-4711", "demo"):
+            await client.apply(KYMAS, name, {"spec": {"channel": "regular"}}, names.KCP_NAMESPACE, field_manager="test")
+        close = await run_klm(kubeconfig, *command, "custmer-4711")
+        other = await run_klm(kubeconfig, *command, "nobody")
+    assert close.code == other.code == 2
+    assert close.errors.endswith("; did you mean customer-4711?\n")
+    assert other.errors.endswith("; klm get lists what there is\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("gte",), "Did you mean 'get'"),
+        (("get", "kyams"), "did you mean kymas?"),
+        (("get", "kymas", "--state", "Reddy"), "did you mean Ready?"),
+        (("get", "kymas", "-o", "jsn"), "did you mean json?"),
+        (("get", "kymas", "--stat", "Ready"), "--state"),
+    ],
+)
+async def test_word_that_is_none_is_answered_with_the_closest(
+    tmp_path: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    result = await run_klm(tmp_path / "none", *arguments)
+    assert result.code == 2
+    assert said in result.errors
