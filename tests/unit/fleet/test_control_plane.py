@@ -8,8 +8,8 @@ import pytest
 
 from kube_runtime import Client, KubeconfigPolicy, dump_yaml
 from kube_simulation import serve_simulation
-from lifecycle_manager.contract.resources import KYMAS
-from lifecycle_manager.process.crd_installation import apply_crds, apply_objects
+from lifecycle_manager.contract.resources import KYMAS, NAMESPACES
+from lifecycle_manager.process.crd_installation import apply_crds
 from lifecycle_manager_api import names
 from tests.klm import run_klm
 
@@ -24,9 +24,7 @@ async def cluster(folder: Path, *namespaces: str) -> AsyncIterator[tuple[Path, C
         async with await Client.from_kubeconfig(kubeconfig, policy=policy) as client:
             await apply_crds(client)
             for name in namespaces:
-                await apply_objects(
-                    client, dump_yaml({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-                )
+                await client.apply(NAMESPACES, name, {}, field_manager="test")
             yield kubeconfig, client
 
 

@@ -328,7 +328,7 @@ def _unreachable(host: str, error: BaseException) -> ClusterUnreachable:
 
 
 def _reason(error: BaseException) -> str:
-    """Return what went wrong. The texts of aiohttp also show its objects, and repeat the address."""
+    """Return the reason of a failed request. The texts of aiohttp also show its objects, and repeat the address."""
     match error:
         case TimeoutError():
             return "timed out"
