@@ -16,7 +16,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, cast
 
-import msgspec
 import uvloop
 
 from benchmarks.figures import Figure
@@ -24,7 +23,7 @@ from benchmarks.manifest_first_installation import NAMESPACES, _manifest
 from benchmarks.processes.lifecycle_manager import open_client
 from kube_runtime import Client, Controller, Informer, Manager, ObjectKey
 from kyma_local.clusters import LocalClusters
-from kyma_oci import ComponentVersion, LookupFailed, Registries
+from kyma_oci import ComponentVersion, FoundDescriptor, LookupFailed, Registries
 from lifecycle_manager import module_catalog, module_installation
 from lifecycle_manager.contract.resources import MANIFESTS
 from lifecycle_manager.module_installation import Logins, ManifestSettings
@@ -145,8 +144,8 @@ async def _until_ready(
             await asyncio.sleep(0.1)
 
 
-async def _no_descriptor(version: ComponentVersion) -> msgspec.Raw:
-    raise LookupFailed(f"no registry for {version}", again_after_seconds=3600)
+async def _no_descriptor(version: ComponentVersion, pinned: str) -> FoundDescriptor:
+    raise LookupFailed(f"no registry for {version} {pinned}", again_after_seconds=3600)
 
 
 async def _no_link(link: str) -> str:

@@ -52,8 +52,9 @@ const (
 	// Annotation with the time when a change was observed, to copy from a ModuleConfig to its SyncResource.
 	ObservedAt = "operator.kyma-project.io/observed-at"
 
-	ReconcileAt = "operator.kyma-project.io/reconcile-requested-at"
-	RenewToken  = "operator.kyma-project.io/renew-token"
+	ReconcileAt      = "operator.kyma-project.io/reconcile-requested-at"
+	ContinueDeletion = "operator.kyma-project.io/continue-deletion"
+	RenewToken       = "operator.kyma-project.io/renew-token"
 
 	// Annotation of a SyncResource with the generation of the ModuleConfig that it was made from.
 	ModuleConfigGeneration = "operator.kyma-project.io/module-config-generation"

@@ -9,6 +9,7 @@ import (
 
 // ModuleTemplate is one version of a module in the catalog.
 // +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
 // +kubebuilder:resource:path=moduletemplates,shortName=mt
 type ModuleTemplate struct {
 	metav1.TypeMeta `json:",inline"`
@@ -20,6 +21,10 @@ type ModuleTemplate struct {
 	// The parts of the version.
 	// +required
 	Spec ModuleTemplateSpec `json:"spec"`
+
+	// What Lifecycle Manager has found for the version.
+	// +optional
+	Status ModuleTemplateStatus `json:"status,omitzero"`
 }
 
 // ModuleTemplateList is a list of moduletemplates, or one page of it.
@@ -141,4 +146,31 @@ type ModuleTemplateSpec struct {
 	// Version of the module.
 	// +optional
 	Version string `json:"version,omitempty"`
+}
+
+// PinnedDescriptor is the descriptor that the registry had for a version of a component when it was seen first.
+type PinnedDescriptor struct {
+	// Name of the component.
+	// +required
+	Component string `json:"component"`
+
+	// Version of the component.
+	// +required
+	Version string `json:"version"`
+
+	// Digest of the component's manifest in the registry.
+	// +required
+	Digest string `json:"digest"`
+}
+
+// ModuleTemplateStatus: What Lifecycle Manager has found for the version.
+type ModuleTemplateStatus struct {
+	// The descriptor in the registry that stands for an empty spec.descriptor. It stays in force whatever the tag
+	// names later.
+	// +optional
+	PinnedDescriptor *PinnedDescriptor `json:"pinnedDescriptor,omitempty"`
+
+	// The conditions. DescriptorPinned says whether the tag in the registry still names the pinned descriptor.
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }

@@ -604,6 +604,7 @@ func (in *ModuleTemplate) DeepCopyInto(out *ModuleTemplate) {
 	out.TypeMeta = in.TypeMeta
 	in.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
 	in.Spec.DeepCopyInto(&out.Spec)
+	in.Status.DeepCopyInto(&out.Status)
 }
 
 // DeepCopy returns a copy of the receiver.
@@ -706,6 +707,32 @@ func (in *ModuleTemplateSpec) DeepCopy() *ModuleTemplateSpec {
 }
 
 // DeepCopyInto copies the receiver into out, which must not be nil.
+func (in *ModuleTemplateStatus) DeepCopyInto(out *ModuleTemplateStatus) {
+	*out = *in
+	if in.PinnedDescriptor != nil {
+		in, out := &in.PinnedDescriptor, &out.PinnedDescriptor
+		*out = (*in).DeepCopy()
+	}
+	if in.Conditions != nil {
+		in, out := &in.Conditions, &out.Conditions
+		*out = make([]metav1.Condition, len(*in))
+		for i := range *in {
+			(*in)[i].DeepCopyInto(&(*out)[i])
+		}
+	}
+}
+
+// DeepCopy returns a copy of the receiver.
+func (in *ModuleTemplateStatus) DeepCopy() *ModuleTemplateStatus {
+	if in == nil {
+		return nil
+	}
+	out := new(ModuleTemplateStatus)
+	in.DeepCopyInto(out)
+	return out
+}
+
+// DeepCopyInto copies the receiver into out, which must not be nil.
 func (in *PartialMeta) DeepCopyInto(out *PartialMeta) {
 	*out = *in
 }
@@ -716,6 +743,21 @@ func (in *PartialMeta) DeepCopy() *PartialMeta {
 		return nil
 	}
 	out := new(PartialMeta)
+	in.DeepCopyInto(out)
+	return out
+}
+
+// DeepCopyInto copies the receiver into out, which must not be nil.
+func (in *PinnedDescriptor) DeepCopyInto(out *PinnedDescriptor) {
+	*out = *in
+}
+
+// DeepCopy returns a copy of the receiver.
+func (in *PinnedDescriptor) DeepCopy() *PinnedDescriptor {
+	if in == nil {
+		return nil
+	}
+	out := new(PinnedDescriptor)
 	in.DeepCopyInto(out)
 	return out
 }

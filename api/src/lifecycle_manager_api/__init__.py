@@ -44,6 +44,8 @@ from lifecycle_manager_api.module_template import (
     ModuleResource,
     ModuleTemplate,
     ModuleTemplateSpec,
+    ModuleTemplateStatus,
+    PinnedDescriptor,
 )
 from lifecycle_manager_api.naming import joined_name, split_template_name, template_name
 from lifecycle_manager_api.raw import raw_object
@@ -103,11 +105,13 @@ __all__ = [
     "ModuleResource",
     "ModuleTemplate",
     "ModuleTemplateSpec",
+    "ModuleTemplateStatus",
     "NamespacedResources",
     "NotDecodable",
     "ObjectMeta",
     "OwnerReference",
     "PartialMeta",
+    "PinnedDescriptor",
     "PodSecurityLevel",
     "ResourceList",
     "ResourceReference",

@@ -37,7 +37,7 @@ PENDING: Document = {
     "lastTransitionTime": "1970-01-01T00:00:00Z",
 }
 """The condition of an object whose status has not been written yet. It is the default in the CRD."""
-SHARED_KINDS = frozenset({"Kyma", "Manifest", "Watcher"})
+SHARED_KINDS = frozenset({"Kyma", "ModuleTemplate", "Manifest", "Watcher"})
 """Without that default: the Lifecycle Manager in Go, to which a fleet may go back, never has such a Kyma Ready."""
 
 

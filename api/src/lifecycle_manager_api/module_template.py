@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar
 import msgspec
 
 from lifecycle_manager_api import names
+from lifecycle_manager_api.conditions import Conditions
 from lifecycle_manager_api.fields import (
     ATOMIC_MAP,
     EMBEDDED_OBJECT,
@@ -92,6 +93,27 @@ class ModuleTemplateSpec(Struct, frozen=True, kw_only=True):
     """Version of the module."""
 
 
+class PinnedDescriptor(Struct, frozen=True, kw_only=True):
+    """The descriptor that the registry had for a version of a component when it was seen first."""
+
+    component: str
+    """Name of the component."""
+    version: str
+    """Version of the component."""
+    digest: str
+    """Digest of the component's manifest in the registry."""
+
+
+class ModuleTemplateStatus(Struct, frozen=True, kw_only=True):
+    """What Lifecycle Manager has found for the version."""
+
+    pinned_descriptor: PinnedDescriptor | None = None
+    """The descriptor in the registry that stands for an empty spec.descriptor. It stays in force whatever the tag names
+    later."""
+    conditions: Conditions = ()
+    """The conditions. DescriptorPinned says whether the tag in the registry still names the pinned descriptor."""
+
+
 class ModuleTemplate(ApiObject, frozen=True, kw_only=True):
     """One version of a module in the catalog."""
 
@@ -112,3 +134,5 @@ class ModuleTemplate(ApiObject, frozen=True, kw_only=True):
     kind: str = "ModuleTemplate"
     spec: ModuleTemplateSpec
     """The parts of the version."""
+    status: ModuleTemplateStatus = ModuleTemplateStatus()
+    """What Lifecycle Manager has found for the version."""

@@ -10,7 +10,7 @@
 """
 
 from kyma_oci.archives import text_in, unpacking_size
-from kyma_oci.components import Components
+from kyma_oci.components import Components, FoundDescriptor
 from kyma_oci.credentials import DockerConfig, Login, LoginFor, config_in_secret, login_in
 from kyma_oci.descriptor import (
     Component,
@@ -39,6 +39,7 @@ __all__ = [
     "DescriptorNotFound",
     "DescriptorUnreadable",
     "DockerConfig",
+    "FoundDescriptor",
     "Layer",
     "Login",
     "LoginFor",

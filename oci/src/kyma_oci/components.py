@@ -4,15 +4,18 @@ A version of a component is an artifact: its repository is `<base>/component-des
 version (with `.build-` for the `+` that no tag may have), and one of its layers is the descriptor. The local blobs that
 a descriptor names are layers of the same artifact, wherever the component was before: so the descriptor is given the
 place where it was found as its newest context.
+
+A tag can be moved by everybody who may push. So who asks again names the digest that was found first.
 """
 
+import hashlib
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import msgspec
 
-from kyma_oci.credentials import LoginFor
+from kyma_oci.credentials import Login, LoginFor
 from kyma_oci.descriptor import ComponentVersion, DescriptorUnreadable, LookupFailed, component_of
 from kyma_oci.packing import context_of, repository_of, tag_of
 from kyma_oci.problems import UNREADABLE, LayerNotFound, SourceError
@@ -37,6 +40,14 @@ class _Manifest(msgspec.Struct):
     layers: list[_Part] = []
 
 
+class FoundDescriptor(NamedTuple):
+    """A descriptor as JSON, the digest of its component's manifest, and the one that the tag names, "" if unknown."""
+
+    descriptor: msgspec.Raw
+    digest: str
+    tagged: str
+
+
 @dataclass(frozen=True, eq=False)
 class Components:
     """The components below an address such as registry.example.com/modules; none where it is empty."""
@@ -46,22 +57,26 @@ class Components:
     read_yaml: ReadYaml
     address: str
 
-    async def descriptor(self, wanted: ComponentVersion) -> msgspec.Raw:
-        """Return the descriptor of a component's version as JSON. Raises LookupFailed."""
+    async def descriptor(self, wanted: ComponentVersion, pinned: str = "") -> FoundDescriptor:
+        """Return the descriptor of a component's version, or the pinned one whatever the tag names.
+
+        Raises LookupFailed.
+        """
         if not self.address:
             message = "the option oci-registry-host names no registry where it could be looked up"
             raise LookupFailed(message, NOT_CONFIGURED_SECONDS)
         try:
-            return await self._descriptor(wanted)
+            return await self._descriptor(wanted, pinned)
         except SourceError as error:
             raise LookupFailed(str(error), error.again_after_seconds) from None
         except DescriptorUnreadable as error:
             raise LookupFailed(str(error), SourceError.again_after_seconds) from None
 
-    async def _descriptor(self, wanted: ComponentVersion) -> msgspec.Raw:
+    async def _descriptor(self, wanted: ComponentVersion, pinned: str) -> FoundDescriptor:
         artifact = artifact_in(self.address, repository_of(wanted.component), tag_of(wanted.version))
         login = await self.login_for(artifact.repository)
-        layer = artifact.layer(_digest_in(await self.registries.pull(artifact, login), artifact))
+        manifest, tagged = await self._manifest(artifact, login, pinned)
+        layer = artifact.layer(_layer_in(manifest, artifact))
         document = await self.read_yaml(await self.registries.pull(layer, login), artifact)
         if not isinstance(document, dict):
             raise DescriptorUnreadable(f"{artifact} has a descriptor that is not an object")
@@ -72,10 +87,23 @@ class Components:
             raise DescriptorUnreadable(f"{artifact}: {error}") from None
         if (component.name, component.version) != wanted:
             raise DescriptorUnreadable(f"{artifact} holds the descriptor of {component.name}:{component.version}")
-        return found
+        return FoundDescriptor(found, pinned or tagged, tagged)
+
+    async def _manifest(self, artifact: Artifact, login: Login | None, pinned: str) -> tuple[bytes, str]:
+        """Return the manifest, and the digest that its tag names; "" where that can't be told. Raises SourceError."""
+        try:
+            manifest = await self.registries.pull(artifact, login)
+        except SourceError:
+            if not pinned:
+                raise
+            return await self.registries.pull(replace(artifact, digest=pinned), login), ""
+        tagged = f"sha256:{hashlib.sha256(manifest).hexdigest()}"
+        if pinned and pinned != tagged:
+            manifest = await self.registries.pull(replace(artifact, digest=pinned), login)
+        return manifest, tagged
 
 
-def _digest_in(manifest: bytes, artifact: Artifact) -> str:
+def _layer_in(manifest: bytes, artifact: Artifact) -> str:
     try:
         layers = msgspec.json.decode(manifest, type=_Manifest).layers
     except UNREADABLE:

@@ -45,17 +45,18 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """A tagged manifest of a repository."""
+    """A manifest of a repository: by its tag, or by its digest where that is known."""
 
     scheme: str
     host: str
     path: str
     tag: str
+    digest: str = ""
 
     @property
     def url(self) -> str:
         """The URL of the manifest."""
-        return f"{self.scheme}://{self.host}/v2/{self.path}/manifests/{self.tag}"
+        return f"{self.scheme}://{self.host}/v2/{self.path}/manifests/{self.digest or self.tag}"
 
     @property
     def repository(self) -> str:
@@ -67,7 +68,7 @@ class Artifact:
         return Layer(self.scheme, self.host, self.path, digest)
 
     def __str__(self) -> str:
-        return f"{self.host}/{self.path}:{self.tag}"
+        return f"{self.repository}:{self.tag}" + (f"@{self.digest}" if self.digest else "")
 
 
 Wanted = Layer | Artifact

@@ -49,7 +49,7 @@ class Registries:
             self._session = None
 
     async def pull(self, wanted: Wanted, login: Login | None = None) -> bytes:
-        """Return the bytes of a layer, which match its digest, or of a manifest. Raises SourceError."""
+        """Return the bytes of a layer or manifest, which match its digest where it has one. Raises SourceError."""
         media_type = MANIFEST if isinstance(wanted, Artifact) else ""
         async with (
             self._bounded(wanted, "send"),
@@ -111,7 +111,7 @@ async def _content(wanted: Wanted, response: aiohttp.ClientResponse) -> bytes:
     if (response.content_length or 0) > MAX_BYTES:
         raise too_large
     content, digest = await received(response, MAX_BYTES, too_large)
-    if isinstance(wanted, Layer) and digest != wanted.digest:
+    if wanted.digest and digest != wanted.digest:
         raise DigestMismatch(f"{wanted}: the content has the digest {digest}")
     return content
 

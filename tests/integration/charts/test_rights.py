@@ -7,10 +7,14 @@ from functools import partial
 from importlib.resources import files
 from typing import Any
 
+import msgspec
+
 from kube_runtime import Client, Invalid, NotFound, Resource, dump_yaml
 from kyma_demo.names import USER
 from kyma_demo.object_watcher import CONFIG_MAPS
 from kyma_module_manager.rights import roles_of
+from kyma_oci import Blob
+from kyma_oci.packing import manifest_of
 from lifecycle_manager.contract.resources import (
     KYMAS,
     MANIFESTS,
@@ -95,6 +99,7 @@ async def test_every_right_is_used(world: HelmClusters) -> None:
     await _give_the_module_its_own_namespace_and_the_common_one_again(world)
     await _rotate_the_ca(world)
     await _restart_the_replicas(world)
+    await _pin_a_descriptor(world)
     await _create_a_namespace(world)
     await _leave_objects_of_a_former_watcher(world)
     await _delete_the_kyma(world)
@@ -154,6 +159,31 @@ async def _restart_the_replicas(world: HelmClusters) -> None:
     """Replace every Pod of KCP: each replica deletes its Lease when it stops."""
     await world.install_lifecycle_manager("--set=resources.limits.memory=1100Mi", command="upgrade")
     await world.install_module_manager("--set=resources.limits.memory=300Mi", command="upgrade")
+
+
+async def _pin_a_descriptor(world: HelmClusters) -> None:
+    """Offer a module whose descriptor is found in a registry by its version."""
+    whole, version = template("pinned", "1.0.0"), "1.0.0"
+    component = whole["spec"]["descriptor"]["component"]["name"]
+    async with blob_server() as layers:
+        descriptor = Blob(
+            msgspec.json.encode(whole["spec"]["descriptor"]),
+            "application/vnd.ocm.software.component-descriptor.v2+json",
+        )
+        layers.hold(descriptor.content)
+        layers.blobs[version] = manifest_of(descriptor, [descriptor]).content
+        await world.install_lifecycle_manager(
+            f"--set=options.oci-registry-host=http://{layers.host}", command="upgrade"
+        )
+        whole["spec"]["descriptor"] = {}
+        named = release("pinned", regular=version, spec={"ocmComponentName": component})
+        async with in_catalog(world.kcp, whole, named):
+
+            async def pinned() -> bool:
+                found = await world.kcp.get(MODULE_TEMPLATES, whole["metadata"]["name"], KCP)
+                return found.status.pinned_descriptor is not None
+
+            await eventually(pinned)
 
 
 async def _repeat_an_event(world: HelmClusters) -> None:

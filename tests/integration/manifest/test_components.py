@@ -12,7 +12,7 @@ import pytest
 
 from kube_runtime import Client, dump_yaml
 from kube_simulation import Simulation
-from kyma_oci import Blob, Components, Login, Registries, artifact_in, component_of
+from kyma_oci import Blob, Components, FoundDescriptor, Login, Registries, artifact_in, component_of
 from kyma_oci.packing import config_of, repository_of, tag_of
 from lifecycle_manager.app import lifecycle_manager
 from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, MODULE_RELEASE_METAS, MODULE_TEMPLATES, SECRETS
@@ -43,9 +43,9 @@ class Shelf:
         artifact = artifact_in(f"http://{self.host}", repository_of(COMPONENT, path), tag_of(version))
         await self.registries.push(artifact, config_of(layers[0]), layers, Login(NAME, PASSWORD))
 
-    async def find(self, version: str) -> msgspec.Raw:
+    async def find(self, version: str, pinned: str = "") -> FoundDescriptor:
         components = Components(self.registries, login, read_yaml, f"http://{self.host}/modules")
-        return await components.descriptor(ComponentVersion(COMPONENT, version))
+        return await components.descriptor(ComponentVersion(COMPONENT, version), pinned)
 
 
 async def login(_host: str) -> Login:
@@ -100,13 +100,26 @@ async def test_module_is_installed_from_the_component_that_its_descriptor_was_fo
     shelf: Shelf, tmp_path: Path, schema: Callable[[str], dict[str, Any]], layer: Callable[[dict[str, Any]], Blob]
 ) -> None:
     await shelf.push("1.2.3+4", layer(schema("1.2.3+4")), OBJECTS)
-    component = component_of(await shelf.find("1.2.3+4"))
+    component = component_of((await shelf.find("1.2.3+4")).descriptor)
     source = component.source("raw-manifest")
     assert source is not None
     assert source["repo"] == f"http://{shelf.host}/modules"  # not where it was before
     store = ObjectStore(shelf.registries, no_link, Blobs(tmp_path / "layers"))
     found = await store.objects(source_in(msgspec.Raw(msgspec.json.encode(source))), login)
     assert [each.name for each in found.objects] == ["one"]
+
+
+async def test_pinned_descriptor_is_found_by_its_digest_whatever_its_tag_names(shelf: Shelf) -> None:
+    await shelf.push("1.0.0", in_tar(version_2("1.0.0")), OBJECTS)
+    first = await shelf.find("1.0.0")
+    assert first.digest == first.tagged
+    await shelf.push("1.0.0", in_tar(version_3("1.0.0")), OBJECTS)
+    moved = await shelf.find("1.0.0")
+    again = await shelf.find("1.0.0", first.digest)
+    assert moved.digest != first.digest
+    assert again == FoundDescriptor(first.descriptor, first.digest, moved.digest)
+    with pytest.raises(LookupFailed):
+        await shelf.find("1.0.0", f"sha256:{'0' * 64}")
 
 
 @pytest.mark.parametrize(

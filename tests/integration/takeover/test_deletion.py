@@ -33,11 +33,11 @@ async def test_kyma_and_manifest_of_a_deleted_cluster_go_whatever_their_finalize
     async def is_left_with_the_others() -> bool:
         return (await world.kcp.get(KYMAS, "lost", KCP)).metadata.finalizers == (OBSERVER,)
 
-    async with world.running():
+    async with world.running(access_secret_grace="1s"):
         await eventually(is_left_with_the_others)
         with pytest.raises(NotFound):
             await world.kcp.get(MANIFESTS, manifest["metadata"]["name"], KCP)
-    async with world.running(remove_finalizers_of_others=True):
+    async with world.running(access_secret_grace="1s", remove_finalizers_of_others=True):
         await eventually(lambda: _is_gone(world))
 
 

@@ -8,20 +8,25 @@ from dataclasses import dataclass, field
 import msgspec
 import pytest
 
-from kube_runtime import Result
+from kube_runtime import Manager, Result
+from kube_simulation import Freeze, Refuse
+from kyma_oci import FoundDescriptor
 from lifecycle_manager import module_catalog
 from lifecycle_manager.catalog_sync.wanted import wanted_catalog
 from lifecycle_manager.contract.resources import MODULE_TEMPLATES
 from lifecycle_manager.contract.signals import DescriptorFound
 from lifecycle_manager.module_catalog import ComponentVersion, DescriptorUnreadable, LookupFailed, Offers
+from lifecycle_manager.module_catalog.controller import PIN_AGAIN_SECONDS
+from lifecycle_manager.module_catalog.pins import PINNED, TAG_MOVED
 from lifecycle_manager.module_catalog.validation import template_error, template_warnings
-from lifecycle_manager_api import ModuleTemplate
+from lifecycle_manager_api import Condition, ModuleTemplate, find
 from tests import builders
 from tests.waiting import eventually
 from tests.world import KCP, World, open_world
 
 COMPONENT = "kyma-project.io/module/telemetry"
 WANTED = ComponentVersion(COMPONENT, "1.0.0")
+FIRST, SECOND = f"sha256:{'1' * 64}", f"sha256:{'2' * 64}"
 FOUND = DescriptorFound(KCP, "telemetry-1.0.0")
 RELEASE = builders.release("telemetry", regular="1.0.0", spec={"ocmComponentName": COMPONENT})
 WITHOUT_COMPONENT = builders.release("telemetry", regular="1.0.0")
@@ -34,21 +39,27 @@ def empty(version: str = "1.0.0") -> ModuleTemplate:
 
 @dataclass
 class Registry:
-    """Returns descriptors or fails, and counts. A request waits while the gate is closed."""
+    """Returns descriptors or fails, and counts. A request waits while the gate is closed.
+
+    `tag` is the digest that every tag names.
+    """
 
     why: str = ""
+    tag: str = FIRST
     asked: int = 0
     gate: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
         self.gate.set()
 
-    async def find(self, wanted: ComponentVersion) -> msgspec.Raw:
+    async def find(self, wanted: ComponentVersion, pinned: str = "") -> FoundDescriptor:
         self.asked += 1
         await self.gate.wait()
         if self.why:
             raise LookupFailed(self.why, 7.0)
-        return msgspec.Raw(msgspec.json.encode(builders.descriptor("telemetry", wanted.version)))
+        digest = pinned or self.tag
+        content = builders.descriptor("telemetry", wanted.version) | {"digest": digest}
+        return FoundDescriptor(msgspec.Raw(msgspec.json.encode(content)), digest, self.tag)
 
 
 @dataclass
@@ -61,6 +72,12 @@ class Lookups:
 
     async def look_up(self, wanted: ComponentVersion = WANTED) -> Result:
         return await self.world.turn("descriptor", wanted)
+
+    async def condition(self) -> Condition:
+        template = await self.world.kcp.get(MODULE_TEMPLATES, "telemetry-1.0.0", KCP)
+        found = find(template.status.conditions, PINNED)
+        assert found is not None
+        return found
 
     def component(self) -> str:
         template = self.offers.current().template("telemetry", "1.0.0")
@@ -176,3 +193,55 @@ async def test_release_that_names_the_component_later_has_the_descriptor_looked_
         await it.world.offer(RELEASE)
         await eventually(lambda: it.published)
         assert it.component() == COMPONENT
+
+
+def digest_in(descriptor: msgspec.Raw) -> str:
+    return str(msgspec.json.decode(descriptor)["digest"])
+
+
+async def test_tag_that_is_moved_later_is_reported_and_not_installed_after_a_restart() -> None:
+    registry = Registry()
+    async with lookups(registry, empty(), RELEASE) as it:
+        await it.look_up()
+        assert (await it.condition()).status == "True"
+        registry.tag = SECOND
+        restarted = Manager(it.world.kcp, clock=it.world.clock, namespace=KCP)
+        offers = module_catalog.setup(restarted, registry.find)
+        async with restarted.background():
+            await restarted.wait_synced()
+            await restarted.controllers["descriptor"].reconcile_now(WANTED)
+            assert digest_in(offers.current().descriptors["telemetry-1.0.0"]) == FIRST
+        moved = await it.condition()
+        assert (moved.status, moved.reason, SECOND in moved.message) == ("False", TAG_MOVED, True)
+
+
+async def test_replica_takes_what_another_one_recorded_first() -> None:
+    async with lookups(Registry(), empty(), RELEASE) as it:
+        await it.world.sync_caches()
+        it.world.unseen.add("moduletemplates")
+        kcp = it.world.cluster("kcp")
+        with kcp.ruled_by(Freeze(kcp.version, lambda request: request.verb == "watch")):
+            status = {"status": {"pinnedDescriptor": {"component": COMPONENT, "version": "1.0.0", "digest": SECOND}}}
+            await it.world.kcp.merge_patch(MODULE_TEMPLATES, "telemetry-1.0.0", status, KCP, subresource="status")
+            await it.look_up()
+            assert digest_in(it.offers.current().descriptors["telemetry-1.0.0"]) == SECOND
+
+
+async def test_descriptor_whose_digest_can_not_be_recorded_is_not_installed() -> None:
+    async with lookups(Registry(), empty(), RELEASE) as it:
+        refuse = Refuse(lambda request: request.subresource == "status" and request.is_write)
+        with it.world.cluster("kcp").ruled_by(refuse):
+            assert (await it.look_up()).requeue_after == PIN_AGAIN_SECONDS
+            with pytest.raises(DescriptorUnreadable, match="could not be recorded"):
+                it.component()
+        await it.look_up()
+        assert it.component() == COMPONENT
+
+
+async def test_who_writes_a_template_does_not_change_the_record_of_its_descriptor() -> None:
+    async with lookups(Registry(), empty(), RELEASE) as it:
+        await it.look_up()
+        status = {"status": {"pinnedDescriptor": {"component": COMPONENT, "version": "1.0.0", "digest": SECOND}}}
+        written = await it.world.kcp.merge_patch(MODULE_TEMPLATES, "telemetry-1.0.0", status, KCP, field_manager="team")
+        assert written.status.pinned_descriptor is not None
+        assert written.status.pinned_descriptor.digest == FIRST

@@ -1,8 +1,8 @@
 """Lookup of the component descriptors that ModuleTemplates leave empty, in the registry of the modules' components.
 
 A ModuleTemplate whose `spec.descriptor` is empty stands for the component that its module's ModuleReleaseMeta names by
-`ocmComponentName`, in the template's version. A version of a component never changes, so a descriptor that was found is
-not looked up again while a template stands for it. Every replica looks all of them up. A lookup that fails is reported
+`ocmComponentName`, in the template's version. What was found first stands for it from then on (`pins`), and is not
+looked up again while a template stands for it. Every replica looks all of them up. A lookup that fails is reported
 where the module would be installed, and retried.
 """
 
@@ -14,12 +14,13 @@ from dataclasses import dataclass, field
 import msgspec
 import structlog
 
-from kube_runtime import Causes, Change, Controller, Informer, Manager, Result
-from kyma_oci import ComponentVersion, LookupFailed, is_left_out
+from kube_runtime import Causes, Change, Controller, Informer, KubeError, Manager, Result
+from kyma_oci import ComponentVersion, FoundDescriptor, LookupFailed, is_left_out
 from lifecycle_manager.contract.changes import versions
 from lifecycle_manager.contract.resources import DATED_RELEASE_METAS, MODULE_TEMPLATES, DatedReleaseMeta
 from lifecycle_manager.contract.signals import DescriptorFound
 from lifecycle_manager.module_catalog.offer import Offer, module_of, version_of
+from lifecycle_manager.module_catalog.pins import Pins, pin_among
 from lifecycle_manager_api import ModuleTemplate, names
 
 log = structlog.get_logger("module_catalog")
@@ -28,8 +29,11 @@ CONCURRENCY = 4
 START_SECONDS = 30.0
 """How long the start waits for descriptors. Without them, modules seem impossible to install."""
 
-Find = Callable[[ComponentVersion], Awaitable[msgspec.Raw]]
-"""Returns the descriptor of a component's version. Raises LookupFailed."""
+PIN_AGAIN_SECONDS = 5.0
+"""How soon it is tried again to record which descriptor was found."""
+
+Find = Callable[[ComponentVersion, str], Awaitable[FoundDescriptor]]
+"""Returns the descriptor of a component's version; the one with a digest if given. Raises LookupFailed."""
 
 
 @dataclass(eq=False, slots=True)
@@ -95,9 +99,11 @@ class Lookups:
     find: Find
     start_seconds: float
     changes: int = field(default=0, init=False)
+    pins: Pins = field(init=False)
     _controller: Controller[ComponentVersion, LookupState] = field(init=False)
 
     def __post_init__(self) -> None:
+        self.pins = Pins(self.manager.client, self.templates, self.manager.clock)
         self._controller = self.manager.controller(
             "descriptor",
             state=LookupState,
@@ -146,16 +152,34 @@ class Lookups:
         if not templates or state.descriptor is not None:
             return Result()
         try:
-            state.descriptor = await self.find(wanted)
+            state.descriptor = (await self._find_pinned(wanted, templates)).descriptor
         except LookupFailed as error:
-            if state.problem != str(error):
-                state.problem = str(error)
-                log.warning("descriptor not found", component=wanted.component, version=wanted.version, why=str(error))
-                self._publish(templates)
+            self._failed(wanted, state, str(error))
             return Result(requeue_after=error.again_after_seconds)
+        except KubeError as error:
+            self._failed(wanted, state, f"the digest of {wanted} could not be recorded: {error}")
+            return Result(requeue_after=PIN_AGAIN_SECONDS)
         log.info("descriptor found", component=wanted.component, version=wanted.version)
         self._publish(templates)
         return Result()
+
+    def _failed(self, wanted: ComponentVersion, state: LookupState, problem: str) -> None:
+        if state.problem != problem:
+            state.problem = problem
+            log.warning("descriptor not found", component=wanted.component, version=wanted.version, why=problem)
+            self._publish(self._templates_for(wanted))
+
+    async def _find_pinned(self, wanted: ComponentVersion, templates: Iterable[ModuleTemplate]) -> FoundDescriptor:
+        """Return the descriptor that stands for templates, once each has a record of it.
+
+        Raises LookupFailed and KubeError.
+        """
+        found = await self.find(wanted, pin_among(templates, wanted))
+        for template in templates:
+            digest = await self.pins.record(template, wanted, found)
+            if digest != found.digest:  # another replica was first
+                found = await self.find(wanted, digest)
+        return found
 
     def _publish(self, templates: Iterable[ModuleTemplate]) -> None:
         self.changes += 1

@@ -1,0 +1,107 @@
+"""Which descriptor in the registry stands for a template that leaves it empty: the one that was seen first.
+
+A tag in a registry can be moved by everybody who may push there. So the digest of what it named first is recorded in
+the status of the ModuleTemplate, which Lifecycle Manager alone writes, before anything is installed: replicas agree,
+and a restart keeps it. A tag that names something else by then is reported in the condition `DescriptorPinned`. A
+ModuleTemplate that is deleted and created again has no record.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+import msgspec
+import structlog
+
+from kube_runtime import Client, Clock, Conflict, Informer, NotFound
+from kyma_oci import ComponentVersion, FoundDescriptor
+from lifecycle_manager.contract.resources import FIELD_MANAGER, MODULE_TEMPLATES
+from lifecycle_manager_api import ModuleTemplate, ModuleTemplateStatus, PinnedDescriptor
+from lifecycle_manager_api.conditions import NewCondition, set_conditions
+
+log = structlog.get_logger("module_catalog")
+
+PINNED = "DescriptorPinned"
+TAG_MOVED = "TagMoved"
+ATTEMPTS = 5
+"""How often a template that others write meanwhile is read again."""
+
+
+def pin_of(template: ModuleTemplate, wanted: ComponentVersion) -> str:
+    """Return the digest that is recorded for a component's version; "" where there is none."""
+    pin = template.status.pinned_descriptor
+    return pin.digest if pin is not None and (pin.component, pin.version) == wanted else ""
+
+
+def pin_among(templates: Iterable[ModuleTemplate], wanted: ComponentVersion) -> str:
+    """Return the digest that is recorded in the oldest of the templates with a record."""
+    oldest = sorted(templates, key=lambda it: (str(it.metadata.creation_timestamp), it.metadata.name))
+    return next(filter(None, (pin_of(each, wanted) for each in oldest)), "")
+
+
+def status_with(
+    template: ModuleTemplate, wanted: ComponentVersion, found: FoundDescriptor, now: datetime
+) -> ModuleTemplateStatus:
+    """Return the status of a template for which a descriptor stands."""
+    condition: NewCondition = (PINNED, "True", PINNED, f"{wanted} is {found.digest}")
+    if found.tagged and found.tagged != found.digest:
+        message = (
+            f"{wanted} is {found.digest}, as seen first; its tag names {found.tagged} by now, which is not installed. "
+            "To install it, delete the ModuleTemplate and create it again"
+        )
+        condition = (PINNED, "False", TAG_MOVED, message)
+    pin = PinnedDescriptor(component=wanted.component, version=wanted.version, digest=found.digest)
+    conditions = set_conditions(template.status.conditions, [condition], template.metadata.generation, now)
+    return ModuleTemplateStatus(pinned_descriptor=pin, conditions=conditions)
+
+
+@dataclass(frozen=True, eq=False)
+class Pins:
+    """Records which descriptors stand for templates."""
+
+    kcp: Client
+    templates: Informer[ModuleTemplate]
+    clock: Clock
+
+    async def record(self, template: ModuleTemplate, wanted: ComponentVersion, found: FoundDescriptor) -> str:
+        """Record a descriptor unless another one is recorded; return the digest of that on record. Raises KubeError."""
+        for _ in range(ATTEMPTS):
+            digest = pin_of(template, wanted)
+            status = status_with(template, wanted, found, self.clock.now())
+            if status == template.status or digest not in {"", found.digest}:
+                return digest
+            try:
+                self.templates.wrote(await self._write(template, status))
+            except Conflict:  # another replica, or the module team
+                template = await self._read_again(template)
+            except NotFound:
+                why = "no such ModuleTemplate, or a CRD of it without a status"
+                log.warning("descriptor not pinned", template=template.metadata.name, why=why)
+                return found.digest
+            else:
+                return found.digest
+        raise Conflict(409, "Conflict", f"ModuleTemplate {template.metadata.name} changes all the time")
+
+    async def _read_again(self, template: ModuleTemplate) -> ModuleTemplate:
+        """Return a template as it is now. Raises NotFound, KubeError."""
+        name, namespace = template.metadata.name, template.metadata.namespace
+        found = await self.kcp.list(MODULE_TEMPLATES, namespace, field_selector=f"metadata.name={name}")
+        if not found.items:
+            raise NotFound(404, "NotFound", f"ModuleTemplate {name} is gone")
+        self.templates.wrote(found.items[0])
+        return found.items[0]
+
+    async def _write(self, template: ModuleTemplate, status: ModuleTemplateStatus) -> ModuleTemplate:
+        metadata = template.metadata
+        document = {
+            "metadata": {"name": metadata.name, "resourceVersion": metadata.resource_version},
+            "status": msgspec.to_builtins(status),
+        }
+        return await self.kcp.apply(
+            MODULE_TEMPLATES,
+            metadata.name,
+            document,
+            metadata.namespace,
+            field_manager=FIELD_MANAGER,
+            subresource="status",
+        )
