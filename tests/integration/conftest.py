@@ -21,7 +21,7 @@ from tests.kinds import NAMESPACES
 asyncio.set_event_loop(None)  # else looptime creates one that is not closed
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def kcp() -> Iterator[Path]:
     """The kubeconfig of a cluster's administrator."""
     given = os.environ.get("KUBE_RUNTIME_KUBECONFIG")
@@ -39,7 +39,7 @@ def kcp() -> Iterator[Path]:
         thread.join()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def administrator(kcp: Path) -> str:
     return kcp.read_text()
 

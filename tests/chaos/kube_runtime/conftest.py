@@ -19,7 +19,7 @@ SHORT_TIMEOUTS = ClientOptions(
 )
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def servers() -> Iterator[Servers]:
     """One etcd and one API server for all tests of a worker."""
     with Servers.start() as running:

@@ -65,7 +65,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group("upstream"))
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest_asyncio.fixture(scope="package", loop_scope="session")
 async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Product]:
     folder = tmp_path_factory.mktemp("upstream")
     async with open_environment(folder, None, None) as environment, AsyncExitStack() as stack, blob_server() as layers:

@@ -27,7 +27,7 @@ def helm(tmp_path_factory: pytest.TempPathFactory) -> Helm:
     return Helm(find_helm(), tmp_path_factory.mktemp("helm"))
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest_asyncio.fixture(scope="package", loop_scope="session")
 async def world(helm: Helm, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[HelmClusters]:
     """Clusters with Lifecycle Manager and a Module Manager, installed by Helm; the user has enabled the module."""
     async with open_world(tmp_path_factory.mktemp("world"), helm) as world:

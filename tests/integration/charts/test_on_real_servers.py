@@ -33,7 +33,7 @@ def crds() -> str:
     return crds_of_others()
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest_asyncio.fixture(scope="package", loop_scope="session")
 async def newest(world: HelmClusters, crds: str) -> HelmClusters:
     await apply_objects(world.kcp, f"{crds}\n---\n{OF_ISTIO}")
     return world

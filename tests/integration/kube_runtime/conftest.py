@@ -15,13 +15,13 @@ from kube_runtime import dump_yaml
 from kube_simulation import Simulation, serve_simulation
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def kcp(request: pytest.FixtureRequest, kcp: Path, simulated: Path) -> Path:
     """The kubeconfig of an administrator of a cluster: a real one, or the simulated one where that is asked for."""
     return simulated if getattr(request, "param", "real") == "simulated" else kcp
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def simulated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The kubeconfig of a simulated cluster, served by a thread of its own as a real server is by a process."""
     ready: Future[Simulation] = Future()

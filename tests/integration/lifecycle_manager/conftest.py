@@ -42,7 +42,7 @@ subjects: [{{kind: ServiceAccount, name: lifecycle-manager, namespace: kube-syst
 """
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest_asyncio.fixture(scope="package", loop_scope="session")
 async def walkthrough(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Walkthrough]:
     """All programs run, and the module is enabled in the SKR.
 
