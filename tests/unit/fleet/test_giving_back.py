@@ -1,11 +1,13 @@
 """`klm adopt --back`: what each object needs to be the former version's own again."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import pytest_asyncio
 
+from kube_simulation import Refuse
 from kyma_fleet.adoption import back
 from kyma_fleet.adoption.giving_back import GivingBack
 from kyma_fleet.adoption.steps import EVERY_VERSION, AdoptionScope, AdoptionSteps
@@ -16,7 +18,7 @@ from lifecycle_manager.watcher_certificates.cert_manager import CERTIFICATES
 from lifecycle_manager.watcher_certificates.tls_secret import CERTIFICATE_PURPOSE
 from lifecycle_manager_api import Condition, ObjectMeta, SkrRecords, names
 from tests import builders
-from tests.world import KCP, World, open_world
+from tests.world import KCP, NO_API, PERMISSIVE, World, open_world
 
 MANIFEST = builders.manifest("keda")
 KEY = f"{KCP}/{MANIFEST.metadata.name}"
@@ -102,7 +104,9 @@ def kyma_document(annotations: dict[str, str], **labels: str) -> dict[str, Any]:
 
 def steps_of(world: World, *, answer: bool = True, split: bool = True) -> AdoptionSteps:
     subjects = AdoptionScope(("demo",), split=SPLIT) if split else AdoptionScope()
-    return AdoptionSteps(world.kcp, Screen(), subjects, lambda _: answer, names.KCP_LEASE_NAMESPACE)
+    return AdoptionSteps(
+        world.kcp, Screen(), subjects, lambda _: answer, names.KCP_LEASE_NAMESPACE, where_possible=True
+    )
 
 
 async def metadata(world: World) -> ObjectMeta:
@@ -164,16 +168,66 @@ async def test_interrupted_way_back_leaves_the_kyma_to_neither_version_and_is_fo
         return "objects" not in question
 
     steps = AdoptionSteps(
-        world.kcp, Screen(), AdoptionScope(selector="example.com/by=python", split=SPLIT), until_objects, "leases"
+        world.kcp,
+        Screen(),
+        AdoptionScope(selector="example.com/by=python", split=SPLIT),
+        until_objects,
+        "leases",
+        where_possible=True,
     )
     with pytest.raises(Problem, match="run it again: it continues from here"):
         await steps.back()
     found = await metadata(world)
     assert found.annotations[names.SKIPPED_BY] == EVERY_VERSION
     assert (found.labels[SKIP], found.is_kept_from_former_version) == ("true", False)
-    again = AdoptionSteps(world.kcp, Screen(), steps.subjects, lambda _: True, "leases")
+    again = replace(steps, confirm=lambda _: True)
     assert await again.back() == 1
     assert dict((await metadata(world)).labels) == {}
+
+
+def strict(world: World) -> AdoptionSteps:
+    return replace(steps_of(world, split=False), where_possible=False)
+
+
+async def test_nothing_changes_while_one_cluster_of_several_can_not_be_given_back(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await world.register("other")
+    since = world.requests
+    with pytest.raises(Problem, match="1 cluster of 2 can't be given back, so nothing was changed"):
+        await replace(strict(world), policy=PERMISSIVE).back()
+    assert "can't be given back: Kyma demo: no access" in capsys.readouterr().out
+    assert written(world, "kcp", since) == written(world, "other", since) == []
+
+
+async def test_insecure_kubeconfig_is_accepted_by_option_alone(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await world.kcp.delete(KYMAS, "demo", KCP)
+    await world.register("other")
+    since = world.requests
+    with pytest.raises(Problem, match="1 cluster of 1 can't be given back"):
+        await strict(world).back()
+    assert "switches TLS verification off" in capsys.readouterr().out
+    assert written(world, "kcp", since) == written(world, "other", since) == []
+    assert await replace(strict(world), policy=PERMISSIVE).back() == 0
+
+
+async def test_cluster_that_refuses_is_named_before_anything_changes(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await world.kcp.delete(KYMAS, "demo", KCP)
+    await world.register("other")
+    refusing = world.cluster("other").ruled_by(Refuse(refused=NO_API))
+    with refusing, pytest.raises(Problem, match="1 cluster of 1"):
+        await replace(strict(world), policy=PERMISSIVE).back()
+    assert "can't be given back: Kyma other: " in capsys.readouterr().out
+
+
+def written(world: World, cluster: str, since: int) -> list[str]:
+    """Return the paths that were written; reviews of rights are none."""
+    paths = [each.path for each in world.writes_to(cluster, since)]
+    return [each for each in paths if not each.endswith("reviews")]
 
 
 async def test_nothing_is_written_without_an_answer(world: World) -> None:

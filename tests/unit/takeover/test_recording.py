@@ -8,6 +8,7 @@ import pytest
 import pytest_asyncio
 
 from kube_runtime import Client, ObjectUnreadable
+from kube_runtime.client.kubeconfig import STRICT
 from kube_simulation import Simulation
 from kyma_fleet.adoption.findings import obstacles_of
 from kyma_fleet.adoption.reading import ACCESSES, read_control_plane
@@ -155,7 +156,9 @@ async def test_nothing_of_it_is_in_the_way_of_a_takeover(kcp: Client) -> None:
     def left_out(error: ObjectUnreadable) -> None:
         pytest.fail(str(error))
 
-    seen = await read_control_plane(kcp, lease_namespace="leases", ca_namespace="istio-system", left_out=left_out)
+    seen = await read_control_plane(
+        kcp, lease_namespace="leases", ca_namespace="istio-system", policy=STRICT, left_out=left_out
+    )
     seen.unread[ACCESSES] = "left out of the recording"
     seen.secrets = None
     assert [each.text for each in obstacles_of(seen, (), ()) if ACCESSES not in each.text] == []

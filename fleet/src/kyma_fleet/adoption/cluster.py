@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from kube_runtime import Client, InventoryEntry, KindUnknown, KubeError, NotFound
+from kube_runtime import Client, InventoryEntry, KindUnknown, KubeconfigPolicy, KubeError, NotFound
 from kube_runtime.apply.former_managers import merged_into
 from kyma_fleet.checking.command import missing_rights
 from kyma_fleet.comparison.reading import cluster_of
@@ -67,12 +67,12 @@ class ClusterReport:
     error: str = ""
 
 
-async def report_of(kcp: Client, kyma: str) -> ClusterReport:
+async def report_of(kcp: Client, kyma: str, policy: KubeconfigPolicy) -> ClusterReport:
     """Read one cluster. Raises KubeError for the control plane alone."""
     selector = f"{names.KYMA_NAME}={kyma}"
     manifests = (await kcp.list(MANIFESTS, names.KCP_NAMESPACE, label_selector=selector)).items
     try:
-        async with cluster_of(kcp, kyma, is_labelled=False) as skr:
+        async with cluster_of(kcp, kyma, is_labelled=False, policy=policy) as skr:
             return await _read(skr, kyma, manifests)
     except CLUSTER_ERRORS as error:
         return ClusterReport(kyma, error=plain(error))

@@ -4,7 +4,7 @@ import asyncio
 import random
 import sys
 
-from kube_runtime import Client, ObjectUnreadable
+from kube_runtime import Client, KubeconfigPolicy, ObjectUnreadable
 from kyma_fleet.adoption.cluster import ClusterReport, report_of
 from kyma_fleet.adoption.findings import all_options, obstacles_of, rows_of
 from kyma_fleet.adoption.reading import read_control_plane
@@ -16,17 +16,26 @@ CLUSTERS_AT_ONCE = 5
 
 
 async def check(
-    kcp: Client, screen: Screen, *, sample: int, lease_namespace: str, ca_namespace: str, as_document: bool
+    kcp: Client,
+    screen: Screen,
+    *,
+    sample: int,
+    lease_namespace: str,
+    ca_namespace: str,
+    policy: KubeconfigPolicy,
+    as_document: bool,
 ) -> int:
     """Print what a takeover would find and change. Nothing is written. Returns 1 where something is in the way."""
-    seen = await read_control_plane(kcp, lease_namespace=lease_namespace, ca_namespace=ca_namespace, left_out=_left_out)
+    seen = await read_control_plane(
+        kcp, lease_namespace=lease_namespace, ca_namespace=ca_namespace, policy=policy, left_out=_left_out
+    )
     reachable = sorted(seen.counts.kymas & seen.counts.accesses.keys())
     chosen = random.sample(reachable, min(sample, len(reachable)))
     places = asyncio.Semaphore(CLUSTERS_AT_ONCE)
 
     async def one(kyma: str) -> ClusterReport:
         async with places:
-            return await report_of(kcp, kyma)
+            return await report_of(kcp, kyma, policy)
 
     clusters = await asyncio.gather(*(one(each) for each in sorted(chosen)))
     options = all_options(seen.deployments)

@@ -142,7 +142,7 @@ def _in_the_way(seen: FormerControlPlane) -> Iterator[Obstacle]:
     yield from _unusable_objects(seen)
     for refusal, examples in counts.refused_accesses.items():
         text = f"{counted(examples.count, 'access Secret')} not usable, such as {_examples(examples)}: {refusal}"
-        yield Obstacle(text, "correct it, or run this version with --allow-insecure-kubeconfigs")
+        yield Obstacle(text, "correct it, or run this version and klm adopt with --allow-insecure-kubeconfigs")
     if secrets is not None and secrets.ca_until is None:
         what = "has no readable certificate" if secrets.has_ca else "does not exist"
         text = f"Secret {secrets.namespace}/{CA_SECRET} {what}: events of former Watchers would be refused"

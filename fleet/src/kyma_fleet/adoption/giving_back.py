@@ -8,12 +8,32 @@ from typing import Any
 
 import msgspec
 
-from kube_runtime import Client, Conflict, InventoryEntry, JsonObject, KindUnknown, KubeError, NotFound, Resource
+from kube_runtime import (
+    Client,
+    Conflict,
+    InventoryEntry,
+    JsonObject,
+    KindUnknown,
+    KubeconfigPolicy,
+    KubeError,
+    NotFound,
+    Resource,
+)
+from kube_runtime.client.kubeconfig import STRICT
 from kyma_fleet.adoption import back
-from kyma_fleet.adoption.cluster import WATCHER, each_of, read_object
+from kyma_fleet.adoption.cluster import CLUSTER_ERRORS, RIGHTS, WATCHER, each_of, read_object
+from kyma_fleet.checking.command import missing_rights
 from kyma_fleet.comparison.reading import cluster_of
-from kyma_fleet.problems import Problem
-from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, RAW_KYMAS, SECRETS, SYNC_RESOURCES
+from kyma_fleet.problems import Problem, line_for
+from lifecycle_manager.contract.resources import (
+    KYMAS,
+    MANIFESTS,
+    MODULE_RELEASE_METAS,
+    MODULE_TEMPLATES,
+    RAW_KYMAS,
+    SECRETS,
+    SYNC_RESOURCES,
+)
 from lifecycle_manager.gardener import certificates as gardener
 from lifecycle_manager.object_set.inventory import entries_of
 from lifecycle_manager.watcher_certificates import cert_manager
@@ -22,13 +42,36 @@ from lifecycle_manager_api import Kyma, Manifest, names
 
 ATTEMPTS = 5
 FIELD_MANAGER = "klm"
+RIGHTS_TO_GIVE_BACK = (
+    *RIGHTS,
+    ("patch", names.GROUP, KYMAS.plural),
+    ("patch", names.GROUP, MODULE_TEMPLATES.plural),
+    ("patch", names.GROUP, MODULE_RELEASE_METAS.plural),
+    ("delete", "", "serviceaccounts"),
+    ("delete", "networking.k8s.io", "networkpolicies"),
+    ("delete", "policy", "poddisruptionbudgets"),
+)
+"""What giving back needs in a cluster, for objects that this version has in each."""
 
 
 @dataclass(frozen=True)
 class GivingBack:
-    """Gives a Kyma back; the numbers that are returned are those of objects that were changed."""
+    """Gives a Kyma back; the numbers that are returned are those of objects that were changed.
+
+    `policy`: what kubeconfigs in access Secrets may do.
+    """
 
     kcp: Client
+    policy: KubeconfigPolicy = STRICT
+
+    async def obstacle(self, kyma: str) -> str:
+        """Return why the cluster of a Kyma can't be given back; empty where it can. Nothing is written."""
+        try:
+            async with cluster_of(self.kcp, kyma, is_labelled=False, policy=self.policy) as skr:
+                missing = await missing_rights(skr, RIGHTS_TO_GIVE_BACK)
+        except CLUSTER_ERRORS as error:
+            return line_for(error)
+        return f"its access may not {', '.join(missing)}" if missing else ""
 
     async def kyma(self, kyma: Kyma) -> int:
         """Change what the former version would not take for its own. Raises Problem, KubeError.
@@ -40,7 +83,7 @@ class GivingBack:
         selector = f"{names.KYMA_NAME}={name}"
         manifests = (await self.kcp.list(MANIFESTS, names.KCP_NAMESPACE, label_selector=selector)).items
         try:
-            async with cluster_of(self.kcp, name, is_labelled=False) as skr:
+            async with cluster_of(self.kcp, name, is_labelled=False, policy=self.policy) as skr:
                 changed = await self._cluster(skr, name, manifests)
         except (Problem, KubeError):
             await self._control_plane(kyma, manifests)

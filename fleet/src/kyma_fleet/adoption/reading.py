@@ -7,8 +7,16 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from kube_runtime import Client, Forbidden, KubeconfigInvalid, KubeconfigRefused, NotFound, ObjectUnreadable
-from kube_runtime.client.kubeconfig import STRICT, connection_from_kubeconfig
+from kube_runtime import (
+    Client,
+    Forbidden,
+    KubeconfigInvalid,
+    KubeconfigPolicy,
+    KubeconfigRefused,
+    NotFound,
+    ObjectUnreadable,
+)
+from kube_runtime.client.kubeconfig import connection_from_kubeconfig
 from kube_runtime.leases.lease import LEASES as REPLICA_LEASES
 from kyma_certs import describe
 from kyma_fleet.adoption.counts import Counts, FormerSecrets
@@ -54,11 +62,16 @@ class FormerControlPlane:
 
 
 async def read_control_plane(
-    kcp: Client, *, lease_namespace: str, ca_namespace: str, left_out: Callable[[ObjectUnreadable], None]
+    kcp: Client,
+    *,
+    lease_namespace: str,
+    ca_namespace: str,
+    policy: KubeconfigPolicy,
+    left_out: Callable[[ObjectUnreadable], None],
 ) -> FormerControlPlane:
     """Read everything once. What the operator may not read is left out and named. Raises KubeError."""
     found = FormerControlPlane(await kcp.server_version())
-    reader = _Reader(kcp, found, left_out)
+    reader = _Reader(kcp, found, policy, left_out)
     await reader.kymas()
     await reader.manifests()
     parts: dict[str, Callable[[], Awaitable[None]]] = {
@@ -80,6 +93,7 @@ async def read_control_plane(
 class _Reader:
     kcp: Client
     found: FormerControlPlane
+    policy: KubeconfigPolicy
     left_out: Callable[[ObjectUnreadable], None]
 
     async def kymas(self) -> None:
@@ -116,7 +130,7 @@ class _Reader:
                 labels[names.KYMA_NAME],
                 secret.metadata.name,
                 is_labelled=labels.get(names.MANAGED_BY) == names.LIFECYCLE_MANAGER,
-                refusal=await _refusal(secret),
+                refusal=await _refusal(secret, self.policy),
             )
 
     async def former_secrets(self, namespace: str) -> None:
@@ -161,10 +175,10 @@ async def _maybe(kcp: Client, name: str, namespace: str) -> Secret | None:
         return None
 
 
-async def _refusal(secret: Secret) -> str:
+async def _refusal(secret: Secret, policy: KubeconfigPolicy) -> str:
     """Return why the kubeconfig of an access Secret is not used; empty where it is. It is read, and nothing is sent."""
     try:
-        await connection_from_kubeconfig(kubeconfig_in(secret), STRICT)
+        await connection_from_kubeconfig(kubeconfig_in(secret), policy)
     except AccessSecretIncomplete:
         return "no readable kubeconfig under the key 'config'"
     except (KubeconfigInvalid, KubeconfigRefused) as error:

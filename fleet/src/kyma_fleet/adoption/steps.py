@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from kube_runtime import Client, NotFound, Resource
+from kube_runtime import Client, KubeconfigPolicy, NotFound, Resource
+from kube_runtime.client.kubeconfig import STRICT
 from kube_runtime.leases.lease import LEASES as REPLICA_LEASES
 from kyma_fleet.adoption.cluster import CLUSTER_ERRORS
 from kyma_fleet.adoption.deployment import REPLICAS_BEFORE, Deployment, former_deployments
@@ -53,13 +54,18 @@ class AdoptionScope:
 
 @dataclass(frozen=True)
 class AdoptionSteps:
-    """Carries steps out. `confirm` gets a question before each."""
+    """Carries steps out. `confirm` gets a question before each.
+
+    `policy`: what kubeconfigs in access Secrets may do. `where_possible`: give back the others where clusters can't be.
+    """
 
     kcp: Client
     screen: Screen
     subjects: AdoptionScope
     confirm: Callable[[str], bool]
     lease_namespace: str
+    policy: KubeconfigPolicy = STRICT
+    where_possible: bool = False
 
     async def adopt(self) -> int:
         """Do what a takeover needs an administrator for."""
@@ -79,6 +85,8 @@ class AdoptionSteps:
     async def back(self) -> int:
         """Give Kymas back to the former version. Returns 1 where a cluster could not be given back."""
         whole, chosen = self.subjects.split is None, await self._chosen()
+        if not self.where_possible:
+            await self._refuse_clusters(chosen)
         if whole:
             await self._scale(await self._ours(), to_zero=True, what="this version")
             await self._until(self._our_holder, "the replicas of this version end")
@@ -115,6 +123,21 @@ class AdoptionSteps:
         former = await self._former()
         if holder and not any(holder.startswith(f"{each.name}-") for each in former):
             raise Problem(f"Lease {LEASE} is held by {holder}, which klm may not stop; stop it, then run this again")
+
+    async def _refuse_clusters(self, kymas: Collection[str]) -> None:
+        """Raise Problem where clusters can't be given back: they would stay with neither version."""
+        giving, places = GivingBack(self.kcp, self.policy), asyncio.Semaphore(CONCURRENCY)
+
+        async def one(name: str) -> str:
+            async with places:
+                return await giving.obstacle(name)
+
+        obstacles = await asyncio.gather(*(one(each) for each in sorted(kymas)))
+        found = {name: why for name, why in zip(sorted(kymas), obstacles, strict=True) if why}
+        self._name("can't be given back", found)
+        if found:
+            text = f"{counted(len(found), 'cluster')} of {len(kymas):,} can't be given back, so nothing was changed"
+            raise Problem(f"{text}; put that in order, or give back the others with --where-possible")
 
     async def _label_secrets(self, kymas: Collection[str]) -> None:
         wanted = [
@@ -192,7 +215,7 @@ class AdoptionSteps:
 
     async def _give_back(self, kymas: Collection[str]) -> int:
         """Give Kymas and their clusters back; return how many could not be. Raises KubeError."""
-        giving = GivingBack(self.kcp)
+        giving = GivingBack(self.kcp, self.policy)
         if not kymas:
             return 0
         self._ask(f"give the objects of {counted(len(kymas), 'cluster')} back to the former version")
@@ -209,8 +232,7 @@ class AdoptionSteps:
 
         changed += sum(await asyncio.gather(*(one(each) for each in kymas)))
         self._say(f"done: {counted(changed, 'object')} changed")
-        for name in sorted(failures)[:SHOWN]:
-            self._say(f"not given back: Kyma {name}: {failures[name]}")
+        self._name("not given back", failures)
         return len(failures)
 
     async def _until_settled(self, giving: GivingBack, name: str) -> int:
@@ -308,6 +330,10 @@ class AdoptionSteps:
     def _ask(self, question: str) -> None:
         if not self.confirm(plain(f"{question}?")):
             raise Problem("not confirmed; nothing more changed. Use --yes, or run it again: it continues from here")
+
+    def _name(self, what: str, reasons: Mapping[str, str]) -> None:
+        for name in sorted(reasons)[:SHOWN]:
+            self._say(f"{what}: Kyma {name}: {reasons[name]}")
 
     def _say(self, text: str) -> None:
         self.screen.print(plain(text))

@@ -33,6 +33,16 @@ def adopt(
     sample: Annotated[
         int, typer.Option(min=0, max=100, help="with --check: read so many clusters, too, chosen at random")
     ] = 0,
+    where_possible: Annotated[
+        bool, typer.Option("--where-possible", help="with --back: give back the others where clusters can't be")
+    ] = False,
+    insecure: Annotated[
+        bool,
+        typer.Option(
+            "--allow-insecure-kubeconfigs",
+            help="access Secrets may run commands and read files here, and leave TLS unverified, as with klm run",
+        ),
+    ] = False,
     output: Annotated[str, typer.Option("--output", "-o", help="with --check: format: table, json")] = "table",
     ca_namespace: Annotated[
         str, typer.Option(help="namespace of the CA of the former version (--self-signed-cert-issuer-namespace)")
@@ -47,7 +57,8 @@ def adopt(
     interrupted goes on with the next one. It needs the rights of an
     administrator of the control plane. The exit code of --check is 1 where
     something is in the way, that of --back where a cluster could not be given
-    back.
+    back. --back reads all clusters first, and changes nothing unless each can
+    be given back.
 
     \b
     klm adopt --check --sample 5   what becomes of what there is; reads 5 clusters
@@ -59,6 +70,7 @@ def adopt(
     klm adopt --kyma-selector by=python -l batch=1    a batch of Kymas
     klm adopt --kyma-selector by=python --back demo   and back
     """
+    from kube_runtime import KubeconfigPolicy
     from kyma_fleet.adoption import command
     from kyma_fleet.adoption.steps import AdoptionScope, AdoptionSteps
     from kyma_fleet.running import Target, run
@@ -68,12 +80,15 @@ def adopt(
     chosen = sum(map(bool, (kymas, labels, everything)))
     if check and (back or kyma_selector):
         raise typer.BadParameter("--check writes nothing: give neither --back nor --kyma-selector with it")
+    if where_possible and not back:
+        raise typer.BadParameter("--where-possible belongs to --back")
     if chosen > 1 or bool(kyma_selector) != bool(chosen):
         raise typer.BadParameter("--kyma-selector needs one of Kymas, -l and --all, and they need it")
     if any(not each.partition("=")[1] for each in kyma_selector or ()):
         raise typer.BadParameter("--kyma-selector: expected key=value")
     screen = Screen.of_process()
     target = Target(kubeconfig, context)
+    policy = KubeconfigPolicy.permissive() if insecure else KubeconfigPolicy.strict()
     if check:
         run(
             target,
@@ -83,6 +98,7 @@ def adopt(
                 sample=sample,
                 lease_namespace=lease_namespace,
                 ca_namespace=ca_namespace,
+                policy=policy,
                 as_document=form == "json",
             ),
         )
@@ -93,7 +109,7 @@ def adopt(
         return yes or (sys.stdin.isatty() and typer.confirm(question))
 
     async def steps(kcp: "Client") -> int:
-        taken = AdoptionSteps(kcp, screen, subjects, confirm, lease_namespace)
+        taken = AdoptionSteps(kcp, screen, subjects, confirm, lease_namespace, policy, where_possible)
         return await (taken.back() if back else taken.adopt())
 
     run(target, steps)

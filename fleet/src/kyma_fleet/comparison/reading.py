@@ -17,11 +17,13 @@ from kube_runtime import (
     ClientOptions,
     InventoryEntry,
     KubeconfigInvalid,
+    KubeconfigPolicy,
     KubeconfigRefused,
     KubernetesObject,
     ManifestInvalid,
     parse_objects,
 )
+from kube_runtime.client.kubeconfig import STRICT
 from kyma_fleet.problems import Problem
 from kyma_oci import Registries, SourceError
 from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, SECRETS, SYNC_RESOURCES
@@ -67,11 +69,14 @@ class WantedSet:
 
 
 @asynccontextmanager
-async def cluster_of(kcp: Client, kyma: str, *, is_labelled: bool = True) -> AsyncIterator[Client]:
+async def cluster_of(
+    kcp: Client, kyma: str, *, is_labelled: bool = True, policy: KubeconfigPolicy = STRICT
+) -> AsyncIterator[Client]:
     """Open a client of a Kyma's cluster by its access Secret. Raises Problem, KubeError.
 
-    The kubeconfig in it may not run commands or read files of this machine. `is_labelled`: the Secret has the label of
-    this version, without which it is not used; a Secret of the former version may be without.
+    `policy`: what its kubeconfig may do; by default it may not run commands or read files of this machine.
+    `is_labelled`: the Secret has the label of this version, without which it is not used; one of the former version may
+    be without.
     """
     selector = f"{names.KYMA_NAME}={kyma}"
     if is_labelled:
@@ -80,7 +85,7 @@ async def cluster_of(kcp: Client, kyma: str, *, is_labelled: bool = True) -> Asy
     try:
         secret = choose_access_secret(kyma, [each for each in secrets if kyma in access_index(each)])
         try:
-            client = await Client.from_kubeconfig(kubeconfig_in(secret), options=SKR_OPTIONS)
+            client = await Client.from_kubeconfig(kubeconfig_in(secret), options=SKR_OPTIONS, policy=policy)
         except (KubeconfigInvalid, KubeconfigRefused) as error:
             raise AccessSecretUnusable(secret, str(error)) from None
     except SkrAccessError as error:
