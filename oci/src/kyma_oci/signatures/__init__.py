@@ -1,0 +1,31 @@
+"""Signatures of component descriptors: who vouches for a version of a component, and for which content.
+
+- `normal_form`: the part of a descriptor that is signed, as bytes that are the same whoever wrote the descriptor
+- `keys`: public keys and certificates that are trusted
+- `descriptors`: verifies and makes the signatures in a descriptor, as OCM's own tools do
+- `cosign`: signatures of the artifact that holds a component
+- `content`: a signature covers the digests of resources, not where they are; so both have to agree
+
+Everything here is pure: bytes in, an answer or an exception out.
+"""
+
+from kyma_oci.signatures.content import pinned
+from kyma_oci.signatures.cosign import Cosigned, verify_cosigned
+from kyma_oci.signatures.descriptors import sign, verify
+from kyma_oci.signatures.keys import KeyUnreadable, TrustedKey, keys_in, private_key_in
+from kyma_oci.signatures.normal_form import normal_form
+from kyma_oci.signatures.problems import Unverified
+
+__all__ = [
+    "Cosigned",
+    "KeyUnreadable",
+    "TrustedKey",
+    "Unverified",
+    "keys_in",
+    "normal_form",
+    "pinned",
+    "private_key_in",
+    "sign",
+    "verify",
+    "verify_cosigned",
+]

@@ -1,0 +1,98 @@
+"""Signatures by cosign: which prove that somebody vouches for a digest."""
+
+from base64 import b64encode
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from kyma_oci.signatures import Cosigned, TrustedKey, Unverified, keys_in, verify_cosigned
+from kyma_oci.signatures.cosign import MAX_SIGNATURES, PAYLOAD_TYPE, SIGNATURE, layers_in, signature_tag
+
+NOW = datetime(2026, 7, 1, tzinfo=UTC)
+DIGEST, OTHER = f"sha256:{'1' * 64}", f"sha256:{'2' * 64}"
+ECDSA_KEY, RSA_KEY = ec.generate_private_key(ec.SECP256R1()), rsa.generate_private_key(65537, 2048)
+
+
+def key(private: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) -> tuple[TrustedKey, ...]:
+    pem = private.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    return keys_in({"cosign.pub": pem})
+
+
+def claim(digest: str = DIGEST, kind: str = "cosign container image signature") -> bytes:
+    image = {"docker-manifest-digest": digest}
+    critical = {"identity": {"docker-reference": ""}, "image": image, "type": kind}
+    return msgspec.json.encode({"critical": critical, "optional": None})
+
+
+def by_ecdsa(payload: bytes) -> Cosigned:
+    return Cosigned(payload, ECDSA_KEY.sign(payload, ec.ECDSA(SHA256())))
+
+
+def by_rsa(payload: bytes) -> Cosigned:
+    return Cosigned(payload, RSA_KEY.sign(payload, PKCS1v15(), SHA256()))
+
+
+def test_signature_by_a_trusted_key_is_verified_among_others() -> None:
+    both = (by_ecdsa(claim()), by_rsa(claim()))
+    verify_cosigned(DIGEST, both, key(ECDSA_KEY), NOW)
+    verify_cosigned(DIGEST, both, key(RSA_KEY), NOW)
+    verify_cosigned(DIGEST, (by_ecdsa(claim(OTHER)), by_ecdsa(claim())), key(ECDSA_KEY), NOW)
+
+
+@pytest.mark.parametrize(
+    ("signed", "problem"),
+    [
+        ((), "no signature of sha256:1"),
+        ((by_rsa(claim()),), "no signature of sha256:1"),
+        ((by_ecdsa(claim(OTHER)),), "cosign signed 'sha256:2"),
+        ((by_ecdsa(claim(kind="another")),), "cosign signed"),
+        ((by_ecdsa(b"text"),), "unreadable"),
+        ((Cosigned(claim(), b""),), "no signature"),
+    ],
+)
+def test_signature_for_something_else_is_refused(signed: tuple[Cosigned, ...], problem: str) -> None:
+    with pytest.raises(Unverified, match=problem):
+        verify_cosigned(DIGEST, signed, key(ECDSA_KEY), NOW)
+
+
+@pytest.mark.parametrize("mask", [0x01, 0x20, 0x80])
+def test_no_byte_of_what_cosign_signed_can_be_flipped(mask: int) -> None:
+    signed = by_ecdsa(claim())
+    for content in ("payload", "signature"):
+        original: bytes = getattr(signed, content)
+        for place in range(len(original)):
+            flipped = original[:place] + bytes([original[place] ^ mask]) + original[place + 1 :]
+            with pytest.raises(Unverified):
+                verify_cosigned(DIGEST, (signed._replace(**{content: flipped}),), key(ECDSA_KEY), NOW)
+
+
+def test_signed_texts_are_named_in_the_manifest_of_the_signatures() -> None:
+    assert signature_tag(DIGEST) == f"sha256-{'1' * 64}.sig"
+    layer = {"mediaType": PAYLOAD_TYPE, "digest": OTHER, "annotations": {SIGNATURE: b64encode(b"signature").decode()}}
+    image = {"mediaType": "application/vnd.oci.image.layer.v1.tar", "digest": OTHER}
+    assert layers_in(msgspec.json.encode({"layers": [layer, image]})) == ((OTHER, b"signature"),)
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        {"mediaType": PAYLOAD_TYPE, "digest": OTHER, "annotations": {SIGNATURE: "!"}},
+        {"mediaType": 1},
+    ],
+)
+def test_manifest_without_readable_signatures_is_refused(layer: Mapping[str, Any]) -> None:
+    with pytest.raises(Unverified, match="unreadable"):
+        layers_in(msgspec.json.encode({"layers": [layer]}))
+
+
+def test_number_of_signatures_is_bounded() -> None:
+    layer = {"mediaType": PAYLOAD_TYPE, "digest": OTHER, "annotations": {SIGNATURE: "AAAA"}}
+    with pytest.raises(Unverified, match="more than 16"):
+        layers_in(msgspec.json.encode({"layers": [layer] * (MAX_SIGNATURES + 1)}))

@@ -1,0 +1,273 @@
+"""Signatures of component descriptors: those of OCM's own code and ours, and everything that must not be accepted."""
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1
+from cryptography.hazmat.primitives.asymmetric.ec import generate_private_key as generate_ec_key
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, generate_private_key
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+
+from kyma_oci import component_of
+from kyma_oci.signatures import (
+    KeyUnreadable,
+    TrustedKey,
+    Unverified,
+    keys_in,
+    normal_form,
+    pinned,
+    private_key_in,
+    sign,
+    verify,
+)
+from kyma_oci.signatures.keys import MIN_RSA_BITS
+
+SIGNED = Path(__file__).parent / "signed_by_ocm"
+FILES = sorted(path.name for path in SIGNED.glob("*.json"))
+NOW = datetime(2026, 7, 1, tzinfo=UTC)
+KEY = generate_private_key(65537, 2048)
+PEM_KEY = KEY.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+
+def trusted(*names: str) -> tuple[TrustedKey, ...]:
+    return keys_in({name: (SIGNED / name).read_bytes() for name in names})
+
+
+def public(key: RSAPrivateKey = KEY) -> tuple[TrustedKey, ...]:
+    return keys_in({"key.pem": key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)})
+
+
+def certificate(*, until: datetime, key: RSAPrivateKey = KEY) -> bytes:
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "release")])
+    builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+    builder = builder.serial_number(1).not_valid_before(until - timedelta(days=30)).not_valid_after(until)
+    return builder.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM)
+
+
+def signed(name: str) -> bytes:
+    return (SIGNED / name).read_bytes()
+
+
+def document(name: str = "guestbook-pss.json") -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.json.decode(signed(name))
+    return found
+
+
+def resource(text: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return next(each for each in text["component"]["resources"] if each["name"] == name)
+
+
+def encoded(text: Mapping[str, Any]) -> bytes:
+    return msgspec.json.encode(text)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_what_ocm_signed_is_verified_and_has_its_normal_form(name: str) -> None:
+    verify(signed(name), trusted("public.pem", "ca.pem", "certificate.pem"), NOW)
+    expected = SIGNED / f"{name.partition('-')[0]}.normal"
+    assert normal_form(signed(name)) == expected.read_bytes()
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_another_key_verifies_nothing(name: str) -> None:
+    with pytest.raises(Unverified, match="trusted"):
+        verify(signed(name), public(), NOW)
+
+
+def accepted_and_refused(name: str, mask: int) -> tuple[list[bytes], int]:
+    """Return which descriptors with one byte flipped are accepted, and how many are refused."""
+    keys, original, accepted = trusted("certificate.pem", "ca.pem"), signed(name), []
+    for place in range(len(original)):
+        flipped = original[:place] + bytes([original[place] ^ mask]) + original[place + 1 :]
+        try:
+            verify(flipped, keys, NOW)
+            pinned(msgspec.Raw(flipped))
+        except Unverified:
+            continue
+        accepted.append(flipped)
+    return accepted, len(original) - len(accepted)
+
+
+@pytest.mark.parametrize("mask", [0x01, 0x20, 0x80])
+@pytest.mark.parametrize("name", ["guestbook-pss.json", "guestbook-pkcs1.json", "guestbook-chain.json"])
+def test_flipped_byte_is_refused_unless_the_normal_form_is_the_same(name: str, mask: int) -> None:
+    accepted, refused = accepted_and_refused(name, mask)
+    assert refused > len(signed(name)) / 2
+    assert bool(accepted) is (mask != 0x80)
+    original = component_of(pinned(msgspec.Raw(signed(name))))
+    for flipped in accepted:
+        assert normal_form(flipped) == normal_form(signed(name))
+        found = component_of(pinned(msgspec.Raw(flipped)))
+        assert (found.name, found.version, found.layers) == (original.name, original.version, original.layers)
+        assert {each.partition("@")[2] for each in found.images} <= {f"sha256:{'2' * 64}"}
+
+
+def test_signature_of_ours_is_verified_and_replaces_an_earlier_one_of_its_name() -> None:
+    unsigned = {"component": document()["component"]}
+    once = sign(unsigned, KEY, "release")
+    verify(encoded(once), public(), NOW)
+    twice = sign(sign(once, KEY, "release"), KEY, "another")
+    verify(encoded(twice), public(), NOW)
+    assert [each["name"] for each in twice["signatures"]] == ["release", "another"]
+
+
+def test_one_valid_signature_among_others_is_enough() -> None:
+    verify(encoded(sign(document("guestbook-pkcs1.json"), KEY, "another")), public(), NOW)
+
+
+def test_descriptor_without_signature_and_one_with_too_many_are_refused() -> None:
+    text = document()
+    with pytest.raises(Unverified, match="has no signature"):
+        verify(encoded({"component": text["component"]}), public(), NOW)
+    with pytest.raises(Unverified, match="more than 16 signatures"):
+        verify(encoded(text | {"signatures": text["signatures"] * 17}), trusted("public.pem"), NOW)
+
+
+@pytest.mark.parametrize(
+    ("part", "change", "problem"),
+    [
+        ("digest", {"hashAlgorithm": "SHA-1"}, "unsupported digest 'SHA-1'"),
+        ("digest", {"normalisationAlgorithm": "none"}, "unsupported digest"),
+        ("digest", {"value": "not hex"}, "not hex digits"),
+        ("digest", {"value": "00"}, "changed after it was signed"),
+        ("signature", {"mediaType": "text/plain"}, "unsupported media type"),
+        ("signature", {"value": "zz"}, "not hex digits"),
+        ("signature", {"value": ""}, "not by any of the trusted keys"),
+        ("signature", {"mediaType": "application/vnd.ocm.signature.rsa"}, "not by any of the trusted keys"),
+        ("signature", {"mediaType": "application/x-pem-file"}, "not PEM"),
+    ],
+)
+def test_signature_that_says_something_else_is_refused(part: str, change: Mapping[str, str], problem: str) -> None:
+    text = document()
+    text["signatures"][0][part] |= change
+    with pytest.raises(Unverified, match=problem):
+        verify(encoded(text), trusted("public.pem"), NOW)
+
+
+@pytest.mark.parametrize(
+    ("until", "problem"), [(NOW - timedelta(days=1), "expired at"), (NOW + timedelta(days=60), "is not valid before")]
+)
+def test_certificate_that_is_not_in_force_proves_nothing(until: datetime, problem: str) -> None:
+    text = encoded(sign({"component": document()["component"]}, KEY))
+    verify(text, keys_in({"tls.crt": certificate(until=NOW + timedelta(days=1))}), NOW)
+    with pytest.raises(Unverified, match=f"tls.crt {problem}"):
+        verify(text, keys_in({"tls.crt": certificate(until=until)}), NOW)
+    verify(text, keys_in({"tls.crt": certificate(until=until) + certificate(until=NOW + timedelta(days=1))}), NOW)
+
+
+def test_chain_that_has_expired_or_has_another_ca_is_refused() -> None:
+    verify(signed("guestbook-chain.json"), trusted("ca.pem"), NOW)
+    later = NOW.replace(year=2200)
+    for name, now in (("certificate.pem", NOW), ("public.pem", NOW), ("ca.pem", later)):
+        with pytest.raises(Unverified):
+            verify(signed("guestbook-chain.json"), trusted(name), now)
+
+
+def label(text: dict[str, Any], name: str) -> dict[str, Any]:
+    return next(each for each in text["component"]["labels"] if each["name"] == name)
+
+
+def test_only_labels_marked_as_signed_are_signed() -> None:
+    keys, text = trusted("public.pem"), document()
+    label(text, "example.org/unsigned")["value"] = "changed"
+    label(text, "example.org/signed")["version"] = "v2"
+    text["component"]["labels"].append({"name": "added", "value": 1, "signing": False})
+    verify(encoded(text), keys, NOW)
+    label(text, "added")["signing"] = True
+    with pytest.raises(Unverified, match="changed after"):
+        verify(encoded(text), keys, NOW)
+    label(text, "added")["signing"] = False
+    label(text, "example.org/signed")["signing"] = False
+    with pytest.raises(Unverified, match="changed after"):
+        verify(encoded(text), keys, NOW)
+
+
+def test_what_changes_on_the_way_between_registries_is_not_signed() -> None:
+    text = document()
+    text["component"]["repositoryContexts"] = []
+    resource(text, "raw-manifest")["access"] = {"type": "elsewhere"}
+    resource(text, "raw-manifest")["srcRefs"] = []
+    text["component"]["sources"][0]["access"] = {"type": "elsewhere"}
+    text |= {"meta": {"schemaVersion": "v3"}, "nestedDigests": [], "unknown": 1}
+    verify(encoded(text), trusted("public.pem"), NOW)
+
+
+def changes() -> Iterable[tuple[str, dict[str, Any], str]]:
+    evil = f"sha256:{'6' * 64}"
+    yield "raw-manifest", {"access": {"type": "localBlob", "localReference": evil}}, "another digest than its layer"
+    yield "raw-manifest", {"access": {"type": "ociBlob", "digest": evil}}, "another digest than its layer"
+    yield "raw-manifest", {"access": {"type": "elsewhere"}}, "another digest than its layer"
+    yield "raw-manifest", {"access": None}, "another digest than its layer"
+    yield "raw-manifest", {"access": {"type": "none", "localReference": evil}}, "access type none"
+    yield "raw-manifest", {"digest": None}, "has no digest"
+    yield (
+        "manager",
+        {"access": {"type": "ociArtifact", "imageReference": f"evil.example.org/x@{evil}"}},
+        "another digest",
+    )
+    yield "manager", {"access": {"type": "None", "imageReference": "evil.example.org/x:1"}}, "access type none"
+    excluded = {"hashAlgorithm": "NO-DIGEST", "normalisationAlgorithm": "EXCLUDE-FROM-SIGNATURE", "value": "NO-DIGEST"}
+    yield "manager", {"digest": excluded}, "has no digest"
+    yield "manager", {"digest": document()["component"]["resources"][0]["digest"]}, "has no digest"
+    yield "manager", {"access": "text"}, "unreadable"
+
+
+@pytest.mark.parametrize(("name", "change", "problem"), [*changes()])
+def test_content_without_its_signed_digest_is_refused(name: str, change: Mapping[str, Any], problem: str) -> None:
+    text = document()
+    resource(text, name).update(change)
+    with pytest.raises(Unverified, match=problem):
+        pinned(msgspec.Raw(encoded(text)))
+
+
+def test_images_by_tag_get_their_signed_digest() -> None:
+    component = component_of(pinned(msgspec.Raw(signed("guestbook-pss.json"))))
+    assert component.images == (f"registry.example.org/guestbook:1.2.0@sha256:{'2' * 64}",)
+    assert component.layers["raw-manifest"] == f"sha256:{'1' * 64}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"[]",
+        b'{"component":{"name":1,"version":"1","provider":"p"}}',
+        b'{"component":{"name":"n","version":"1"}}',
+        b'{"component":{"name":"n","version":"1","provider":""}}',
+        b'{"component":{"name":"n","version":"1","provider":"{"}}',
+        b'{"apiVersion":"ocm.software/v3alpha1","metadata":{}}',
+        b'{"component":{"name":"n","version":"1","provider":"p","labels":[{"name":"l","signing":true,"value":1e999}]}}',
+        b'{"component":{"name":"n","version":"1","provider":"p","labels":[{"signing":true,"value":' + b"[" * 9999,
+        b'{"component":{"name":"n","version":"1","provider":"p","labels":[{"signing":true,"value":'
+        + b"9" * 400
+        + b"}]}}",
+    ],
+)
+def test_descriptor_without_a_normal_form_is_refused(text: bytes) -> None:
+    with pytest.raises(Unverified):
+        verify(text, public(), NOW)
+
+
+def test_keys_that_prove_nothing_are_named() -> None:
+    ec = generate_ec_key(SECP256R1())
+    weak = generate_private_key(65537, MIN_RSA_BITS // 2)
+    for data in (
+        {},
+        {"key": b"text"},
+        {"key": PEM_KEY},
+        {"key": b"-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----"},
+        {"key": weak.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)},
+    ):
+        with pytest.raises(KeyUnreadable):
+            keys_in(data)
+    of_ecdsa = ec.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    for text in (b"text", of_ecdsa, weak.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())):
+        with pytest.raises(KeyUnreadable, match=r"key\.pem"):
+            private_key_in(text, "key.pem")
+    assert private_key_in(PEM_KEY, "key.pem").private_numbers() == KEY.private_numbers()
