@@ -256,7 +256,7 @@ def _faults(fleet: FleetProcess, kcp: Client, watchers: Watchers, modules: dict[
     ]
 
 
-_CONFIG_MAPS = {"group": "", "kind": "ConfigMap"}
+_CONFIG_MAPS = {"group": "", "kind": "ConfigMap", "names": ["*"]}
 
 
 async def _modules(kcp: Client) -> dict[str, str]:

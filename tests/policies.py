@@ -6,10 +6,13 @@ from lifecycle_manager_api.policy_checks import ModuleRules
 ANYTHING = ModulePolicySpec(
     namespaces=("*", "kyma-system"),
     cluster_resources=(ClusterResource(group="*", kind="*", names=("*",)),),
-    namespaced_resources=NamespacedResources(allow=(KindRule(group="*", kind="*"),), deny=()),
+    namespaced_resources=NamespacedResources(allow=(KindRule(group="*", kind="*", names=("*",)),), deny=()),
     pod_security="privileged",
     service_accounts=("*",),
     secrets=("*",),
+    hosts=("*",),
+    addresses=("*",),
+    pod_labels=("*",),
 )
 """Allows all that a policy can allow."""
 

@@ -324,7 +324,7 @@ class Fleet:
             "apiVersion": f"{names.GROUP}/v1alpha1",
             "kind": "ModulePolicy",
             "metadata": {"name": CONFIGURED},
-            "spec": {"namespacedResources": {"allow": [{"group": "", "kind": "ConfigMap"}]}},
+            "spec": {"namespacedResources": {"allow": [{"group": "", "kind": "ConfigMap", "names": ["*"]}]}},
         }
         answer = self.kcp.answer_to("PATCH", f"{path}?fieldManager=operators&force=true", document, APPLY)
         assert answer.code < 300, answer.body

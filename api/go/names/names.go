@@ -70,13 +70,17 @@ const (
 	SyncResourceFinalizer = "operator.kyma-project.io/sync-resource"
 
 	ManifestFinalizer = "declarative.kyma-project.io/finalizer"
-	RuntimeID         = "kyma-project.io/runtime-id"
-	InstanceID        = "kyma-project.io/instance-id"
-	GlobalAccountID   = "kyma-project.io/global-account-id"
-	SubaccountID      = "kyma-project.io/subaccount-id"
-	Region            = "kyma-project.io/region"
-	PlatformRegion    = "kyma-project.io/platform-region"
-	BrokerPlanName    = "kyma-project.io/broker-plan-name"
+
+	// Label of a module's objects and Pods with its name, in all modules of Kyma.
+	KymaModuleLabel = "kyma-project.io/module"
+
+	RuntimeID       = "kyma-project.io/runtime-id"
+	InstanceID      = "kyma-project.io/instance-id"
+	GlobalAccountID = "kyma-project.io/global-account-id"
+	SubaccountID    = "kyma-project.io/subaccount-id"
+	Region          = "kyma-project.io/region"
+	PlatformRegion  = "kyma-project.io/platform-region"
+	BrokerPlanName  = "kyma-project.io/broker-plan-name"
 
 	// Condition of every kind: whether the object is in the desired state. It summarizes the others.
 	ReadyCondition = "Ready"

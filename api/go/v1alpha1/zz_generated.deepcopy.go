@@ -263,6 +263,21 @@ func (in *ModulePolicySpec) DeepCopyInto(out *ModulePolicySpec) {
 		*out = make([]string, len(*in))
 		copy(*out, *in)
 	}
+	if in.Hosts != nil {
+		in, out := &in.Hosts, &out.Hosts
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
+	if in.Addresses != nil {
+		in, out := &in.Addresses, &out.Addresses
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
+	if in.PodLabels != nil {
+		in, out := &in.PodLabels, &out.PodLabels
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.RepairOnEvents != nil {
 		in, out := &in.RepairOnEvents, &out.RepairOnEvents
 		*out = new(bool)

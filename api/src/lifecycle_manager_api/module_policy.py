@@ -25,7 +25,9 @@ class KindRule(Struct, frozen=True, kw_only=True):
     kind: Pattern
     """Kind of the objects, * for every kind of the group."""
     names: tuple[Pattern, ...] = ()
-    """Names of the objects, in which * stands for any characters. Left out, the rule is for every name."""
+    """Names of the objects, in which * stands for any characters. Left out, a rule that allows a kind is in kyma-system
+    for the name of the module and for names that begin with it and a hyphen, in other namespaces for every name; a rule
+    that denies one is for every name."""
 
 
 class ClusterResource(Struct, frozen=True, kw_only=True):
@@ -89,6 +91,17 @@ class ModulePolicySpec(Struct, frozen=True, kw_only=True):
     secrets: tuple[Pattern, ...] = ()
     """Secrets that the module's Pods may use, in which * stands for any characters. Always allowed are Secrets among
     the module's own objects, and all in the namespace with the name of the module."""
+    hosts: tuple[Pattern, ...] = ()
+    """Host names that the module's objects may serve or route, such as an Ingress, a route of the Gateway API, or a
+    VirtualService, and for which they may have DNS records and certificates, in which * stands for any characters. One
+    that names no host serves *. Always allowed are Services in the namespace with the name of the module."""
+    addresses: tuple[Pattern, ...] = ()
+    """IP addresses and host names to which the module's objects may lead, in which * stands for any characters:
+    external addresses and names of Services, endpoints that the module writes itself, and URLs of webhooks."""
+    pod_labels: tuple[Pattern, ...] = ()
+    """Labels, each as key=value, in which * stands for any characters. An object that changes the network or the
+    availability of the Pods that it selects, such as a NetworkPolicy, has to select by one of them; * alone is for
+    every selector. Always allowed are kyma-project.io/module=MODULE, and all in the module's own namespace."""
     repair_on_events: Annotated[bool, default(True)] = True
     """Whether objects of the module that somebody deletes or edits are repaired at once, when the Watcher reports it.
     Otherwise they are repaired at the interval."""

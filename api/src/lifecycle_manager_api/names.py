@@ -57,6 +57,8 @@ SYNC_RESOURCE_FINALIZER = f"{GROUP}/sync-resource"
 """Finalizer of a SyncResource: Lifecycle Manager deletes its objects first."""
 MANIFEST_FINALIZER = "declarative.kyma-project.io/finalizer"
 
+KYMA_MODULE_LABEL = "kyma-project.io/module"
+"""Label of a module's objects and Pods with its name, in all modules of Kyma."""
 RUNTIME_ID = "kyma-project.io/runtime-id"
 INSTANCE_ID = "kyma-project.io/instance-id"
 GLOBAL_ACCOUNT_ID = "kyma-project.io/global-account-id"

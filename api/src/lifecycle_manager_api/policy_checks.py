@@ -6,90 +6,39 @@ of it.
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import cache
-from typing import Any, Protocol
-
-import msgspec
 
 from lifecycle_manager_api import names
 from lifecycle_manager_api.module_policy import (
-    DENIED,
     ClusterResource,
     KindRule,
     ModulePolicySpec,
-    NamespacedResources,
-    PodSecurityLevel,
 )
-from lifecycle_manager_api.pod_security import PodTemplate, mapping, mappings, pod_template_of, violated_rules
-
-Kind = tuple[str, str]
-"""The group and name of a kind."""
-Scopes = Mapping[Kind, bool]
-"""Whether the objects of a kind are in namespaces."""
+from lifecycle_manager_api.network_access import ANY
+from lifecycle_manager_api.pod_security import mapping, mappings, pod_template_of, violated_rules
+from lifecycle_manager_api.policy_objects import (
+    CLUSTER_SCOPED,
+    DEFAULT_ACCOUNT,
+    Content,
+    Place,
+    Scopes,
+    WrittenObject,
+    account_of_token,
+    addresses_of,
+    hosts_of,
+    is_named_after,
+    scopes_in,
+    secrets_of,
+    selector_of,
+)
 
 DEFAULTS = ModulePolicySpec()
 """The policy of a module without a ModulePolicy."""
 SYSTEM_NAMESPACES = frozenset({names.SKR_NAMESPACE, "kube-system", "kube-public", "kube-node-lease"})
-DEFAULT_ACCOUNT = "default"
-TOKEN = "kubernetes.io/service-account-token"  # noqa: S105 - the type of a Secret
-ACCOUNT_OF_TOKEN = "kubernetes.io/service-account.name"  # noqa: S105 - the name of an annotation
 WATCHER = "skr-webhook"
 """The name, or the prefix of the names, of the Watcher's objects in kyma-system."""
-
-_CLUSTER_SCOPED: Mapping[str, str] = {
-    "": "ComponentStatus Namespace Node PersistentVolume",
-    "admissionregistration.k8s.io": "MutatingAdmissionPolicy MutatingAdmissionPolicyBinding "
-    "MutatingWebhookConfiguration ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding "
-    "ValidatingWebhookConfiguration",
-    "apiextensions.k8s.io": "CustomResourceDefinition",
-    "apiregistration.k8s.io": "APIService",
-    "authentication.k8s.io": "SelfSubjectReview TokenReview",
-    "authorization.k8s.io": "SelfSubjectAccessReview SelfSubjectRulesReview SubjectAccessReview",
-    "certificates.k8s.io": "CertificateSigningRequest ClusterTrustBundle",
-    "flowcontrol.apiserver.k8s.io": "FlowSchema PriorityLevelConfiguration",
-    "internal.apiserver.k8s.io": "StorageVersion",
-    "networking.k8s.io": "IPAddress IngressClass ServiceCIDR",
-    "node.k8s.io": "RuntimeClass",
-    "rbac.authorization.k8s.io": "ClusterRole ClusterRoleBinding",
-    "resource.k8s.io": "DeviceClass DeviceTaintRule ResourceSlice",
-    "scheduling.k8s.io": "PriorityClass",
-    "storage.k8s.io": "CSIDriver CSINode StorageClass VolumeAttachment VolumeAttributesClass",
-    "storagemigration.k8s.io": "StorageVersionMigration",
-}
-CLUSTER_SCOPED = frozenset((group, kind) for group, kinds in _CLUSTER_SCOPED.items() for kind in kinds.split())
-"""Kinds of Kubernetes whose objects are in no namespace."""
-
-_SECRET_REFERENCES = frozenset({"secretRef", "secretKeyRef", "nodePublishSecretRef", "secret"})
-
-
-class WrittenObject(Protocol):
-    """An object as it was written, with the index of its document."""
-
-    @property
-    def api_version(self) -> str:
-        """Group and version."""
-
-    @property
-    def kind(self) -> str:
-        """Kind."""
-
-    @property
-    def namespace(self) -> str:
-        """Namespace as it was written; empty where there is none."""
-
-    @property
-    def name(self) -> str:
-        """Name."""
-
-    @property
-    def document(self) -> Mapping[str, Any]:
-        """The whole object."""
-
-    @property
-    def index(self) -> int:
-        """Index of the document, counted from 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,33 +64,6 @@ class ModuleRules:
     spec: ModulePolicySpec = DEFAULTS
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """What an object is, and where: its namespace is empty if it is cluster-scoped."""
-
-    group: str
-    kind: str
-    namespace: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
-
-
-@dataclass(frozen=True, slots=True)
-class Content:
-    """An object in its place, and the places of all objects of its set."""
-
-    place: Place
-    document: Mapping[str, Any]
-    pod: PodTemplate | None
-    places: Collection[Place] = field(repr=False)
-
-    def has_own(self, kind: str, name: str) -> bool:
-        """Tell whether an object of the core group is among the objects of the set, in the same namespace."""
-        return Place("", kind, self.place.namespace, name) in self.places
-
-
 Found = Iterator[tuple[str, str]]
 """Rules of the policy, each with a message."""
 
@@ -155,8 +77,8 @@ def policy_violations(
     those whose CRD is in the set. `default_namespace` is that of objects that name none.
     """
     listed = tuple(objects)
-    known = {**_scopes_in(listed), **(scopes or {}), **dict.fromkeys(CLUSTER_SCOPED, False)}
-    placed = [(each, _place_of(each, rules, known, default_namespace)) for each in listed]
+    known = {**scopes_in(listed), **(scopes or {}), **dict.fromkeys(CLUSTER_SCOPED, False)}
+    placed = [(each, place_of(each, rules, known, default_namespace)) for each in listed]
     places = frozenset(place for _, place in placed)
     for each, place in placed:
         pod = pod_template_of(place.group, place.kind, each.document)
@@ -190,7 +112,7 @@ def foreign_namespace(place: Place, rules: ModuleRules) -> Found:
 def unlisted_kind(place: Place, rules: ModuleRules) -> Found:
     """Find kinds that the policy does not list; in kyma-system each kind has to be listed."""
     allowed = rules.spec.namespaced_resources.allow
-    if not place.namespace or any(_names_kind(each, place) for each in allowed):
+    if not place.namespace or any(_allows_kind(each, place, rules.module) for each in allowed):
         return
     if allowed or place.namespace == names.SKR_NAMESPACE:
         yield "spec.namespacedResources.allow", f"does not list {_kind(place)} with this name"
@@ -198,13 +120,13 @@ def unlisted_kind(place: Place, rules: ModuleRules) -> Found:
 
 def denied_kind(place: Place, rules: ModuleRules) -> Found:
     """Find kinds that the policy denies."""
-    if place.namespace and any(_names_kind(each, place) for each in rules.spec.namespaced_resources.deny):
+    if place.namespace and any(names_kind(each, place) for each in rules.spec.namespaced_resources.deny):
         yield "spec.namespacedResources.deny", f"lists {_kind(place)}"
 
 
 def foreign_token(content: Content, rules: ModuleRules) -> Found:
     """Find Secrets that Kubernetes would fill with the token of a ServiceAccount."""
-    account = _account_of_token(content)
+    account = account_of_token(content)
     if account is not None and not _matches_name(rules.spec.service_accounts, account, content.place.namespace):
         yield "spec.serviceAccounts", f"it is a token of ServiceAccount {account!r}, which is not listed"
 
@@ -225,7 +147,7 @@ def foreign_service_account(content: Content, rules: ModuleRules) -> Found:
 def foreign_secret(content: Content, rules: ModuleRules) -> Found:
     """Find Pods that use a Secret of somebody else."""
     place = content.place
-    for secret in sorted(_secrets_of(content.pod)) if place.namespace != rules.module else ():
+    for secret in sorted(secrets_of(content.pod)) if place.namespace != rules.module else ():
         if not content.has_own("Secret", secret) and not _matches_name(rules.spec.secrets, secret, place.namespace):
             yield "spec.secrets", f"its Pods use Secret {secret}, which is not listed"
 
@@ -236,6 +158,11 @@ def unsafe_pod(content: Content, rules: ModuleRules) -> Found:
     if content.pod is not None:
         for rule, message in violated_rules(content.pod, level):
             yield f"spec.podSecurity {level}", f"{rule}: {message}"
+        if level == "baseline":  # not in the standard, which forbids it at `restricted` alone
+            for each in mappings(content.pod.spec.get("volumes")):
+                if each.get("gitRepo") is not None:
+                    message = f"volume {each.get('name')} is a gitRepo, for which the node runs git as root"
+                    yield f"spec.podSecurity {level}", f"Volume Types: {message}"
 
 
 def node_volume(content: Content, rules: ModuleRules) -> Found:
@@ -246,6 +173,29 @@ def node_volume(content: Content, rules: ModuleRules) -> Found:
         for kind in ("hostPath", "local"):
             if spec.get(kind) is not None:
                 yield f"spec.podSecurity {level}", f"HostPath Volumes: spec.{kind} is a folder of a node"
+
+
+def foreign_host(content: Content, rules: ModuleRules) -> Found:
+    """Find objects that serve, route or name hosts of somebody else."""
+    for host in sorted(hosts_of(content, rules.module)):
+        if not _matches(rules.spec.hosts, host):
+            yield "spec.hosts", f"it serves host {host}, which is not listed"
+
+
+def foreign_address(content: Content, rules: ModuleRules) -> Found:
+    """Find objects that lead traffic out of the cluster, or to Pods and nodes by their addresses."""
+    for address in sorted(addresses_of(content)):
+        if not _matches(rules.spec.addresses, address):
+            yield "spec.addresses", f"it leads to {address}, which is not listed"
+
+
+def foreign_pods(content: Content, rules: ModuleRules) -> Found:
+    """Find objects that select Pods of somebody else."""
+    labels = selector_of(content, rules.module)
+    allowed = (f"{names.KYMA_MODULE_LABEL}={rules.module}", *rules.spec.pod_labels)
+    if labels is not None and ANY not in allowed and not any(_matches(allowed, each) for each in labels):
+        selected = " and ".join(sorted(labels)) or "every Pod"
+        yield "spec.podLabels", f"it selects {selected}; no label of it is listed"
 
 
 PLACEMENT: tuple[Callable[[Place, ModuleRules], Found], ...] = (
@@ -260,57 +210,10 @@ CONTENT: tuple[Callable[[Content, ModuleRules], Found], ...] = (
     foreign_secret,
     unsafe_pod,
     node_volume,
+    foreign_host,
+    foreign_address,
+    foreign_pods,
 )
-
-
-def needed_policy(objects: Iterable[WrittenObject], module: str, *, default_namespace: str) -> ModulePolicySpec:
-    """Return the policy that a module needs for its objects, and no more than that."""
-    listed = tuple(objects)
-    known = {**_scopes_in(listed), **dict.fromkeys(CLUSTER_SCOPED, False)}
-    placed = [(each, _place_of(each, ModuleRules(module), known, default_namespace)) for each in listed]
-    namespaced = [place for _, place in placed if place.namespace]
-    kinds = sorted({(each.group, each.kind) for each in namespaced})
-    namespaces = sorted({each.namespace for each in namespaced} | {module})
-    wide = ModuleRules(module, ModulePolicySpec(namespaces=tuple(namespaces)))
-    cluster: dict[Kind, list[str]] = {}
-    for _, place in placed:
-        if any(cluster_scoped_object(place, wide)):
-            cluster.setdefault((place.group, place.kind), []).append(place.name)
-    places = frozenset(place for _, place in placed)
-    contents = [
-        Content(place, each.document, pod_template_of(place.group, place.kind, each.document), places)
-        for each, place in placed
-    ]
-    outside = [each for each in contents if each.place.namespace != module]
-    accounts = {it for each in outside for it in _accounts_in(each.pod) if not each.has_own("ServiceAccount", it)}
-    secrets = {it for each in outside for it in _secrets_of(each.pod) if not each.has_own("Secret", it)}
-    tokens = {it for each in contents if (it := _account_of_token(each)) is not None}
-    shared = any(each.namespace == names.SKR_NAMESPACE for each in namespaced)
-    denied = tuple(each for each in DENIED if not any(_names_kind(each, place) for place in namespaced))
-    default = set(namespaces) <= {module, names.SKR_NAMESPACE}
-    return ModulePolicySpec(
-        namespaces=() if default else tuple(namespaces),
-        cluster_resources=tuple(
-            ClusterResource(group=group, kind=kind, names=tuple(found))
-            for (group, kind), found in sorted(cluster.items())
-        ),
-        namespaced_resources=NamespacedResources(
-            allow=tuple(KindRule(group=group, kind=kind) for group, kind in kinds) if shared else (),
-            deny=DENIED if denied == DENIED else denied,
-        ),
-        pod_security=_strictest_level(contents, module),
-        service_accounts=tuple(sorted(accounts | tokens)),
-        secrets=tuple(sorted(secrets)),
-    )
-
-
-def _strictest_level(contents: Collection[Content], module: str) -> PodSecurityLevel:
-    levels: tuple[PodSecurityLevel, ...] = ("restricted", "baseline")
-    for level in levels:
-        rules = ModuleRules(module, msgspec.structs.replace(ModulePolicySpec(), pod_security=level))
-        if not any(any(unsafe_pod(each, rules)) or any(node_volume(each, rules)) for each in contents):
-            return level
-    return "privileged"
 
 
 def _placement(place: Place, rules: ModuleRules) -> Found:
@@ -318,7 +221,7 @@ def _placement(place: Place, rules: ModuleRules) -> Found:
         yield from check(place, rules)
 
 
-def _place_of(thing: WrittenObject, rules: ModuleRules, scopes: Scopes, default_namespace: str) -> Place:
+def place_of(thing: WrittenObject, rules: ModuleRules, scopes: Scopes, default_namespace: str) -> Place:
     """Return the place of an object. An unknown kind without a namespace is what the policy lists it as."""
     group = thing.api_version.rpartition("/")[0]
     namespaced = scopes.get((group, thing.kind))
@@ -330,23 +233,19 @@ def _place_of(thing: WrittenObject, rules: ModuleRules, scopes: Scopes, default_
     return Place(group, thing.kind, thing.namespace or default_namespace, thing.name)
 
 
-def _scopes_in(objects: Iterable[WrittenObject]) -> dict[Kind, bool]:
-    """Return the scopes of the kinds whose CRD is among the objects."""
-    found: dict[Kind, bool] = {}
-    for each in objects:
-        if each.kind == "CustomResourceDefinition":
-            spec = mapping(each.document.get("spec"))
-            kind = mapping(spec.get("names")).get("kind")
-            found[str(spec.get("group")), str(kind)] = spec.get("scope") == "Namespaced"
-    return found
-
-
-def _names_kind(rule: KindRule, place: Place) -> bool:
+def names_kind(rule: KindRule, place: Place) -> bool:
     return (
         rule.group in ("*", place.group)
         and _matches((rule.kind,), place.kind)
         and (not rule.names or _matches(rule.names, place.name))
     )
+
+
+def _allows_kind(rule: KindRule, place: Place, module: str) -> bool:
+    """Tell whether a rule allows an object. In kyma-system, one without names is for the module's own."""
+    if rule.names or place.namespace != names.SKR_NAMESPACE:
+        return names_kind(rule, place)
+    return names_kind(rule, place) and is_named_after(module, place.name)
 
 
 def _names_cluster_resource(rule: ClusterResource, place: Place) -> bool:
@@ -378,39 +277,3 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 def _kind(place: Place) -> str:
     return f"{place.kind} of {place.group or 'the core group'}"
-
-
-def _account_of_token(content: Content) -> str | None:
-    """Return the ServiceAccount that a Secret is a token of; None for other objects."""
-    if (content.place.group, content.place.kind) != ("", "Secret") or content.document.get("type") != TOKEN:
-        return None
-    metadata = mapping(content.document.get("metadata"))
-    return str(mapping(metadata.get("annotations")).get(ACCOUNT_OF_TOKEN, ""))
-
-
-def _accounts_in(pod: PodTemplate | None) -> set[str]:
-    """Return the ServiceAccounts that Pods run as, without the one that every namespace has."""
-    named = (pod.spec.get(each) for each in ("serviceAccountName", "serviceAccount")) if pod is not None else ()
-    return {str(each) for each in named if each} - {DEFAULT_ACCOUNT}
-
-
-def _secrets_of(pod: PodTemplate | None) -> set[str]:
-    return set(_secrets_in(pod.spec)) if pod is not None else set()
-
-
-def _secrets_in(value: Any) -> Iterator[str]:
-    """Yield the names of the Secrets that a Pod spec refers to: in volumes, in variables, and to pull images."""
-    if isinstance(value, list):
-        for each in value:
-            yield from _secrets_in(each)
-    elif isinstance(value, Mapping):
-        if isinstance(name := value.get("secretName"), str):
-            yield name
-        for key in _SECRET_REFERENCES & value.keys():
-            if isinstance(name := mapping(value[key]).get("name"), str):
-                yield name
-        for each in mappings(value.get("imagePullSecrets")):
-            if isinstance(name := each.get("name"), str):
-                yield name
-        for each in value.values():
-            yield from _secrets_in(each)

@@ -213,9 +213,20 @@ async def test_invalid_text_stored_without_the_webhook_is_refused_by_the_reconci
 async def test_object_that_the_cluster_refuses_is_named_and_the_others_are_applied(walkthrough: Walkthrough) -> None:
     """With an object of an unknown kind, valid objects are applied, nothing is pruned, and the invalid one is named."""
     environment = walkthrough.environment
-    good = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "good", "namespace": "kyma-system"}}
-    bad = {**good, "apiVersion": "networking.k8s.io/v9", "kind": "NetworkPolicy"}
-    document = sync_resource("half", f"{dump_yaml(good)}---\n{dump_yaml(bad)}")
+    good, bad = ({"name": name, "namespace": "kyma-system"} for name in ("test-nfs-good", "test-vpc-bad"))
+    peering = {"cloud-resources.kyma-project.io/vpc-peering": "test"}
+    texts = (
+        dump_yaml({"apiVersion": "v1", "kind": "ConfigMap", "metadata": good}),
+        dump_yaml(
+            {
+                "apiVersion": "networking.k8s.io/v9",
+                "kind": "NetworkPolicy",
+                "metadata": bad,
+                "spec": {"podSelector": {"matchLabels": peering}},
+            }
+        ),
+    )
+    document = sync_resource("half", "---\n".join(texts))
     await environment.kcp.create(SYNC_RESOURCES, document, NAMESPACE, field_manager="test")
 
     async def failure() -> str | None:

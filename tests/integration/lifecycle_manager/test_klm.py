@@ -99,7 +99,7 @@ async def test_unusable_credentials(environment: Environment, on_page: OnPage) -
 
 @asynccontextmanager
 async def wanting(environment: Environment, name: str, data: dict[str, Any]) -> AsyncIterator[None]:
-    metadata = {"name": name, "namespace": names.SKR_NAMESPACE}
+    metadata = {"name": f"klm-nfs-{name}", "namespace": names.SKR_NAMESPACE}
     text = dump_yaml({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
     document = builders.as_written(builders.sync_resource(name, text=text, module=MODULE))
     document["metadata"]["labels"] = LABELS
@@ -114,7 +114,7 @@ async def test_object_that_the_api_server_refuses(environment: Environment, on_p
     """It is found by the module, and by the object itself."""
     async with repaired(environment, nothing), wanting(environment, "refused", {"a": {"b": "c"}}):
         await found(environment, "✗ SyncResource", "refused is Error", ".data.a", subject=MODULE)
-        await found(environment, "✗ ConfigMap refused", ".data.a", subject="configmap/refused")
+        await found(environment, "✗ ConfigMap klm-nfs-refused", ".data.a", subject="configmap/klm-nfs-refused")
         await on_page("✗ SyncResource refused is Error", ".data.a")
 
 

@@ -109,8 +109,9 @@ async def set_policy(environment: Environment, allow: Iterable[dict[str, str]]) 
             {"group": "apiextensions.k8s.io", "kind": "CustomResourceDefinition", "names": crds},
             {"kind": "PersistentVolume", "names": ["kyma-system-*"]},
         ],
-        "namespacedResources": {"allow": list(allow)},
+        "namespacedResources": {"allow": [{**each, "names": ["*"]} for each in allow]},
         "podSecurity": "baseline",
+        "podLabels": ["*"],
     }
     document = {"metadata": {"name": "cloud-resources", "namespace": KCP}, "spec": spec}
     await environment.kcp.apply(MODULE_POLICIES, "cloud-resources", document, KCP, field_manager="test")

@@ -49,7 +49,8 @@ KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
 MODULE = "cloud-resources"
 PLACES = 4
 SECONDS = 0.2
-ONLY_CONFIG_MAPS = ModulePolicySpec(namespaced_resources=NamespacedResources(allow=(KindRule(kind="ConfigMap"),)))
+LISTED = NamespacedResources(allow=(KindRule(kind="ConfigMap", names=("*",)),))
+ONLY_CONFIG_MAPS = ModulePolicySpec(namespaced_resources=LISTED)
 TEMPLATE = builders.as_written(builders.template())
 INITIAL = (
     {

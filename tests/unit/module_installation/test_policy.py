@@ -20,7 +20,7 @@ BINDING: Document = {
     "metadata": {"name": "admin", "namespace": names.SKR_NAMESPACE},
     "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
 }
-CONFIG_MAPS: Document = {"namespacedResources": {"allow": [{"kind": "ConfigMap"}]}}
+CONFIG_MAPS: Document = {"namespacedResources": {"allow": [{"kind": "ConfigMap", "names": ["*"]}]}}
 
 
 async def set_policy(world: Modules, spec: dict[str, Any]) -> None:
@@ -56,7 +56,7 @@ async def test_stricter_policy_refuses_an_installed_module_and_deletes_nothing(w
     await world.want([config_map("rose")])
     await world.reconcile_until(("Ready", "ModuleReady"))
 
-    await set_policy(world, {"namespacedResources": {"allow": [{"kind": "Secret"}]}})
+    await set_policy(world, {"namespacedResources": {"allow": [{"kind": "Secret", "names": ["*"]}]}})
 
     async def refused() -> bool:
         await world.reconcile()

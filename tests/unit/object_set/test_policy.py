@@ -10,7 +10,8 @@ from lifecycle_manager.object_set import is_protected, objections
 from lifecycle_manager.object_set.policy import held_back
 from lifecycle_manager_api import ClusterResource, KindRule, ModulePolicySpec, NamespacedResources
 from lifecycle_manager_api.crds import all_crds
-from lifecycle_manager_api.policy_checks import ModuleRules, needed_policy
+from lifecycle_manager_api.needed_policy import needed_policy
+from lifecycle_manager_api.policy_checks import ModuleRules
 from tests.policies import anything
 
 RBAC = "rbac.authorization.k8s.io/v1"
@@ -29,8 +30,10 @@ def daemon_set(pod: dict[str, Any], namespace: str = SYSTEM) -> KubernetesObject
 
 
 def policy(*listed: str, **fields: Any) -> ModuleRules:
-    """Return the policy of `shop` with these kinds of `group/Kind` in kyma-system."""
-    allow = tuple(KindRule(group=group, kind=kind) for group, _, kind in (each.rpartition("/") for each in listed))
+    """Return the policy of `shop` with these kinds of `group/Kind`, by any name, in kyma-system."""
+    allow = tuple(
+        KindRule(group=group, kind=kind, names=("*",)) for group, _, kind in (each.rpartition("/") for each in listed)
+    )
     return ModuleRules("shop", ModulePolicySpec(namespaced_resources=NamespacedResources(allow=allow), **fields))
 
 

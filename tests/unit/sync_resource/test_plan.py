@@ -23,7 +23,7 @@ CONFIG_MAP = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: one, namespace: 
 ENTRY = InventoryEntry("", "v1", "ConfigMap", "kyma-system", "one")
 SYNCED = [{"group": "", "version": "v1", "kind": "ConfigMap", "namespace": "kyma-system", "name": "one"}]
 DELETING = "2026-11-01T12:00:00Z"
-LISTED = NamespacedResources(allow=(KindRule(kind="ConfigMap"),))
+LISTED = NamespacedResources(allow=(KindRule(kind="ConfigMap", names=("*",)),))
 
 
 def outcome(error: str | None = None, live: dict[str, Any] | None = None) -> ObjectOutcome:

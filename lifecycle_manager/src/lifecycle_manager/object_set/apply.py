@@ -26,7 +26,7 @@ from lifecycle_manager.object_set.ownership import OWN_LABELS, Holder, OwnObject
 from lifecycle_manager.object_set.policy import scopes_of
 from lifecycle_manager.object_set.steps import ApplyObjects, PruneObjects
 from lifecycle_manager_api import names
-from lifecycle_manager_api.policy_checks import Scopes
+from lifecycle_manager_api.policy_objects import Scopes
 
 _IDENTITY = frozenset({"apiVersion", "kind", "metadata"})
 log = structlog.get_logger("object_set")

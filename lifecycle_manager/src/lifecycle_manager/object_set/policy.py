@@ -19,7 +19,8 @@ from lifecycle_manager.object_set.inventory import listed
 from lifecycle_manager.object_set.protected import is_protected
 from lifecycle_manager_api import ModuleConfig, ModulePolicy, SyncResource, names
 from lifecycle_manager_api.conditions import counted
-from lifecycle_manager_api.policy_checks import ModuleRules, Place, Scopes, Violation, misplaced, policy_violations
+from lifecycle_manager_api.policy_checks import ModuleRules, Violation, misplaced, policy_violations
+from lifecycle_manager_api.policy_objects import Place, Scopes
 
 PROTECTED = "protected"
 

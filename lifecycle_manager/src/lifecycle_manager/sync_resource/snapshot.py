@@ -34,7 +34,8 @@ from lifecycle_manager.skr import RELEASED, Brake, DeletionBrake
 from lifecycle_manager.sync_resource.intent import claim_index, inventory_of
 from lifecycle_manager.sync_resource.status import Refusal
 from lifecycle_manager_api import Kyma, Manifest, SyncResource, names
-from lifecycle_manager_api.policy_checks import ModuleRules, Scopes
+from lifecycle_manager_api.policy_checks import ModuleRules
+from lifecycle_manager_api.policy_objects import Scopes
 
 MAX_CACHED_TEXT = 64 * 1024
 MAX_TEXT_BYTES = 704 * 1024

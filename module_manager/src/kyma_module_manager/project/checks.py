@@ -15,7 +15,8 @@ from kyma_module_manager.project.reading import Document, ModuleProject
 from kyma_module_manager.project.schema import violations
 from kyma_module_manager.testing import render_module_cr
 from lifecycle_manager_api import ModulePolicy, ModuleReleaseMeta, ModuleTemplate, ObjectMeta, as_document, names
-from lifecycle_manager_api.policy_checks import DEFAULTS, ModuleRules, needed_policy, policy_violations
+from lifecycle_manager_api.needed_policy import needed_policy
+from lifecycle_manager_api.policy_checks import DEFAULTS, ModuleRules, policy_violations
 
 __all__ = ["CHECKS", "NO_MODULE_CONFIG", "CheckResult", "needed_module_policy", "notices", "run_checks"]
 
