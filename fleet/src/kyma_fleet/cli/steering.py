@@ -121,7 +121,7 @@ def continue_(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """Continue deletions that Lifecycle Manager holds, since very many were deleted at once.
+    """Continue held deletions of very many objects at once.
 
     This deletes in the clusters what was deleted in the control plane before.
     Where the access Secret is gone, the objects stay in the cluster and
