@@ -56,6 +56,9 @@ fuzz: setup ## Run the property tests with random examples, ROUNDS times (10)
 	  $(BIN)/python -m pytest -q -n $(WORKERS) -m hypothesis --hypothesis-profile=random tests/unit tests/security $(ARGS) || exit 1; \
 	done
 
+attack: setup ## Attack what reads foreign input for MINUTES (4) with random samples (ONLY="events registry"); keep findings
+	@$(BIN)/python -m tests.attack $(ONLY) --minutes $(or $(MINUTES),4) $(ARGS)
+
 lint: setup ## Check style, formatting, import contracts and declared dependencies
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .

@@ -19,6 +19,7 @@ from kube_runtime.apply import (
 )
 from kube_runtime.backoff import Backoff
 from kube_runtime.client import (
+    UNDECODABLE,
     Client,
     ClientOptions,
     JsonLimits,
@@ -27,7 +28,7 @@ from kube_runtime.client import (
     Revision,
     WatchEvent,
     cut_json,
-    require_flat,
+    require_readable,
 )
 from kube_runtime.clock import SYSTEM_CLOCK, Clock
 from kube_runtime.controller import (
@@ -94,6 +95,7 @@ __all__ = [
     "ALONE",
     "MAX_CAUSES_PER_KEY",
     "SYSTEM_CLOCK",
+    "UNDECODABLE",
     "AddressUnusable",
     "AlreadyExists",
     "ApiError",
@@ -174,6 +176,6 @@ __all__ = [
     "parse_aside",
     "parse_objects",
     "readiness",
-    "require_flat",
+    "require_readable",
     "run",
 ]

@@ -204,3 +204,38 @@ def test_dict_without_a_name_is_no_object(item: dict[str, Any]) -> None:
 def test_any_line_is_an_event_or_refused(line: bytes) -> None:
     with suppress(ResponseInvalid, ApiError):
         Decoding(Thing).event(line)
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"resourceVersion": 8},
+        {"labels": ["a"]},
+        {"annotations": {"a": {}}},
+        {"finalizers": "a"},
+        {"managedFields": ["a"]},
+        {"ownerReferences": {}},
+        {"deletionTimestamp": True},
+    ],
+    ids=str,
+)
+def test_untyped_object_has_the_metadata_of_every_kind(metadata: dict[str, Any]) -> None:
+    decoding: Decoding[dict[str, Any]] = Decoding(dict)
+    broken = {"metadata": {"name": "b", "namespace": "n", **metadata}}
+    with pytest.raises(ObjectUnreadable, match="n/b is not what its kind promises"):
+        decoding.object(msgspec.json.encode(broken))
+    with pytest.raises(ResponseInvalid):
+        decoding.list(msgspec.json.encode({"metadata": {}, "items": [broken]}))
+    with pytest.raises(UnreadableDeletion):
+        decoding.event(msgspec.json.encode({"type": "DELETED", "object": broken}))
+    reported: list[ObjectUnreadable] = []
+    readable = {"metadata": {"name": "a", "namespace": "n"}}
+    page = decoding.readable_part(msgspec.json.encode({"metadata": {}, "items": [broken, readable]}), reported.append)
+    assert [each["metadata"]["name"] for each in page.items] == ["a"]
+    assert [each.identity[:2] for each in reported] == [("n", "b")]
+
+
+def test_answer_to_a_dry_run_has_an_empty_version() -> None:
+    decoding: Decoding[dict[str, Any]] = Decoding(dict)
+    found = decoding.object(b'{"metadata":{"name":"a"}}')
+    assert found["metadata"] == {"name": "a", "resourceVersion": "", "uid": ""}

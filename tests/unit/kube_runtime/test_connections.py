@@ -11,7 +11,7 @@ from kube_runtime import Client, ClientOptions, ClusterUnreachable, KubeconfigPo
 from tests.kinds import CONFIG_MAPS
 from tests.waiting import eventually
 
-VERSION = b'{"gitVersion":"v1.36.3"}'
+VERSION = b'{"gitVersion":"v1.36.3","metadata":{"name":"a"}}'
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (len(VERSION), VERSION)
 BURST = 8
 

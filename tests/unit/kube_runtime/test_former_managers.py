@@ -65,3 +65,16 @@ def test_without_a_former_applier_nothing_is_moved(entries: list[Any]) -> None:
 @pytest.mark.parametrize("fields", [None, "text", [], {"f:a": None}, {"f:a": "text"}], ids=str)
 def test_fields_that_are_no_fields_are_nothing(fields: Any) -> None:
     assert merged_into("ours", live(entry("former", fields), entry("ours", {"f:a": {"f:b": {}}})), {"former"})
+
+
+def nested(depth: int) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    for _ in range(depth):
+        fields = {"f:a": fields}
+    return fields
+
+
+@pytest.mark.parametrize("fields", ["all", {"f:data": 1}, [], nested(400)], ids=["text", "number", "list", "nested"])
+def test_what_is_no_set_of_fields_is_not_taken_over(fields: Any) -> None:
+    ours = entry("ours", {"f:data": {}})
+    assert merged_into("ours", live(ours, entry("former", fields)), {"former"}) == [ours]

@@ -77,3 +77,14 @@ async def test_new_process_writes_nothing_that_is_so_already_and_mends_what_is_n
             await client.merge_patch(CONFIG_MAPS, "m", patch, "default", field_manager="kubectl-edit")
             third = await Applier(client, field_manager="mine").apply(objects, first.inventory)
             assert sorted(outcome.action for outcome in third.outcomes) == ["changed", "unchanged"]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    ["f:data", ["f:data"], {"f:data": "all"}, {"f:data": {"k:{": {}}}, {"k:[1]": {}}],
+    ids=str,
+)
+def test_what_is_no_set_of_fields_settles_nothing(fields: Any) -> None:
+    owned = {"manager": "us", "operation": "Apply", "fieldsV1": fields}
+    live = changed(MAP, metadata={"name": "m", "managedFields": [owned]})
+    assert not is_settled(live, MAP, "us")

@@ -9,8 +9,6 @@ import asyncio
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-import msgspec
-
 from kube_runtime.apply.difference import ObjectDifference, difference_between
 from kube_runtime.apply.established import wait_established
 from kube_runtime.apply.former_managers import merged_into
@@ -20,7 +18,16 @@ from kube_runtime.apply.order import CRD, rank_of
 from kube_runtime.apply.results import Action, ApplyResult, ObjectOutcome
 from kube_runtime.apply.settled import is_settled, last_writer
 from kube_runtime.client.client import Client
-from kube_runtime.exceptions import ClusterUnreachable, Conflict, KindUnknown, KubeError, NotFound, ServerUnavailable
+from kube_runtime.client.decoding import decoding_for
+from kube_runtime.exceptions import (
+    ClusterUnreachable,
+    Conflict,
+    KindUnknown,
+    KubeError,
+    NotFound,
+    ObjectUnreadable,
+    ServerUnavailable,
+)
 from kube_runtime.resource import JsonObject, Resource
 
 __all__ = ["Applier"]
@@ -185,9 +192,10 @@ class Applier:
                 ):
                     return ObjectOutcome(entry, wanted.index, "unchanged", live=before)
             return await self._write(wanted, resource, entry, document, digest, before)
-        except KubeError as error:
+        except (KubeError, RecursionError) as error:
             self._memory.forget(entry)
-            return ObjectOutcome(entry, wanted.index, "failed", _explain(error), cause=error)
+            cause = error if isinstance(error, KubeError) else _nested_too_deep(entry)
+            return ObjectOutcome(entry, wanted.index, "failed", _explain(cause), cause=cause)
 
     def _needs_nothing(self, entry: InventoryEntry, digest: bytes, document: JsonObject, live: JsonObject) -> bool:
         if self._memory.knows(entry):
@@ -230,7 +238,7 @@ class Applier:
             field_manager=self._field_manager,
             force=self._force,
         )
-        return applied.created, msgspec.json.decode(applied.body, type=JsonObject)
+        return applied.created, decoding_for(resource.type).object(applied.body)
 
     async def _read_as_ours(self, resource: Resource[JsonObject], entry: InventoryEntry) -> JsonObject | None:
         """Read an object, and move what former field managers own to this one.
@@ -367,6 +375,10 @@ def _is_there(removed: ObjectOutcome) -> bool:
 
 def _may_be_done(cause: KubeError | None) -> bool:
     return isinstance(cause, ClusterUnreachable | ServerUnavailable)
+
+
+def _nested_too_deep(entry: InventoryEntry) -> KubeError:
+    return ObjectUnreadable(entry.namespace, entry.name, "", "it is nested too deep")
 
 
 def _explain(error: KubeError) -> str:

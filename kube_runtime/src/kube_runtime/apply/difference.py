@@ -47,9 +47,11 @@ def _lines(document: JsonObject | None, other: JsonObject | None, when: str) -> 
     return dump_yaml(shown).splitlines(keepends=True)
 
 
-def _masked(values: Mapping[str, str], others: Mapping[str, str] | None, when: str) -> dict[str, str]:
+def _masked(values: object, others: object, when: str) -> dict[str, str] | str:
     """Show which keys there are and which of them differ, and nothing of the values."""
-    known = others or {}
+    if not isinstance(values, Mapping):
+        return "(hidden)"
+    known = others if isinstance(others, Mapping) else {}
     return {
         name: "(hidden)" if known.get(name) == value else f"(hidden, the value {when})"
         for name, value in values.items()

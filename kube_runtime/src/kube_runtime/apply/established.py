@@ -3,17 +3,32 @@
 import asyncio
 from contextlib import aclosing
 
+import msgspec
+
 from kube_runtime.client.client import Client
-from kube_runtime.exceptions import ApiError, ClusterUnreachable
+from kube_runtime.exceptions import ApiError, ClusterUnreachable, ResponseInvalid
 from kube_runtime.resource import JsonObject, Resource
 
 __all__ = ["wait_established"]
 
 
+class _Condition(msgspec.Struct):
+    type: str
+    status: str
+
+
+class _Status(msgspec.Struct):
+    conditions: list[_Condition] | None = None
+
+
 async def wait_established(
     client: Client, resource: Resource[JsonObject], crd: JsonObject, seconds: float
 ) -> JsonObject:
-    """Return the CRD once its kind is served. Raises ClusterUnreachable at the deadline, ApiError if refused."""
+    """Return the CRD once its kind is served.
+
+    Raises ClusterUnreachable at the deadline, ApiError if refused,
+    ResponseInvalid for what is no CRD.
+    """
     metadata = crd["metadata"]
     try:
         async with asyncio.timeout(seconds):
@@ -45,5 +60,8 @@ def _raise_refusal(crd: JsonObject) -> None:
 
 
 def _status_of(crd: JsonObject, kind: str) -> str:
-    conditions = (crd.get("status") or {}).get("conditions") or ()
-    return next((each["status"] for each in conditions if each["type"] == kind), "Unknown")
+    try:
+        status = msgspec.convert(crd.get("status") or {}, _Status)
+    except msgspec.ValidationError as error:
+        raise ResponseInvalid(f"the status of {crd['metadata']['name']} is not that of a CRD: {error}") from None
+    return next((each.status for each in status.conditions or () if each.type == kind), "Unknown")

@@ -5,7 +5,7 @@ former name would own its fields for ever: a sidecar that the next version drops
 """
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 from kube_runtime.resource import JsonObject
 
@@ -13,6 +13,8 @@ __all__ = ["merged_into"]
 
 Entry = Mapping[str, Any]
 APPLY = "Apply"
+MAX_DEPTH = 200
+"""How deep a set of fields is nested; a server refuses documents that are nested deeper than 10,000 levels."""
 
 
 def merged_into(
@@ -44,8 +46,15 @@ def _is_applied(entry: Entry) -> bool:
 
 
 def _fields_of(entry: Entry) -> Entry:
+    """Return the fields of an entry, none where they are no set of fields."""
     fields = entry.get("fieldsV1")
-    return fields if isinstance(fields, Mapping) else {}
+    return fields if _is_field_set(fields) else {}
+
+
+def _is_field_set(fields: object, depth: int = 0) -> TypeGuard[Entry]:
+    if not isinstance(fields, Mapping) or depth > MAX_DEPTH:
+        return False
+    return all(_is_field_set(below, depth + 1) for below in fields.values())
 
 
 def _union(one: Entry, other: Entry) -> Entry:
@@ -60,4 +69,4 @@ def _merged_step(one: Entry, other: Entry) -> Entry:
     if not one and not other:
         return {}
     itself: Entry = {".": {}} if not one or not other else {}
-    return {**itself, **_union(one, other)} if isinstance(one, Mapping) and isinstance(other, Mapping) else {}
+    return {**itself, **_union(one, other)}

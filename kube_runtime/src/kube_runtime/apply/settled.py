@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from kube_runtime.client.decoding import UNDECODABLE
 from kube_runtime.resource import JsonObject
 
 __all__ = ["is_settled", "last_writer"]
@@ -36,13 +37,12 @@ def last_writer(live: JsonObject, field_manager: str) -> str:
     return str(last.get("manager", "")) if last.get("manager") != field_manager else ""
 
 
-def _owned_fields(live: JsonObject, field_manager: str) -> JsonObject | None:
-    """Return the fields that were applied in somebody's name, None where nothing was."""
+def _owned_fields(live: JsonObject, field_manager: str) -> object | None:
+    """Return the fields that were applied in somebody's name, as the server says it; None where nothing was."""
     for entry in live["metadata"].get("managedFields") or ():
         named = (entry.get("manager"), entry.get("operation"), entry.get("subresource") or "")
         if named == (field_manager, "Apply", ""):
-            fields: JsonObject = entry.get("fieldsV1") or {}
-            return fields
+            return entry.get("fieldsV1") or {}
     return None
 
 
@@ -59,8 +59,13 @@ def _holds(live: Any, wanted: Any) -> bool:
     return type(live) is type(wanted) and bool(live == wanted)
 
 
-def _covers(wanted: Any, owned: Mapping[str, Any]) -> bool:
-    """Tell whether a value has everything that is owned, so that an apply takes nothing away."""
+def _covers(wanted: Any, owned: object) -> bool:
+    """Tell whether a value has everything that is owned, so that an apply takes nothing away.
+
+    What is no set of fields, as the format of `fieldsV1` has it, is covered by nothing.
+    """
+    if not isinstance(owned, Mapping):
+        return False
     for path, below in owned.items():
         if path == ".":
             continue
@@ -73,17 +78,22 @@ def _covers(wanted: Any, owned: Mapping[str, Any]) -> bool:
     return True
 
 
-def _covers_item(wanted: Sequence[Any], path: str, owned: Mapping[str, Any]) -> bool:
+def _covers_item(wanted: Sequence[Any], path: str, owned: object) -> bool:
     """Tell whether a list has everything that is owned of one item, which the path names by its keys (`k:`).
 
     An item may leave a key out that has a default. Items named by their value or place (`v:`, `i:`) have nothing below.
     """
     if not path.startswith("k:"):
         return True
-    keys = msgspec.json.decode(path[2:], type=dict[str, Any])
+    try:
+        keys = msgspec.json.decode(path[2:], type=dict[str, Any])
+    except UNDECODABLE:
+        return False
     items = [
         item
         for item in wanted
         if isinstance(item, Mapping) and all(item.get(key, value) == value for key, value in keys.items())
     ]
-    return len(items) == 1 and _covers(items[0], {key: below for key, below in owned.items() if key[2:] not in keys})
+    if len(items) != 1 or not isinstance(owned, Mapping):
+        return False
+    return _covers(items[0], {key: below for key, below in owned.items() if key[2:] not in keys})

@@ -6,15 +6,16 @@ Start with `client.Client`, the verbs. Below it: `transport` (one pooled session
 """
 
 from kube_runtime.client.client import Applied, Client, Revision
-from kube_runtime.client.decoding import WatchEvent
+from kube_runtime.client.decoding import UNDECODABLE, WatchEvent
 from kube_runtime.client.discovery import RestMapper
 from kube_runtime.client.json_limits import JsonLimits, check_json, check_json_aside
 from kube_runtime.client.kubeconfig import Connection, KubeconfigPolicy
 from kube_runtime.client.limits import LargeAnswers, TokenBucket
-from kube_runtime.client.nesting import cut_json, require_flat
+from kube_runtime.client.nesting import cut_json, require_readable
 from kube_runtime.client.options import ClientOptions
 
 __all__ = [
+    "UNDECODABLE",
     "Applied",
     "Client",
     "ClientOptions",
@@ -29,5 +30,5 @@ __all__ = [
     "check_json",
     "check_json_aside",
     "cut_json",
-    "require_flat",
+    "require_readable",
 ]

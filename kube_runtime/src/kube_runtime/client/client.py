@@ -350,7 +350,7 @@ class Client:
         }
         target = _target(resource.path(namespace), query)
         answer = await self._write("POST", target, body=_encode(resource, document))
-        return decoding_for(resource.type).object(answer.body)
+        return decoding_for(resource.type).object(answer.body, may_be_virtual=True)
 
     async def create_subresource(
         self, resource: Resource[Any], name: str, namespace: str | None, subresource: str, document: Mapping[str, Any]

@@ -65,11 +65,26 @@ class _Mark(msgspec.Struct):
 class _IdentityMetadata(msgspec.Struct, rename="camel"):
     name: str
     namespace: str = ""
-    resource_version: str = ""
+    resource_version: Any = ""
 
 
 class _Identity(msgspec.Struct):
     metadata: _IdentityMetadata
+
+
+class _UntypedMetadata(msgspec.Struct, rename="camel"):
+    """What those who use an untyped object rely on."""
+
+    name: str
+    resource_version: str = ""
+    namespace: str | None = None
+    uid: str = ""
+    deletion_timestamp: str | None = None
+    labels: dict[str, str | None] | None = None
+    annotations: dict[str, str | None] | None = None
+    finalizers: list[str] | None = None
+    owner_references: list[dict[str, Any]] | None = None
+    managed_fields: list[dict[str, Any]] | None = None
 
 
 class _OtherEvent(msgspec.Struct):
@@ -96,12 +111,15 @@ class Decoding(Generic[T]):
         self._detach: Callable[[T], None] | None = detacher_for(shape)
         self._is_dict = kind is dict
 
-    def object(self, body: bytes) -> T:
-        """Decode one object."""
+    def object(self, body: bytes, *, may_be_virtual: bool = False) -> T:
+        """Decode one object; only one that may be virtual, such as a review, has no name."""
         try:
-            return self._decode(body)
+            decoded = self._decode(body)
         except UNDECODABLE as error:
             raise _unreadable(body, error) from None
+        if self._is_dict and not may_be_virtual:
+            _require_metadata(decoded)
+        return decoded
 
     def list(self, body: bytes) -> ObjectList[T]:
         """Decode a page of a list of which every object can be decoded."""
@@ -109,7 +127,7 @@ class Decoding(Generic[T]):
             page = self._list.decode(body)
             for item in page.items or ():
                 if self._is_dict:
-                    _require_identity(item)
+                    _require_metadata(item)
                 if self._detach is not None:
                     self._detach(item)
         except UNDECODABLE as error:
@@ -130,10 +148,7 @@ class Decoding(Generic[T]):
         readable: list[T] = []
         for item in items:
             try:
-                decoded = self.object(item)
-                if self._is_dict:
-                    _require_identity(decoded)
-                readable.append(decoded)
+                readable.append(self.object(item))
             except ObjectUnreadable as error:
                 unreadable(error)
         return ObjectList(tuple(readable), page.metadata.resource_version, page.metadata.continue_)
@@ -167,10 +182,10 @@ class Decoding(Generic[T]):
             event = self._event.decode(line)
             if self._detach is not None:
                 self._detach(event.object)
-        except UNDECODABLE as error:
+            if self._is_dict:
+                _require_metadata(event.object)
+        except (*UNDECODABLE, ObjectUnreadable) as error:
             return self._other(line, error)
-        if self._is_dict:
-            _require_identity(event.object)
         return event.type, event.object
 
     def _other(self, line: bytes, why: Exception | None = None) -> WatchEvent[T]:
@@ -239,12 +254,29 @@ def _require_identity(item: Any) -> None:
     raise ResponseInvalid("the answer holds what is no Kubernetes object: it has no name")
 
 
+def _require_metadata(item: Any) -> None:
+    """Check the metadata of a dict, and give it the version and uid that the answer to a dry run does not have.
+
+    Raises ResponseInvalid for one without a name, ObjectUnreadable where other metadata are not what they are for
+    every kind.
+    """
+    _require_identity(item)
+    metadata = item["metadata"]
+    try:
+        checked = msgspec.convert(metadata, _UntypedMetadata)
+    except (msgspec.ValidationError, RecursionError) as error:
+        version = str(metadata.get("resourceVersion", ""))
+        raise ObjectUnreadable(metadata.get("namespace") or "", metadata["name"], version, str(error)) from None
+    metadata.setdefault("resourceVersion", checked.resource_version)
+    metadata.setdefault("uid", checked.uid)
+
+
 def _unreadable(document: bytes | msgspec.Raw, why: Exception | None) -> ObjectUnreadable:
     try:
         metadata = _identity(document).metadata
     except UNDECODABLE:
         raise ResponseInvalid(f"the answer is no Kubernetes object: {why}") from None
-    return ObjectUnreadable(metadata.namespace, metadata.name, metadata.resource_version, str(why))
+    return ObjectUnreadable(metadata.namespace, metadata.name, str(metadata.resource_version), str(why))
 
 
 def _identity(document: bytes | msgspec.Raw) -> _Identity:

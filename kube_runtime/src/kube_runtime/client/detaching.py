@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
-from kube_runtime.client.nesting import require_flat
+from kube_runtime.client.nesting import require_readable
 from kube_runtime.rewriting import Rewrite, rewriter_for
 
 __all__ = ["detacher_for"]
@@ -22,5 +22,5 @@ def detacher_for(kind: type[Any]) -> Rewrite | None:
 
 
 def _copied(raw: msgspec.Raw) -> msgspec.Raw:
-    require_flat(bytes(raw))
+    require_readable(bytes(raw))
     return raw.copy()

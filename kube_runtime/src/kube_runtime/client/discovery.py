@@ -9,7 +9,6 @@ import asyncio
 import re
 import time
 from collections.abc import Callable
-from typing import Any
 
 import msgspec
 
@@ -32,6 +31,27 @@ class _Served(msgspec.Struct):
 
 class _ResourceList(msgspec.Struct):
     resources: list[_Served] = []
+
+
+class _CrdVersion(msgspec.Struct):
+    name: str
+    served: bool = False
+
+
+class _CrdNames(msgspec.Struct):
+    kind: str
+    plural: str
+
+
+class _CrdSpec(msgspec.Struct):
+    group: str
+    names: _CrdNames
+    scope: str
+    versions: list[_CrdVersion]
+
+
+class _Crd(msgspec.Struct):
+    spec: _CrdSpec
 
 
 _DECODER = msgspec.json.Decoder(_ResourceList)
@@ -79,13 +99,18 @@ class RestMapper:
         return found
 
     def learn(self, crd: JsonObject) -> None:
-        """Take over what a CustomResourceDefinition says, so that its kind need not be asked for."""
-        spec: Any = crd["spec"]
-        names = spec["names"]
-        for version in spec["versions"]:
-            if version.get("served"):
+        """Take over what a CustomResourceDefinition says, so that its kind need not be asked for.
+
+        Raises ResponseInvalid for what is none.
+        """
+        try:
+            spec = msgspec.convert(crd, _Crd).spec
+        except msgspec.ValidationError as error:
+            raise ResponseInvalid(f"the CRD {crd['metadata']['name']} can't be read: {error}") from None
+        for version in spec.versions:
+            if version.served and _PLURAL.fullmatch(spec.names.plural):
                 resource = Resource.dynamic(
-                    spec["group"], version["name"], names["kind"], names["plural"], spec["scope"] == "Namespaced"
+                    spec.group, version.name, spec.names.kind, spec.names.plural, spec.scope == "Namespaced"
                 )
                 self._known.setdefault(resource.api_version, {})[resource.kind] = resource
 

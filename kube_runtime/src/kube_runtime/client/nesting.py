@@ -5,7 +5,7 @@ import re
 from kube_runtime.client.json_limits import JsonLimits, check_json
 from kube_runtime.exceptions import ResponseTooLarge
 
-__all__ = ["MAX_JSON_DEPTH", "cut_json", "require_flat"]
+__all__ = ["MAX_JSON_DEPTH", "cut_json", "require_readable"]
 
 MAX_JSON_DEPTH = 100
 """How deep a field of any content is nested: this deep is always accepted, more than twice as deep never."""
@@ -42,11 +42,14 @@ def cut_json(text: bytes, depth: int) -> tuple[bytes, list[bytes]]:
     return b"".join(kept), removed
 
 
-def require_flat(text: bytes) -> None:
-    """Raise RecursionError for a JSON text that is nested deeper than MAX_JSON_DEPTH, whatever the stack has room for.
+def require_readable(text: bytes) -> None:
+    """Raise for what could be copied undecoded here, and not be read by the functions that use it.
 
-    Otherwise an object could be read here, and not by the functions that use it.
+    RecursionError for a JSON text that is nested deeper than MAX_JSON_DEPTH, whatever the stack has room for;
+    UnicodeDecodeError for one that is not in UTF-8.
     """
+    if not text.isascii():
+        text.decode()
     try:
         check_json(text, JsonLimits(max_bytes=len(text), max_nodes=len(text) + 1, max_depth=MAX_JSON_DEPTH))
     except ResponseTooLarge as error:

@@ -13,7 +13,7 @@ from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import Response
 
-from kube_runtime import cut_json, parse_aside, require_flat
+from kube_runtime import UNDECODABLE, cut_json, parse_aside, require_readable
 from lifecycle_manager.process.serving import BodyTooLarge, ByteBudget, TooManyBytes, read_body
 from lifecycle_manager_api import ApiObject, NotDecodable, decode
 
@@ -83,9 +83,10 @@ def validator_for(
     async def validate(request: ReviewedObject) -> ReviewResult:
         body = bytes(request.old_object if request.is_deletion else request.object)
         try:
-            require_flat(body)
+            require_readable(body)
+            msgspec.json.decode(body)  # also the fields that are of no type here: the checks decode them
             decoded = decode(kind, body)
-        except (NotDecodable, RecursionError) as failure:
+        except (NotDecodable, *UNDECODABLE) as failure:
             return ReviewResult(None if request.is_deletion else str(failure))
         if request.is_deletion:
             return ReviewResult(deletion(decoded))

@@ -9,8 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
-
+from kube_runtime import UNDECODABLE
 from lifecycle_manager_api import (
     Condition,
     ModuleConfig,
@@ -231,6 +230,6 @@ def _status_of_the_module(config: ModuleConfig) -> Mapping[str, Any]:
         return {}
     try:
         fields = raw_object(given) or {}
-    except (msgspec.DecodeError, RecursionError):
+    except UNDECODABLE:
         return {}
     return {key: value for key, value in fields.items() if key not in MANAGED_FIELDS}

@@ -12,7 +12,7 @@ from typing import Annotated
 import msgspec
 import structlog
 
-from kube_runtime import Client, JsonLimits, KindUnknown, NotFound, ResponseInvalid
+from kube_runtime import UNDECODABLE, Client, JsonLimits, KindUnknown, NotFound, ResponseInvalid
 from lifecycle_manager.contract.signals import ObjectReference
 from lifecycle_manager.module_catalog.module_kinds import ModuleCrKind
 from lifecycle_manager.module_config.status import SyncedCondition, undecodable
@@ -76,7 +76,6 @@ class _Head(msgspec.Struct):
 
 
 _HEAD = msgspec.json.Decoder(_Head)
-UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 Source = bytes | memoryview

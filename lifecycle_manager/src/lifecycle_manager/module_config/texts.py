@@ -13,13 +13,13 @@ from typing import Any, NamedTuple, Self
 
 import msgspec
 
-from kube_runtime import Clock, JsonLimits, ResponseTooLarge, TextTooLong, dump_yaml, parse_aside
+from kube_runtime import UNDECODABLE, Clock, JsonLimits, ResponseTooLarge, TextTooLong, dump_yaml, parse_aside
 from kube_runtime.client import check_json_aside
 from kube_runtime.resource import version_number
 from lifecycle_manager.contract.owned_fields import owned_status_fields, without_owned
 from lifecycle_manager.contract.signals import ObjectReference
 from lifecycle_manager.contract.verdict import POSTPONED
-from lifecycle_manager.module_config.reading import MAX_KEPT_BYTES, UNDECODABLE, Found, ModuleCr, Reading, Source
+from lifecycle_manager.module_config.reading import MAX_KEPT_BYTES, Found, ModuleCr, Reading, Source
 from lifecycle_manager.module_config.status import SyncedCondition, postponed, too_large, undecodable
 from lifecycle_manager.skr.budget import CpuBudget
 from lifecycle_manager_api import ModuleConfig

@@ -8,6 +8,7 @@ import msgspec
 import structlog
 
 from kube_runtime import (
+    UNDECODABLE,
     ApiError,
     BadRequest,
     Client,
@@ -125,7 +126,7 @@ class ModuleCrActions:
             )
             found = msgspec.json.decode(raw, type=ModuleCrHead)
             written = found.written()
-        except (ResponseInvalid, msgspec.DecodeError, RecursionError):
+        except (ResponseInvalid, *UNDECODABLE):
             return replace(seen, is_gone=True)  # as module_config says: it can't be read
         if found.metadata.uid != module_cr.reference.uid:
             return replace(seen, is_gone=True)  # another object, which gets a new reference

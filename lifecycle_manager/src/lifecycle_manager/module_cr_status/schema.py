@@ -6,7 +6,17 @@ from typing import Any
 
 import msgspec
 
-from kube_runtime import Client, Clock, Forbidden, JsonLimits, JsonObject, NotFound, Resource, ResponseInvalid
+from kube_runtime import (
+    UNDECODABLE,
+    Client,
+    Clock,
+    Forbidden,
+    JsonLimits,
+    JsonObject,
+    NotFound,
+    Resource,
+    ResponseInvalid,
+)
 from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS
 
 CRD = JsonLimits(max_bytes=4 * 1024 * 1024, max_nodes=400_000)
@@ -107,7 +117,7 @@ class StatusSchemas:
         try:
             crd = await skr.get_undecoded(CUSTOM_RESOURCE_DEFINITIONS, resource.plural_name, limits=CRD)
             found = schema_in(crd, resource.version)
-        except (Forbidden, NotFound, ResponseInvalid, msgspec.DecodeError, RecursionError):
+        except (Forbidden, NotFound, ResponseInvalid, *UNDECODABLE):
             found = ANYTHING
         key = (kyma, resource.api_version, resource.kind)
         self._known[key] = (self.clock.monotonic(), found)

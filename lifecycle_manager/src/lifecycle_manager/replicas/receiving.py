@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from kube_runtime import UNDECODABLE
 from kube_runtime.leases import Membership
 from lifecycle_manager.contract.options import REPLICA_HOST
 from lifecycle_manager.events import EventPublisher
@@ -31,7 +32,7 @@ def create_app(publisher: EventPublisher, membership: Membership, ready: Callabl
             handed = msgspec.json.decode(await read_body(request, MAX_BODY_BYTES), type=list[Handed])
         except BodyTooLarge as error:
             return Response(str(error), 413)
-        except msgspec.DecodeError as error:
+        except UNDECODABLE as error:
             return Response(str(error), 400)
         refused = [position for position, each in enumerate(handed) if not _take(each)]
         return Response(msgspec.json.encode(DeliveryResult(tuple(refused))), media_type="application/json")

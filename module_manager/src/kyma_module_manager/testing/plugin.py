@@ -81,6 +81,7 @@ async def _run_control_plane(directory: Path, started: "Future[ControlPlane]", s
         async with LocalClusters.start(skrs=0, directory=directory) as clusters:
             admin = clusters.kcp.admin_kubeconfig
             await _prepare(admin)
+            await clusters.kcp.restart_controllers()  # else objects of the new kinds are collected after 30 s
             started.set_result(ControlPlane(admin, clusters.kcp.kubeconfig_for(MANAGER_USER)))
             await asyncio.to_thread(stop.wait)
     except Exception as error:

@@ -1,0 +1,294 @@
+"""Where strangers' bytes come in. An attack is a sample, made from a seed; a finding is whatever it raises."""
+
+import asyncio
+import base64
+import random
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import msgspec
+
+from kube_runtime import Client, ClientOptions, KubeconfigPolicy, KubeError, Manager, dump_yaml
+from kube_runtime.client import LargeAnswers
+from kube_runtime.informer import Informer
+from kube_simulation import serve_simulation
+from kyma_oci import AllowedHosts, Layer, Registries, SourceError
+from lifecycle_manager.admission import create_app
+from lifecycle_manager.contract.resources import DATED_RELEASE_METAS, MODULE_TEMPLATES, Secret
+from lifecycle_manager.endpoints import validators
+from lifecycle_manager.events import EndpointOptions
+from lifecycle_manager.module_catalog import Offers
+from lifecycle_manager.skr.access import KUBECONFIG_KEY, AccessSecretIncomplete, kubeconfig_in
+from lifecycle_manager.sync_resource.snapshot import read_text
+from lifecycle_manager_api import ObjectMeta, as_document, names
+from tests import builders
+from tests.attack.fleet import attacked_fleet
+from tests.attack.grammar import hostile_bytes, hostile_json
+from tests.attack.running import hostile_server
+from tests.kinds import CONFIG_MAPS
+from tests.registries import blob_server
+from tests.security.events.test_hostile_bytes import MINE, URL, endpoint
+from tests.unit.watcher.test_admission_app import Asked
+from tests.watcher_process import review
+
+MAX_CPU_SECONDS = 1.0
+"""What one document may cost: the worst needs a tenth of it on a slow machine."""
+WATCH_SECONDS = 0.3
+Attack = Callable[[bytes], Awaitable[None]]
+
+
+class Finding(Exception):
+    """An attack had an effect that none may have."""
+
+
+@dataclass(frozen=True)
+class Surface:
+    """A place where bytes of strangers come in: how a sample is made, and what attacks with it."""
+
+    sample: Callable[[random.Random], bytes]
+    open: Callable[[], AbstractAsyncContextManager[Attack]]
+    max_seconds: float = 10.0
+
+
+@asynccontextmanager
+async def _admission() -> AsyncIterator[Attack]:
+    no_client: Any = None
+    manager = Manager(no_client, namespace=names.KCP_NAMESPACE)
+    offers = Offers(manager.informer(MODULE_TEMPLATES), manager.informer(DATED_RELEASE_METAS))
+    checks = validators(manager, offers)
+    transport = httpx.ASGITransport(create_app(checks), raise_app_exceptions=True)
+    async with httpx.AsyncClient(transport=transport, base_url="https://kcp") as client:
+
+        async def attack(sample: bytes) -> None:
+            for plural in checks:
+                answer = await client.post(f"/validate/{plural}", content=sample)
+                _expect(answer.status_code in {200, 400}, f"the answer is {answer.status_code}")
+                if answer.status_code == 200:
+                    _expect(isinstance(answer.json()["response"]["allowed"], bool), "nothing is allowed or refused")
+
+        yield attack
+
+
+@asynccontextmanager
+async def _watcher() -> AsyncIterator[Attack]:
+    async def attack(sample: bytes) -> None:
+        status, answer = await Asked().post([sample])
+        _expect(status in {200, 400}, f"the answer is {status}")
+        if status == 200:
+            _expect(msgspec.json.decode(answer)["response"]["allowed"] is True, "a user's change is refused")
+
+    yield attack
+
+
+@asynccontextmanager
+async def _events() -> AsyncIterator[Attack]:
+    async with endpoint(EndpointOptions(events_per_second=1e9, burst=10**9), []) as client:
+
+        async def attack(sample: bytes) -> None:
+            answer = await client.post(URL, content=sample, headers=MINE.headers(sample))
+            _expect(answer.status_code in {200, 400, 413}, f"the answer is {answer.status_code}")
+
+        yield attack
+
+
+@asynccontextmanager
+async def _kubeconfigs() -> AsyncIterator[Attack]:
+    async def attack(sample: bytes) -> None:
+        data = {KUBECONFIG_KEY: base64.b64encode(sample).decode()}
+        with suppress(KubeError, AccessSecretIncomplete):
+            text = kubeconfig_in(Secret(metadata=ObjectMeta(name="kubeconfig-demo"), data=data))
+            await (await Client.from_kubeconfig(text, policy=KubeconfigPolicy.strict())).close()
+
+    yield attack
+
+
+@asynccontextmanager
+async def _texts() -> AsyncIterator[Attack]:
+    async def attack(sample: bytes) -> None:
+        read_text(sample.decode(errors="replace"))
+
+    yield attack
+
+
+@asynccontextmanager
+async def _api_server() -> AsyncIterator[Attack]:
+    """The client of an SKR, with the limits that it has there, and shorter timeouts."""
+    options = ClientOptions(
+        qps=0,
+        timeout_seconds=1.0,
+        connect_timeout_seconds=1.0,
+        attempts=2,
+        max_retry_after_seconds=0.5,
+        max_response_bytes=8 * 1024 * 1024,
+        max_list_bytes=16 * 1024 * 1024,
+        max_values=200_000,
+        watch_silence_seconds=0.2,
+        large_answers=LargeAnswers(),
+    )
+    async with serve_simulation() as simulation, hostile_server(simulation.address) as hostile:
+
+        async def attack(sample: bytes) -> None:
+            cluster = simulation.cluster(sample.decode())
+            for number in range(5):
+                cluster.create({"apiVersion": "v1", "kind": "ConfigMap"} | _named(f"one-{number}"))
+            config = {**cluster.kubeconfig}
+            config["clusters"] = [
+                {**each, "cluster": {"server": f"http://{hostile.host}/clusters/{sample.decode()}"}}
+                for each in config["clusters"]
+            ]
+            baited = hostile.bait
+            async with await Client.from_kubeconfig(
+                config, options=options, policy=KubeconfigPolicy.permissive()
+            ) as client:
+                for call in (
+                    lambda: client.get(CONFIG_MAPS, "one-1", "default"),
+                    lambda: client.list(CONFIG_MAPS, "default"),
+                    lambda: client.apply(CONFIG_MAPS, "two", _named("two"), "default", field_manager="test"),
+                    lambda: client.merge_patch(CONFIG_MAPS, "one-2", {"data": {"a": "b"}}, "default"),
+                    lambda: client.delete(CONFIG_MAPS, "one-3", "default"),
+                ):
+                    with suppress(KubeError):
+                        await call()
+                await _follow(Informer(client, CONFIG_MAPS, namespace="default"))
+            simulation.remove(sample.decode())
+            _expect(hostile.bait == baited, "a redirect was followed to another server")
+
+        yield attack
+
+
+async def _follow(informer: "Informer[Any]") -> None:
+    """Run an informer for a while: whatever comes, it goes on."""
+    following = asyncio.create_task(informer.run())
+    await asyncio.wait({following}, timeout=WATCH_SECONDS)
+    if following.done():
+        following.result()
+        raise Finding("the informer ended")
+    following.cancel()
+    with suppress(asyncio.CancelledError):
+        await following
+
+
+@asynccontextmanager
+async def _registries() -> AsyncIterator[Attack]:
+    async with blob_server() as blobs, hostile_server(f"http://{blobs.host}") as hostile, AsyncExitStack() as stack:
+        registries = Registries(timeout_seconds=1.0, allowed=AllowedHosts.of((hostile.host,)))
+        stack.push_async_callback(registries.close)
+        digest = blobs.hold(b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: one}\n")
+
+        async def attack(sample: bytes) -> None:
+            baited = hostile.bait
+            for _ in range(3):
+                with suppress(SourceError):
+                    found = await registries.pull(Layer("http", hostile.host, sample.decode(), digest))
+                    _expect(found == blobs.blobs[digest], "a layer has another digest")
+            _expect(hostile.bait == baited, "a redirect was followed to another registry")
+
+        yield attack
+
+
+@asynccontextmanager
+async def _fleet() -> AsyncIterator[Attack]:
+    async with attacked_fleet() as fleet:
+        yield fleet.attack
+
+
+def _expect(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise Finding(otherwise)
+
+
+def _named(name: str) -> dict[str, Any]:
+    return {"metadata": {"name": name, "namespace": "default"}}
+
+
+def _review(draw: random.Random) -> bytes:
+    """Return a review of one of the kinds that are checked, of which the object is hostile, or all."""
+    item = draw.choice((builders.sync_resource(), builders.template(), builders.release(regular="1.0.0")))
+    document = as_document(item)
+    request = {"uid": "u1", "operation": draw.choice(("CREATE", "UPDATE", "DELETE")), "object": document}
+    return hostile_json({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request}, draw)
+
+
+def _watched(draw: random.Random) -> bytes:
+    return hostile_json(msgspec.json.decode(review("one", draw.choice(("CREATE", "UPDATE", "DELETE")))), draw)
+
+
+def _event(draw: random.Random) -> bytes:
+    good = {
+        "watched": {"Namespace": "kyma-system", "Name": "default"},
+        "watchedGvk": {"group": "operator.kyma-project.io", "version": "v1beta2", "kind": "Kyma"},
+        "operation": draw.choice(("UPDATE", "HEARTBEAT", "RESYNC")),
+        "uid": "u",
+        "resourceVersion": "7",
+        "sequence": 1,
+        "counters": {"pending": 1},
+        "observedAt": "2026-11-01T10:00:00Z",
+        "traceparent": "00-0123456789abcdef0123456789abcdef-0123456789abcdef-01",
+    }
+    return hostile_json(good, draw)
+
+
+def _kubeconfig(draw: random.Random) -> bytes:
+    encoded = base64.b64encode(b"-----BEGIN CERTIFICATE-----\nnone\n-----END CERTIFICATE-----\n").decode()
+    cluster: dict[str, Any] = {"server": "https://10.0.0.1", "certificate-authority-data": encoded}
+    user: dict[str, Any] = {"token": "abc"}
+    more = draw.choice(("", "exec", "tokenFile", "auth-provider", "proxy-url", "insecure-skip-tls-verify", "as"))
+    (cluster if more in {"proxy-url", "insecure-skip-tls-verify"} else user)[more or "token"] = {
+        "exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "touch"},
+        "insecure-skip-tls-verify": True,
+    }.get(more, "/etc/passwd")
+    good = {
+        "current-context": "a",
+        "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
+        "clusters": [{"name": "a", "cluster": cluster}],
+        "users": [{"name": "a", "user": user}],
+    }
+    return hostile_bytes(dump_yaml(good).encode(), draw) if draw.random() < 0.5 else hostile_json(good, draw)
+
+
+def _text(draw: random.Random) -> bytes:
+    objects = [
+        {"apiVersion": "v1", "kind": "ConfigMap", **_named(f"one-{number}"), "data": {"a": "b"}}
+        for number in range(draw.randint(1, 3))
+    ]
+    if draw.random() < 0.5:
+        return b"\n---\n".join(hostile_json(each, draw) for each in objects)
+    text = "---\n".join(map(dump_yaml, objects)).encode()
+    keys = (b"a: &a [*a]", b"<<: *a", b"!!python/object:os.system x", b"? {a: b}\n: c", b"\t- a", b"%YAML 9", b"=: =")
+    return hostile_bytes(text.replace(b"data:", draw.choice(keys) + b"\ndata:", 1), draw)
+
+
+def _seed(draw: random.Random) -> bytes:
+    return f"s{draw.randrange(10**9)}".encode()
+
+
+SURFACES = {
+    "admission": Surface(_review, _admission),
+    "watcher": Surface(_watched, _watcher),
+    "events": Surface(_event, _events),
+    "kubeconfigs": Surface(_kubeconfig, _kubeconfigs),
+    "texts": Surface(_text, _texts),
+    "api-server": Surface(_seed, _api_server, max_seconds=30.0),
+    "registry": Surface(_seed, _registries, max_seconds=30.0),
+    "fleet": Surface(_seed, _fleet, max_seconds=300.0),
+}
+
+
+async def attack_with(surface: Surface, attack: Attack, sample: bytes) -> None:
+    """Attack with one sample. Raises Finding, and whatever else comes of it."""
+    began = time.process_time()
+    try:
+        async with asyncio.timeout(surface.max_seconds):
+            await attack(sample)
+            await asyncio.sleep(
+                0
+            )  # what an attack in one turn has left, such as a body half read, is closed in the next
+    except TimeoutError:
+        raise Finding(f"it was not over after {surface.max_seconds:g} s") from None
+    taken = time.process_time() - began
+    limit = MAX_CPU_SECONDS * max(1.0, surface.max_seconds / 10)
+    _expect(taken <= limit, f"it took {taken:.1f} s of CPU")
