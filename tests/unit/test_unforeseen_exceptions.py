@@ -52,6 +52,11 @@ DOMAINS: dict[str, tuple[Resource[Any], str, str, str, str]] = {
     ),
 }
 SECRET = "a secret of the user"
+OWN_OBJECT = """\
+{apiVersion: v1, kind: Namespace, metadata: {name: api}}
+---
+{apiVersion: v1, kind: ConfigMap, metadata: {name: own, namespace: api}}
+"""
 
 
 def fail(*_: object, **__: object) -> None:
@@ -86,6 +91,7 @@ async def service() -> AsyncIterator[Service]:
         "health_probe_bind_address": ":0",
         "metrics_bind_address": ":0",
         "allow_insecure_kubeconfigs": True,
+        "allow_unprotected_modules": True,
         "module_upgrade_rollout_max_delay": "240h",  # the Manifest stays in its version
     }
     async with (
@@ -96,7 +102,7 @@ async def service() -> AsyncIterator[Service]:
         await manager.start()
         await world.register("demo", "api")
         await world.offer(builders.template("api", "1.0.0"), builders.release("api", regular="1.0.0"))
-        await world.create(builders.manifest("api"), builders.sync_resource("demo-api", module="api"))
+        await world.create(builders.manifest("api"), builders.sync_resource("demo-api", module="api", text=OWN_OBJECT))
         it = Service(world, manager)
         for _ in range(3):
             await it.reconcile("kyma", ObjectKey(KCP, "demo"))
@@ -129,22 +135,28 @@ async def test_unforeseen_exception_becomes_a_condition_without_its_text(
     assert again.reason != INTERNAL_ERROR
 
 
+FULL = Refused(500, "InternalError", "etcdserver: mvcc: database space exceeded")
+BUSY = Refused(429, "TooManyRequests", "too many requests", retry_after_seconds=60)
+
+
+@pytest.mark.parametrize("refused", [FULL, BUSY], ids=["full etcd", "429"])
 @pytest.mark.parametrize("cluster", ["kcp", "demo"])
 @pytest.mark.parametrize("domain", DOMAINS)
-async def test_full_etcd_is_foreseen_and_reported(service: Service, domain: str, cluster: str) -> None:
+async def test_full_etcd_is_foreseen_and_reported(
+    service: Service, domain: str, cluster: str, refused: Refused
+) -> None:
     resource, name, kind, *_ = DOMAINS[domain]
-    full = Refused(500, "InternalError", "etcdserver: mvcc: database space exceeded")
-    with service.world.cluster(cluster).ruled_by(Refuse(lambda it: it.is_write, refused=full)):
+    with service.world.cluster(cluster).ruled_by(Refuse(lambda it: it.is_write, refused=refused)):
         for _ in range(2):
             with contextlib.suppress(KubeError):  # one line in the log: no other exception is expected
                 await service.reconcile(domain, ObjectKey(KCP, name))
     reported = await service.condition(resource, name, kind)
-    if cluster == "demo" and domain in {"catalog", "watcher"}:
+    if cluster == "demo" and domain in {"catalog", "watcher", "sync-resource"}:
         assert reported is not None
-        assert "database space exceeded" in reported.message
+        assert refused.message in reported.message
     await service.reconcile(domain, ObjectKey(KCP, name))
     again = await service.condition(resource, name, kind)
-    assert again is None or (again.reason != INTERNAL_ERROR and "space" not in again.message)
+    assert again is None or (again.reason != INTERNAL_ERROR and refused.message not in again.message)
 
 
 async def test_unforeseen_exception_with_a_release_becomes_an_event(
