@@ -229,11 +229,11 @@ async def _create_a_namespace(world: HelmClusters) -> None:
         "spec": {
             "kyma": "demo",
             "module": "cloud-resources",
-            "resource": "{apiVersion: v1, kind: ConfigMap, metadata: {name: far, namespace: cloud-resources}}",
+            "resource": "{apiVersion: v1, kind: ConfigMap, metadata: {name: far-nfs-1, namespace: cloud-resources}}",
         },
     }
     await world.kcp.apply(SYNC_RESOURCES, "far", document, KCP, field_manager="test")
-    await eventually(_exists(world.skr, CONFIG_MAPS, "far", "cloud-resources"))
+    await eventually(_exists(world.skr, CONFIG_MAPS, "far-nfs-1", "cloud-resources"))
 
 
 async def _install_and_remove_modules(world: HelmClusters, layers: BlobServer) -> None:
