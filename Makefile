@@ -10,7 +10,7 @@ export UV_PROJECT_ENVIRONMENT := $(VENV)
 export UV_NO_PROGRESS := $(if $(CI),1,0)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup images clusters helm browser node-tools oldest demo test test-fast fuzz lint format types bench profile soak go charts clean
+.PHONY: help setup images clusters helm browser node-tools oldest demo test test-fast fuzz newest attack lint format types bench profile soak go charts clean
 
 help: ## List the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +50,11 @@ test: lint types clusters helm ## Run every check: lint, types, import contracts
 
 test-fast: setup ## Run the tests that need no API server
 	$(BIN)/python -m pytest -n $(WORKERS) tests/unit $(ARGS)
+
+newest: setup ## Run the tests of what extends other packages with the newest uvicorn, httptools, httpx and aiohttp
+	@$(BIN)/uv run --quiet --frozen --all-packages --all-extras --isolated \
+	  --with uvicorn --with httptools --with httpx --with aiohttp \
+	  python -m pytest -q -p no:cacheprovider tests/unit/http_guard tests/security/replicas tests/unit/oci $(ARGS)
 
 fuzz: setup ## Run the property tests with random examples, ROUNDS times (10)
 	for round in $$(seq $(or $(ROUNDS),10)); do \
