@@ -1,6 +1,7 @@
 """The rights that roles grant, and the requests in an audit log that use them."""
 
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,29 +12,34 @@ from kube_runtime import parse_objects
 
 @dataclass(frozen=True, order=True)
 class Right:
-    """One verb on one kind of resource, for all objects or for some names."""
+    """One verb on one kind of resource. An empty namespace is for all of them and for none, an empty name for all."""
 
     group: str
     resource: str
     verb: str
-    names: tuple[str, ...] = ()
+    namespace: str = ""
+    name: str = ""
 
     def covers(self, needed: "Right") -> bool:
         same = (self.group, self.resource, self.verb) == (needed.group, needed.resource, needed.verb)
-        return same and (not self.names or set(needed.names) <= set(self.names))
+        return same and self.namespace in ("", needed.namespace) and self.name in ("", needed.name)
 
     def __str__(self) -> str:
-        named = f" {'|'.join(self.names)}" if self.names else ""
-        return f"{self.verb} {self.resource}{'.' if self.group else ''}{self.group}{named}"
+        kind = f"{self.verb} {self.resource}{'.' if self.group else ''}{self.group}"
+        return f"{kind}{f' {self.name}' if self.name else ''}{f' in {self.namespace}' if self.namespace else ''}"
 
 
-def granted_by(roles: str) -> Iterator[Right]:
-    for role in parse_objects(roles):
-        for rule in role.document["rules"]:
-            for group in rule["apiGroups"]:
-                for resource in rule["resources"]:
-                    for verb in rule["verbs"]:
-                        yield Right(group, resource, verb, tuple(rule.get("resourceNames", ())))
+def granted_by(roles: str, *, bound_in: str = "") -> frozenset[Right]:
+    """Return the rights of roles; ClusterRoles are bound in a namespace where one is given."""
+    return frozenset(
+        Right(group, resource, verb, role.document["metadata"].get("namespace", bound_in), name)
+        for role in parse_objects(roles)
+        for rule in role.document["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+        for name in rule.get("resourceNames", ("",))
+    )
 
 
 @dataclass(frozen=True)
@@ -65,10 +71,23 @@ def requests_in(audit_log: Path) -> Iterator[Request]:
             yield Request(user, tuple(_rights(event, code)), path, code, user.rpartition(":")[2] not in unbound)
 
 
-def unused(granted: Iterable[Right], user: str, requests: Iterable[Request]) -> set[Right]:
-    """Return the rights that a user has and did not use."""
-    needed = {right for request in requests if request.user == user for right in request.rights}
-    return {right for right in granted if not any(right.covers(each) for each in needed)}
+def used_by(user: str, requests: Iterable[Request]) -> frozenset[Right]:
+    return frozenset(right for request in requests if request.user == user for right in request.rights)
+
+
+def unused(granted: Iterable[Right], used: Iterable[Right]) -> set[Right]:
+    known = tuple(used)
+    return {right for right in granted if not any(right.covers(each) for each in known)}
+
+
+def wider_than_used(granted: Iterable[Right], used: Iterable[Right]) -> dict[Right, str]:
+    """Return the rights for all namespaces that are used in one alone, each with that namespace."""
+    namespaces: dict[Right, set[str]] = defaultdict(set)
+    for needed in used:
+        for right in granted:
+            if not right.namespace and right.covers(needed):
+                namespaces[right].add(needed.namespace)
+    return {right: only for right, (only, *more) in namespaces.items() if only and not more}
 
 
 def _rights(event: Mapping[str, Any], code: int) -> Iterator[Right]:
@@ -77,7 +96,9 @@ def _rights(event: Mapping[str, Any], code: int) -> Iterator[Right]:
     if not target:
         return
     resource = "/".join(part for part in (target["resource"], target.get("subresource")) if part)
-    names = (target["name"],) if "name" in target else ()
-    yield Right(target.get("apiGroup", ""), resource, event["verb"], names)
+    # A Namespace is named as the namespace of itself.
+    namespace = "" if resource.partition("/")[0] == "namespaces" else target.get("namespace", "")
+    needed = Right(target.get("apiGroup", ""), resource, event["verb"], namespace, target.get("name", ""))
+    yield needed
     if event["verb"] == "patch" and code == 201:
-        yield Right(target.get("apiGroup", ""), resource, "create", names)
+        yield Right(needed.group, resource, "create", namespace, needed.name)

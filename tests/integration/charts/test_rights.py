@@ -1,17 +1,25 @@
-"""The programs have the rights that they need, and no others: audit logs of the API servers against the roles."""
+"""The programs have the rights that they need, and no others: audit logs of the API servers against the roles.
 
+What is granted and not used, or used in one namespace of all for which it is granted, has a reason in docs/trust.md.
+"""
+
+import base64
+import re
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import replace
+from fnmatch import fnmatchcase
 from functools import partial
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
+import httpx
 import msgspec
 
 from kube_runtime import Client, Invalid, NotFound, Resource, dump_yaml
 from kyma_demo.names import USER
 from kyma_demo.object_watcher import CONFIG_MAPS
+from kyma_local.ports import free_port
 from kyma_module_manager.rights import roles_of
 from kyma_oci import Blob
 from kyma_oci.packing import manifest_of
@@ -32,22 +40,42 @@ from lifecycle_manager.watcher_certificates import ROTATE, CAStore
 from lifecycle_manager_api import names
 from lifecycle_manager_api.documents import plain
 from tests.integration.charts.clusters import HelmClusters
-from tests.integration.charts.rights import Right, granted_by, requests_in, unused
+from tests.integration.charts.rights import Right, granted_by, requests_in, unused, used_by, wider_than_used
 from tests.integration.lifecycle_manager.catalog_entries import in_catalog, release, template, with_layer
 from tests.integration.lifecycle_manager.test_watcher_resources import watcher
 from tests.integration.takeover import seeding
-from tests.kinds import EVENTS
+from tests.kinds import CLUSTER_ROLE_BINDINGS, EVENTS, NAMESPACES, SERVICE_ACCOUNTS
 from tests.modules import as_text
 from tests.registries import BlobServer, blob_server
 from tests.waiting import eventually
 
-KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
+KCP, SKR, ISTIO = names.KCP_NAMESPACE, names.SKR_NAMESPACE, "istio-system"
 MODULE, OWN = "cloud-resources", "module-cloud-resources"
 CLOUD_RESOURCES = {"name": MODULE, "managed": True}
-KCP_ROLES = files("lifecycle_manager.rbac").joinpath("kcp.yaml").read_text()
-SKR_ROLES = files("lifecycle_manager.rbac").joinpath("skr.yaml").read_text()
-MODULE_ROLE = files("lifecycle_manager.rbac").joinpath("kcp-modules.yaml").read_text()
+KCP_ROLES, SKR_ROLES, MODULE_ROLE, PAGE_ROLES, TAKEOVER_ROLES = (
+    files("lifecycle_manager.rbac").joinpath(f"{name}.yaml").read_text()
+    for name in ("kcp", "skr", "kcp-modules", "kcp-page", "kcp-takeover")
+)
 MODULE_MANAGER_ROLES = "---\n".join(map(dump_yaml, roles_of("cloud-resources")))
+LM_IN_KCP, LM_IN_SKR, MANAGER, WATCHER = (
+    f"system:serviceaccount:{name}"
+    for name in (
+        "kcp-system:lifecycle-manager",
+        "kube-system:lifecycle-manager",
+        "kcp-system:cloud-resources-module-manager",
+        "kyma-system:skr-webhook",
+    )
+)
+IDENTITIES = {
+    "Lifecycle Manager in KCP": (LM_IN_KCP, granted_by(KCP_ROLES)),
+    "Lifecycle Manager in the namespace of a module": (LM_IN_KCP, granted_by(MODULE_ROLE, bound_in=OWN)),
+    "Lifecycle Manager with the page": (LM_IN_KCP, granted_by(PAGE_ROLES)),
+    "Lifecycle Manager in a takeover": (LM_IN_KCP, granted_by(TAKEOVER_ROLES)),
+    "Lifecycle Manager in an SKR": (LM_IN_SKR, granted_by(SKR_ROLES)),
+    "a Module Manager": (MANAGER, granted_by(MODULE_MANAGER_ROLES)),
+    "the Watcher": (WATCHER, frozenset[Right]()),
+}
+TRUST, REASONS = Path("docs/trust.md"), "### Rights that are wider than their use\n"
 WORKLOADS = """
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -65,8 +93,18 @@ kind: ServiceAccount
 metadata: {name: default, namespace: kyma-system}
 """
 """What a module with a Deployment needs: the rights that it brings along, and an account for its Pods."""
-ASKED_BY_A_POLICY = Right("operator.kyma-project.io", "modules", "manage")
-"""The right that only an admission policy asks about: there is no such request."""
+VIEWER = """
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: viewer, namespace: kcp-system}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: viewer, namespace: kcp-system}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: klm-viewer}
+subjects: [{kind: ServiceAccount, name: viewer, namespace: kcp-system}]
+"""
+"""A user of the fleet page."""
 PROBES = f"/namespaces/{names.KCP_LEASE_NAMESPACE}/syncresources"
 """Where Lifecycle Manager tries whether the admission policy refuses a SyncResource."""
 
@@ -99,25 +137,57 @@ async def test_every_right_is_used(world: HelmClusters) -> None:
     await _give_the_module_its_own_namespace_and_the_common_one_again(world)
     await _rotate_the_ca(world)
     await _restart_the_replicas(world)
-    await _pin_a_descriptor(world)
+    await _set_options(world)
     await _create_a_namespace(world)
     await _leave_objects_of_a_former_watcher(world)
     await _delete_the_kyma(world)
     await world.manage_the_user_cluster()
     await world.walkthrough.change_volume("400Gi")
 
-    kcp = list(requests_in(world.clusters.kcp.directory / "audit.log"))
-    skr = list(requests_in(world.clusters.skrs[0].directory / "audit.log"))
-    never = (
-        unused(granted_by(KCP_ROLES), "system:serviceaccount:kcp-system:lifecycle-manager", kcp)
-        | unused(granted_by(MODULE_ROLE), "system:serviceaccount:kcp-system:lifecycle-manager", kcp)
-        | unused(
-            granted_by(MODULE_MANAGER_ROLES), "system:serviceaccount:kcp-system:cloud-resources-module-manager", kcp
-        )
-        | unused(granted_by(SKR_ROLES), "system:serviceaccount:kube-system:lifecycle-manager", skr)
-    )
-    never = {each for each in never if not ASKED_BY_A_POLICY.covers(replace(each, names=()))}
-    assert {str(each) for each in never} == set(), "remove these from the roles, or use them in this test"
+    requests = [
+        request
+        for cluster in (world.clusters.kcp, *world.clusters.skrs)
+        for request in requests_in(cluster.directory / "audit.log")
+    ]
+    too_wide = {
+        (identity, str(right))
+        for identity, (user, granted) in IDENTITIES.items()
+        for used in (used_by(user, requests),)
+        for right in (*unused(granted, used), *wider_than_used(granted, used))
+    }
+    reasons = {(row[0], text) for row in _reasons() for text in re.findall(r"`([^`]+)`", row[1])}
+    without = {each for each in too_wide if not any(_is_for(reason, each) for reason in reasons)}
+    assert not without, "remove these from the roles, use them in this test, or give a reason in docs/trust.md"
+    needless = {reason for reason in reasons if not any(_is_for(reason, each) for each in too_wide)}
+    assert not needless, "these are used or not granted: remove their reasons in docs/trust.md"
+
+
+async def test_watcher_has_no_rights(world: HelmClusters) -> None:
+    """It reads and writes nothing: all that it knows is in its Secret and in what the API server sends to it."""
+    bindings: list[Resource[Any]] = [
+        CLUSTER_ROLE_BINDINGS,
+        Resource.dynamic("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings", namespaced=True),
+    ]
+    subjects = [
+        subject
+        for resource in bindings
+        for binding in (await world.skr.list(resource)).items
+        for subject in binding.get("subjects", ())
+    ]
+    assert subjects
+    assert not [each for each in subjects if each["name"] == WATCHER.rpartition(":")[2]]
+    assert not used_by(WATCHER, requests_in(world.clusters.skrs[0].directory / "audit.log"))
+
+
+def _reasons() -> list[list[str]]:
+    """Return the rows of the table in docs/trust.md: identity, rights, reason."""
+    table = TRUST.read_text().partition(REASONS)[2].partition("\n#")[0]
+    lines = [line for line in table.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines[2:]]
+
+
+def _is_for(reason: tuple[str, str], found: tuple[str, str]) -> bool:
+    return reason[0] == found[0] and fnmatchcase(found[1], reason[1])
 
 
 async def _give_the_module_its_own_namespace_and_the_common_one_again(world: HelmClusters) -> None:
@@ -161,10 +231,12 @@ async def _restart_the_replicas(world: HelmClusters) -> None:
     await world.install_module_manager("--set=resources.limits.memory=300Mi", command="upgrade")
 
 
-async def _pin_a_descriptor(world: HelmClusters) -> None:
-    """Offer a module whose descriptor is found in a registry by its version."""
+async def _set_options(world: HelmClusters) -> None:
+    """Find a descriptor in a registry by its version, show the fleet page to a user, and take a CA over."""
+    page = f"127.0.0.1:{free_port()}"
     whole, version = template("pinned", "1.0.0"), "1.0.0"
     component = whole["spec"]["descriptor"]["component"]["name"]
+    issued = await _leave_a_former_ca(world)
     async with blob_server() as layers:
         descriptor = Blob(
             msgspec.json.encode(whole["spec"]["descriptor"]),
@@ -173,8 +245,14 @@ async def _pin_a_descriptor(world: HelmClusters) -> None:
         layers.hold(descriptor.content)
         layers.blobs[version] = manifest_of(descriptor, [descriptor]).content
         await world.install_lifecycle_manager(
-            f"--set=options.oci-registry-host=http://{layers.host}", command="upgrade"
+            f"--set=options.oci-registry-host=http://{layers.host}",
+            f"--set=options.ui-bind-address={page}",
+            f"--set=options.self-signed-cert-issuer-namespace={ISTIO}",
+            "--set=replicas=1",
+            command="upgrade",
         )
+        await _look_at(world, page)
+        await _adopt(world, issued)
         whole["spec"]["descriptor"] = {}
         named = release("pinned", regular=version, spec={"ocmComponentName": component})
         async with in_catalog(world.kcp, whole, named):
@@ -184,6 +262,45 @@ async def _pin_a_descriptor(world: HelmClusters) -> None:
                 return found.status.pinned_descriptor is not None
 
             await eventually(pinned)
+
+
+async def _leave_a_former_ca(world: HelmClusters) -> seeding.Certificates:
+    """Create the Secrets of the CA and the gateway of a former version."""
+    issued = seeding.certificates()
+    await world.kcp.apply(NAMESPACES, ISTIO, {"metadata": {"name": ISTIO}}, field_manager=USER)
+    for name, data in {
+        "klm-watcher": {"tls.crt": issued.ca.certificate_pem, "tls.key": issued.ca.key_pem},
+        "klm-istio-gateway": {"ca.crt": issued.bundle},
+    }.items():
+        texts = {key: value.decode() for key, value in data.items()}
+        await world.kcp.apply(
+            SECRETS, name, {"metadata": {"name": name}, "stringData": texts}, ISTIO, field_manager=USER
+        )
+    return issued
+
+
+async def _adopt(world: HelmClusters, issued: seeding.Certificates) -> None:
+    """Delete the CA, and wait until the former one is in its place."""
+    await world.kcp.delete(SECRETS, CAStore.name, KCP)
+    former = base64.b64encode(issued.ca.certificate_pem).decode()
+
+    async def adopted() -> bool:
+        try:
+            return (await world.kcp.get(SECRETS, CAStore.name, KCP)).data["tls.crt"] == former
+        except NotFound:
+            return False
+
+    await eventually(adopted)
+
+
+async def _look_at(world: HelmClusters, page: str) -> None:
+    await apply_objects(world.kcp, VIEWER)
+    asked = {"spec": {"expirationSeconds": 600}}
+    token = (await world.kcp.create_subresource(SERVICE_ACCOUNTS, "viewer", KCP, "token", asked))["status"]["token"]
+    headers = {"Authorization": f"Bearer {token}"}
+    async with httpx.AsyncClient(base_url=f"http://{page}", headers=headers, trust_env=False, timeout=60) as browser:
+        for path in ("/", "/kymas/demo", "/kymas/demo/change", "/modules"):
+            assert (await browser.get(path)).status_code == 200, path
 
 
 async def _repeat_an_event(world: HelmClusters) -> None:
@@ -322,7 +439,7 @@ async def _pods_are_looked_for(world: HelmClusters) -> None:
 
     async def looked_for() -> bool:
         requests = requests_in(world.clusters.skrs[0].directory / "audit.log")
-        return not unused([Right("", "pods", "list")], "system:serviceaccount:kube-system:lifecycle-manager", requests)
+        return not unused([Right("", "pods", "list")], used_by(LM_IN_SKR, requests))
 
     await eventually(looked_for)
 
