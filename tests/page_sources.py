@@ -53,6 +53,7 @@ class MadeUp:
             self.releases,
             self._events,
             self._last_change,
+            self._objects,
         )
 
     async def _explain(self, kyma: Kyma, _: MayList) -> Explanation:
@@ -65,6 +66,9 @@ class MadeUp:
 
     async def _events(self, name: str, _: MayList) -> Sequence[RecordedEvent]:
         return (RecordedEvent(EVENT_TIME, 1, "Warning", "ModuleError", f"Kyma {name}", self.note),)
+
+    async def _objects(self, name: str, _: MayList) -> Sequence[tuple[str, str]]:
+        return ((f"Kyma {name}", f"kind: Kyma\nmetadata:\n  name: {name}\nnote: {self.note}\n"),)
 
     async def _last_change(self, name: str, _: MayList) -> Sequence[Moment]:
         return (Moment(EVENT_TIME, "lifecycle-manager", f"wrote the content of ModuleConfig {name}: {self.note}"),)

@@ -66,7 +66,7 @@ class Fleet:
         self.revision += 1
         module = builders.module_status("api-gateway", version, state, message=message)
         reason, status = ("Ready", "True") if state == "Ready" else (f"Module{state}", "False")
-        ready = builders.condition("Ready", reason, message, status, at=SINCE)
+        ready = builders.condition("Ready", reason, message, status, at=given.get("since", SINCE))
         self.kymas[name] = builders.kyma(
             name,
             status={

@@ -2,6 +2,7 @@
 
 import os
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
@@ -150,6 +151,27 @@ async def test_cluster_shows_the_way_to_the_cause(fleet: Fleet, address: str, pa
     await expect(page.locator(".tree > li > details > summary")).to_contain_text("demo is Ready", timeout=5_000)
 
 
+async def test_changes_of_the_last_hour_are_listed_as_they_come(fleet: Fleet, address: str, page: Page) -> None:
+    many(fleet, 10)
+    await page.goto(address)
+    recent = page.get_by_role("region", name="Changes of the last hour")
+    await expect(recent).to_contain_text("No cluster became ready")
+    fleet.put("kyma-00003", "Error", MISTAKE, since=datetime.now(UTC).isoformat())
+    await expect(recent.get_by_role("row", name="kyma-00003 Error")).to_contain_text("NetworkTooWide", timeout=5_000)
+
+
+async def test_objects_are_read_when_they_come_into_view(fleet: Fleet, address: str, page: Page) -> None:
+    fleet.put("demo")
+    await page.goto(f"{address}/kymas/demo")
+    objects = page.get_by_role("region", name="Objects in the control plane")
+    await objects.scroll_into_view_if_needed()
+    await objects.get_by_text("Kyma demo").click()
+    await expect(objects.locator("pre")).to_contain_text("kind: Kyma")
+    await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    await objects.get_by_role("button", name="Copy Kyma demo").click()
+    assert str(await page.evaluate("navigator.clipboard.readText()")).startswith("kind: Kyma\n")
+
+
 async def test_module_shows_versions_channels_and_states(fleet: Fleet, address: str, page: Page) -> None:
     many(fleet, 97)
     fleet.releases.append(builders.release("api-gateway", regular="1.2.0", fast="1.3.0"))
@@ -227,7 +249,7 @@ async def test_empty_fleet_and_filter_without_a_match_say_so(fleet: Fleet, addre
     await page.goto(address)
     await expect(page.locator(".nothing")).to_contain_text("no clusters in this control plane")
     many(fleet, 97 * 60)
-    await expect(page.locator("caption")).to_contain_text("The worst 50 of 180")
+    await expect(page.locator("caption")).to_contain_text("The worst 50 of 180", timeout=20_000)
     await page.goto(f"{address}/?region={REGIONS[0]}&state=Error")
     await expect(page.locator("caption")).to_contain_text("All 20 that are not ready, among the 20 of 5820")
     await page.goto(f"{address}/?text=nothing")

@@ -16,7 +16,7 @@ from collections.abc import (
 )
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from importlib.resources import files
 from typing import Any, get_args
@@ -31,7 +31,7 @@ from kube_runtime import SYSTEM_CLOCK, Clock, KubeError
 from kube_runtime.ages import age
 from kyma_fleet_page.access import AccessDecision, Authorizer, MayList
 from kyma_fleet_page.cluster import Explanation, HistoryEntry, RecordedEvent, conditions_of, modules_of
-from kyma_fleet_page.fleet import GOOD, Filter, Grouping, grouped
+from kyma_fleet_page.fleet import GOOD, Filter, Fleet, Grouping, Square, grouped
 from kyma_fleet_page.guard import Guard
 from kyma_fleet_page.live import Live, Update
 from kyma_fleet_page.sessions import OperatorSessions
@@ -51,6 +51,8 @@ STATIC = {
     "htmx-sse.min.js": "text/javascript; charset=utf-8",
     "LICENSES.txt": "text/plain; charset=utf-8",
 }
+RECENT = timedelta(hours=1)
+MAX_RECENT = 30
 LETTERS = {
     State.READY: "",
     State.PROCESSING: "P",
@@ -67,13 +69,14 @@ SIGNS = {"ok": ("✓", "in order"), "wait": ("◌", "waits"), "bad": ("✗", "no
 
 @dataclass(frozen=True, slots=True)
 class PageSources:
-    """What the pages show, from caches; only Events and the last change are read from the API server, on request.
+    """What the pages show, from caches; only Events, the last change and YAML are read from the API server, on request.
 
     What belongs to a Kyma is shown as far as the page's user may list it.
 
     - `explain`: why a cluster is as it is
     - `revision`: another value whenever the page of a cluster would look different
     - `last_change`: what was done in the last change, the oldest first
+    - `objects`: the Kyma and what belongs to it, as title and YAML
     """
 
     kymas: Callable[[], Iterable[Kyma]]
@@ -83,6 +86,7 @@ class PageSources:
     releases: Callable[[], Iterable[ModuleReleaseMeta]]
     events: Callable[[str, MayList], Awaitable[Sequence[RecordedEvent]]]
     last_change: Callable[[str, MayList], Awaitable[Sequence[HistoryEntry]]]
+    objects: Callable[[str, MayList], Awaitable[Sequence[tuple[str, str]]]]
 
 
 def create_app(
@@ -117,6 +121,7 @@ def create_app(
         "/kymas/{name}": pages.cluster,
         "/kymas/{name}/tree": pages.tree,
         "/kymas/{name}/change": pages.change,
+        "/kymas/{name}/objects": pages.objects,
     }.items():
         app.add_route(path, pages.signing_in.protected(page), methods=["GET"])
     return Guard(app, hosts)
@@ -143,6 +148,7 @@ class _Pages:
             "css": css_class,
             "link": _link,
             "everything": Filter(),
+            "max_recent": MAX_RECENT,
         }
         self._templates.filters["age"] = age
 
@@ -155,6 +161,7 @@ class _Pages:
             wanted=wanted,
             squares=fleet.shown(wanted),
             groups=get_args(Grouping)[1:],
+            recent=_recent(fleet),
             live=f"shown={self._live.version}&{_link(wanted).partition('?')[2]}",
             total=len(fleet.squares),
         )
@@ -219,6 +226,17 @@ class _Pages:
             moments, problem = (), f"it cannot be read: {type(error).__name__}"
         return await self._rendered("change.html", moments=moments, problem=problem)
 
+    async def objects(self, request: Request) -> Response:
+        """Show the Kyma and what belongs to it as YAML, as it is in the control plane."""
+        name = request.path_params["name"]
+        if self._sources.kyma(name) is None:
+            return self._html("not-found.html", 404, what=f"a Kyma {name}")
+        try:
+            objects, problem = await self._sources.objects(name, self._rights_of(request)), ""
+        except KubeError as error:
+            objects, problem = (), f"they cannot be read: {type(error).__name__}"
+        return await self._rendered("objects.html", objects=objects, problem=problem)
+
     async def _cluster(self, request: Request, template: str) -> Response:
         name = request.path_params["name"]
         kyma = self._sources.kyma(name)
@@ -281,6 +299,7 @@ class _Pages:
                     continue
                 yield self._part("counts", fleet=update.fleet, wanted=wanted)
                 yield self._part("causes", fleet=update.fleet)
+                yield self._part("recent", recent=_recent(update.fleet))
                 loads_anew = is_whole or update.reload or wanted != Filter()
                 yield _event("reload", "") if loads_anew else self._shared_by_all(update)
 
@@ -332,6 +351,10 @@ def filter_of(query: Mapping[str, str]) -> Filter:
 def css_class(state: State) -> str:
     """Return the CSS class of a state."""
     return state.value.lower() or "new"
+
+
+def _recent(fleet: Fleet) -> Sequence[Square]:
+    return fleet.changes_since(datetime.now(UTC) - RECENT)
 
 
 def _link(wanted: Filter, **changes: str) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kube_runtime import Client, Forbidden, Informer, JsonObject, ObjectKey, Resource
+from kube_runtime import Client, Forbidden, Informer, JsonObject, ObjectKey, Resource, dump_yaml
 from kube_runtime.event_recorder import EVENTS
 from kyma_fleet.explanation.chain import GOOD, chains_not_ready, explain_all
 from kyma_fleet.explanation.facts import Facts
@@ -29,6 +29,7 @@ from lifecycle_manager.rollout import Schedule
 from lifecycle_manager_api import Kyma, Manifest, ModuleConfig, SyncResource, names
 
 MAX_EVENTS, MAX_MOMENTS = 50, 40
+MAX_OBJECTS, MAX_YAML = 100, 64 * 1024
 CATALOG: tuple[Resource[Any], ...] = (MODULE_TEMPLATES, DATED_RELEASE_METAS)
 PARTS: tuple[Resource[Any], ...] = (MANIFESTS, MODULE_CONFIGS, SYNC_RESOURCES)
 
@@ -115,6 +116,13 @@ class Clusters:
         shown = [each for each in documents if await _is_visible(each, may_list)]
         return last_change(moments(shown, ()))[-MAX_MOMENTS:]
 
+    async def objects(self, name: str, may_list: MayList) -> Sequence[tuple[str, str]]:
+        """Return the objects of a cluster in KCP as title and YAML, without managedFields. Raises KubeError."""
+        async with self.reading:
+            documents = await read_documents(self.kcp, name)
+        shown = [each for each in documents if await _is_visible(each, may_list)]
+        return await asyncio.to_thread(lambda: [(_title(each), _yaml(each)) for each in shown[:MAX_OBJECTS]])
+
     def _parts(self, name: str) -> _Parts:
         return _Parts(
             tuple(self.manifests.by_index(MANIFESTS_BY_KYMA, name)),
@@ -141,6 +149,18 @@ async def _is_visible(document: JsonObject, may_list: MayList) -> bool:
         return False
     namespace = str(document["metadata"].get("namespace", ""))
     return await may_list(resource, ALL_NAMESPACES) or await may_list(resource, namespace)
+
+
+def _title(document: JsonObject) -> str:
+    return f"{document['kind']} {document['metadata']['name']}"
+
+
+def _yaml(document: JsonObject) -> str:
+    metadata = {key: value for key, value in document["metadata"].items() if key != "managedFields"}
+    text = dump_yaml({**document, "metadata": metadata})
+    return (
+        text if len(text) <= MAX_YAML else f"{text[:MAX_YAML]}\n# {len(text) - MAX_YAML} more characters are left out"
+    )
 
 
 def _refused(group: str, plural: str) -> Forbidden:

@@ -67,9 +67,14 @@ class Filter(KymaSelection):
         """Tell whether a cluster is shown."""
         if self.cause and self.cause != square.cause_key:
             return False
-        return self.text in square.name and self.selects(
+        return self._finds(square) and self.selects(
             state=square.state.value, region=square.region, channel=square.channel, modules=square.modules
         )
+
+    def _finds(self, square: Square) -> bool:
+        """Tell whether the text is in the name or in why the cluster is not ready, whatever its case."""
+        text = self.text.casefold()
+        return any(text in each.casefold() for each in (square.name, square.cause, square.cause_key))
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +130,11 @@ class Fleet:
             for (state, key), those in found.items()
         ]
         return sorted(causes, key=lambda each: (WORST_FIRST.index(each.state), -each.clusters, each.key))
+
+    def changes_since(self, then: datetime) -> Sequence[Square]:
+        """Return the clusters that became ready, or ceased to be, since a moment; the last change first."""
+        changed = [each for each in self.squares.values() if each.since is not None and each.since >= then]
+        return sorted(changed, key=lambda each: (each.since, each.name), reverse=True)
 
     @cached_property
     def regions(self) -> Sequence[str]:

@@ -63,6 +63,7 @@ def setup(manager: Manager, kcp: Client, offers: Offers, settings: PageSettings)
         releases=releases.list,
         events=clusters.events,
         last_change=clusters.last_change,
+        objects=clusters.objects,
     )
     app = create_app(
         sources, Access(kcp, names.KCP_NAMESPACE, manager.clock), hosts=settings.hosts, clock=manager.clock

@@ -1,5 +1,6 @@
 """The squares of the fleet page, and which of them a filter shows."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -64,13 +65,25 @@ def test_worst_are_first() -> None:
         ({"region": "us"}, "c"),
         ({"module": "api", "version": "2.0.0"}, "b"),
         ({"module": "other"}, ""),
-        ({"text": "a"}, "a"),
+        ({"text": "C"}, "c"),
+        ({"text": "is BROKEN"}, "b"),
+        ({"text": "moduleerror"}, "b"),
         ({"group": "<script>"}, "abc"),
     ],
 )
 def test_filter_is_read_from_the_address(query: dict[str, str], shown: str) -> None:
     fleet = Fleet().updated([on_page("a"), on_page("b", "Error", version="2.0.0"), on_page("c", region="us")])
     assert sorted(each.name for each in fleet.shown(filter_of(query))) == list(shown)
+
+
+def test_recent_changes_are_those_of_being_ready_the_last_first() -> None:
+    def changed(name: str, at: str) -> Kyma:
+        ready = builders.condition("Ready", "ModuleError", "broken", at=f"2026-11-22T{at}:00Z")
+        return builders.kyma(name, status={"state": "Error", "conditions": [ready]})
+
+    kymas = [changed("a", "10:00"), changed("b", "12:00"), changed("c", "11:00"), builders.kyma("d")]
+    fleet = Fleet().updated(kymas)
+    assert [each.name for each in fleet.changes_since(datetime(2026, 11, 22, 11, tzinfo=UTC))] == ["b", "c"]
 
 
 def test_clusters_are_grouped() -> None:

@@ -20,7 +20,8 @@ ADDRESS = "https://localhost"
 OWN = {"Origin": ADDRESS, "Sec-Fetch-Site": "same-origin"}
 SCRIPT = "<script>alert(1)</script>"
 VERDICTS = {"good": AccessDecision.ALLOWED, "stranger": AccessDecision.FORBIDDEN}
-PAGES = ("/", "/squares", "/live", "/modules", "/modules/api", "/kymas/a", "/kymas/a/tree", "/kymas/a/change")
+OF_A_CLUSTER = ("/kymas/a", "/kymas/a/tree", "/kymas/a/change", "/kymas/a/objects")
+PAGES = ("/", "/squares", "/live", "/modules", "/modules/api", *OF_A_CLUSTER)
 
 
 class KnownTokens(AnyRight):

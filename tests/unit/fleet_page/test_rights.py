@@ -95,3 +95,9 @@ async def test_events_are_not_read_for_a_user_who_may_not_list_them() -> None:
 async def test_last_change_names_no_object_that_the_user_may_not_list() -> None:
     found = await clusters()[0].last_change("a", rights("kymas", "manifests"))
     assert [each.what.rpartition(" ")[2] for each in found] == ["a-Kyma", "a-Manifest"]
+
+
+async def test_yaml_is_shown_of_objects_that_the_user_may_list_without_managed_fields() -> None:
+    found = await clusters()[0].objects("a", rights("kymas", "syncresources"))
+    assert [title for title, _ in found] == ["Kyma a-Kyma", "SyncResource a-SyncResource"]
+    assert found[0][1] == "kind: Kyma\nmetadata:\n  name: a-Kyma\n  namespace: kcp-system\n"
