@@ -5,17 +5,21 @@ import json
 import sys
 import tarfile
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from kube_runtime import load_yaml, parse_objects
 from kyma_module_manager import DeclarationError
-from kyma_module_manager.project.checks import notices, run_checks
+from kyma_module_manager.project.checks import notices, require_well_formed, run_checks
 from kyma_module_manager.project.generation import generate_project
 from kyma_module_manager.project.names import ModuleNames
 from kyma_module_manager.project.packing import pack
-from kyma_module_manager.project.reading import read_project
+from kyma_module_manager.project.reading import ModuleProject, read_project
 from kyma_oci import Blob
 from lifecycle_manager_api import ModuleReleaseMeta, ModuleTemplate
 
@@ -27,7 +31,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fix
     """A new project, whose Python package is named after the test, since imports are cached."""
     monkeypatch.setattr(sys, "path", list(sys.path))
     letters = "".join(character for character in request.node.name if character.islower())
-    names = ModuleNames.of(letters[:60], kind="Mixer", group="mixer.example.com")
+    names = ModuleNames.of(letters[:50], kind="Mixer", group="mixer.example.com")
     generate_project(names, tmp_path, enable_module_config=True)
     return tmp_path
 
@@ -90,7 +94,7 @@ def test_kind_and_group_that_kubernetes_rejects_are_rejected() -> None:
 def test_new_project_passes_every_check(project: Path) -> None:
     results = run_checks(read_project(project))
 
-    assert len(results) == 9
+    assert len(results) == 10
     assert problems(project) == {}
 
 
@@ -310,3 +314,57 @@ def test_project_without_a_policy_is_shown_which_one_it_needs(project: Path) -> 
     needed, written = (load_yaml(each)["spec"] for each in (notice.partition("\n\n")[2], shipped))
     for part in ("clusterResources", "namespacedResources"):
         assert needed[part] == written[part]
+
+
+def test_value_of_another_type_is_named_with_its_field(project: Path, edit: Edit) -> None:
+    edit("module/module-template.yaml", "version: 0.1.0\n  enable", "version: 1\n  enable")
+    edit("module/module-release-meta.yaml", "channels:", "channel:")
+    edit("module/crd.yaml", "served: true", "served: yes please")
+    edit("module/skr-role.yaml", "rules:", "rule:")
+
+    assert set(problems(project)["all documents fit the schemas of their kinds"]) == {
+        "CustomResourceDefinition: spec.versions[0].served is the string 'yes please', not a boolean",
+        "ModuleReleaseMeta: spec.channel is not in the schema",
+        "ModuleTemplate: spec.version is int, not string",
+        "ClusterRole: rule is no field of ClusterRole",
+    }
+
+
+def test_object_and_status_that_the_api_server_would_refuse_are_named(project: Path, edit: Edit) -> None:
+    manager = next((project / "src").glob("*/manager.py"))
+    text = manager.read_text()
+    manager.write_text(text.replace('"data": dict(', '"data": list(').replace('{"entries": len(', '{"entry": len('))
+
+    found = problems(project)["objects and status fit the schemas of their kinds"]
+    assert len(found) == 4  # of the default and of the example
+    assert found[0].endswith("data is a list, not an object")
+    assert found[1].endswith("status.entry is not in the schema")
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> ModuleProject:
+    directory = tmp_path_factory.mktemp("whole")
+    generate_project(ModuleNames.of("whole"), directory)
+    return read_project(directory)
+
+
+@given(st.data())
+@settings(max_examples=80, deadline=None)
+def test_no_value_of_a_project_breaks_validation_or_packing(whole: ModuleProject, data: st.DataObject) -> None:
+    documents = json.loads(json.dumps(whole.documents))
+    others = st.sampled_from([None, True, 7, "(", [], [None], {}, {"": None}])
+    for _ in range(data.draw(st.integers(1, 3))):
+        holder = data.draw(st.sampled_from(documents))
+        while True:
+            at = data.draw(st.sampled_from([*holder] if isinstance(holder, dict) else range(len(holder))))
+            if not isinstance(holder[at], dict | list) or not holder[at] or data.draw(st.booleans()):
+                break
+            holder = holder[at]
+        if holder not in documents or at not in {"apiVersion", "kind"}:  # these are read with the file
+            holder[at] = data.draw(others)
+    changed = replace(whole, documents=tuple(documents))
+
+    assert run_checks(changed)
+    with suppress(DeclarationError):
+        require_well_formed(changed)
+        pack(changed, "registry.example.com")

@@ -2,23 +2,33 @@
 
 import asyncio
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 from kube_runtime import KubernetesObject, dump_yaml
-from kyma_module_manager.exceptions import SyncFailed
+from kyma_module_manager.exceptions import DeclarationError, SyncFailed
+from kyma_module_manager.project.kinds import kind_violations
 from kyma_module_manager.project.names import MODULE_NAME
 from kyma_module_manager.project.reading import Document, ModuleProject
 from kyma_module_manager.project.schema import violations
-from kyma_module_manager.testing import render_module_cr
-from lifecycle_manager_api import ModulePolicy, ModuleReleaseMeta, ModuleTemplate, ObjectMeta, as_document, names
+from kyma_module_manager.testing import RenderedObjects, render_module_cr
+from lifecycle_manager_api import ModulePolicy, ModuleTemplate, ObjectMeta, as_document, names
+from lifecycle_manager_api.crds import all_crds
 from lifecycle_manager_api.needed_policy import needed_policy
 from lifecycle_manager_api.policy_checks import DEFAULTS, ModuleRules, policy_violations
 
-__all__ = ["CHECKS", "NO_MODULE_CONFIG", "CheckResult", "needed_module_policy", "notices", "run_checks"]
+__all__ = [
+    "CHECKS",
+    "NO_MODULE_CONFIG",
+    "CheckResult",
+    "needed_module_policy",
+    "notices",
+    "require_well_formed",
+    "run_checks",
+]
 
 VERSION = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[a-zA-Z-][0-9a-zA-Z-]*)?")
 STATUS_FIELDS = ("state", "observedGeneration", "conditions")
@@ -40,14 +50,41 @@ class CheckResult:
 
 
 def run_checks(project: ModuleProject) -> tuple[CheckResult, ...]:
-    """Run all checks in order, but only the first one if parts of the project are missing."""
+    """Run all checks in order, up to one of the first two that finds a problem: the others need what these find."""
     results: list[CheckResult] = []
     for title, check in CHECKS:
         problems = tuple(check(project))
         results.append(CheckResult(title, problems))
-        if problems and check is _parts:
+        if problems and check in (_types, _parts):
             break
     return tuple(results)
+
+
+def require_well_formed(project: ModuleProject) -> None:
+    """Raise DeclarationError unless all documents of the project have the fields of their kinds."""
+    for problem in _types(project):
+        raise DeclarationError(f"{problem}; run klm module validate")
+
+
+class _Meta(msgspec.Struct, rename="camel"):
+    schema_version: str
+
+
+class _Component(msgspec.Struct, rename="camel"):
+    """What is read from the component of a descriptor that is not packed yet."""
+
+    name: str
+    version: str
+    provider: str = ""
+    repository_contexts: list[Document] = []
+    sources: list[Document] = []
+    component_references: list[Document] = []
+    resources: list[Document] = []
+
+
+class _Descriptor(msgspec.Struct):
+    meta: _Meta
+    component: _Component
 
 
 def notices(project: ModuleProject) -> Iterator[str]:
@@ -63,9 +100,9 @@ def notices(project: ModuleProject) -> Iterator[str]:
 def _missing_status_fields(project: ModuleProject) -> Iterator[str]:
     """Yield which fields of the status Lifecycle Manager would write if the CRD had them."""
     crd = _one(project, "CustomResourceDefinition")["spec"]
-    for version in crd.get("versions", ()):
-        schema = version.get("schema", {}).get("openAPIV3Schema", {})
-        fields = schema.get("properties", {}).get("status", {}).get("properties", {})
+    for version in crd["versions"]:
+        status = (_schema_of(version).get("properties") or {}).get("status") or {}
+        fields = status.get("properties") or {}
         if version.get("served") and (missing := [name for name in STATUS_FIELDS if name not in fields]):
             yield (
                 f"version {version.get('name')} of {crd['names']['kind']} has no {', '.join(missing)} in its status: "
@@ -102,12 +139,25 @@ def _parts(project: ModuleProject) -> Iterator[str]:
 
 
 def _types(project: ModuleProject) -> Iterator[str]:
-    for crd in (ModuleTemplate, ModuleReleaseMeta, ModulePolicy):
-        for document in project.of_kind(crd.KIND):
-            try:
-                msgspec.json.decode(msgspec.json.encode(document), type=crd)
-            except msgspec.ValidationError as error:
-                yield f"{crd.KIND}: {error}"
+    schemas = _schemas_of(all_crds())
+    for document in project.documents:
+        for problem in _type_problems(document, schemas):
+            yield f"{document['kind']}: {problem}"
+
+
+def _type_problems(document: Document, schemas: Mapping[tuple[str, str], Document]) -> Iterator[str]:
+    metadata = document.get("metadata")
+    if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str) or not metadata["name"]:
+        yield "metadata has no name"
+    found = [*kind_violations(document, complete=True)]
+    if (schema := schemas.get((document["apiVersion"], document["kind"]))) is not None:
+        found += violations(document, schema)
+    yield from found
+    if document["kind"] == ModuleTemplate.KIND and not found:
+        try:
+            msgspec.convert(document["spec"].get("descriptor"), _Descriptor)
+        except msgspec.ValidationError as error:
+            yield f"spec.descriptor: {error}"
 
 
 def _names(project: ModuleProject) -> Iterator[str]:
@@ -137,30 +187,41 @@ def _versions(project: ModuleProject) -> Iterator[str]:
 
 def _crd(project: ModuleProject) -> Iterator[str]:
     crd = _one(project, "CustomResourceDefinition")["spec"]
-    for version in crd.get("versions", ()):
-        schema = version.get("schema", {}).get("openAPIV3Schema", {})
-        if schema.get("type") != "object" or "spec" not in schema.get("properties", {}):
+    for version in crd["versions"]:
+        schema = _schema_of(version)
+        if schema.get("type") != "object" or "spec" not in (schema.get("properties") or {}):
             yield f"version {version.get('name')} of {crd['names']['kind']} has no schema for its spec"
-        if "status" not in version.get("subresources", {}):
+        if "status" not in (version.get("subresources") or {}):
             yield f"version {version.get('name')} of {crd['names']['kind']} has no status subresource"
     if not _one(project, "ModuleTemplate")["spec"].get("data"):
         yield "the ModuleTemplate has no default Module CR in spec.data"
 
 
 def _module_crs(project: ModuleProject) -> Iterator[str]:
-    crd = _one(project, "CustomResourceDefinition")["spec"]
-    schemas = {
-        f"{crd['group']}/{version['name']}": version.get("schema", {}).get("openAPIV3Schema", {})
-        for version in crd.get("versions", ())
-        if version.get("served")
-    }
+    schemas = _schemas_of(project.of_kind("CustomResourceDefinition"))
     for where, module_cr in project.module_crs():
-        schema = schemas.get(module_cr.get("apiVersion", ""))
-        if schema is None or module_cr.get("kind") != crd["names"]["kind"]:
-            found = f"{module_cr.get('kind')} of {module_cr.get('apiVersion')}"
-            yield f"{where} is a {found}; the CRD serves {crd['names']['kind']} of {' and '.join(schemas)}"
+        api_version, kind = str(module_cr.get("apiVersion")), str(module_cr.get("kind"))
+        schema = schemas.get((api_version, kind))
+        if schema is None:
+            served = " and ".join(f"{kind} of {version}" for version, kind in schemas)
+            yield f"{where} is a {kind} of {api_version}; the CRD serves {served}"
         else:
             yield from (f"{where}: {problem}" for problem in violations(module_cr, schema))
+
+
+def _schemas_of(crds: Iterable[Document]) -> dict[tuple[str, str], Document]:
+    """Return the schemas of the served versions of CRDs, by apiVersion and kind."""
+    return {
+        (f"{crd['spec']['group']}/{version['name']}", crd["spec"]["names"]["kind"]): _schema_of(version)
+        for crd in crds
+        for version in crd["spec"]["versions"]
+        if version["served"]
+    }
+
+
+def _schema_of(version: Document) -> Document:
+    schema: Document = (version.get("schema") or {}).get("openAPIV3Schema") or {}
+    return schema
 
 
 def _rendering(project: ModuleProject) -> Iterator[str]:
@@ -171,8 +232,25 @@ def _rendering(project: ModuleProject) -> Iterator[str]:
             yield f"{where}: {error.reason}: {error}"
 
 
+def _kinds(project: ModuleProject) -> Iterator[str]:
+    """Yield what an API server would refuse in the objects of the module, and in the status of its Module CR."""
+    schemas = _schemas_of(project.of_kind("CustomResourceDefinition"))
+    for where, module_cr in project.module_crs():
+        try:
+            rendering = _rendered(project, module_cr)
+        except SyncFailed:
+            continue  # reported by the check before this one
+        for each in rendering.objects:
+            what = f"{where}: {each['kind']} {each['metadata']['name']}"
+            yield from (f"{what}: {problem}" for problem in kind_violations(each))
+        schema = schemas.get((str(module_cr.get("apiVersion")), str(module_cr.get("kind"))), {})
+        status = (schema.get("properties") or {}).get("status") or {}
+        found = violations(rendering.status, {"type": "object", **status}, "status") if rendering.status else ()
+        yield from (f"{where}: {problem}" for problem in found)
+
+
 def _rights(project: ModuleProject) -> Iterator[str]:
-    rules = [rule for role in project.of_kind("ClusterRole") for rule in role.get("rules", ())]
+    rules = [rule for role in project.of_kind("ClusterRole") for rule in role.get("rules") or ()]
     crd = _one(project, "CustomResourceDefinition")["spec"]
     needed = {(crd["group"], crd["names"]["kind"], frozenset(READ_VERBS))}
     for _, module_cr in project.module_crs():
@@ -180,7 +258,7 @@ def _rights(project: ModuleProject) -> Iterator[str]:
             objects = _rendered(project, module_cr)
         except SyncFailed:
             continue  # reported by the check before this one
-        for each in objects:
+        for each in objects.objects:
             needed.add((each["apiVersion"].rpartition("/")[0], each["kind"], frozenset(WRITE_VERBS)))
     if _enables_module_config(project):
         needed.add((crd["group"], f"{crd['names']['plural']}/status", frozenset({"patch"})))
@@ -213,18 +291,19 @@ def _object_sets(project: ModuleProject) -> Iterator[tuple[str, Sequence[Kuberne
             rendered = _rendered(project, module_cr)
         except SyncFailed:
             continue  # reported by the check of renderings
-        yield where, [KubernetesObject.of(each, index) for index, each in enumerate(rendered)]
+        yield where, [KubernetesObject.of(each, index) for index, each in enumerate(rendered.objects)]
 
 
 def _allows(rule: Document, group: str, kind: str, verbs: frozenset[str]) -> bool:
     """Tell whether a rule has a right for a kind, or for a subresource, which has the name as in roles."""
     singular = kind.lower()
     plurals = {f"{singular}s", f"{singular}es", f"{singular.removesuffix('y')}ies", "*"}
+    granted = rule.get("verbs") or ()
     plurals |= {kind, "*/status"} if kind.endswith("/status") else set()
     return (
-        bool({group, "*"} & set(rule.get("apiGroups", ())))
-        and bool(plurals & set(rule.get("resources", ())))
-        and ("*" in rule.get("verbs", ()) or verbs <= set(rule.get("verbs", ())))
+        bool({group, "*"} & set(rule.get("apiGroups") or ()))
+        and bool(plurals & set(rule.get("resources") or ()))
+        and (verbs <= set(granted) or "*" in granted)
     )
 
 
@@ -236,21 +315,22 @@ def _enables_module_config(project: ModuleProject) -> bool:
     return any(template.get("spec", {}).get("enableModuleConfig") for template in project.of_kind("ModuleTemplate"))
 
 
-def _rendered(project: ModuleProject, module_cr: Document) -> tuple[Document, ...]:
-    """Return the objects that the manager makes of a Module CR, none without a manager. Raises SyncFailed."""
+def _rendered(project: ModuleProject, module_cr: Document) -> RenderedObjects:
+    """Return what the manager makes of a Module CR, nothing without a manager. Raises SyncFailed."""
     if project.manager is None:
-        return ()
-    return asyncio.run(render_module_cr(project.manager, module_cr)).objects
+        return RenderedObjects((), "")
+    return asyncio.run(render_module_cr(project.manager, module_cr))
 
 
 CHECKS: tuple[tuple[str, Callable[[ModuleProject], Iterator[str]]], ...] = (
+    ("all documents fit the schemas of their kinds", _types),
     ("all parts of the module are present", _parts),
-    ("ModuleTemplate and ModuleReleaseMeta are well formed", _types),
     ("all parts name the same module", _names),
     ("versions and component agree", _versions),
     ("the CRD has a schema and a status subresource", _crd),
     ("default and example Module CR match the CRD", _module_crs),
     ("the manager renders default and example Module CR", _rendering),
+    ("objects and status fit the schemas of their kinds", _kinds),
     ("Lifecycle Manager may apply the rendered objects", _rights),
     ("the ModulePolicy allows the objects of the module", _policy),
 )

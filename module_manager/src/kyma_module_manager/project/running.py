@@ -9,7 +9,7 @@ from rich.markup import escape
 
 from kube_runtime import dump_yaml
 from kyma_module_manager.exceptions import DeclarationError
-from kyma_module_manager.project.checks import NO_MODULE_CONFIG, notices, run_checks
+from kyma_module_manager.project.checks import CHECKS, NO_MODULE_CONFIG, notices, require_well_formed, run_checks
 from kyma_module_manager.project.generation import generate_project
 from kyma_module_manager.project.names import ModuleNames
 from kyma_module_manager.project.packing import PackedModule, pack
@@ -39,7 +39,7 @@ def validate(directory: Path) -> bool:
         console.print(f"{'[red]✗[/]' if result.problems else '[green]✓[/]'} {result.title}", highlight=False)
         for problem in result.problems:
             console.print(f"    {_shown(problem)}", highlight=False)
-    for notice in notices(project):
+    for notice in notices(project) if len(results) == len(CHECKS) else ():
         _print_notice(notice)
     return not any(result.problems for result in results)
 
@@ -59,6 +59,7 @@ def push(
     try:
         _check_target(target, () if output else (target.parent,))
         project = read_project(directory)
+        require_well_formed(project)
         packed = pack(project, host, path=path.strip("/"), enable_module_config=enable_module_config)
         address = f"{'http' if plain_http else 'https'}://{host}"
         artifact = artifact_in(address, packed.repository, packed.tag, plain_http=plain_http)

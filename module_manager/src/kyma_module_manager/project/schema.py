@@ -29,9 +29,9 @@ def violations(value: object, schema: Schema, path: str = "") -> Iterator[str]:
             yield f"{here} is null"
         return
     if not _has_type(value, schema):
-        yield f"{here} is {type(value).__name__}, not {schema.get('type', 'an integer or string')}"
+        yield f"{here} is {type(value).__name__}, not {schema.get('type') or 'an integer or string'}"
         return
-    if "enum" in schema and value not in schema["enum"]:
+    if schema.get("enum") is not None and value not in schema["enum"]:
         yield f"{here} is {value!r}, not one of {schema['enum']}"
     match value:
         case str():
@@ -54,13 +54,18 @@ def _has_type(value: object, schema: Schema) -> bool:
         return True
     if isinstance(value, bool):
         return bool(wanted == "boolean")
-    return isinstance(value, TYPES[wanted])
+    return isinstance(value, TYPES.get(wanted, ()))
 
 
 def _string(value: str, schema: Schema, path: str) -> Iterator[str]:
     yield from _limits(len(value), schema, "minLength", "maxLength", text=f"{path} has {len(value)} characters")
-    if "pattern" in schema and not re.search(schema["pattern"], value):
-        yield f"{path} is {value!r}, which does not match {schema['pattern']}"
+    try:
+        matches = re.search(schema.get("pattern") or "", value)
+    except re.error as error:
+        yield f"{path} has a pattern in the schema that is invalid: {error}"
+    else:
+        if matches is None:
+            yield f"{path} is {value!r}, which does not match {schema['pattern']}"
 
 
 def _number(value: float, schema: Schema, path: str) -> Iterator[str]:
@@ -70,10 +75,10 @@ def _number(value: float, schema: Schema, path: str) -> Iterator[str]:
 def _object(value: Mapping[str, object], schema: Schema, path: str) -> Iterator[str]:
     here = path or "the object"
     yield from _limits(len(value), schema, "minProperties", "maxProperties", text=f"{here} has {len(value)} fields")
-    for name in schema.get("required", ()):
+    for name in schema.get("required") or ():
         if name not in value:
             yield f"{here} has no {name}"
-    properties = schema.get("properties", {})
+    properties = schema.get("properties") or {}
     additional = schema.get("additionalProperties")
     for name, item in value.items():
         below = f"{path}.{name}".lstrip(".")
@@ -88,10 +93,10 @@ def _object(value: Mapping[str, object], schema: Schema, path: str) -> Iterator[
 def _array(value: Sequence[object], schema: Schema, path: str) -> Iterator[str]:
     yield from _limits(len(value), schema, "minItems", "maxItems", text=f"{path} has {len(value)} items")
     for index, item in enumerate(value):
-        yield from violations(item, schema.get("items", {}), f"{path}[{index}]")
+        yield from violations(item, schema.get("items") or {}, f"{path}[{index}]")
     keys = schema.get("x-kubernetes-list-map-keys")
     if keys:
-        yield from _duplicates(value, lambda item: tuple(item.get(key) for key in keys), path)
+        yield from _duplicates(value, lambda item: tuple(repr(item.get(key)) for key in keys), path)
 
 
 def _duplicates(
@@ -106,10 +111,11 @@ def _duplicates(
 
 
 def _limits(size: float, schema: Schema, minimum: str, maximum: str, *, text: str) -> Iterator[str]:
-    if size < schema.get(minimum, size):
-        yield f"{text}, fewer than {schema[minimum]}"
-    if size > schema.get(maximum, size):
-        yield f"{text}, more than {schema[maximum]}"
+    least, most = schema.get(minimum), schema.get(maximum)
+    if least is not None and size < least:
+        yield f"{text}, fewer than {least}"
+    if most is not None and size > most:
+        yield f"{text}, more than {most}"
 
 
 def _is_root(path: str, name: str) -> bool:
