@@ -3,15 +3,20 @@
 import os
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
 import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 from typer.testing import CliRunner
 
 from kube_runtime import dump_yaml, load_yaml
 from kyma_module_manager.project import commands, running
 from kyma_module_manager.project.packing import PackedModule
 from kyma_oci import Artifact, Login
+from kyma_oci.signatures import keys_in, pinned, verify
 
 NOTICE = "the manager's function is never called"
 
@@ -173,3 +178,27 @@ def test_version_that_is_no_tag_is_refused(project: Path, version: str) -> None:
     template.write_text(dump_yaml(document))
 
     assert "invalid tag" in refusal("package", str(project), "--registry", "127.0.0.1:5000")
+
+
+def test_package_signs_the_descriptor_that_it_writes(project: Path, tmp_path: Path) -> None:
+    key, file = generate_private_key(65537, 2048), tmp_path / "key.pem"
+    file.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+
+    run("package", str(project), "--registry", "127.0.0.1:5000", "--sign", str(file))
+
+    template = load_yaml((project / "dist" / "module-template.yaml").read_text())
+    descriptor = msgspec.json.encode(template["spec"]["descriptor"])
+    public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    verify(descriptor, keys_in({"key.pub": public}), datetime.now(UTC))
+    pinned(msgspec.Raw(descriptor))
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff", None])
+def test_package_with_a_key_that_is_none_pushes_nothing(project: Path, tmp_path: Path, content: bytes | None) -> None:
+    if content is not None:
+        (tmp_path / "key.pem").write_bytes(content)
+
+    refused = refusal("package", str(project), "--registry", "127.0.0.1:5000", "--sign", str(tmp_path / "key.pem"))
+
+    assert "key.pem" in refused
+    assert not (project / "dist").exists()

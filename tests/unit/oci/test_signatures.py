@@ -111,6 +111,7 @@ def test_flipped_byte_is_refused_unless_the_normal_form_is_the_same(name: str, m
 def test_signature_of_ours_is_verified_and_replaces_an_earlier_one_of_its_name() -> None:
     unsigned = {"component": document()["component"]}
     once = sign(unsigned, KEY, "release")
+    assert once == sign(unsigned, KEY, "release")
     verify(encoded(once), public(), NOW)
     twice = sign(sign(once, KEY, "release"), KEY, "another")
     verify(encoded(twice), public(), NOW)

@@ -81,6 +81,15 @@ def package(
     plain_http: Annotated[
         bool, typer.Option("--plain-http", help="Use HTTP without TLS, for a local registry.")
     ] = False,
+    sign: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="KEY",
+            help="Private RSA key, as PEM without a password, that signs the component's descriptor. "
+            "The ModulePolicy of the module names a Secret with its public key.",
+            dir_okay=False,
+        ),
+    ] = None,
     output: Annotated[
         Path | None, typer.Option(help="ModuleTemplate to write; by default dist/module-template.yaml.")
     ] = None,
@@ -107,6 +116,7 @@ def package(
         plain_http=plain_http,
         output=output,
         enable_module_config=enable_module_config,
+        key=sign,
     )
     if not pushed:
         raise typer.Exit(1)

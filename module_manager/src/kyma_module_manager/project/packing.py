@@ -1,5 +1,6 @@
 """Packs a module as a component version: its descriptor, its CRDs and its default Module CR."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from kube_runtime import dump_yaml
@@ -34,11 +35,17 @@ class PackedModule:
 
 
 def pack(
-    project: ModuleProject, registry: str, *, path: str = "", enable_module_config: bool | None = None
+    project: ModuleProject,
+    registry: str,
+    *,
+    path: str = "",
+    enable_module_config: bool | None = None,
+    signed: Callable[[Document], Document] | None = None,
 ) -> PackedModule:
     """Pack a project for a repository path of a registry. Raises DeclarationError if a part is missing.
 
-    `enable_module_config` replaces the field of that name in the project's ModuleTemplate; None keeps it.
+    `enable_module_config` replaces the field of that name in the project's ModuleTemplate; None keeps it. `signed`
+    returns the descriptor with a signature.
     """
     templates = project.of_kind("ModuleTemplate")
     if len(templates) != 1:
@@ -51,6 +58,7 @@ def pack(
     raw_manifest = file_layer("raw-manifest.yaml", "---\n".join(dump_yaml(each) for each in crds))
     default = file_layer("default-cr.yaml", dump_yaml(template["spec"]["data"]))
     descriptor = _descriptor(component, f"{registry}/{path}".rstrip("/"), raw_manifest, default)
+    descriptor = descriptor if signed is None else signed(descriptor)
     layer = descriptor_layer(dump_yaml(descriptor))
     changed: Document = {"descriptor": descriptor}
     if enable_module_config is not None:

@@ -1,6 +1,7 @@
 """What the commands `klm module …` do with a project, and what they print."""
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 
@@ -13,8 +14,9 @@ from kyma_module_manager.project.checks import CHECKS, NO_MODULE_CONFIG, notices
 from kyma_module_manager.project.generation import generate_project
 from kyma_module_manager.project.names import ModuleNames
 from kyma_module_manager.project.packing import PackedModule, pack
-from kyma_module_manager.project.reading import read_project
+from kyma_module_manager.project.reading import Document, read_project
 from kyma_oci import Artifact, Login, Registries, SourceError, artifact_in
+from kyma_oci.signatures import KeyUnreadable, Unverified, private_key_in, sign
 
 __all__ = ["create", "push", "validate"]
 
@@ -52,19 +54,24 @@ def push(
     plain_http: bool,
     output: Path | None,
     enable_module_config: bool | None,
+    key: Path | None = None,
 ) -> bool:
-    """Push a project, and write the ModuleTemplate that refers to it; return whether that was possible."""
+    """Push a project, and write the ModuleTemplate that refers to it; return whether that was possible.
+
+    `key` is the file with the private key that signs the component's descriptor.
+    """
     host, _, path = registry.partition("/")
     target = output or directory / "dist" / "module-template.yaml"
     try:
         _check_target(target, () if output else (target.parent,))
         project = read_project(directory)
         require_well_formed(project)
-        packed = pack(project, host, path=path.strip("/"), enable_module_config=enable_module_config)
+        signed = _signer(key) if key is not None else None
+        packed = pack(project, host, path=path.strip("/"), enable_module_config=enable_module_config, signed=signed)
         address = f"{'http' if plain_http else 'https'}://{host}"
         artifact = artifact_in(address, packed.repository, packed.tag, plain_http=plain_http)
         digest = asyncio.run(_push(artifact, login, packed))
-    except (DeclarationError, SourceError) as error:
+    except (DeclarationError, KeyUnreadable, SourceError, Unverified) as error:
         console.print(f"[red]✗[/] {_shown(error)}", highlight=False)
         return False
     _replace(target, dump_yaml(packed.module_template))
@@ -73,6 +80,15 @@ def push(
     if project.manager is not None and not packed.module_template["spec"].get("enableModuleConfig"):
         _print_notice(NO_MODULE_CONFIG)
     return True
+
+
+def _signer(key: Path) -> Callable[[Document], Document]:
+    """Return what signs a descriptor. Raises DeclarationError, KeyUnreadable."""
+    try:
+        private = private_key_in(key.read_bytes(), str(key))
+    except OSError as error:
+        raise DeclarationError(f"{key} can't be read: {error.strerror}") from None
+    return lambda descriptor: sign(descriptor, private)
 
 
 def _print_notice(text: str) -> None:

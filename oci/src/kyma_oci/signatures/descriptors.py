@@ -86,17 +86,19 @@ def verify(descriptor: bytes, keys: Collection[TrustedKey], now: datetime) -> No
 
 
 def sign(descriptor: dict[str, Any], key: RSAPrivateKey, name: str = DEFAULT_NAME) -> dict[str, Any]:
-    """Return a descriptor with a signature of this name, in place of an earlier one. Raises Unverified."""
+    """Return a descriptor with a signature of this name, in place of an earlier one. Raises Unverified.
+
+    By PKCS#1 v1.5, which is deterministic: a component that is packed twice keeps its digest in the registry.
+    """
     algorithm = _HASHES["SHA-256"]
     digest = hashlib.sha256(normal_form(msgspec.json.encode(descriptor))).digest()
-    padding = PSS(mgf=MGF1(algorithm), salt_length=PSS.DIGEST_LENGTH)
     made = {
         "name": name,
         "digest": {"hashAlgorithm": "SHA-256", "normalisationAlgorithm": V4, "value": digest.hex()},
         "signature": {
-            "algorithm": PSS_ALGORITHM,
-            "mediaType": PSS_TYPE,
-            "value": key.sign(digest, padding, Prehashed(algorithm)).hex(),
+            "algorithm": PKCS1_ALGORITHM,
+            "mediaType": PKCS1_TYPE,
+            "value": key.sign(digest, PKCS1v15(), Prehashed(algorithm)).hex(),
         },
     }
     others = [each for each in descriptor.get("signatures") or () if each.get("name") != name]
