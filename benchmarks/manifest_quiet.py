@@ -24,6 +24,7 @@ from benchmarks.processes.lifecycle_manager import open_client
 from kube_runtime import Client, Controller, Informer, Manager, ObjectKey
 from kyma_local.clusters import LocalClusters
 from kyma_oci import ComponentVersion, FoundDescriptor, LookupFailed, Registries
+from kyma_oci.signatures import Cosigned
 from lifecycle_manager import module_catalog, module_installation
 from lifecycle_manager.contract.resources import MANIFESTS
 from lifecycle_manager.module_installation import Logins, ManifestSettings
@@ -116,7 +117,7 @@ async def _reconcile(kcp: Client, cluster: OneCluster, skr: Client, folder: Path
     controller = module_installation.setup(
         manager,
         cast("Connections", cluster),
-        module_catalog.setup(manager, _no_descriptor),
+        module_catalog.setup(manager, NoComponents()),
         ObjectStore(registries, _no_link, Blobs(folder / "layers")),
         Logins(kcp),
         ManifestSettings(),
@@ -144,8 +145,14 @@ async def _until_ready(
             await asyncio.sleep(0.1)
 
 
-async def _no_descriptor(version: ComponentVersion, pinned: str) -> FoundDescriptor:
-    raise LookupFailed(f"no registry for {version} {pinned}", again_after_seconds=3600)
+class NoComponents:
+    """A registry without components."""
+
+    async def descriptor(self, wanted: ComponentVersion, pinned: str = "") -> FoundDescriptor:
+        raise LookupFailed(f"no registry for {wanted} {pinned}", again_after_seconds=3600)
+
+    async def cosigned(self, wanted: ComponentVersion, digest: str) -> tuple[Cosigned, ...]:
+        raise LookupFailed(f"no registry for {wanted} {digest}", again_after_seconds=3600)
 
 
 async def _no_link(link: str) -> str:

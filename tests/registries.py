@@ -12,8 +12,10 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import aiohttp
+import msgspec
 from aiohttp import web
 
 from kyma_local.binaries import locked
@@ -80,6 +82,19 @@ async def push(host: str, repository: str, content: bytes, *, private: bool = Fa
             where = response.headers["Location"]
         async with session.put(where, params={"digest": digest}, data=content):
             return digest
+
+
+async def put_manifest(host: str, repository: str, reference: str, document: Mapping[str, Any]) -> str:
+    """Bring a manifest or an index to a private registry, under a tag; return its digest."""
+    content = msgspec.json.encode(document)
+    headers = {
+        "Authorization": aiohttp.encode_basic_auth(NAME, PASSWORD),
+        "Content-Type": document["mediaType"],
+    }
+    url = f"http://{host}/v2/{repository}/manifests/{reference}"
+    async with aiohttp.ClientSession(headers=headers) as session, session.put(url, data=content) as response:
+        assert response.status == 201, await response.text()
+        return digest_of(content)
 
 
 def digest_of(content: bytes) -> str:

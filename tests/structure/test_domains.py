@@ -33,6 +33,7 @@ PLAIN = {
     "descriptor": "looks a descriptor up for a cache; no resource is written",
     "resync": "publishes a signal at a limited rate",
     "skr-probe": "sends one request to an SKR and publishes a signal",
+    "verification": "verifies a descriptor for a cache; one condition is written",
 }
 """Controllers below the domains that reconcile by one function, and why steps would add nothing."""
 

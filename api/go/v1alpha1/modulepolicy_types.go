@@ -141,4 +141,17 @@ type ModulePolicySpec struct {
 	// +optional
 	// +kubebuilder:default=true
 	RepairOnEvents *bool `json:"repairOnEvents,omitempty"`
+
+	// Whether versions of the module have to be signed: the component descriptor, by a key in verificationSecret.
+	// With enforce a version that is not signed is not installed, with warn it is only reported, by the condition
+	// DescriptorVerified of its ModuleTemplate and a metric.
+	// +optional
+	// +kubebuilder:validation:Enum=enforce;off;warn
+	// +kubebuilder:default="off"
+	Verify string `json:"verify,omitempty"`
+
+	// Secret in kcp-system with the label operator.kyma-project.io/managed-by=lifecycle-manager whose values are the
+	// public keys and certificates, as PEM, of who may sign the module.
+	// +optional
+	VerificationSecret string `json:"verificationSecret,omitempty"`
 }

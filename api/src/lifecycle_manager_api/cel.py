@@ -29,6 +29,10 @@ def _values_fit_operator(requirement: Mapping[str, Any], _old: Any) -> bool:
     return (requirement["operator"] in {"In", "NotIn"}) == bool(requirement.get("values"))
 
 
+def _secret_where_verified(spec: Mapping[str, Any], _old: Any) -> bool:
+    return spec.get("verify", "off") == "off" or bool(spec.get("verificationSecret"))
+
+
 IMMUTABLE = CelRule(
     "self == oldSelf",
     "can't be changed; delete the object and create another one",
@@ -44,5 +48,10 @@ VALUES_FIT_OPERATOR = CelRule(
     "In and NotIn need values, Exists and DoesNotExist have none",
     _values_fit_operator,
 )
+SECRET_WHERE_VERIFIED = CelRule(
+    "!has(self.verify) || self.verify == 'off' || (has(self.verificationSecret) && self.verificationSecret != '')",
+    "verify needs a verificationSecret with the keys that are trusted",
+    _secret_where_verified,
+)
 
-BY_RULE = {each.rule: each for each in (IMMUTABLE, MANDATORY_OR_CHANNELS, VALUES_FIT_OPERATOR)}
+BY_RULE = {each.rule: each for each in (IMMUTABLE, MANDATORY_OR_CHANNELS, SECRET_WHERE_VERIFIED, VALUES_FIT_OPERATOR)}

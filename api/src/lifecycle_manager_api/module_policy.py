@@ -3,12 +3,13 @@
 from typing import Annotated, ClassVar, Literal
 
 from lifecycle_manager_api import names
-from lifecycle_manager_api.cel import IMMUTABLE
+from lifecycle_manager_api.cel import IMMUTABLE, SECRET_WHERE_VERIFIED
 from lifecycle_manager_api.fields import checked_by, default, schema
 from lifecycle_manager_api.kinds import AGE, ApiObject, Column
 from lifecycle_manager_api.meta import Struct
 
 PodSecurityLevel = Literal["restricted", "baseline", "privileged"]
+Verify = Literal["off", "warn", "enforce"]
 
 _PATTERN = schema(minLength=1, maxLength=253)
 _SOME = schema(minItems=1)
@@ -105,6 +106,13 @@ class ModulePolicySpec(Struct, frozen=True, kw_only=True):
     repair_on_events: Annotated[bool, default(True)] = True
     """Whether objects of the module that somebody deletes or edits are repaired at once, when the Watcher reports it.
     Otherwise they are repaired at the interval."""
+    verify: Annotated[Verify, default("off")] = "off"
+    """Whether versions of the module have to be signed: the component descriptor, by a key in verificationSecret. With
+    enforce a version that is not signed is not installed, with warn it is only reported, by the condition
+    DescriptorVerified of its ModuleTemplate and a metric."""
+    verification_secret: Annotated[str, schema(maxLength=253)] = ""
+    """Secret in kcp-system with the label operator.kyma-project.io/managed-by=lifecycle-manager whose values are the
+    public keys and certificates, as PEM, of who may sign the module."""
 
 
 class ModulePolicy(ApiObject, frozen=True, kw_only=True):
@@ -128,5 +136,5 @@ class ModulePolicy(ApiObject, frozen=True, kw_only=True):
 
     api_version: str = f"{names.GROUP}/v1alpha1"
     kind: str = "ModulePolicy"
-    spec: ModulePolicySpec
+    spec: Annotated[ModulePolicySpec, checked_by(SECRET_WHERE_VERIFIED)]
     """The objects that the module may have, and its namespace in the control plane."""

@@ -125,7 +125,7 @@ def _set_up(
     takeover.setup(manager, kcp)
     skr.setup(manager, connections, options[skr.SkrSettings])
     restricted, namespace = manifests.restricted_modules, manifests.namespace
-    offers = module_catalog.setup(manager, components.descriptor, restricted=restricted, namespace=namespace)
+    offers = module_catalog.setup(manager, components, restricted=restricted, namespace=namespace)
     process = options[ProcessSettings]
     fleet_metrics.setup(manager, offers, each_kyma=process.kyma_metrics, fips_only=process.fips_only)
     cas, leaves = watcher_certificates.setup(manager, kcp, certificates, (CertManagerStore, GardenerStore))

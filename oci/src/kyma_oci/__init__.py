@@ -5,6 +5,7 @@
 - `references`: layers and artifacts of a repository; `hosts`: the hosts that are allowed
 - `credentials`: the login for a registry
 - `archives`: from the bytes of a layer to the text in it, and back
+- `signatures`: of component descriptors, and by cosign
 - `descriptor`: reads component descriptors, `packing` writes them, `components` looks them up in a registry
 - `problems`: everything that can go wrong, with the reasons for conditions
 """
@@ -17,6 +18,7 @@ from kyma_oci.descriptor import (
     ComponentVersion,
     DescriptorNotFound,
     DescriptorUnreadable,
+    DescriptorUnverified,
     LookupFailed,
     component_of,
     is_left_out,
@@ -38,6 +40,7 @@ __all__ = [
     "CredentialsInvalid",
     "DescriptorNotFound",
     "DescriptorUnreadable",
+    "DescriptorUnverified",
     "DockerConfig",
     "FoundDescriptor",
     "Layer",

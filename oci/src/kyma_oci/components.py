@@ -6,6 +6,9 @@ a descriptor names are layers of the same artifact, wherever the component was b
 place where it was found as its newest context.
 
 A tag can be moved by everybody who may push. So who asks again names the digest that was found first.
+
+OCM writes an image index in place of the artifact where a component has whole images among its resources. The artifact
+is its first manifest, and the index is what the tag and the digest name.
 """
 
 import hashlib
@@ -21,6 +24,7 @@ from kyma_oci.packing import context_of, repository_of, tag_of
 from kyma_oci.problems import UNREADABLE, LayerNotFound, SourceError
 from kyma_oci.references import Artifact, artifact_in, is_digest
 from kyma_oci.registries import Registries
+from kyma_oci.signatures.cosign import Cosigned, layers_in, signature_tag
 
 ReadYaml = Callable[[bytes, Artifact], Awaitable[object]]
 """Returns the YAML document that a layer holds. Raises SourceError, with the artifact in its message."""
@@ -38,6 +42,7 @@ class _Part(msgspec.Struct, rename="camel"):
 
 class _Manifest(msgspec.Struct):
     layers: list[_Part] = []
+    manifests: list[_Part] | None = None
 
 
 class FoundDescriptor(NamedTuple):
@@ -75,8 +80,12 @@ class Components:
     async def _descriptor(self, wanted: ComponentVersion, pinned: str) -> FoundDescriptor:
         artifact = artifact_in(self.address, repository_of(wanted.component), tag_of(wanted.version))
         login = await self.login_for(artifact.repository)
-        manifest, tagged = await self._manifest(artifact, login, pinned)
-        layer = artifact.layer(_layer_in(manifest, artifact))
+        top, tagged = await self._manifest(artifact, login, pinned)
+        manifest = _decoded(top, artifact)
+        if manifest.manifests:
+            first = replace(artifact, digest=_digest_of(manifest.manifests[0], artifact))
+            manifest = _decoded(await self.registries.pull(first, login), artifact)
+        layer = artifact.layer(_descriptor_in(manifest, artifact))
         document = await self.read_yaml(await self.registries.pull(layer, login), artifact)
         if not isinstance(document, dict):
             raise DescriptorUnreadable(f"{artifact} has a descriptor that is not an object")
@@ -88,6 +97,20 @@ class Components:
         if (component.name, component.version) != wanted:
             raise DescriptorUnreadable(f"{artifact} holds the descriptor of {component.name}:{component.version}")
         return FoundDescriptor(found, pinned or tagged, tagged)
+
+    async def cosigned(self, wanted: ComponentVersion, digest: str) -> tuple[Cosigned, ...]:
+        """Return what cosign signed for the artifact or index with this digest. Raises LookupFailed and Unverified."""
+        try:
+            artifact = artifact_in(self.address, repository_of(wanted.component), signature_tag(digest))
+            login = await self.login_for(artifact.repository)
+            parts = layers_in(await self.registries.pull(artifact, login))
+            return tuple(
+                [Cosigned(await self.registries.pull(artifact.layer(part), login), value) for part, value in parts]
+            )
+        except LayerNotFound:
+            return ()
+        except SourceError as error:
+            raise LookupFailed(str(error), error.again_after_seconds) from None
 
     async def _manifest(self, artifact: Artifact, login: Login | None, pinned: str) -> tuple[bytes, str]:
         """Return the manifest, and the digest that its tag names; "" where that can't be told. Raises SourceError."""
@@ -103,15 +126,22 @@ class Components:
         return manifest, tagged
 
 
-def _layer_in(manifest: bytes, artifact: Artifact) -> str:
+def _decoded(manifest: bytes, artifact: Artifact) -> _Manifest:
     try:
-        layers = msgspec.json.decode(manifest, type=_Manifest).layers
+        return msgspec.json.decode(manifest, type=_Manifest)
     except UNREADABLE:
         raise DescriptorUnreadable(f"{artifact} has no readable manifest") from None
-    digest = next((each.digest for each in layers if each.media_type.startswith(_DESCRIPTORS)), "")
-    if not is_digest(digest):
+
+
+def _descriptor_in(manifest: _Manifest, artifact: Artifact) -> str:
+    found = (each for each in manifest.layers if each.media_type.startswith(_DESCRIPTORS))
+    return _digest_of(next(found, _Part()), artifact)
+
+
+def _digest_of(part: _Part, artifact: Artifact) -> str:
+    if not is_digest(part.digest):
         raise LayerNotFound(f"{artifact} has no component descriptor among its layers")
-    return digest
+    return part.digest
 
 
 def _located(document: dict[str, Any], address: str) -> dict[str, Any]:

@@ -33,6 +33,10 @@ class DescriptorNotFound(DescriptorUnreadable):
     """The descriptor of a ModuleTemplate is empty, and is not found in the registry (yet)."""
 
 
+class DescriptorUnverified(DescriptorNotFound):
+    """Nothing proves who vouches for the descriptor of a ModuleTemplate, and its ModulePolicy requires that."""
+
+
 class ComponentVersion(NamedTuple):
     """A version of a component of the Open Component Model."""
 

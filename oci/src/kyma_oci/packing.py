@@ -16,6 +16,7 @@ from kyma_oci.descriptor import TAR, Json
 from kyma_oci.references import COMPONENT_DESCRIPTORS
 
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
+INDEX = "application/vnd.oci.image.index.v1+json"
 CONFIG = "application/vnd.ocm.software.component.config.v1+json"
 DESCRIPTOR = "application/vnd.ocm.software.component-descriptor.v2+yaml+tar"
 DESCRIPTOR_FILE = "component-descriptor.yaml"

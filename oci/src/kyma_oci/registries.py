@@ -16,7 +16,7 @@ import aiohttp
 from kyma_oci.credentials import Login
 from kyma_oci.hosts import ANY_HOST, AllowedHosts
 from kyma_oci.limits import CONNECT_SECONDS, MAX_BYTES, MAX_DETAIL_BYTES, READ_SECONDS, TIMEOUT_SECONDS
-from kyma_oci.packing import MANIFEST, Blob, manifest_of
+from kyma_oci.packing import INDEX, MANIFEST, Blob, manifest_of
 from kyma_oci.problems import DigestMismatch, LayerTooLarge, LayerTruncated, PushRefused, SourceUnreachable
 from kyma_oci.references import Artifact, Layer, Wanted, origin_of
 from kyma_oci.requests import PULL, PUSH, Requests, check_answer, received
@@ -50,7 +50,7 @@ class Registries:
 
     async def pull(self, wanted: Wanted, login: Login | None = None) -> bytes:
         """Return the bytes of a layer or manifest, which match its digest where it has one. Raises SourceError."""
-        media_type = MANIFEST if isinstance(wanted, Artifact) else ""
+        media_type = f"{MANIFEST}, {INDEX}" if isinstance(wanted, Artifact) else ""
         async with (
             self._bounded(wanted, "send"),
             self._requests(login, PULL).send(wanted, wanted.url, media_type=media_type) as response,

@@ -21,8 +21,8 @@ WRONG_TYPES: Mapping[str, Any] = {"object": ["list"], "array": "text", "string":
 
 def documents(schema: Schema, part: str) -> st.SearchStrategy[Any]:
     """Generate one part, `spec` or `status`, of the objects of a kind."""
-    values = _values(schema["properties"][part])
-    return _released(values) if schema["properties"][part].get("x-kubernetes-validations") else values
+    values, fields = _values(schema["properties"][part]), schema["properties"][part].get("properties", {}).keys()
+    return _released(values) if {"channels", "mandatory"} <= fields else values
 
 
 def _released(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:

@@ -3,26 +3,41 @@
 import asyncio
 import base64
 from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, generate_private_key
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from kube_runtime import Client, dump_yaml
+from kube_runtime import Client, Resource, dump_yaml
 from kube_simulation import Simulation
 from kyma_oci import Blob, Components, FoundDescriptor, Login, Registries, artifact_in, component_of
-from kyma_oci.packing import config_of, repository_of, tag_of
+from kyma_oci.packing import INDEX, MANIFEST, config_of, repository_of, resource_of, tag_of
+from kyma_oci.signatures import sign
+from kyma_oci.signatures.cosign import CLAIM_TYPE, PAYLOAD_TYPE, SIGNATURE, signature_tag
 from lifecycle_manager.app import lifecycle_manager
-from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, MODULE_RELEASE_METAS, MODULE_TEMPLATES, SECRETS
+from lifecycle_manager.contract.resources import (
+    KYMAS,
+    MANIFESTS,
+    MODULE_POLICIES,
+    MODULE_RELEASE_METAS,
+    MODULE_TEMPLATES,
+    SECRETS,
+)
 from lifecycle_manager.module_catalog import ComponentVersion, LookupFailed
 from lifecycle_manager.module_sources import Blobs, ObjectStore, read_yaml, source_in
 from lifecycle_manager.settings import Settings
 from lifecycle_manager_api import Manifest, as_document, names
 from tests import builders
 from tests.clusters import simulated_client, simulated_control_plane
-from tests.registries import NAME, PASSWORD, NoRegistry, packed, real_registry
+from tests.registries import NAME, PASSWORD, NoRegistry, packed, push, put_manifest, real_registry
 from tests.waiting import eventually
 
 COMPONENT = "kyma-project.io/module/telemetry"
@@ -31,6 +46,7 @@ CONFIG_MAP = dump_yaml({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"n
 OBJECTS = Blob(packed({"one.yaml": CONFIG_MAP}), "application/x-tar")
 OCM = "application/vnd.ocm.software.component-descriptor"
 ELSEWHERE = {"type": "OCIRegistry", "baseUrl": "registry.example.com/elsewhere"}
+REPOSITORY = repository_of(COMPONENT, "modules")
 RESOURCE = {"name": "raw-manifest", "access": {"type": "localBlob", "localReference": OBJECTS.digest}}
 
 
@@ -42,6 +58,25 @@ class Shelf:
     async def push(self, version: str, *layers: Blob, path: str = "modules") -> None:
         artifact = artifact_in(f"http://{self.host}", repository_of(COMPONENT, path), tag_of(version))
         await self.registries.push(artifact, config_of(layers[0]), layers, Login(NAME, PASSWORD))
+
+    async def index(self, version: str) -> str:
+        """Put an image index with the artifact of a version in the place of its tag; return the digest of the index."""
+        manifest = (await self.find(version)).digest
+        parts = [{"mediaType": MANIFEST, "digest": manifest, "size": 0}]
+        document = {"schemaVersion": 2, "mediaType": INDEX, "manifests": parts}
+        return await put_manifest(self.host, REPOSITORY, version, document)
+
+    async def cosign(self, digest: str, key: ec.EllipticCurvePrivateKey) -> None:
+        """Sign a digest as cosign does."""
+        claim = {"critical": {"image": {"docker-manifest-digest": digest}, "type": CLAIM_TYPE}}
+        payload = Blob(msgspec.json.encode(claim), PAYLOAD_TYPE)
+        config = Blob(b"{}", "application/vnd.oci.image.config.v1+json")
+        for blob in (payload, config):
+            await push(self.host, REPOSITORY, blob.content, private=True)
+        signature = base64.b64encode(key.sign(payload.content, ec.ECDSA(SHA256()))).decode()
+        layer = payload.descriptor() | {"annotations": {SIGNATURE: signature}}
+        document = {"schemaVersion": 2, "mediaType": MANIFEST, "config": config.descriptor(), "layers": [layer]}
+        await put_manifest(self.host, REPOSITORY, signature_tag(digest), document)
 
     async def find(self, version: str, pinned: str = "") -> FoundDescriptor:
         components = Components(self.registries, login, read_yaml, f"http://{self.host}/modules")
@@ -59,6 +94,13 @@ async def no_link(link: str) -> str:
 def version_2(version: str, component: str = COMPONENT) -> dict[str, Any]:
     content = {"name": component, "version": version, "repositoryContexts": [ELSEWHERE], "resources": [RESOURCE]}
     return {"meta": {"schemaVersion": "v2"}, "component": {"provider": "kyma-project.io", **content}}
+
+
+def with_digests(version: str) -> dict[str, Any]:
+    """Return a descriptor that can be signed."""
+    descriptor = version_2(version)
+    raw_manifest = resource_of("raw-manifest", version, OBJECTS)
+    return {**descriptor, "component": descriptor["component"] | {"resources": [raw_manifest]}}
 
 
 def version_3(version: str) -> dict[str, Any]:
@@ -150,17 +192,17 @@ async def test_nothing_is_looked_up_where_no_registry_is_named() -> None:
         await Components(Registries(), login, read_yaml, "").descriptor(ComponentVersion(COMPONENT, "1.0.0"))
 
 
-async def test_module_without_a_descriptor_of_its_own_reaches_the_cluster(
-    shelf: Shelf, simulation: Simulation, tmp_path: Path
-) -> None:
-    await shelf.push("1.0.0", in_tar(version_2("1.0.0")), OBJECTS)
+@asynccontextmanager
+async def running(shelf: Shelf, simulation: Simulation, folder: Path) -> AsyncIterator[Client]:
+    """Run a Lifecycle Manager with one cluster, which looks descriptors up in the registry; give its control plane."""
     kcp, skr = await simulated_control_plane(simulation), await simulated_client(simulation, "skr")
     options: dict[str, Any] = {
         "oci_registry_host": f"http://{shelf.host}",
         "modules_repository_subpath": "modules",
         "oci_registry_cred_secret": "registry",
         "allow_insecure_kubeconfigs": True,
-        "module_cache_dir": tmp_path / "layers",
+        "module_cache_dir": folder / "layers",
+        "module_upgrade_rollout_max_delay": timedelta(0),
         **{f"{name}_bind_address": "127.0.0.1:0" for name in ("kyma_skr_listener", "metrics", "health_probe")},
     }
     async with kcp, skr:
@@ -168,27 +210,59 @@ async def test_module_without_a_descriptor_of_its_own_reaches_the_cluster(
         stopping = asyncio.Event()
         async with lifecycle_manager(Settings(options), kcp) as manager, asyncio.TaskGroup() as tasks:
             tasks.create_task(manager.run(stopping))
-
-            async def ready() -> Manifest | None:
-                found = (await kcp.list(MANIFESTS, KCP)).items
-                return found[0] if found and found[0].status.state == "Ready" else None
-
-            manifest = await eventually(ready, within=60)
+            yield kcp
             stopping.set()
+
+
+async def installed(kcp: Client, version: str) -> Manifest:
+    async def ready() -> Manifest | None:
+        found = (await kcp.list(MANIFESTS, KCP)).items
+        is_ready = found and found[0].spec.version == version and found[0].status.state == "Ready"
+        return found[0] if is_ready else None
+
+    manifest = await eventually(ready, within=60)
     assert manifest is not None
+    return manifest
+
+
+async def test_module_without_a_descriptor_of_its_own_reaches_the_cluster(
+    shelf: Shelf, simulation: Simulation, tmp_path: Path
+) -> None:
+    await shelf.push("1.0.0", in_tar(version_2("1.0.0")), OBJECTS)
+    async with running(shelf, simulation, tmp_path) as kcp:
+        await offer(kcp, "1.0.0")
+        manifest = await installed(kcp, "1.0.0")
     assert manifest.metadata.annotations[names.OCM_COMPONENT_NAME] == COMPONENT
     assert [each.name for each in manifest.status.synced] == ["one"]
 
 
+async def test_module_that_has_to_be_signed_is_installed_only_in_versions_that_are(
+    shelf: Shelf, simulation: Simulation, tmp_path: Path
+) -> None:
+    """One version is signed by nobody, one by OCM's way, and one is an image index that cosign signed."""
+    rsa_key, cosign_key = generate_private_key(65537, 2048), ec.generate_private_key(ec.SECP256R1())
+    await shelf.push("1.0.0", in_tar(with_digests("1.0.0")), OBJECTS)
+    await shelf.push("1.1.0", in_tar(sign(with_digests("1.1.0"), rsa_key)), OBJECTS)
+    await shelf.push("1.2.0", in_tar(with_digests("1.2.0")), OBJECTS)
+    await shelf.cosign(await shelf.index("1.2.0"), cosign_key)
+    async with running(shelf, simulation, tmp_path) as kcp:
+        await require_signatures(kcp, rsa_key, cosign_key)
+        await offer(kcp, "1.0.0")
+
+        async def refused() -> bool:
+            found = (await kcp.get(KYMAS, "demo", KCP)).status.modules
+            return bool(found) and "no signature of sha256:" in found[0].message
+
+        await eventually(refused, within=60)
+        assert not (await kcp.list(MANIFESTS, KCP)).items
+        for version in ("1.1.0", "1.2.0"):
+            await offer(kcp, version)
+            manifest = await installed(kcp, version)
+            assert [each.name for each in manifest.status.synced] == ["one"]
+
+
 async def prepare(kcp: Client, skr: Client, host: str) -> None:
-    """Put a cluster, the registry's credentials, and a module without a descriptor into the control plane."""
-    template = as_document(builders.template("telemetry", "1.0.0", data=None, enable_module_config=False))
-    template["spec"]["descriptor"] = {}
-    release = as_document(builders.release("telemetry", regular="1.0.0", spec={"ocmComponentName": COMPONENT}))
-    for document in (template, release):
-        document["metadata"] = {"name": document["metadata"]["name"]}
-    await kcp.create(MODULE_TEMPLATES, template, KCP, field_manager="module-team")
-    await kcp.create(MODULE_RELEASE_METAS, release, KCP, field_manager="module-team")
+    """Put a cluster, and the registry's credentials, into the control plane."""
     logins = {"auths": {host: {"username": NAME, "password": PASSWORD}}}
     registry = {"metadata": {"name": "registry"}, "data": {".dockerconfigjson": encoded(logins)}}
     kubeconfig = {
@@ -203,6 +277,33 @@ async def prepare(kcp: Client, skr: Client, host: str) -> None:
         await kcp.create(SECRETS, secret, KCP, field_manager="operator")
     spec = {"channel": "regular", "modules": [{"name": "telemetry", "managed": True}]}
     await kcp.create(KYMAS, {"metadata": {"name": "demo"}, "spec": spec}, KCP, field_manager="operator")
+
+
+async def offer(kcp: Client, version: str) -> None:
+    """Release a version of the module without a descriptor in its ModuleTemplate."""
+    template = as_document(builders.template("telemetry", version, data=None, enable_module_config=False))
+    template["spec"]["descriptor"] = {}
+    release = as_document(builders.release("telemetry", regular=version, spec={"ocmComponentName": COMPONENT}))
+    resources: tuple[tuple[Resource[Any], dict[str, Any]], ...] = (
+        (MODULE_TEMPLATES, template),
+        (MODULE_RELEASE_METAS, release),
+    )
+    for resource, document in resources:
+        name = document["metadata"]["name"]
+        document["metadata"] = {"name": name}
+        await kcp.apply(resource, name, document, KCP, field_manager="module-team")
+
+
+async def require_signatures(kcp: Client, *keys: RSAPrivateKey | ec.EllipticCurvePrivateKey) -> None:
+    """Install the module only where it is signed by one of these keys."""
+    public = [key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo) for key in keys]
+    data = {f"{number}.pem": base64.b64encode(each).decode() for number, each in enumerate(public)}
+    labels = {names.MANAGED_BY: names.LIFECYCLE_MANAGER}
+    secret = {"metadata": {"name": "signers", "labels": labels}, "data": data}
+    await kcp.create(SECRETS, secret, KCP, field_manager="operator")
+    allowed = {"allow": [{"group": "", "kind": "ConfigMap", "names": ["one"]}]}
+    spec = {"verify": "enforce", "verificationSecret": "signers", "namespacedResources": allowed}
+    await kcp.create(MODULE_POLICIES, {"metadata": {"name": "telemetry"}, "spec": spec}, KCP, field_manager="operator")
 
 
 def encoded(value: Any) -> str:

@@ -115,7 +115,7 @@ def test_all_public_names_exist() -> None:
 def _check_defaults(kind: type[msgspec.Struct], schema: object) -> None:
     for value in _defaults(schema):
         assert value in (
-            *(True, False, "", "CreateAndDelete", "baseline", names.KCP_NAMESPACE),
+            *(True, False, "", "off", "CreateAndDelete", "baseline", names.KCP_NAMESPACE),
             [plain(each) for each in DENIED],
         ), kind
 

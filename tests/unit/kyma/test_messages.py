@@ -38,6 +38,8 @@ OFFER = Offer.of([builders.template(installs=True)], [builders.release(regular="
 NOTHING_TO_INSTALL = Offer.of([builders.template()], [builders.release(regular="0.1.0")])
 REQUESTED = [{"name": "cloud-resources", "managed": True}]
 SECRET = "kcp-only"
+NOT_FOUND = replace(OFFER, problems={"cloud-resources-0.1.0": f"no answer of {SECRET}"})
+UNVERIFIED = replace(OFFER, unverified={"cloud-resources-0.1.0": f"there is no Secret {SECRET}"})
 """A mark in all names of objects in KCP, and in what its conditions say of hosts and Secrets there."""
 
 
@@ -325,7 +327,7 @@ def reported_or_not() -> st.SearchStrategy[list[dict[str, Any]]]:
     )
 
 
-@given(parts(), st.sampled_from([OFFER, NOTHING_TO_INSTALL]), st.booleans(), conditions())
+@given(parts(), st.sampled_from([OFFER, NOTHING_TO_INSTALL, NOT_FOUND, UNVERIFIED]), st.booleans(), conditions())
 def test_nothing_that_is_written_to_the_skr_names_an_object_of_the_control_plane(
     found: dict[str, Any], offer: Offer, is_deleted: bool, webhook: list[dict[str, Any]]
 ) -> None:

@@ -570,6 +570,19 @@ def test_module_that_is_installed_needs_no_descriptor_to_stay_as_it_is() -> None
     assert (module.state, "on fire" in module.message) == (State.ERROR, True)
 
 
+def test_version_that_is_not_signed_is_refused_and_what_is_installed_stays() -> None:
+    kyma = introduced(status=OTHERS_READY)
+    offer = replace(INSTALLING, unverified={"cloud-resources-0.1.0": "no signature"})
+    seen = SkrView(skr_kyma(kyma, modules=REQUESTED))
+    for version, state in (("0.1.0", False), ("0.0.9", True)):
+        decided = planned(snapshot(kyma, seen, offer=offer, manifests=(builders.manifest(version=version),)))
+        (module,) = decided.status.modules
+        assert (module.state is State.ERROR, "no signature" in module.message) == (state, state)
+        assert not any(isinstance(action, ModuleChange) for action in decided.in_kcp)
+    (refused,) = wanted_of(snapshot(kyma, seen, offer=offer), skr_kyma(kyma, modules=REQUESTED).spec).modules
+    assert refused.resolution.reason == "DescriptorUnverified"
+
+
 def test_deletion_has_the_order_that_leaves_no_objects() -> None:
     """Manifests, configurations, the Watcher, the catalog, the users' CR: each step waits for the one before."""
     kyma = introduced(status=OTHERS_READY, deletionTimestamp=DELETED)

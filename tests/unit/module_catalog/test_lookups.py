@@ -11,6 +11,7 @@ import pytest
 from kube_runtime import Manager, Result
 from kube_simulation import Freeze, Refuse
 from kyma_oci import FoundDescriptor
+from kyma_oci.signatures import Cosigned
 from lifecycle_manager import module_catalog
 from lifecycle_manager.catalog_sync.wanted import wanted_catalog
 from lifecycle_manager.contract.resources import MODULE_TEMPLATES
@@ -52,7 +53,7 @@ class Registry:
     def __post_init__(self) -> None:
         self.gate.set()
 
-    async def find(self, wanted: ComponentVersion, pinned: str = "") -> FoundDescriptor:
+    async def descriptor(self, wanted: ComponentVersion, pinned: str = "") -> FoundDescriptor:
         self.asked += 1
         await self.gate.wait()
         if self.why:
@@ -60,6 +61,9 @@ class Registry:
         digest = pinned or self.tag
         content = builders.descriptor("telemetry", wanted.version) | {"digest": digest}
         return FoundDescriptor(msgspec.Raw(msgspec.json.encode(content)), digest, self.tag)
+
+    async def cosigned(self, wanted: ComponentVersion, digest: str) -> tuple[Cosigned, ...]:
+        raise AssertionError(f"nobody asks for signatures of {wanted} {digest}")
 
 
 @dataclass
@@ -88,7 +92,7 @@ class Lookups:
 @asynccontextmanager
 async def lookups(registry: Registry, *offered: object, start_seconds: float = 60.0) -> AsyncIterator[Lookups]:
     async with open_world() as world:
-        offers = module_catalog.setup(world.manager, registry.find, start_seconds=start_seconds)
+        offers = module_catalog.setup(world.manager, registry, start_seconds=start_seconds)
         published: list[DescriptorFound] = []
         world.manager.on(DescriptorFound, published.append)
         await world.offer(*offered)
@@ -206,7 +210,7 @@ async def test_tag_that_is_moved_later_is_reported_and_not_installed_after_a_res
         assert (await it.condition()).status == "True"
         registry.tag = SECOND
         restarted = Manager(it.world.kcp, clock=it.world.clock, namespace=KCP)
-        offers = module_catalog.setup(restarted, registry.find)
+        offers = module_catalog.setup(restarted, registry)
         async with restarted.background():
             await restarted.wait_synced()
             await restarted.controllers["descriptor"].reconcile_now(WANTED)

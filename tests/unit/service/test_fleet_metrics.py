@@ -5,13 +5,14 @@ from operator import ne
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 from prometheus_client import CollectorRegistry, generate_latest
 
 from kube_runtime import ObjectKey
 from kube_runtime.informer.cache import Cache
 from lifecycle_manager.kyma.fleet_metrics import FleetCollector
 from lifecycle_manager.module_catalog import Offer
-from lifecycle_manager_api import names
+from lifecycle_manager_api import ModuleTemplateStatus, names
 from tests import builders
 
 
@@ -86,6 +87,18 @@ def test_deletions_that_are_held_are_counted_by_kind() -> None:
     kymas = [deleted, builders.kyma("other", status={"conditions": [ready]})]
     text = _scraped(FleetCollector(lambda: kymas, tuple, tuple, _offers(Offer.of([], [])), lambda _: True))
     assert 'lifecycle_mgr_deletions_held{kind="Kyma"} 1.0' in text
+
+
+def test_versions_that_are_not_signed_as_required_are_named() -> None:
+    templates = []
+    for version, status in (("1.0.0", "False"), ("1.1.0", "True")):
+        conditions = [builders.condition("DescriptorVerified", "Any", status=status)]
+        found = msgspec.convert({"conditions": conditions}, ModuleTemplateStatus)
+        templates.append(msgspec.structs.replace(builders.template("telemetry", version), status=found))
+    templates.append(builders.template("telemetry", "1.2.0"))
+    text = _scraped(FleetCollector(tuple, tuple, tuple, _offers(Offer.of(templates, [])), lambda _: True))
+    samples = [line for line in text.splitlines() if line.startswith("lifecycle_mgr_modules_unverified{")]
+    assert samples == ['lifecycle_mgr_modules_unverified{module_name="telemetry",version="1.0.0"} 1.0']
 
 
 def _unknown(name: str) -> dict[str, Any]:

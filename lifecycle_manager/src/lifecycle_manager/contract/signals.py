@@ -124,7 +124,7 @@ class SyncResourceApplied:
 
 @dataclass(frozen=True, slots=True)
 class DescriptorFound:
-    """The descriptor that a ModuleTemplate leaves out was found in the registry, or its lookup failed for now."""
+    """The descriptor of a ModuleTemplate can be used now, or can't for now: it was looked up, or verified."""
 
     namespace: str
     template: str

@@ -16,7 +16,15 @@ from prometheus_client.registry import Collector
 from kube_runtime import Manager
 from lifecycle_manager.contract.conditions import event_path_fault
 from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, SYNC_RESOURCES
-from lifecycle_manager.module_catalog import Offers, is_mandatory_manifest, kyma_of_manifest, module_of_manifest
+from lifecycle_manager.module_catalog import (
+    Offers,
+    is_mandatory_manifest,
+    is_unverified,
+    kyma_of_manifest,
+    module_of,
+    module_of_manifest,
+    version_of,
+)
 from lifecycle_manager.process.telemetry import show_fips_mode
 from lifecycle_manager.skr.deletion_brake import DELETION_HELD
 from lifecycle_manager_api import Kyma, Manifest, State, SyncResource, find, names
@@ -55,8 +63,16 @@ class FleetCollector(Collector):
         yield from _counts(kymas, manifests)
         yield _event_path_faults(kymas)
         yield self._held(kymas)
-        count = len(self.offers.current().mandatory)
+        offer = self.offers.current()
+        count = len(offer.mandatory)
         yield _gauge("lifecycle_mgr_mandatory_modules", "Number of mandatory modules.", (), {(): count})
+        unverified = [(module_of(each), version_of(each)) for each in offer.templates.values() if is_unverified(each)]
+        yield _gauge(
+            "lifecycle_mgr_modules_unverified",
+            "Versions of modules that are not signed as their ModulePolicy requires.",
+            ("module_name", "version"),
+            dict.fromkeys(unverified, 1),
+        )
         if self.each_kyma:
             yield from _of_each_kyma(kymas, manifests)
 

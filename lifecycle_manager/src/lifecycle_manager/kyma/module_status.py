@@ -13,6 +13,7 @@ from lifecycle_manager.kyma.causes import Cause, for_users, format_causes
 from lifecycle_manager.kyma.limits import MAX_MESSAGE_LENGTH, MAX_NAME_LENGTH
 from lifecycle_manager.kyma.reasons import (
     DESCRIPTOR_UNREADABLE,
+    DESCRIPTOR_UNVERIFIED,
     INSTALLING,
     NOTHING_TO_INSTALL,
     REMOVING,
@@ -122,7 +123,7 @@ def _causes(snapshot: KymaSnapshot, module: WantedModule) -> Iterator[Cause | da
     """Yield why a module is not ready, and until when changes are under way."""
     resolution, template = module.resolution, module.resolution.template
     if resolution.state in {State.ERROR, State.WARNING}:
-        is_internal = resolution.reason == DESCRIPTOR_UNREADABLE
+        is_internal = resolution.reason in {DESCRIPTOR_UNREADABLE, DESCRIPTOR_UNVERIFIED}
         yield Cause(resolution.state, resolution.reason, resolution.message, is_internal=is_internal)
     if resolution.is_excluded and module.manifest is not None and module.manifest.metadata.being_deleted:
         yield _removal(module.manifest)

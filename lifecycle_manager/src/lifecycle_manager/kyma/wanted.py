@@ -11,12 +11,13 @@ from functools import lru_cache
 import msgspec
 
 from lifecycle_manager.kyma.limits import limited
-from lifecycle_manager.kyma.reasons import DESCRIPTOR_UNREADABLE
+from lifecycle_manager.kyma.reasons import DESCRIPTOR_UNREADABLE, DESCRIPTOR_UNVERIFIED
 from lifecycle_manager.kyma.resolution import Installed, Resolution, resolve
 from lifecycle_manager.kyma.snapshot import KymaSnapshot
 from lifecycle_manager.module_catalog import (
     DescriptorNotFound,
     DescriptorUnreadable,
+    DescriptorUnverified,
     Offer,
     differs,
     is_mandatory_manifest,
@@ -211,7 +212,8 @@ def _unreadable(
     message = f"ModuleTemplate {template.metadata.name}: {error}"
     # Where nothing is installed, the status must not name a template: it would count as installed.
     named = template if manifest is not None else None
-    return replace(resolution, state=State.ERROR, reason=DESCRIPTOR_UNREADABLE, message=message, template=named)
+    reason = DESCRIPTOR_UNVERIFIED if isinstance(error, DescriptorUnverified) else DESCRIPTOR_UNREADABLE
+    return replace(resolution, state=State.ERROR, reason=reason, message=message, template=named)
 
 
 def _component_in_status(kyma: Kyma, module: str) -> str:

@@ -3,10 +3,10 @@
 Start at `offer`, which indexes the catalog. `audience` says which Kymas may have a module, `affected` which Kymas a
 change of the catalog affects, `manifests` builds the Manifest of a module, `module_kinds` lists the kinds of its
 Module CRs, and `validation` is what admission checks: functions that several domains use. `controller` looks up the
-descriptors that ModuleTemplates leave empty.
+descriptors that ModuleTemplates leave empty, and `verification` asks who signed them (`verdicts`).
 """
 
-from kyma_oci import ComponentVersion, DescriptorNotFound, DescriptorUnreadable, LookupFailed
+from kyma_oci import ComponentVersion, DescriptorNotFound, DescriptorUnreadable, DescriptorUnverified, LookupFailed
 from lifecycle_manager.module_catalog.audience import BARRED, Exclusion, excluded, is_excluded
 from lifecycle_manager.module_catalog.controller import Offers, setup
 from lifecycle_manager.module_catalog.manifests import (
@@ -17,12 +17,14 @@ from lifecycle_manager.module_catalog.manifests import (
     wanted_manifest,
 )
 from lifecycle_manager.module_catalog.offer import Offer, is_mandatory, module_of, version_of
+from lifecycle_manager.module_catalog.verdicts import is_unverified
 
 __all__ = [
     "BARRED",
     "ComponentVersion",
     "DescriptorNotFound",
     "DescriptorUnreadable",
+    "DescriptorUnverified",
     "Exclusion",
     "LookupFailed",
     "Offer",
@@ -32,6 +34,7 @@ __all__ = [
     "is_excluded",
     "is_mandatory",
     "is_mandatory_manifest",
+    "is_unverified",
     "kyma_of_manifest",
     "module_of",
     "module_of_manifest",

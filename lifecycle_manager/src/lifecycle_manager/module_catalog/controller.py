@@ -3,11 +3,11 @@
 A ModuleTemplate whose `spec.descriptor` is empty stands for the component that its module's ModuleReleaseMeta names by
 `ocmComponentName`, in the template's version. What was found first stands for it from then on (`pins`), and is not
 looked up again while a template stands for it. Every replica looks all of them up. A lookup that fails is reported
-where the module would be installed, and retried.
+where the module would be installed, and retried. Descriptors that have to be signed are verified (`verification`).
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -21,6 +21,8 @@ from lifecycle_manager.contract.resources import DATED_RELEASE_METAS, MODULE_TEM
 from lifecycle_manager.contract.signals import DescriptorFound
 from lifecycle_manager.module_catalog.offer import Offer, module_of, version_of
 from lifecycle_manager.module_catalog.pins import Pins, pin_among
+from lifecycle_manager.module_catalog.template_status import TemplateStatuses
+from lifecycle_manager.module_catalog.verification import ComponentRegistry, LookedUp, Verifications
 from lifecycle_manager_api import ModuleTemplate, names
 
 log = structlog.get_logger("module_catalog")
@@ -32,15 +34,12 @@ START_SECONDS = 30.0
 PIN_AGAIN_SECONDS = 5.0
 """How soon it is tried again to record which descriptor was found."""
 
-Find = Callable[[ComponentVersion, str], Awaitable[FoundDescriptor]]
-"""Returns the descriptor of a component's version; the one with a digest if given. Raises LookupFailed."""
-
 
 @dataclass(eq=False, slots=True)
 class LookupState:
     """The result of the last lookup of one component's version: a descriptor, a problem, or neither yet."""
 
-    descriptor: msgspec.Raw | None = None
+    found: LookedUp | None = None
     problem: str = ""
 
 
@@ -51,22 +50,29 @@ class Offers:
     templates: Informer[ModuleTemplate]
     releases: Informer[DatedReleaseMeta]
     lookups: "Lookups | None" = None
+    verifications: Verifications | None = None
     restricted: frozenset[str] = frozenset()
     namespace: str = names.SKR_NAMESPACE
-    _known: tuple[tuple[int, int, int], Offer] | None = field(default=None, init=False)
+    _known: tuple[tuple[object, ...], Offer] | None = field(default=None, init=False)
 
     def current(self) -> Offer:
         results = self.lookups.changes if self.lookups is not None else 0
-        state = (self.templates.cache.changes, self.releases.cache.changes, results)
+        verdicts = self.verifications.version if self.verifications is not None else (0, 0)
+        state = (self.templates.cache.changes, self.releases.cache.changes, results, verdicts)
         if self._known is None or self._known[0] != state:
             templates = self.templates.cache.list()
-            looked_up = self.lookups.of(templates) if self.lookups is not None else ()
+            found, problems = self.lookups.of(templates) if self.lookups is not None else ({}, {})
+            verified, unverified = (
+                self.verifications.of(templates, found) if self.verifications is not None else ({}, {})
+            )
             self._known = (
                 state,
                 Offer.of(
                     templates,
                     self.releases.cache.list(),
-                    *looked_up,
+                    {**found, **verified},
+                    problems,
+                    unverified=unverified,
                     restricted=self.restricted,
                     namespace=self.namespace,
                 ),
@@ -76,17 +82,19 @@ class Offers:
 
 def setup(
     manager: Manager,
-    find: Find,
+    registry: ComponentRegistry,
     *,
     restricted: Iterable[str] = (),
     namespace: str = names.SKR_NAMESPACE,
     start_seconds: float = START_SECONDS,
 ) -> Offers:
-    """Add the controller that looks descriptors up with `find`, and return the offers of the catalog."""
+    """Add the controllers that look descriptors up and verify them; return the offers of the catalog."""
     templates = manager.informer(MODULE_TEMPLATES)
     releases = manager.informer(DATED_RELEASE_METAS)
-    lookups = Lookups(manager, templates, releases, find, start_seconds)
-    return Offers(templates, releases, lookups, frozenset(restricted), namespace)
+    statuses = TemplateStatuses(manager.client, templates)
+    lookups = Lookups(manager, templates, releases, statuses, registry, start_seconds)
+    verifications = Verifications(manager, templates, statuses, lookups.found, registry, start_seconds)
+    return Offers(templates, releases, lookups, verifications, frozenset(restricted), namespace)
 
 
 @dataclass(eq=False)
@@ -96,14 +104,15 @@ class Lookups:
     manager: Manager
     templates: Informer[ModuleTemplate]
     releases: Informer[DatedReleaseMeta]
-    find: Find
+    statuses: TemplateStatuses
+    registry: ComponentRegistry
     start_seconds: float
     changes: int = field(default=0, init=False)
     pins: Pins = field(init=False)
     _controller: Controller[ComponentVersion, LookupState] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.pins = Pins(self.manager.client, self.templates, self.manager.clock)
+        self.pins = Pins(self.statuses, self.manager.clock)
         self._controller = self.manager.controller(
             "descriptor",
             state=LookupState,
@@ -124,13 +133,19 @@ class Lookups:
         found = {name: result for name, result in results.items() if not isinstance(result, str)}
         return found, {name: result for name, result in results.items() if isinstance(result, str)}
 
+    def found(self, template: ModuleTemplate) -> LookedUp | None:
+        """Return the descriptor that stands for a template; None where none does, or it is not found (yet)."""
+        wanted = self._wanted(template)
+        state = self._controller.state(wanted) if wanted is not None else None
+        return state.found if state is not None else None
+
     def _result(self, template: ModuleTemplate) -> msgspec.Raw | str:
         wanted = self._wanted(template)
         if wanted is None:
             return f"spec.descriptor is empty, and no ModuleReleaseMeta names {module_of(template)}'s ocmComponentName"
         state = self._controller.state(wanted) or LookupState()
-        if state.descriptor is not None:
-            return state.descriptor
+        if state.found is not None:
+            return state.found.descriptor
         return f"spec.descriptor is empty: {state.problem or f'{wanted} is being looked up'}"
 
     async def _look_up_all(self) -> None:
@@ -149,16 +164,17 @@ class Lookups:
     async def _look_up(self, wanted: ComponentVersion, _causes: Causes, state: LookupState) -> Result:
         """Look one descriptor up, unless it is known already or no template stands for it."""
         templates = self._templates_for(wanted)
-        if not templates or state.descriptor is not None:
+        if not templates or state.found is not None:
             return Result()
         try:
-            state.descriptor = (await self._find_pinned(wanted, templates)).descriptor
+            found = await self._find_pinned(wanted, templates)
         except LookupFailed as error:
             self._failed(wanted, state, str(error))
             return Result(requeue_after=error.again_after_seconds)
         except KubeError as error:
             self._failed(wanted, state, f"the digest of {wanted} could not be recorded: {error}")
             return Result(requeue_after=PIN_AGAIN_SECONDS)
+        state.found = LookedUp(wanted, found.descriptor, found.digest)
         log.info("descriptor found", component=wanted.component, version=wanted.version)
         self._publish(templates)
         return Result()
@@ -174,11 +190,11 @@ class Lookups:
 
         Raises LookupFailed and KubeError.
         """
-        found = await self.find(wanted, pin_among(templates, wanted))
+        found = await self.registry.descriptor(wanted, pin_among(templates, wanted))
         for template in templates:
             digest = await self.pins.record(template, wanted, found)
             if digest != found.digest:  # another replica was first
-                found = await self.find(wanted, digest)
+                found = await self.registry.descriptor(wanted, digest)
         return found
 
     def _publish(self, templates: Iterable[ModuleTemplate]) -> None:

@@ -10,7 +10,14 @@ from functools import lru_cache
 
 import msgspec
 
-from kyma_oci import Component, DescriptorNotFound, DescriptorUnreadable, component_of, is_left_out
+from kyma_oci import (
+    Component,
+    DescriptorNotFound,
+    DescriptorUnreadable,
+    DescriptorUnverified,
+    component_of,
+    is_left_out,
+)
 from lifecycle_manager_api import (
     InvalidVersion,
     KymaSelector,
@@ -76,6 +83,7 @@ class Offer:
     - `descriptors`: the descriptors that were looked up, by the name of the template. They are not put into the
       templates: the catalog in the SKRs has those as they were written.
     - `problems`: why a descriptor was not found, by the name of the template
+    - `unverified`: why nobody may install a template whose module has to be signed, by the name of the template
     - `unreleased`: restricted modules without a ModuleReleaseMeta, which nobody may choose
     - `namespace`: of default Module CRs that name none
     """
@@ -88,6 +96,7 @@ class Offer:
     modules: frozenset[str] = frozenset()
     descriptors: Mapping[str, msgspec.Raw] = field(default_factory=dict)
     problems: Mapping[str, str] = field(default_factory=dict)
+    unverified: Mapping[str, str] = field(default_factory=dict)
     unreleased: frozenset[str] = frozenset()
     namespace: str = names.SKR_NAMESPACE
 
@@ -99,6 +108,7 @@ class Offer:
         descriptors: Mapping[str, msgspec.Raw] | None = None,
         problems: Mapping[str, str] | None = None,
         *,
+        unverified: Mapping[str, str] | None = None,
         restricted: Collection[str] = (),
         namespace: str = names.SKR_NAMESPACE,
     ) -> "Offer":
@@ -137,6 +147,7 @@ class Offer:
             ),
             descriptors=descriptors or {},
             problems=problems or {},
+            unverified=unverified or {},
             unreleased=frozenset(unreleased),
             namespace=namespace,
         )
@@ -174,6 +185,8 @@ class Offer:
         name = template.metadata.name
         if name in self.problems:
             raise DescriptorNotFound(self.problems[name])
+        if name in self.unverified:
+            raise DescriptorUnverified(self.unverified[name])
         return component_of(self.descriptors.get(name, template.spec.descriptor))
 
     def can_be_chosen(self, template: ModuleTemplate) -> bool:

@@ -10,12 +10,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-import msgspec
 import structlog
 
-from kube_runtime import Client, Clock, Conflict, Informer, NotFound
+from kube_runtime import Clock, NotFound
 from kyma_oci import ComponentVersion, FoundDescriptor
-from lifecycle_manager.contract.resources import FIELD_MANAGER, MODULE_TEMPLATES
+from lifecycle_manager.module_catalog.template_status import TemplateStatuses
 from lifecycle_manager_api import ModuleTemplate, ModuleTemplateStatus, PinnedDescriptor
 from lifecycle_manager_api.conditions import NewCondition, set_conditions
 
@@ -23,8 +22,6 @@ log = structlog.get_logger("module_catalog")
 
 PINNED = "DescriptorPinned"
 TAG_MOVED = "TagMoved"
-ATTEMPTS = 5
-"""How often a template that others write meanwhile is read again."""
 
 
 def pin_of(template: ModuleTemplate, wanted: ComponentVersion) -> str:
@@ -59,49 +56,20 @@ def status_with(
 class Pins:
     """Records which descriptors stand for templates."""
 
-    kcp: Client
-    templates: Informer[ModuleTemplate]
+    statuses: TemplateStatuses
     clock: Clock
 
     async def record(self, template: ModuleTemplate, wanted: ComponentVersion, found: FoundDescriptor) -> str:
         """Record a descriptor unless another one is recorded; return the digest of that on record. Raises KubeError."""
-        for _ in range(ATTEMPTS):
-            digest = pin_of(template, wanted)
-            status = status_with(template, wanted, found, self.clock.now())
-            if status == template.status or digest not in {"", found.digest}:
-                return digest
-            try:
-                self.templates.wrote(await self._write(template, status))
-            except Conflict:  # another replica, or the module team
-                template = await self._read_again(template)
-            except NotFound:
-                why = "no such ModuleTemplate, or a CRD of it without a status"
-                log.warning("descriptor not pinned", template=template.metadata.name, why=why)
-                return found.digest
-            else:
-                return found.digest
-        raise Conflict(409, "Conflict", f"ModuleTemplate {template.metadata.name} changes all the time")
 
-    async def _read_again(self, template: ModuleTemplate) -> ModuleTemplate:
-        """Return a template as it is now. Raises NotFound, KubeError."""
-        name, namespace = template.metadata.name, template.metadata.namespace
-        found = await self.kcp.list(MODULE_TEMPLATES, namespace, field_selector=f"metadata.name={name}")
-        if not found.items:
-            raise NotFound(404, "NotFound", f"ModuleTemplate {name} is gone")
-        self.templates.wrote(found.items[0])
-        return found.items[0]
+        def status_of(template: ModuleTemplate) -> ModuleTemplateStatus:
+            if pin_of(template, wanted) not in {"", found.digest}:
+                return template.status
+            return status_with(template, wanted, found, self.clock.now())
 
-    async def _write(self, template: ModuleTemplate, status: ModuleTemplateStatus) -> ModuleTemplate:
-        metadata = template.metadata
-        document = {
-            "metadata": {"name": metadata.name, "resourceVersion": metadata.resource_version},
-            "status": msgspec.to_builtins(status),
-        }
-        return await self.kcp.apply(
-            MODULE_TEMPLATES,
-            metadata.name,
-            document,
-            metadata.namespace,
-            field_manager=FIELD_MANAGER,
-            subresource="status",
-        )
+        try:
+            return pin_of(await self.statuses.write(template, status_of), wanted)
+        except NotFound:
+            why = "no such ModuleTemplate, or a CRD of it without a status"
+            log.warning("descriptor not pinned", template=template.metadata.name, why=why)
+            return found.digest

@@ -1,0 +1,250 @@
+"""Verifies the descriptors of the modules whose ModulePolicy asks for signatures, and remembers the verdicts.
+
+A descriptor without a verdict counts as unverified, so that nothing is installed before it is known. Installed versions
+stay. A verdict is about one text of a descriptor; it is found again when that, the policy or the Secret with the keys
+changes, and at an interval, since certificates expire. Every replica verifies all of them.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Protocol
+
+import msgspec
+import structlog
+
+from kube_runtime import (
+    Causes,
+    Change,
+    Controller,
+    Informer,
+    KubeError,
+    Manager,
+    NotFound,
+    ObjectKey,
+    Result,
+    parse_aside,
+)
+from kyma_oci import ComponentVersion, FoundDescriptor, LookupFailed, is_left_out
+from kyma_oci.signatures import Cosigned, Unverified
+from lifecycle_manager.contract.changes import versions
+from lifecycle_manager.contract.resources import MODULE_POLICIES, MODULE_TEMPLATES, SECRETS, Secret
+from lifecycle_manager.contract.signals import DescriptorFound
+from lifecycle_manager.module_catalog.affected import offer_changed
+from lifecycle_manager.module_catalog.offer import module_of
+from lifecycle_manager.module_catalog.template_status import TemplateStatuses
+from lifecycle_manager.module_catalog.verdicts import (
+    Evidence,
+    Verification,
+    condition_of,
+    needs_cosign,
+    status_with,
+    trusted_keys,
+    verdict_on,
+)
+from lifecycle_manager.skr import OUR_SECRETS
+from lifecycle_manager_api import ModulePolicy, ModulePolicySpec, ModuleTemplate, names
+
+log = structlog.get_logger("module_catalog")
+
+RECHECK_SECONDS = 600.0
+"""How soon a certificate that has expired is noticed."""
+WRITE_AGAIN_SECONDS = 5.0
+
+
+class ComponentRegistry(Protocol):
+    """The registry of the modules' components."""
+
+    async def descriptor(self, wanted: ComponentVersion, pinned: str = "") -> FoundDescriptor:
+        """Return the descriptor of a component's version; the one with a digest if given. Raises LookupFailed."""
+
+    async def cosigned(self, wanted: ComponentVersion, digest: str) -> tuple[Cosigned, ...]:
+        """Return what cosign signed for the digest of a component. Raises LookupFailed and Unverified."""
+
+
+@dataclass(frozen=True, slots=True)
+class LookedUp:
+    """A descriptor that was found in the registry, for which component, and the digest of its artifact."""
+
+    wanted: ComponentVersion
+    descriptor: msgspec.Raw
+    digest: str
+
+
+@dataclass(eq=False, slots=True)
+class VerificationState:
+    """The verdict on a template's descriptor, and what cosign signed for a digest."""
+
+    verdict: Verification | None = None
+    cosigned: tuple[str, tuple[Cosigned, ...]] = ("", ())
+
+
+@dataclass(eq=False)
+class Verifications:
+    """The verdicts on templates. `changes` counts new ones; `looked_up` returns a descriptor that a template omits."""
+
+    manager: Manager
+    templates: Informer[ModuleTemplate]
+    statuses: TemplateStatuses
+    looked_up: Callable[[ModuleTemplate], LookedUp | None]
+    registry: ComponentRegistry
+    start_seconds: float
+    changes: int = field(default=0, init=False)
+    _policies: Informer[ModulePolicy] = field(init=False)
+    _secrets: Informer[Secret] = field(init=False)
+    _controller: Controller[ObjectKey, VerificationState] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._policies = self.manager.informer(MODULE_POLICIES, namespace=names.KCP_NAMESPACE)
+        self._secrets = self.manager.informer(SECRETS, label_selector=OUR_SECRETS)
+        self._controller = self.manager.controller(
+            "verification",
+            state=VerificationState,
+            owner=lambda _: "",
+            exists=lambda key: self.templates.get(key) is not None,
+        )
+        self._controller.watches(self.templates, to=self._of_template, when=offer_changed)
+        self._controller.watches(self._policies, to=self._of_policy, when=verification_changed)
+        self._controller.watches(self._secrets, to=self._of_secret, when=keys_changed)
+        self._controller.receives(DescriptorFound, to=self._of_descriptor)
+        self._controller.reconciles(self._verify)
+        self.manager.before_start(self._verify_all)
+
+    @property
+    def version(self) -> tuple[int, int]:
+        """A value that differs whenever `of` may return something else."""
+        return self.changes, self._policies.cache.changes
+
+    def of(
+        self, templates: Iterable[ModuleTemplate], found: Mapping[str, msgspec.Raw]
+    ) -> tuple[dict[str, msgspec.Raw], dict[str, str]]:
+        """Return the descriptors to install from, and why the others may not be, by the name of the template.
+
+        `found` are the descriptors that were looked up. Templates without an entry need no signature.
+        """
+        verified: dict[str, msgspec.Raw] = {}
+        refused: dict[str, str] = {}
+        for each in templates:
+            spec, name = self._spec_for(each), each.metadata.name
+            if spec is None or spec.verify != "enforce" or self._is_awaited(each, found):
+                continue
+            state = self._controller.state(MODULE_TEMPLATES.key_of(each))
+            verdict = state.verdict if state is not None else None
+            if verdict is None or verdict.descriptor != bytes(found.get(name, each.spec.descriptor)):
+                refused[name] = "its signature is being verified"
+            elif verdict.pinned is None:
+                refused[name] = f"it is not signed as its ModulePolicy requires: {verdict.problem}"
+            else:
+                verified[name] = verdict.pinned
+        return verified, refused
+
+    async def _verify_all(self) -> None:
+        """Verify every descriptor once, for `start_seconds` at most; the controller continues from there."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self.start_seconds):
+                for each in self.templates.cache.list():
+                    if self._spec_for(each) is not None:
+                        await self._controller.reconcile_now(MODULE_TEMPLATES.key_of(each))
+
+    async def _verify(self, key: ObjectKey, _causes: Causes, state: VerificationState) -> Result:
+        template = self.templates.get(key)
+        if template is None:
+            return Result()
+        spec, again = self._spec_for(template), RECHECK_SECONDS
+        verdict = None
+        if spec is not None:
+            try:
+                verdict = await self._verdict(template, spec, state)
+            except LookupFailed as error:
+                again = error.again_after_seconds
+                verdict = Verification(self._descriptor(template), f"its signatures by cosign can't be read: {error}")
+        if verdict != state.verdict:
+            state.verdict = verdict
+            self.changes += 1
+            if verdict is not None and verdict.problem:
+                log.warning("module not verified", template=template.metadata.name, why=verdict.problem)
+            self.manager.publish(DescriptorFound(key.namespace, key.name))
+        try:
+            await self.statuses.write(template, partial(status_with, verdict=verdict, now=self.manager.clock.now()))
+        except NotFound:
+            pass  # the template is gone, or its CRD has no status
+        except KubeError as error:
+            log.warning("verdict not recorded", template=template.metadata.name, why=str(error))
+            return Result(requeue_after=WRITE_AGAIN_SECONDS)
+        return Result(requeue_after=again if spec is not None else None)
+
+    async def _verdict(
+        self, template: ModuleTemplate, spec: ModulePolicySpec, state: VerificationState
+    ) -> Verification | None:
+        """Return the verdict on a template, None where its descriptor is not known. Raises LookupFailed."""
+        evidence = Evidence(template.spec.descriptor)
+        found = self.looked_up(template) if is_left_out(template.spec.descriptor) else None
+        if found is not None:
+            evidence = Evidence(found.descriptor, found.digest)
+        elif is_left_out(template.spec.descriptor):
+            return None
+        now, size = self.manager.clock.now(), len(bytes(evidence.descriptor))
+        try:
+            keys = trusted_keys(spec, self._secrets.get(ObjectKey(names.KCP_NAMESPACE, spec.verification_secret)))
+            if found is not None and await parse_aside(size, needs_cosign, evidence, keys, now):
+                evidence = evidence._replace(cosigned=await self._cosigned(found, state))
+        except Unverified as problem:
+            return Verification(bytes(evidence.descriptor), str(problem))
+        return await parse_aside(size, verdict_on, template, evidence, keys, now)
+
+    async def _cosigned(self, found: LookedUp, state: VerificationState) -> tuple[Cosigned, ...]:
+        """Return what cosign signed for a digest, which is not asked for again once there is something."""
+        digest, known = state.cosigned
+        if digest != found.digest or not known:
+            state.cosigned = found.digest, await self.registry.cosigned(found.wanted, found.digest)
+        return state.cosigned[1]
+
+    def _descriptor(self, template: ModuleTemplate) -> bytes:
+        found = self.looked_up(template)
+        return bytes(found.descriptor if found is not None else template.spec.descriptor)
+
+    def _is_awaited(self, template: ModuleTemplate, found: Mapping[str, msgspec.Raw]) -> bool:
+        """Tell whether the descriptor of a template is not known yet, for which there is a problem already."""
+        return is_left_out(template.spec.descriptor) and template.metadata.name not in found
+
+    def _spec_for(self, template: ModuleTemplate) -> ModulePolicySpec | None:
+        """Return the policy of a template's module if it asks for signatures."""
+        policy = self._policies.get(ObjectKey(names.KCP_NAMESPACE, module_of(template)))
+        return policy.spec if policy is not None and policy.spec.verify != "off" else None
+
+    def _of_template(self, change: Change[ModuleTemplate]) -> Iterable[ObjectKey]:
+        """Return the key of a template that needs a verdict, or needs none any more."""
+        if change.new is not None and (self._spec_for(change.new) is not None or condition_of(change.new) is not None):
+            yield MODULE_TEMPLATES.key_of(change.new)
+
+    def _of_descriptor(self, found: DescriptorFound) -> Iterable[ObjectKey]:
+        key = ObjectKey(found.namespace, found.template)
+        template = self.templates.get(key)
+        return (key,) if template is not None and self._spec_for(template) is not None else ()
+
+    def _of_policy(self, change: Change[ModulePolicy]) -> Iterable[ObjectKey]:
+        return self._of_modules({each.metadata.name for each in versions(change)})
+
+    def _of_secret(self, change: Change[Secret]) -> Iterable[ObjectKey]:
+        changed = {each.metadata.name for each in (change.old, change.new) if each is not None}
+        policies = self._policies.cache.list()
+        return self._of_modules({each.metadata.name for each in policies if each.spec.verification_secret in changed})
+
+    def _of_modules(self, modules: set[str]) -> Iterable[ObjectKey]:
+        return [MODULE_TEMPLATES.key_of(each) for each in self.templates.cache.list() if module_of(each) in modules]
+
+
+def verification_changed(change: Change[ModulePolicy]) -> bool:
+    """Tell whether a policy asks for other signatures than before."""
+    before, after = (_asked(each) for each in (change.old, change.new))
+    return before != after
+
+
+def keys_changed(change: Change[Secret]) -> bool:
+    return change.old is None or change.new is None or change.old.data != change.new.data
+
+
+def _asked(policy: ModulePolicy | None) -> tuple[str, str]:
+    return (policy.spec.verify, policy.spec.verification_secret) if policy is not None else ("off", "")
