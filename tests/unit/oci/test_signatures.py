@@ -1,5 +1,6 @@
 """Signatures of component descriptors: those of OCM's own code and ours, and everything that must not be accepted."""
 
+import json
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.ec import generate_private_key as
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, generate_private_key
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
-from kyma_oci import component_of
+from kyma_oci import DescriptorUnreadable, component_of
 from kyma_oci.signatures import (
     KeyUnreadable,
     TrustedKey,
@@ -100,12 +101,43 @@ def test_flipped_byte_is_refused_unless_the_normal_form_is_the_same(name: str, m
     accepted, refused = accepted_and_refused(name, mask)
     assert refused > len(signed(name)) / 2
     assert bool(accepted) is (mask != 0x80)
-    original = component_of(pinned(msgspec.Raw(signed(name))))
     for flipped in accepted:
-        assert normal_form(flipped) == normal_form(signed(name))
-        found = component_of(pinned(msgspec.Raw(flipped)))
-        assert (found.name, found.version, found.layers) == (original.name, original.version, original.layers)
-        assert {each.partition("@")[2] for each in found.images} <= {f"sha256:{'2' * 64}"}
+        check_that_it_installs_the_same(flipped, signed(name))
+
+
+def check_that_it_installs_the_same(accepted: bytes, original: bytes) -> None:
+    assert normal_form(accepted) == normal_form(original)
+    found, expected = (component_of(pinned(msgspec.Raw(each))) for each in (accepted, original))
+    assert (found.name, found.version, found.layers) == (expected.name, expected.version, expected.layers)
+    assert {each.partition("@")[2] for each in found.images} <= {f"sha256:{'2' * 64}"}
+
+
+ODD: tuple[Any, ...] = (None, [], {}, "", "\ud800", "none", 7, -1.5, True, [[]], {"a": None})
+
+
+def places(value: Any) -> Iterable[tuple[Any, Any]]:
+    """Yield each place within a document, as the object or list and the key or index there."""
+    for key, part in value.items() if isinstance(value, dict) else enumerate(value if isinstance(value, list) else ()):
+        yield value, key
+        yield from places(part)
+
+
+def test_any_value_in_any_place_is_refused_or_installs_the_same() -> None:
+    text, keys, accepted = document(), trusted("public.pem"), 0
+    for parent, key in list(places(text)):
+        before = parent[key]
+        for odd in ODD:
+            parent[key] = odd
+            changed = json.dumps(text).encode()
+            try:
+                verify(changed, keys, NOW)
+                component_of(pinned(msgspec.Raw(changed)))
+            except (DescriptorUnreadable, Unverified):
+                continue
+            accepted += 1
+            check_that_it_installs_the_same(changed, signed("guestbook-pss.json"))
+        parent[key] = before
+    assert accepted
 
 
 def test_signature_of_ours_is_verified_and_replaces_an_earlier_one_of_its_name() -> None:

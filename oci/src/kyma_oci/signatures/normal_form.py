@@ -15,8 +15,8 @@ import rfc8785
 from kyma_oci.problems import UNREADABLE
 from kyma_oci.signatures.problems import Unverified
 
-NONE_ACCESS = frozenset({"none", "None"})
-"""Types of access of a resource without content, whose digest does not count."""
+NONE_ACCESS = ("none", "None")
+"""Types of access of a resource without content, whose digest does not count. What stands there may be any value."""
 
 
 class Label(msgspec.Struct, frozen=True):
