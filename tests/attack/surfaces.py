@@ -7,6 +7,8 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -16,7 +18,9 @@ from kube_runtime import Client, ClientOptions, KubeconfigPolicy, KubeError, Man
 from kube_runtime.client import LargeAnswers
 from kube_runtime.informer import Informer
 from kube_simulation import serve_simulation
-from kyma_oci import AllowedHosts, Layer, Registries, SourceError
+from kyma_oci import AllowedHosts, DescriptorUnreadable, Layer, Registries, SourceError, component_of
+from kyma_oci.signatures import Unverified, keys_in, pinned, verify
+from kyma_oci.signatures.cosign import layers_in
 from lifecycle_manager.admission import create_app
 from lifecycle_manager.contract.resources import DATED_RELEASE_METAS, MODULE_TEMPLATES, Secret
 from lifecycle_manager.endpoints import validators
@@ -38,6 +42,7 @@ from tests.watcher_process import review
 MAX_CPU_SECONDS = 1.0
 """What one document may cost: the worst needs a tenth of it on a slow machine."""
 WATCH_SECONDS = 0.3
+SIGNED = Path("tests/unit/oci/signed_by_ocm")
 Attack = Callable[[bytes], Awaitable[None]]
 
 
@@ -110,6 +115,23 @@ async def _kubeconfigs() -> AsyncIterator[Attack]:
 async def _texts() -> AsyncIterator[Attack]:
     async def attack(sample: bytes) -> None:
         read_text(sample.decode(errors="replace"))
+
+    yield attack
+
+
+@asynccontextmanager
+async def _descriptors() -> AsyncIterator[Attack]:
+    """Signed descriptors: whatever is changed, what is accepted installs the same layer."""
+    keys = keys_in({"public.pem": (SIGNED / "public.pem").read_bytes()})
+    good = component_of(msgspec.Raw(_signed()))
+
+    async def attack(sample: bytes) -> None:
+        with suppress(DescriptorUnreadable, Unverified):
+            verify(sample, keys, datetime(2026, 7, 1, tzinfo=UTC))
+            found = component_of(pinned(msgspec.Raw(sample)))
+            _expect(found.layers == good.layers, "something else than what was signed is installed")
+        with suppress(Unverified):
+            layers_in(sample)
 
     yield attack
 
@@ -262,6 +284,14 @@ def _text(draw: random.Random) -> bytes:
     return hostile_bytes(text.replace(b"data:", draw.choice(keys) + b"\ndata:", 1), draw)
 
 
+def _signed() -> bytes:
+    return (SIGNED / "guestbook-pss.json").read_bytes()
+
+
+def _descriptor(draw: random.Random) -> bytes:
+    return hostile_bytes(_signed(), draw) if draw.random() < 0.2 else hostile_json(msgspec.json.decode(_signed()), draw)
+
+
 def _seed(draw: random.Random) -> bytes:
     return f"s{draw.randrange(10**9)}".encode()
 
@@ -272,6 +302,7 @@ SURFACES = {
     "events": Surface(_event, _events),
     "kubeconfigs": Surface(_kubeconfig, _kubeconfigs),
     "texts": Surface(_text, _texts),
+    "descriptors": Surface(_descriptor, _descriptors),
     "api-server": Surface(_seed, _api_server, max_seconds=30.0),
     "registry": Surface(_seed, _registries, max_seconds=30.0),
     "fleet": Surface(_seed, _fleet, max_seconds=300.0),
