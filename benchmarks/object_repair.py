@@ -37,7 +37,7 @@ from lifecycle_manager_api import names
 MEDIAN_BAR_MS = 100.0
 MAX_BAR_MS = 1000.0
 LM, WATCHER = "lifecycle-manager", "skr-watcher"
-NAME = "benchmark"
+NAME = "benchmark-nfs"
 WITHOUT_INTERVAL = "--sync-resource-requeue-success-interval=30m"
 PAUSE_SECONDS = 0.2
 

@@ -144,25 +144,25 @@ async def test_cluster_leaves_with_its_modules_or_without_them(
     environment: Environment, cluster: LocalCluster, admin: Client, klm: Klm
 ) -> None:
     skr = str(cluster.admin_kubeconfig)
-    await _want(environment, admin, "kept")
-    await eventually(lambda: _has(admin, "kept"), what="the module's object")
+    await _want(environment, admin, "kept-nfs-1")
+    await eventually(lambda: _has(admin, "kept-nfs-1"), what="the module's object")
     refused = await klm("leave", "joined", "--kubeconfig", skr)
     assert refused.code == 2
     assert "--yes" in refused.errors
     result = await klm("leave", "joined", "--kubeconfig", skr, "--keep-modules", "--yes")
     assert result.code == 0, result.errors or result.text
-    assert await _has(admin, "kept")
+    assert await _has(admin, "kept-nfs-1")
     await _nothing_is_left(environment, admin)
 
     result = await klm("join", "joined", "--kubeconfig", skr, "--any-module")
     assert result.code == 0, result.errors or result.text
-    await _want(environment, admin, "kept")
-    synced = lambda: _is_ready(environment, "kept")  # noqa: E731
+    await _want(environment, admin, "kept-nfs-1")
+    synced = lambda: _is_ready(environment, "kept-nfs-1")  # noqa: E731
     await eventually(synced, what="the object is managed again")
     result = await klm("leave", "joined", "--kubeconfig", skr, "--yes")
     assert result.code == 0, result.errors or result.text
     assert f"ServiceAccount {NAMESPACE}/{ACCOUNT}: deleted" in result.text
-    assert not await _has(admin, "kept")
+    assert not await _has(admin, "kept-nfs-1")
     await _nothing_is_left(environment, admin)
 
 

@@ -116,7 +116,7 @@ def _config_maps(prefix: str, count: int) -> str:
             {
                 "apiVersion": "v1",
                 "kind": "ConfigMap",
-                "metadata": {"name": f"{prefix}-{n}", "namespace": names.SKR_NAMESPACE},
+                "metadata": {"name": f"{prefix}-nfs-{n}", "namespace": names.SKR_NAMESPACE},
             }
         )
         for n in range(count)
