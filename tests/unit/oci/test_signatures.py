@@ -27,7 +27,9 @@ from kyma_oci.signatures import (
     sign,
     verify,
 )
+from kyma_oci.signatures.descriptors import MAX_PEM_LENGTH, PEM_TYPE
 from kyma_oci.signatures.keys import MIN_RSA_BITS
+from kyma_oci.signatures.normal_form import MAX_BYTES
 
 SIGNED = Path(__file__).parent / "signed_by_ocm"
 FILES = sorted(path.name for path in SIGNED.glob("*.json"))
@@ -285,6 +287,17 @@ def test_images_by_tag_get_their_signed_digest() -> None:
 def test_descriptor_without_a_normal_form_is_refused(text: bytes) -> None:
     with pytest.raises(Unverified):
         verify(text, public(), NOW)
+
+
+def test_sizes_are_bounded() -> None:
+    text, large = document(), document()
+    large["component"]["labels"].append({"name": "large", "value": "x" * MAX_BYTES})
+    with pytest.raises(Unverified, match="more than 1048576 bytes"):
+        verify(encoded(large), trusted("public.pem"), NOW)
+    head = "-----BEGIN SIGNATURE-----\nSignature Algorithm: RSASSA-PSS\n\n"
+    text["signatures"][0]["signature"] |= {"mediaType": PEM_TYPE, "value": head + "\n" * MAX_PEM_LENGTH}
+    with pytest.raises(Unverified, match="of 64 KiB at most"):
+        verify(encoded(text), trusted("public.pem"), NOW)
 
 
 def test_keys_that_prove_nothing_are_named() -> None:

@@ -233,7 +233,8 @@ class Verifications:
         return self._of_modules({each.metadata.name for each in policies if each.spec.verification_secret in changed})
 
     def _of_modules(self, modules: set[str]) -> Iterable[ObjectKey]:
-        return [MODULE_TEMPLATES.key_of(each) for each in self.templates.cache.list() if module_of(each) in modules]
+        templates = self.templates.cache.list() if modules else ()
+        return [MODULE_TEMPLATES.key_of(each) for each in templates if module_of(each) in modules]
 
 
 def verification_changed(change: Change[ModulePolicy]) -> bool:

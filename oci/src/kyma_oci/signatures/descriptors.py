@@ -32,6 +32,7 @@ NORMALISATIONS = frozenset({V4, "jsonNormalisation/v3"})
 """OCM's tools write the older name for the same normal form too."""
 MAX_SIGNATURES = 16
 MAX_CERTIFICATES = 8
+MAX_PEM_LENGTH = 64 * 1024
 PSS_ALGORITHM, PKCS1_ALGORITHM = "RSASSA-PSS", "RSASSA-PKCS1-V1_5"
 PSS_TYPE = "application/vnd.ocm.signature.rsa.pss"
 PKCS1_TYPE = "application/vnd.ocm.signature.rsa"
@@ -45,7 +46,7 @@ _PADDINGS: dict[str, Callable[[hashes.HashAlgorithm], AsymmetricPadding]] = {
 }
 _PLAIN = {PSS_TYPE: PSS_ALGORITHM, PKCS1_TYPE: PKCS1_ALGORITHM}
 _PEM = re.compile(
-    r"-----BEGIN SIGNATURE-----\s+Signature Algorithm: (\S+)\s+([A-Za-z0-9+/=\s]+)-----END SIGNATURE-----"
+    r"-----BEGIN SIGNATURE-----\r?\nSignature Algorithm: ([!-~]+)\r?\n\r?\n([A-Za-z0-9+/=\r\n]+)-----END SIGNATURE-----"
 )
 
 
@@ -67,7 +68,6 @@ class _Signed(msgspec.Struct, frozen=True):
 
 def verify(descriptor: bytes, keys: Collection[TrustedKey], now: datetime) -> None:
     """Return where one of the signatures in a descriptor, given as JSON, is by a trusted key. Raises Unverified."""
-    content = normal_form(descriptor)
     try:
         signatures = msgspec.json.decode(descriptor, type=_Signed).signatures or []
     except UNREADABLE as error:
@@ -76,6 +76,7 @@ def verify(descriptor: bytes, keys: Collection[TrustedKey], now: datetime) -> No
         raise Unverified("the descriptor has no signature")
     if len(signatures) > MAX_SIGNATURES:
         raise Unverified(f"the descriptor has more than {MAX_SIGNATURES} signatures")
+    content = normal_form(descriptor)
     problems: list[str] = []
     for each in signatures:
         try:
@@ -151,9 +152,9 @@ def _verify_by_any(
 
 def _of_pem(text: str, trusted: Collection[TrustedKey], now: datetime) -> tuple[str, bytes, TrustedKey]:
     """Return the algorithm, the signature, and the key that made it, by a signature in PEM. Raises Unverified."""
-    found = _PEM.match(text)
+    found = _PEM.match(text) if len(text) <= MAX_PEM_LENGTH else None
     if found is None:
-        raise Unverified("it is not PEM with the algorithm and the signature")
+        raise Unverified("it is not PEM with the algorithm and the signature, of 64 KiB at most")
     try:
         return found[1], b64decode(found[2]), _issued(text[found.end() :].encode(), trusted, now)
     except VerificationError as error:

@@ -19,6 +19,10 @@ NONE_ACCESS = ("none", "None")
 """Types of access of a resource without content, whose digest does not count. What stands there may be any value."""
 
 
+MAX_BYTES = 1024 * 1024
+"""Of a descriptor that can be signed. Those of modules have a few kB."""
+
+
 class Label(msgspec.Struct, frozen=True):
     name: str = ""
     value: Any = None
@@ -76,6 +80,8 @@ class _Descriptor(msgspec.Struct, frozen=True):
 
 def normal_form(descriptor: bytes) -> bytes:
     """Return the normal form of a descriptor of the schema v2, given as JSON. Raises Unverified."""
+    if len(descriptor) > MAX_BYTES:
+        raise Unverified(f"the descriptor has more than {MAX_BYTES} bytes")
     try:
         component = msgspec.json.decode(descriptor, type=_Descriptor).component
         return rfc8785.dumps({"component": _component(component)})
