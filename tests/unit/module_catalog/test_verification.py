@@ -60,6 +60,7 @@ def descriptor(version: str = "1.0.0", layer: str = LAYER) -> dict[str, Any]:
 
 
 SIGNED = sign(descriptor(), KEY)
+V3 = {"apiVersion": "ocm.software/v3alpha1", "metadata": {"name": COMPONENT}, "signatures": SIGNED["signatures"]}
 
 
 def template(content: Mapping[str, Any], **spec: Any) -> ModuleTemplate:
@@ -175,7 +176,7 @@ async def test_signed_module_is_installed_with_its_images_by_digest() -> None:
         (template(sign(descriptor(), ANOTHER_KEY)), "not by any of the trusted keys"),
         (template({**descriptor(layer=IMAGE), "signatures": SIGNED["signatures"]}), "changed after it was signed"),
         (template(sign(descriptor("1.0.1"), KEY)), "the descriptor is of 1.0.1"),
-        (template({"apiVersion": "ocm.software/v3alpha1", "metadata": {"name": COMPONENT}}), "needs the schema v2"),
+        (template(V3), "needs the schema v2"),
     ],
 )
 async def test_module_that_is_not_signed_as_required_is_refused(offered: ModuleTemplate, problem: str) -> None:
