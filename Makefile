@@ -10,7 +10,7 @@ export UV_PROJECT_ENVIRONMENT := $(VENV)
 export UV_NO_PROGRESS := $(if $(CI),1,0)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup images clusters helm browser node-tools oldest demo test test-fast fuzz newest attack lint format types bench profile soak go charts clean
+.PHONY: help setup images cluster clusters helm browser node-tools oldest demo test test-fast test-nodes fuzz newest attack lint format types bench profile soak go charts clean
 
 help: ## List the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,6 +27,9 @@ $(VENV)/.synced: uv.lock pyproject.toml */pyproject.toml
 images: setup ## Build the images of the last commit (BASE=python:3.11-slim or root.tar for another base than Debian)
 	@$(BIN)/python -m images.build $(if $(BASE),--base '$(BASE)')
 
+cluster: setup images ## Run a control plane and a user cluster, each with a node and these images (Linux, as root), until Ctrl-C
+	@$(BIN)/klm local up --nodes $(ARGS)
+
 clusters: setup ## Download or build the API server binaries (once, then cached)
 	@$(BIN)/klm local binaries
 
@@ -36,8 +39,9 @@ helm: setup ## Build Helm for the tests of the charts (once)
 browser: ## Install Chromium, so that the fleet page is tested in a browser (Debian, as root)
 	@command -v chromium >/dev/null || (apt-get update -qq && apt-get install -y -qq chromium)
 
-node-tools: ## Install what builds the base of the images (Debian, as root)
-	@command -v mmdebstrap >/dev/null || (apt-get update -qq && apt-get install -y -qq --no-install-recommends mmdebstrap)
+node-tools: ## Install what builds the base of the images and runs nodes (Debian, as root)
+	@command -v mmdebstrap containerd runc nft ip >/dev/null && test -x /usr/lib/cni/ptp || (apt-get update -qq && \
+	  apt-get install -y -qq --no-install-recommends mmdebstrap containerd runc containernetworking-plugins iproute2 nftables)
 
 oldest: setup ## Build the oldest supported API server, so that the charts are also tested on it
 	@$(BIN)/klm local binaries --kubernetes $(OLDEST)
@@ -47,6 +51,10 @@ demo: setup ## Show on local clusters how a user's change comes into force
 
 test: lint types clusters helm ## Run every check: lint, types, import contracts and all tests
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
+
+test-nodes: setup clusters helm node-tools images ## Run the tests on real nodes, with these images (Linux, as root; some minutes to build, once)
+	@$(BIN)/klm local binaries --nodes
+	KLM_TEST_NODES=1 $(BIN)/python -m pytest tests/nodes $(ARGS)
 
 test-fast: setup ## Run the tests that need no API server
 	$(BIN)/python -m pytest -n $(WORKERS) tests/unit $(ARGS)

@@ -12,9 +12,9 @@ import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from images.archive import Layer
 from images.layers import layer_of_root
 from kyma_local.binaries import cache_root, locked
+from kyma_local.oci_archive import LayerArchive
 
 SUITE = "bookworm"
 PACKAGES = ("python3", "ca-certificates")
@@ -29,7 +29,7 @@ class BaseMissing(Exception):
 class Base:
     """The base of the images: `python` is the path of its interpreter, `status` Debian's list of packages."""
 
-    layer: Layer
+    layer: LayerArchive
     python: str
     status: str
 

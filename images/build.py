@@ -15,11 +15,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from images.archive import Image, write_image
 from images.bases import Base, BaseMissing, find_base
 from images.engines import Engine, EngineFailed, find_engine
 from images.layers import layer_of_folder
 from images.packages import write_packages
+from kyma_local.oci_archive import Image, write_image
 
 AT = "opt/kyma"
 USER = "10001:10001"

@@ -4,7 +4,7 @@ import re
 import tarfile
 from pathlib import Path
 
-from images.archive import Layer
+from kyma_local.oci_archive import LayerArchive
 
 NEEDLESS = re.compile(
     r"(usr/share/(doc|man|info|locale|lintian)|var/(cache|log|lib/apt))/.+|var/lib/dpkg/.+-old"
@@ -13,7 +13,7 @@ NEEDLESS = re.compile(
 )
 
 
-def layer_of_folder(folder: Path, *, at: str, time: int, target: Path) -> Layer:
+def layer_of_folder(folder: Path, *, at: str, time: int, target: Path) -> LayerArchive:
     """Write a folder as a layer that has it at a path; everything in it belongs to root and can be read by all."""
 
     def normalized(entry: tarfile.TarInfo) -> tarfile.TarInfo:
@@ -27,10 +27,10 @@ def layer_of_folder(folder: Path, *, at: str, time: int, target: Path) -> Layer:
         for path in sorted((folder, *folder.rglob("*"))):
             name = f"{at}/{path.relative_to(folder)}".removesuffix("/.")
             tar.add(path, name, recursive=False, filter=normalized)
-    return Layer.of(target)
+    return LayerArchive.of(target)
 
 
-def layer_of_root(root: Path, *, time: int, target: Path) -> Layer:
+def layer_of_root(root: Path, *, time: int, target: Path) -> LayerArchive:
     """Write the archive of a root file system as a layer, without documents, caches, logs and pip."""
     with tarfile.open(root) as source, tarfile.open(target, "w", format=tarfile.PAX_FORMAT) as tar:
         for entry in sorted(source, key=_after_hard_link_targets):
@@ -40,7 +40,7 @@ def layer_of_root(root: Path, *, time: int, target: Path) -> Layer:
             entry.mtime = min(int(entry.mtime), time)
             entry.pax_headers = {}
             tar.addfile(entry, source.extractfile(entry) if entry.isreg() else None)
-    return Layer.of(target)
+    return LayerArchive.of(target)
 
 
 def _after_hard_link_targets(entry: tarfile.TarInfo) -> tuple[bool, str]:

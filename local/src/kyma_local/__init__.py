@@ -2,5 +2,6 @@
 
 Start with `clusters`: one etcd, a control plane and user clusters, each a `cluster`. `binaries` finds, downloads or
 builds etcd and Kubernetes (`release_downloads`, `go_build`); `helm` builds Helm; both use `go_modules`. `egress`
-replaces kube-proxy, `certificates` issues certificates, `processes` ends each child process with its parent.
+replaces kube-proxy, `certificates` issues certificates, `processes` ends each child process with its parent. `nodes`
+adds a real node to each cluster.
 """

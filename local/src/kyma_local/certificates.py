@@ -16,13 +16,23 @@ def create_local_ca() -> KeyPair:
     return create_ca("local-clusters", lifetime=LIFETIME, now=datetime.now(UTC))
 
 
-def issue_for(ca: KeyPair, user: str, groups: tuple[str, ...] = (), *, lifetime: timedelta = LIFETIME) -> KeyPair:
-    """Issue a certificate for a user with groups, also valid for a server on loopback. Raises NameRefused."""
+def issue_for(
+    ca: KeyPair,
+    user: str,
+    groups: tuple[str, ...] = (),
+    *,
+    lifetime: timedelta = LIFETIME,
+    addresses: tuple[str, ...] = (),
+) -> KeyPair:
+    """Issue a certificate for a user with groups, also valid for a server on loopback and at the addresses.
+
+    Raises NameRefused.
+    """
     request = LeafRequest(
         common_name=user,
         organizations=groups,
         dns_names=SERVER_NAMES,
-        ip_addresses=SERVER_ADDRESSES,
+        ip_addresses=(*SERVER_ADDRESSES, *addresses),
         lifetime=lifetime,
     )
     return issue(ca, request, now=datetime.now(UTC))

@@ -21,6 +21,7 @@ app = typer.Typer(
 
 HOME = Path(".local")
 CLUSTERS = "clusters"
+IMAGES = "images"
 STOP_SECONDS = 40.0
 
 Folder = Annotated[Path | None, typer.Option("--dir", help="folder for state, logs and kubeconfigs")]
@@ -30,15 +31,19 @@ Folder = Annotated[Path | None, typer.Option("--dir", help="folder for state, lo
 def up(
     skrs: Annotated[int, typer.Option(min=0, max=50, help="number of user clusters")] = 1,
     directory: Folder = None,
+    nodes: Annotated[bool, typer.Option("--nodes", help="run a node in each cluster: Linux, as root")] = False,
+    images: Annotated[Path, typer.Option(help="folder of OCI archives for the nodes")] = HOME / IMAGES,
 ) -> None:
     """Run a control plane (KCP) and user clusters (SKRs).
 
     They run until Ctrl-C. State is in .local/clusters of the current folder, or
-    in --dir, and is kept for the next start.
+    in --dir, and is kept for the next start. With --nodes, Pods run; the images
+    of the folder are loaded, the Watcher's in SKRs and all others in the KCP.
     """
     from kyma_local.running import run_clusters
 
-    raise typer.Exit(run_clusters(directory and directory.absolute(), (HOME / CLUSTERS).absolute(), skrs))
+    default = (HOME / CLUSTERS).absolute()
+    raise typer.Exit(run_clusters(directory and directory.absolute(), default, skrs, images if nodes else None))
 
 
 @app.command()
@@ -60,11 +65,12 @@ def down(directory: Folder = None) -> None:
 @app.command()
 def binaries(
     kubernetes: Annotated[str, typer.Option(help="version of Kubernetes")] = KUBERNETES,
+    nodes: Annotated[bool, typer.Option("--nodes", help="the programs of nodes, too")] = False,
 ) -> None:
     """Download or build the API servers, unless they are cached."""
     from kyma_local.running import print_binaries
 
-    raise typer.Exit(print_binaries(kubernetes))
+    raise typer.Exit(print_binaries(kubernetes, nodes=nodes))
 
 
 @app.command()

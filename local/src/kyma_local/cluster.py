@@ -15,6 +15,7 @@ from kyma_local.binaries import Binaries
 from kyma_local.certificates import issue_for, write_key_pair
 from kyma_local.egress import EgressProxy, Route, add_route
 from kyma_local.etcd import LocalEtcd
+from kyma_local.nodes.network import API_SERVER_PORT, NodeNetwork
 from kyma_local.ports import free_port
 from kyma_local.private_files import write_private
 from kyma_local.processes import STOP_SECONDS, ChildProcess, start_child
@@ -31,7 +32,7 @@ class LocalCluster:
     """One cluster: an API server and, optionally, a controller manager and an audit log.
 
     `with_controllers` runs the garbage collector and the namespace controller, `with_workloads` the controllers that
-    create Pods of Deployments.
+    create Pods of Deployments; with a `node`, whose network this is, all controllers run.
     """
 
     name: str
@@ -43,6 +44,7 @@ class LocalCluster:
     with_controllers: bool = False
     with_workloads: bool = False
     audit: bool = False
+    node: NodeNetwork | None = None
     port: int = field(default_factory=free_port)
     _children: dict[str, ChildProcess] = field(default_factory=dict, init=False)
 
@@ -50,6 +52,11 @@ class LocalCluster:
     def server(self) -> str:
         """The API server's URL."""
         return f"https://127.0.0.1:{self.port}"
+
+    @property
+    def server_for_pods(self) -> str:
+        """The API server's URL on the nodes of all clusters, if this one has a node."""
+        return self.server if self.node is None else f"https://{self.node.address}:{API_SERVER_PORT}"
 
     @property
     def children(self) -> tuple[ChildProcess, ...]:
@@ -63,8 +70,29 @@ class LocalCluster:
 
     def kubeconfig_for(self, user: str, groups: tuple[str, ...] = ()) -> Path:
         """Write a kubeconfig for a user, with its certificate inline; return its path."""
-        path = self.directory / f"{user}.kubeconfig"
-        return write_private(path, self._kubeconfig(user, issue_for(self.ca, user, groups)))
+        return write_private(self.directory / f"{user}.kubeconfig", self.kubeconfig(user, groups))
+
+    def kubeconfig(self, user: str, groups: tuple[str, ...] = (), *, server: str | None = None) -> str:
+        """Return a kubeconfig for a user, with its certificate inline."""
+        pair = issue_for(self.ca, user, groups)
+        cluster = {
+            "server": server or self.server,
+            "certificate-authority-data": _encoded(self.ca.certificate_pem),
+        }
+        credentials = {
+            "client-certificate-data": _encoded(pair.certificate_pem),
+            "client-key-data": _encoded(pair.key_pem),
+        }
+        return dump_yaml(
+            {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "current-context": self.name,
+                "contexts": [{"name": self.name, "context": {"cluster": self.name, "user": user}}],
+                "clusters": [{"name": self.name, "cluster": cluster}],
+                "users": [{"name": user, "user": credentials}],
+            }
+        )
 
     async def route_service(self, namespace: str, name: str, port: int, host: str, target_port: int) -> None:
         """Route a Service's port to a local process."""
@@ -73,7 +101,8 @@ class LocalCluster:
     async def start(self) -> None:
         """Start the cluster and wait until it is ready. Raises StartFailed."""
         self.directory.mkdir(parents=True, exist_ok=True)
-        write_key_pair(issue_for(self.ca, "kube-apiserver"), self.directory, "server")
+        addresses = () if self.node is None else (self.node.address,)
+        write_key_pair(issue_for(self.ca, "kube-apiserver", addresses=addresses), self.directory, "server")
         write_key_pair(issue_for(self.ca, "service-accounts"), self.directory, "service-account")
         (self.directory / "ca.crt").write_bytes(self.ca.certificate_pem)
         (self.directory / "egress.yaml").write_text(_EGRESS.format(socket=self.egress_socket))
@@ -108,9 +137,8 @@ class LocalCluster:
 
     async def serve_egress(self, listening: Callable[[], None] = lambda: None) -> None:
         """Connect the API server to Services until cancelled. `listening` is called when connections are accepted."""
-        async with await Client.from_kubeconfig(
-            self._kubeconfig("admin", issue_for(self.ca, "admin", ADMINISTRATORS))
-        ) as admin:
+        connect = None if self.node is None else self.node.connect
+        async with await Client.from_kubeconfig(self.kubeconfig("admin", ADMINISTRATORS)) as admin:
 
             async def address_of(namespace: str, name: str) -> str | None:
                 try:
@@ -119,12 +147,12 @@ class LocalCluster:
                     return None
                 return str(service["spec"].get("clusterIP") or "") or None
 
-            await EgressProxy(self.egress_socket, self.directory / "routes", address_of).serve(listening)
+            proxy = EgressProxy(self.egress_socket, self.directory / "routes", address_of, connect=connect)
+            await proxy.serve(listening)
 
     async def _start_on_a_free_port(self) -> None:
         for attempt in range(ATTEMPTS):
-            admin = issue_for(self.ca, "admin", ADMINISTRATORS)
-            write_private(self.admin_kubeconfig, self._kubeconfig("admin", admin))
+            write_private(self.admin_kubeconfig, self.kubeconfig("admin", ADMINISTRATORS))
             try:
                 await self.start_api_server()
             except PortTaken:
@@ -154,7 +182,14 @@ class LocalCluster:
             "--profiling=false",
             "--v=1",
         ]
-        if not self.with_controllers:
+        if self.node is not None:
+            files = write_key_pair(issue_for(self.ca, "kube-apiserver", ADMINISTRATORS), at, "kubelet-client")
+            flags += [
+                f"--kubelet-client-certificate={files[0]}",
+                f"--kubelet-client-key={files[1]}",
+                "--kubelet-preferred-address-types=InternalIP",
+            ]
+        elif not self.with_controllers:
             # It adds a finalizer that only a controller removes, and none runs here.
             flags.append("--disable-admission-plugins=StorageObjectInUseProtection")
         if self.audit:
@@ -168,6 +203,8 @@ class LocalCluster:
         return flags
 
     def _controllers(self) -> tuple[str, ...]:
+        if self.node is not None:
+            return ("*",)
         chosen = (*GARBAGE_CONTROLLERS * self.with_controllers, *WORKLOAD_CONTROLLERS * self.with_workloads)
         return tuple(dict.fromkeys(chosen))
 
@@ -181,25 +218,13 @@ class LocalCluster:
             "--kube-api-qps=500",
             "--kube-api-burst=1000",
         ]
+        if self.node is not None:
+            command += [
+                f"--service-account-private-key-file={self.directory / 'service-account.key'}",
+                f"--root-ca-file={self.directory / 'ca.crt'}",
+            ]
         log = self.directory / "kube-controller-manager.log"
         self._children["kube-controller-manager"] = await start_child("kube-controller-manager", command, log)
-
-    def _kubeconfig(self, user: str, pair: KeyPair) -> str:
-        cluster = {"server": self.server, "certificate-authority-data": _encoded(self.ca.certificate_pem)}
-        credentials = {
-            "client-certificate-data": _encoded(pair.certificate_pem),
-            "client-key-data": _encoded(pair.key_pem),
-        }
-        return dump_yaml(
-            {
-                "apiVersion": "v1",
-                "kind": "Config",
-                "current-context": self.name,
-                "contexts": [{"name": self.name, "context": {"cluster": self.name, "user": user}}],
-                "clusters": [{"name": self.name, "cluster": cluster}],
-                "users": [{"name": user, "user": credentials}],
-            }
-        )
 
 
 def _encoded(content: bytes) -> str:

@@ -3,7 +3,7 @@
 import asyncio
 import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +11,8 @@ from kyma_local.binaries import Binaries, find_binaries
 from kyma_local.certificates import create_local_ca
 from kyma_local.cluster import LocalCluster
 from kyma_local.etcd import LocalEtcd
+from kyma_local.nodes.network import NodeNetwork, joined_networks
+from kyma_local.nodes.node import LocalNode, Nodes, running_nodes
 from kyma_local.starting import StartFailed, has_ended
 
 __all__ = ["LocalCluster", "LocalClusters", "StartFailed"]
@@ -24,6 +26,7 @@ class LocalClusters:
     kcp: LocalCluster
     skrs: tuple[LocalCluster, ...]
     etcd: LocalEtcd
+    nodes: tuple[LocalNode, ...] = ()
 
     @classmethod
     @asynccontextmanager
@@ -34,50 +37,50 @@ class LocalClusters:
         directory: Path | None = None,
         audit: bool = False,
         workloads: bool = False,
+        nodes: Nodes | None = None,
         binaries: Binaries | None = None,
     ) -> AsyncIterator["LocalClusters"]:
-        """Start etcd and the API servers concurrently; stop them at the end. Raises StartFailed, BinariesMissing.
+        """Start etcd and the API servers concurrently; stop them at the end.
 
         The state in `directory` is kept for the next run; without `directory` it is deleted. `workloads` creates Pods
-        of Deployments, but nothing runs them. By default the binaries have the pinned versions.
+        of Deployments, but nothing runs them; `nodes` runs them, on a node for each cluster. By default the binaries
+        have the pinned versions. Raises StartFailed, BinariesMissing.
         """
         programs = binaries if binaries is not None else await asyncio.to_thread(find_binaries)
         # The path of a unix socket is limited to 107 bytes; that of `directory` may be longer.
-        with tempfile.TemporaryDirectory(prefix="klm-") as scratch:
-            folder = directory or Path(scratch) / "clusters"
+        async with AsyncExitStack() as stack:
+            scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="klm-")))
+            folder = directory or scratch / "clusters"
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            async with _etcd(programs, folder) as etcd:
-                ca = create_local_ca()
-                kcp = LocalCluster(
-                    "kcp",
-                    folder / "kcp",
+            etcd = await stack.enter_async_context(_etcd(programs, folder))
+            names = ("kcp", *(f"skr-{n}" for n in range(1, skrs + 1)))
+            networks: tuple[NodeNetwork | None, ...] = (None,) * len(names)
+            if nodes is not None:
+                networks = stack.enter_context(joined_networks(len(names)))
+            ca = create_local_ca()
+            clusters = tuple(
+                LocalCluster(
+                    name,
+                    folder / name,
                     programs,
                     ca,
                     etcd,
-                    Path(scratch) / "0",
-                    with_controllers=True,
+                    scratch / f"{number}",
+                    with_controllers=name == "kcp",
                     with_workloads=workloads,
                     audit=audit,
+                    node=network,
                 )
-                others = tuple(
-                    LocalCluster(
-                        f"skr-{n}",
-                        folder / f"skr-{n}",
-                        programs,
-                        ca,
-                        etcd,
-                        Path(scratch) / f"{n}",
-                        with_workloads=workloads,
-                        audit=audit,
-                    )
-                    for n in range(1, skrs + 1)
-                )
-                async with _running((kcp, *others)):
-                    yield cls(folder, kcp, others, etcd)
+                for number, (name, network) in enumerate(zip(names, networks, strict=True))
+            )
+            await stack.enter_async_context(_running(clusters))
+            running = await stack.enter_async_context(running_nodes(clusters, nodes)) if nodes is not None else ()
+            yield cls(folder, clusters[0], clusters[1:], etcd, running)
 
     async def first_ended(self) -> StartFailed:
         """Wait until one of the programs ends by itself; return the error that describes it."""
-        children = [*self.etcd.children, *(child for cluster in (self.kcp, *self.skrs) for child in cluster.children)]
+        clusters = (child for cluster in (self.kcp, *self.skrs) for child in cluster.children)
+        children = [*self.etcd.children, *clusters, *(child for node in self.nodes for child in node.children)]
         waiting = {asyncio.ensure_future(child.process.wait()): child for child in children}
         try:
             done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)

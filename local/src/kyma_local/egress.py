@@ -17,6 +17,7 @@ from kube_runtime import KubeError
 from kyma_local.joining import Streams, join
 
 ServiceAddress = Callable[[str, str], Awaitable[str | None]]
+Connect = Callable[[str, int], Awaitable[Streams]]
 MAX_CONNECTIONS = 500
 HEAD_SECONDS = 30.0
 
@@ -46,12 +47,18 @@ def add_route(routes_file: Path, route: Route) -> None:
 
 
 class EgressProxy:
-    """Connects an API server to the processes behind Services. `address_of` returns a Service's ClusterIP."""
+    """Connects an API server to the processes behind Services. `address_of` returns a Service's ClusterIP.
 
-    def __init__(self, socket: Path, routes_file: Path, address_of: ServiceAddress) -> None:
+    `connect` connects to what is not registered, on a node; without one, that is refused.
+    """
+
+    def __init__(
+        self, socket: Path, routes_file: Path, address_of: ServiceAddress, *, connect: Connect | None = None
+    ) -> None:
         self._socket = socket
         self._routes_file = routes_file
         self._address_of = address_of
+        self._connect_on_node = connect
         self._targets: dict[str, deque[Target]] = {}
         self._read_bytes = 0
         self._resolving = asyncio.Lock()
@@ -91,12 +98,16 @@ class EgressProxy:
 
     async def _open(self, wanted: str) -> Streams | None:
         """Connect to the next process in turn that accepts; None if none does."""
-        for host, port in await self._targets_in_turn(wanted):
+        targets = await self._targets_in_turn(wanted)
+        for host, port in targets:
             try:
                 return await asyncio.open_connection(host, port)
             except OSError:
                 continue
-        return None
+        if targets or self._connect_on_node is None:
+            return None
+        host, _, number = wanted.rpartition(":")
+        return await self._connect_on_node(host, int(number))
 
     async def _targets_in_turn(self, wanted: str) -> tuple[Target, ...]:
         async with self._resolving:  # while a route is being resolved, no connection uses the old one

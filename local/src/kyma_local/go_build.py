@@ -29,14 +29,14 @@ def build_from_modules(target: Path, wanted: Versions, listener: Listener) -> No
 
     kubernetes = GoModule(go, scratch / "kubernetes", KUBERNETES_MODULE, wanted.kubernetes, KUBERNETES_PACKAGES)
     listener.doing(f"Kubernetes {wanted.kubernetes}: downloading its Go modules")
-    kubernetes.prepare(_staging_libraries(go, scratch, wanted.kubernetes))
+    kubernetes.prepare(staging_libraries(go, scratch, wanted.kubernetes))
     listener.doing(f"Kubernetes {wanted.kubernetes}: building, some minutes, once")
     stamp = f"-s -w -X {VERSION_PACKAGE}.gitVersion={wanted.kubernetes}"  # kubectl needs the version
     for program in kubernetes.build(stamp, listener.done):
         install(program, target)
 
 
-def _staging_libraries(go: str, scratch: Path, version: str) -> dict[str, str]:
+def staging_libraries(go: str, scratch: Path, version: str) -> dict[str, str]:
     """Return the libraries published with Kubernetes and their versions: v0.N.P for v1.N.P."""
     text = (download(go, KUBERNETES_MODULE, version, scratch) / "go.mod").read_text()
     published = version.replace("v1.", "v0.", 1)

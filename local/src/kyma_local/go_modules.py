@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
@@ -73,18 +73,25 @@ def download(go: str, module: str, version: str, scratch: Path) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class GoModule:
-    """A generated Go module that requires a published one, to build its programs (`packages`)."""
+    """A generated Go module that requires a published one, to build programs of it (`packages`).
+
+    `sources` are files of the generated module, by their paths; a package of its own starts with a dot.
+    """
 
     go: str
     folder: Path
     required: str
     version: str
     packages: tuple[str, ...]
+    sources: Mapping[str, str] = field(default_factory=dict)
 
     def prepare(self, replaced: Mapping[str, str] = MappingProxyType({})) -> None:
         """Write the module and download its dependencies. Raises SourceFailed."""
         self.folder.mkdir()
-        imports = "\n".join(f'import _ "{package}"' for package in self.packages)
+        imports = "\n".join(f'import _ "{package}"' for package in self.packages if package[0] != ".")
+        for path, source in self.sources.items():
+            (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (self.folder / path).write_text(source)
         (self.folder / "tools.go").write_text(f"//go:build tools\n\npackage tools\n\n{imports}\n")
         replacements = "\n".join(f"replace {library} => {library} {version}" for library, version in replaced.items())
         (self.folder / "go.mod").write_text(

@@ -14,28 +14,40 @@ from kyma_local.binaries import BinariesMissing, find_binaries
 from kyma_local.claims import FolderInUse, claimed, first_unclaimed
 from kyma_local.clusters import LocalClusters, StartFailed
 from kyma_local.helm import find_helm
+from kyma_local.nodes.node import Nodes
+from kyma_local.nodes.programs import find_programs
+from kyma_local.nodes.requirements import NodesUnavailable, require_nodes
 from kyma_local.progress import Listener, progress_on
 from kyma_local.sources import SourceFailed, Versions
 
 
-def run_clusters(directory: Path | None, default: Path, skrs: int) -> int:
-    """Run clusters in a folder, without one in the first free one; return the exit code."""
+def run_clusters(directory: Path | None, default: Path, skrs: int, images: Path | None) -> int:
+    """Run clusters in a folder, without one in the first free one; return the exit code.
+
+    With a folder of images, they have nodes.
+    """
 
     def run(console: Console) -> None:
+        if images is not None:
+            require_nodes()
         with progress_on(console) as listener:
             find_binaries(listener)
+            nodes = None if images is None else Nodes.with_images_in(images, find_programs(listener))
         with claimed(directory) if directory else first_unclaimed(default) as folder:
-            uvloop.run(_stay(folder, skrs, console))
+            uvloop.run(_stay(folder, skrs, nodes, console))
 
     return _exit_code(run)
 
 
-def print_binaries(kubernetes: str) -> int:
+def print_binaries(kubernetes: str, *, nodes: bool = False) -> int:
     """Print where the binaries are, fetched if necessary; return the exit code."""
     versions = Versions(kubernetes=kubernetes)
-    return _exit_code(
-        lambda console: _fetch(console, lambda to: f"binaries: {find_binaries(to, versions=versions).folder}")
-    )
+
+    def find(listener: Listener) -> str:
+        found = f"binaries: {find_binaries(listener, versions=versions).folder}"
+        return f"{found}\nof nodes: {find_programs(listener, version=kubernetes)}" if nodes else found
+
+    return _exit_code(lambda console: _fetch(console, find))
 
 
 def print_helm() -> int:
@@ -47,7 +59,7 @@ def _exit_code(work: Callable[[Console], None]) -> int:
     console = Console()
     try:
         work(console)
-    except (BinariesMissing, FolderInUse, SourceFailed, StartFailed) as error:
+    except (BinariesMissing, FolderInUse, NodesUnavailable, SourceFailed, StartFailed) as error:
         console.print(str(error), style="red", markup=False, soft_wrap=True)
         return 1
     return 0
@@ -59,14 +71,14 @@ def _fetch(console: Console, find: Callable[[Listener], str]) -> None:
     console.print(found, highlight=False, soft_wrap=True)
 
 
-async def _stay(folder: Path, skrs: int, console: Console) -> None:
+async def _stay(folder: Path, skrs: int, nodes: Nodes | None, console: Console) -> None:
     """Run clusters until SIGTERM or SIGINT. Raises StartFailed, also if a program ends by itself."""
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     async with AsyncExitStack() as stack:
         with console.status("starting the clusters"):
-            clusters = await stack.enter_async_context(LocalClusters.start(skrs=skrs, directory=folder))
+            clusters = await stack.enter_async_context(LocalClusters.start(skrs=skrs, directory=folder, nodes=nodes))
         _print_clusters(clusters, console)
         ended = asyncio.ensure_future(clusters.first_ended())
         stopped = asyncio.ensure_future(stopping.wait())
@@ -85,6 +97,7 @@ def _print_clusters(clusters: LocalClusters, console: Console) -> None:
     console.print(table, soft_wrap=True)
     console.print("\nIn another terminal:", highlight=False)
     for cluster in (clusters.kcp, *clusters.skrs[:1]):
-        command = f"kubectl --kubeconfig {cluster.admin_kubeconfig} get namespaces"
+        what = "pods -A" if clusters.nodes else "namespaces"
+        command = f"kubectl --kubeconfig {cluster.admin_kubeconfig} get {what}"
         console.print(f"  {command}", style="bold", highlight=False, soft_wrap=True)
     console.print("\nRunning until Ctrl-C.", highlight=False)

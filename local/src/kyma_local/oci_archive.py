@@ -18,7 +18,7 @@ LAYER = "application/vnd.oci.image.layer.v1.tar"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Layer:
+class LayerArchive:
     """A layer: an uncompressed tar archive."""
 
     path: Path
@@ -26,7 +26,7 @@ class Layer:
     size: int
 
     @classmethod
-    def of(cls, path: Path) -> "Layer":
+    def of(cls, path: Path) -> "LayerArchive":
         """Return the layer of an archive."""
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
@@ -42,7 +42,9 @@ class Image:
     size: int
 
 
-def write_image(path: Path, *, name: str, layers: Sequence[Layer], config: dict[str, Any], created: str) -> Image:
+def write_image(
+    path: Path, *, name: str, layers: Sequence[LayerArchive], config: dict[str, Any], created: str
+) -> Image:
     """Write an image with its name for loading; `config` is what a container is started with."""
     machine = {"architecture": architecture(), "os": "linux", "created": created, "config": config}
     root = {"type": "layers", "diff_ids": [layer.digest for layer in layers]}

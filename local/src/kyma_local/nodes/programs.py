@@ -1,0 +1,66 @@
+"""The programs of nodes: built once from the Go modules, for each version, and cached."""
+
+import os
+import tempfile
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+
+from kyma_local.binaries import cache_root, locked
+from kyma_local.go_build import KUBERNETES_MODULE, VERSION_PACKAGE, staging_libraries
+from kyma_local.go_modules import GoModule, find_go
+from kyma_local.progress import Listener, Silent
+from kyma_local.sources import KUBERNETES, install
+
+KUBERNETES_PROGRAMS = ("kubelet", "kube-proxy", "kube-scheduler", "kubectl")
+COREDNS = "v1.14.7"
+COREDNS_MODULE = "github.com/coredns/coredns"
+IN_IMAGES = ("coredns", "pause")  # from the sources in `go`
+
+
+def find_programs(listener: Listener | None = None, *, version: str = KUBERNETES) -> Path:
+    """Return the folder of the programs, built if necessary. Two processes that need them build them once.
+
+    Raises SourceFailed.
+    """
+    cache = cache_root() / f"node-{version}"
+    cache.mkdir(parents=True, exist_ok=True)
+    with locked(cache.with_name(f"{cache.name}.lock")):
+        if lacking := _lacking(cache, KUBERNETES_PROGRAMS):
+            _build_kubernetes(cache, lacking, version, listener or Silent())
+        if _lacking(cache, IN_IMAGES):
+            _build_for_images(cache, listener or Silent())
+    return cache
+
+
+def _lacking(cache: Path, names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name for name in names if not os.access(cache / name, os.X_OK))
+
+
+def _build_kubernetes(target: Path, names: tuple[str, ...], version: str, listener: Listener) -> None:
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix="fetching-") as scratch:
+        go = find_go(Path(scratch), listener)
+        packages = tuple(f"{KUBERNETES_MODULE}/cmd/{name}" for name in names)
+        module = GoModule(go, Path(scratch) / "kubernetes", KUBERNETES_MODULE, version, packages)
+        listener.doing(f"nodes of Kubernetes {version}: downloading their Go modules")
+        module.prepare(staging_libraries(go, Path(scratch), version))
+        listener.doing(f"nodes of Kubernetes {version}: building, some minutes, once")
+        for program in module.build(f"-s -w -X {VERSION_PACKAGE}.gitVersion={version}", listener.done):
+            install(program, target)
+
+
+def _build_for_images(target: Path, listener: Listener) -> None:
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix="fetching-") as scratch:
+        go = find_go(Path(scratch), listener)
+        packages = tuple(f"./{name}" for name in IN_IMAGES)
+        module = GoModule(go, Path(scratch) / "images", COREDNS_MODULE, COREDNS, packages, _sources())
+        listener.doing(f"CoreDNS {COREDNS}: downloading its Go modules")
+        module.prepare()
+        listener.doing(f"CoreDNS {COREDNS}: building, some minutes, once")
+        for program in module.build("-s -w", listener.done):
+            install(program, target)
+
+
+def _sources() -> Mapping[str, str]:
+    folder = resources.files("kyma_local.nodes") / "go"
+    return {f"{name}/main.go": (folder / f"{name}.go").read_text() for name in IN_IMAGES}

@@ -1,0 +1,29 @@
+"""Clusters with a real node each, where the machine can run one."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from kyma_local.nodes.requirements import missing
+
+RUN = "KLM_TEST_NODES"
+
+
+def reason_to_skip() -> str | None:
+    """Return why these tests cannot run here, or are not to."""
+    if lacking := missing():
+        return f"no nodes on this machine, which lacks: {', '.join(lacking)}"
+    return None if os.environ.get(RUN) else "make test-nodes runs the tests on real nodes, which have to be built first"
+
+
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run these tests in one event loop and one worker: they share the clusters."""
+    here, reason = Path(__file__).parent, reason_to_skip()
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
+            item.add_marker(pytest.mark.xdist_group("nodes"))
+            if reason is not None:
+                item.add_marker(pytest.mark.skip(reason=reason))
