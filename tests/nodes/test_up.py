@@ -24,7 +24,7 @@ DNS_POD = ("--namespace=kube-system", "deployment/coredns")
 async def up(folder: Path, *, end: signal.Signals) -> AsyncIterator[Path]:
     """Run `klm local up --nodes`; yield the kubeconfig of the user cluster; end it by a signal."""
     command = (str(KLM), "local", "up", "--nodes", "--dir", str(folder / FOLDER), "--images", str(folder))
-    with (folder / "output").open("ab") as output:
+    with (folder / "output").open("wb") as output:
         process = await asyncio.create_subprocess_exec(*command, stdout=output, stderr=output)
     try:
 

@@ -7,6 +7,7 @@ import sys
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -108,11 +109,15 @@ class LocalNode:
 
     async def _is_ready(self, admin: Client) -> bool:
         """Return whether the images are loaded, the node is ready, and CoreDNS runs."""
-        if not (self.folder / READY).exists():
+        ready = self.folder / READY
+        if not ready.exists():
             return False
+        # The state of an earlier run is kept, and with it what that node reported last.
+        since = datetime.fromtimestamp(ready.stat().st_mtime, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         nodes = (await admin.list(NODES)).items
         conditions = [each for node in nodes for each in node.get("status", {}).get("conditions", ())]
-        if not any(each["type"] == "Ready" and each["status"] == "True" for each in conditions):
+        recent = [each for each in conditions if each["lastHeartbeatTime"] >= since]
+        if not any(each["type"] == "Ready" and each["status"] == "True" for each in recent):
             return False
         dns = await admin.get(DEPLOYMENTS, DNS, NAMESPACE)
         return bool(dns.get("status", {}).get("availableReplicas"))
