@@ -1,11 +1,16 @@
 """Clusters with a real node each, where the machine can run one."""
 
 import os
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
+from kyma_local.helm import find_helm
 from kyma_local.nodes.requirements import missing
+from tests.integration.charts.helm import Helm
+from tests.nodes.clusters import NodeClusters, open_clusters
 
 RUN = "KLM_TEST_NODES"
 
@@ -27,3 +32,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group("nodes"))
             if reason is not None:
                 item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[NodeClusters]:
+    helm = Helm(find_helm(), tmp_path_factory.mktemp("helm"))
+    async with open_clusters(tmp_path_factory.mktemp("nodes"), helm) as clusters:
+        yield clusters
