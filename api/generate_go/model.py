@@ -12,9 +12,8 @@ import msgspec
 from msgspec import inspect
 
 import lifecycle_manager_api
+from kube_crds import REQUIRED_KEY, field_text
 from lifecycle_manager_api import Condition, KymaSelector, LabelSelector, ObjectMeta
-from lifecycle_manager_api.documentation import field_text
-from lifecycle_manager_api.fields import REQUIRED_KEY
 
 META, RUNTIME = "metav1", "runtime"
 INITIALISMS = frozenset({"api", "uid", "json", "id", "crd", "fqdn"})

@@ -6,8 +6,9 @@ CustomResourceDefinitions, `policy_checks` checks objects against a ModulePolicy
 Pod Security Standards. Labels, annotations and finalizers are in `names`.
 """
 
+from kube_crds import Condition, ConditionStatus, OwnerReference, find, set_condition
 from lifecycle_manager_api import names
-from lifecycle_manager_api.conditions import Condition, ConditionStatus, LastOperation, find, set_condition
+from lifecycle_manager_api.conditions import LastOperation
 from lifecycle_manager_api.documents import NotDecodable, as_document, decode, decode_list, encode
 from lifecycle_manager_api.event import MalformedEvent, Watched, WatchedGvk, WatchEvent, decode_event, encode_event
 from lifecycle_manager_api.kinds import ApiObject
@@ -21,7 +22,7 @@ from lifecycle_manager_api.kyma import (
     SkrRecords,
 )
 from lifecycle_manager_api.manifest import ImageSpec, InstallInfo, Manifest, ManifestSpec, ManifestStatus
-from lifecycle_manager_api.meta import ListMeta, ObjectMeta, OwnerReference, ResourceList, boolean
+from lifecycle_manager_api.meta import ListMeta, ObjectMeta, ResourceList, boolean
 from lifecycle_manager_api.module_config import ModuleConfig, ModuleConfigSpec, ModuleConfigStatus
 from lifecycle_manager_api.module_policy import (
     ClusterResource,

@@ -1,24 +1,9 @@
-"""Validation rules that a schema cannot express: in CEL for API servers, and the same in Python for `validate`.
+"""Validation rules that a schema cannot express: in CEL for API servers, and the same in Python for `validate`."""
 
-`holds` gets the value and, on an update, the old value (None on a creation). A rule that uses `oldSelf` is evaluated on
-updates only, as in an API server.
-"""
+from collections.abc import Mapping
+from typing import Any
 
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
-
-
-class CelRule(NamedTuple):
-    """A validation rule, and the message for objects that violate it."""
-
-    rule: str
-    message: str
-    holds: Callable[[Any, Any], bool]
-
-    @property
-    def on_updates_only(self) -> bool:
-        """Tell whether the rule compares with the old value."""
-        return "oldSelf" in self.rule
+from kube_crds import CelRule
 
 
 def _mandatory_or_channels(spec: Mapping[str, Any], _old: Any) -> bool:

@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 from typing import Any
 
-from lifecycle_manager_api.kinds import ApiObject, Column
+from kube_crds import FREE_FORM, crd_of, object_schema
+from lifecycle_manager_api.kinds import ApiObject
 from lifecycle_manager_api.kyma import Kyma
 from lifecycle_manager_api.manifest import Manifest
 from lifecycle_manager_api.module_config import ModuleConfig
 from lifecycle_manager_api.module_policy import ModulePolicy
 from lifecycle_manager_api.module_release_meta import ModuleReleaseMeta
 from lifecycle_manager_api.module_template import ModuleTemplate
-from lifecycle_manager_api.schemas import FREE_FORM, schema_of
 from lifecycle_manager_api.sync_resource import SyncResource
 from lifecycle_manager_api.watcher import Watcher
 
@@ -24,7 +24,6 @@ KINDS: tuple[type[ApiObject], ...] = (
     SyncResource,
     ModulePolicy,
 )
-CATEGORY = "kyma-modules"
 STORED_BEFORE = {"v1beta2": "v1beta1"}
 
 Document = dict[str, Any]
@@ -47,43 +46,16 @@ def all_crds() -> tuple[Document, ...]:
 
 
 def crd_for(kind: type[ApiObject]) -> Document:
-    """Return the CustomResourceDefinition of a kind."""
-    names: Document = {
-        "kind": kind.KIND,
-        "listKind": f"{kind.KIND}List",
-        "plural": kind.PLURAL,
-        "singular": kind.KIND.lower(),
-        "categories": [CATEGORY],
-    }
-    if kind.SHORT_NAMES:
-        names["shortNames"] = list(kind.SHORT_NAMES)
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{kind.PLURAL}.{kind.GROUP}"},
-        "spec": {"group": kind.GROUP, "scope": "Namespaced", "names": names, "versions": _versions(kind)},
-    }
-
-
-def _versions(kind: type[ApiObject]) -> list[Document]:
-    schema = object_schema(kind)
-    subresources: Document = {"status": {}} if "status" in schema["properties"] else {}
-    current: Document = {
-        "name": kind.VERSION,
-        "served": True,
-        "storage": True,
-        "schema": {"openAPIV3Schema": dict(schema) if kind.KIND in SHARED_KINDS else _with_first_status(schema)},
-        "subresources": subresources,
-        "additionalPrinterColumns": [_column(each) for each in kind.COLUMNS],
-    }
+    """Return the CustomResourceDefinition of a kind, with a version that may still be stored."""
+    crd = crd_of(kind)
+    versions = crd["spec"]["versions"]
+    (current,) = versions
+    if kind.KIND not in SHARED_KINDS:
+        current["schema"] = {"openAPIV3Schema": _with_first_status(object_schema(kind))}
     before = STORED_BEFORE.get(kind.VERSION)
-    return [current] if before is None else [current, _stored_before(kind, before, subresources)]
-
-
-def object_schema(kind: type[ApiObject]) -> Mapping[str, Any]:
-    """Return the schema of whole objects of a kind; the API server has its own schema for metadata."""
-    schema = schema_of(kind)
-    return {**schema, "properties": {**schema["properties"], "metadata": {"type": "object"}}}
+    if before is not None:
+        versions.append(_stored_before(kind, before, current["subresources"]))
+    return crd
 
 
 def _with_first_status(schema: Mapping[str, Any]) -> Document:
@@ -107,8 +79,3 @@ def _stored_before(kind: type[ApiObject], version: str, subresources: Document) 
         "schema": {"openAPIV3Schema": dict(FREE_FORM)},
         "subresources": subresources,
     }
-
-
-def _column(column: Column) -> Document:
-    shown: Document = {"name": column.title, "type": column.type, "jsonPath": column.path}
-    return shown | ({"priority": 1} if column.wide else {})

@@ -9,8 +9,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from kube_crds import Struct
 from lifecycle_manager_api.kinds import ApiObject
-from lifecycle_manager_api.meta import ResourceList, Struct
+from lifecycle_manager_api.meta import ResourceList
 
 T = TypeVar("T", bound=ApiObject)
 Document = dict[str, Any]

@@ -5,9 +5,9 @@ from typing import Any
 
 import msgspec
 
+from kube_crds import schema_of
 from lifecycle_manager_api.documents import Document, decode, plain
 from lifecycle_manager_api.kinds import ApiObject
-from lifecycle_manager_api.schemas import schema_of
 
 _MISSING: Any = object()
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from lifecycle_manager_api.meta import Struct
+from kube_crds import Struct
 
 MAX_TEXT_LENGTH, MAX_NAME_LENGTH, MAX_COUNTERS = 128, 253, 16
 

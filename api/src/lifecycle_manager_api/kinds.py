@@ -1,37 +1,21 @@
 """The base of all kinds, and their columns in kubectl."""
 
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
-from lifecycle_manager_api.conditions import Conditions, LastOperation
-from lifecycle_manager_api.meta import ObjectMeta, Struct
+from kube_crds import Column, Conditions, CustomResource, Struct
+from lifecycle_manager_api.conditions import LastOperation
+from lifecycle_manager_api.meta import ObjectMeta
 from lifecycle_manager_api.state import State
 
-
-class Column(NamedTuple):
-    """A column of `kubectl get`: its title, the path and the type of its value."""
-
-    title: str
-    path: str
-    type: str = "string"
-    wide: bool = False
-
-
-AGE = Column("Age", ".metadata.creationTimestamp", "date")
 STATE = Column("State", ".status.state")
 READY = Column("Ready", '.status.conditions[?(@.type=="Ready")].status')
 REASON = Column("Reason", '.status.conditions[?(@.type=="Ready")].reason')
 
 
-class ApiObject(Struct, frozen=True, kw_only=True):
+class ApiObject(CustomResource, frozen=True, kw_only=True):
     """Base of all kinds, with their group, version, names and columns."""
 
-    GROUP: ClassVar[str]
-    VERSION: ClassVar[str]
-    KIND: ClassVar[str]
-    PLURAL: ClassVar[str]
-    NAMESPACED: ClassVar[bool] = True
-    SHORT_NAMES: ClassVar[tuple[str, ...]] = ()
-    COLUMNS: ClassVar[tuple[Column, ...]] = (AGE,)
+    CATEGORIES: ClassVar[tuple[str, ...]] = ("kyma-modules",)
 
     api_version: str
     """Group and version of the object."""

@@ -4,10 +4,10 @@ from typing import Annotated, ClassVar, Literal
 
 import msgspec
 
+from kube_crds import AGE, REQUIRED, Column, Struct, default, keyed_by
 from lifecycle_manager_api import names
-from lifecycle_manager_api.fields import REQUIRED, Channel, default, keyed_by
-from lifecycle_manager_api.kinds import AGE, READY, REASON, STATE, ApiObject, Column, ObjectStatus
-from lifecycle_manager_api.meta import Struct
+from lifecycle_manager_api.fields import Channel
+from lifecycle_manager_api.kinds import READY, REASON, STATE, ApiObject, ObjectStatus
 from lifecycle_manager_api.references import TrackingObject
 from lifecycle_manager_api.state import State
 

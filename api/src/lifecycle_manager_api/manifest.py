@@ -4,11 +4,11 @@ from typing import Annotated, ClassVar, Literal
 
 import msgspec
 
+from kube_crds import AGE, ATOMIC_LIST, REQUIRED, Column, Struct, default, schema
 from lifecycle_manager_api import names
-from lifecycle_manager_api.fields import ATOMIC_LIST, EMBEDDED_OBJECT, REQUIRED, default, schema
-from lifecycle_manager_api.kinds import AGE, READY, REASON, STATE, ApiObject, Column, ObjectStatus
+from lifecycle_manager_api.fields import EMBEDDED_OBJECT
+from lifecycle_manager_api.kinds import READY, REASON, STATE, ApiObject, ObjectStatus
 from lifecycle_manager_api.kyma import CustomResourcePolicy
-from lifecycle_manager_api.meta import Struct
 from lifecycle_manager_api.references import ManagerReference, SyncedReference
 from lifecycle_manager_api.selectors import Selector
 from lifecycle_manager_api.state import State

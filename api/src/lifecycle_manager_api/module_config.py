@@ -4,11 +4,10 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
+from kube_crds import AGE, ATOMIC_MAP, Column, Struct, checked_by, schema
 from lifecycle_manager_api import names
 from lifecycle_manager_api.cel import IMMUTABLE
-from lifecycle_manager_api.fields import ATOMIC_MAP, checked_by, schema
-from lifecycle_manager_api.kinds import AGE, READY, REASON, STATE, ApiObject, Column, ObjectStatus
-from lifecycle_manager_api.meta import Struct
+from lifecycle_manager_api.kinds import READY, REASON, STATE, ApiObject, ObjectStatus
 from lifecycle_manager_api.references import ResourceReference
 
 OwnerName = Annotated[str, schema(minLength=1, maxLength=253), checked_by(IMMUTABLE)]

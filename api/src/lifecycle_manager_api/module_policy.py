@@ -2,11 +2,10 @@
 
 from typing import Annotated, ClassVar, Literal
 
+from kube_crds import AGE, Column, Struct, checked_by, default, schema
 from lifecycle_manager_api import names
 from lifecycle_manager_api.cel import IMMUTABLE, SECRET_WHERE_VERIFIED
-from lifecycle_manager_api.fields import checked_by, default, schema
-from lifecycle_manager_api.kinds import AGE, ApiObject, Column
-from lifecycle_manager_api.meta import Struct
+from lifecycle_manager_api.kinds import ApiObject
 
 PodSecurityLevel = Literal["restricted", "baseline", "privileged"]
 Verify = Literal["off", "warn", "enforce"]

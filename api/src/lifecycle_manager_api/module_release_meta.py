@@ -2,20 +2,11 @@
 
 from typing import Annotated, ClassVar
 
+from kube_crds import AGE, ATOMIC_MAP, Column, Struct, checked_by, default, keyed_by, schema
 from lifecycle_manager_api import names
 from lifecycle_manager_api.cel import MANDATORY_OR_CHANNELS
-from lifecycle_manager_api.fields import (
-    ATOMIC_MAP,
-    Channel,
-    ModuleName,
-    ModuleVersion,
-    checked_by,
-    default,
-    keyed_by,
-    schema,
-)
-from lifecycle_manager_api.kinds import AGE, ApiObject, Column
-from lifecycle_manager_api.meta import Struct
+from lifecycle_manager_api.fields import Channel, ModuleName, ModuleVersion
+from lifecycle_manager_api.kinds import ApiObject
 from lifecycle_manager_api.selectors import KymaSelector
 from lifecycle_manager_api.versions import SEMANTIC_VERSION
 

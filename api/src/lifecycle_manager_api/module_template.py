@@ -4,18 +4,10 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
+from kube_crds import AGE, ATOMIC_MAP, Column, Conditions, Struct, keyed_by, schema
 from lifecycle_manager_api import names
-from lifecycle_manager_api.conditions import Conditions
-from lifecycle_manager_api.fields import (
-    ATOMIC_MAP,
-    EMBEDDED_OBJECT,
-    ModuleName,
-    ModuleVersion,
-    keyed_by,
-    schema,
-)
-from lifecycle_manager_api.kinds import AGE, ApiObject, Column
-from lifecycle_manager_api.meta import Struct
+from lifecycle_manager_api.fields import EMBEDDED_OBJECT, ModuleName, ModuleVersion
+from lifecycle_manager_api.kinds import ApiObject
 from lifecycle_manager_api.references import GroupVersionKind, ManagerReference
 from lifecycle_manager_api.state import State
 

@@ -1,6 +1,6 @@
 """References from one object to another."""
 
-from lifecycle_manager_api.meta import Struct
+from kube_crds import Struct
 
 
 class GroupVersionKind(Struct, frozen=True, kw_only=True):

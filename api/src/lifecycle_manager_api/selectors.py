@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
+from kube_crds import ATOMIC_LIST, ATOMIC_MAP, Struct, checked_by
 from lifecycle_manager_api.cel import VALUES_FIT_OPERATOR
-from lifecycle_manager_api.fields import ATOMIC_LIST, ATOMIC_MAP, checked_by
-from lifecycle_manager_api.meta import Struct
 
 
 class LabelSelectorRequirement(Struct, frozen=True, kw_only=True):

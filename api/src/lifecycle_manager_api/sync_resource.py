@@ -2,10 +2,9 @@
 
 from typing import Annotated, ClassVar
 
+from kube_crds import AGE, Column, Struct, default, schema
 from lifecycle_manager_api import names
-from lifecycle_manager_api.fields import default, schema
-from lifecycle_manager_api.kinds import AGE, READY, REASON, STATE, ApiObject, Column, ObjectStatus
-from lifecycle_manager_api.meta import Struct
+from lifecycle_manager_api.kinds import READY, REASON, STATE, ApiObject, ObjectStatus
 from lifecycle_manager_api.module_config import OwnerName
 from lifecycle_manager_api.state import State
 

@@ -13,8 +13,9 @@ from functools import cache
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from kube_crds import object_schema
 from lifecycle_manager_api.cel import BY_RULE
-from lifecycle_manager_api.crds import KINDS, object_schema
+from lifecycle_manager_api.crds import KINDS
 from lifecycle_manager_api.documents import as_document
 from lifecycle_manager_api.kinds import ApiObject
 

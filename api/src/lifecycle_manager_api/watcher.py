@@ -3,11 +3,9 @@
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
+from kube_crds import AGE, REQUIRED, Column, Conditions, Struct, default, schema
 from lifecycle_manager_api import names
-from lifecycle_manager_api.conditions import Conditions
-from lifecycle_manager_api.fields import REQUIRED, default, schema
-from lifecycle_manager_api.kinds import AGE, READY, REASON, STATE, ApiObject, Column
-from lifecycle_manager_api.meta import Struct
+from lifecycle_manager_api.kinds import READY, REASON, STATE, ApiObject
 from lifecycle_manager_api.selectors import Selector
 from lifecycle_manager_api.state import State
 

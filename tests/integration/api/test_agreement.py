@@ -12,10 +12,11 @@ import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
+from kube_crds import object_schema
 from kube_runtime import Client, ClientOptions, Invalid
 from lifecycle_manager.process.crd_installation import apply_crds
 from lifecycle_manager_api import as_document, decode
-from lifecycle_manager_api.crds import KINDS, object_schema
+from lifecycle_manager_api.crds import KINDS
 from lifecycle_manager_api.kinds import ApiObject
 from lifecycle_manager_api.validation import validate
 from tests.integration.api.generated import documents

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from kube_runtime import Client, NotFound, Resource
-from lifecycle_manager_api.crds import CATEGORY, KINDS
+from lifecycle_manager_api.crds import KINDS
 from tests.integration.api.objects import COMPLETE, RESOURCES, in_namespace, read
 from tests.kinds import CRDS
 from tests.waiting import eventually
@@ -46,7 +46,7 @@ async def test_kinds_are_found_by_short_name_and_category(served: Client) -> Non
         "ModulePolicy": ["mpol"],
     }
     assert found["Kyma"]["singularName"] == "kyma"
-    assert all(each["categories"] == [CATEGORY] for each in found.values())
+    assert all(each["categories"] == ["kyma-modules"] for each in found.values())
 
 
 async def test_previous_version_is_not_served(served: Client) -> None:

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from kube_crds import schema_of
 from kube_runtime import Client
 from lifecycle_manager_api import as_document, decode
 from lifecycle_manager_api.crds import KINDS
-from lifecycle_manager_api.schemas import schema_of
 from lifecycle_manager_api.validation import validate
 from tests.integration.api.objects import COMPLETE, EXAMPLES, RESOURCES, in_namespace, read
 

@@ -19,8 +19,7 @@ from kyma_demo.walkthrough import Walkthrough
 from kyma_local.clusters import LocalClusters
 from lifecycle_manager.contract.resources import KYMAS
 from lifecycle_manager.process.crd_installation import apply_objects
-from lifecycle_manager_api import names
-from lifecycle_manager_api.conditions import find
+from lifecycle_manager_api import find, names
 from tests.integration.charts.helm import LIFECYCLE_MANAGER, MODULE_MANAGER, WAITING, Helm
 from tests.kinds import WEBHOOKS
 from tests.node_agent.agent import NodeAgent

@@ -13,8 +13,7 @@ from kube_runtime import NotFound, dump_yaml
 from kyma_demo.environment import Environment, infrastructure
 from kyma_demo.walkthrough import INFRASTRUCTURES, Walkthrough
 from lifecycle_manager.contract.resources import KYMAS, MODULE_CONFIGS, SECRETS, SYNC_RESOURCES
-from lifecycle_manager_api import Kyma, SyncResource, names
-from lifecycle_manager_api.conditions import find
+from lifecycle_manager_api import Kyma, SyncResource, find, names
 from tests.integration.lifecycle_manager.catalog_entries import refusal
 from tests.waiting import eventually, is_gone
 

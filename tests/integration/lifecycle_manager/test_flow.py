@@ -8,8 +8,7 @@ from kyma_demo.module_cr import ready_of
 from kyma_demo.object_watcher import CONFIG_MAPS
 from kyma_demo.walkthrough import INFRASTRUCTURES, Walkthrough
 from lifecycle_manager.contract.resources import KYMAS, MODULE_CONFIGS, SYNC_RESOURCES
-from lifecycle_manager_api import ModuleConfig, SyncResource, names
-from lifecycle_manager_api.conditions import find
+from lifecycle_manager_api import ModuleConfig, SyncResource, find, names
 from tests.integration.lifecycle_manager.event_path import lines_of
 from tests.kinds import EVENTS
 from tests.waiting import eventually

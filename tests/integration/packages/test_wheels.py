@@ -83,10 +83,10 @@ def test_every_wheel_has_types_a_licence_a_description_and_links(wheels: Path) -
             assert f"\n{field}" in metadata, (path.name, field)
 
 
-def test_api_brings_msgspec_alone_and_its_readme_works(tmp_path: Path, wheels: Path) -> None:
+def test_api_brings_kube_crds_and_msgspec_alone_and_its_readme_works(tmp_path: Path, wheels: Path) -> None:
     api = installed(tmp_path / "venv", wheels, "kyma-lifecycle-manager-api")
 
-    assert api.distributions() == {"kyma-lifecycle-manager-api", "msgspec"}
+    assert api.distributions() == {"kyma-kube-crds", "kyma-lifecycle-manager-api", "msgspec"}
     example, printed = re.findall(r"```(?:python|console)\n(.*?)```", API_README.read_text(), re.DOTALL)[:2]
     assert api.run("python", "-I", "-c", example) == printed
     count = "from lifecycle_manager_api.crds import all_crds; print(len(list(all_crds())))"
@@ -99,6 +99,7 @@ def test_api_brings_msgspec_alone_and_its_readme_works(tmp_path: Path, wheels: P
         ("kyma-certs", "kyma_certs"),
         ("kyma-diagnostics[tracing]", "kyma_diagnostics"),
         ("kyma-http-guard", "http_guard"),
+        ("kyma-kube-crds", "kube_crds"),
         ("kyma-kube-runtime", "kube_runtime"),
         ("kyma-kube-simulation", "kube_simulation"),
         ("kyma-oci", "kyma_oci"),

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from api.generate_go.generate import GO_MODULE, generated_files
+from kube_crds import object_schema, schema_of
 from lifecycle_manager_api import ApiObject, decode, encode
-from lifecycle_manager_api.crds import KINDS, object_schema
+from lifecycle_manager_api.crds import KINDS
 from lifecycle_manager_api.meta import ObjectMeta
-from lifecycle_manager_api.schemas import schema_of
 from tests.go_programs import build, run_go
 
 Document = dict[str, Any]

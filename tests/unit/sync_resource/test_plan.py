@@ -13,8 +13,16 @@ from lifecycle_manager.sync_resource import status as statuses
 from lifecycle_manager.sync_resource.intent import TooManyObjects, begun, claim_index, inventory_of
 from lifecycle_manager.sync_resource.snapshot import SyncResourceSnapshot, known_inventory, read_text
 from lifecycle_manager.sync_resource.status import Refusal
-from lifecycle_manager_api import KindRule, Kyma, ModulePolicySpec, NamespacedResources, State, SyncResource, names
-from lifecycle_manager_api.conditions import find
+from lifecycle_manager_api import (
+    KindRule,
+    Kyma,
+    ModulePolicySpec,
+    NamespacedResources,
+    State,
+    SyncResource,
+    find,
+    names,
+)
 from lifecycle_manager_api.policy_checks import ModuleRules
 from tests import builders
 from tests.policies import anything

@@ -28,8 +28,18 @@ from lifecycle_manager.kyma.steps import ApplyManifest, Decision, WriteSkrStatus
 from lifecycle_manager.kyma.wanted import WantedModules, chosen_manifests
 from lifecycle_manager.module_catalog import module_of_manifest
 from lifecycle_manager.skr import SkrFailure
-from lifecycle_manager_api import Condition, Kyma, KymaModuleStatus, KymaStatus, SkrRecords, State, aggregate, names
-from lifecycle_manager_api.conditions import NewCondition, find, last_operation, set_conditions, shortened
+from lifecycle_manager_api import (
+    Condition,
+    Kyma,
+    KymaModuleStatus,
+    KymaStatus,
+    SkrRecords,
+    State,
+    aggregate,
+    find,
+    names,
+)
+from lifecycle_manager_api.conditions import NewCondition, last_operation, set_conditions, shortened
 
 READY = "Ready"
 OWN_CONDITIONS = frozenset({READY, MODULES, REACHABLE, CRDS_SYNC, PULL_SECRET_SYNC})

@@ -14,8 +14,7 @@ from lifecycle_manager.contract.conditions import (
 from lifecycle_manager.takeover import former
 from lifecycle_manager.watcher_certificates.certificates import CertificateContended, CertificatesRevoked, NameReserved
 from lifecycle_manager.watcher_certificates.issued_certificates import CertificatePending
-from lifecycle_manager_api import Condition, Kyma
-from lifecycle_manager_api.conditions import find
+from lifecycle_manager_api import Condition, Kyma, find
 
 WATCHER_STARTING = "WatcherStarting"
 REMOVING = "Removing"

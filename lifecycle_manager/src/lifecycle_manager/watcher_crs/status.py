@@ -9,8 +9,7 @@ from datetime import datetime
 
 from lifecycle_manager.contract.conditions import VIRTUAL_SERVICE, has_webhook
 from lifecycle_manager.contract.watchers import error_of, recorded_watchers, watchers_digest
-from lifecycle_manager_api import Condition, ConditionStatus, Kyma, State, Watcher, WatcherStatus, find
-from lifecycle_manager_api.conditions import set_condition
+from lifecycle_manager_api import Condition, ConditionStatus, Kyma, State, Watcher, WatcherStatus, find, set_condition
 
 READY = "Ready"
 INVALID = "Invalid"

@@ -1,6 +1,7 @@
 """Descriptions for `kubectl explain`: the docstrings of the types, and the strings below their fields.
 
-They are read from the source, so that code, editors and kubectl show the same text.
+They are read from the source, so that code, editors and kubectl show the same text. Without a source, as in a prompt,
+there are none.
 """
 
 import ast
@@ -11,6 +12,8 @@ from functools import cache
 from itertools import pairwise
 
 import msgspec
+
+__all__ = ["Undocumented", "class_text", "field_text", "field_texts"]
 
 
 class Undocumented(Exception):
@@ -41,7 +44,11 @@ def class_text(kind: type[msgspec.Struct]) -> str:
 
 
 def _texts_in(kind: type[msgspec.Struct]) -> Iterator[tuple[str, str]]:
-    body = _class_in(inspect.getsource(kind)).body
+    try:
+        source = inspect.getsource(kind)
+    except (OSError, TypeError):  # TypeError for a class of a module that has no file
+        return
+    body = _class_in(source).body
     for field, text in pairwise(body):
         if not isinstance(field, ast.AnnAssign) or not isinstance(field.target, ast.Name):
             continue

@@ -7,8 +7,10 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
-from lifecycle_manager_api.documentation import class_text, field_text
-from lifecycle_manager_api.fields import REQUIRED_KEY
+from kube_crds.documentation import class_text, field_texts
+from kube_crds.fields import REQUIRED_KEY
+
+__all__ = ["FREE_FORM", "schema_of"]
 
 Schema = dict[str, Any]
 
@@ -37,12 +39,14 @@ def _schema(info: inspect.Type) -> Schema:
 def _struct(info: inspect.StructType) -> Schema:
     properties = {field.encode_name: _field(info.cls, field) for field in info.fields}
     required = [field.encode_name for field in info.fields if _is_required(field)]
-    schema: Schema = {"type": "object", "description": class_text(info.cls), "properties": properties}
+    text = class_text(info.cls)
+    schema: Schema = {"type": "object"} | ({"description": text} if text else {}) | {"properties": properties}
     return schema | ({"required": sorted(required)} if required else {})
 
 
 def _field(owner: type[msgspec.Struct], field: inspect.Field) -> Schema:
-    return _schema(field.type) | {"description": field_text(owner, field.name)}
+    text = field_texts(owner).get(field.name)
+    return _schema(field.type) | ({"description": text} if text else {})
 
 
 def _is_required(field: inspect.Field) -> bool:
@@ -75,6 +79,7 @@ _BY_TYPE: Mapping[type[inspect.Type], Callable[[Any], Schema]] = {
     inspect.RawType: lambda _: dict(FREE_FORM),
     inspect.StrType: lambda _: {"type": "string"},
     inspect.BoolType: lambda _: {"type": "boolean"},
+    inspect.FloatType: lambda _: {"type": "number"},
     inspect.IntType: lambda _: {"type": "integer", "format": "int64"},
     inspect.DateTimeType: lambda _: {"type": "string", "format": "date-time"},
 }
