@@ -110,13 +110,13 @@ async def test_label_on_a_namespace_makes_nothing_in_it_count(
     await apply_objects(environment.kcp, dump_yaml(binding))
     label = {"metadata": {"labels": {names.MODULE_NAME: MODULE}}}
     await environment.kcp.merge_patch(NAMESPACES, FOREIGN, label)
-    document = sync_resource("foreign", FOREIGN, text_of(config_map("foreign")))
+    document = sync_resource("foreign", FOREIGN, text_of(config_map("foreign-nfs-1")))
     await environment.kcp.create(SYNC_RESOURCES, document, FOREIGN, field_manager="test")
     try:
         await eventually(partial(is_in_wrong_namespace, environment, "foreign", FOREIGN, KCP))
         await walkthrough.change_volume("501Gi", within=60)
         assert not (await environment.kcp.list(MODULE_CONFIGS, FOREIGN)).items
-        assert await is_gone(environment.skr.get(CONFIG_MAPS, "foreign", SKR))
+        assert await is_gone(environment.skr.get(CONFIG_MAPS, "foreign-nfs-1", SKR))
         refused: SyncResource = await environment.kcp.get(SYNC_RESOURCES, "foreign", FOREIGN)
         assert refused.metadata.finalizers == ()
     finally:
