@@ -2,6 +2,7 @@
 
 import io
 import json
+import subprocess
 import sys
 import tarfile
 from collections.abc import Callable
@@ -96,6 +97,14 @@ def test_new_project_passes_every_check(project: Path) -> None:
 
     assert len(results) == 10
     assert problems(project) == {}
+
+
+def test_tests_of_a_new_project_pass_without_a_warning(project: Path) -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    done = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stdout
+    assert "2 passed" in done.stdout
+    assert "arning" not in done.stdout + done.stderr
 
 
 def test_new_project_has_no_placeholder_left(project: Path) -> None:
