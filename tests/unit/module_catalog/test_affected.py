@@ -8,7 +8,7 @@ import pytest
 
 from kube_runtime import Cache, Change, ObjectKey
 from lifecycle_manager.contract.indexes import BY_CHANNEL, BY_MODULE, BY_TEMPLATE
-from lifecycle_manager.contract.resources import DatedReleaseMeta
+from lifecycle_manager.contract.resources import DATED_RELEASE_METAS, MODULE_RELEASE_METAS, DatedReleaseMeta
 from lifecycle_manager.module_catalog.affected import (
     Affected,
     affected_by_release,
@@ -42,6 +42,11 @@ def having(template: ModuleTemplate, *releases: Any) -> list[str]:
 
 def affected(change: Change[ModuleTemplate], *releases: Any, templates: tuple[Any, ...] = ()) -> Affected:
     return affected_by_template(change, templates=informer(*templates), releases=informer(*releases))
+
+
+def test_dated_release_is_read_where_releases_are() -> None:
+    assert DATED_RELEASE_METAS.plural_name == MODULE_RELEASE_METAS.plural_name
+    assert DATED_RELEASE_METAS.kind == MODULE_RELEASE_METAS.kind
 
 
 def dated(**given: Any) -> DatedReleaseMeta:

@@ -61,6 +61,9 @@ class DatedMeta(ObjectMeta, frozen=True, kw_only=True):
 class DatedReleaseMeta(ModuleReleaseMeta, frozen=True, kw_only=True):
     """A ModuleReleaseMeta that says since when it is as it is."""
 
+    KIND: ClassVar[str] = ModuleReleaseMeta.KIND
+    PLURAL: ClassVar[str] = ModuleReleaseMeta.PLURAL
+
     metadata: DatedMeta = DatedMeta()
 
 
