@@ -33,6 +33,12 @@ PULL_SECRETS = """\
       {{- end }}
 """
 """Only in the chart: an administrator who installs by hand may use a registry that needs credentials."""
+FIPS_ONLY = """\
+        {{- if .Values.fipsOnly }}
+        - name: FIPS_ONLY
+          value: "true"
+        {{- end }}
+"""
 
 RBAC = "lifecycle_manager/src/lifecycle_manager/rbac"
 KLM_RBAC = "fleet/src/kyma_fleet/rbac.yaml"
@@ -202,6 +208,7 @@ def _watcher_templates() -> str:
         address: "'{{ .Values.kcpAddress }}'",
         f"port: {port}\n": 'port: {{ splitList ":" .Values.kcpAddress | last }}\n',
         f"replicas: {settings.replicas}\n": "replicas: {{ .Values.replicas }}\n",
+        "        image: ": FIPS_ONLY + "        image: ",
         "      priorityClassName:": PULL_SECRETS + "      priorityClassName:",
     }
     for setting, value in values.items():

@@ -1,5 +1,7 @@
 """Two clusters with nodes, and in their Pods the product, installed by Helm from the images of `make images`."""
 
+import asyncio
+import subprocess
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -68,6 +70,17 @@ def working_set_of(node: LocalNode, pod: dict[str, Any]) -> int:
     used = int((cgroup / "memory.usage_in_bytes").read_text())
     statistics = dict(line.split() for line in (cgroup / "memory.stat").read_text().splitlines())
     return used - int(statistics["total_inactive_file"])
+
+
+async def kubectl(kubeconfig: Path, *arguments: str) -> str:
+    """Run kubectl and return its output."""
+    process = await asyncio.create_subprocess_exec(
+        find_programs() / "kubectl", f"--kubeconfig={kubeconfig}", *arguments, stdout=subprocess.PIPE
+    )
+    async with asyncio.timeout(60):
+        printed, _ = await process.communicate()
+    assert process.returncode == 0
+    return printed.decode()
 
 
 @asynccontextmanager

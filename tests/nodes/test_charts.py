@@ -5,7 +5,7 @@ import asyncio
 from kube_runtime import Client
 from kyma_local.nodes.node import LocalNode
 from lifecycle_manager_api import names
-from tests.nodes.clusters import NodeClusters, is_ready, pods_of, working_set_of
+from tests.nodes.clusters import NodeClusters, is_ready, kubectl, pods_of, working_set_of
 from tests.waiting import eventually
 
 MARGIN = 0.8
@@ -49,13 +49,9 @@ async def test_every_pod_is_restricted_and_has_memory_left(world: NodeClusters) 
 async def test_watcher_ends_on_sigterm_as_process_1(world: NodeClusters) -> None:
     (before,) = await pods_of(world.skr, names.SKR_NAMESPACE, "skr-webhook")
     name = before["metadata"]["name"]
-    process = await asyncio.create_subprocess_exec(
-        world.skr_node.programs / "kubectl",
-        f"--kubeconfig={world.clusters.skrs[0].admin_kubeconfig}",
-        f"--namespace={names.SKR_NAMESPACE}",
-        *("exec", name, "--", "python3", "-c", "import os; os.kill(1, 15)"),
-    )
-    assert await process.wait() == 0
+    kubeconfig = world.clusters.skrs[0].admin_kubeconfig
+    stop = ("python3", "-c", "import os; os.kill(1, 15)")
+    await kubectl(kubeconfig, f"--namespace={names.SKR_NAMESPACE}", "exec", name, "--", *stop)
 
     async def ended_with() -> int | None:
         (pod,) = await pods_of(world.skr, names.SKR_NAMESPACE, name)
@@ -64,3 +60,10 @@ async def test_watcher_ends_on_sigterm_as_process_1(world: NodeClusters) -> None
         return None if ended is None else ended["exitCode"] + 1
 
     assert await eventually(ended_with, what="the end of the Watcher", within=END_SECONDS) == 1
+
+    async def runs_again() -> bool:
+        (pod,) = await pods_of(world.skr, names.SKR_NAMESPACE, name)
+        (status,) = pod["status"]["containerStatuses"]
+        return bool(status["restartCount"]) and status["ready"]
+
+    await eventually(runs_again, what="the Watcher after its restart")

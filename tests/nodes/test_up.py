@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,7 +10,7 @@ from pathlib import Path
 
 from kyma_local.binaries import cache_root
 from kyma_local.nodes.folders import PREFIX, cgroup_roots, remove_left_behind
-from kyma_local.nodes.programs import find_programs
+from tests.nodes.clusters import kubectl
 from tests.waiting import eventually
 
 KLM = Path(sys.executable).with_name("klm")
@@ -38,16 +37,6 @@ async def up(folder: Path, *, end: signal.Signals) -> AsyncIterator[Path]:
     finally:
         process.send_signal(end)
         await process.wait()
-
-
-async def kubectl(kubeconfig: Path, *arguments: str) -> str:
-    process = await asyncio.create_subprocess_exec(
-        find_programs() / "kubectl", f"--kubeconfig={kubeconfig}", *arguments, stdout=subprocess.PIPE
-    )
-    async with asyncio.timeout(60):
-        printed, _ = await process.communicate()
-    assert process.returncode == 0
-    return printed.decode()
 
 
 def processes_of(folder: Path) -> list[str]:

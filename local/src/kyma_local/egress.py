@@ -107,7 +107,10 @@ class EgressProxy:
         if targets or self._connect_on_node is None:
             return None
         host, _, number = wanted.rpartition(":")
-        return await self._connect_on_node(host, int(number))
+        try:
+            return await self._connect_on_node(host, int(number))
+        except OSError:
+            return None
 
     async def _targets_in_turn(self, wanted: str) -> tuple[Target, ...]:
         async with self._resolving:  # while a route is being resolved, no connection uses the old one

@@ -323,7 +323,7 @@ async def test_chart_of_the_watcher_has_the_objects_that_lifecycle_manager_insta
         rendered = await helm.render(
             SKR_WATCHER,
             *values(
-                replicas=replicas,
+                replicas=replicas, fipsOnly=replicas == 2,
                 image__registry="registry.example.com", image__tag="v7", kcpAddress=settings.kcp_address,
                 resources__limits__memory="64Mi", tls__existingSecret=False, tls__certificate="certificate\n",
                 tls__key="key\n", tls__ca="trust\n", caBundle="trust\n",
@@ -331,7 +331,7 @@ async def test_chart_of_the_watcher_has_the_objects_that_lifecycle_manager_insta
             "--set-string", "resources.limits.cpu=0.5",
             *(word for words in given for word in words),
         )  # fmt: skip
-        expected = replace(settings, replicas=replicas)
+        expected = replace(settings, replicas=replicas, fips_only=replicas == 2)
         installed = [*workload_documents(expected, pair, trust), webhook_document((), modules, trust)]
         assert _by_identity(rendered) == _by_identity(installed)
 
