@@ -34,6 +34,8 @@ from kyma_fleet_page.cluster import Explanation, HistoryEntry, RecordedEvent, co
 from kyma_fleet_page.fleet import GOOD, Filter, Fleet, Grouping, Square, grouped
 from kyma_fleet_page.guard import Guard
 from kyma_fleet_page.live import Live, Update
+from kyma_fleet_page.oidc import CALLBACK, IdentityProvider
+from kyma_fleet_page.oidc_sign_in import OidcSignIn
 from kyma_fleet_page.sessions import OperatorSessions
 from kyma_fleet_page.signing_in import SignIn
 from lifecycle_manager.contract.resources import DATED_RELEASE_METAS
@@ -94,12 +96,17 @@ def create_app(
     access: Authorizer,
     *,
     hosts: Collection[str] = (),
+    provider: IdentityProvider | None = None,
     clock: Clock = SYSTEM_CLOCK,
     heartbeat_seconds: float = HEARTBEAT_SECONDS,
 ) -> Guard:
-    """Return the application; `hosts` are its names beside those of loopback addresses."""
+    """Return the application; `hosts` are its names beside those of loopback addresses.
+
+    `provider`: where its users may sign in, beside the form for a token.
+    """
     app = FastAPI(title="Kyma fleet", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     pages = _Pages(sources, access, Live(sources.kymas), clock=clock, heartbeat_seconds=heartbeat_seconds)
+    pages.templates.globals["single_sign_on"] = provider is not None
     static = {name: files("kyma_fleet_page").joinpath("static", name).read_bytes() for name in STATIC}
 
     async def asset(request: Request) -> Response:
@@ -111,6 +118,10 @@ def create_app(
     app.add_route("/static/{name}", asset, methods=["GET"])
     app.add_route("/sign-in", pages.signing_in.sign_in, methods=["POST"])
     app.add_route("/sign-out", pages.signing_in.sign_out, methods=["POST"])
+    if provider is not None:
+        single_sign_on = OidcSignIn(provider, pages.signing_in)
+        app.add_route("/sign-in/begin", single_sign_on.begin, methods=["GET"])
+        app.add_route(CALLBACK, single_sign_on.complete, methods=["GET"])
     for path, page in {
         "/": pages.fleet,
         "/squares": pages.squares,
@@ -138,10 +149,10 @@ class _Pages:
         self._live = live
         self._open = 0
         self._last_update: tuple[Update | None, str] = (None, "")
-        self._templates = Environment(
+        self.templates = Environment(
             loader=PackageLoader("kyma_fleet_page"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
         )
-        self._templates.globals |= {
+        self.templates.globals |= {
             "letters": LETTERS,
             "good": GOOD,
             "signs": SIGNS,
@@ -150,7 +161,7 @@ class _Pages:
             "everything": Filter(),
             "max_recent": MAX_RECENT,
         }
-        self._templates.filters["age"] = age
+        self.templates.filters["age"] = age
 
     async def fleet(self, request: Request) -> Response:
         """Show all clusters that match the filter."""
@@ -314,7 +325,7 @@ class _Pages:
 
     def _part(self, event: str, *, template: str = "", **context: Any) -> str:
         return _event(
-            event, self._templates.get_template(f"{template or event}.html").render(**context, now=datetime.now(UTC))
+            event, self.templates.get_template(f"{template or event}.html").render(**context, now=datetime.now(UTC))
         )
 
     async def _cluster_changes(self, name: str, shown: str) -> AsyncGenerator[str, None]:
@@ -334,7 +345,7 @@ class _Pages:
         return await asyncio.to_thread(self._html, template, 200, **context)
 
     def _html(self, template: str, status: int, **context: Any) -> Response:
-        text = self._templates.get_template(template).render(**context, now=datetime.now(UTC), grouped=grouped)
+        text = self.templates.get_template(template).render(**context, now=datetime.now(UTC), grouped=grouped)
         return HTMLResponse(text, status)
 
 

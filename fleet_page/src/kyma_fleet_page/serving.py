@@ -14,6 +14,7 @@ from kube_runtime import Client, Manager
 from kyma_fleet_page.access import Access
 from kyma_fleet_page.app import PageSources, create_app
 from kyma_fleet_page.clusters import Clusters
+from kyma_fleet_page.oidc import IdentityProvider
 from lifecycle_manager.contract.indexes import MANIFESTS_BY_KYMA, MODULE_CONFIGS_BY_KYMA, SYNC_RESOURCES_BY_KYMA
 from lifecycle_manager.contract.resources import (
     DATED_RELEASE_METAS,
@@ -66,7 +67,11 @@ def setup(manager: Manager, kcp: Client, offers: Offers, settings: PageSettings)
         objects=clusters.objects,
     )
     app = create_app(
-        sources, Access(kcp, names.KCP_NAMESPACE, manager.clock), hosts=settings.hosts, clock=manager.clock
+        sources,
+        Access(kcp, names.KCP_NAMESPACE, manager.clock),
+        hosts=settings.hosts,
+        provider=IdentityProvider.configured(settings.oidc),
+        clock=manager.clock,
     )
 
     async def serve() -> None:

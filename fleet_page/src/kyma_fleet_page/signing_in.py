@@ -52,10 +52,10 @@ class SignIn:
             token, query = self.token_of(request), request.scope["query_string"].decode("ascii", "replace")
             back = quote(request.scope["path"]) + (f"?{query}" if query else "")
             try:
-                refusal = await self._refusal(token, back) if token else self._form(401, "", back)
+                refusal = await self._refusal(token, back) if token else self.form(401, "", back)
                 return refusal if refusal is not None else await page(request)
             except KubeError:
-                return self._form(503, UNANSWERED, back)
+                return self.form(503, UNANSWERED, back)
 
         return checked
 
@@ -72,15 +72,23 @@ class SignIn:
             form = parse_qs(body.decode("ascii", "replace"), max_num_fields=2)
         except ValueError:
             return Response("the form has other fields\n", 400, media_type="text/plain")
-        token, back = form.get("token", [""])[0].strip(), form.get("back", ["/"])[0]
+        return await self.start_session(
+            request, form.get("token", [""])[0].strip(), own_path(form.get("back", ["/"])[0])
+        )
+
+    async def start_session(self, request: Request, token: str, back: str) -> Response:
+        """Start a session for a token, and go to a page of our own.
+
+        A page leads there, and no redirection: after one that began elsewhere browsers keep back a strict cookie.
+        """
         try:
             refusal = await self._refusal(token, back)
         except KubeError:
-            return self._form(503, UNANSWERED, back)
+            return self.form(503, UNANSWERED, back)
         if refusal is not None:
             return refusal
         self._sessions.end(request.cookies.get(COOKIE, ""))
-        answer = RedirectResponse(_own(back), 303)
+        answer = self._html("signed-in.html", 200, why="", back=back)
         answer.set_cookie(COOKIE, self._sessions.start(token), secure=True, httponly=True, samesite="strict")
         return answer
 
@@ -95,16 +103,17 @@ class SignIn:
 
     async def _refusal(self, token: str, back: str) -> Response | None:
         verdict = await self._access.of(token)
-        return None if verdict is AccessDecision.ALLOWED else self._form(STATUSES[verdict], verdict.value, back)
+        return None if verdict is AccessDecision.ALLOWED else self.form(STATUSES[verdict], verdict.value, back)
 
-    def _form(self, status: int, why: str, back: str) -> Response:
-        return self._html("sign-in.html", status, why=why, back=_own(back))
+    def form(self, status: int, why: str, back: str) -> Response:
+        """Return the form for signing in, with what is wrong."""
+        return self._html("sign-in.html", status, why=why, back=own_path(back))
 
 
 def _foreign() -> Response:
     return Response("only the page itself can do this\n", 403, media_type="text/plain")
 
 
-def _own(path: str) -> str:
+def own_path(path: str) -> str:
     """Return a path of this page; the fleet for what may lead elsewhere."""
     return path if OWN_PATH.fullmatch(path) and "\\" not in path else "/"

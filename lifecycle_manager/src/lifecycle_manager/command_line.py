@@ -18,7 +18,7 @@ from kyma_diagnostics import TracingUnavailable, tracing
 from kyma_diagnostics.debug_server import DebugSocketUnusable
 from lifecycle_manager.app import run as run_lifecycle_manager
 from lifecycle_manager.contract.options import Duration, OptionField, Seconds, fields_of
-from lifecycle_manager.page import PageMissing
+from lifecycle_manager.page import PageUnusable
 from lifecycle_manager.process.logs import configure_logs
 from lifecycle_manager.process.settings import ProcessSettings
 from lifecycle_manager.replicas import ReplicaSettings
@@ -50,7 +50,7 @@ def run_command(arguments: list[str]) -> tuple[TyperCommand, list[str]]:
         try:
             with tracing(process.tracing(settings[ReplicaSettings].given_name)) as tracer:
                 uvloop.run(run_lifecycle_manager(settings, tracer))
-        except (AddressUnusable, KubeconfigInvalid, TracingUnavailable, DebugSocketUnusable, PageMissing) as error:
+        except (AddressUnusable, KubeconfigInvalid, TracingUnavailable, DebugSocketUnusable, PageUnusable) as error:
             typer.secho(str(error), err=True, fg="red")
             raise typer.Exit(1) from None
 

@@ -45,6 +45,8 @@ class LocalCluster:
     with_workloads: bool = False
     audit: bool = False
     node: NodeNetwork | None = None
+    flags: tuple[str, ...] = ()
+    """Further options of the API server, from its next start on."""
     port: int = field(default_factory=free_port)
     _children: dict[str, ChildProcess] = field(default_factory=dict, init=False)
 
@@ -181,6 +183,7 @@ class LocalCluster:
             f"--egress-selector-config-file={at / 'egress.yaml'}",
             "--profiling=false",
             "--v=1",
+            *self.flags,
         ]
         if self.node is not None:
             files = write_key_pair(issue_for(self.ca, "kube-apiserver", ADMINISTRATORS), at, "kubelet-client")

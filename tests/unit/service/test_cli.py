@@ -106,5 +106,5 @@ def test_address_that_is_none_is_refused(given: str) -> None:
 def test_page_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page, "ENTRY_POINTS", "nothing.has.this.group")
     served: Any = None
-    with pytest.raises(page.PageMissing, match="install the distribution kyma-fleet-page"):
+    with pytest.raises(page.PageUnusable, match="install the distribution kyma-fleet-page"):
         page.setup(served, served, served, page.PageSettings(address=("127.0.0.1", 8090)))

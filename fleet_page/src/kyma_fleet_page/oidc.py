@@ -1,0 +1,190 @@
+"""The identity provider of the control plane's API server: a browser is sent there, and comes back with a code.
+
+OpenID Connect Core 1.0, authorization code flow, with PKCE (RFC 7636). The ID token comes from the provider's token
+endpoint over TLS, and serves as the token of the session. It is the API server that verifies it (TokenReview), as it
+does with any token; nothing here trusts what it says.
+"""
+
+import asyncio
+import base64
+import hashlib
+import secrets
+import ssl
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import quote, urlencode, urlsplit
+
+import aiohttp
+import msgspec
+
+from kube_runtime import UNDECODABLE
+from lifecycle_manager.page import OidcSettings, PageUnusable
+
+CALLBACK = "/sign-in/callback"
+TIMEOUT_SECONDS = 10.0
+MAX_ANSWER_BYTES = 256 * 1024
+MAX_CODE = 4096
+
+
+T = TypeVar("T")
+
+
+class ProviderFailed(Exception):
+    """The identity provider did not answer as OpenID Connect demands; the text is for the user of the page."""
+
+
+class _Metadata(msgspec.Struct, frozen=True):
+    issuer: str
+    authorization_endpoint: str
+    token_endpoint: str
+
+
+class _Tokens(msgspec.Struct, frozen=True):
+    id_token: str
+
+
+class _Claims(msgspec.Struct, frozen=True):
+    nonce: str = ""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SignInAttempt:
+    """One way of a browser to the provider and back. `state` and `nonce` tie the answers to it, `verifier` the code."""
+
+    state: str
+    nonce: str
+    verifier: str
+    back: str
+
+    @classmethod
+    def towards(cls, back: str) -> "SignInAttempt":
+        """Return a new one that ends at a page."""
+        return cls(secrets.token_urlsafe(24), secrets.token_urlsafe(24), secrets.token_urlsafe(48), back)
+
+
+@dataclass(eq=False)
+class IdentityProvider:
+    """Asks one provider, as one of its clients."""
+
+    issuer: str
+    client_id: str
+    redirect_url: str
+    client_secret: str = field(default="", repr=False)
+    trust: ssl.SSLContext | None = None
+    scopes: Sequence[str] = ()
+    _known: _Metadata | None = None
+
+    @classmethod
+    def configured(cls, settings: OidcSettings) -> "IdentityProvider | None":
+        """Return the provider that the options name, if any. Raises PageUnusable."""
+        if not settings.issuer:
+            return None
+        if not settings.client_id:
+            raise PageUnusable("--ui-oidc-issuer-url: give --ui-oidc-client-id, too")
+        if urlsplit(settings.redirect_url).path != CALLBACK:
+            raise PageUnusable(f"--ui-oidc-redirect-url: {settings.redirect_url!r} has not the path {CALLBACK}")
+        if not _is_private(settings.issuer):
+            raise PageUnusable(f"--ui-oidc-issuer-url: {settings.issuer!r} is not an https URL")
+        secret_file, ca_file = settings.client_secret_file, settings.ca_file
+        try:
+            secret = Path(secret_file).read_text().strip() if secret_file else ""
+            trust = ssl.create_default_context(cafile=ca_file) if ca_file else None
+        except (OSError, UnicodeDecodeError) as error:  # an unreadable certificate is an OSError, too
+            raise PageUnusable(f"--ui-oidc-client-secret-file, --ui-oidc-ca-file: {error}") from None
+        return cls(settings.issuer, settings.client_id, settings.redirect_url, secret, trust, settings.scopes)
+
+    async def address_for(self, attempt: SignInAttempt) -> str:
+        """Return where the browser goes. Raises ProviderFailed."""
+        challenge = base64.urlsafe_b64encode(hashlib.sha256(attempt.verifier.encode()).digest()).rstrip(b"=")
+        query = {
+            "response_type": "code",
+            "client_id": self.client_id,
+            "redirect_uri": self.redirect_url,
+            "scope": " ".join(("openid", *self.scopes)),
+            "state": attempt.state,
+            "nonce": attempt.nonce,
+            "code_challenge": challenge.decode(),
+            "code_challenge_method": "S256",
+        }
+        endpoint = (await self._metadata()).authorization_endpoint
+        return f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(query)}"
+
+    async def token_for(self, code: str, attempt: SignInAttempt) -> str:
+        """Return the ID token for the code with which the browser came back. Raises ProviderFailed."""
+        form = {
+            "grant_type": "authorization_code",
+            "code": code[:MAX_CODE],
+            "redirect_uri": self.redirect_url,
+            "client_id": self.client_id,
+            "code_verifier": attempt.verifier,
+        }
+        endpoint = (await self._metadata()).token_endpoint
+        token = _decoded(await self._ask("POST", endpoint, form), _Tokens).id_token
+        if not secrets.compare_digest(_claims_of(token).nonce.encode(), attempt.nonce.encode()):
+            raise ProviderFailed("the identity provider answered with the token of another sign-in")
+        return token
+
+    async def _metadata(self) -> _Metadata:
+        """Return what the provider says of itself, read once."""
+        if self._known is None:
+            address = f"{self.issuer.rstrip('/')}/.well-known/openid-configuration"
+            found = _decoded(await self._ask("GET", address), _Metadata)
+            if found.issuer != self.issuer:
+                raise ProviderFailed(f"the identity provider is {found.issuer[:200]!r}, and not {self.issuer!r}")
+            if not all(map(_is_private, (found.authorization_endpoint, found.token_endpoint))):
+                raise ProviderFailed("the identity provider names an endpoint without TLS")
+            self._known = found
+        return self._known
+
+    async def _ask(self, method: str, address: str, form: dict[str, str] | None = None) -> bytes:
+        headers = {}
+        if form is not None and self.client_secret:  # RFC 6749, 2.3.1
+            headers["Authorization"] = aiohttp.encode_basic_auth(quote(self.client_id), quote(self.client_secret))
+        request: dict[str, Any] = {"data": form, "headers": headers, "ssl": self.trust or True}
+        body = b""
+        try:
+            async with (
+                asyncio.timeout(TIMEOUT_SECONDS),
+                aiohttp.ClientSession() as session,
+                session.request(method, address, allow_redirects=False, **request) as answer,
+            ):
+                async for chunk in answer.content.iter_any():
+                    body += chunk
+                    if len(body) > MAX_ANSWER_BYTES:
+                        raise ProviderFailed("the identity provider answers too much")
+        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+            raise ProviderFailed(f"the identity provider does not answer: {type(error).__name__}") from error
+        if answer.status != 200:
+            raise ProviderFailed(f"the identity provider answers {answer.status}; try again")
+        return body
+
+
+def _decoded(body: bytes, shape: type[T]) -> T:
+    try:
+        return msgspec.json.decode(body, type=shape)
+    except UNDECODABLE:
+        raise ProviderFailed("the identity provider answers with something else than OpenID Connect demands") from None
+
+
+def _claims_of(token: str) -> _Claims:
+    """Return what an ID token says, unverified: it only tells whether it is the one that was asked for."""
+    try:
+        _, claims, _ = token.split(".")
+        return _decoded(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)), _Claims)
+    except ValueError:
+        raise ProviderFailed("the identity provider answers with something else than an ID token") from None
+
+
+def _is_private(address: str) -> bool:
+    """Tell whether nobody reads along: TLS, or a loopback address."""
+    try:
+        parts = urlsplit(address)
+        host = parts.hostname or ""
+        return parts.scheme == "https" or (
+            parts.scheme == "http" and (host == "localhost" or ip_address(host).is_loopback)
+        )
+    except ValueError:
+        return False
