@@ -22,7 +22,7 @@ from kube_simulation.refusals import FieldCause, Refused
 from kube_simulation.requests import ApiRequest
 from kube_simulation.schemas import Shape
 
-__all__ = ["Owner", "after_apply", "after_update", "as_managed_fields", "owned", "owners_of"]
+__all__ = ["ManagedFieldsEntry", "after_apply", "after_update", "as_managed_fields", "owned", "owners_of"]
 
 _OF_THE_SERVER = frozenset(
     {
@@ -42,7 +42,7 @@ Document = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
+class ManagedFieldsEntry:
     """One entry of managedFields."""
 
     manager: str
@@ -65,10 +65,10 @@ class Owner:
         return f'"{self.manager}"{subresource}{version}'
 
 
-def owners_of(metadata: Mapping[str, Any]) -> list[Owner]:
+def owners_of(metadata: Mapping[str, Any]) -> list[ManagedFieldsEntry]:
     """Return the owners that an object names."""
     return [
-        Owner(
+        ManagedFieldsEntry(
             manager=entry.get("manager", ""),
             operation=entry.get("operation", "Update"),
             api_version=entry.get("apiVersion", ""),
@@ -80,7 +80,7 @@ def owners_of(metadata: Mapping[str, Any]) -> list[Owner]:
     ]
 
 
-def as_managed_fields(owners: Iterable[Owner]) -> list[Document]:
+def as_managed_fields(owners: Iterable[ManagedFieldsEntry]) -> list[Document]:
     """Return owners as an object names them, in the order of Kubernetes."""
     ordered = sorted(
         owners, key=lambda each: (each.operation, each.time, each.manager, each.api_version, each.subresource)
@@ -109,21 +109,21 @@ def owned(document: Document) -> Document:
 
 
 def after_update(
-    owners: list[Owner],
+    owners: list[ManagedFieldsEntry],
     before: Document,
     after: Document,
     shape: Shape,
     request: ApiRequest,
     api_version: str,
     now: str,
-) -> list[Owner]:
+) -> list[ManagedFieldsEntry]:
     """Return the owners after a write that is no apply: what it changed is the writer's."""
     found = compare(owned(before), owned(after), shape)
     if not found:
         return owners
     taken = union(found.added, found.modified)
-    writer = Owner(request.manager, "Update", api_version, request.subresource, now, {})
-    kept: list[Owner] = []
+    writer = ManagedFieldsEntry(request.manager, "Update", api_version, request.subresource, now, {})
+    kept: list[ManagedFieldsEntry] = []
     for owner in owners:
         if owner.identity == writer.identity:
             writer = replace(writer, fields=owner.fields, time=owner.time)
@@ -136,19 +136,19 @@ def after_update(
 
 
 def after_apply(
-    owners: list[Owner],
+    owners: list[ManagedFieldsEntry],
     before: Document,
     applied: Document,
     shape: Shape,
     request: ApiRequest,
     api_version: str,
     now: str,
-) -> tuple[Document, list[Owner]]:
+) -> tuple[Document, list[ManagedFieldsEntry]]:
     """Return the object with what is applied, and its owners after that. Raises Refused for a conflict."""
     named = applied_fields(applied, shape)
-    writer = Owner(request.manager, "Apply", api_version, request.subresource, now, named)
-    last: Owner | None = None
-    others: list[Owner] = []
+    writer = ManagedFieldsEntry(request.manager, "Apply", api_version, request.subresource, now, named)
+    last: ManagedFieldsEntry | None = None
+    others: list[ManagedFieldsEntry] = []
     for owner in owners:
         if owner.identity == writer.identity:
             last = owner
@@ -168,14 +168,16 @@ def after_apply(
     return merged, [owner for owner in (*others, writer) if owner.fields]
 
 
-def _taken_over(others: list[Owner], changed: FieldSet, removed: FieldSet, request: ApiRequest) -> list[Owner]:
+def _taken_over(
+    others: list[ManagedFieldsEntry], changed: FieldSet, removed: FieldSet, request: ApiRequest
+) -> list[ManagedFieldsEntry]:
     conflicts = [(owner, intersection(owner.fields, changed)) for owner in others]
     if request.query.get("force") not in {"true", "1"}:
         refuse_conflicts([(owner, fields) for owner, fields in conflicts if fields])
     return [replace(owner, fields=difference(difference(owner.fields, fields), removed)) for owner, fields in conflicts]
 
 
-def refuse_conflicts(conflicts: list[tuple[Owner, FieldSet]]) -> None:
+def refuse_conflicts(conflicts: list[tuple[ManagedFieldsEntry, FieldSet]]) -> None:
     """Raise Refused where there are conflicts."""
     if not conflicts:
         return
