@@ -10,7 +10,7 @@ export UV_PROJECT_ENVIRONMENT := $(VENV)
 export UV_NO_PROGRESS := $(if $(CI),1,0)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup images cluster clusters helm browser node-tools oldest demo test test-fast test-nodes fuzz newest attack lint format types bench profile soak go charts clean
+.PHONY: help setup images cluster clusters helm browser node-tools oldest demo docs test test-fast test-nodes fuzz newest attack lint format types bench profile soak go charts clean
 
 help: ## List the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -101,6 +101,10 @@ go: setup ## Generate the Go module for Module Managers, api/go, from the types
 
 charts: setup ## Generate the parts of the charts that come from the code: CRDs, roles, options, Watcher
 	@$(BIN)/python -m charts.generate
+
+docs: setup ## Build the documentation's site; dead links and anchors fail
+	@$(BIN)/uv sync --quiet --frozen --all-packages --all-extras --inexact --group docs
+	@$(BIN)/python -m documentation
 
 clean: ## Delete the results of all tasks, except the cached binaries
 	rm -rf $(VENV) .local .mypy_cache .ruff_cache .import_linter_cache .pytest_cache .hypothesis

@@ -1,75 +1,51 @@
-"""Every relative link in the Markdown files leads to a file that exists, and every anchor to a heading."""
+"""Every relative link in the Markdown files leads to a page or file that exists, and every anchor to a heading.
 
+`make docs` checks the same in the site. Here the pages are read as they are, with those that are generated from code.
+"""
+
+import os
 import re
 import subprocess
-from collections import Counter
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePosixPath
 from urllib.parse import unquote
 
 import pytest
 
-LINK = re.compile(r"!?\[(?:[^\[\]]|\[[^\]]*\])*\]\((?P<target>[^()\s]+)\)")
-HEADING = re.compile(r"#{1,6}\s+(?P<text>.+?)\s*#*$")
-FENCE = re.compile(r"\s*(?P<mark>`{3,}|~{3,})")
-CODE = re.compile(r"`[^`]*`")
+from documentation.markdown import anchors, links, prose
+from documentation.site import pages, unlisted
+
 OWN_PATH = re.compile(r"(?<![\w./:-])(?P<path>(?:api|charts|images|module_manager|tests|docs)/[\w./-]*\w)")
-ELSEWHERE = re.compile(r"[a-z][a-z0-9+.-]*:|//")
+Texts = Mapping[PurePosixPath, str]
 
 
-def markdown_files() -> list[Path]:
+def markdown() -> Texts:
+    """Return the texts of all tracked files, and of all generated pages."""
     listed = subprocess.run(["git", "ls-files", "-z", "*.md"], check=True, capture_output=True, text=True).stdout
-    return [Path(name) for name in listed.split("\0") if name and Path(name).is_file()]
+    files = [PurePosixPath(name) for name in listed.split("\0") if name and Path(name).is_file()]
+    return {**{file: Path(file).read_text() for file in files}, **pages()}
 
 
-def prose(text: str) -> Iterator[tuple[int, str]]:
-    """Return the lines outside of fenced code blocks, with their numbers."""
-    fence = ""
-    for number, line in enumerate(text.splitlines(), start=1):
-        found = FENCE.match(line)
-        if fence:
-            if found and found["mark"].startswith(fence):
-                fence = ""
-        elif found:
-            fence = found["mark"]
-        else:
-            yield number, line
-
-
-def anchors(text: str) -> frozenset[str]:
-    """Return the anchors that GitHub gives to the headings: lower case, dashes for spaces, numbered if repeated."""
-    seen: Counter[str] = Counter()
-    found = set()
-    for _, line in prose(text):
-        if heading := HEADING.match(line):
-            words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading["text"]).lower()
-            anchor = re.sub(r"[^\w\- ]", "", words).replace(" ", "-")
-            found.add(f"{anchor}-{seen[anchor]}" if seen[anchor] else anchor)
-            seen[anchor] += 1
-    return frozenset(found)
-
-
-def broken_links(file: Path) -> list[str]:
-    """Return each relative link of a file that leads nowhere, as `file:line: target: problem`."""
-    broken = []
-    for number, line in prose(file.read_text()):
-        for link in LINK.finditer(CODE.sub("code", line)):
-            if ELSEWHERE.match(link["target"]):
-                continue
-            path, _, anchor = unquote(link["target"]).partition("#")
-            target = file.parent / path if path else file
-            if not target.exists():
-                broken.append(f"{file}:{number}: {link['target']}: no such file")
-            elif anchor and target.suffix == ".md" and anchor not in anchors(target.read_text()):
-                broken.append(f"{file}:{number}: {link['target']}: no such heading")
-    return broken
+def broken_links(file: PurePosixPath, texts: Texts) -> Iterator[str]:
+    """Yield each relative link of a file that leads nowhere, as `file:line: target: problem`."""
+    for number, link in links(texts[file]):
+        path, _, anchor = unquote(link).partition("#")
+        target = PurePosixPath(os.path.normpath(file.parent / path)) if path else file
+        if target not in texts and not Path(target).exists():
+            yield f"{file}:{number}: {link}: no such file"
+        elif anchor and target in texts and anchor not in anchors(texts[target]):
+            yield f"{file}:{number}: {link}: no such heading"
 
 
 def test_every_relative_link_leads_to_a_file_and_a_heading_that_exist() -> None:
-    files = markdown_files()
-    broken = [problem for file in files for problem in broken_links(file)]
-    assert len(files) > 10
+    texts = markdown()
+    broken = [problem for file in texts for problem in broken_links(file, texts)]
+    assert len(texts) > 50
     assert not broken, "\n".join(broken)
+
+
+def test_navigation_of_the_site_has_every_page() -> None:
+    assert unlisted() == frozenset()
 
 
 def missing_paths(file: Path) -> list[str]:
@@ -81,7 +57,7 @@ def missing_paths(file: Path) -> list[str]:
     return [path for path in found if not Path(path).exists()]
 
 
-@pytest.mark.parametrize("file", [*Path("docs").glob("*.md"), Path("README.md")], ids=str)
+@pytest.mark.parametrize("file", [*Path("docs").rglob("*.md"), Path("README.md")], ids=str)
 def test_paths_in_commands_exist(file: Path) -> None:
     assert file.name == "extending.md" or not missing_paths(file)  # that one creates a domain, and runs in a test
 
@@ -99,7 +75,6 @@ def test_paths_in_commands_exist(file: Path) -> None:
         ("[a folder](.) [with `code`](nowhere.md)", 1),
     ],
 )
-def test_a_link_that_leads_nowhere_is_found(tmp_path: Path, text: str, problems: int) -> None:
-    file = tmp_path / "page.md"
-    file.write_text(text)
-    assert len(broken_links(file)) == problems
+def test_a_link_that_leads_nowhere_is_found(text: str, problems: int) -> None:
+    page = PurePosixPath("page.md")
+    assert len(list(broken_links(page, {page: text}))) == problems

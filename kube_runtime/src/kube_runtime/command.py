@@ -123,6 +123,16 @@ def _parser() -> argparse.ArgumentParser:
     runs.add_argument("--probes", type=_address, metavar="HOST:PORT", help="serve /healthz, /readyz and /metrics there")
     runs.add_argument("--lease-namespace", help="namespace of the Leases of several replicas")
     runs.add_argument("--share", choices=("leader", "keys"), default="leader", help="one leads, or all share the keys")
-    runs.add_argument("--log-format", choices=("json", "text"), default="text" if sys.stderr.isatty() else "json")
-    runs.add_argument("--log-level", choices=("debug", "info", "warning", "error"), default="info")
+    runs.add_argument(
+        "--log-format",
+        choices=("json", "text"),
+        default="text" if sys.stderr.isatty() else "json",
+        help="by default text on a terminal, else json",
+    )
+    runs.add_argument(
+        "--log-level",
+        choices=("debug", "info", "warning", "error"),
+        default="info",
+        help="the least level that is logged",
+    )
     return parser

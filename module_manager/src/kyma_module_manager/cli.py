@@ -69,7 +69,9 @@ def run(
             help="Identity of this replica in the Lease; in a cluster, the name of the Pod.",
         ),
     ],
-    log_level: Annotated[str, typer.Option(envvar="MODULE_MANAGER_LOG_LEVEL")] = "info",
+    log_level: Annotated[
+        str, typer.Option(envvar="MODULE_MANAGER_LOG_LEVEL", help="The least level that is logged.")
+    ] = "info",
     otlp_endpoint: Annotated[
         str,
         typer.Option(

@@ -18,35 +18,50 @@ class SettingInvalid(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class SkrWatcherSettings:
-    """Where the Watcher listens, its certificate files, and where the control plane is (`kcp_address` is host:port).
+    """Where the Watcher listens, its certificate files, and where the control plane is."""
 
-    With `api_server_ca` only clients with a certificate of that CA may send admission requests.
-    `kcp_listener` is the kind of event listener there: `klm`, which verifies signatures, or `upstream`, which does not.
-    Traces are sent to `otlp_endpoint`, where it is given; `debug_socket` answers `klm debug`.
-    With `fips_only` the Watcher does not start without OpenSSL's FIPS provider.
-    """
-
-    webhook_host: str = ""  # every address, IPv4 and IPv6
+    webhook_host: str = ""
+    """Address of the webhook; every one, IPv4 and IPv6, if empty."""
     webhook_port: int = 8443
+    """Port of the webhook."""
     metrics_host: str = ""
+    """Address of metrics and probes; every one if empty."""
     metrics_port: int = 2112
+    """Port of metrics and probes."""
     tls_cert: Path = Path("/tls/tls.crt")
+    """File with the certificate, for the webhook and for events."""
     tls_key: Path = Path("/tls/tls.key")
+    """File with its key."""
     ca_cert: Path = Path("/tls/ca.crt")
+    """File with the CAs of the control plane."""
     api_server_ca: Path | None = None
+    """File with a CA: only clients with a certificate of it may send admission requests."""
     kcp_address: str = ""
+    """The event address of the control plane, as host:port. Required."""
     kcp_contract: str = "v2"
+    """Version of the contract in the path of events."""
     kcp_listener: str = OURS
+    """Kind of the event listener there: klm, which verifies signatures, or upstream, which does not."""
     resync_manager: str = "lifecycle-manager"
+    """Manager to which heartbeats and RESYNC events are sent."""
     heartbeat_seconds: float = 40.0
+    """Seconds without an event after which a heartbeat is sent."""
     max_pending: int = 3_000
+    """Maximum of changes to be delivered; beyond it they become one RESYNC."""
     max_connections: int = 40
+    """Maximum of connections to the webhook."""
     drain_seconds: float = 10.0
+    """Seconds at the end in which events are still delivered."""
     log_level: str = "INFO"
+    """The least level that is logged."""
     otlp_endpoint: str = ""
+    """URL of an OpenTelemetry collector for traces; none if empty."""
     trace_sampling_ratio: float = 0.0
+    """Share of the changes that are traced, from 0 to 1."""
     debug_socket: Path | None = None
+    """Unix socket that answers `klm debug`."""
     fips_only: bool = False
+    """Do not start without OpenSSL's FIPS provider."""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "SkrWatcherSettings":

@@ -76,8 +76,12 @@ def package(
     directory: Directory = Path(),
     *,
     registry: Annotated[str, typer.Option(help="Registry to push to, as host[:port][/path].")],
-    username: Annotated[str | None, typer.Option(envvar="MODULE_REGISTRY_USERNAME")] = None,
-    password: Annotated[str | None, typer.Option(envvar="MODULE_REGISTRY_PASSWORD", show_default=False)] = None,
+    username: Annotated[
+        str | None, typer.Option(envvar="MODULE_REGISTRY_USERNAME", help="User at the registry.")
+    ] = None,
+    password: Annotated[
+        str | None, typer.Option(envvar="MODULE_REGISTRY_PASSWORD", show_default=False, help="Password of that user.")
+    ] = None,
     plain_http: Annotated[
         bool, typer.Option("--plain-http", help="Use HTTP without TLS, for a local registry.")
     ] = False,

@@ -1,0 +1,90 @@
+"""Lays out the Markdown files of the repository as the sources of the site, and writes Zensical's configuration.
+
+Links between pages are kept. A link to any other file of the repository leads to REPOSITORY, such as
+https://github.com/OWNER/NAME/blob/v1.2.3, where that is given, and else is text.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from functools import cache, partial
+from pathlib import Path, PurePosixPath
+from urllib.parse import unquote
+
+from documentation import navigation
+from documentation.markdown import title, with_links
+from documentation.reference import pages as reference_pages
+
+DOCS = PurePosixPath("docs")
+REFERENCE = DOCS / "reference"
+
+
+@cache
+def pages() -> Mapping[PurePosixPath, str]:
+    """Return the text of every page by the path of its file, which does not exist where the page is generated."""
+    found = {PurePosixPath(file): file.read_text() for file in Path(DOCS).rglob("*.md")}
+    found |= {PurePosixPath(name): Path(name).read_text() for name in navigation.ROOT_PAGES}
+    found |= {PurePosixPath(file): file.read_text() for file in navigation.PACKAGE_READMES}
+    found |= {REFERENCE / name: text for name, text in reference_pages().items()}
+    for folder, heading in navigation.FOLDERS.items():
+        inner = sorted(path for path in found if path.parent == DOCS / folder)
+        lines = [f"- [{title(found[path])}]({path.name})" for path in inner]
+        found[DOCS / folder / "README.md"] = f"# {heading}\n\n" + "\n".join(lines) + "\n"
+    return found
+
+
+def place(path: PurePosixPath) -> PurePosixPath:
+    """Return where the page of a file is, below the root of the site's sources."""
+    if path in navigation.ROOT_PAGES_AT:
+        return navigation.ROOT_PAGES_AT[path]
+    if path.name == "README.md" and path.is_relative_to(DOCS):
+        return path.relative_to(DOCS).with_name("index.md")
+    if path.name == "README.md":
+        return PurePosixPath("packages", path.parent.name + ".md")
+    return path.relative_to(DOCS)
+
+
+def link(source: PurePosixPath, target: str, *, repository: str) -> str | None:
+    """Return a link of a page as the site has it, or None."""
+    path, _, anchor = unquote(target).partition("#")
+    if not path:
+        return target
+    file = PurePosixPath(os.path.normpath(source.parent / path))
+    page = file / "README.md" if file / "README.md" in pages() else file
+    if page in pages():
+        there = os.path.relpath(place(page), place(source).parent)
+        return f"{there}#{anchor}" if anchor else there
+    if file.is_relative_to(DOCS) and Path(file).is_file():
+        return os.path.relpath(file.relative_to(DOCS), place(source).parent)
+    return f"{repository}/{file}" if repository else None
+
+
+def write_sources(folder: Path, *, repository: str) -> int:
+    """Write all pages and the files that they show; return the number of pages."""
+    shutil.copytree(DOCS, folder, ignore=shutil.ignore_patterns("*.md"))
+    for path, text in pages().items():
+        file = folder / place(path)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(with_links(text, partial(link, path, repository=repository)))
+    return len(pages())
+
+
+def configuration() -> str:
+    """Return the configuration of Zensical."""
+    return navigation.CONFIGURATION.format(navigation=_toml(navigation.NAVIGATION))
+
+
+def unlisted() -> frozenset[str]:
+    """Return the pages that no entry of the navigation leads to."""
+    return frozenset(str(place(path)) for path in pages()) - frozenset(navigation.listed())
+
+
+def _toml(value: object) -> str:
+    match value:
+        case Mapping():
+            return "{ " + ", ".join(f"{json.dumps(key)} = {_toml(each)}" for key, each in value.items()) + " }"
+        case list() | tuple():
+            return "[\n" + "".join(f"{_toml(each)},\n" for each in value) + "]"
+        case _:
+            return json.dumps(value)
