@@ -13,9 +13,10 @@ ROOT_PAGES_AT = {
     PurePosixPath("CHANGELOG.md"): PurePosixPath("changelog.md"),
     PurePosixPath("CONTRIBUTING.md"): PurePosixPath("contributing.md"),
     PurePosixPath("SECURITY.md"): PurePosixPath("security.md"),
+    PurePosixPath("api/go/README.md"): PurePosixPath("packages/api-go.md"),
 }
 ROOT_PAGES = tuple(map(str, ROOT_PAGES_AT))
-"""Files beside docs, and where the site has them."""
+"""Files outside of docs, and where the site has them."""
 
 PACKAGE_READMES = tuple(
     file for file in sorted(Path().glob("*/README.md")) if (file.parent / "pyproject.toml").exists()
@@ -28,8 +29,16 @@ def _in(folder: str) -> list[str]:
 
 
 NAVIGATION: Sequence[Mapping[str, object]] = (
-    {"Start": ["index.md"]},
-    {"Concepts": ["glossary.md", "architecture.md"]},
+    {
+        "Start": [
+            "index.md",
+            "start/operator.md",
+            "start/user.md",
+            "start/module-team.md",
+            "start/python-developer.md",
+        ]
+    },
+    {"Concepts": ["concepts.md", "glossary.md", "compared.md"]},
     {
         "How-to": [
             {"Operate": ["install.md", "migration.md", "klm.md", "fleet-page.md", "tracing.md", "local.md"]},
@@ -45,12 +54,14 @@ NAVIGATION: Sequence[Mapping[str, object]] = (
             "reference/chart-values.md",
             "reference/metrics.md",
             {"Python": [f"reference/python/{name}.md" for name in PACKAGES]},
-            {"Packages": [f"packages/{file.parent.name}.md" for file in PACKAGE_READMES]},
+            {"Packages": [*(f"packages/{file.parent.name}.md" for file in PACKAGE_READMES), "packages/api-go.md"]},
         ]
     },
+    {"Troubleshooting": ["troubleshooting.md"]},
     {"Runbooks": ["runbooks/index.md", *_in("runbooks")]},
     {
-        "In depth": [
+        "Architecture": [
+            "architecture.md",
             "kymas.md",
             "modules.md",
             "module-cr-status.md",

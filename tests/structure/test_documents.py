@@ -1,0 +1,140 @@
+"""The words and the Python of the Markdown files: terms as the glossary has them, and code that imports what exists."""
+
+import ast
+import importlib
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from documentation.markdown import CODE, Block, blocks, prose
+from lifecycle_manager_api.crds import KINDS
+
+GLOSSARY = Path("docs/glossary.md")
+TERM = re.compile(r"^\| (?P<terms>\*\*.+?) \|", re.MULTILINE)
+BOLD = re.compile(r"\*\*(.+?)\*\*")
+NAMES = re.compile(r"\b(?:[A-Z]\w+ [A-Z]\w+|[A-Z][a-z]+[A-Z]\w*)\b")
+MADE_THERE = "lifecycle_manager.module_report"
+"""What docs/extending.md creates; tests/unit/test_extending.py runs it."""
+FRAGMENTS = ("def setup(manager: Manager)", "from lifecycle_manager import module_report", "synced = context.synced()")
+"""How blocks begin that continue another one, so that not all their names are defined."""
+RUN_ELSEWHERE = frozenset(
+    {
+        "api/README.md",  # tests/integration/packages
+        "docs/extending.md",  # tests/unit/test_extending.py
+        "docs/kube-runtime.md",  # tests/unit/kube_simulation/test_documented_examples.py
+        "kube_crds/README.md",  # tests/unit/kube_crds
+        "kube_runtime/README.md",  # tests/integration/kube_runtime
+    }
+)
+"""Files whose Python other tests run."""
+
+
+def documents() -> dict[str, str]:
+    listed = subprocess.run(["git", "ls-files", "*.md"], check=True, capture_output=True, text=True).stdout.split()
+    return {name: Path(name).read_text() for name in listed if Path(name).is_file() and name != "CHANGELOG.md"}
+
+
+def terms() -> list[str]:
+    return [term for row in TERM.finditer(GLOSSARY.read_text()) for term in BOLD.findall(row["terms"])]
+
+
+def text_of(document: str) -> str:
+    """Return the text without code."""
+    return " ".join(CODE.sub("", line) for _, line in prose(document))
+
+
+def test_each_term_of_the_glossary_is_used() -> None:
+    used = " ".join(text for name, text in documents().items() if name != str(GLOSSARY)).lower()
+    assert len(terms()) > 40
+    assert [term for term in terms() if not re.search(rf"\b{re.escape(term.lower())}", used)] == []
+
+
+def test_glossary_has_every_resource() -> None:
+    known = GLOSSARY.read_text()
+    assert [kind.__name__ for kind in KINDS if kind.__name__ not in known] == []
+
+
+def test_names_are_written_as_in_the_glossary() -> None:
+    names = [term for term in terms() if NAMES.fullmatch(term)]
+    wrong = [
+        f"{name}: {found[0]} (write: {term})"
+        for name, document in documents().items()
+        for term in names
+        for found in re.finditer(rf"\b{re.escape(term)}\b", text_of(document), re.IGNORECASE)
+        if found[0] != term and found[0] != found[0].lower().replace(" ", "-")
+    ]
+    assert len(names) > 8
+    assert wrong == []
+
+
+def python_blocks() -> list[tuple[str, Block]]:
+    return [
+        (name, block)
+        for name, text in documents().items()
+        for block in blocks(text)
+        if block.language in {"python", "py"}
+    ]
+
+
+def missing_imports(code: str) -> Iterator[str]:
+    """Yield what a program imports and what does not exist."""
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Import):
+            yield from (each.name for each in node.names if not _exists(each.name))
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            yield from (
+                f"{node.module}.{each.name}" for each in node.names if not _exists(node.module, attribute=each.name)
+            )
+
+
+def _exists(module: str, *, attribute: str = "") -> bool:
+    if module.startswith(MADE_THERE) or f"{module}.{attribute}" == MADE_THERE:
+        return True
+    try:
+        found = importlib.import_module(module)
+        return not attribute or hasattr(found, attribute) or _exists(f"{module}.{attribute}")
+    except ModuleNotFoundError:
+        return False
+
+
+def test_python_in_documents_compiles_and_imports_what_exists() -> None:
+    found = python_blocks()
+    missing = [f"{name}:{block.line}: {each}" for name, block in found for each in missing_imports(block.code)]
+    assert len(found) > 20
+    assert missing == []
+
+
+def test_python_in_documents_runs() -> None:
+    """Blocks of one document continue each other, as a reader types them."""
+    run = dict[str, int]()
+    defined: dict[str, dict[str, object]] = {}
+    for name, block in python_blocks():
+        if name not in RUN_ELSEWHERE and not block.code.startswith(FRAGMENTS):
+            space = defined.setdefault(name, {"__name__": "example"})
+            exec(compile(block.code, f"{name}:{block.line}", "exec", dont_inherit=True), space)  # noqa: S102 - our own
+            run[name] = run.get(name, 0) + 1
+    assert run["docs/module-managers.md"] > 2
+
+
+@pytest.mark.parametrize(
+    ("code", "missing"),
+    [
+        ("import kube_runtime", []),
+        ("from kube_runtime import Manager", []),
+        ("from kube_runtime import Managers", ["kube_runtime.Managers"]),
+        ("import kube_runtimes", ["kube_runtimes"]),
+        ("from lifecycle_manager import app", []),
+    ],
+)
+def test_an_import_that_does_not_exist_is_found(code: str, missing: list[str]) -> None:
+    assert list(missing_imports(code)) == missing
+
+
+def test_a_block_knows_its_line_and_language() -> None:
+    assert list(blocks("a\n```python\nx = 1\n```\n~~~\ny\n~~~\n")) == [
+        Block(3, "python", "x = 1\n"),
+        Block(6, "", "y\n"),
+    ]
