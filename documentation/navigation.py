@@ -64,6 +64,7 @@ NAVIGATION: Sequence[Mapping[str, object]] = (
             "architecture.md",
             "kymas.md",
             "modules.md",
+            "rollouts.md",
             "module-cr-status.md",
             "deletions.md",
             "watcher.md",

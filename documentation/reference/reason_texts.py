@@ -27,6 +27,9 @@ CONDITIONS: tuple[tuple[str, str, str], ...] = (
     ("Module CR", "Ready", "whether the version that was written last is in force"),
     ("ModuleTemplate", "DescriptorPinned", "whether the tag still names the descriptor that was found first"),
     ("ModuleTemplate", "DescriptorVerified", "whether the descriptor is signed as the ModulePolicy requires"),
+    ("ModuleRollout", "Progressing", "whether clusters get the version, or soak"),
+    ("ModuleRollout", "Halted", "whether something stops it until somebody acts"),
+    ("ModuleRollout", "Completed", "whether all waves are completed"),
     ("Watcher", "Ready", "whether every cluster has the webhook of this Watcher CR"),
     ("Watcher", "VirtualService", "with Istio alone: whether the gateway routes the events"),
 )
@@ -128,6 +131,32 @@ REASONS: Mapping[str, Texts] = {
         "ModuleRemoved": ("The module is removed.", NONE),
         "MoreModules": ("More modules changed than have Events.", "Read `status.modules[]`."),
         "CannotBeInstalled": ("A mandatory version has no usable ModuleTemplate.", "Apply the ModuleTemplate."),
+    },
+    "Of a rollout": {
+        "RolloutStarted": ("A channel has another version, which is rolled out now.", NONE),
+        "RolloutStrategyMissing": (
+            "The ModuleReleaseMeta names a RolloutStrategy that does not exist; no cluster gets the version.",
+            "Create the strategy, or correct the annotation.",
+        ),
+        "Soaking": ("All clusters of the wave have the version; the soak time is not over.", WAIT),
+        "ApprovalRequired": ("The next wave needs an approval.", "`klm rollout approve`"),
+        "PausedByOperator": ("`spec.paused` is set.", "`klm rollout resume`"),
+        "HaltedByOperator": ("`spec.halted` is set.", "`klm rollout resume`"),
+        "TooManyFailures": (
+            "More clusters of a wave failed than its strategy accepts.",
+            "Read `status.failedClusters`; then `klm rollout resume`, `klm rollout undo`, or release another version.",
+        ),
+        "ModuleCannotGoBack": (
+            "The ModuleTemplate that is installed forbids lower versions.",
+            "Release a higher version.",
+        ),
+        "NotHalted": ("Nothing stops the rollout.", NONE),
+        "AllWavesCompleted": ("All waves are completed.", NONE),
+        "Superseded": ("Another version is rolled out instead.", NONE),
+        "DeadlineExceeded": (
+            "The module was not Ready with the version by the deadline of its wave.",
+            "`klm explain KYMA`",
+        ),
     },
     "Of the Watcher": {
         "WatcherReady": ("It works, and its events arrive.", NONE),

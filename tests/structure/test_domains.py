@@ -41,7 +41,7 @@ FILES = ("controller", "snapshot", "plan", "apply", "status")
 PURE = ("plan", "status")
 KEYS = {"ObjectKey", "ModuleKey", "ReleaseKey"}
 IMPURE = {"asyncio", "time", "random", "structlog", "aiohttp", "httpx", "socket"}
-MAX_APP_LINES = 150
+MAX_APP_LINES = 155
 MAX_IMPORTS = 30
 """How many modules of our own one module imports at most; `app` alone, which composes all of them, may import more."""
 

@@ -115,7 +115,13 @@ def sample(resource: Resource[Any]) -> Any:
         "resourceToWatch": {"group": "", "version": "v1", "resource": "configmaps"},
         "serviceInfo": {"name": "one", "namespace": KCP, "port": 443},
     }
-    specs = {"moduleconfigs": {"kyma": "uses-fast", "module": "api"}, "watchers": watcher}
+    rollout: dict[str, Any] = {"moduleName": "api", "channel": "fast", "version": "1.0.0", "strategy": {"waves": []}}
+    specs: dict[str, dict[str, Any]] = {
+        "moduleconfigs": {"kyma": "uses-fast", "module": "api"},
+        "modulerollouts": rollout,
+        "rolloutstrategies": rollout["strategy"],
+        "watchers": watcher,
+    }
     metadata = {"name": "uses-fast-api", "namespace": KCP, "uid": "1", "labels": {names.MODULE_NAME: "api"}}
     document = {"metadata": metadata, "spec": specs.get(resource.plural, {})}
     return document if resource.type is dict else msgspec.convert(document, resource.type)

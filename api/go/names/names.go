@@ -59,6 +59,15 @@ const (
 	// Annotation of a SyncResource with the generation of the ModuleConfig that it was made from.
 	ModuleConfigGeneration = "operator.kyma-project.io/module-config-generation"
 
+	// Annotation of a ModuleReleaseMeta with the name of its RolloutStrategy.
+	RolloutStrategy = "operator.kyma-project.io/rollout-strategy"
+
+	// Annotation of a ModuleReleaseMeta: with `true`, rollouts may give clusters a lower version than they have.
+	AllowDowngrade = "operator.kyma-project.io/allow-downgrade"
+
+	// Annotation of a ModuleTemplate: with `true`, no cluster gets a lower version after this one.
+	NoDowngrade = "operator.kyma-project.io/no-downgrade"
+
 	Disclaimer         = "operator.kyma-project.io/managed-by-reconciler-disclaimer"
 	InjectDataFromKcp  = "operator.kyma-project.io/inject-data-from-kcp"
 	PartOf             = "app.kubernetes.io/part-of"

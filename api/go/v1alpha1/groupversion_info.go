@@ -32,6 +32,10 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&SyncResourceList{},
 		&ModulePolicy{},
 		&ModulePolicyList{},
+		&RolloutStrategy{},
+		&RolloutStrategyList{},
+		&ModuleRollout{},
+		&ModuleRolloutList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

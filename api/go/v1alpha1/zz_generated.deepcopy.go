@@ -28,6 +28,21 @@ func (in *ClusterResource) DeepCopy() *ClusterResource {
 }
 
 // DeepCopyInto copies the receiver into out, which must not be nil.
+func (in *FailedCluster) DeepCopyInto(out *FailedCluster) {
+	*out = *in
+}
+
+// DeepCopy returns a copy of the receiver.
+func (in *FailedCluster) DeepCopy() *FailedCluster {
+	if in == nil {
+		return nil
+	}
+	out := new(FailedCluster)
+	in.DeepCopyInto(out)
+	return out
+}
+
+// DeepCopyInto copies the receiver into out, which must not be nil.
 func (in *KindRule) DeepCopyInto(out *KindRule) {
 	*out = *in
 	if in.Names != nil {
@@ -296,6 +311,148 @@ func (in *ModulePolicySpec) DeepCopy() *ModulePolicySpec {
 }
 
 // DeepCopyInto copies the receiver into out, which must not be nil.
+func (in *ModuleRollout) DeepCopyInto(out *ModuleRollout) {
+	*out = *in
+	out.TypeMeta = in.TypeMeta
+	in.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
+	in.Spec.DeepCopyInto(&out.Spec)
+	in.Status.DeepCopyInto(&out.Status)
+}
+
+// DeepCopy returns a copy of the receiver.
+func (in *ModuleRollout) DeepCopy() *ModuleRollout {
+	if in == nil {
+		return nil
+	}
+	out := new(ModuleRollout)
+	in.DeepCopyInto(out)
+	return out
+}
+
+// DeepCopyObject returns a copy of the receiver as a runtime.Object.
+func (in *ModuleRollout) DeepCopyObject() runtime.Object {
+	if c := in.DeepCopy(); c != nil {
+		return c
+	}
+	return nil
+}
+
+// DeepCopyInto copies the receiver into out, which must not be nil.
+func (in *ModuleRolloutList) DeepCopyInto(out *ModuleRolloutList) {
+	*out = *in
+	out.TypeMeta = in.TypeMeta
+	in.ListMeta.DeepCopyInto(&out.ListMeta)
+	if in.Items != nil {
+		in, out := &in.Items, &out.Items
+		*out = make([]ModuleRollout, len(*in))
+		for i := range *in {
+			(*in)[i].DeepCopyInto(&(*out)[i])
+		}
+	}
+}
+
+// DeepCopy returns a copy of the receiver.
+func (in *ModuleRolloutList) DeepCopy() *ModuleRolloutList {
+	if in == nil {
+		return nil
+	}
+	out := new(ModuleRolloutList)
+	in.DeepCopyInto(out)
+	return out
+}
+
+// DeepCopyObject returns a copy of the receiver as a runtime.Object.
+func (in *ModuleRolloutList) DeepCopyObject() runtime.Object {
+	if c := in.DeepCopy(); c != nil {
+		return c
+	}
+	return nil
+}
+
+// DeepCopyInto copies the receiver into out, which must not be nil.
+func (in *ModuleRolloutSpec) DeepCopyInto(out *ModuleRolloutSpec) {
+	*out = *in
+	in.Strategy.DeepCopyInto(&out.Strategy)
+	if in.Approvals != nil {
+		in, out := &in.Approvals, &out.Approvals
+		*out = make([]WaveApproval, len(*in))
+		for i := range *in {
+			(*in)[i].DeepCopyInto(&(*out)[i])
+		}
+	}
+}
+
+// DeepCopy returns a copy of the receiver.
+func (in *ModuleRolloutSpec) DeepCopy() *ModuleRolloutSpec {
+	if in == nil {
+		return nil
+	}
+	out := new(ModuleRolloutSpec)
+	in.DeepCopyInto(out)
+	return out
+}
+
+// DeepCopyInto copies the receiver into out, which must not be nil.
+func (in *ModuleRolloutStatus) DeepCopyInto(out *ModuleRolloutStatus) {
+	*out = *in
+	if in.Conditions != nil {
+		in, out := &in.Conditions, &out.Conditions
+		*out = make([]metav1.Condition, len(*in))
+		for i := range *in {
+			(*in)[i].DeepCopyInto(&(*out)[i])
+		}
+	}
+	if in.Waves != nil {
+		in, out := &in.Waves, &out.Waves
+		*out = make([]WaveStatus, len(*in))
+		for i := range *in {
+			(*in)[i].DeepCopyInto(&(*out)[i])
+		}
+	}
+	if in.UnderWay != nil {
+		in, out := &in.UnderWay, &out.UnderWay
+		*out = make([]UnderWay, len(*in))
+		for i := range *in {
+			(*in)[i].DeepCopyInto(&(*out)[i])
+		}
+	}
+	if in.FailedClusters != nil {
+		in, out := &in.FailedClusters, &out.FailedClusters
+		*out = make([]FailedCluster, len(*in))
+		for i := range *in {
+			(*in)[i].DeepCopyInto(&(*out)[i])
+		}
+	}
+	if in.StartedAt != nil {
+		in, out := &in.StartedAt, &out.StartedAt
+		*out = (*in).DeepCopy()
+	}
+	if in.ExpectedEnd != nil {
+		in, out := &in.ExpectedEnd, &out.ExpectedEnd
+		*out = (*in).DeepCopy()
+	}
+	if in.CompletedAt != nil {
+		in, out := &in.CompletedAt, &out.CompletedAt
+		*out = (*in).DeepCopy()
+	}
+	if in.ObservedGeneration != nil {
+		in, out := &in.ObservedGeneration, &out.ObservedGeneration
+		*out = new(int64)
+		**out = **in
+	}
+}
+
+// DeepCopy returns a copy of the receiver.
+func (in *ModuleRolloutStatus) DeepCopy() *ModuleRolloutStatus {
+	if in == nil {
+		return nil
+	}
+	out := new(ModuleRolloutStatus)
+	in.DeepCopyInto(out)
+	return out
+}
+
+// DeepCopyInto copies the receiver into out, which must not be nil.
 func (in *NamespacedResources) DeepCopyInto(out *NamespacedResources) {
 	*out = *in
 	if in.Allow != nil {
@@ -340,6 +497,87 @@ func (in *ResourceReference) DeepCopy() *ResourceReference {
 		return nil
 	}
 	out := new(ResourceReference)
+	in.DeepCopyInto(out)
+	return out
+}
+
+// DeepCopyInto copies the receiver into out, which must not be nil.
+func (in *RolloutStrategy) DeepCopyInto(out *RolloutStrategy) {
+	*out = *in
+	out.TypeMeta = in.TypeMeta
+	in.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
+	in.Spec.DeepCopyInto(&out.Spec)
+}
+
+// DeepCopy returns a copy of the receiver.
+func (in *RolloutStrategy) DeepCopy() *RolloutStrategy {
+	if in == nil {
+		return nil
+	}
+	out := new(RolloutStrategy)
+	in.DeepCopyInto(out)
+	return out
+}
+
+// DeepCopyObject returns a copy of the receiver as a runtime.Object.
+func (in *RolloutStrategy) DeepCopyObject() runtime.Object {
+	if c := in.DeepCopy(); c != nil {
+		return c
+	}
+	return nil
+}
+
+// DeepCopyInto copies the receiver into out, which must not be nil.
+func (in *RolloutStrategyList) DeepCopyInto(out *RolloutStrategyList) {
+	*out = *in
+	out.TypeMeta = in.TypeMeta
+	in.ListMeta.DeepCopyInto(&out.ListMeta)
+	if in.Items != nil {
+		in, out := &in.Items, &out.Items
+		*out = make([]RolloutStrategy, len(*in))
+		for i := range *in {
+			(*in)[i].DeepCopyInto(&(*out)[i])
+		}
+	}
+}
+
+// DeepCopy returns a copy of the receiver.
+func (in *RolloutStrategyList) DeepCopy() *RolloutStrategyList {
+	if in == nil {
+		return nil
+	}
+	out := new(RolloutStrategyList)
+	in.DeepCopyInto(out)
+	return out
+}
+
+// DeepCopyObject returns a copy of the receiver as a runtime.Object.
+func (in *RolloutStrategyList) DeepCopyObject() runtime.Object {
+	if c := in.DeepCopy(); c != nil {
+		return c
+	}
+	return nil
+}
+
+// DeepCopyInto copies the receiver into out, which must not be nil.
+func (in *RolloutStrategySpec) DeepCopyInto(out *RolloutStrategySpec) {
+	*out = *in
+	if in.Waves != nil {
+		in, out := &in.Waves, &out.Waves
+		*out = make([]Wave, len(*in))
+		for i := range *in {
+			(*in)[i].DeepCopyInto(&(*out)[i])
+		}
+	}
+	in.Remaining.DeepCopyInto(&out.Remaining)
+}
+
+// DeepCopy returns a copy of the receiver.
+func (in *RolloutStrategySpec) DeepCopy() *RolloutStrategySpec {
+	if in == nil {
+		return nil
+	}
+	out := new(RolloutStrategySpec)
 	in.DeepCopyInto(out)
 	return out
 }
@@ -472,6 +710,99 @@ func (in *SyncedObject) DeepCopy() *SyncedObject {
 		return nil
 	}
 	out := new(SyncedObject)
+	in.DeepCopyInto(out)
+	return out
+}
+
+// DeepCopyInto copies the receiver into out, which must not be nil.
+func (in *UnderWay) DeepCopyInto(out *UnderWay) {
+	*out = *in
+	in.Since.DeepCopyInto(&out.Since)
+}
+
+// DeepCopy returns a copy of the receiver.
+func (in *UnderWay) DeepCopy() *UnderWay {
+	if in == nil {
+		return nil
+	}
+	out := new(UnderWay)
+	in.DeepCopyInto(out)
+	return out
+}
+
+// DeepCopyInto copies the receiver into out, which must not be nil.
+func (in *Wave) DeepCopyInto(out *Wave) {
+	*out = *in
+	in.KymaSelector.DeepCopyInto(&out.KymaSelector)
+}
+
+// DeepCopy returns a copy of the receiver.
+func (in *Wave) DeepCopy() *Wave {
+	if in == nil {
+		return nil
+	}
+	out := new(Wave)
+	in.DeepCopyInto(out)
+	return out
+}
+
+// DeepCopyInto copies the receiver into out, which must not be nil.
+func (in *WaveApproval) DeepCopyInto(out *WaveApproval) {
+	*out = *in
+	if in.At != nil {
+		in, out := &in.At, &out.At
+		*out = (*in).DeepCopy()
+	}
+}
+
+// DeepCopy returns a copy of the receiver.
+func (in *WaveApproval) DeepCopy() *WaveApproval {
+	if in == nil {
+		return nil
+	}
+	out := new(WaveApproval)
+	in.DeepCopyInto(out)
+	return out
+}
+
+// DeepCopyInto copies the receiver into out, which must not be nil.
+func (in *WaveRules) DeepCopyInto(out *WaveRules) {
+	*out = *in
+}
+
+// DeepCopy returns a copy of the receiver.
+func (in *WaveRules) DeepCopy() *WaveRules {
+	if in == nil {
+		return nil
+	}
+	out := new(WaveRules)
+	in.DeepCopyInto(out)
+	return out
+}
+
+// DeepCopyInto copies the receiver into out, which must not be nil.
+func (in *WaveStatus) DeepCopyInto(out *WaveStatus) {
+	*out = *in
+	if in.StartedAt != nil {
+		in, out := &in.StartedAt, &out.StartedAt
+		*out = (*in).DeepCopy()
+	}
+	if in.SettledAt != nil {
+		in, out := &in.SettledAt, &out.SettledAt
+		*out = (*in).DeepCopy()
+	}
+	if in.CompletedAt != nil {
+		in, out := &in.CompletedAt, &out.CompletedAt
+		*out = (*in).DeepCopy()
+	}
+}
+
+// DeepCopy returns a copy of the receiver.
+func (in *WaveStatus) DeepCopy() *WaveStatus {
+	if in == nil {
+		return nil
+	}
+	out := new(WaveStatus)
 	in.DeepCopyInto(out)
 	return out
 }

@@ -112,6 +112,26 @@ type ManifestSpec struct {
 	Version string `json:"version,omitempty"`
 }
 
+// ModuleRelease is the version that a rollout released to one cluster.
+type ModuleRelease struct {
+	// The version.
+	// +required
+	Version string `json:"version"`
+
+	// Name of the ModuleRollout.
+	// +required
+	Rollout string `json:"rollout"`
+
+	// When it was released.
+	// +required
+	At metav1.Time `json:"at"`
+
+	// Whether a lower version than the installed one is installed.
+	// +optional
+	// +kubebuilder:default=false
+	AllowDowngrade bool `json:"allowDowngrade,omitempty"`
+}
+
 // ManifestStatus is the observed state.
 type ManifestStatus struct {
 	// Summary of all conditions.
@@ -134,6 +154,10 @@ type ManifestStatus struct {
 	// The objects of the module in the user's cluster.
 	// +optional
 	Synced []SyncedReference `json:"synced,omitempty"`
+
+	// The version that a rollout released to the cluster last. Left out where no rollout did.
+	// +optional
+	Release *ModuleRelease `json:"release,omitempty"`
 
 	// The uid by which its objects in the cluster name their owner. A restored object keeps it, unlike its own uid.
 	// +optional

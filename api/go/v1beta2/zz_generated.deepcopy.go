@@ -461,6 +461,10 @@ func (in *ManifestStatus) DeepCopyInto(out *ManifestStatus) {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
+	if in.Release != nil {
+		in, out := &in.Release, &out.Release
+		*out = (*in).DeepCopy()
+	}
 }
 
 // DeepCopy returns a copy of the receiver.
@@ -491,6 +495,22 @@ func (in *ModuleInfo) DeepCopy() *ModuleInfo {
 		return nil
 	}
 	out := new(ModuleInfo)
+	in.DeepCopyInto(out)
+	return out
+}
+
+// DeepCopyInto copies the receiver into out, which must not be nil.
+func (in *ModuleRelease) DeepCopyInto(out *ModuleRelease) {
+	*out = *in
+	in.At.DeepCopyInto(&out.At)
+}
+
+// DeepCopy returns a copy of the receiver.
+func (in *ModuleRelease) DeepCopy() *ModuleRelease {
+	if in == nil {
+		return nil
+	}
+	out := new(ModuleRelease)
 	in.DeepCopyInto(out)
 	return out
 }

@@ -21,7 +21,14 @@ from lifecycle_manager_api.kyma import (
     KymaStatus,
     SkrRecords,
 )
-from lifecycle_manager_api.manifest import ImageSpec, InstallInfo, Manifest, ManifestSpec, ManifestStatus
+from lifecycle_manager_api.manifest import (
+    ImageSpec,
+    InstallInfo,
+    Manifest,
+    ManifestSpec,
+    ManifestStatus,
+    ModuleRelease,
+)
 from lifecycle_manager_api.meta import ListMeta, ObjectMeta, ResourceList, boolean
 from lifecycle_manager_api.module_config import ModuleConfig, ModuleConfigSpec, ModuleConfigStatus
 from lifecycle_manager_api.module_policy import (
@@ -37,6 +44,16 @@ from lifecycle_manager_api.module_release_meta import (
     MandatoryVersion,
     ModuleReleaseMeta,
     ModuleReleaseMetaSpec,
+)
+from lifecycle_manager_api.module_rollout import (
+    FailedCluster,
+    ModuleRollout,
+    ModuleRolloutSpec,
+    ModuleRolloutStatus,
+    RolloutPhase,
+    UnderWay,
+    WaveApproval,
+    WaveStatus,
 )
 from lifecycle_manager_api.module_template import (
     CustomStateCheck,
@@ -58,6 +75,7 @@ from lifecycle_manager_api.references import (
     SyncedReference,
     TrackingObject,
 )
+from lifecycle_manager_api.rollout_strategy import RolloutStrategy, RolloutStrategySpec, Wave, WaveRules
 from lifecycle_manager_api.selectors import KymaSelector, LabelSelector, LabelSelectorRequirement
 from lifecycle_manager_api.state import State, aggregate
 from lifecycle_manager_api.sync_resource import SyncedObject, SyncResource, SyncResourceSpec, SyncResourceStatus
@@ -72,6 +90,7 @@ __all__ = [
     "ConditionStatus",
     "CustomResourcePolicy",
     "CustomStateCheck",
+    "FailedCluster",
     "Gateway",
     "GroupVersionKind",
     "Icon",
@@ -101,9 +120,13 @@ __all__ = [
     "ModuleInfo",
     "ModulePolicy",
     "ModulePolicySpec",
+    "ModuleRelease",
     "ModuleReleaseMeta",
     "ModuleReleaseMetaSpec",
     "ModuleResource",
+    "ModuleRollout",
+    "ModuleRolloutSpec",
+    "ModuleRolloutStatus",
     "ModuleTemplate",
     "ModuleTemplateSpec",
     "ModuleTemplateStatus",
@@ -116,6 +139,9 @@ __all__ = [
     "PodSecurityLevel",
     "ResourceList",
     "ResourceReference",
+    "RolloutPhase",
+    "RolloutStrategy",
+    "RolloutStrategySpec",
     "ServiceInfo",
     "SkrRecords",
     "State",
@@ -125,6 +151,7 @@ __all__ = [
     "SyncedObject",
     "SyncedReference",
     "TrackingObject",
+    "UnderWay",
     "Version",
     "WatchEvent",
     "Watched",
@@ -133,6 +160,10 @@ __all__ = [
     "Watcher",
     "WatcherSpec",
     "WatcherStatus",
+    "Wave",
+    "WaveApproval",
+    "WaveRules",
+    "WaveStatus",
     "aggregate",
     "as_document",
     "boolean",

@@ -18,6 +18,11 @@ def _secret_where_verified(spec: Mapping[str, Any], _old: Any) -> bool:
     return spec.get("verify", "off") == "off" or bool(spec.get("verificationSecret"))
 
 
+NOT_REMAINING = CelRule(
+    "self != 'remaining'",
+    "remaining is the wave of the clusters that no wave selects; its rules are in spec.remaining",
+    lambda value, _old: bool(value != "remaining"),
+)
 IMMUTABLE = CelRule(
     "self == oldSelf",
     "can't be changed; delete the object and create another one",
@@ -39,4 +44,7 @@ SECRET_WHERE_VERIFIED = CelRule(
     _secret_where_verified,
 )
 
-BY_RULE = {each.rule: each for each in (IMMUTABLE, MANDATORY_OR_CHANNELS, SECRET_WHERE_VERIFIED, VALUES_FIT_OPERATOR)}
+BY_RULE = {
+    each.rule: each
+    for each in (IMMUTABLE, MANDATORY_OR_CHANNELS, NOT_REMAINING, SECRET_WHERE_VERIFIED, VALUES_FIT_OPERATOR)
+}

@@ -10,7 +10,9 @@ from lifecycle_manager_api.manifest import Manifest
 from lifecycle_manager_api.module_config import ModuleConfig
 from lifecycle_manager_api.module_policy import ModulePolicy
 from lifecycle_manager_api.module_release_meta import ModuleReleaseMeta
+from lifecycle_manager_api.module_rollout import ModuleRollout
 from lifecycle_manager_api.module_template import ModuleTemplate
+from lifecycle_manager_api.rollout_strategy import RolloutStrategy
 from lifecycle_manager_api.sync_resource import SyncResource
 from lifecycle_manager_api.watcher import Watcher
 
@@ -23,6 +25,8 @@ KINDS: tuple[type[ApiObject], ...] = (
     ModuleConfig,
     SyncResource,
     ModulePolicy,
+    RolloutStrategy,
+    ModuleRollout,
 )
 STORED_BEFORE = {"v1beta2": "v1beta1"}
 

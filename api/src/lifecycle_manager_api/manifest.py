@@ -1,5 +1,6 @@
 """Manifest: the installation of a module in one cluster."""
 
+from datetime import datetime
 from typing import Annotated, ClassVar, Literal
 
 import msgspec
@@ -61,6 +62,19 @@ class ManifestSpec(Struct, frozen=True, kw_only=True):
     """Version of the module."""
 
 
+class ModuleRelease(Struct, frozen=True, kw_only=True):
+    """The version that a rollout released to one cluster."""
+
+    version: str
+    """The version."""
+    rollout: str
+    """Name of the ModuleRollout."""
+    at: datetime
+    """When it was released."""
+    allow_downgrade: Annotated[bool, default(False)] = False
+    """Whether a lower version than the installed one is installed."""
+
+
 class ManifestStatus(ObjectStatus, frozen=True, kw_only=True):
     """The observed state."""
 
@@ -68,6 +82,8 @@ class ManifestStatus(ObjectStatus, frozen=True, kw_only=True):
     """Summary of all conditions."""
     synced: Annotated[tuple[SyncedReference, ...], ATOMIC_LIST] = ()
     """The objects of the module in the user's cluster."""
+    release: ModuleRelease | None = None
+    """The version that a rollout released to the cluster last. Left out where no rollout did."""
     owner_uid: str = ""
     """The uid by which its objects in the cluster name their owner. A restored object keeps it, unlike its own uid."""
 

@@ -21,6 +21,7 @@ from lifecycle_manager.contract.resources import (
     KYMAS,
     MANIFESTS,
     MODULE_CONFIGS,
+    MODULE_ROLLOUTS,
     SYNC_RESOURCES,
 )
 from lifecycle_manager.module_catalog import Offers
@@ -48,7 +49,7 @@ def setup(manager: Manager, kcp: Client, offers: Offers, settings: PageSettings)
     clusters = Clusters(
         kcp=kcp,
         offers=offers,
-        schedule=Schedule(releases, manager.clock, settings.rollout, unregistered),
+        schedule=Schedule(releases, manager.informer(MODULE_ROLLOUTS), manager.clock, settings.rollout, unregistered),
         kymas=manager.informer(KYMAS),
         manifests=manager.informer(MANIFESTS, indexes=[MANIFESTS_BY_KYMA]),
         configs=manager.informer(MODULE_CONFIGS, namespace=None, indexes=[MODULE_CONFIGS_BY_KYMA]),

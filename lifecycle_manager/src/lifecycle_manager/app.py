@@ -27,6 +27,7 @@ from lifecycle_manager import (
     module_config,
     module_cr_status,
     module_installation,
+    module_rollouts,
     page,
     skr,
     skr_webhook,
@@ -130,6 +131,7 @@ def _set_up(
     fleet_metrics.setup(manager, offers, each_kyma=process.kyma_metrics, fips_only=process.fips_only)
     cas, leaves = watcher_certificates.setup(manager, kcp, certificates, (CertManagerStore, GardenerStore))
     kyma.setup(manager, connections, offers=offers, settings=options[kyma.KymaSettings])
+    module_rollouts.setup(manager, offers, options[kyma.KymaSettings].rollout)
     catalog_sync.setup(manager, connections, offers, options[catalog_sync.CatalogSettings])
     mandatory_modules.setup(manager, offers, options[mandatory_modules.MandatorySettings])
     module_installation.setup(manager, connections, offers, store, logins, manifests)

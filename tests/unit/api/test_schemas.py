@@ -10,7 +10,7 @@ import pytest
 import lifecycle_manager_api
 from kube_crds import Struct, keyed_by, object_schema, schema, schema_of
 from kube_runtime import parse_objects
-from lifecycle_manager_api import ApiObject, Kyma, cel, names
+from lifecycle_manager_api import ApiObject, Kyma, WaveRules, cel, names
 from lifecycle_manager_api.crds import KINDS, all_crds, crd_for
 from lifecycle_manager_api.documents import plain
 from lifecycle_manager_api.module_policy import DENIED
@@ -125,7 +125,17 @@ def test_all_public_names_exist() -> None:
 def _check_defaults(kind: type[msgspec.Struct], schema: object) -> None:
     for value in _defaults(schema):
         assert value in (
-            *(True, False, "", "off", "CreateAndDelete", "baseline", names.KCP_NAMESPACE),
+            *(
+                True,
+                False,
+                "",
+                "off",
+                "CreateAndDelete",
+                "baseline",
+                names.KCP_NAMESPACE,
+                *msgspec.structs.asdict(WaveRules()).values(),
+                "Pending",
+            ),
             [plain(each) for each in DENIED],
         ), kind
 

@@ -17,7 +17,17 @@ from lifecycle_manager.module_catalog import Offer, module_of, module_of_manifes
 from lifecycle_manager.module_catalog.offer import version_of
 from lifecycle_manager.rollout import Timing
 from lifecycle_manager.rollout.maintenance import MaintenancePolicy
-from lifecycle_manager_api import KymaSpec, ModuleReleaseMeta, ModuleTemplate, ObjectMeta, State, Version, names
+from lifecycle_manager_api import (
+    KymaSpec,
+    ModuleRelease,
+    ModuleReleaseMeta,
+    ModuleRollout,
+    ModuleTemplate,
+    ObjectMeta,
+    State,
+    Version,
+    names,
+)
 from tests import builders
 from tests.unit.kyma.generated_fleets import INSTALLED, LABELS, POLICY, SPECS, SUNDAY_NIGHT, TIMINGS, offers
 
@@ -309,6 +319,60 @@ class TestRollout:
         assert only(spec(), self.offer, NOTHING, slow).version == "1.1.0"
         assert only(spec(), self.offer, {NAME: Installed("1.0.0", "fast")}, slow).version == "1.1.0"
         assert only(spec(), self.offer, self.there, slow).version == "1.0.0"
+
+
+class TestRolloutInWaves:
+    offer = offer_of("1.0.0", "2.0.0", "3.0.0", regular="2.0.0")
+
+    @staticmethod
+    def timing(**status: Any) -> Timing:
+        spec = {"moduleName": NAME, "channel": "regular", "version": "2.0.0", "formerVersion": "1.0.0"}
+        waves = {"waves": [{"name": "canary", "kymaSelector": {"matchLabels": {"stage": "canary"}}}]}
+        document = {"metadata": {"name": "r"}, "spec": {**spec, "strategy": waves}, "status": status}
+        rollout = msgspec.convert(document, ModuleRollout)
+        return Timing(builders.NOW, {NAME: builders.NOW}, rollouts={NAME: {"regular": rollout}})
+
+    @staticmethod
+    def there(version: str = "1.0.0", *, released: str = "", by: str = "r", downgrade: bool = False) -> Any:
+        release = ModuleRelease(version=released, rollout=by, at=builders.NOW, allow_downgrade=downgrade)
+        return {NAME: Installed(version, "regular", release if released else None)}
+
+    def test_installed_version_stays_until_another_one_is_released(self) -> None:
+        held = only(spec(), self.offer, self.there(), self.timing())
+        assert (held.version, held.reason) == ("1.0.0", "RolloutPending")
+        assert only(spec(), self.offer, self.there(released="2.0.0"), self.timing()).version == "2.0.0"
+
+    def test_release_of_a_former_rollout_decides_nothing(self) -> None:
+        assert only(spec(), self.offer, self.there(released="2.0.0", by="former"), self.timing()).version == "1.0.0"
+
+    def test_new_cluster_gets_the_version_once_its_wave_is_completed(self) -> None:
+        labels = {"stage": "canary"}
+        assert only(spec(), self.offer, timing=self.timing(), labels=labels).version == "1.0.0"
+        done = self.timing(waves=[{"name": "canary", "completedAt": "2026-11-01T12:00:00Z"}])
+        assert only(spec(), self.offer, timing=done, labels=labels).version == "2.0.0"
+        assert only(spec(), self.offer, timing=done).version == "1.0.0", "another wave"
+
+    def test_lower_version_is_installed_only_where_the_release_allows_it(self) -> None:
+        back = self.there("3.0.0", released="2.0.0")
+        assert only(spec(), self.offer, back, self.timing()).reason == "DowngradeNotAllowed"
+        back = self.there("3.0.0", released="2.0.0", downgrade=True)
+        assert only(spec(), self.offer, back, self.timing()).version == "2.0.0"
+
+    def test_strategy_without_a_rollout_yet_holds_what_is_installed(self) -> None:
+        none = Timing(builders.NOW, rollouts={NAME: {}})
+        assert only(spec(), self.offer, self.there(), none).version == "1.0.0"
+        assert only(spec(), self.offer, timing=none).version == "2.0.0"
+
+    def test_module_without_a_manifest_follows_its_wave(self) -> None:
+        there = {NAME: Installed("1.0.0", "regular", has_manifest=False)}
+        assert only(spec(), self.offer, there, self.timing()).version == "1.0.0"
+        done = self.timing(waves=[{"name": "remaining", "completedAt": "2026-11-01T12:00:00Z"}])
+        assert only(spec(), self.offer, there, done).version == "2.0.0"
+
+    def test_switch_of_channels_takes_effect_at_once(self) -> None:
+        there = {NAME: Installed("1.0.0", "fast")}
+        done = self.timing(waves=[{"name": "remaining", "completedAt": "2026-11-01T12:00:00Z"}])
+        assert only(spec(), self.offer, there, done).version == "2.0.0"
 
 
 class TestMaintenance:

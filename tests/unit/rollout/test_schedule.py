@@ -26,7 +26,8 @@ def schedule(cache: Cache[Any], policy: Path | None) -> tuple[Schedule, Collecto
     registry = CollectorRegistry()
     releases: Any = SimpleNamespace(cache=cache)
     settings = RolloutSettings(policy_file=policy)
-    return Schedule(releases, ManualClock(), settings, policy_readable(registry)), registry
+    rollouts: Any = SimpleNamespace(cache=Cache({}))
+    return Schedule(releases, rollouts, ManualClock(), settings, policy_readable(registry)), registry
 
 
 def release(*times: str) -> DatedReleaseMeta:

@@ -13,8 +13,10 @@ from lifecycle_manager_api import (
     ModuleConfig,
     ModulePolicy,
     ModuleReleaseMeta,
+    ModuleRollout,
     ModuleTemplate,
     ObjectMeta,
+    RolloutStrategy,
     SyncResource,
     Watcher,
     names,
@@ -77,6 +79,8 @@ MODULE_TEMPLATES = Resource.of(ModuleTemplate)
 MODULE_RELEASE_METAS = Resource.of(ModuleReleaseMeta)
 DATED_RELEASE_METAS = Resource.of(DatedReleaseMeta)
 MODULE_CONFIGS = Resource.of(ModuleConfig)
+MODULE_ROLLOUTS = Resource.of(ModuleRollout)
+ROLLOUT_STRATEGIES = Resource.of(RolloutStrategy)
 MODULE_POLICIES = Resource.of(ModulePolicy)
 SYNC_RESOURCES = Resource.of(SyncResource)
 WATCHERS = Resource.of(Watcher)

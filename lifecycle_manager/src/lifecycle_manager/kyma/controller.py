@@ -234,7 +234,7 @@ def _shown_of(manifest: Manifest) -> tuple[object, ...]:
     status, operation = manifest.status, manifest.status.last_operation
     state = State.PROCESSING if status.state is State.EMPTY else status.state
     what = operation.operation if operation is not None else ""
-    return manifest.metadata.generation, state, status.observed_generation, what
+    return manifest.metadata.generation, state, status.observed_generation, status.release, what
 
 
 def kymas_by(index: Index[T]) -> Callable[[Change[T]], Iterable[ObjectKey]]:

@@ -24,11 +24,14 @@ from lifecycle_manager.kyma.reasons import (
 from lifecycle_manager.module_catalog import BARRED, Exclusion, Offer, excluded
 from lifecycle_manager.module_catalog.offer import version_of
 from lifecycle_manager.rollout import Timing
+from lifecycle_manager.rollout.releases import released_by, version_for_new
 from lifecycle_manager_api import (
     InvalidVersion,
     KymaModule,
     KymaSpec,
+    ModuleRelease,
     ModuleReleaseMeta,
+    ModuleRollout,
     ModuleTemplate,
     ObjectMeta,
     State,
@@ -43,10 +46,19 @@ _MANDATORY = Exclusion(MODULE_MANDATORY, "is mandatory: it is installed everywhe
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """The installed version of a module, and the channel that it came from."""
+    """The installed version of a module, the channel that it came from, and what a rollout released last.
+
+    A module that installs nothing has no Manifest, so that no rollout can release a version to it.
+    """
 
     version: str
     channel: str
+    release: ModuleRelease | None = None
+    has_manifest: bool = True
+
+    def is_reached(self, channel: str) -> bool:
+        """Tell whether the rollouts of a channel release versions to it."""
+        return bool(self.version) and self.has_manifest and self.channel == channel
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,14 +116,36 @@ class _Rules:
         if isinstance(found, Exclusion):
             refused = _refused(module, channel, found)
             return refused if refused.is_excluded else self._keep(refused, installed)
+        rollouts = self.timing.rollouts.get(module.name)
+        if rollouts is not None:
+            found = self._rolled_out(found, rollouts.get(channel), installed)
         if installed is None or not installed.version or installed.version == found.version:
             return found
+        if found.reason:
+            return self._keep(found, installed)
         deferred = (
             _downgrade(found, installed)
             or _not_its_turn(found, installed, kyma=self.kyma, timing=self.timing)
             or _outside_of_maintenance(found, self.spec, kyma=self.kyma, timing=self.timing)
         )
         return found if deferred is None else self._keep(deferred, installed)
+
+    def _rolled_out(self, found: Resolution, rollout: ModuleRollout | None, installed: Installed | None) -> Resolution:
+        """Return the version that the rollout of a channel lets this Kyma have; the installed one stays till then."""
+        if installed is None or not installed.is_reached(found.channel):
+            version = version_for_new(rollout, self.kyma.labels) if rollout is not None else found.version
+            template = self.offer.template(found.module.name, version)
+            return found if template is None else replace(found, version=version, template=template)
+        release = released_by(rollout, installed.release) if rollout is not None else None
+        version = release.version if release is not None else installed.version
+        if version == installed.version:
+            return found if version == found.version else replace(found, reason=ROLLOUT_PENDING)
+        template = self.offer.template(found.module.name, version)
+        if template is None:
+            name = template_name(found.module.name, version)
+            message = f"the rollout gives this cluster {version}, but ModuleTemplate {name} does not exist"
+            return replace(found, state=State.WARNING, reason=MODULE_TEMPLATE_NOT_FOUND, message=message)
+        return replace(found, version=version, template=template)
 
     def _keep(self, deferred: Resolution, installed: Installed | None) -> Resolution:
         """Return the resolution with the installed version, and its template if that is still offered."""
@@ -160,7 +194,7 @@ def _refused(module: KymaModule, channel: str, why: Exclusion) -> Resolution:
 
 
 def _downgrade(found: Resolution, installed: Installed) -> Resolution | None:
-    """Refuse a version that is lower than the installed one.
+    """Refuse a version that is lower than the installed one, unless a rollout may go back to it.
 
     Within a channel the precedence of Semantic Versioning counts. Where users switch channels, pre-releases of one
     version count as equal.
@@ -170,6 +204,9 @@ def _downgrade(found: Resolution, installed: Installed) -> Resolution | None:
     except InvalidVersion:
         return None
     switched = bool(installed.channel) and installed.channel != found.channel
+    release = installed.release
+    if release is not None and release.allow_downgrade and release.version == found.version:
+        return None
     lower = (new.major, new.minor, new.patch) < (old.major, old.minor, old.patch) if switched else new < old
     if not lower:
         return None
@@ -189,6 +226,8 @@ def _not_its_turn(found: Resolution, installed: Installed, *, kyma: ObjectMeta, 
     than a rollout takes is ignored.
     """
     released_at = timing.released_at.get(found.module.name)
+    if found.module.name in timing.rollouts:
+        return None  # its rollouts decide
     if released_at is None or installed.channel != found.channel:
         return None  # a switch of channels takes effect at once
     turn = released_at + timing.max_delay * _share(kyma, found)

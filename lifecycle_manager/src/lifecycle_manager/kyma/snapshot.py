@@ -32,6 +32,7 @@ from lifecycle_manager.contract.resources import (
     KYMAS,
     MANIFESTS,
     MODULE_CONFIGS,
+    MODULE_ROLLOUTS,
     RAW_KYMAS,
     SECRETS,
     SYNC_RESOURCES,
@@ -176,7 +177,9 @@ class KymaSnapshots:
         name = settings.pull_secret
         self.pull_secrets = manager.informer(SECRETS, field_selector=f"metadata.name={name}") if name else None
         readable = policy_readable(manager.registry)
-        self.schedule = Schedule(self.releases, manager.clock, settings.rollout, readable)
+        self.schedule = Schedule(
+            self.releases, manager.informer(MODULE_ROLLOUTS), manager.clock, settings.rollout, readable
+        )
 
     async def read(self, request: Request[ObjectKey, KymaState]) -> KymaSnapshot | None:
         """Return what is known of a Kyma, None where it is gone."""

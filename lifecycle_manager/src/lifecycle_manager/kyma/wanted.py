@@ -119,7 +119,7 @@ def _terminating(snapshot: KymaSnapshot, spec: KymaSpec, module: KymaModule, man
         msgspec.structs.replace(spec, modules=(module,)),
         kyma.metadata,
         offer=offer,
-        installed={module.name: Installed(manifest.spec.version, _channel_of(manifest))},
+        installed={module.name: _installed_by(manifest)},
         timing=snapshot.timing,
     )
     if resolution.template is None or resolution.reason:
@@ -148,6 +148,10 @@ def _terminating(snapshot: KymaSnapshot, spec: KymaSpec, module: KymaModule, man
     return wanted if differs(manifest, wanted) else None
 
 
+def _installed_by(manifest: Manifest) -> Installed:
+    return Installed(manifest.spec.version, _channel_of(manifest), manifest.status.release)
+
+
 def _channel_of(manifest: Manifest) -> str:
     return manifest.metadata.labels.get(names.CHANNEL, "")
 
@@ -160,14 +164,12 @@ def chosen_manifests(snapshot: KymaSnapshot) -> tuple[Manifest, ...]:
 def installed_in(kyma: Kyma, manifests: Mapping[str, Manifest]) -> dict[str, Installed]:
     """Return the installed modules: by their Manifests, or by the status where a module installs nothing."""
     known = {
-        status.name: Installed(status.version, status.channel)
+        status.name: Installed(status.version, status.channel, has_manifest=False)
         for status in kyma.status.modules
         if status.version and status.manifest is None and status.template is not None
     }
     return known | {
-        name: Installed(manifest.spec.version, _channel_of(manifest))
-        for name, manifest in manifests.items()
-        if not manifest.metadata.being_deleted
+        name: _installed_by(manifest) for name, manifest in manifests.items() if not manifest.metadata.being_deleted
     }
 
 

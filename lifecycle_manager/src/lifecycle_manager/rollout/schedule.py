@@ -13,6 +13,8 @@ from lifecycle_manager.contract.options import Duration, option
 from lifecycle_manager.contract.resources import DatedReleaseMeta
 from lifecycle_manager.module_catalog.offer import claim_of
 from lifecycle_manager.rollout.maintenance import MaintenancePolicy, PolicyUnreadable, find_policy, read_policy
+from lifecycle_manager.rollout.releases import Rollouts, rollouts_in_force
+from lifecycle_manager_api import ModuleRollout
 
 log = structlog.get_logger("rollout")
 
@@ -50,6 +52,7 @@ class Timing:
 
     - `released_at`: since when a module's channels are as they are, where that is known
     - `max_delay`: over how long a new version is spread over the fleet
+    - `rollouts`: the rollouts of modules that have a strategy, instead of that spread
     - `policy`: the maintenance windows; without it, no upgrade waits for one
     - `policy_error`: why they can't be read; then no upgrade that requires downtime happens
     """
@@ -60,6 +63,7 @@ class Timing:
     policy: MaintenancePolicy | None = None
     policy_error: str = ""
     min_window: timedelta = timedelta(minutes=20)
+    rollouts: Rollouts = field(default_factory=dict)
 
 
 @dataclass(eq=False)
@@ -67,6 +71,7 @@ class Schedule:
     """Returns the timing of this moment. The policy's file is read again when it was changed."""
 
     releases: Informer[DatedReleaseMeta]
+    rollouts: Informer[ModuleRollout]
     clock: Clock
     settings: RolloutSettings
     readable: Gauge
@@ -75,6 +80,7 @@ class Schedule:
     _policy_error: str = field(default="", init=False)
     _modified: int | None = field(default=None, init=False)
     _released: tuple[int, dict[str, datetime]] = field(default=(-1, {}), init=False)
+    _in_force: tuple[tuple[int, int], Rollouts] = field(default=((-1, -1), {}), init=False)
 
     def __post_init__(self) -> None:
         self._file = find_policy(self.settings.policy_file)
@@ -90,7 +96,15 @@ class Schedule:
             policy=self._policy,
             policy_error=self._policy_error,
             min_window=self.settings.min_window,
+            rollouts=self.in_force(),
         )
+
+    def in_force(self) -> Rollouts:
+        """Return the rollouts that decide now."""
+        state = self.releases.cache.changes, self.rollouts.cache.changes
+        if self._in_force[0] != state:
+            self._in_force = (state, rollouts_in_force(self.releases.cache.list(), self.rollouts.cache.list()))
+        return self._in_force[1]
 
     def _released_at(self) -> dict[str, datetime]:
         state = self.releases.cache.changes

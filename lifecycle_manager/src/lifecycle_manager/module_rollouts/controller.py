@@ -1,0 +1,120 @@
+"""The controller of rollouts. Each channel of a module with a RolloutStrategy is reconciled, by one replica,
+
+- when its ModuleReleaseMeta, its strategy or one of its ModuleRollouts changes
+- when a Manifest of the channel gets another version, state or release, at most twice a second
+- at the times when a wave's pause, soak time or deadline ends, and at intervals
+
+Limits: the strategy's.
+"""
+
+from collections.abc import Iterable
+
+from prometheus_client import Gauge
+
+from kube_runtime import Change, Controller, Manager, Priority
+from lifecycle_manager.contract.changes import generation_changed, metadata_changed, versions
+from lifecycle_manager.contract.resources import (
+    DATED_RELEASE_METAS,
+    KYMAS,
+    MANIFESTS,
+    MODULE_ROLLOUTS,
+    ROLLOUT_STRATEGIES,
+    DatedReleaseMeta,
+)
+from lifecycle_manager.module_catalog import Offers, is_mandatory_manifest, module_of_manifest
+from lifecycle_manager.module_catalog.affected import offer_changed
+from lifecycle_manager.module_rollouts.apply import RolloutActions
+from lifecycle_manager.module_rollouts.plan import plan
+from lifecycle_manager.module_rollouts.snapshot import (
+    MANIFESTS_BY_CHANNEL,
+    ROLLOUTS_BY_CHANNEL,
+    ReleaseChannel,
+    RolloutReader,
+)
+from lifecycle_manager.rollout import RolloutSettings, Schedule
+from lifecycle_manager_api import Manifest, ModuleRollout, RolloutStrategy, names
+
+SETTLE_SECONDS = 0.5
+"""How long to wait for further clusters: of thousands, several change at a time."""
+CONCURRENCY = 4
+
+
+def setup(manager: Manager, offers: Offers, settings: RolloutSettings) -> Controller[ReleaseChannel, None]:
+    releases, rollouts = (
+        manager.informer(DATED_RELEASE_METAS),
+        manager.informer(MODULE_ROLLOUTS, indexes=[ROLLOUTS_BY_CHANNEL]),
+    )
+    unregistered = Gauge("policy_readable_for_rollouts", "That of the Kyma controller is the metric.", registry=None)
+    known = RolloutReader(
+        releases=releases,
+        strategies=manager.informer(ROLLOUT_STRATEGIES),
+        rollouts=rollouts,
+        manifests=manager.informer(MANIFESTS, indexes=[MANIFESTS_BY_CHANNEL]),
+        kymas=manager.informer(KYMAS),
+        offers=offers,
+        schedule=Schedule(releases, rollouts, manager.clock, settings, unregistered),
+        clock=manager.clock,
+    )
+    controller: Controller[ReleaseChannel, None] = manager.controller(
+        "module-rollout", owner=lambda key: f"ModuleRollout {key}", concurrency=CONCURRENCY
+    )
+
+    def of_strategy(change: Change[RolloutStrategy]) -> Iterable[ReleaseChannel]:
+        name = versions(change)[0].metadata.name
+        named = (each for each in releases.cache.list() if strategy_of(each) == name)
+        return [key for each in named for key in channels_of(each)]
+
+    def of_manifest(change: Change[Manifest]) -> Iterable[ReleaseChannel]:
+        governed = known.schedule.in_force()
+        return {key for each in versions(change) for key in channels_of_manifest(each) if key.module in governed}
+
+    controller.watches(releases, to=of_release, when=offer_changed)
+    controller.watches(known.strategies, to=of_strategy, when=generation_changed)
+    controller.watches(rollouts, to=of_rollout, when=generation_changed)
+    controller.watches(
+        known.manifests, to=of_manifest, when=progress_changed, priority=Priority.CHANGE, after=SETTLE_SECONDS
+    )
+    controller.starts_with(lambda: [key for each in releases.cache.list() for key in channels_of(each)])
+    actions = RolloutActions(manager.client, known, manager.events)
+    controller.steps(read=known.read, plan=plan, apply=actions.apply, finish=actions.finish)
+    return controller
+
+
+def strategy_of(release: DatedReleaseMeta) -> str:
+    return release.metadata.annotations.get(names.ROLLOUT_STRATEGY, "")
+
+
+def channels_of(release: DatedReleaseMeta) -> Iterable[ReleaseChannel]:
+    """Return the channels of a release that names a strategy."""
+    if not strategy_of(release):
+        return ()
+    return [ReleaseChannel(release.spec.module_name, each.channel) for each in release.spec.channels]
+
+
+def of_release(change: Change[DatedReleaseMeta]) -> Iterable[ReleaseChannel]:
+    return {key for each in versions(change) for key in channels_of(each)}
+
+
+def of_rollout(change: Change[ModuleRollout]) -> Iterable[ReleaseChannel]:
+    spec = versions(change)[0].spec
+    return (ReleaseChannel(spec.module_name, spec.channel),)
+
+
+def channels_of_manifest(manifest: Manifest) -> Iterable[ReleaseChannel]:
+    channel = manifest.metadata.labels.get(names.CHANNEL, "")
+    if channel and not is_mandatory_manifest(manifest):
+        yield ReleaseChannel(module_of_manifest(manifest), channel)
+
+
+def progress_changed(change: Change[Manifest]) -> bool:
+    """Tell whether a Manifest has another version, state or release."""
+    old, new = change.old, change.new
+    if old is None or new is None:
+        return True
+    return _shown_of(old) != _shown_of(new) or metadata_changed(old.metadata, new.metadata)
+
+
+def _shown_of(manifest: Manifest) -> tuple[object, ...]:
+    status = manifest.status
+    is_observed = status.observed_generation == manifest.metadata.generation
+    return manifest.spec.version, status.state, is_observed, status.release

@@ -1,0 +1,225 @@
+"""The rules of a channel's rollout: when one begins, which clusters get the version next, and what halts it.
+
+The clusters that are under way are recorded in the status of the ModuleRollout before the version is released to any of
+them, by a write that is refused unless the ModuleRollout is as it was read. So no two replicas ever let more clusters
+go than the strategy allows, and one that takes over knows which clusters to finish.
+
+May delete: ModuleRollouts of earlier versions, all but the last MAX_KEPT. Nothing else.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from msgspec.structs import replace as with_fields
+
+from kube_runtime import End, Step
+from lifecycle_manager.module_rollouts.snapshot import RolloutSnapshot
+from lifecycle_manager.module_rollouts.status import Blocker, Progress, status_of, superseded
+from lifecycle_manager.rollout.waves import WaveProgress, is_downgrade, progress_of, too_many_failures
+from lifecycle_manager_api import (
+    ModuleRelease,
+    ModuleRollout,
+    ModuleRolloutSpec,
+    ModuleRolloutStatus,
+    ObjectMeta,
+    OwnerReference,
+    RolloutStrategySpec,
+    UnderWay,
+    boolean,
+    joined_name,
+    names,
+)
+from lifecycle_manager_api.module_rollout import MAX_UNDER_WAY
+
+MAX_KEPT = 5
+INTERVAL_SECONDS = 60.0
+ACTIVE_SECONDS = 10.0
+"""How often a rollout that is not completed is reconciled without a change of its clusters."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartRollout(Step):
+    """Create a ModuleRollout."""
+
+    rollout: ModuleRollout
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseVersion(Step):
+    """Record the clusters that are under way, then write into the Manifests of these that they may have the version."""
+
+    rollout: ModuleRollout
+    status: ModuleRolloutStatus
+    manifests: tuple[tuple[str, ModuleRelease], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CloseRollouts(Step):
+    """Mark rollouts as superseded, and delete those that are too old to be kept."""
+
+    superseded: tuple[ModuleRollout, ...]
+    deleted: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolloutDone(End):
+    """The end of a reconcile. `problem` says why no rollout can begin."""
+
+    rollout: ModuleRollout | None = None
+    status: ModuleRolloutStatus | None = None
+    problem: str = ""
+
+
+def plan(seen: RolloutSnapshot) -> StartRollout | ReleaseVersion | CloseRollouts | RolloutDone:
+    if seen.error is not None:
+        return RolloutDone(error=seen.error)
+    if seen.taken:
+        return RolloutDone(requeue_after=0.0)  # what was written is read before the next decision
+    if is_new_version(seen):
+        if seen.strategy is None:
+            problem = f"RolloutStrategy {seen.strategy_name!r} does not exist: no cluster gets {seen.version}"
+            return RolloutDone(problem=problem, requeue_after=INTERVAL_SECONDS)
+        return StartRollout(new_rollout(seen, seen.strategy.spec))
+    if closing := _closing(seen):
+        return closing
+    latest = seen.latest
+    if latest is None:
+        return RolloutDone()
+    if seen.release is None:  # no strategy any more
+        return RolloutDone(rollout=latest, status=superseded(latest, seen.now))
+    return _advance(seen, latest)
+
+
+def is_new_version(seen: RolloutSnapshot) -> bool:
+    """Tell whether the channel has a version that no rollout is for. One that was taken back is none."""
+    if seen.release is None or not seen.version:
+        return False
+    latest = seen.latest
+    if latest is None:
+        return True
+    is_taken_back = bool(latest.spec.undoes) and latest.spec.former_version == seen.version
+    return latest.spec.version != seen.version and not is_taken_back
+
+
+def new_rollout(seen: RolloutSnapshot, strategy: RolloutStrategySpec) -> ModuleRollout:
+    """Return the rollout of the channel's version. Before it, new clusters have the last completed one."""
+    latest, release = seen.latest, seen.release
+    revision = latest.spec.revision + 1 if latest is not None else 1
+    owner = (
+        OwnerReference(
+            api_version=release.api_version,
+            kind=release.kind,
+            name=release.metadata.name,
+            uid=release.metadata.uid,
+            controller=True,
+        )
+        if release is not None
+        else None
+    )
+    return ModuleRollout(
+        metadata=ObjectMeta(
+            name=joined_name(seen.key.module, f"{seen.key.channel}-{revision}"),
+            namespace=names.KCP_NAMESPACE,
+            labels={names.MODULE_NAME: seen.key.module, names.CHANNEL: seen.key.channel},
+            owner_references=(owner,) if owner is not None else (),
+        ),
+        spec=ModuleRolloutSpec(
+            module_name=seen.key.module,
+            channel=seen.key.channel,
+            version=seen.version,
+            former_version=_settled_version(latest),
+            revision=revision,
+            strategy=strategy,
+        ),
+    )
+
+
+def _settled_version(latest: ModuleRollout | None) -> str:
+    if latest is None:
+        return ""
+    return latest.spec.version if latest.status.phase == "Completed" else latest.spec.former_version
+
+
+def _closing(seen: RolloutSnapshot) -> CloseRollouts | None:
+    former = seen.rollouts[1:]
+    open_ones = tuple(each for each in former if each.status.phase not in {"Completed", "Superseded"})
+    old = tuple(each.metadata.name for each in former[MAX_KEPT:])
+    closed = tuple(with_fields(each, status=superseded(each, seen.now)) for each in open_ones)
+    return CloseRollouts(closed, old) if closed or old else None
+
+
+def _advance(seen: RolloutSnapshot, rollout: ModuleRollout) -> ReleaseVersion | RolloutDone:
+    waves = progress_of(rollout, seen.clusters, seen.now)
+    blocker = _blocker(seen, rollout, waves)
+    chosen = () if blocker is not None else _chosen(rollout, waves)
+    under_way = _under_way(rollout, waves, chosen, seen.now)
+    status = status_of(rollout, Progress(waves, seen.clusters, under_way, blocker, seen.now))
+    releases = tuple(_releases(seen, rollout, under_way))
+    if releases:
+        return ReleaseVersion(rollout, status, releases)
+    return RolloutDone(rollout=rollout, status=status, requeue_after=_requeue_after(waves, status, seen.now))
+
+
+def _blocker(seen: RolloutSnapshot, rollout: ModuleRollout, waves: Sequence[WaveProgress]) -> Blocker | None:
+    """Return what keeps the version from further clusters. Too many failures do until somebody accepts them."""
+    spec, at_halt = rollout.spec, rollout.status.failures_at_halt
+    if is_downgrade(spec):
+        release, template = seen.release, seen.template
+        if release is None or not boolean(release.metadata.annotations, names.ALLOW_DOWNGRADE):
+            what = f"{spec.version} is lower than {spec.former_version}, and the ModuleReleaseMeta does not allow that"
+            return Blocker("Halted", "DowngradeNotAllowed", f"{what}: annotation {names.ALLOW_DOWNGRADE}")
+        if template is not None and boolean(template.metadata.annotations, names.NO_DOWNGRADE):
+            what = f"ModuleTemplate {template.metadata.name} can't go back: annotation {names.NO_DOWNGRADE}"
+            return Blocker("Halted", "ModuleCannotGoBack", what)
+    failing = too_many_failures(rollout, waves)
+    if failing is not None:
+        what = f"{failing.status.failed} of {failing.status.clusters} clusters of wave {failing.plan.name} failed"
+        return Blocker("Halted", "TooManyFailures", what, max(at_halt, failing.status.failed))
+    if at_halt > spec.accepted_failures:
+        return Blocker("Halted", "TooManyFailures", f"{at_halt} clusters had failed; `klm rollout resume`", at_halt)
+    if spec.halted:
+        return Blocker("Halted", "HaltedByOperator", "halted by an operator")
+    if spec.paused:
+        return Blocker("Paused", "PausedByOperator", "paused by an operator")
+    return None
+
+
+def _chosen(rollout: ModuleRollout, waves: Sequence[WaveProgress]) -> tuple[str, ...]:
+    room = MAX_UNDER_WAY - sum(each.status.under_way for each in waves)
+    return tuple(kyma for each in waves for kyma in each.releasable)[: max(0, room)]
+
+
+def _under_way(
+    rollout: ModuleRollout, waves: Sequence[WaveProgress], chosen: Sequence[str], now: datetime
+) -> tuple[UnderWay, ...]:
+    """Return the clusters that may have the version and are not settled, with those that get it now."""
+    going = {kyma for each in waves for kyma, standing in each.standings.items() if standing == "under_way"}
+    kept = tuple(each for each in rollout.status.under_way if each.kyma in going)
+    return (*kept, *(UnderWay(kyma=kyma, since=now.replace(microsecond=0)) for kyma in chosen))
+
+
+def _releases(
+    seen: RolloutSnapshot, rollout: ModuleRollout, under_way: Sequence[UnderWay]
+) -> Iterator[tuple[str, ModuleRelease]]:
+    """Yield the Manifests, by name, that do not say yet that the version is released to their clusters."""
+    for each in under_way:
+        manifest = seen.manifests.get(each.kyma)
+        if manifest is None:
+            continue
+        release = ModuleRelease(
+            version=rollout.spec.version,
+            rollout=rollout.metadata.name,
+            at=each.since,
+            allow_downgrade=is_downgrade(rollout.spec),
+        )
+        if manifest.status.release != release:
+            yield manifest.metadata.name, release
+
+
+def _requeue_after(waves: Sequence[WaveProgress], status: ModuleRolloutStatus, now: datetime) -> float:
+    again = min((each.again for each in waves if each.again is not None and each.again > now), default=None)
+    interval = INTERVAL_SECONDS if status.phase == "Completed" else ACTIVE_SECONDS
+    if again is None:
+        return interval
+    return min(interval, max(0.1, (again - now) / timedelta(seconds=1)))

@@ -1,0 +1,188 @@
+"""What a channel's rollout is decided on: release, strategy, ModuleRollouts, and the clusters with the module."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+from kube_runtime import Clock, Informer, ObjectKey, Request, Snapshot
+from kube_runtime.informer import Index
+from lifecycle_manager.contract.conditions import REACHABLE
+from lifecycle_manager.contract.resources import DatedReleaseMeta
+from lifecycle_manager.module_catalog import Offers, is_mandatory_manifest, kyma_of_manifest, module_of_manifest
+from lifecycle_manager.module_catalog.offer import claim_of
+from lifecycle_manager.rollout import Schedule, Timing
+from lifecycle_manager.rollout.releases import released_by
+from lifecycle_manager.rollout.waves import Cluster, wave_of
+from lifecycle_manager_api import (
+    Kyma,
+    Manifest,
+    ModuleRollout,
+    ModuleTemplate,
+    RolloutStrategy,
+    State,
+    find,
+    names,
+)
+
+
+class ReleaseChannel(NamedTuple):
+    """A channel of a module."""
+
+    module: str
+    channel: str
+
+    def __str__(self) -> str:
+        return f"{self.module}/{self.channel}"
+
+
+def _channel_of_manifest(manifest: Manifest) -> Iterable[str]:
+    if not is_mandatory_manifest(manifest) and (channel := manifest.metadata.labels.get(names.CHANNEL)):
+        yield str(ReleaseChannel(module_of_manifest(manifest), channel))
+
+
+MANIFESTS_BY_CHANNEL: Index[Manifest] = Index("module-channel", _channel_of_manifest)
+"""Manifests of modules that users chose, by `module/channel`."""
+ROLLOUTS_BY_CHANNEL: Index[ModuleRollout] = Index(
+    "module-channel", lambda rollout: (str(ReleaseChannel(rollout.spec.module_name, rollout.spec.channel)),)
+)
+"""ModuleRollouts by `module/channel`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolloutSnapshot(Snapshot):
+    """A channel of a module.
+
+    - `release`: None where the module has none, or none with a strategy; then nothing is rolled out
+    - `version`: that of the channel, empty where there is no such channel
+    - `rollouts`: all of the channel, the latest first
+    - `clusters`: those that have the module of this channel, `manifests` theirs, by the name of the Kyma
+    - `template`: that of the version before the latest rollout's
+    - `taken`: whether this reconcile has released, created or deleted what it decided to
+    """
+
+    key: ReleaseChannel
+    now: datetime
+    release: DatedReleaseMeta | None
+    strategy: RolloutStrategy | None
+    version: str
+    rollouts: tuple[ModuleRollout, ...]
+    clusters: tuple[Cluster, ...]
+    manifests: dict[str, Manifest]
+    template: ModuleTemplate | None = None
+    taken: bool = False
+
+    @property
+    def strategy_name(self) -> str:
+        """The name of the strategy that the release asks for."""
+        return self.release.metadata.annotations.get(names.ROLLOUT_STRATEGY, "") if self.release is not None else ""
+
+    @property
+    def latest(self) -> ModuleRollout | None:
+        """The rollout that counts."""
+        return self.rollouts[0] if self.rollouts else None
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RolloutReader:
+    releases: Informer[DatedReleaseMeta]
+    strategies: Informer[RolloutStrategy]
+    rollouts: Informer[ModuleRollout]
+    manifests: Informer[Manifest]
+    kymas: Informer[Kyma]
+    offers: Offers
+    schedule: Schedule
+    clock: Clock
+
+    async def read(self, request: Request[ReleaseChannel, None]) -> RolloutSnapshot | None:
+        key = request.key
+        rollouts = self.of_channel(key)
+        release = self._release(key.module)
+        if release is None and not rollouts:
+            return None
+        name = release.metadata.annotations[names.ROLLOUT_STRATEGY] if release is not None else ""
+        channels = release.spec.channels if release is not None else ()
+        latest = rollouts[0] if rollouts else None
+        manifests = {
+            kyma_of_manifest(each): each
+            for each in self.manifests.by_index(MANIFESTS_BY_CHANNEL, str(key))
+            if not each.metadata.being_deleted and names.IS_UNMANAGED not in each.metadata.annotations
+        }
+        offer = self.offers.current()
+        former = latest.spec.former_version if latest is not None else ""
+        return RolloutSnapshot(
+            key=key,
+            now=self.clock.now(),
+            release=release,
+            strategy=self.strategies.get(ObjectKey(names.KCP_NAMESPACE, name)),
+            version=next((each.version for each in channels if each.channel == key.channel), ""),
+            rollouts=rollouts,
+            clusters=() if latest is None else tuple(self._clusters(latest, manifests)),
+            manifests=manifests,
+            template=offer.template(key.module, former),
+        )
+
+    def _release(self, module: str) -> DatedReleaseMeta | None:
+        """Return the release of a module that names a strategy."""
+        present = (each for each in self.releases.cache.list() if each.spec.module_name == module)
+        release = min((each for each in present if not each.metadata.being_deleted), key=claim_of, default=None)
+        has_strategy = release is not None and names.ROLLOUT_STRATEGY in release.metadata.annotations
+        return release if has_strategy else None
+
+    def of_channel(self, key: ReleaseChannel) -> tuple[ModuleRollout, ...]:
+        """Return all rollouts of a channel, the latest first."""
+        found = self.rollouts.by_index(ROLLOUTS_BY_CHANNEL, str(key))
+        return tuple(sorted(found, key=lambda each: each.spec.revision, reverse=True))
+
+    def _clusters(self, rollout: ModuleRollout, manifests: dict[str, Manifest]) -> Iterable[Cluster]:
+        template = self.offers.current().template(rollout.spec.module_name, rollout.spec.version)
+        has_downtime = template is not None and template.spec.requires_downtime
+        timing = self.schedule.timing()
+        since = {each.kyma: each.since for each in rollout.status.under_way}
+        for name, manifest in manifests.items():
+            kyma = self.kymas.get(ObjectKey(names.KCP_NAMESPACE, name))
+            if kyma is None or kyma.metadata.being_deleted:
+                continue
+            release = released_by(rollout, manifest.status.release)
+            yield cluster_of(
+                rollout,
+                kyma,
+                manifest,
+                since=release.at if release is not None else since.get(name),
+                may_be_interrupted=not has_downtime or may_be_interrupted(kyma, timing),
+            )
+
+
+def cluster_of(
+    rollout: ModuleRollout, kyma: Kyma, manifest: Manifest, *, since: datetime | None, may_be_interrupted: bool = True
+) -> Cluster:
+    """Return a cluster as a rollout counts it. A Manifest that is not reconciled since its change is not Ready."""
+    status, metadata = manifest.status, manifest.metadata
+    ready = find(status.conditions, "Ready")
+    resources, reachable = find(status.conditions, "Resources"), find(kyma.status.conditions, REACHABLE)
+    is_observed = status.observed_generation == metadata.generation
+    return Cluster(
+        kyma=kyma.metadata.name,
+        wave=wave_of(rollout.spec.strategy, kyma.metadata.labels),
+        has_version=manifest.spec.version == rollout.spec.version,
+        is_ready=is_observed and status.state is State.READY,
+        is_error=is_observed and status.state is State.ERROR,
+        is_unreachable=(reachable is not None and reachable.status == "False")
+        or (resources is not None and resources.status == "Unknown" and status.state is State.ERROR),
+        is_held=kyma.metadata.is_paused or metadata.is_paused or not may_be_interrupted,
+        since=since,
+        reason=ready.reason if ready is not None else "",
+        message=ready.message if ready is not None else "",
+    )
+
+
+def may_be_interrupted(kyma: Kyma, timing: Timing) -> bool:
+    """Tell whether a version that requires downtime may be installed in a cluster now."""
+    if kyma.spec.skip_maintenance_windows or (timing.policy is None and not timing.policy_error):
+        return True
+    window = (
+        timing.policy.next_window(kyma.metadata.labels, now=timing.now, min_length=timing.min_window)
+        if timing.policy is not None
+        else None
+    )
+    return window is not None and window.holds(timing.now)

@@ -1,0 +1,134 @@
+"""The status of a ModuleRollout: phase, conditions, waves, the clusters that failed, and the expected end."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal, NamedTuple
+
+from msgspec.structs import replace as with_fields
+
+from lifecycle_manager.rollout.waves import Cluster, WaveProgress
+from lifecycle_manager_api import (
+    FailedCluster,
+    ModuleRollout,
+    ModuleRolloutStatus,
+    RolloutPhase,
+    UnderWay,
+)
+from lifecycle_manager_api.conditions import NewCondition, set_conditions, shortened
+from lifecycle_manager_api.module_rollout import MAX_FAILED
+
+MAX_MESSAGE_LENGTH = 256
+PROGRESSING, HALTED, COMPLETED = "Progressing", "Halted", "Completed"
+
+
+class Blocker(NamedTuple):
+    """Why no further clusters get the version. `failures`: how many had failed when that halted the rollout."""
+
+    phase: Literal["Halted", "Paused"]
+    reason: str
+    message: str
+    failures: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """A rollout at one moment, with the clusters that are under way after the next step."""
+
+    waves: Sequence[WaveProgress]
+    clusters: Sequence[Cluster]
+    under_way: tuple[UnderWay, ...]
+    blocker: Blocker | None
+    now: datetime
+
+    @property
+    def current(self) -> WaveProgress | None:
+        """The first wave that is not completed."""
+        return next((each for each in self.waves if not each.is_completed), None)
+
+
+def status_of(rollout: ModuleRollout, progress: Progress) -> ModuleRolloutStatus:
+    before, blocker, current = rollout.status, progress.blocker, progress.current
+    phase, reason, message = _summary(progress)
+    clusters = sum(each.status.clusters for each in progress.waves)
+    updated = sum(each.status.healthy for each in progress.waves)
+    is_completed = phase == "Completed"
+    completed_at = (before.completed_at or progress.now) if is_completed else None
+    halted: NewCondition = (HALTED, "False", "NotHalted", "nothing stops the rollout")
+    if phase == "Halted":
+        halted = (HALTED, "True", reason, message)
+    conditions: list[NewCondition] = [
+        (PROGRESSING, "True" if phase in {"Progressing", "Soaking"} else "False", reason, message),
+        halted,
+        (COMPLETED, "True" if is_completed else "False", reason, message),
+    ]
+    return ModuleRolloutStatus(
+        phase=phase,
+        wave=current.plan.name if current is not None else "",
+        message=message,
+        clusters=clusters,
+        updated=updated,
+        failed=sum(each.status.failed for each in progress.waves),
+        conditions=set_conditions(before.conditions, conditions, rollout.metadata.generation, progress.now),
+        waves=tuple(each.status for each in progress.waves),
+        under_way=progress.under_way,
+        failed_clusters=tuple(_failed(progress))[:MAX_FAILED],
+        failures_at_halt=blocker.failures if blocker is not None else 0,
+        started_at=before.started_at or progress.now,
+        expected_end=None if blocker is not None or is_completed else _expected_end(rollout, progress, updated),
+        completed_at=completed_at,
+        observed_generation=rollout.metadata.generation,
+    )
+
+
+def superseded(rollout: ModuleRollout, now: datetime) -> ModuleRolloutStatus:
+    """Return the status of a rollout that decides nothing any more."""
+    if rollout.status.phase in {"Completed", "Superseded"}:
+        return rollout.status
+    message = "another version is rolled out"
+    conditions: list[NewCondition] = [
+        (PROGRESSING, "False", "Superseded", message),
+        (COMPLETED, "False", "Superseded", message),
+    ]
+    return with_fields(
+        rollout.status,
+        phase="Superseded",
+        message=message,
+        conditions=set_conditions(rollout.status.conditions, conditions, rollout.metadata.generation, now),
+        completed_at=now,
+        expected_end=None,
+        under_way=(),
+    )
+
+
+def _summary(progress: Progress) -> tuple[RolloutPhase, str, str]:
+    blocker, current = progress.blocker, progress.current
+    if current is None:
+        return "Completed", "AllWavesCompleted", "all waves are completed"
+    if blocker is not None:
+        return blocker.phase, blocker.reason, shortened(blocker.message, MAX_MESSAGE_LENGTH)
+    message = f"waiting for {current.waits_for}"
+    if current.needs_approval:
+        return "AwaitingApproval", "ApprovalRequired", message
+    if current.is_begun and current.status.settled_at is not None:
+        return "Soaking", "Soaking", message
+    return "Progressing", "Progressing", message
+
+
+def _failed(progress: Progress) -> Iterator[FailedCluster]:
+    failed = {kyma for wave in progress.waves for kyma, standing in wave.standings.items() if standing == "failed"}
+    for each in sorted(progress.clusters, key=lambda cluster: cluster.kyma):
+        if each.kyma in failed:
+            reason = each.reason if each.is_error else "DeadlineExceeded"
+            message = shortened(each.message, MAX_MESSAGE_LENGTH)
+            yield FailedCluster(kyma=each.kyma, wave=each.wave, reason=reason, message=message)
+
+
+def _expected_end(rollout: ModuleRollout, progress: Progress, updated: int) -> datetime | None:
+    """Return when the rollout ends if it goes on as before, to the minute; None as long as that says nothing."""
+    started, left = rollout.status.started_at, sum(each.status.waiting for each in progress.waves)
+    if started is None or not updated or progress.now <= started:
+        return None
+    soaks = sum((each.plan.soak for each in progress.waves if not each.is_completed), timedelta())
+    end = progress.now + (progress.now - started) * (left / updated) + soaks
+    return end.replace(second=0, microsecond=0) + timedelta(minutes=1)

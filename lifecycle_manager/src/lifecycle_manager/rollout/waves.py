@@ -1,0 +1,240 @@
+"""The waves of a rollout: which wave a cluster belongs to, how a cluster counts, and how far each wave is.
+
+Pure functions. A cluster counts as one of
+
+- `healthy`: the module is Ready with the version
+- `failed`: the module is in Error with the version, or was not Ready by the deadline
+- `under_way`: the version was released to it, and it is neither healthy nor failed yet
+- `unreachable`: it can't be reached, and is not under way, or longer than the deadline
+- `held`: it is paused, or waits for a maintenance window
+- `waiting`: for the version
+
+A wave begins when the wave before it is completed, the pause before it is over and, where that is required, somebody
+approved it. It settles when no cluster of it is waiting or under way any more, and is completed when it stayed so for
+the soak time. Clusters that are held or unreachable delay that for no longer than the deadline.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Literal
+
+import msgspec
+
+from lifecycle_manager.contract.options import parse_duration
+from lifecycle_manager_api import (
+    InvalidVersion,
+    ModuleRollout,
+    ModuleRolloutSpec,
+    RolloutStrategySpec,
+    Version,
+    WaveRules,
+    WaveStatus,
+)
+from lifecycle_manager_api.rollout_strategy import REMAINING
+
+Standing = Literal["healthy", "failed", "under_way", "unreachable", "held", "waiting"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """A cluster with the module of a rollout's channel.
+
+    - `since`: when the version was released to it; None where it was not
+    - `reason`, `message`: why the module is not Ready
+    """
+
+    kyma: str
+    wave: str
+    has_version: bool
+    is_ready: bool
+    is_error: bool = False
+    is_unreachable: bool = False
+    is_held: bool = False
+    since: datetime | None = None
+    reason: str = ""
+    message: str = ""
+
+    def standing(self, now: datetime, deadline: timedelta) -> Standing:
+        """Return how the cluster counts."""
+        if self.has_version and self.is_ready:
+            return "healthy"
+        is_overdue = self.since is not None and now - self.since >= deadline
+        if self.is_unreachable:
+            return "unreachable" if self.since is None or is_overdue else "under_way"
+        if self.is_held and (self.since is None or is_overdue):
+            return "held"
+        if self.since is None:
+            return "waiting"
+        return "failed" if is_overdue or (self.has_version and self.is_error) else "under_way"
+
+
+@dataclass(frozen=True, slots=True)
+class WavePlan:
+    """A wave with its rules as numbers."""
+
+    name: str
+    rules: WaveRules
+    deadline: timedelta
+    soak: timedelta
+    pause_before: timedelta
+
+    def max_concurrent(self, clusters: int) -> int:
+        return _amount(self.rules.max_concurrent, clusters, rounding=math.ceil)
+
+    def max_failures(self, clusters: int) -> int:
+        return _amount(self.rules.max_failures, clusters, rounding=math.floor)
+
+
+@dataclass(frozen=True, slots=True)
+class WaveProgress:
+    """A wave at one moment. `releasable` clusters may get the version now, `again` is when time alone changes it."""
+
+    plan: WavePlan
+    status: WaveStatus
+    standings: Mapping[str, Standing] = field(default_factory=dict)
+    waits_for: str = ""
+    needs_approval: bool = False
+    releasable: tuple[str, ...] = ()
+    again: datetime | None = None
+
+    @property
+    def is_completed(self) -> bool:
+        return self.status.completed_at is not None
+
+    @property
+    def is_begun(self) -> bool:
+        return self.status.started_at is not None
+
+
+def wave_of(strategy: RolloutStrategySpec, labels: Mapping[str, str]) -> str:
+    """Return the name of the wave of a Kyma with these labels: the first that selects it."""
+    return next((each.name for each in strategy.waves if each.kyma_selector.matches(labels)), REMAINING)
+
+
+def is_downgrade(spec: ModuleRolloutSpec) -> bool:
+    """Tell whether a rollout gives clusters a lower version than the one before."""
+    try:
+        return Version.parse(spec.version) < Version.parse(spec.former_version)
+    except InvalidVersion:
+        return False
+
+
+def waves_in_order(spec: ModuleRolloutSpec) -> tuple[WavePlan, ...]:
+    """Return the waves in the order in which they get the version: a lower one goes back the way it came."""
+    waves = [*((each.name, each) for each in spec.strategy.waves), (REMAINING, spec.strategy.remaining)]
+    plans = tuple(
+        WavePlan(
+            name,
+            rules,
+            deadline=parse_duration(rules.progress_deadline),
+            soak=parse_duration(rules.soak),
+            pause_before=parse_duration(rules.pause_before),
+        )
+        for name, rules in waves
+    )
+    return plans[::-1] if is_downgrade(spec) else plans
+
+
+def progress_of(rollout: ModuleRollout, clusters: Iterable[Cluster], now: datetime) -> tuple[WaveProgress, ...]:
+    """Return how far each wave is, in their order."""
+    members: dict[str, list[Cluster]] = {}
+    for each in clusters:
+        members.setdefault(each.wave, []).append(each)
+    before = {each.name: each for each in rollout.status.waves}
+    approved = {each.wave for each in rollout.spec.approvals}
+    found: list[WaveProgress] = []
+    previous: WaveProgress | None = None
+    for plan in waves_in_order(rollout.spec):
+        counted = _counted(plan, members.get(plan.name, []), before.get(plan.name), now)
+        if rollout.spec.at_once:
+            progress = _at_once(counted, now)
+        else:
+            progress = _advanced(counted, previous, now, is_approved=plan.name in approved)
+        found.append(progress)
+        previous = progress
+    return tuple(found)
+
+
+def too_many_failures(rollout: ModuleRollout, waves: Sequence[WaveProgress]) -> WaveProgress | None:
+    """Return the first wave with more failures than its strategy and the operators accept."""
+    for each in waves:
+        accepted = max(each.plan.max_failures(each.status.clusters), rollout.spec.accepted_failures)
+        if each.status.failed > accepted:
+            return each
+    return None
+
+
+def _counted(plan: WavePlan, clusters: Sequence[Cluster], before: WaveStatus | None, now: datetime) -> WaveProgress:
+    standings = {each.kyma: each.standing(now, plan.deadline) for each in clusters}
+    counts = dict.fromkeys(("waiting", "held", "under_way", "healthy", "failed", "unreachable"), 0)
+    for standing in standings.values():
+        counts[standing] += 1
+    known = before or WaveStatus(name=plan.name)
+    deadlines = (
+        each.since + plan.deadline
+        for each in clusters
+        if each.since is not None and standings[each.kyma] == "under_way"
+    )
+    status = msgspec.structs.replace(known, clusters=len(clusters), **counts)
+    return WaveProgress(plan, status, standings, again=min(deadlines, default=None))
+
+
+def _at_once(wave: WaveProgress, now: datetime) -> WaveProgress:
+    """All clusters get the version, and the wave is completed when none is waiting or under way."""
+    is_done = not (wave.status.waiting or wave.status.under_way)
+    started = wave.status.started_at or now
+    status = msgspec.structs.replace(
+        wave.status, started_at=started, settled_at=started if is_done else None, completed_at=now if is_done else None
+    )
+    return replace(wave, status=status, releasable=_waiting(wave))
+
+
+def _advanced(wave: WaveProgress, previous: WaveProgress | None, now: datetime, *, is_approved: bool) -> WaveProgress:
+    if wave.is_completed:
+        return replace(wave, releasable=_slots(wave))
+    if previous is not None and not previous.is_completed:
+        return replace(wave, waits_for=f"wave {previous.plan.name} to be completed")
+    if not wave.is_begun:
+        if wave.status.healthy == wave.status.clusters:
+            done = msgspec.structs.replace(wave.status, started_at=now, settled_at=now, completed_at=now)
+            return replace(wave, status=done)
+        if wave.plan.rules.approval == "required" and not is_approved:
+            return replace(wave, waits_for=f"approval of wave {wave.plan.name}", needs_approval=True)
+        completed_at = previous.status.completed_at if previous is not None else None
+        if completed_at is not None and now < (begins := completed_at + wave.plan.pause_before):
+            return replace(wave, waits_for=f"the pause before wave {wave.plan.name}", again=begins)
+        wave = replace(wave, status=msgspec.structs.replace(wave.status, started_at=now))
+    return _settled(wave, now)
+
+
+def _settled(wave: WaveProgress, now: datetime) -> WaveProgress:
+    status, plan = wave.status, wave.plan
+    started = status.started_at or now
+    is_delayed = bool(status.held or status.unreachable) and now < started + plan.deadline
+    if status.waiting or status.under_way or is_delayed:
+        status = msgspec.structs.replace(status, settled_at=None)
+        again = min(filter(None, (wave.again, started + plan.deadline if is_delayed else None)), default=None)
+        return replace(wave, status=status, waits_for=f"wave {plan.name}", releasable=_slots(wave), again=again)
+    settled = status.settled_at or now
+    if now < settled + plan.soak:
+        status = msgspec.structs.replace(status, settled_at=settled)
+        what = f"the soak time of wave {plan.name}"
+        return replace(wave, status=status, waits_for=what, again=settled + plan.soak)
+    return replace(wave, status=msgspec.structs.replace(status, settled_at=settled, completed_at=now))
+
+
+def _slots(wave: WaveProgress) -> tuple[str, ...]:
+    free = wave.plan.max_concurrent(wave.status.clusters) - wave.status.under_way
+    return _waiting(wave)[: max(0, free)]
+
+
+def _waiting(wave: WaveProgress) -> tuple[str, ...]:
+    return tuple(sorted(kyma for kyma, standing in wave.standings.items() if standing == "waiting"))
+
+
+def _amount(text: str, clusters: int, *, rounding: Callable[[float], int]) -> int:
+    if text.endswith("%"):
+        return rounding(clusters * int(text[:-1]) / 100)
+    return int(text)

@@ -1,0 +1,172 @@
+"""A fleet without servers: what the plan of a rollout decides is carried out on Manifests in memory."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace as with_fields
+
+from lifecycle_manager.contract.resources import DatedReleaseMeta
+from lifecycle_manager.module_rollouts.plan import CloseRollouts, ReleaseVersion, RolloutDone, StartRollout, plan
+from lifecycle_manager.module_rollouts.snapshot import ReleaseChannel, RolloutSnapshot, cluster_of
+from lifecycle_manager.rollout.releases import released_by
+from lifecycle_manager_api import (
+    Kyma,
+    Manifest,
+    ModuleRelease,
+    ModuleRollout,
+    ModuleRolloutSpec,
+    RolloutStrategy,
+    State,
+    names,
+)
+from tests import builders
+
+MODULE, CHANNEL = "cloud-resources", "regular"
+KEY = ReleaseChannel(MODULE, CHANNEL)
+WAVE_LABEL = "wave"
+
+
+def strategy(*waves: dict[str, Any], **remaining: Any) -> RolloutStrategy:
+    """Return a strategy whose waves select by a label with their name."""
+    spec = {
+        "waves": [{"kymaSelector": {"matchLabels": {WAVE_LABEL: each["name"]}}, **each} for each in waves],
+        "remaining": remaining,
+    }
+    return msgspec.convert({"metadata": {"name": "careful", "namespace": "kcp-system"}, "spec": spec}, RolloutStrategy)
+
+
+def released(version: str, annotations: Mapping[str, str] = MappingProxyType({})) -> DatedReleaseMeta:
+    marks = {names.ROLLOUT_STRATEGY: "careful", **annotations}
+    found = builders.release(MODULE, metadata={"annotations": marks}, regular=version)
+    return msgspec.convert(msgspec.to_builtins(found), DatedReleaseMeta)
+
+
+@dataclass(eq=False)
+class Fleet:
+    """Clusters by the names of their Kymas. `step` is one reconcile of the channel; others change `manifests`."""
+
+    strategy: RolloutStrategy
+    release: DatedReleaseMeta
+    manifests: dict[str, Manifest] = field(default_factory=dict)
+    kymas: dict[str, Kyma] = field(default_factory=dict)
+    rollouts: list[ModuleRollout] = field(default_factory=list)
+    now: datetime = builders.NOW
+
+    def add(self, *waves: str, version: str = "1.0.0") -> None:
+        """Add a cluster for each of these names of waves."""
+        for wave in waves:
+            name = f"kyma-{len(self.kymas):03}"
+            self.kymas[name] = builders.kyma(name, labels={WAVE_LABEL: wave})
+            self.manifests[name] = builders.manifest(MODULE, version, kyma=name, generation=1)
+            self.report(name, State.READY)
+
+    def report(self, name: str, state: State) -> None:
+        """Set the state of a Manifest, for its generation."""
+        manifest = self.manifests[name]
+        status = with_fields(manifest.status, state=state, observed_generation=manifest.metadata.generation)
+        self.manifests[name] = with_fields(manifest, status=status)
+
+    def install(self, name: str) -> None:
+        """Do what the controller of Kymas does: install the version that is released."""
+        manifest = self.manifests[name]
+        release = released_by(self.latest, manifest.status.release)
+        if release is not None and release.version != manifest.spec.version:
+            metadata = with_fields(manifest.metadata, generation=manifest.metadata.generation + 1)
+            spec = with_fields(manifest.spec, version=release.version)
+            self.manifests[name] = with_fields(manifest, metadata=metadata, spec=spec)
+
+    @property
+    def latest(self) -> ModuleRollout:
+        return max(self.rollouts, key=lambda each: each.spec.revision)
+
+    def steer(self, **spec: Any) -> None:
+        latest = self.latest
+        self.rollouts.remove(latest)
+        self.rollouts.append(with_fields(latest, spec=with_fields(latest.spec, **spec)))
+
+    def undo(self, **spec: Any) -> None:
+        latest = self.latest
+        back = ModuleRolloutSpec(
+            module_name=MODULE,
+            channel=CHANNEL,
+            version=latest.spec.former_version,
+            former_version=latest.spec.version,
+            revision=latest.spec.revision + 1,
+            strategy=latest.spec.strategy,
+            undoes=latest.metadata.name,
+            **spec,
+        )
+        metadata = with_fields(latest.metadata, name=f"{latest.metadata.name}-back")
+        self.rollouts.append(ModuleRollout(metadata=metadata, spec=back))
+
+    def seen(self) -> RolloutSnapshot:
+        rollouts = tuple(sorted(self.rollouts, key=lambda each: each.spec.revision, reverse=True))
+        return RolloutSnapshot(
+            key=KEY,
+            now=self.now,
+            release=self.release,
+            strategy=self.strategy,
+            version=self.release.spec.channels[0].version,
+            rollouts=rollouts,
+            clusters=tuple(self._cluster(rollouts[0], name) for name in self.kymas) if rollouts else (),
+            manifests=dict(self.manifests),
+        )
+
+    def step(self, *, dies_after: int | None = None) -> StartRollout | ReleaseVersion | CloseRollouts | RolloutDone:
+        """Reconcile once. A replica that dies has written the status and so many releases."""
+        step = plan(self.seen())
+        match step:
+            case StartRollout(rollout):
+                self.rollouts.append(rollout)
+            case ReleaseVersion(rollout, status, releases):
+                self._replace(rollout, with_fields(rollout, status=status))
+                for name, release in releases[:dies_after]:
+                    self._release(name, release)
+            case CloseRollouts(closed, deleted):
+                for each in closed:
+                    self._replace(next(it for it in self.rollouts if it.metadata.name == each.metadata.name), each)
+                self.rollouts = [each for each in self.rollouts if each.metadata.name not in deleted]
+            case RolloutDone(rollout=rollout, status=status) if rollout is not None and status is not None:
+                self._replace(rollout, with_fields(rollout, status=status))
+        return step
+
+    def settle(self) -> None:
+        """Reconcile until nothing is written any more."""
+        while not isinstance(self.step(), RolloutDone):
+            pass
+
+    def run(self, rounds: int, *, seconds: float = 60, healthy: bool = True) -> None:
+        """Let time pass: in each round the channel is reconciled, and released versions are installed and Ready."""
+        for _ in range(rounds):
+            self.settle()
+            for name in self.manifests:
+                self.install(name)
+                if healthy:
+                    self.report(name, State.READY)
+            self.now += timedelta(seconds=seconds)
+        self.settle()
+
+    def versions(self) -> dict[str, str]:
+        return {name: each.spec.version for name, each in self.manifests.items()}
+
+    def on(self, version: str) -> int:
+        return list(self.versions().values()).count(version)
+
+    def _cluster(self, rollout: ModuleRollout, name: str) -> Any:
+        manifest = self.manifests[name]
+        release = released_by(rollout, manifest.status.release)
+        known = {each.kyma: each.since for each in rollout.status.under_way}
+        since = release.at if release is not None else known.get(name)
+        return cluster_of(rollout, self.kymas[name], manifest, since=since)
+
+    def _release(self, manifest_name: str, release: ModuleRelease) -> None:
+        name = next(name for name, each in self.manifests.items() if each.metadata.name == manifest_name)
+        manifest = self.manifests[name]
+        self.manifests[name] = with_fields(manifest, status=with_fields(manifest.status, release=release))
+
+    def _replace(self, old: ModuleRollout, new: ModuleRollout) -> None:
+        self.rollouts[self.rollouts.index(old)] = new

@@ -1,0 +1,178 @@
+"""Rollouts in a simulated control plane: the controller releases versions, and that of Kymas installs only these."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from kube_runtime import Conflict
+from lifecycle_manager import module_rollouts
+from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, MODULE_ROLLOUTS, RAW_MANIFESTS, ROLLOUT_STRATEGIES
+from lifecycle_manager.module_rollouts.snapshot import ROLLOUTS_BY_CHANNEL, ReleaseChannel
+from lifecycle_manager_api import ModuleRollout, names
+from tests import builders
+from tests.unit.module_rollouts.fleet import strategy
+from tests.world import KCP, World, open_world
+
+MODULE = "cloud-resources"
+KEY = ReleaseChannel(MODULE, "regular")
+CAREFUL = strategy({"name": "canary", "soak": "0s"}, maxConcurrent="1", soak="0s")
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    async with open_world() as found:
+        module_rollouts.setup(found.manager, found.offers, found.settings.rollout)
+        await found.kcp.create(ROLLOUT_STRATEGIES, builders.as_written(CAREFUL), KCP, field_manager="operator")
+        for version in ("0.1.0", "0.2.0"):
+            await found.offer(builders.template(MODULE, version, installs=True))
+        await offer(found, "0.1.0")
+        for name, wave in (("canary", "canary"), ("one", "other"), ("two", "other")):
+            await found.register(name, MODULE, wave=wave)
+            await found.introduced(name)
+        await finished(found)
+        yield found
+
+
+async def offer(world: World, version: str, **annotations: str) -> None:
+    marks = {names.ROLLOUT_STRATEGY: "careful", **annotations}
+    await world.offer(builders.release(MODULE, regular=version, metadata={"annotations": marks}))
+
+
+async def turn(world: World) -> None:
+    """Reconcile the channel, then all Kymas, and report the modules as Ready."""
+    await turn_without_report(world)
+    await report(world)
+
+
+async def turn_without_report(world: World) -> None:
+    await world.turn("module-rollout", KEY)
+    for kyma in (await world.kcp.list(KYMAS, KCP)).items:
+        await world.reconcile(kyma.metadata.name)
+
+
+async def report(world: World, **states: str) -> None:
+    for each in (await world.kcp.list(MANIFESTS, KCP)).items:
+        state = states.get(each.metadata.labels[names.KYMA_NAME], "Ready")
+        status = {"state": state, "observedGeneration": each.metadata.generation}
+        await world.kcp.merge_patch(MANIFESTS, each.metadata.name, {"status": status}, KCP, subresource="status")
+
+
+async def finished(world: World) -> None:
+    for _ in range(12):
+        await turn(world)
+    assert (await latest(world)).status.phase == "Completed"
+
+
+async def latest(world: World) -> ModuleRollout:
+    found = (await world.kcp.list(MODULE_ROLLOUTS, KCP)).items
+    return max(found, key=lambda each: each.spec.revision)
+
+
+async def versions(world: World) -> dict[str, str]:
+    return {name.removesuffix(f"-{MODULE}"): version for name, version in (await world.manifests()).items()}
+
+
+async def test_version_reaches_wave_after_wave(world: World) -> None:
+    await offer(world, "0.2.0")
+    for name in ("canary", "one", "two"):
+        await world.reconcile(name)
+    assert set((await versions(world)).values()) == {"0.1.0"}, "no rollout, no new version"
+
+    seen: list[dict[str, str]] = []
+    for _ in range(12):
+        await turn(world)
+        now = await versions(world)
+        if not seen or seen[-1] != now:
+            seen.append(now)
+    assert seen == [
+        {"canary": "0.1.0", "one": "0.1.0", "two": "0.1.0"},
+        {"canary": "0.2.0", "one": "0.1.0", "two": "0.1.0"},
+        {"canary": "0.2.0", "one": "0.2.0", "two": "0.1.0"},
+        {"canary": "0.2.0", "one": "0.2.0", "two": "0.2.0"},
+    ]
+    rollout = await latest(world)
+    assert (rollout.metadata.name, rollout.status.phase) == ("cloud-resources-regular-2", "Completed")
+    assert ("AllWavesCompleted", "all waves are completed") in world.events
+
+
+async def test_new_cluster_gets_the_version_once_its_wave_is_completed(world: World) -> None:
+    await offer(world, "0.2.0")
+    await world.turn("module-rollout", KEY)
+    await world.register("late", MODULE, wave="canary")
+    await world.introduced("late")
+    assert (await versions(world))["late"] == "0.1.0"
+
+    await finished(world)
+    await world.register("later", MODULE, wave="canary")
+    await world.introduced("later")
+    assert (await versions(world))["later"] == "0.2.0"
+
+
+async def test_failure_halts_the_rollout(world: World) -> None:
+    await offer(world, "0.2.0")
+    for _ in range(3):
+        await world.turn("module-rollout", KEY)
+        await world.reconcile("canary")
+    await report(world, canary="Error")
+    for _ in range(3):
+        await turn_without_report(world)
+
+    rollout = await latest(world)
+    assert rollout.status.phase == "Halted"
+    assert [each.kyma for each in rollout.status.failed_clusters] == ["canary"]
+    assert (await versions(world))["one"] == "0.1.0"
+    assert any(reason == "TooManyFailures" for reason, _ in world.events)
+
+
+async def test_release_survives_the_status_of_the_installation(world: World) -> None:
+    await offer(world, "0.2.0")
+    for _ in range(3):
+        await world.turn("module-rollout", KEY)
+    manifest = await world.kcp.get(MANIFESTS, f"canary-{MODULE}", KCP)
+    assert manifest.status.release is not None
+    assert (manifest.status.release.version, manifest.status.release.rollout) == ("0.2.0", "cloud-resources-regular-2")
+
+    owners = {each["manager"]: each["fieldsV1"] for each in await managed_fields(world, manifest.metadata.name)}
+    assert "f:release" in owners["lifecycle-manager-rollouts"]["f:status"]
+
+
+async def managed_fields(world: World, name: str) -> list[dict[str, Any]]:
+    found = await world.kcp.get(RAW_MANIFESTS, name, KCP)
+    return list(found["metadata"]["managedFields"])
+
+
+async def test_back_to_the_version_before(world: World) -> None:
+    await offer(world, "0.2.0", **{names.ALLOW_DOWNGRADE: "true"})
+    await finished(world)
+    undone = await latest(world)
+    spec = msgspec.to_builtins(undone.spec) | {
+        "version": "0.1.0",
+        "formerVersion": "0.2.0",
+        "revision": 3,
+        "undoes": undone.metadata.name,
+    }
+    await world.kcp.create(
+        MODULE_ROLLOUTS, {"metadata": {"name": "back", "namespace": KCP}, "spec": spec}, KCP, field_manager="klm"
+    )
+    await finished(world)
+
+    assert set((await versions(world)).values()) == {"0.1.0"}
+    assert (await latest(world)).metadata.name == "back"
+
+
+async def test_replica_with_an_old_view_releases_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    await offer(world, "0.2.0")
+    await world.turn("module-rollout", KEY)
+    informer = world.manager.informer(MODULE_ROLLOUTS)
+    stale = informer.by_index(ROLLOUTS_BY_CHANNEL, str(KEY))
+    await world.kcp.merge_patch(MODULE_ROLLOUTS, (await latest(world)).metadata.name, {"spec": {"paused": True}}, KCP)
+    await world.sync_caches()
+
+    monkeypatch.setattr(informer, "by_index", lambda *_: stale)
+    with pytest.raises(Conflict):
+        await world.turn("module-rollout", KEY)
+
+    manifests = (await world.kcp.list(MANIFESTS, KCP)).items
+    assert not [each for each in manifests if each.status.release and each.status.release.version == "0.2.0"]

@@ -1,0 +1,211 @@
+"""The rules of rollouts, on a fleet without servers."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
+from types import MappingProxyType
+
+from lifecycle_manager.module_rollouts.plan import RolloutDone, plan
+from lifecycle_manager_api import ModuleRollout, State, WaveApproval, names
+from tests import builders
+from tests.unit.module_rollouts.fleet import Fleet, released, strategy
+
+TWO_WAVES = strategy({"name": "canary", "soak": "5m"}, soak="0s", maxConcurrent="2", maxFailures="1")
+
+
+def fleet(canaries: int = 2, others: int = 6, annotations: Mapping[str, str] = MappingProxyType({})) -> Fleet:
+    """Return a fleet in which 1.0.0 is rolled out, with the release of 2.0.0."""
+    found = Fleet(TWO_WAVES, released("1.0.0", annotations))
+    found.add(*["canary"] * canaries, *["other"] * others)
+    found.run(3)
+    assert phase_of(found) == "Completed"
+    found.release = released("2.0.0", annotations)
+    return found
+
+
+def phase_of(fleet: Fleet) -> str:
+    return fleet.latest.status.phase
+
+
+def wave(rollout: ModuleRollout, name: str) -> str:
+    found = next(each for each in rollout.status.waves if each.name == name)
+    return "completed" if found.completed_at else "begun" if found.started_at else "waiting"
+
+
+def test_fleet_that_has_the_version_already_is_completed_at_once() -> None:
+    found = fleet()
+
+    assert found.latest.spec.revision == 1
+    assert found.latest.status.started_at == found.latest.status.completed_at == builders.NOW
+
+
+def test_first_wave_is_completed_and_soaked_before_the_next_begins() -> None:
+    found = fleet()
+
+    found.run(1)
+    assert found.on("2.0.0") == 1  # 10 % of two clusters is one
+    found.run(1)
+    assert found.on("2.0.0") == 2
+    assert phase_of(found) == "Soaking"
+    found.run(3)
+    assert found.on("2.0.0") == 2
+    assert wave(found.latest, "remaining") == "waiting"
+    found.run(3)
+    assert wave(found.latest, "canary") == "completed"
+    assert found.on("2.0.0") == 4
+    found.run(4)
+    assert phase_of(found) == "Completed"
+    assert found.on("2.0.0") == 8
+
+
+def test_failures_halt_the_rollout_until_somebody_accepts_them() -> None:
+    found = fleet(canaries=0)
+    for _ in range(2):
+        found.settle()
+        for name in found.manifests:
+            before = found.manifests[name].spec.version
+            found.install(name)
+            if before != found.manifests[name].spec.version:
+                found.report(name, State.ERROR)
+    found.settle()
+
+    status = found.latest.status
+    assert (status.phase, status.failed) == ("Halted", 2)
+    assert [each.kyma for each in status.failed_clusters] == ["kyma-000", "kyma-001"]
+    found.run(5)
+    assert found.on("2.0.0") == 2, "clusters that were not updated stay, also when the others recover"
+    assert phase_of(found) == "Halted"
+    found.steer(accepted_failures=2)
+    found.run(5)
+    assert phase_of(found) == "Completed"
+
+
+def test_cluster_that_is_not_ready_by_the_deadline_failed() -> None:
+    found = fleet(canaries=0)
+    found.settle()
+    name = next(each.kyma for each in found.latest.status.under_way)
+    found.install(name)
+    found.report(name, State.WARNING)
+
+    found.now += timedelta(minutes=29)
+    found.settle()
+    assert found.latest.status.failed == 0
+    found.now += timedelta(minutes=1)
+    found.settle()
+    assert found.latest.status.failed == 2  # nor did the other one install it
+    assert {each.reason for each in found.latest.status.failed_clusters} == {"DeadlineExceeded"}
+
+
+def test_wave_with_approval_begins_when_somebody_approved_it() -> None:
+    found = fleet()
+    found.strategy = strategy({"name": "canary", "approval": "required"}, maxConcurrent="100%", soak="0s")
+    found.run(2)
+    assert phase_of(found) == "AwaitingApproval"
+    assert found.on("2.0.0") == 0
+
+    found.steer(approvals=(WaveApproval(wave="canary"),))
+    found.run(20)
+    assert found.on("2.0.0") == 8
+
+
+def test_paused_and_halted_rollouts_release_nothing_more() -> None:
+    for how, phase in (({"paused": True}, "Paused"), ({"halted": True}, "Halted")):
+        found = fleet(canaries=0)
+        found.settle()
+        found.steer(**how)
+        found.run(5)
+        assert found.on("2.0.0") == 2, "those under way finish"
+        assert phase_of(found) == phase
+
+
+def test_unreachable_cluster_does_not_hold_a_wave_longer_than_its_deadline() -> None:
+    found = fleet(canaries=2)
+    condition = {"type": "SKRReachable", "status": "False", "reason": "Unreachable", "message": "no answer"}
+    status = {"state": "Error", "conditions": [condition]}
+    found.kymas["kyma-000"] = builders.kyma("kyma-000", labels={"wave": "canary"}, status=status)
+
+    found.run(29)
+    assert wave(found.latest, "canary") == "begun"
+    found.run(10)
+    assert wave(found.latest, "canary") == "completed"
+    assert found.latest.status.failed == 0
+    found.kymas["kyma-000"] = builders.kyma("kyma-000", labels={"wave": "canary"})
+    found.run(10)
+    assert found.on("2.0.0") == 8, "it gets the version when it is back"
+
+
+def test_newer_version_supersedes_a_rollout_under_way() -> None:
+    found = fleet(canaries=0)
+    found.run(1)
+    assert found.on("2.0.0") == 2
+    found.release = released("3.0.0")
+    found.run(6)
+
+    assert found.on("3.0.0") == 6
+    assert [each.status.phase for each in sorted(found.rollouts, key=lambda each: each.spec.revision)] == [
+        "Completed",
+        "Superseded",
+        "Completed",
+    ]
+    assert found.latest.spec.former_version == "1.0.0"
+
+
+def test_undo_returns_wave_by_wave_in_reverse() -> None:
+    found = fleet(annotations={names.ALLOW_DOWNGRADE: "true"})
+    found.run(20)
+    assert found.on("2.0.0") == 8
+    found.undo()
+    found.run(2)
+    assert [found.versions()[f"kyma-00{number}"] for number in (0, 1)] == ["2.0.0", "2.0.0"]
+    assert found.on("1.0.0") == 4
+    found.run(20)
+    assert found.on("1.0.0") == 8
+    found.run(5)
+    assert found.on("1.0.0") == 8, "the channel's version is not rolled out again"
+
+
+def test_undo_at_once_knows_no_waves() -> None:
+    found = fleet(annotations={names.ALLOW_DOWNGRADE: "true"})
+    found.run(20)
+    found.undo(at_once=True)
+    found.run(1)
+    assert found.on("1.0.0") == 8
+    assert phase_of(found) == "Completed"
+
+
+def test_without_permission_no_cluster_gets_a_lower_version() -> None:
+    found = fleet()
+    found.run(20)
+    found.undo()
+    found.run(5)
+    assert found.on("2.0.0") == 8
+    assert phase_of(found) == "Halted"
+    assert "allow-downgrade" in found.latest.status.message
+
+
+def test_missing_strategy_is_a_problem_and_changes_nothing() -> None:
+    found = fleet()
+    seen = found.seen()
+    step = found.step()
+    assert not isinstance(step, RolloutDone)
+    done = plan(replace(seen, strategy=None))
+    assert isinstance(done, RolloutDone)
+    assert "careful" in done.problem
+
+
+def test_replica_that_dies_between_status_and_releases_leaves_no_cluster_behind() -> None:
+    found = fleet(canaries=0)
+    found.settle()
+    found.run(1)
+    found.step(dies_after=0)
+    assert len(found.latest.status.under_way) == 2
+    found.run(6)
+    assert found.on("2.0.0") == 6
+
+
+def test_only_the_last_rollouts_are_kept() -> None:
+    found = fleet()
+    for number in range(2, 12):
+        found.release = released(f"{number}.0.0")
+        found.run(12)
+    assert len(found.rollouts) == 6
