@@ -74,6 +74,7 @@ NAVIGATION: Sequence[Mapping[str, object]] = (
             "performance.md",
             "fairness.md",
             "trust.md",
+            "attacks.md",
             "security.md",
         ]
     },
