@@ -46,8 +46,8 @@ node-tools: ## Install what builds the base of the images and runs nodes (Debian
 oldest: setup ## Build the oldest supported API server, so that the charts are also tested on it
 	@$(BIN)/klm local binaries --kubernetes $(OLDEST)
 
-demo: setup ## Show on local clusters how a user's change comes into force
-	@$(BIN)/klm demo
+demo: setup $(if $(NODES),node-tools images) ## Show on local clusters how a user's change comes into force (NODES=1: in Pods)
+	@$(BIN)/klm demo $(if $(NODES),--nodes) $(ARGS)
 
 test: lint types clusters helm ## Run every check: lint, types, import contracts and all tests
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)

@@ -174,7 +174,7 @@ async def _sample(programs: Programs, edits: Edits, options: argparse.Namespace)
     began, samples = time.perf_counter(), list[Sample]()
     while time.perf_counter() - began < options.seconds:
         await asyncio.sleep(options.interval)
-        if ended := programs.ended():
+        if ended := await programs.ended():
             raise RuntimeError(ended)
         recent, edits.recent = edits.recent, []
         if not recent:

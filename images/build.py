@@ -29,6 +29,7 @@ ENTRY_POINTS = {
     "module-manager": ("kyma-module-manager", []),
 }
 VERSION = "0.1.0"
+STAMP = "built-from"  # the commit and the base of the images in a folder
 MEGABYTE = 1_000_000
 
 
@@ -146,6 +147,15 @@ def main(
     if _git("status", "--porcelain"):
         console.print("uncommitted changes are not in the images", style="yellow")
     target.mkdir(parents=True, exist_ok=True)
+    stamp, source = target / STAMP, f"{commit.digest} {base or 'Debian'}\n"
+    if (
+        stamp.exists()
+        and stamp.read_text() == source
+        and all((target / f"{name}.tar").exists() for name in ENTRY_POINTS)
+    ):
+        console.print(f"{target} has the images of the last commit", highlight=False)
+        return
+    stamp.unlink(missing_ok=True)
     engine = find_engine()
     with tempfile.TemporaryDirectory(prefix="klm-images-") as scratch:
         sources = Path(scratch) / "sources"
@@ -163,6 +173,7 @@ def main(
                 for each in built:
                     engine.load(each.image.path)
                 console.print(f"loaded into {engine.name}", highlight=False)
+            stamp.write_text(source)
         except (BaseMissing, EngineFailed, InstallationFailed) as error:
             console.print(str(error), style="red", markup=False, soft_wrap=True)
             raise typer.Exit(1) from None

@@ -9,7 +9,6 @@ import pytest_asyncio
 
 from kyma_local.helm import find_helm
 from kyma_local.nodes.requirements import missing
-from tests.integration.charts.helm import Helm
 from tests.nodes.clusters import NodeClusters, open_clusters
 
 RUN = "KLM_TEST_NODES"
@@ -36,6 +35,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[NodeClusters]:
-    helm = Helm(find_helm(), tmp_path_factory.mktemp("helm"))
-    async with open_clusters(tmp_path_factory.mktemp("nodes"), helm) as clusters:
+    async with open_clusters(tmp_path_factory.mktemp("nodes"), find_helm()) as clusters:
         yield clusters

@@ -12,9 +12,14 @@ def demo(
     changes: Annotated[int, typer.Option(min=1, max=1000, help="number of changes to measure")] = 50,
     kcp_kubeconfig: Annotated[Path | None, typer.Option(help="use this control plane, not a local one")] = None,
     skr_kubeconfig: Annotated[Path | None, typer.Option(help="use this user cluster, not a local one")] = None,
+    nodes: Annotated[bool, typer.Option("--nodes", help="run all in Pods, on real nodes: Linux, as root")] = False,
+    images: Annotated[Path, typer.Option(help="folder of OCI archives for the nodes")] = Path(".local/images"),
+    charts: Annotated[Path, typer.Option(help="folder of the charts for the nodes")] = Path("charts"),
     directory: Annotated[Path | None, typer.Option("--dir", help="folder for logs and kubeconfigs")] = None,
 ) -> None:
     """Show a user's change come into force, on real API servers."""
+    if nodes and kcp_kubeconfig is not None:
+        raise typer.BadParameter("--nodes runs local clusters: give it without kubeconfigs")
     if (kcp_kubeconfig is None) != (skr_kubeconfig is None):
         raise typer.BadParameter("give both --kcp-kubeconfig and --skr-kubeconfig, or neither")
     from kyma_demo.running import run_demo
@@ -26,5 +31,6 @@ def demo(
         kcp=kcp_kubeconfig,
         skr=skr_kubeconfig,
         directory=directory,
+        images_and_charts=(images, charts) if nodes else None,
     )
     raise typer.Exit(code)

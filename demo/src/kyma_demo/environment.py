@@ -11,7 +11,8 @@ from typing import Any
 from kube_runtime import Client, dump_yaml, parse_objects
 from kyma_demo import names
 from kyma_fleet.identities import create_identity
-from kyma_local.clusters import LocalCluster, LocalClusters
+from kyma_local.clusters import LocalClusters
+from kyma_local.nodes.node import Nodes
 from kyma_local.private_files import write_private
 from kyma_module_manager.rights import lease_namespace_of, roles_of
 from lifecycle_manager.process.crd_installation import apply_crds, apply_objects
@@ -34,14 +35,14 @@ SAMPLE = files("kyma_module_manager.samples.cloud_resources")
 
 @dataclass(frozen=True, eq=False)
 class Environment:
-    """Two clusters with clients of their administrators. `local_kcp` is None for existing clusters."""
+    """Two clusters with clients of their administrators. `clusters` is None for existing ones."""
 
     kcp: Client
     skr: Client
     kcp_kubeconfig: Path
     skr_kubeconfig: Path
     directory: Path
-    local_kcp: LocalCluster | None
+    clusters: LocalClusters | None
 
     @property
     def kcp_routes(self) -> Path | None:
@@ -61,18 +62,18 @@ class Environment:
 
 @asynccontextmanager
 async def open_environment(
-    directory: Path, kcp_kubeconfig: Path | None, skr_kubeconfig: Path | None
+    directory: Path, kcp_kubeconfig: Path | None, skr_kubeconfig: Path | None, nodes: Nodes | None = None
 ) -> AsyncIterator[Environment]:
-    """Start local clusters, or use those of the given kubeconfigs."""
+    """Start local clusters, with nodes if given, or use those of the given kubeconfigs."""
     (directory / "logs").mkdir(parents=True, exist_ok=True)
     if kcp_kubeconfig is not None and skr_kubeconfig is not None:
         async with _clients(kcp_kubeconfig, skr_kubeconfig) as (kcp, skr):
             yield Environment(kcp, skr, kcp_kubeconfig, skr_kubeconfig, directory, None)
         return
-    async with LocalClusters.start(skrs=1, directory=directory / "clusters") as clusters:
+    async with LocalClusters.start(skrs=1, directory=directory / "clusters", nodes=nodes) as clusters:
         local_kcp, local_skr = clusters.kcp, clusters.skrs[0]
         async with _clients(local_kcp.admin_kubeconfig, local_skr.admin_kubeconfig) as (kcp, skr):
-            yield Environment(kcp, skr, local_kcp.admin_kubeconfig, local_skr.admin_kubeconfig, directory, local_kcp)
+            yield Environment(kcp, skr, local_kcp.admin_kubeconfig, local_skr.admin_kubeconfig, directory, clusters)
 
 
 async def prepare_kcp(environment: Environment) -> tuple[Path, Path]:
@@ -89,10 +90,9 @@ async def prepare_kcp(environment: Environment) -> tuple[Path, Path]:
     rights_in_own_namespaces = files("lifecycle_manager.rbac").joinpath("kcp-modules.yaml").read_text()
     await apply_objects(environment.kcp, rights_in_own_namespaces)
     await apply_objects(environment.kcp, dump_yaml(WEBHOOK_SERVICE) + "---\n" + dump_yaml(WEBHOOK_CONFIGURATION))
-    entry = ("module-template.yaml", "module-release-meta.yaml", "module-policy.yaml")
-    await apply_objects(environment.kcp, "\n---\n".join(map(_sample, entry)))
-    if environment.local_kcp is not None:
-        await environment.local_kcp.restart_controllers()
+    await offer_module(environment)
+    if environment.clusters is not None:
+        await environment.clusters.kcp.restart_controllers()
     manager = await create_identity(
         environment.kcp,
         environment.kcp_kubeconfig,
@@ -115,6 +115,12 @@ async def prepare_kcp(environment: Environment) -> tuple[Path, Path]:
         write_private(environment.directory / "lifecycle-manager.kubeconfig", manager),
         write_private(environment.directory / "module-manager.kubeconfig", module),
     )
+
+
+async def offer_module(environment: Environment) -> None:
+    """Apply the module's entry of the catalog, as its team does."""
+    entry = ("module-template.yaml", "module-release-meta.yaml", "module-policy.yaml")
+    await apply_objects(environment.kcp, "\n---\n".join(map(_sample, entry)))
 
 
 async def prepare_skr(environment: Environment) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kube_runtime import NotFound
 from kyma_demo import names, processes
-from kyma_demo.environment import Environment
+from kyma_demo.environment import Environment, prepare_kcp, prepare_skr
 from kyma_local.egress import Route, add_route
 from kyma_local.ports import free_port
 from kyma_local.private_files import write_private
@@ -33,6 +33,14 @@ class Programs:
     page_port: int = field(default_factory=free_port)
     running: dict[str, ChildProcess] = field(default_factory=dict)
     started: dict[str, processes.Program] = field(default_factory=dict)
+
+    async def prepare(self) -> None:
+        """Prepare the control plane for the Lifecycle Manager and the Module Manager."""
+        self.manager_kubeconfig, self.module_kubeconfig = await prepare_kcp(self.environment)
+
+    async def prepare_user_cluster(self) -> None:
+        """Prepare the user cluster, and keep what the Lifecycle Manager needs to reach it."""
+        self.skr_access = await prepare_skr(self.environment)
 
     async def start_control_plane(self) -> None:
         """Start the Lifecycle Manager and the Module Manager, and wait until both are ready."""
@@ -77,7 +85,18 @@ class Programs:
         """Start a program again that was stopped or killed."""
         await self.start(self.started[name])
 
-    def ended(self) -> str:
+    async def collect_logs(self) -> None:
+        """Do nothing: the programs write into the folder of logs."""
+
+    def next_commands(self) -> str:
+        """Return what can be tried with the programs, for a console."""
+        return (
+            f"The fleet page is at [bold]http://127.0.0.1:{self.page_port}[/], with the token of\n"
+            f"  [bold]kubectl --kubeconfig {self.environment.kcp_kubeconfig} -n kcp-system create token "
+            "lifecycle-manager[/]\n"
+        )
+
+    async def ended(self) -> str:
         """Return which programs have ended, with the end of their logs; empty while all run."""
         ended = [
             f"\n{name} has ended; the end of its log:\n{tail(self._log(name))}"

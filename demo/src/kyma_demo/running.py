@@ -6,6 +6,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -15,27 +16,65 @@ from rich.console import Console
 from kube_runtime import KubeError
 from kyma_demo.environment import Environment, open_environment
 from kyma_demo.output import TerminalOutput, print_summary
+from kyma_demo.pods import Pods
 from kyma_demo.programs import Programs
 from kyma_demo.report import DemoReport, NoOutput
 from kyma_demo.walkthrough import Walkthrough
 from kyma_local.binaries import BinariesMissing, find_binaries
 from kyma_local.claims import FolderInUse, claimed, first_unclaimed
 from kyma_local.clusters import StartFailed
-from kyma_local.progress import progress_on
+from kyma_local.helm import Helm, find_helm
+from kyma_local.nodes.node import Nodes
+from kyma_local.nodes.programs import find_programs
+from kyma_local.nodes.requirements import NodesUnavailable, require_nodes
+from kyma_local.progress import Listener, progress_on
+from kyma_local.sources import SourceFailed
+
+
+@dataclass(frozen=True, slots=True)
+class OnNodes:
+    """What is installed on nodes, and with what: the folder of images, that of charts, and Helm."""
+
+    nodes: Nodes
+    charts: Path
+    helm: Path
+
+    @classmethod
+    def find(cls, images: Path, charts: Path, listener: Listener) -> "OnNodes":
+        """Find it, built if necessary. Raises NodesUnavailable and SourceFailed."""
+        require_nodes()
+        if not any(images.glob("*.tar")) or not (charts / "lifecycle-manager").is_dir():
+            raise NodesUnavailable(
+                f"{images} has no images, or {charts} no charts: run `make images` in the repository"
+            )
+        return cls(Nodes.with_images_in(images, find_programs(listener)), charts, find_helm(listener))
 
 
 def run_demo(
-    *, stay: bool, as_document: bool, changes: int, kcp: Path | None, skr: Path | None, directory: Path | None
+    *,
+    stay: bool,
+    as_document: bool,
+    changes: int,
+    kcp: Path | None,
+    skr: Path | None,
+    directory: Path | None,
+    images_and_charts: tuple[Path, Path] | None = None,
 ) -> int:
-    """Run the demo on local clusters, or on those of two kubeconfigs; return its exit code."""
+    """Run the demo on local clusters, or on those of two kubeconfigs; return its exit code.
+
+    With folders of images and charts, the local clusters have nodes.
+    """
     console = Console(stderr=as_document)
+    on_nodes = None
     try:
         if kcp is None:
             with progress_on(console) as listener:
                 find_binaries(listener)
+                if images_and_charts is not None:
+                    on_nodes = OnNodes.find(*images_and_charts, listener)
         with _folder(directory) as folder:
-            report = uvloop.run(_run(folder, kcp, skr, changes, console, stay=stay, quiet=as_document))
-    except (BinariesMissing, FolderInUse, StartFailed, KubeError) as error:
+            report = uvloop.run(_run(folder, kcp, skr, changes, console, on_nodes, stay=stay, quiet=as_document))
+    except (BinariesMissing, FolderInUse, KubeError, NodesUnavailable, SourceFailed, StartFailed) as error:
         console.print(str(error), style="red", markup=False, soft_wrap=True)
         return 1
     if as_document:
@@ -63,6 +102,7 @@ async def _run(
     skr: Path | None,
     changes: int,
     console: Console,
+    on_nodes: OnNodes | None,
     *,
     stay: bool,
     quiet: bool,
@@ -71,8 +111,9 @@ async def _run(
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     output = NoOutput() if quiet else TerminalOutput(console)
-    async with open_environment(folder, kcp, skr) as environment, AsyncExitStack() as stack:
-        walkthrough = Walkthrough(environment, Programs(environment, stack), output, changes)
+    nodes = None if on_nodes is None else on_nodes.nodes
+    async with open_environment(folder, kcp, skr, nodes) as environment, AsyncExitStack() as stack:
+        walkthrough = Walkthrough(environment, _programs(environment, stack, on_nodes), output, changes)
         running = asyncio.ensure_future(walkthrough.run())
         stop_requested = asyncio.ensure_future(stopping.wait())
         await asyncio.wait({running, stop_requested}, return_when=asyncio.FIRST_COMPLETED)
@@ -84,12 +125,19 @@ async def _run(
         if not quiet:
             print_summary(console, walkthrough.report)
         if stay and walkthrough.report.verified:
-            _print_next_commands(console, environment, walkthrough.programs.page_port)
+            _print_next_commands(console, environment, walkthrough.programs.next_commands())
             await stopping.wait()
     return walkthrough.report
 
 
-def _print_next_commands(console: Console, environment: Environment, page_port: int) -> None:
+def _programs(environment: Environment, stack: AsyncExitStack, on_nodes: OnNodes | None) -> Programs:
+    if on_nodes is None or environment.clusters is None:
+        return Programs(environment, stack)
+    helm = Helm(on_nodes.helm, environment.directory / "helm", environment.kcp_kubeconfig)
+    return Pods(environment, stack, clusters=environment.clusters, charts=on_nodes.charts, helm=helm)
+
+
+def _print_next_commands(console: Console, environment: Environment, of_programs: str) -> None:
     kcp, skr = environment.kcp_kubeconfig, environment.skr_kubeconfig
     console.print(
         "\nEverything runs until Ctrl-C. Try as the user of the cluster, for instance:\n"
@@ -98,8 +146,7 @@ def _print_next_commands(console: Console, environment: Environment, page_port: 
         "and in the control plane:\n"
         f"  [bold]kubectl --kubeconfig {kcp} -n kcp-system get kymas,moduleconfigs,syncresources[/]\n"
         f"  [bold]klm explain demo cloud-resources --kubeconfig {kcp}[/]\n"
-        f"The fleet page is at [bold]http://127.0.0.1:{page_port}[/], with the token of\n"
-        f"  [bold]kubectl --kubeconfig {kcp} -n kcp-system create token lifecycle-manager[/]\n"
+        f"{of_programs}"
         f"Logs: {environment.logs}",
         highlight=False,
         soft_wrap=True,

@@ -11,7 +11,7 @@ from typing import Any
 
 from kube_runtime import Client, NotFound, Resource
 from kyma_demo import measure, names
-from kyma_demo.environment import Environment, create_kyma, infrastructure, prepare_kcp, prepare_skr
+from kyma_demo.environment import Environment, create_kyma, infrastructure
 from kyma_demo.module_cr import NETWORK, kubectl_get, network_of, ready_of, with_network
 from kyma_demo.object_watcher import CONFIG_MAPS, ObjectWatcher
 from kyma_demo.programs import Programs
@@ -154,21 +154,21 @@ class Walkthrough:
             async with asyncio.timeout(TIMEOUT_SECONDS + self.changes):  # one of the steps makes these changes
                 detail, verified = await run(), True
         except (Exception, TimeoutError) as error:  # noqa: BLE001 - goes into the report
-            detail, verified = f"{type(error).__name__}: {error}{self.programs.ended()}", False
+            detail, verified = f"{type(error).__name__}: {error}{await self.programs.ended()}", False
         step = DemoStep(name, (time.perf_counter() - started) * 1000, verified, detail)
         self.report.steps.append(step)
         self.output.step_finished(step)
         return verified
 
     async def _prepare_kcp(self) -> str:
-        self.programs.manager_kubeconfig, self.programs.module_kubeconfig = await prepare_kcp(self.environment)
+        await self.programs.prepare()
         await self.environment.kcp.list(KYMAS, names.KCP_NAMESPACE)
         await self.environment.kcp.list(MODULE_CONFIGS, names.KCP_NAMESPACE)
         await self.environment.kcp.list(SYNC_RESOURCES, names.KCP_NAMESPACE)
         return ""
 
     async def _prepare_skr(self) -> str:
-        self.programs.skr_access = await prepare_skr(self.environment)
+        await self.programs.prepare_user_cluster()
         await self.environment.skr.list(INFRASTRUCTURES, names.SCRATCH_NAMESPACE)
         return ""
 
@@ -307,9 +307,14 @@ class Walkthrough:
         """Return the stations of a change when the logs have all of them; none after a timeout."""
         try:
             async with asyncio.timeout(FOLLOWED_SECONDS):
-                return await eventually(lambda: _whole(follow(trace, self.environment.logs, started)))
+                return await eventually(lambda: self._whole(trace, started))
         except TimeoutError:
             return ()
+
+    async def _whole(self, trace: str, started: datetime) -> tuple[Station, ...] | None:
+        await self.programs.collect_logs()
+        stations = follow(trace, self.environment.logs, started)
+        return stations if len(stations) == len(STATIONS) else None
 
     async def _measure(self) -> str:
         config = await self._module_config(names.INFRASTRUCTURE)
@@ -412,7 +417,3 @@ def _counted(number: int, noun: str, plural: str = "") -> str:
 
 def _capacity(config_map: dict[str, Any] | None) -> str | None:
     return None if config_map is None else config_map.get("data", {}).get("capacity")
-
-
-async def _whole(stations: tuple[Station, ...]) -> tuple[Station, ...] | None:
-    return stations if len(stations) == len(STATIONS) else None

@@ -1,7 +1,9 @@
-"""Helm for the tests of the charts: built once from its Go module, in the version pinned here, and cached."""
+"""Helm: built once from its Go module, in the version pinned here, and cached."""
 
+import asyncio
 import os
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 from kyma_local.binaries import cache_root, locked
@@ -12,6 +14,47 @@ from kyma_local.sources import install
 HELM = "v4.3.1"
 MODULE = "helm.sh/helm/v4"
 VERSION_PACKAGE = f"{MODULE}/internal/version"
+# Programs start one after the other on busy machines; only one that hangs takes that long.
+TIMEOUT_SECONDS = 200
+COMMAND_SECONDS = TIMEOUT_SECONDS + 40.0
+WAITING = ("--wait", f"--timeout={TIMEOUT_SECONDS}s")
+
+
+class HelmFailed(Exception):
+    """Helm failed; the message is its output."""
+
+
+@dataclass(frozen=True)
+class Helm:
+    """Runs helm with a home folder of its own, as administrator of one cluster."""
+
+    program: Path
+    home: Path
+    kubeconfig: Path | None = None
+
+    async def run(self, *arguments: str) -> str:
+        """Run a command and return its output. Raises HelmFailed."""
+        environment = {"PATH": os.environ["PATH"], "HOME": str(self.home)}
+        if self.kubeconfig is not None:
+            environment["KUBECONFIG"] = str(self.kubeconfig)
+        process = await asyncio.create_subprocess_exec(
+            str(self.program),
+            *arguments,
+            env=environment,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        try:
+            async with asyncio.timeout(COMMAND_SECONDS):
+                printed, errors = await process.communicate()
+        except BaseException:
+            process.kill()
+            await process.wait()
+            raise
+        if process.returncode:
+            raise HelmFailed(errors.decode())
+        return printed.decode()
 
 
 def find_helm(listener: Listener | None = None, *, version: str = HELM) -> Path:

@@ -17,10 +17,11 @@ from kyma_demo.programs import Programs
 from kyma_demo.report import NoOutput
 from kyma_demo.walkthrough import Walkthrough
 from kyma_local.clusters import LocalClusters
+from kyma_local.helm import WAITING
 from lifecycle_manager.contract.resources import KYMAS
 from lifecycle_manager.process.crd_installation import apply_objects
 from lifecycle_manager_api import find, names
-from tests.integration.charts.helm import LIFECYCLE_MANAGER, MODULE_MANAGER, WAITING, Helm
+from tests.integration.charts.helm import LIFECYCLE_MANAGER, MODULE_MANAGER, Helm
 from tests.kinds import WEBHOOKS
 from tests.node_agent.agent import NodeAgent
 from tests.waiting import eventually
@@ -140,7 +141,7 @@ async def open_world(folder: Path, helm: Helm) -> AsyncGenerator[HelmClusters, N
             metadata = {**NAMESPACE["metadata"], "name": namespace}  # type: ignore[dict-item]  # it is a mapping
             await apply_objects(client, dump_yaml({**NAMESPACE, "metadata": metadata}))
         environment = Environment(
-            kcp, skr, clusters.kcp.admin_kubeconfig, skr_cluster.admin_kubeconfig, folder / "demo", clusters.kcp
+            kcp, skr, clusters.kcp.admin_kubeconfig, skr_cluster.admin_kubeconfig, folder / "demo", clusters
         )
         walkthrough = Walkthrough(environment, Programs(environment, stack), NoOutput())
         kcp_node = NodeAgent(clusters.kcp, kcp, folder / "kcp-pods")

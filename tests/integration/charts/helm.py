@@ -1,7 +1,5 @@
 """Helm as administrators use it: the program, run with or without a cluster."""
 
-import asyncio
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,12 +8,9 @@ from typing import Any
 import msgspec
 
 from kube_runtime import parse_objects
+from kyma_local import helm
 
 CHARTS = Path("charts").absolute()
-# Programs start one after the other on busy machines; only one that hangs takes that long.
-TIMEOUT_SECONDS = 200
-COMMAND_SECONDS = TIMEOUT_SECONDS + 40.0
-WAITING = ("--wait", f"--timeout={TIMEOUT_SECONDS}s")
 LIFECYCLE_MANAGER, MODULE_MANAGER, SKR_WATCHER = (
     CHARTS / name for name in ("lifecycle-manager", "module-manager", "skr-watcher")
 )
@@ -33,41 +28,9 @@ WAYS = {
 """The installations of the tests: the chart and the arguments of each."""
 
 
-class HelmFailed(Exception):
-    """Helm failed; the message is its output."""
-
-
 @dataclass(frozen=True)
-class Helm:
-    """Runs helm with a home folder of its own, as administrator of one cluster."""
-
-    program: Path
-    home: Path
-    kubeconfig: Path | None = None
-
-    async def run(self, *arguments: str) -> str:
-        """Run a command and return its output. Raises HelmFailed."""
-        environment = {"PATH": os.environ["PATH"], "HOME": str(self.home)}
-        if self.kubeconfig is not None:
-            environment["KUBECONFIG"] = str(self.kubeconfig)
-        process = await asyncio.create_subprocess_exec(
-            str(self.program),
-            *arguments,
-            env=environment,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
-        try:
-            async with asyncio.timeout(COMMAND_SECONDS):
-                printed, errors = await process.communicate()
-        except TimeoutError:
-            process.kill()
-            await process.wait()
-            raise
-        if process.returncode:
-            raise HelmFailed(errors.decode())
-        return printed.decode()
+class Helm(helm.Helm):
+    """Renders charts, too."""
 
     async def render(self, chart: Path, *arguments: str, release: str = "") -> list[dict[str, Any]]:
         """Return the objects of a chart, rendered without a cluster. Raises HelmFailed."""

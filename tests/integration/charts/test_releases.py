@@ -25,6 +25,7 @@ from kube_runtime.leases.rendezvous import rendezvous
 from kyma_demo.names import USER
 from kyma_demo.object_watcher import CONFIG_MAPS
 from kyma_fleet.identities import SERVICE_ACCOUNTS
+from kyma_local.helm import TIMEOUT_SECONDS, WAITING, HelmFailed
 from kyma_module_manager.controller import LEADER
 from kyma_module_manager.rights import lease_namespace_of
 from lifecycle_manager.contract.resources import (
@@ -45,10 +46,7 @@ from tests.integration.charts.helm import (
     LIFECYCLE_MANAGER,
     MODULE_MANAGER,
     SKR_WATCHER,
-    TIMEOUT_SECONDS,
-    WAITING,
     WAYS,
-    HelmFailed,
     expressions_in,
 )
 from tests.integration.lifecycle_manager.test_watcher_resources import watcher

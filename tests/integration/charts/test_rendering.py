@@ -17,6 +17,7 @@ import pytest
 from charts.generate import CHARTS, PROJECT_CHART, generated_texts, options_schema, project_chart_texts
 from kube_runtime import dump_yaml, load_yaml, parse_objects
 from kyma_certs import KeyPair
+from kyma_local.helm import HelmFailed
 from kyma_module_manager.project.generation import generate_project
 from kyma_module_manager.project.names import ModuleNames
 from kyma_module_manager.rights import lease_namespace_of, roles_of
@@ -44,7 +45,6 @@ from tests.integration.charts.helm import (
     SKR_WATCHER,
     WAYS,
     Helm,
-    HelmFailed,
     expressions_in,
     of_kind,
     values,

@@ -18,8 +18,8 @@ from tests.waiting import eventually
 
 async def test_edit_while_kcp_is_down_succeeds_and_is_applied_after_its_start(walkthrough: Walkthrough) -> None:
     await walkthrough.change_volume("510Gi")
-    kcp = walkthrough.environment.local_kcp
-    assert kcp is not None
+    assert walkthrough.environment.clusters is not None
+    kcp = walkthrough.environment.clusters.kcp
     await kcp.stop_api_server()
     with pytest.raises(ClusterUnreachable):
         await walkthrough.environment.kcp.server_version()

@@ -30,10 +30,14 @@ IMPORT = ("ctr", "--namespace=k8s.io", "images", "import")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSettings:
-    """The programs of the node with their arguments, the images for containerd, and the folder of logs."""
+    """The programs of the node with their arguments, the images for containerd, and the folder of logs.
+
+    The kubelet starts when it has `first_images`, and `images` are loaded while the Pods of those start.
+    """
 
     kubelet: tuple[str, ...]
     kube_proxy: tuple[str, ...]
+    first_images: tuple[str, ...]
     images: tuple[str, ...]
     logs: str
 
@@ -51,10 +55,12 @@ def main() -> None:
     logs = Path(settings.logs)
     programs = {_start("containerd", ("containerd", f"--config={path.parent / 'containerd.toml'}"), logs): "containerd"}
     _wait_for_runtime()
-    for image in settings.images:
+    for image in settings.first_images:
         _run(*IMPORT, image)
     for name, command in (("kubelet", settings.kubelet), ("kube-proxy", settings.kube_proxy)):
         programs[_start(name, command, logs)] = name
+    for image in settings.images:
+        _run(*IMPORT, image)
     (path.parent / READY).touch()
     while True:
         process, status = os.wait()  # also of what has lost its parent

@@ -18,7 +18,7 @@ from kyma_local.nodes.images import write_images
 from kyma_local.nodes.init import READY
 from kyma_local.nodes.network import NodeNetwork
 from kyma_local.nodes.objects import DNS, NAMESPACE, system_objects
-from kyma_local.nodes.settings import write_settings
+from kyma_local.nodes.settings import SETTINGS, write_settings
 from kyma_local.private_files import write_private
 from kyma_local.processes import ChildProcess, start_child
 from kyma_local.starting import StartFailed, start_server
@@ -73,7 +73,7 @@ class LocalNode:
 
     async def start(self) -> None:
         """Start it and wait until it is ready, and CoreDNS on it. Raises StartFailed."""
-        images = (*await asyncio.to_thread(write_images, self.programs, self.folder), *self.images)
+        first_images = await asyncio.to_thread(write_images, self.programs, self.folder)
         self._write_kubeconfigs()
         logs = self.cluster.directory / "node"
         logs.mkdir(exist_ok=True)
@@ -82,7 +82,8 @@ class LocalNode:
             name=self.cluster.name,
             network=self.network,
             programs=self.programs,
-            images=images,
+            first_images=first_images,
+            images=self.images,
             logs=logs,
         )
         log = logs / "node.log"
@@ -109,11 +110,10 @@ class LocalNode:
 
     async def _is_ready(self, admin: Client) -> bool:
         """Return whether the images are loaded, the node is ready, and CoreDNS runs."""
-        ready = self.folder / READY
-        if not ready.exists():
+        if not (self.folder / READY).exists():
             return False
         # The state of an earlier run is kept, and with it what that node reported last.
-        since = datetime.fromtimestamp(ready.stat().st_mtime, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        since = datetime.fromtimestamp((self.folder / SETTINGS).stat().st_mtime, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         nodes = (await admin.list(NODES)).items
         conditions = [each for node in nodes for each in node.get("status", {}).get("conditions", ())]
         recent = [each for each in conditions if each["lastHeartbeatTime"] >= since]

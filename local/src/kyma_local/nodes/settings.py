@@ -15,10 +15,18 @@ CNI_PROGRAMS = ("ptp", "host-local", "loopback")
 DNS_ADDRESS = "10.0.0.10"
 DNS_DOMAIN = "cluster.local"
 KUBELET_PORT = 10250
+SETTINGS = "settings.json"
 
 
 def write_settings(
-    folder: Path, *, name: str, network: NodeNetwork, programs: Path, images: tuple[Path, ...], logs: Path
+    folder: Path,
+    *,
+    name: str,
+    network: NodeNetwork,
+    programs: Path,
+    first_images: tuple[Path, ...],
+    images: tuple[Path, ...],
+    logs: Path,
 ) -> Path:
     """Write the configuration of all programs into the folder of a node; return the path of what process 1 reads.
 
@@ -42,10 +50,11 @@ def write_settings(
             "--v=1",
         ),
         kube_proxy=(str(programs / "kube-proxy"), f"--config={folder / 'kube-proxy.yaml'}"),
+        first_images=tuple(map(str, first_images)),
         images=tuple(map(str, images)),
         logs=str(logs),
     )
-    path = folder / "settings.json"
+    path = folder / SETTINGS
     path.write_bytes(msgspec.json.encode(settings))
     return path
 
