@@ -55,6 +55,11 @@ class Screen:
         """Return a text with a colour, where colours are on."""
         return typer.style(text, **style) if self.colour and text and style else text
 
+    @staticmethod
+    def style_of(state: str) -> dict[str, Any]:
+        """Return the colour of a state."""
+        return STATE_COLOURS.get(state, {})
+
     def state(self, text: str, *, pad: int = 0) -> str:
         """Return a state in its colour."""
         return self.painted(padded(text, pad), **STATE_COLOURS.get(text.strip(), {}))

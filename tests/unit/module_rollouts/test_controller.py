@@ -162,6 +162,20 @@ async def test_back_to_the_version_before(world: World) -> None:
     assert (await latest(world)).metadata.name == "back"
 
 
+async def test_metrics_show_the_phase_and_the_clusters(world: World) -> None:
+    await offer(world, "0.2.0")
+    for _ in range(3):
+        await world.turn("module-rollout", KEY)
+    labels = {"module_name": MODULE, "channel": "regular", "version": "0.2.0"}
+    registry = world.manager.registry
+
+    def sample(name: str, **more: str) -> float | None:
+        return registry.get_sample_value(f"lifecycle_mgr_rollout_{name}", {**labels, **more})
+
+    assert sample("phase", phase="Progressing") == 1
+    assert (sample("clusters", standing="under_way"), sample("clusters", standing="waiting")) == (1, 2)
+
+
 async def test_replica_with_an_old_view_releases_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     await offer(world, "0.2.0")
     await world.turn("module-rollout", KEY)

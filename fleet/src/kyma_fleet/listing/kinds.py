@@ -14,6 +14,7 @@ from lifecycle_manager.contract.resources import (
     KYMAS,
     MANIFESTS,
     MODULE_CONFIGS,
+    MODULE_ROLLOUTS,
     SYNC_RESOURCES,
     DatedReleaseMeta,
 )
@@ -22,6 +23,7 @@ from lifecycle_manager_api import (
     Kyma,
     Manifest,
     ModuleConfig,
+    ModuleRollout,
     State,
     SyncResource,
     find,
@@ -157,6 +159,16 @@ def _part_rows(part: ModuleConfig | SyncResource, old: str, *more: str) -> Itera
     yield (name, state, part.spec.kyma, part.spec.module, *more, old, reason), (part.metadata.namespace, message)
 
 
+def _rollout_rows(rollout: ModuleRollout, _selection: Selection, now: datetime) -> Iterator[tuple[Row, Row]]:
+    spec, status = rollout.spec, rollout.status
+    updated = f"{status.updated}/{status.clusters}"
+    row = (rollout.metadata.name, status.phase, spec.module_name, spec.channel, spec.version, updated)
+    yield (
+        (*row, str(status.failed), age(rollout.metadata.creation_timestamp, now)),
+        (status.wave or NONE, status.message),
+    )
+
+
 KYMA_COLUMNS = ("NAME", "STATE", "MODULES", "CHANNEL", "REGION", "AGE", "REASON")
 PART_COLUMNS = ("NAME", "STATE", "KYMA", "MODULE", "AGE", "REASON")
 OF_ALL = frozenset({"name", "labels"})
@@ -230,6 +242,17 @@ KINDS: tuple[ListedKind[Any], ...] = (
         lambda wanted: wanted.label_selector(),
         Selection.of_part,
         _sync_resource_rows,
+    ),
+    ListedKind(
+        "rollouts",
+        ("rollout", "modulerollouts", "modulerollout", "mro"),
+        MODULE_ROLLOUTS,
+        names.KCP_NAMESPACE,
+        Columns(("NAME", "PHASE", "MODULE", "CHANNEL", "VERSION", "UPDATED", "FAILED", "AGE"), ("WAVE", "MESSAGE")),
+        OF_ALL | {"module", "channel"},
+        lambda wanted: wanted.label_selector(**OF_MANIFESTS),
+        Selection.of_rollout,
+        _rollout_rows,
     ),
 )
 

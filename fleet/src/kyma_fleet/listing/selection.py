@@ -8,6 +8,7 @@ from lifecycle_manager_api import (
     Manifest,
     ModuleConfig,
     ModuleReleaseMeta,
+    ModuleRollout,
     State,
     SyncResource,
     names,
@@ -67,6 +68,11 @@ class Selection(KymaSelection):
             (not self.channel or channel == self.channel) and (not self.version or version == self.version)
             for channel, version in channels or [("", "")]
         )
+
+    def of_rollout(self, rollout: ModuleRollout) -> bool:
+        """Tell whether a rollout was asked for."""
+        spec = rollout.spec
+        return self.module in ("", spec.module_name) and self.channel in ("", spec.channel)
 
     def of_manifest(self, manifest: Manifest) -> bool:
         """Tell whether a Manifest was asked for."""

@@ -24,6 +24,7 @@ from lifecycle_manager.contract.resources import (
 from lifecycle_manager.module_catalog import Offers, is_mandatory_manifest, module_of_manifest
 from lifecycle_manager.module_catalog.affected import offer_changed
 from lifecycle_manager.module_rollouts.apply import RolloutActions
+from lifecycle_manager.module_rollouts.metrics import RolloutCollector
 from lifecycle_manager.module_rollouts.plan import plan
 from lifecycle_manager.module_rollouts.snapshot import (
     MANIFESTS_BY_CHANNEL,
@@ -56,7 +57,7 @@ def setup(manager: Manager, offers: Offers, settings: RolloutSettings) -> Contro
         clock=manager.clock,
     )
     controller: Controller[ReleaseChannel, None] = manager.controller(
-        "module-rollout", owner=lambda key: f"ModuleRollout {key}", concurrency=CONCURRENCY
+        "module-rollout", owner=owner_of, concurrency=CONCURRENCY
     )
 
     def of_strategy(change: Change[RolloutStrategy]) -> Iterable[ReleaseChannel]:
@@ -75,6 +76,8 @@ def setup(manager: Manager, offers: Offers, settings: RolloutSettings) -> Contro
         known.manifests, to=of_manifest, when=progress_changed, priority=Priority.CHANGE, after=SETTLE_SECONDS
     )
     controller.starts_with(lambda: [key for each in releases.cache.list() for key in channels_of(each)])
+    owns = manager.sharding.owns
+    manager.registry.register(RolloutCollector(rollouts.list, lambda each: owns(owner_of(key_of(each)))))
     actions = RolloutActions(manager.client, known, manager.events)
     controller.steps(read=known.read, plan=plan, apply=actions.apply, finish=actions.finish)
     return controller
@@ -96,8 +99,16 @@ def of_release(change: Change[DatedReleaseMeta]) -> Iterable[ReleaseChannel]:
 
 
 def of_rollout(change: Change[ModuleRollout]) -> Iterable[ReleaseChannel]:
-    spec = versions(change)[0].spec
-    return (ReleaseChannel(spec.module_name, spec.channel),)
+    return (key_of(versions(change)[0]),)
+
+
+def key_of(rollout: ModuleRollout) -> ReleaseChannel:
+    return ReleaseChannel(rollout.spec.module_name, rollout.spec.channel)
+
+
+def owner_of(key: ReleaseChannel) -> str:
+    """Return the name by which the replicas share the channels."""
+    return f"ModuleRollout {key}"
 
 
 def channels_of_manifest(manifest: Manifest) -> Iterable[ReleaseChannel]:

@@ -1,0 +1,137 @@
+"""`klm rollout`: new versions in waves."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from kyma_fleet.cli.options import Context, Kubeconfig
+
+app = typer.Typer(
+    name="rollout",
+    help="See and steer how new versions go through the fleet in waves.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+Name = Annotated[str, typer.Argument(help="a module, or a ModuleRollout", show_default=False)]
+Channel = Annotated[str, typer.Option(help="the channel, where a module has rollouts in several", show_default=False)]
+
+
+@app.command("list")
+def list_rollouts(
+    *,
+    everything: Annotated[bool, typer.Option("--all", help="also those that ended")] = False,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """List the latest rollout of each channel.
+
+    `klm get rollouts` lists them in other formats.
+    """
+    from kyma_fleet.rollouts import command
+    from kyma_fleet.running import Target, run
+    from kyma_fleet.screen import Screen
+
+    screen = Screen.of_process()
+    run(Target(kubeconfig, context), lambda kcp: command.list_rollouts(kcp, screen, everything=everything))
+
+
+@app.command()
+def status(
+    name: Name,
+    *,
+    channel: Channel = "",
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="until it ends")] = False,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Show the waves of a rollout and the clusters that failed.
+
+    The exit code is 1 where it is halted.
+    """
+    from kyma_fleet.rollouts import command
+    from kyma_fleet.running import Target, run
+    from kyma_fleet.screen import Screen
+
+    screen = Screen.of_process()
+    run(Target(kubeconfig, context), lambda kcp: command.status(kcp, screen, name, channel, watch=watch))
+
+
+@app.command()
+def approve(
+    name: Name,
+    *,
+    wave: Annotated[str, typer.Option(help="the wave; by default the one that waits", show_default=False)] = "",
+    channel: Channel = "",
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Let a wave begin that needs an approval."""
+    _steer("approve", name, channel, kubeconfig, context, wave=wave)
+
+
+@app.command()
+def pause(name: Name, *, channel: Channel = "", kubeconfig: Kubeconfig = None, context: Context = None) -> None:
+    """Let no further clusters get the version for now. Those under way finish."""
+    _steer("pause", name, channel, kubeconfig, context)
+
+
+@app.command()
+def resume(name: Name, *, channel: Channel = "", kubeconfig: Kubeconfig = None, context: Context = None) -> None:
+    """Go on after a pause or a halt. The clusters that failed so far are accepted."""
+    _steer("resume", name, channel, kubeconfig, context)
+
+
+@app.command()
+def halt(name: Name, *, channel: Channel = "", kubeconfig: Kubeconfig = None, context: Context = None) -> None:
+    """Stop a rollout because something is wrong: as a pause, with condition and alert."""
+    _steer("halt", name, channel, kubeconfig, context)
+
+
+@app.command()
+def undo(
+    name: Name,
+    *,
+    now: Annotated[bool, typer.Option("--now", help="all clusters at once, without waves and limits")] = False,
+    channel: Channel = "",
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="do not ask")] = False,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Return the clusters to the version before, wave by wave in reverse.
+
+    The ModuleReleaseMeta has to allow it:
+    operator.kyma-project.io/allow-downgrade=true
+    """
+    from kyma_fleet.rollouts import command
+    from kyma_fleet.running import Target, run
+    from kyma_fleet.screen import Screen
+
+    screen = Screen.of_process()
+
+    def confirm(question: str) -> bool:
+        return yes or (sys.stdin.isatty() and typer.confirm(question))
+
+    run(
+        Target(kubeconfig, context),
+        lambda kcp: command.undo(kcp, screen, name, channel, at_once=now, confirm=confirm),
+    )
+
+
+def _steer(
+    verb: Literal["approve", "pause", "resume", "halt"],
+    name: str,
+    channel: str,
+    kubeconfig: Path | None,
+    context: str | None,
+    *,
+    wave: str = "",
+) -> None:
+    from kyma_fleet.rollouts import command
+    from kyma_fleet.running import Target, run
+    from kyma_fleet.screen import Screen
+
+    screen = Screen.of_process()
+    run(Target(kubeconfig, context), lambda kcp: command.steer(kcp, screen, verb, name, channel, wave=wave))

@@ -1,0 +1,75 @@
+"""`klm rollout list`, `status`, `approve`, `pause`, `resume`, `halt` and `undo`."""
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from kube_runtime import Client
+from kyma_fleet.problems import Problem
+from kyma_fleet.rollouts.plan import SteeringVerb, change_of, chosen, latest_of, undoing
+from kyma_fleet.rollouts.report import print_list, print_status
+from kyma_fleet.screen import Screen
+from kyma_fleet.steering.command import FIELD_MANAGER, who
+from kyma_fleet.text import plain
+from lifecycle_manager.contract.resources import MODULE_ROLLOUTS
+from lifecycle_manager_api import ModuleRollout, as_document, names
+
+WATCH_SECONDS = 2.0
+ENDED = frozenset({"Completed", "Superseded"})
+DONE = {"approve": "approved", "pause": "paused", "resume": "resumed", "halt": "halted"}
+
+
+async def list_rollouts(kcp: Client, screen: Screen, *, everything: bool) -> int:
+    """Print the latest rollout of each channel, or all of them."""
+    rollouts = await _read(kcp)
+    shown = sorted(rollouts, key=lambda each: each.metadata.name) if everything else latest_of(rollouts)
+    print_list(shown, screen, datetime.now(UTC))
+    return 0
+
+
+async def status(kcp: Client, screen: Screen, name: str, channel: str, *, watch: bool) -> int:
+    """Print how far a rollout is; with `watch` until it ends. Returns 1 where it is halted."""
+    while True:
+        rollout = chosen(await _read(kcp), name, channel)
+        print_status(rollout, screen)
+        screen.flush()
+        if not watch or rollout.status.phase in ENDED:
+            return 1 if rollout.status.phase == "Halted" else 0
+        await asyncio.sleep(WATCH_SECONDS)
+        screen.print()
+
+
+async def steer(kcp: Client, screen: Screen, verb: SteeringVerb, name: str, channel: str, *, wave: str = "") -> int:
+    """Change what operators decide about a rollout. Raises Problem, KubeError."""
+    rollout = chosen(await _read(kcp), name, channel)
+    by = await who(kcp)
+    change = change_of(rollout, verb, wave=wave, by=by, at=datetime.now(UTC).replace(microsecond=0))
+    metadata = rollout.metadata
+    if not change:
+        screen.print(f"nothing to do: rollout {plain(metadata.name)} is {DONE[verb]} already")
+        return 0
+    patch = {"metadata": {"resourceVersion": metadata.resource_version}, "spec": change}
+    await kcp.merge_patch(MODULE_ROLLOUTS, metadata.name, patch, metadata.namespace, field_manager=FIELD_MANAGER)
+    screen.print(f"rollout {plain(metadata.name)}: {DONE[verb]} by {plain(by)}")
+    return 0
+
+
+async def undo(
+    kcp: Client, screen: Screen, name: str, channel: str, *, at_once: bool, confirm: Callable[[str], bool]
+) -> int:
+    """Create the rollout that takes another one back. Raises Problem, KubeError."""
+    rollout = chosen(await _read(kcp), name, channel)
+    back = undoing(rollout, at_once=at_once)
+    how = "all clusters at once" if at_once else "clusters wave by wave"
+    spec = back.spec
+    if not confirm(f"return {how} from {spec.module_name} {spec.former_version} to {spec.version}?"):
+        raise Problem("not confirmed; nothing changed. Use --yes")
+    document = {key: value for key, value in as_document(back).items() if key != "status"}
+    created = await kcp.create(MODULE_ROLLOUTS, document, back.metadata.namespace, field_manager=FIELD_MANAGER)
+    undone, by = plain(rollout.metadata.name), plain(created.metadata.name)
+    screen.print(f"rollout {undone}: taken back by {by}; klm rollout status {by}")
+    return 0
+
+
+async def _read(kcp: Client) -> list[ModuleRollout]:
+    return [each async for page in kcp.pages(MODULE_ROLLOUTS, names.KCP_NAMESPACE) for each in page.items]

@@ -1,0 +1,68 @@
+"""The lines of `klm rollout list` and `klm rollout status`."""
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from kube_runtime.ages import age
+from kyma_fleet.screen import LiveTable, Screen
+from kyma_fleet.text import plain
+from lifecycle_manager_api import ModuleRollout, WaveStatus
+
+TITLES = ("NAME", "VERSION", "PHASE", "WAVE", "UPDATED", "FAILED", "AGE")
+WAVE_TITLES = ("WAVE", "CLUSTERS", "HEALTHY", "GOING", "WAITING", "HELD", "FAILED", "AWAY", "STATE")
+FAILED_TITLES = ("FAILED", "WAVE", "REASON", "MESSAGE")
+NONE = "-"
+PHASE_STATES = {"Halted": "Error", "AwaitingApproval": "Warning", "Paused": "Warning", "Completed": "Ready"}
+"""Which state's colour a phase has; the others have that of what is under way."""
+
+
+def print_list(rollouts: Iterable[ModuleRollout], screen: Screen, now: datetime) -> None:
+    rows = [
+        (
+            each.metadata.name,
+            each.spec.version,
+            each.status.phase,
+            each.status.wave or NONE,
+            f"{each.status.updated}/{each.status.clusters}",
+            str(each.status.failed),
+            age(each.metadata.creation_timestamp, now),
+        )
+        for each in rollouts
+    ]
+    if not LiveTable(screen, TITLES).print(rows):
+        screen.print("there are no rollouts: no module with a RolloutStrategy has got a version yet")
+
+
+def print_status(rollout: ModuleRollout, screen: Screen) -> None:
+    spec, status = rollout.spec, rollout.status
+    former = f", instead of {spec.former_version}" if spec.former_version else ""
+    what = f"{spec.module_name} {spec.version} in channel {spec.channel}{former}"
+    screen.print(screen.painted(plain(what), bold=True))
+    undoes = f" It takes {spec.undoes} back." if spec.undoes else ""
+    screen.print(f"  {phase_of(rollout, screen)}: {plain(status.message or 'not begun')}.{plain(undoes)}")
+    if status.expected_end is not None:
+        screen.print(f"  expected end: {status.expected_end:%Y-%m-%d %H:%M} UTC")
+    for each in spec.approvals:
+        when = f" at {each.at:%Y-%m-%d %H:%M} UTC" if each.at is not None else ""
+        screen.print(plain(f"  wave {each.wave} was approved by {each.by or 'somebody'}{when}"))
+    screen.print()
+    LiveTable(screen, WAVE_TITLES).print(map(_wave_row, status.waves))
+    if status.failed_clusters:
+        screen.print()
+        rows = [(each.kyma, each.wave, each.reason, each.message or NONE) for each in status.failed_clusters]
+        LiveTable(screen, FAILED_TITLES).print(rows)
+        if status.failed > len(rows):
+            screen.print(f"and {status.failed - len(rows)} more")
+
+
+def phase_of(rollout: ModuleRollout, screen: Screen) -> str:
+    phase = rollout.status.phase
+    return screen.painted(phase, **screen.style_of(PHASE_STATES.get(phase, "Processing")))
+
+
+def _wave_row(wave: WaveStatus) -> tuple[str, ...]:
+    counts = (wave.clusters, wave.healthy, wave.under_way, wave.waiting, wave.held, wave.failed, wave.unreachable)
+    state = "completed" if wave.completed_at else "begun" if wave.started_at else "waiting"
+    if state == "begun" and wave.settled_at is not None:
+        state = "soaking"
+    return wave.name, *map(str, counts), state

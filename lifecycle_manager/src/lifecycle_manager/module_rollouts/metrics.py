@@ -1,0 +1,43 @@
+"""The rollouts as metrics, counted in the cache at a scrape. Each replica reports those that are its own."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from lifecycle_manager_api import ModuleRollout
+
+CHANNEL_LABELS = ("module_name", "channel", "version")
+
+
+@dataclass(frozen=True, eq=False)
+class RolloutCollector(Collector):
+    """The phases of the rollouts that are under way or completed, and the clusters of each by how they count."""
+
+    rollouts: Callable[[], Iterable[ModuleRollout]]
+    owns: Callable[[ModuleRollout], bool]
+
+    def collect(self) -> Iterator[Metric]:
+        """Give the metrics. Called in the thread of the metrics server."""
+        phases = GaugeMetricFamily(
+            "lifecycle_mgr_rollout_phase", "Rollouts in a phase.", labels=(*CHANNEL_LABELS, "phase")
+        )
+        clusters = GaugeMetricFamily(
+            "lifecycle_mgr_rollout_clusters",
+            "Clusters of a rollout: waiting, held, under_way, healthy, failed or unreachable.",
+            labels=(*CHANNEL_LABELS, "standing"),
+        )
+        for each in self.rollouts():
+            if each.status.phase == "Superseded" or not self.owns(each):
+                continue
+            key = (each.spec.module_name, each.spec.channel, each.spec.version)
+            phases.add_metric((*key, each.status.phase), 1)
+            for standing in ("waiting", "held", "under_way", "healthy", "failed", "unreachable"):
+                count = sum(getattr(wave, standing) for wave in each.status.waves)
+                clusters.add_metric((*key, standing), count)
+        yield from (phases, clusters)
+
+    def describe(self) -> Iterator[Metric]:
+        """Give no samples: they are known only at the time of a scrape."""
+        yield from ()

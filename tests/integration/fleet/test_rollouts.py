@@ -1,0 +1,93 @@
+"""`klm rollout` against a real API server, by somebody with the ClusterRole `klm-operator`."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest_asyncio
+
+from kube_runtime import Client
+from lifecycle_manager.contract.resources import MODULE_ROLLOUTS
+from lifecycle_manager_api import ModuleRollout, names
+from tests.integration.fleet.conftest import Klm
+
+KCP = names.KCP_NAMESPACE
+NAME = "keda-regular-2"
+SPEC: dict[str, Any] = {
+    "moduleName": "keda",
+    "channel": "regular",
+    "version": "2.0.0",
+    "formerVersion": "1.0.0",
+    "revision": 2,
+    "strategy": {"waves": [{"name": "canary", "kymaSelector": {}, "approval": "required"}]},
+}
+STATUS: dict[str, Any] = {
+    "phase": "Halted",
+    "wave": "canary",
+    "message": "2 of 5 clusters of wave canary failed",
+    "clusters": 5,
+    "updated": 3,
+    "failed": 2,
+    "failuresAtHalt": 2,
+    "waves": [{"name": "canary", "clusters": 5, "healthy": 3, "failed": 2, "startedAt": "2026-11-23T10:00:00Z"}],
+    "failedClusters": [{"kyma": "demo", "wave": "canary", "reason": "ManagerFailed", "message": "no image"}],
+}
+
+
+@pytest_asyncio.fixture
+async def rollout(control_plane: Client) -> AsyncIterator[Client]:
+    document = {"metadata": {"name": NAME, "labels": {names.MODULE_NAME: "keda"}}, "spec": SPEC}
+    await control_plane.create(MODULE_ROLLOUTS, document, KCP, field_manager="test")
+    await control_plane.merge_patch(MODULE_ROLLOUTS, NAME, {"status": STATUS}, KCP, subresource="status")
+    yield control_plane
+    for each in (await control_plane.list(MODULE_ROLLOUTS, KCP)).items:
+        await control_plane.delete(MODULE_ROLLOUTS, each.metadata.name, KCP)
+
+
+async def found(client: Client, name: str = NAME) -> ModuleRollout:
+    return await client.get(MODULE_ROLLOUTS, name, KCP)
+
+
+async def test_status_names_the_clusters_that_failed(rollout: Client, viewer: Klm) -> None:
+    listed = await viewer("rollout", "list")
+    assert "keda-regular-2  2.0.0    Halted  canary  3/5" in listed.text
+    shown = await viewer("rollout", "status", "keda")
+    assert shown.code == 1
+    assert "demo" in shown.text
+    assert "no image" in shown.text
+    assert "Halted: 2 of 5 clusters of wave canary failed." in shown.text
+    assert NAME in (await viewer("get", "rollouts")).text
+
+
+async def test_each_verb_changes_its_field(rollout: Client, operator: Klm) -> None:
+    assert (await operator("rollout", "approve", "keda")).code == 0
+    (approval,) = (await found(rollout)).spec.approvals
+    assert (approval.wave, approval.by) == ("canary", "system:serviceaccount:kcp-system:klm-operator")
+    assert "already" in (await operator("rollout", "approve", "keda")).text
+
+    assert (await operator("rollout", "pause", NAME)).code == 0
+    assert (await found(rollout)).spec.paused
+    assert (await operator("rollout", "halt", "keda", "--channel", "regular")).code == 0
+    assert (await found(rollout)).spec.halted
+    assert (await operator("rollout", "resume", "keda")).code == 0
+    spec = (await found(rollout)).spec
+    assert (spec.paused, spec.halted, spec.accepted_failures) == (False, False, 2)
+
+
+async def test_undo_creates_the_rollout_of_the_version_before(rollout: Client, operator: Klm) -> None:
+    refused = await operator("rollout", "undo", "keda")
+    assert (refused.code, "--yes" in refused.errors) == (2, True)
+    assert (await operator("rollout", "undo", "keda", "--now", "--yes")).code == 0
+    back = (await found(rollout, "keda-regular-3")).spec
+    assert (back.version, back.former_version, back.undoes, back.at_once) == ("1.0.0", "2.0.0", NAME, True)
+
+
+async def test_what_does_not_exist_is_named_with_what_does(rollout: Client, operator: Klm) -> None:
+    unknown = await operator("rollout", "pause", "istio")
+    assert (unknown.code, NAME in unknown.errors) == (2, True)
+    wave = await operator("rollout", "approve", "keda", "--wave", "europe")
+    assert (wave.code, "canary, remaining" in wave.errors) == (2, True)
+
+
+async def test_viewer_may_not_steer(rollout: Client, viewer: Klm) -> None:
+    assert (await viewer("rollout", "pause", "keda")).code == 2
+    assert not (await found(rollout)).spec.paused
