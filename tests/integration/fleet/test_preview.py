@@ -6,7 +6,7 @@ from typing import Any
 import pytest_asyncio
 
 from kube_runtime import Client
-from lifecycle_manager.contract.resources import KYMAS, MODULE_RELEASE_METAS, MODULE_TEMPLATES
+from lifecycle_manager.contract.resources import KYMAS, MODULE_RELEASE_METAS, MODULE_TEMPLATES, ROLLOUT_STRATEGIES
 from lifecycle_manager_api import names
 from tests import builders
 from tests.integration.fleet.conftest import Klm, put_kyma
@@ -56,3 +56,25 @@ async def test_a_cluster_that_cannot_be_compared_does_not_end_the_preview(offere
     assert result.code == 0, result.errors
     assert result.text.startswith("### lights 2.0.0 in all its channels\n")
     assert result.text.count("#### objects in the cluster of ") == 2
+
+
+async def test_module_with_a_strategy_is_previewed_wave_by_wave(offered: Client, viewer: Klm) -> None:
+    mark = {"metadata": {"annotations": {names.ROLLOUT_STRATEGY: "careful"}}}
+    await offered.merge_patch(MODULE_RELEASE_METAS, "lights", mark, KCP)
+    missing = await viewer("preview", "lights", "2.0.0")
+    assert (missing.code, "RolloutStrategy careful does not exist" in missing.errors) == (2, True)
+
+    quick = {"name": "quick", "kymaSelector": {"matchLabels": {"stage": "quick"}}, "soak": "1h"}
+    spec = {"waves": [quick], "remaining": {"approval": "required", "maxConcurrent": "50%"}}
+    document = {"metadata": {"name": "careful"}, "spec": spec}
+    await offered.create(ROLLOUT_STRATEGIES, document, KCP, field_manager="test")
+    await offered.merge_patch(KYMAS, "fast", {"metadata": {"labels": {"stage": "quick"}}}, KCP)
+    for arguments in ((), ("-o", "markdown")):
+        shown = await viewer("preview", "lights", "2.0.0", *arguments)
+        assert shown.code == 0, shown.errors
+        waves = [line for line in shown.lines if line.strip("| ").startswith(("quick", "remaining"))]
+        assert [("fast" in line, "lit" in line, "and approval" in line) for line in waves] == [
+            (True, False, False),
+            (False, True, True),
+        ]
+    await offered.delete(ROLLOUT_STRATEGIES, "careful", KCP)

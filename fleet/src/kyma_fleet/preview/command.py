@@ -10,11 +10,12 @@ from kyma_fleet.comparison.command import compare
 from kyma_fleet.comparison.reading import cluster_of, wanted_after
 from kyma_fleet.explanation.reading import Rules
 from kyma_fleet.preview.plan import Release, Sums, outcome_for, released
-from kyma_fleet.preview.report import print_markdown, print_sums
+from kyma_fleet.preview.report import print_markdown, print_sums, print_waves
+from kyma_fleet.preview.waves import WavesForecast, strategy_of
 from kyma_fleet.problems import Problem, line_for
 from kyma_fleet.screen import Screen
 from kyma_fleet.text import plain
-from lifecycle_manager.contract.resources import DATED_RELEASE_METAS, KYMAS, MODULE_TEMPLATES
+from lifecycle_manager.contract.resources import DATED_RELEASE_METAS, KYMAS, MODULE_TEMPLATES, ROLLOUT_STRATEGIES
 from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager.rollout import Timing
 from lifecycle_manager_api import ModuleTemplate, names
@@ -31,21 +32,31 @@ async def preview(
     namespace: str,
 ) -> int:
     """Print what a release would change. Nothing is written."""
-    templates, releases = await asyncio.gather(
-        kcp.list(MODULE_TEMPLATES, names.KCP_NAMESPACE), kcp.list(DATED_RELEASE_METAS, names.KCP_NAMESPACE)
+    templates, releases, strategies = await asyncio.gather(
+        kcp.list(MODULE_TEMPLATES, names.KCP_NAMESPACE),
+        kcp.list(DATED_RELEASE_METAS, names.KCP_NAMESPACE),
+        kcp.list(ROLLOUT_STRATEGIES, names.KCP_NAMESPACE),
     )
     offer, template = released(Offer.of(templates.items, releases.items), release)
     now = datetime.now(UTC)
-    timing = Timing(now, {release.module: now}, rules.max_delay, rules.policy, min_window=timedelta(minutes=20))
+    strategy = strategy_of(release, releases.items, strategies.items)
+    waves = WavesForecast.of(strategy, release, now) if strategy is not None else None
+    spread = timedelta() if waves is not None else rules.max_delay
+    timing = Timing(now, {release.module: now}, spread, rules.policy, min_window=timedelta(minutes=20))
     sums = Sums(sample_size=sample)
     async for page in kcp.pages(KYMAS, names.KCP_NAMESPACE):
         for kyma in page.items:
-            sums.add(release, outcome_for(kyma, release, offer, timing))
+            outcome = outcome_for(kyma, release, offer, timing)
+            sums.add(release, outcome)
+            if waves is not None:
+                waves.add(kyma, outcome)
     has_policy = rules.policy is not None
     if output == "markdown":
         print_markdown(release, template, sums, screen, has_policy=has_policy)
     else:
         print_sums(release, template, sums, screen, has_policy=has_policy)
+    if waves is not None:
+        print_waves(waves, screen, as_markdown=output == "markdown")
     for name in sums.sample:
         screen.print(f"\n{'#### ' if output == 'markdown' else ''}objects in the cluster of {plain(name)}")
         await _compare_one(kcp, screen, name, offer, template, output=output, namespace=namespace)

@@ -4,10 +4,12 @@ from collections.abc import Iterator
 
 from kyma_fleet.overview.tally import counted
 from kyma_fleet.preview.plan import Release, Sums
+from kyma_fleet.preview.waves import WavesForecast
 from kyma_fleet.screen import LiveTable, Screen
 from kyma_fleet.text import plain
 from lifecycle_manager_api import ModuleTemplate
 
+WAVE_TITLES = ("WAVE", "KYMAS", "AT A TIME", "MAY FAIL", "NOT BEFORE", "SUCH AS")
 TITLES = ("HELD BACK BY", "KYMAS", "SUCH AS", "MESSAGE")
 
 
@@ -30,6 +32,28 @@ def print_markdown(release: Release, template: ModuleTemplate, sums: Sums, scree
         screen.print(f"\n| {' | '.join(title.lower() for title in TITLES)} |\n|{'---|' * len(TITLES)}")
         for row in _rows(sums):
             screen.print(f"| {' | '.join(map(_escaped, row))} |")
+
+
+def print_waves(waves: WavesForecast, screen: Screen, *, as_markdown: bool) -> None:
+    """Print the waves in their order, with what each waits for."""
+    rows = [
+        (
+            each.plan.name,
+            f"{each.count:,}",
+            f"{each.plan.max_concurrent(each.count):,}",
+            f"{each.plan.max_failures(each.count):,}",
+            f"{each.begins:%m-%d %H:%M}" + (" and approval" if each.plan.rules.approval == "required" else ""),
+            ", ".join(each.examples) or "-",
+        )
+        for each in waves.waves.values()
+    ]
+    screen.print()
+    if not as_markdown:
+        LiveTable(screen, WAVE_TITLES).print(rows)
+        return
+    screen.print(f"| {' | '.join(title.lower() for title in WAVE_TITLES)} |\n|{'---|' * len(WAVE_TITLES)}")
+    for row in rows:
+        screen.print(f"| {' | '.join(map(_escaped, row))} |")
 
 
 def _headline(release: Release) -> str:
