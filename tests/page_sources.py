@@ -14,7 +14,7 @@ from kyma_fleet_page import Explanation, PageSources, RecordedEvent
 from kyma_fleet_page.access import AccessDecision, MayList
 from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager.rollout import Timing
-from lifecycle_manager_api import Kyma, Manifest, ModuleConfig, ModuleReleaseMeta, SyncResource
+from lifecycle_manager_api import Kyma, Manifest, ModuleConfig, ModuleReleaseMeta, ModuleRollout, SyncResource
 
 EVENT_TIME = datetime(2026, 11, 22, 10, tzinfo=UTC)
 
@@ -43,6 +43,7 @@ class MadeUp:
     releases: Callable[[], Iterable[ModuleReleaseMeta]] = tuple
     note: str = "module api-gateway: no nodes"
     offer: Callable[[], Offer] = lambda: Offer.of((), ())
+    rollouts: Callable[[], Iterable[ModuleRollout]] = tuple
 
     def sources(self) -> PageSources:
         return PageSources(
@@ -54,6 +55,7 @@ class MadeUp:
             self._events,
             self._last_change,
             self._objects,
+            self.rollouts,
         )
 
     async def _explain(self, kyma: Kyma, _: MayList) -> Explanation:

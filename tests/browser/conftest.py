@@ -19,7 +19,7 @@ from kyma_fleet_page.access import AccessDecision
 from kyma_local.ports import free_port
 from lifecycle_manager.contract.resources import DatedReleaseMeta
 from lifecycle_manager.module_catalog import Offer
-from lifecycle_manager_api import Kyma, ModuleReleaseMeta, ModuleTemplate, as_document, names
+from lifecycle_manager_api import Kyma, ModuleReleaseMeta, ModuleRollout, ModuleTemplate, as_document, names
 from tests import builders
 from tests.page_sources import AnyRight, MadeUp, Parts
 
@@ -60,6 +60,7 @@ class Fleet:
     parts: dict[str, Parts] = field(default_factory=dict)
     releases: list[ModuleReleaseMeta] = field(default_factory=list)
     templates: list[ModuleTemplate] = field(default_factory=list)
+    rollouts: list[ModuleRollout] = field(default_factory=list)
     revision: int = 0
 
     def put(self, name: str, state: str = "Ready", message: str = "", *, version: str = "1.2.0", **given: Any) -> None:
@@ -95,8 +96,10 @@ def fleet() -> Fleet:
 @asynccontextmanager
 async def served(fleet: Fleet, port: int) -> AsyncIterator[str]:
     """Serve the page of a fleet until the block ends."""
-    sources = MadeUp(fleet.kymas, fleet.parts, lambda: fleet.releases, offer=fleet.offer).sources()
-    server = server_for(create_app(sources, OneToken()), "127.0.0.1", port, bounds=Bounds(connections=100))
+    made_up = MadeUp(
+        fleet.kymas, fleet.parts, lambda: fleet.releases, offer=fleet.offer, rollouts=lambda: fleet.rollouts
+    )
+    server = server_for(create_app(made_up.sources(), OneToken()), "127.0.0.1", port, bounds=Bounds(connections=100))
     serving = asyncio.create_task(server.serve())
     yield f"http://127.0.0.1:{port}"
     server.should_exit = True

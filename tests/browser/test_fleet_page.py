@@ -15,12 +15,14 @@ from lifecycle_manager_api import names
 from tests import builders
 from tests.browser.conftest import REGIONS, TOKEN, Fleet, served
 from tests.page_sources import Parts
+from tests.unit.fleet_page.rollouts import rollout
 
 SCREENSHOTS = os.environ.get("SCREENSHOTS")
 """A folder for the pictures of the documentation: `SCREENSHOTS=docs/pictures pytest tests/browser`."""
 OBJECT = {"group": "", "version": "v1", "kind": "ConfigMap", "namespace": "kyma-system"}
 ERROR = re.compile("^error")
 TIME = "2026-11-22T10:00:00Z"
+PHASES = {"istio": "Progressing", "keda": "AwaitingApproval", "serverless": "Completed"}
 MISTAKE = "Infrastructure default: VPC peering all is with the whole internet (NetworkTooWide)"
 
 
@@ -89,6 +91,8 @@ async def test_every_page_meets_wcag_aa(
 ) -> None:
     many(fleet, 2000)
     fleet.releases.append(builders.release("api-gateway", regular="1.2.0", fast="1.3.0"))
+    fleet.rollouts += [rollout(spec={"approvals": [{"wave": "europe", "by": "jane", "at": TIME}]})]
+    fleet.rollouts += [rollout(module, phase=phase) for module, phase in PHASES.items()]
     headers = {"Authorization": f"Bearer {TOKEN}"}
     context = await browser.new_context(extra_http_headers=headers, bypass_csp=True, color_scheme=colours)
     page = await context.new_page()
@@ -100,6 +104,7 @@ async def test_every_page_meets_wcag_aa(
             "/kymas/kyma-00000",
             "/modules",
             "/modules/api-gateway",
+            "/rollouts/api-gateway-regular-2",
             "/kymas/no",
         ):
             await page.goto(address + path)
@@ -158,6 +163,27 @@ async def test_changes_of_the_last_hour_are_listed_as_they_come(fleet: Fleet, ad
     await expect(recent).to_contain_text("No cluster became ready")
     fleet.put("kyma-00003", "Error", MISTAKE, since=datetime.now(UTC).isoformat())
     await expect(recent.get_by_role("row", name="kyma-00003 Error")).to_contain_text("NetworkTooWide", timeout=5_000)
+
+
+async def test_rollout_is_followed_on_the_overview_and_on_its_page(fleet: Fleet, address: str, page: Page) -> None:
+    many(fleet, 20)
+    await page.goto(address)
+    rollouts = page.get_by_role("region", name="Rollouts")
+    await expect(rollouts).to_contain_text("No rollout is under way")
+    await rollouts.get_by_text("The last completed").click()
+    fleet.rollouts = [rollout(phase="Progressing", failed={})]
+    row = rollouts.get_by_role("row", name="api-gateway regular 1.2.0 Progressing")
+    await expect(row).to_contain_text("4 under way", timeout=5_000)
+    fleet.rollouts = [rollout()]
+    await expect(rollouts.get_by_role("row", name="Halted")).to_contain_text("no route", timeout=5_000)
+    await expect(rollouts.get_by_text("No rollout is completed")).to_be_visible()
+    await photograph(page, "rollouts")
+    await rollouts.get_by_role("link", name="api-gateway").click()
+    await expect(page.get_by_role("heading", level=1)).to_contain_text("Halted")
+    await expect(page.get_by_text("klm rollout undo api-gateway-regular-2")).to_be_visible()
+    await expect(page.get_by_role("region", name="Clusters that failed")).to_contain_text("ObjectsNotReady")
+    fleet.rollouts = [rollout(phase="Completed", failed={}, resource_version="3")]
+    await expect(page.get_by_role("heading", level=1)).to_contain_text("Completed", timeout=5_000)
 
 
 async def test_objects_are_read_when_they_come_into_view(fleet: Fleet, address: str, page: Page) -> None:
@@ -247,15 +273,15 @@ async def test_page_says_that_it_is_stale_and_recovers(fleet: Fleet, browser: Br
 
 async def test_empty_fleet_and_filter_without_a_match_say_so(fleet: Fleet, address: str, page: Page) -> None:
     await page.goto(address)
-    await expect(page.locator(".nothing")).to_contain_text("no clusters in this control plane")
+    await expect(page.locator("#squares .nothing")).to_contain_text("no clusters in this control plane")
     many(fleet, 97 * 60)
     await expect(page.locator("caption")).to_contain_text("The worst 50 of 180", timeout=20_000)
     await page.goto(f"{address}/?region={REGIONS[0]}&state=Error")
     await expect(page.locator("caption")).to_contain_text("All 20 that are not ready, among the 20 of 5820")
     await page.goto(f"{address}/?text=nothing")
-    await expect(page.locator(".nothing")).to_contain_text("No cluster matches the filter")
+    await expect(page.locator("#squares .nothing")).to_contain_text("No cluster matches the filter")
     await page.goto(f"{address}/?state=Ready")
-    await expect(page.locator(".nothing")).to_contain_text("Of 5820 clusters, these 5640 are ready")
+    await expect(page.locator("#squares .nothing")).to_contain_text("Of 5820 clusters, these 5640 are ready")
 
 
 async def test_keyboard_moves_between_the_squares(fleet: Fleet, address: str, page: Page) -> None:

@@ -11,12 +11,11 @@ from collections.abc import (
     Collection,
     Hashable,
     Iterable,
-    Mapping,
     Sequence,
 )
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 from importlib.resources import files
 from typing import Any, get_args
@@ -31,17 +30,18 @@ from kube_runtime import SYSTEM_CLOCK, Clock, KubeError
 from kube_runtime.ages import age
 from kyma_fleet_page.access import AccessDecision, Authorizer, MayList
 from kyma_fleet_page.cluster import Explanation, HistoryEntry, RecordedEvent, conditions_of, modules_of
-from kyma_fleet_page.fleet import GOOD, Filter, Fleet, Grouping, Square, grouped
+from kyma_fleet_page.fleet import GOOD, Filter, Grouping, grouped
 from kyma_fleet_page.guard import Guard
-from kyma_fleet_page.live import Live, Update
+from kyma_fleet_page.live import Live
 from kyma_fleet_page.oidc import CALLBACK, IdentityProvider
 from kyma_fleet_page.oidc_sign_in import OidcSignIn
+from kyma_fleet_page.rollouts import ShownRollout, last_completed, moment, rollouts_under_way
 from kyma_fleet_page.sessions import OperatorSessions
 from kyma_fleet_page.signing_in import SignIn
-from lifecycle_manager.contract.resources import DATED_RELEASE_METAS
-from lifecycle_manager_api import Kyma, ModuleReleaseMeta, State, names
+from kyma_fleet_page.streams import Streams, event, filter_of, recent_changes
+from lifecycle_manager.contract.resources import DATED_RELEASE_METAS, MODULE_ROLLOUTS
+from lifecycle_manager_api import Kyma, ModuleReleaseMeta, ModuleRollout, State, names
 
-MAX_TEXT = 200
 MAX_PAGES = 200
 HEARTBEAT_SECONDS = 2.0
 """An open page receives something at least this often: it knows that it is live, and its user is authorised again."""
@@ -53,7 +53,6 @@ STATIC = {
     "htmx-sse.min.js": "text/javascript; charset=utf-8",
     "LICENSES.txt": "text/plain; charset=utf-8",
 }
-RECENT = timedelta(hours=1)
 MAX_RECENT = 30
 LETTERS = {
     State.READY: "",
@@ -77,6 +76,7 @@ class PageSources:
 
     - `explain`: why a cluster is as it is
     - `revision`: another value whenever the page of a cluster would look different
+    - `rollouts`: all of them, for users who may list them
     - `last_change`: what was done in the last change, the oldest first
     - `objects`: the Kyma and what belongs to it, as title and YAML
     """
@@ -89,6 +89,7 @@ class PageSources:
     events: Callable[[str, MayList], Awaitable[Sequence[RecordedEvent]]]
     last_change: Callable[[str, MayList], Awaitable[Sequence[HistoryEntry]]]
     objects: Callable[[str, MayList], Awaitable[Sequence[tuple[str, str]]]]
+    rollouts: Callable[[], Iterable[ModuleRollout]]
 
 
 def create_app(
@@ -105,7 +106,9 @@ def create_app(
     `provider`: where its users may sign in, beside the form for a token.
     """
     app = FastAPI(title="Kyma fleet", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
-    pages = _Pages(sources, access, Live(sources.kymas), clock=clock, heartbeat_seconds=heartbeat_seconds)
+    pages = _Pages(
+        sources, access, Live(sources.kymas, sources.rollouts), clock=clock, heartbeat_seconds=heartbeat_seconds
+    )
     pages.templates.globals["single_sign_on"] = provider is not None
     static = {name: files("kyma_fleet_page").joinpath("static", name).read_bytes() for name in STATIC}
 
@@ -129,6 +132,7 @@ def create_app(
         "/ping": pages.ping,
         "/modules": pages.modules,
         "/modules/{name}": pages.module,
+        "/rollouts/{name}": pages.rollout,
         "/kymas/{name}": pages.cluster,
         "/kymas/{name}/tree": pages.tree,
         "/kymas/{name}/change": pages.change,
@@ -142,13 +146,11 @@ class _Pages:
     def __init__(
         self, sources: PageSources, access: Authorizer, live: Live, *, clock: Clock, heartbeat_seconds: float
     ) -> None:
-        self._heartbeat_seconds = heartbeat_seconds
         self._sources = sources
         self._access = access
         self.signing_in = SignIn(access, OperatorSessions(clock), self._html)
         self._live = live
         self._open = 0
-        self._last_update: tuple[Update | None, str] = (None, "")
         self.templates = Environment(
             loader=PackageLoader("kyma_fleet_page"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
         )
@@ -161,18 +163,22 @@ class _Pages:
             "everything": Filter(),
             "max_recent": MAX_RECENT,
         }
-        self.templates.filters["age"] = age
+        self.templates.filters |= {"age": age, "moment": moment}
+        self._streams = Streams(live, self.templates, heartbeat_seconds)
 
     async def fleet(self, request: Request) -> Response:
         """Show all clusters that match the filter."""
         wanted, fleet = filter_of(request.query_params), self._live.current()
+        may_list_rollouts = await self._rights_of(request)(MODULE_ROLLOUTS, names.KCP_NAMESPACE)
         return await self._rendered(
             "fleet.html",
+            under_way=rollouts_under_way(fleet.rollouts) if may_list_rollouts else None,
+            completed=last_completed(fleet.rollouts),
             fleet=fleet,
             wanted=wanted,
             squares=fleet.shown(wanted),
             groups=get_args(Grouping)[1:],
-            recent=_recent(fleet),
+            recent=recent_changes(fleet),
             live=f"shown={self._live.version}&{_link(wanted).partition('?')[2]}",
             total=len(fleet.squares),
         )
@@ -194,8 +200,14 @@ class _Pages:
             return Response("too many open pages\n", 503, headers={"Retry-After": "30"}, media_type="text/plain")
         shown = request.query_params.get("shown", "")
         kyma = request.query_params.get("kyma", "")
+        rollout = request.query_params.get("rollout", "")
         version = int(shown[:9]) if shown.isdecimal() else -1
-        changes = self._cluster_changes(kyma, shown) if kyma else self._fleet_changes(version, request.query_params)
+        if kyma:
+            changes = self._streams.revisions(partial(self._revision, kyma), shown)
+        elif rollout:
+            changes = self._streams.revisions(lambda: _revision_of(self._rollout(rollout)), shown)
+        else:
+            changes = self._streams.fleet(version, request.query_params, self._rights_of(request))
         stream = self._while_allowed(self.signing_in.token_of(request), changes)
         return StreamingResponse(stream, media_type="text/event-stream")
 
@@ -217,6 +229,15 @@ class _Pages:
             return self._html("not-found.html", 404, what=f"a module {name}")
         counts = sorted(fleet.modules.get(name, {}).items())
         return await self._rendered("module.html", name=name, release=release, counts=counts, live=self._live_reload())
+
+    async def rollout(self, request: Request) -> Response:
+        """Show one rollout: waves, clusters that failed, approvals."""
+        name = request.path_params["name"]
+        found = self._rollout(name)
+        if found is None or not await self._rights_of(request)(MODULE_ROLLOUTS, names.KCP_NAMESPACE):
+            return self._html("not-found.html", 404, what=f"a ModuleRollout {name}")
+        live = f"{urlencode({'rollout': name})}&shown={_revision_of(found)}"
+        return await self._rendered("rollout.html", shown=ShownRollout(found), live=live)
 
     async def cluster(self, request: Request) -> Response:
         """Show one cluster as a tree."""
@@ -289,7 +310,7 @@ class _Pages:
             async with aclosing(stream):
                 async for text in stream:
                     if await self._access.of(token) is not AccessDecision.ALLOWED:
-                        yield _event("signed-out", "")
+                        yield event("signed-out", "")
                         return
                     yield text
         except KubeError:
@@ -297,48 +318,11 @@ class _Pages:
         finally:
             self._open -= 1
 
-    async def _fleet_changes(self, version: int, query: Mapping[str, str]) -> AsyncGenerator[str, None]:
-        wanted, is_whole = filter_of(query), query.get("only") == "reload"
-        async with self._live.updates(version) as queue:
-            yield ": open\n\n"
-            while True:
-                try:
-                    async with asyncio.timeout(self._heartbeat_seconds):
-                        update = await queue.get()
-                except TimeoutError:
-                    yield _heartbeat()
-                    continue
-                yield self._part("counts", fleet=update.fleet, wanted=wanted)
-                yield self._part("causes", fleet=update.fleet)
-                yield self._part("recent", recent=_recent(update.fleet))
-                loads_anew = is_whole or update.reload or wanted != Filter()
-                yield _event("reload", "") if loads_anew else self._shared_by_all(update)
-
-    def _shared_by_all(self, update: Update) -> str:
-        """Return the changed squares and the worst clusters, rendered once for all pages without a filter."""
-        known, text = self._last_update
-        if known is not update:
-            text = self._part("squares", template="changed", changed=update.changed)
-            text += self._part("worst", squares=update.fleet.worst_first, total=len(update.fleet.squares))
-            self._last_update = update, text
-        return text
-
-    def _part(self, event: str, *, template: str = "", **context: Any) -> str:
-        return _event(
-            event, self.templates.get_template(f"{template or event}.html").render(**context, now=datetime.now(UTC))
-        )
-
-    async def _cluster_changes(self, name: str, shown: str) -> AsyncGenerator[str, None]:
-        seen = shown
-        yield ": open\n\n"
-        while True:
-            await asyncio.sleep(min(self._live.seconds, self._heartbeat_seconds))
-            now = self._revision(name)
-            yield _event("reload", "") if now != seen else _heartbeat()
-            seen = now
-
     def _revision(self, name: str) -> str:
         return hashlib.blake2b(repr(self._sources.revision(name)).encode(), digest_size=8).hexdigest()
+
+    def _rollout(self, name: str) -> ModuleRollout | None:
+        return next((each for each in self._sources.rollouts() if each.metadata.name == name), None)
 
     async def _rendered(self, template: str, **context: Any) -> Response:
         """Render outside of the event loop: the page of a large fleet takes a while."""
@@ -349,35 +333,16 @@ class _Pages:
         return HTMLResponse(text, status)
 
 
-def filter_of(query: Mapping[str, str]) -> Filter:
-    """Return the filter in the address of a page; what is not valid restricts nothing."""
-    given = {
-        key: query.get(key, "")[:MAX_TEXT]
-        for key in ("state", "region", "module", "version", "channel", "text", "cause")
-    }
-    group = query.get("group", "")
-    return Filter(**given, group=group if group in get_args(Grouping) else "")  # type: ignore[arg-type]
-
-
 def css_class(state: State) -> str:
     """Return the CSS class of a state."""
     return state.value.lower() or "new"
 
 
-def _recent(fleet: Fleet) -> Sequence[Square]:
-    return fleet.changes_since(datetime.now(UTC) - RECENT)
+def _revision_of(rollout: ModuleRollout | None) -> str:
+    return "" if rollout is None else rollout.metadata.resource_version
 
 
 def _link(wanted: Filter, **changes: str) -> str:
     """Return the address of the fleet with another filter."""
     query = {key: value for key, value in asdict(replace(wanted, **changes)).items() if value}  # type: ignore[arg-type]
     return f"/?{urlencode(query)}" if query else "/"
-
-
-def _heartbeat() -> str:
-    return _event("heartbeat", f"{datetime.now(UTC):%H:%M:%S} UTC")
-
-
-def _event(name: str, html: str) -> str:
-    lines = "".join(f"data: {line}\n" for line in html.splitlines()) or "data:\n"
-    return f"event: {name}\n{lines}\n"

@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import groupby
 from typing import Literal, NamedTuple
 
-from lifecycle_manager_api import Kyma, State, find, names
+from lifecycle_manager_api import Kyma, ModuleRollout, State, find, names
 from lifecycle_manager_api.kyma_selection import KymaSelection
 
 Grouping = Literal["", "region", "module", "version"]
@@ -90,11 +90,12 @@ class CauseGroup:
 
 @dataclass(frozen=True, eq=False)
 class Fleet:
-    """All clusters at one moment, by name."""
+    """All clusters at one moment, by name, and all rollouts."""
 
     squares: Mapping[str, Square] = field(default_factory=dict)
+    rollouts: tuple[ModuleRollout, ...] = ()
 
-    def updated(self, kymas: Iterable[Kyma]) -> "Fleet":
+    def updated(self, kymas: Iterable[Kyma], rollouts: Iterable[ModuleRollout] = ()) -> "Fleet":
         """Return the fleet of these Kymas; squares of unchanged ones are used again."""
         known = self.squares
         found: dict[str, Square] = {}
@@ -103,7 +104,7 @@ class Fleet:
             before = known.get(metadata.name)
             unchanged = before is not None and before.revision == metadata.resource_version
             found[metadata.name] = before if before is not None and unchanged else square_of(kyma)
-        return Fleet(found)
+        return Fleet(found, tuple(rollouts))
 
     @cached_property
     def worst_first(self) -> Sequence[Square]:

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from kyma_fleet_page.fleet import Fleet, Square
-from lifecycle_manager_api import Kyma
+from lifecycle_manager_api import Kyma, ModuleRollout
 
 SECONDS = 1.0
 MAX_CHANGES = 500
@@ -25,9 +25,10 @@ class Update:
 
 @dataclass(eq=False)
 class Live:
-    """Watches the Kymas for all open pages."""
+    """Watches the Kymas and the rollouts for all open pages."""
 
     kymas: Callable[[], Iterable[Kyma]]
+    rollouts: Callable[[], Iterable[ModuleRollout]]
     seconds: float = SECONDS
     fleet: Fleet = field(default_factory=Fleet)
     version: int = field(default_factory=lambda: secrets.randbelow(10**8))
@@ -39,8 +40,12 @@ class Live:
 
         It starts anywhere, so that pages of a former process are loaded anew.
         """
-        fleet = self.fleet.updated(self.kymas())
-        if fleet.has_others_than(self.fleet) or fleet.changed_since(self.fleet):
+        fleet = self.fleet.updated(self.kymas(), self.rollouts())
+        if (
+            fleet.has_others_than(self.fleet)
+            or fleet.changed_since(self.fleet)
+            or fleet.rollouts != self.fleet.rollouts
+        ):
             self.version += 1
         self.fleet = fleet
         return fleet
@@ -69,7 +74,7 @@ class Live:
             fleet = self.current()
             changed = fleet.changed_since(shown)
             others = fleet.has_others_than(shown)
-            if changed or others:
+            if changed or others or fleet.rollouts != shown.rollouts:
                 self._publish(Update(fleet, tuple(changed), reload=others or len(changed) > MAX_CHANGES))
             shown = fleet
 

@@ -44,12 +44,12 @@ def setup(manager: Manager, kcp: Client, offers: Offers, settings: PageSettings)
     `kcp` is a client that is not fenced, since every replica serves.
     """
     address = settings.address or LOOPBACK
-    releases = manager.informer(DATED_RELEASE_METAS)
+    releases, rollouts = manager.informer(DATED_RELEASE_METAS), manager.informer(MODULE_ROLLOUTS)
     unregistered = Gauge("policy_readable_for_page", "That of the Kyma controller is the metric.", registry=None)
     clusters = Clusters(
         kcp=kcp,
         offers=offers,
-        schedule=Schedule(releases, manager.informer(MODULE_ROLLOUTS), manager.clock, settings.rollout, unregistered),
+        schedule=Schedule(releases, rollouts, manager.clock, settings.rollout, unregistered),
         kymas=manager.informer(KYMAS),
         manifests=manager.informer(MANIFESTS, indexes=[MANIFESTS_BY_KYMA]),
         configs=manager.informer(MODULE_CONFIGS, namespace=None, indexes=[MODULE_CONFIGS_BY_KYMA]),
@@ -66,6 +66,7 @@ def setup(manager: Manager, kcp: Client, offers: Offers, settings: PageSettings)
         events=clusters.events,
         last_change=clusters.last_change,
         objects=clusters.objects,
+        rollouts=rollouts.list,
     )
     app = create_app(
         sources,

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kyma_fleet_page.app import filter_of
 from kyma_fleet_page.fleet import Filter, Fleet, grouped, square_of
+from kyma_fleet_page.streams import filter_of
 from lifecycle_manager_api import Kyma, State, names
 from tests import builders
 

@@ -11,17 +11,19 @@ from kube_runtime import KubeError
 from kyma_fleet_page import create_app
 from kyma_fleet_page.access import AccessDecision
 from kyma_fleet_page.sessions import MAX_OF_ONE_TOKEN, MAX_SESSIONS, SECONDS, OperatorSessions
-from lifecycle_manager_api import Kyma
+from lifecycle_manager_api import Kyma, ModuleRollout
 from tests import builders
 from tests.clocks import ManualClock
 from tests.page_sources import AnyRight, MadeUp
+from tests.unit.fleet_page.rollouts import rollout
 
 ADDRESS = "https://localhost"
 OWN = {"Origin": ADDRESS, "Sec-Fetch-Site": "same-origin"}
 SCRIPT = "<script>alert(1)</script>"
 VERDICTS = {"good": AccessDecision.ALLOWED, "stranger": AccessDecision.FORBIDDEN}
 OF_A_CLUSTER = ("/kymas/a", "/kymas/a/tree", "/kymas/a/change", "/kymas/a/objects")
-PAGES = ("/", "/squares", "/live", "/modules", "/modules/api", *OF_A_CLUSTER)
+ROLLOUT = "/rollouts/api-regular-2"
+PAGES = ("/", "/squares", "/live", "/modules", "/modules/api", ROLLOUT, *OF_A_CLUSTER)
 
 
 class KnownTokens(AnyRight):
@@ -52,10 +54,18 @@ def hostile() -> Kyma:
     return builders.kyma("a", status={"state": "Error", "modules": [module], "conditions": [ready]})
 
 
+def hostile_rollout() -> ModuleRollout:
+    return rollout("api", failed={"a": SCRIPT}, message=SCRIPT, spec={"approvals": [{"wave": "europe", "by": SCRIPT}]})
+
+
 @pytest_asyncio.fixture
 async def browser() -> AsyncIterator[httpx.AsyncClient]:
     kymas = {"a": hostile()}
-    app = create_app(MadeUp(kymas, note=SCRIPT).sources(), KnownTokens(), hosts=["fleet.example"])
+    app = create_app(
+        MadeUp(kymas, note=SCRIPT, rollouts=lambda: [hostile_rollout()]).sources(),
+        KnownTokens(),
+        hosts=["fleet.example"],
+    )
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url=ADDRESS) as client:
         yield client
@@ -206,7 +216,7 @@ def test_sessions_are_bounded_in_number_and_time() -> None:
     assert "token-0" not in repr(sessions)
 
 
-@pytest.mark.parametrize("path", ["/live", "/live?shown=0&state=Error", "/live?kyma=a"])
+@pytest.mark.parametrize("path", ["/live", "/live?shown=0&state=Error", "/live?kyma=a", "/live?rollout=a"])
 @pytest.mark.parametrize(("verdict", "last"), [("stranger", "signed-out"), ("wrong", "signed-out"), ("outage", "")])
 async def test_open_stream_ends_for_a_user_who_may_no_longer_see_the_page(path: str, verdict: str, last: str) -> None:
     known = DemotedToken(allowed=3, then=verdict)
@@ -219,5 +229,5 @@ async def test_open_stream_ends_for_a_user_who_may_no_longer_see_the_page(path: 
 
 
 async def test_unknown_names_are_not_found(browser: httpx.AsyncClient) -> None:
-    for path in ("/kymas/b", "/modules/b", "/static/secrets", "/kymas/..%2f"):
+    for path in ("/kymas/b", "/modules/b", "/rollouts/b", "/static/secrets", "/kymas/..%2f"):
         assert (await browser.get(path, headers={"Authorization": "Bearer good"})).status_code == 404

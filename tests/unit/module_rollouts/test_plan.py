@@ -80,6 +80,17 @@ def test_failures_halt_the_rollout_until_somebody_accepts_them() -> None:
     assert phase_of(found) == "Completed"
 
 
+def test_cluster_that_failed_first_is_the_first_in_the_status() -> None:
+    found = fleet(canaries=0)
+    found.settle()
+    for failing in ("kyma-001", "kyma-000"):
+        found.install(failing)
+        found.report(failing, State.ERROR)
+        found.settle()
+
+    assert [each.kyma for each in found.latest.status.failed_clusters] == ["kyma-001", "kyma-000"]
+
+
 def test_cluster_that_is_not_ready_by_the_deadline_failed() -> None:
     found = fleet(canaries=0)
     found.settle()

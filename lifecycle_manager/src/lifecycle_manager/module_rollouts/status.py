@@ -1,6 +1,6 @@
 """The status of a ModuleRollout: phase, conditions, waves, the clusters that failed, and the expected end."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
@@ -72,7 +72,7 @@ def status_of(rollout: ModuleRollout, progress: Progress) -> ModuleRolloutStatus
         conditions=set_conditions(before.conditions, conditions, rollout.metadata.generation, progress.now),
         waves=tuple(each.status for each in progress.waves),
         under_way=progress.under_way,
-        failed_clusters=tuple(_failed(progress))[:MAX_FAILED],
+        failed_clusters=_failed(progress, before.failed_clusters)[:MAX_FAILED],
         failures_at_halt=blocker.failures if blocker is not None else 0,
         started_at=before.started_at or progress.now,
         expected_end=None if blocker is not None or is_completed else _expected_end(rollout, progress, updated),
@@ -115,13 +115,18 @@ def _summary(progress: Progress) -> tuple[RolloutPhase, str, str]:
     return "Progressing", "Progressing", message
 
 
-def _failed(progress: Progress) -> Iterator[FailedCluster]:
+def _failed(progress: Progress, before: Sequence[FailedCluster]) -> tuple[FailedCluster, ...]:
+    """Return the clusters that failed, in the order in which they did."""
     failed = {kyma for wave in progress.waves for kyma, standing in wave.standings.items() if standing == "failed"}
-    for each in sorted(progress.clusters, key=lambda cluster: cluster.kyma):
-        if each.kyma in failed:
-            reason = each.reason if each.is_error else "DeadlineExceeded"
-            message = shortened(each.message, MAX_MESSAGE_LENGTH)
-            yield FailedCluster(kyma=each.kyma, wave=each.wave, reason=reason, message=message)
+    place = {each.kyma: index for index, each in enumerate(before)}
+    ordered = sorted(progress.clusters, key=lambda each: (place.get(each.kyma, len(place)), each.kyma))
+    return tuple(_failed_cluster(each) for each in ordered if each.kyma in failed)
+
+
+def _failed_cluster(cluster: Cluster) -> FailedCluster:
+    reason = cluster.reason if cluster.is_error else "DeadlineExceeded"
+    message = shortened(cluster.message, MAX_MESSAGE_LENGTH)
+    return FailedCluster(kyma=cluster.kyma, wave=cluster.wave, reason=reason, message=message)
 
 
 def _expected_end(rollout: ModuleRollout, progress: Progress, updated: int) -> datetime | None:

@@ -1,0 +1,134 @@
+"""Rollouts as the pages show them: which ones, and each wave as a bar. Pure functions of ModuleRollouts."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+from lifecycle_manager_api import FailedCluster, ModuleRollout, RolloutPhase, WaveStatus
+
+CLOSED = frozenset({"Completed", "Superseded"})
+PHASES: tuple[tuple[RolloutPhase, str], ...] = (
+    ("Halted", "error"),
+    ("AwaitingApproval", "warning"),
+    ("Paused", "warning"),
+    ("Progressing", "processing"),
+    ("Soaking", "processing"),
+    ("Pending", "new"),
+    ("Completed", "ready"),
+    ("Superseded", "new"),
+)
+"""The phases with their CSS classes; those that wait for an operator come first."""
+STANDINGS = (
+    ("healthy", "healthy", "ready"),
+    ("under_way", "under way", "processing"),
+    ("failed", "failed", "error"),
+    ("unreachable", "unreachable", "warning"),
+    ("held", "held", "deleting"),
+    ("waiting", "waiting", "waiting"),
+)
+"""How a cluster of a wave counts: field of the status, words, CSS class."""
+COMMANDS: Mapping[RolloutPhase, Sequence[str]] = {
+    "Halted": ("undo", "resume"),
+    "AwaitingApproval": ("approve",),
+    "Paused": ("resume",),
+}
+"""What an operator may do next: subcommands of `klm rollout`."""
+MAX_WAVES = 6
+"""How many waves of a rollout the overview shows."""
+
+
+class BarPart(NamedTuple):
+    """A part of a bar: how many clusters count so, and its place in percent."""
+
+    words: str
+    css: str
+    clusters: int
+    start: float
+    width: float
+
+
+@dataclass(frozen=True, slots=True)
+class WaveBar:
+    """A wave. `is_current`: whether it is the first that is not completed."""
+
+    status: WaveStatus
+    is_current: bool
+
+    @property
+    def parts(self) -> Iterator[BarPart]:
+        """How its clusters count, without those that are none."""
+        start = 0.0
+        for field, words, css in STANDINGS:
+            clusters: int = getattr(self.status, field)
+            if clusters:
+                width = 100 * clusters / max(1, self.status.clusters)
+                yield BarPart(words, css, clusters, round(start, 2), round(width, 2))
+                start += width
+
+
+@dataclass(frozen=True, slots=True)
+class ShownRollout:
+    """A rollout of the overview, or of its own page."""
+
+    rollout: ModuleRollout
+
+    @property
+    def name(self) -> str:
+        """The name of the ModuleRollout."""
+        return self.rollout.metadata.name
+
+    @property
+    def css(self) -> str:
+        """The CSS class of the phase."""
+        return dict(PHASES)[self.rollout.status.phase]
+
+    @property
+    def waves(self) -> Sequence[WaveBar]:
+        """All waves, in the order in which they get the version."""
+        waves = self.rollout.status.waves
+        current = next((index for index, each in enumerate(waves) if each.completed_at is None), -1)
+        return [WaveBar(each, index == current) for index, each in enumerate(waves)]
+
+    @property
+    def nearest_waves(self) -> Sequence[WaveBar]:
+        """The waves around the current one."""
+        waves = self.waves
+        current = next((index for index, each in enumerate(waves) if each.is_current), len(waves))
+        start = max(0, min(current - 1, len(waves) - MAX_WAVES))
+        return waves[start : start + MAX_WAVES]
+
+    @property
+    def commands(self) -> Sequence[str]:
+        """What an operator may do next."""
+        return [f"klm rollout {each} {self.name}" for each in COMMANDS.get(self.rollout.status.phase, ())]
+
+    @property
+    def first_failed(self) -> FailedCluster | None:
+        """The cluster that failed first."""
+        return next(iter(self.rollout.status.failed_clusters), None)
+
+
+def rollouts_under_way(rollouts: Iterable[ModuleRollout]) -> Sequence[ShownRollout]:
+    """Return those that are neither completed nor superseded; those that wait for an operator come first."""
+    order = [phase for phase, _ in PHASES]
+    found = [each for each in rollouts if each.status.phase not in CLOSED]
+    ranked = sorted(found, key=lambda each: (order.index(each.status.phase), each.metadata.name))
+    return [ShownRollout(each) for each in ranked]
+
+
+def last_completed(rollouts: Iterable[ModuleRollout]) -> Sequence[ShownRollout]:
+    """Return the last completed rollout of each channel."""
+    found: dict[tuple[str, str], ModuleRollout] = {}
+    for each in rollouts:
+        channel = each.spec.module_name, each.spec.channel
+        if each.status.phase == "Completed" and (
+            channel not in found or found[channel].spec.revision < each.spec.revision
+        ):
+            found[channel] = each
+    return [ShownRollout(each) for _, each in sorted(found.items())]
+
+
+def moment(at: datetime | None) -> str:
+    """Return a time as day and time of day."""
+    return "" if at is None else f"{at:%d %b %H:%M} UTC"
