@@ -53,6 +53,7 @@ NAVIGATION: Sequence[Mapping[str, object]] = (
             "reference/commands.md",
             "reference/chart-values.md",
             "reference/metrics.md",
+            "reference/deletions.md",
             {"Python": [f"reference/python/{name}.md" for name in PACKAGES]},
             {"Packages": [*(f"packages/{file.parent.name}.md" for file in PACKAGE_READMES), "packages/api-go.md"]},
         ]
@@ -66,7 +67,6 @@ NAVIGATION: Sequence[Mapping[str, object]] = (
             "modules.md",
             "rollouts.md",
             "module-cr-status.md",
-            "deletions.md",
             "watcher.md",
             "silence.md",
             "replicas.md",

@@ -1,9 +1,9 @@
-"""The pages of the reference, generated from the code. `UNDESCRIBED` items make a test fail (tests/structure)."""
+"""The pages of the reference, generated from the code. A test fails for items without a text (tests/structure)."""
 
 from collections.abc import Iterator, Mapping
 from functools import cache
 
-from documentation.reference import chart_values, commands, crds, metrics, options, python_api, reasons
+from documentation.reference import chart_values, commands, crds, deletions, metrics, options, python_api, reasons
 
 
 @cache
@@ -16,11 +16,12 @@ def pages() -> Mapping[str, str]:
         "metrics.md": metrics.page(),
         "reasons.md": reasons.page(),
         "chart-values.md": chart_values.page(),
+        "deletions.md": deletions.page(),
         **{f"python/{name}.md": text for name, text in python_api.pages().items()},
     }
 
 
 def undescribed() -> Iterator[str]:
     """Yield each item of the reference that has no description."""
-    for part in (crds, options, commands, metrics, reasons, chart_values, python_api):
+    for part in (crds, options, commands, metrics, reasons, chart_values, deletions, python_api):
         yield from (f"{part.__name__}: {name}" for name, text in part.items() if not text.strip())

@@ -1,17 +1,13 @@
-"""What may be deleted is said where it is decided, and on one page."""
+"""What may be deleted is said where it is decided, and on a page of the reference."""
 
 import pytest
 
-from tests.structure.deletions import PAGE, deleting_steps, page, plans, rule_of
+from documentation.reference.deletions import deleting_steps, plans, rule_of
 
 
 @pytest.mark.parametrize("folder", sorted(plans()))
 def test_each_plan_says_what_it_may_delete(folder: str) -> None:
     assert rule_of(plans()[folder])
-
-
-def test_page_is_what_the_plans_say() -> None:
-    assert PAGE.read_text() == page(), "run `python -m tests.structure.deletions`"
 
 
 def test_each_step_that_deletes_says_what() -> None:

@@ -1,4 +1,4 @@
-"""Derives docs/deletions.md from the plans: `python -m tests.structure.deletions` writes it."""
+"""What may be deleted, and when, as the rules and steps of the plans say."""
 
 import ast
 import re
@@ -6,15 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 SOURCE = Path("lifecycle_manager/src/lifecycle_manager")
-PAGE = Path("docs/deletions.md")
 RULE = "May delete:"
 DELETING = re.compile(r"^(Delete|Remove|Prune|Purge|Strip|Release|HandOver)")
 HEAD = """\
 # What may be deleted, and when
 
-Every deletion is a step of a pure plan. This page is derived from the rules and steps of the plans, by
-`python -m tests.structure.deletions`; a test compares it. Nothing else deletes objects of
-modules, of users or of Lifecycle Manager.
+Every deletion is a step of a pure plan, whose rules and steps these are. Nothing else deletes objects of modules, users
+or Lifecycle Manager.
 """
 
 
@@ -43,6 +41,7 @@ def is_step(definition: ast.ClassDef) -> bool:
 
 
 def page() -> str:
+    """Return the page."""
     rules = [f"## {folder}\n\n{sentence(rule_of(file))}\n" for folder, file in plans().items() if rule_of(file)]
     rows = [f"| `{folder}` | `{name}` | {' '.join(text.split())} |" for folder, name, text in deleting_steps()]
     table = "\n".join(["## The steps", "", "| in | step | what it does |", "|---|---|---|", *rows, ""])
@@ -53,5 +52,7 @@ def sentence(rule: str) -> str:
     return rule[:1].upper() + rule[1:]
 
 
-if __name__ == "__main__":
-    PAGE.write_text(page())
+def items() -> Iterator[tuple[str, str]]:
+    """Yield all plans with their rules, and all steps that delete with their texts."""
+    yield from ((folder, rule_of(file)) for folder, file in plans().items())
+    yield from ((f"{folder} {name}", text) for folder, name, text in deleting_steps())
