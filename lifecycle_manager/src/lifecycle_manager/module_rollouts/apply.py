@@ -11,7 +11,7 @@ from msgspec.structs import replace as with_fields
 from kube_runtime import AlreadyExists, ApiError, Client, EventRecorder, NotFound, Request, Result
 from lifecycle_manager.contract.resources import DATED_RELEASE_METAS, FIELD_MANAGER, MANIFESTS, MODULE_ROLLOUTS
 from lifecycle_manager.module_rollouts.plan import CloseRollouts, ReleaseVersion, RolloutDone, StartRollout
-from lifecycle_manager.module_rollouts.snapshot import ReleaseChannel, RolloutReader, RolloutSnapshot
+from lifecycle_manager.module_rollouts.snapshot import ReleaseChannel, RolloutReader, RolloutSnapshot, RolloutState
 from lifecycle_manager.module_rollouts.status import COMPLETED, HALTED, PROGRESSING
 from lifecycle_manager_api import (
     ModuleRelease,
@@ -38,7 +38,7 @@ class RolloutActions:
 
     async def apply(
         self,
-        request: Request[ReleaseChannel, None],
+        request: Request[ReleaseChannel, RolloutState],
         seen: RolloutSnapshot,
         step: StartRollout | ReleaseVersion | CloseRollouts,
     ) -> RolloutSnapshot:
@@ -57,7 +57,9 @@ class RolloutActions:
                 assert_never(step)
         return replace(seen, taken=True)
 
-    async def finish(self, request: Request[ReleaseChannel, None], seen: RolloutSnapshot, end: RolloutDone) -> Result:
+    async def finish(
+        self, request: Request[ReleaseChannel, RolloutState], seen: RolloutSnapshot, end: RolloutDone
+    ) -> Result:
         """Write the status where it has changed. Raises KubeError."""
         if end.problem and seen.release is not None:
             self.events.record(DATED_RELEASE_METAS, seen.release, STRATEGY_MISSING, end.problem, type="Warning")

@@ -31,6 +31,7 @@ from lifecycle_manager.module_rollouts.snapshot import (
     ROLLOUTS_BY_CHANNEL,
     ReleaseChannel,
     RolloutReader,
+    RolloutState,
 )
 from lifecycle_manager.rollout import RolloutSettings, Schedule
 from lifecycle_manager_api import Manifest, ModuleRollout, RolloutStrategy, names
@@ -40,7 +41,7 @@ SETTLE_SECONDS = 0.5
 CONCURRENCY = 4
 
 
-def setup(manager: Manager, offers: Offers, settings: RolloutSettings) -> Controller[ReleaseChannel, None]:
+def setup(manager: Manager, offers: Offers, settings: RolloutSettings) -> Controller[ReleaseChannel, RolloutState]:
     releases, rollouts = (
         manager.informer(DATED_RELEASE_METAS),
         manager.informer(MODULE_ROLLOUTS, indexes=[ROLLOUTS_BY_CHANNEL]),
@@ -56,8 +57,12 @@ def setup(manager: Manager, offers: Offers, settings: RolloutSettings) -> Contro
         schedule=Schedule(releases, rollouts, manager.clock, settings, unregistered),
         clock=manager.clock,
     )
-    controller: Controller[ReleaseChannel, None] = manager.controller(
-        "module-rollout", owner=owner_of, concurrency=CONCURRENCY
+    controller: Controller[ReleaseChannel, RolloutState] = manager.controller(
+        "module-rollout",
+        state=RolloutState,
+        owner=owner_of,
+        exists=lambda key: bool(known.of_channel(key)),
+        concurrency=CONCURRENCY,
     )
 
     def of_strategy(change: Change[RolloutStrategy]) -> Iterable[ReleaseChannel]:

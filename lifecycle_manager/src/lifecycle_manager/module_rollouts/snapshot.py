@@ -1,7 +1,8 @@
 """What a channel's rollout is decided on: release, strategy, ModuleRollouts, and the clusters with the module."""
 
+import asyncio
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
@@ -25,6 +26,9 @@ from lifecycle_manager_api import (
     names,
 )
 
+CLUSTERS_IN_A_TURN = 500
+"""How many clusters are read before other tasks have their turn."""
+
 
 class ReleaseChannel(NamedTuple):
     """A channel of a module."""
@@ -47,6 +51,32 @@ ROLLOUTS_BY_CHANNEL: Index[ModuleRollout] = Index(
     "module-channel", lambda rollout: (str(ReleaseChannel(rollout.spec.module_name, rollout.spec.channel)),)
 )
 """ModuleRollouts by `module/channel`."""
+
+
+class KnownCluster(NamedTuple):
+    """A cluster, and all that it was made of. Objects in a cache are never changed, only replaced."""
+
+    kyma: Kyma
+    manifest: Manifest
+    since: datetime | None
+    may_be_interrupted: bool
+    cluster: Cluster
+
+    def is_of(self, kyma: Kyma, manifest: Manifest, since: datetime | None, *, may_be_interrupted: bool) -> bool:
+        return (
+            self.kyma is kyma
+            and self.manifest is manifest
+            and self.since == since
+            and self.may_be_interrupted == may_be_interrupted
+        )
+
+
+@dataclass(eq=False, slots=True)
+class RolloutState:
+    """What is remembered of a channel: its clusters as the rollout of that name counted them, by their names."""
+
+    rollout: str = ""
+    clusters: dict[str, KnownCluster] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +124,7 @@ class RolloutReader:
     schedule: Schedule
     clock: Clock
 
-    async def read(self, request: Request[ReleaseChannel, None]) -> RolloutSnapshot | None:
+    async def read(self, request: Request[ReleaseChannel, RolloutState]) -> RolloutSnapshot | None:
         key = request.key
         rollouts = self.of_channel(key)
         release = self._release(key.module)
@@ -117,7 +147,7 @@ class RolloutReader:
             strategy=self.strategies.get(ObjectKey(names.KCP_NAMESPACE, name)),
             version=next((each.version for each in channels if each.channel == key.channel), ""),
             rollouts=rollouts,
-            clusters=() if latest is None else tuple(self._clusters(latest, manifests)),
+            clusters=() if latest is None else await self._clusters(latest, manifests, request.state),
             manifests=manifests,
             template=offer.template(key.module, former),
         )
@@ -134,23 +164,32 @@ class RolloutReader:
         found = self.rollouts.by_index(ROLLOUTS_BY_CHANNEL, str(key))
         return tuple(sorted(found, key=lambda each: each.spec.revision, reverse=True))
 
-    def _clusters(self, rollout: ModuleRollout, manifests: dict[str, Manifest]) -> Iterable[Cluster]:
+    async def _clusters(
+        self, rollout: ModuleRollout, manifests: dict[str, Manifest], state: RolloutState
+    ) -> tuple[Cluster, ...]:
+        """Return the clusters; of those that have not changed since the last time what was known then."""
         template = self.offers.current().template(rollout.spec.module_name, rollout.spec.version)
         has_downtime = template is not None and template.spec.requires_downtime
         timing = self.schedule.timing()
-        since = {each.kyma: each.since for each in rollout.status.under_way}
-        for name, manifest in manifests.items():
+        intended = {each.kyma: each.since for each in rollout.status.under_way}
+        before = state.clusters if state.rollout == rollout.metadata.name else {}
+        now: dict[str, KnownCluster] = {}
+        for number, (name, manifest) in enumerate(manifests.items()):
+            if number % CLUSTERS_IN_A_TURN == 0:
+                await asyncio.sleep(0)
             kyma = self.kymas.get(ObjectKey(names.KCP_NAMESPACE, name))
             if kyma is None or kyma.metadata.being_deleted:
                 continue
             release = released_by(rollout, manifest.status.release)
-            yield cluster_of(
-                rollout,
-                kyma,
-                manifest,
-                since=release.at if release is not None else since.get(name),
-                may_be_interrupted=not has_downtime or may_be_interrupted(kyma, timing),
-            )
+            since = release.at if release is not None else intended.get(name)
+            allowed = not has_downtime or may_be_interrupted(kyma, timing)
+            known = before.get(name)
+            if known is None or not known.is_of(kyma, manifest, since, may_be_interrupted=allowed):
+                cluster = cluster_of(rollout, kyma, manifest, since=since, may_be_interrupted=allowed)
+                known = KnownCluster(kyma, manifest, since, allowed, cluster)
+            now[name] = known
+        state.rollout, state.clusters = rollout.metadata.name, now
+        return tuple(each.cluster for each in now.values())
 
 
 def cluster_of(
