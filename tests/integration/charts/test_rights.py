@@ -29,7 +29,9 @@ from lifecycle_manager.contract.resources import (
     MODULE_CONFIGS,
     MODULE_POLICIES,
     MODULE_RELEASE_METAS,
+    MODULE_ROLLOUTS,
     MODULE_TEMPLATES,
+    ROLLOUT_STRATEGIES,
     SECRETS,
     SYNC_RESOURCES,
     WATCHERS,
@@ -134,6 +136,7 @@ async def test_every_right_is_used(world: HelmClusters) -> None:
     await _create_and_delete_a_watcher(world)
     async with blob_server() as layers:
         await _install_and_remove_modules(world, layers)
+        await _roll_a_version_out(world, layers)
     await _give_the_module_its_own_namespace_and_the_common_one_again(world)
     await _rotate_the_ca(world)
     await _restart_the_replicas(world)
@@ -377,6 +380,41 @@ async def _install_and_remove_modules(world: HelmClusters, layers: BlobServer) -
     await world.walkthrough.set_modules([CLOUD_RESOURCES])
 
 
+async def _roll_a_version_out(world: HelmClusters, layers: BlobServer) -> None:
+    """Give a channel with a strategy another version, after more rollouts than are kept."""
+    versions = [_module(layers, "billing", version=version) for version in ("1.0.0", "2.0.0")]
+    wave = {"name": "all", "kymaSelector": {}, "soak": "0s"}
+    careful = {"metadata": {"name": "careful"}, "spec": {"waves": [wave], "remaining": {"soak": "0s"}}}
+    await world.kcp.create(ROLLOUT_STRATEGIES, careful, KCP, field_manager=USER)
+    for revision in range(1, 8):
+        spec = {"moduleName": "billing", "channel": "regular", "version": "1.0.0", "revision": revision}
+        document = {"metadata": {"name": f"billing-{revision}"}, "spec": {**spec, "strategy": careful["spec"]}}
+        await world.kcp.create(MODULE_ROLLOUTS, document, KCP, field_manager=USER)
+    async with in_catalog(world.kcp, *versions, release("billing", regular="1.0.0")):
+        mark = {"metadata": {"annotations": {names.ROLLOUT_STRATEGY: "careful"}}}
+        await world.kcp.merge_patch(MODULE_RELEASE_METAS, "billing", mark, KCP, field_manager=USER)
+        await world.walkthrough.set_modules([CLOUD_RESOURCES, {"name": "billing", "managed": True}])
+        await eventually(_exists(world.skr, CONFIG_MAPS, "billing", SKR))
+        channels = {"spec": {"channels": [{"channel": "regular", "version": "2.0.0"}]}}
+        await world.kcp.merge_patch(MODULE_RELEASE_METAS, "billing", channels, KCP, field_manager=USER)
+
+        async def rolled_out() -> bool:
+            rollouts = (await world.kcp.list(MODULE_ROLLOUTS, KCP)).items
+            phases = {each.spec.version: each.status.phase for each in rollouts if each.spec.revision == 8}
+            selector = f"{names.MODULE_NAME}=billing"
+            manifests = (await world.kcp.list(MANIFESTS, KCP, label_selector=selector)).items
+            is_there = [each.spec.version for each in manifests] == ["2.0.0"]
+            return is_there and phases == {"2.0.0": "Completed"} and len(rollouts) == 6
+
+        await eventually(rolled_out)
+        await world.walkthrough.set_modules([CLOUD_RESOURCES])
+        await eventually(_gone(world.skr, CONFIG_MAPS, "billing", SKR))
+    for each in (await world.kcp.list(MODULE_ROLLOUTS, KCP)).items:
+        with suppress(NotFound):  # deleted with its ModuleReleaseMeta
+            await world.kcp.delete(MODULE_ROLLOUTS, each.metadata.name, KCP)
+    await world.kcp.delete(ROLLOUT_STRATEGIES, "careful", KCP)
+
+
 async def _edit_until_reverted(skr: Client, resource: Resource[Any], name: str) -> None:
     """Add a field as a user that no other field manager has, and wait until it is removed."""
     before = await skr.get(resource, name, SKR)
@@ -412,9 +450,11 @@ EXTRA: dict[str, dict[str, Any]] = {
 }
 
 
-def _module(layers: BlobServer, name: str, *more: dict[str, Any], mandatory: bool = False) -> dict[str, Any]:
+def _module(
+    layers: BlobServer, name: str, *more: dict[str, Any], version: str = "1.0.0", mandatory: bool = False
+) -> dict[str, Any]:
     """Return the template of a module with a ConfigMap, which the roles of the sample allow, and more objects."""
-    document = template(name, "1.0.0", mandatory=mandatory, data=None)
+    document = template(name, version, mandatory=mandatory, data=None)
     config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": SKR}}
     return with_layer(document, layers.host, layers.hold(as_text([config_map, *more]).encode()))
 
