@@ -119,6 +119,10 @@ REASONS: Mapping[str, Texts] = {
             "Remove and add the module.",
         ),
         "RolloutPending": ("A new version is rolled out; it is not this Kyma's turn yet.", WAIT),
+        "WaitsForUser": (
+            "A new version is available, and `upgradeStrategy` is manual.",
+            "Set it to automatic, or wait for the deadline in `status.modules[].upgradeBy`.",
+        ),
         "WaitsForMaintenance": (
             "The version has a downtime, and no maintenance window is open.",
             "Wait, or set `spec.skipMaintenanceWindows`.",

@@ -62,6 +62,9 @@ const (
 	// Annotation of a ModuleReleaseMeta with the name of its RolloutStrategy.
 	RolloutStrategy = "operator.kyma-project.io/rollout-strategy"
 
+	// Annotation of a ModuleReleaseMeta: how long users with a manual upgradeStrategy may wait, such as 336h.
+	UpgradeDeadline = "operator.kyma-project.io/upgrade-deadline"
+
 	// Annotation of a ModuleReleaseMeta: with `true`, rollouts may give clusters a lower version than they have.
 	AllowDowngrade = "operator.kyma-project.io/allow-downgrade"
 

@@ -61,6 +61,13 @@ type KymaModule struct {
 	// +kubebuilder:default=true
 	Managed *bool `json:"managed,omitempty"`
 
+	// When the module gets a new version of its channel: automatic when it is its turn, or manual: once this is
+	// automatic again, and at the latest by the deadline of the release. The status says which version is available.
+	// +optional
+	// +kubebuilder:validation:Enum=automatic;manual
+	// +kubebuilder:default="automatic"
+	UpgradeStrategy string `json:"upgradeStrategy,omitempty"`
+
 	// Deprecated: reference to a ModuleTemplate in the user's cluster. It has no effect.
 	// +optional
 	RemoteModuleTemplateRef string `json:"remoteModuleTemplateRef,omitempty"`
@@ -115,6 +122,14 @@ type KymaModuleStatus struct {
 	// The OCM component of the module.
 	// +optional
 	OcmComponentName string `json:"ocmComponentName,omitempty"`
+
+	// The version that is installed once the upgradeStrategy is automatic. Left out where there is none.
+	// +optional
+	AvailableVersion string `json:"availableVersion,omitempty"`
+
+	// When that version is installed by itself. Left out where it has no deadline.
+	// +optional
+	UpgradeBy *metav1.Time `json:"upgradeBy,omitempty"`
 
 	// Whether an upgrade is waiting for the next maintenance window.
 	// +optional

@@ -200,6 +200,10 @@ func (in *KymaModule) DeepCopy() *KymaModule {
 // DeepCopyInto copies the receiver into out, which must not be nil.
 func (in *KymaModuleStatus) DeepCopyInto(out *KymaModuleStatus) {
 	*out = *in
+	if in.UpgradeBy != nil {
+		in, out := &in.UpgradeBy, &out.UpgradeBy
+		*out = (*in).DeepCopy()
+	}
 	if in.Template != nil {
 		in, out := &in.Template, &out.Template
 		*out = (*in).DeepCopy()

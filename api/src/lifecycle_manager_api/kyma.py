@@ -1,5 +1,6 @@
 """Kyma: one user cluster and its modules."""
 
+from datetime import datetime
 from typing import Annotated, ClassVar, Literal
 
 import msgspec
@@ -12,6 +13,7 @@ from lifecycle_manager_api.references import TrackingObject
 from lifecycle_manager_api.state import State
 
 CustomResourcePolicy = Literal["CreateAndDelete", "Ignore"]
+UpgradeStrategy = Literal["automatic", "manual"]
 
 
 class KymaModule(Struct, frozen=True, kw_only=True):
@@ -27,6 +29,9 @@ class KymaModule(Struct, frozen=True, kw_only=True):
     """Whether the module's default Module CR is created and deleted with the module, or by the user."""
     managed: Annotated[bool, REQUIRED, default(True)] = True
     """Whether Lifecycle Manager manages the module. An unmanaged module stays installed as it is."""
+    upgrade_strategy: Annotated[UpgradeStrategy, default("automatic")] = "automatic"
+    """When the module gets a new version of its channel: automatic when it is its turn, or manual: once this is
+    automatic again, and at the latest by the deadline of the release. The status says which version is available."""
     remote_module_template_ref: str = ""
     """Deprecated: reference to a ModuleTemplate in the user's cluster. It has no effect."""
 
@@ -61,6 +66,10 @@ class KymaModuleStatus(Struct, frozen=True, kw_only=True):
     """Deprecated: the OCM component of the module, for older clients."""
     ocm_component_name: str = ""
     """The OCM component of the module."""
+    available_version: str = ""
+    """The version that is installed once the upgradeStrategy is automatic. Left out where there is none."""
+    upgrade_by: datetime | None = None
+    """When that version is installed by itself. Left out where it has no deadline."""
     maintenance: Annotated[bool, default(False)] = False
     """Whether an upgrade is waiting for the next maintenance window."""
     template: TrackingObject | None = None

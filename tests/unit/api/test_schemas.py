@@ -135,6 +135,7 @@ def _check_defaults(kind: type[msgspec.Struct], schema: object) -> None:
                 names.KCP_NAMESPACE,
                 *msgspec.structs.asdict(WaveRules()).values(),
                 "Pending",
+                "automatic",
             ),
             [plain(each) for each in DENIED],
         ), kind

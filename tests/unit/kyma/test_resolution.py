@@ -375,6 +375,35 @@ class TestRolloutInWaves:
         assert only(spec(), self.offer, there, done).version == "2.0.0"
 
 
+class TestUsersTime:
+    manual = msgspec.convert(
+        {"channel": "regular", "modules": [{"name": NAME, "managed": True, "upgradeStrategy": "manual"}]}, KymaSpec
+    )
+    there: Mapping[str, Installed] = {NAME: Installed("1.0.0", "regular")}
+
+    def test_new_version_waits_for_the_users_and_is_named(self) -> None:
+        offer = offer_of("1.0.0", "1.1.0", regular="1.1.0")
+        held = only(self.manual, offer, self.there)
+        assert (held.version, held.reason, held.available, held.again) == ("1.0.0", "WaitsForUser", "1.1.0", None)
+        assert only(spec(), offer, self.there).version == "1.1.0"
+        assert only(self.manual, offer).version == "1.1.0", "a new module waits for nobody"
+
+    def test_deadline_of_the_release_ends_the_waiting(self) -> None:
+        marks = {"annotations": {names.UPGRADE_DEADLINE: "2h"}}
+        offer = offer_of("1.0.0", "1.1.0", regular="1.1.0", metadata=marks)
+        early = Timing(builders.NOW, {NAME: builders.NOW - timedelta(hours=1)})
+        held = only(self.manual, offer, self.there, early)
+        assert (held.version, held.again) == ("1.0.0", builders.NOW + timedelta(hours=1))
+        late = Timing(builders.NOW, {NAME: builders.NOW - timedelta(hours=2)})
+        assert only(self.manual, offer, self.there, late).version == "1.1.0"
+
+    def test_unreadable_deadline_is_over(self) -> None:
+        marks = {"annotations": {names.UPGRADE_DEADLINE: "soon"}}
+        offer = offer_of("1.0.0", "1.1.0", regular="1.1.0", metadata=marks)
+        known = Timing(builders.NOW, {NAME: builders.NOW})
+        assert only(self.manual, offer, self.there, known).version == "1.1.0"
+
+
 class TestMaintenance:
     offer = offer_of("1.0.0", "1.1.0", regular="1.1.0", templates={"requires_downtime": True})
     there: Mapping[str, Installed] = {NAME: Installed("1.0.0", "regular")}

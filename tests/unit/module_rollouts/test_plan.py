@@ -8,7 +8,7 @@ from types import MappingProxyType
 from lifecycle_manager.module_rollouts.plan import RolloutDone, plan
 from lifecycle_manager_api import ModuleRollout, State, WaveApproval, names
 from tests import builders
-from tests.unit.module_rollouts.fleet import Fleet, released, strategy
+from tests.unit.module_rollouts.fleet import MODULE, Fleet, released, strategy
 
 TWO_WAVES = strategy({"name": "canary", "soak": "5m"}, soak="0s", maxConcurrent="2", maxFailures="1")
 
@@ -143,6 +143,16 @@ def test_unreachable_cluster_does_not_hold_a_wave_longer_than_its_deadline() -> 
     found.kymas["kyma-000"] = builders.kyma("kyma-000", labels={"wave": "canary"})
     found.run(10)
     assert found.on("2.0.0") == 8, "it gets the version when it is back"
+
+
+def test_cluster_whose_users_choose_the_time_holds_no_place() -> None:
+    found = fleet(canaries=0)
+    module = builders.module_status(MODULE, "1.0.0", availableVersion="2.0.0")
+    for name in ("kyma-000", "kyma-001"):
+        found.kymas[name] = builders.kyma(name, labels={"wave": "other"}, status={"modules": [module]})
+    found.settle()
+    assert {each.kyma for each in found.latest.status.under_way} == {"kyma-002", "kyma-003"}
+    assert found.latest.status.waves[-1].held == 2
 
 
 def test_newer_version_supersedes_a_rollout_under_way() -> None:

@@ -78,6 +78,8 @@ def module_report(snapshot: KymaSnapshot, module: WantedModule) -> ModuleReport:
         state=aggregate([resolution.state, *(cause.state for cause in causes)]) if causes else resolution.state,
         fqdn=module.component,
         ocm_component_name=module.component,
+        available_version=resolution.available,
+        upgrade_by=resolution.again if resolution.available else None,
         maintenance=resolution.maintenance,
         template=reference_to(resolution.template),
         manifest=reference_to(module.manifest or module.wanted),
@@ -99,6 +101,8 @@ def removed_module(snapshot: KymaSnapshot, manifest: Manifest) -> ModuleReport:
         version=manifest.spec.version,
         state=cause.state,
         maintenance=False,
+        available_version="",
+        upgrade_by=None,
         manifest=reference_to(manifest),
     )
     return ModuleReport(status, (cause,))

@@ -23,6 +23,7 @@ DESCRIPTOR_UNREADABLE = "DescriptorUnreadable"
 DESCRIPTOR_UNVERIFIED = "DescriptorUnverified"
 DOWNGRADE_NOT_ALLOWED = "DowngradeNotAllowed"
 ROLLOUT_PENDING = "RolloutPending"
+WAITS_FOR_USER = "WaitsForUser"
 WAITS_FOR_MAINTENANCE = "WaitsForMaintenance"
 
 INSTALLING = "Installing"

@@ -9,8 +9,9 @@ in force.
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
+from lifecycle_manager.contract.options import parse_duration
 from lifecycle_manager.kyma.reasons import (
     CHANNEL_NOT_FOUND,
     DOWNGRADE_NOT_ALLOWED,
@@ -20,6 +21,7 @@ from lifecycle_manager.kyma.reasons import (
     MODULE_UNMANAGED,
     ROLLOUT_PENDING,
     WAITS_FOR_MAINTENANCE,
+    WAITS_FOR_USER,
 )
 from lifecycle_manager.module_catalog import BARRED, Exclusion, Offer, excluded
 from lifecycle_manager.module_catalog.offer import version_of
@@ -36,6 +38,7 @@ from lifecycle_manager_api import (
     ObjectMeta,
     State,
     Version,
+    names,
     template_name,
 )
 
@@ -66,7 +69,7 @@ class Resolution:
     """What one entry of `spec.modules` stands for: the version in force and its template, or why there is none.
 
     `reason` says why the module does not have the requested version; then `state` is the best state it can have,
-    and `again` is when that may change.
+    and `again` is when that may change. `available` is the version that users may have now if they want.
     """
 
     module: KymaModule
@@ -78,6 +81,7 @@ class Resolution:
     message: str = ""
     maintenance: bool = False
     again: datetime | None = None
+    available: str = ""
 
     @property
     def is_refused(self) -> bool:
@@ -126,6 +130,7 @@ class _Rules:
         deferred = (
             _downgrade(found, installed)
             or _not_its_turn(found, installed, kyma=self.kyma, timing=self.timing)
+            or _until_users_want(found, installed, offer=self.offer, timing=self.timing)
             or _outside_of_maintenance(found, self.spec, kyma=self.kyma, timing=self.timing)
         )
         return found if deferred is None else self._keep(deferred, installed)
@@ -234,6 +239,29 @@ def _not_its_turn(found: Resolution, installed: Installed, *, kyma: ObjectMeta, 
     if turn <= timing.now or released_at > timing.now + timing.max_delay:
         return None
     return replace(found, reason=ROLLOUT_PENDING, again=turn)
+
+
+def _until_users_want(found: Resolution, installed: Installed, *, offer: Offer, timing: Timing) -> Resolution | None:
+    """Defer a new version of a channel until users choose it, or until the deadline of its release."""
+    name, release = found.module.name, offer.releases.get(found.module.name)
+    if found.module.upgrade_strategy != "manual" or installed.channel != found.channel:
+        return None
+    since = installed.release.at if installed.release is not None else timing.released_at.get(name)
+    deadline = _deadline_of(release)
+    at = since + deadline if since is not None and deadline is not None else None
+    if at is not None and at <= timing.now:
+        return None
+    by = f" It is installed by itself at {at.isoformat(timespec='seconds')}." if at is not None else ""
+    message = f"version {found.version} is available: upgradeStrategy automatic installs it.{by}"
+    return replace(found, reason=WAITS_FOR_USER, message=message, again=at, available=found.version)
+
+
+def _deadline_of(release: ModuleReleaseMeta | None) -> timedelta | None:
+    text = release.metadata.annotations.get(names.UPGRADE_DEADLINE, "") if release is not None else ""
+    try:
+        return parse_duration(text) if text else None
+    except ValueError:
+        return timedelta()  # users must not wait for ever because of a typing error
 
 
 def _outside_of_maintenance(

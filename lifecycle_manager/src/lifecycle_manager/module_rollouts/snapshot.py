@@ -209,10 +209,16 @@ def cluster_of(
         is_unreachable=(reachable is not None and reachable.status == "False")
         or (resources is not None and resources.status == "Unknown" and status.state is State.ERROR),
         is_held=kyma.metadata.is_paused or metadata.is_paused or not may_be_interrupted,
+        waits_for_user=since is not None and _is_available(kyma, rollout),
         since=since,
         reason=ready.reason if ready is not None else "",
         message=ready.message if ready is not None else "",
     )
+
+
+def _is_available(kyma: Kyma, rollout: ModuleRollout) -> bool:
+    spec = rollout.spec
+    return any(each.name == spec.module_name and each.available_version == spec.version for each in kyma.status.modules)
 
 
 def may_be_interrupted(kyma: Kyma, timing: Timing) -> bool:

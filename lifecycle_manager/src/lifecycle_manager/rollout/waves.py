@@ -6,7 +6,7 @@ Pure functions. A cluster counts as one of
 - `failed`: the module is in Error with the version, or was not Ready by the deadline
 - `under_way`: the version was released to it, and it is neither healthy nor failed yet
 - `unreachable`: it can't be reached, and is not under way, or longer than the deadline
-- `held`: it is paused, or waits for a maintenance window
+- `held`: it is paused, waits for a maintenance window, or its users upgrade by themselves
 - `waiting`: for the version
 
 A wave begins when the wave before it is completed, the pause before it is over and, where that is required, somebody
@@ -42,6 +42,7 @@ class Cluster:
     """A cluster with the module of a rollout's channel.
 
     - `since`: when the version was released to it; None where it was not
+    - `waits_for_user`: it was, and the users of the cluster have not chosen it yet
     - `reason`, `message`: why the module is not Ready
     """
 
@@ -52,6 +53,7 @@ class Cluster:
     is_error: bool = False
     is_unreachable: bool = False
     is_held: bool = False
+    waits_for_user: bool = False
     since: datetime | None = None
     reason: str = ""
     message: str = ""
@@ -63,6 +65,8 @@ class Cluster:
         is_overdue = self.since is not None and now - self.since >= deadline
         if self.is_unreachable:
             return "unreachable" if self.since is None or is_overdue else "under_way"
+        if self.waits_for_user and not self.has_version:
+            return "held"
         if self.is_held and (self.since is None or is_overdue):
             return "held"
         if self.since is None:
