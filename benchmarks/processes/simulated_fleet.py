@@ -37,7 +37,7 @@ from kube_simulation import (
     Simulation,
     serve_simulation,
 )
-from lifecycle_manager_api import Kyma, ResourceList, State, crds, find, names
+from lifecycle_manager_api import Kyma, ModuleRollout, ResourceList, State, crds, find, names
 
 MODULES = tuple(f"module-{letter * 3}" for letter in "abcdefghij")
 VERSIONS = ("1.0.0", "1.1.0")
@@ -248,6 +248,46 @@ class Fleet:
         channels = [{"channel": "regular", "version": version}, {"channel": "fast", "version": VERSIONS[-1]}]
         self.kcp.answer_to("PATCH", path, {"spec": {"channels": channels}}, MERGE)
         return {"bumped": module}
+
+    def _govern(self, module: str, waves: int, rules: Document) -> Document:
+        """Give a module a strategy with so many waves of equal size; the last one is that of the remaining clusters."""
+        for number in self.skrs:
+            path = f"{API}/{names.KCP_NAMESPACE}/kymas/{kyma_name(number)}?fieldManager=broker"
+            self.kcp.answer_to("PATCH", path, {"metadata": {"labels": {"wave": f"{number % waves}"}}}, MERGE)
+        selected = [
+            {"name": f"wave-{number}", "kymaSelector": {"matchLabels": {"wave": f"{number}"}}, **rules}
+            for number in range(waves - 1)
+        ]
+        strategy = {
+            "apiVersion": f"{names.GROUP}/v1alpha1",
+            "kind": "RolloutStrategy",
+            "metadata": {"name": module},
+            "spec": {"waves": selected, "remaining": rules},
+        }
+        path = f"/apis/{names.GROUP}/v1alpha1/namespaces/{names.KCP_NAMESPACE}/rolloutstrategies"
+        answer = self.kcp.answer_to("POST", f"{path}?fieldManager=operator", strategy)
+        assert answer.code == 201, answer.body
+        mark = {"metadata": {"annotations": {names.ROLLOUT_STRATEGY: module}}}
+        path = f"{API}/{names.KCP_NAMESPACE}/modulereleasemetas/{module}?fieldManager=operator"
+        self.kcp.answer_to("PATCH", path, mark, MERGE)
+        return {"governed": module}
+
+    def _rollout(self, module: str) -> Document:
+        """Return the latest rollout of a module, and how many Manifests have its version."""
+        path = f"/apis/{names.GROUP}/v1alpha1/namespaces/{names.KCP_NAMESPACE}/modulerollouts"
+        body = self.kcp.answer_to("GET", path).body
+        rollouts = msgspec.json.decode(body, type=ResourceList[ModuleRollout]).items
+        of_module = [each for each in rollouts if each.spec.module_name == module]
+        if not of_module:
+            return {"phase": "", "version": "", "failed": 0, "with_version": 0}
+        latest = max(of_module, key=lambda each: each.spec.revision)
+        manifests = (each for each in self.kcp.objects() if each["kind"] == "Manifest")
+        labelled = (each for each in manifests if each["metadata"]["labels"].get(names.MODULE_NAME) == module)
+        states = [each.get("status", {}) for each in labelled if each["spec"]["version"] == latest.spec.version]
+        failed = sum(each.get("state") == "Error" for each in states)
+        status = latest.status
+        known = {"phase": status.phase, "version": latest.spec.version, "known": status.failed, "wave": status.wave}
+        return {**known, "failed": failed, "with_version": len(states), "at": time.monotonic()}
 
     def _silence(self, share: float) -> Document:
         """Let a share of the clusters, the last ones, accept connections and never answer."""

@@ -13,6 +13,7 @@ from lifecycle_manager.module_catalog.affected import (
     Affected,
     affected_by_release,
     affected_by_template,
+    is_for_rollouts,
     kymas_using_release,
     kymas_using_template,
     offer_changed,
@@ -128,3 +129,21 @@ def test_template_of_a_mandatory_version_concerns_the_installations() -> None:
 def test_offer_changed_ignores_what_is_neither_spec_nor_metadata_of_others(changed: Any, expected: bool) -> None:
     old = builders.template("api", "1.0.0")
     assert offer_changed(Change(old, builders.template("api", "1.0.0", **changed))) is expected
+
+
+@pytest.mark.parametrize(
+    ("annotations", "channels", "expected"),
+    [
+        pytest.param({"operator.kyma-project.io/rollout-strategy": "careful"}, {"regular": "2.0.0"}, True, id="waves"),
+        pytest.param({}, {"regular": "2.0.0"}, False, id="no strategy"),
+        pytest.param(
+            {"operator.kyma-project.io/rollout-strategy": "careful"}, {"fast": "1.0.0"}, False, id="other channels"
+        ),
+    ],
+)
+def test_version_that_is_rolled_out_affects_no_kyma_by_its_release(
+    annotations: dict[str, str], channels: dict[str, str], expected: bool
+) -> None:
+    old = dated(regular="1.0.0", metadata={"annotations": annotations})
+    assert is_for_rollouts(Change(old, dated(metadata={"annotations": annotations}, **channels))) is expected
+    assert not is_for_rollouts(Change(None, old))

@@ -26,6 +26,7 @@ from lifecycle_manager.contract.indexes import (
 from lifecycle_manager.contract.resources import (
     KYMAS,
     MODULE_TEMPLATES,
+    DatedReleaseMeta,
 )
 from lifecycle_manager.contract.signals import (
     ClusterReachable,
@@ -44,7 +45,12 @@ from lifecycle_manager.kyma.settings import KymaSettings
 from lifecycle_manager.kyma.snapshot import KymaSnapshots, KymaState
 from lifecycle_manager.kyma.status import OWN_CONDITIONS
 from lifecycle_manager.module_catalog import Offers
-from lifecycle_manager.module_catalog.affected import kymas_using_release, kymas_using_template, offer_changed
+from lifecycle_manager.module_catalog.affected import (
+    is_for_rollouts,
+    kymas_using_release,
+    kymas_using_template,
+    offer_changed,
+)
 from lifecycle_manager.object_set import Policies
 from lifecycle_manager.skr import Connections, SkrAccessError
 from lifecycle_manager_api import (
@@ -101,7 +107,7 @@ def setup(
         controller.watches(seen.pull_secrets, to=all_kymas, when=data_changed, priority=Priority.RESYNC)
     controller.watches(templates, to=lambda change: changed_offer(change.new or change.old), when=offer_changed)
     controller.watches(
-        releases, to=lambda change: map(KYMAS.key_of, kymas_using_release(change, kymas=kymas)), when=offer_changed
+        releases, to=lambda change: map(KYMAS.key_of, kymas_using_release(change, kymas=kymas)), when=release_changed
     )
     for is_under_way, priority, seconds in (
         (False, Priority.CHANGE, SETTLE_SECONDS),
@@ -155,6 +161,11 @@ class _Progress:
         return not {WEBHOOK, CATALOG} <= parts or any(
             is_unfinished(each) for each in self.manifests.cache.by_index(MANIFESTS_BY_KYMA.name, name)
         )
+
+
+def release_changed(change: Change[DatedReleaseMeta]) -> bool:
+    """Tell whether a ModuleReleaseMeta changed for its Kymas; a version that is rolled out is released to each."""
+    return offer_changed(change) and not is_for_rollouts(change)
 
 
 def status_is_outdated(change: Change[Kyma]) -> bool:

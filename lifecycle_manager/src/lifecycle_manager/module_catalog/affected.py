@@ -3,12 +3,14 @@
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+import msgspec
+
 from kube_runtime import Change, Controller, Informer, Manager, ObjectKey, Priority
 from lifecycle_manager.contract.changes import metadata_changed, versions
 from lifecycle_manager.contract.indexes import BY_CHANNEL, BY_MODULE, BY_TEMPLATE
 from lifecycle_manager.contract.resources import DATED_RELEASE_METAS, KYMAS, MODULE_TEMPLATES, DatedReleaseMeta
 from lifecycle_manager.module_catalog.offer import is_mandatory, module_of, version_of
-from lifecycle_manager_api import Kyma, ModuleReleaseMeta, ModuleTemplate
+from lifecycle_manager_api import Kyma, ModuleReleaseMeta, ModuleTemplate, names
 
 
 def offer_changed(change: Change[ModuleTemplate] | Change[DatedReleaseMeta]) -> bool:
@@ -21,6 +23,21 @@ def offer_changed(change: Change[ModuleTemplate] | Change[DatedReleaseMeta]) -> 
         or old.metadata.finalizers != new.metadata.finalizers
         or metadata_changed(old.metadata, new.metadata)
     )
+
+
+def is_for_rollouts(change: Change[DatedReleaseMeta]) -> bool:
+    """Tell whether nothing changed but the versions of channels, of a module whose rollouts bring them to the Kymas."""
+    old, new = change.old, change.new
+    if old is None or new is None or old.metadata.annotations != new.metadata.annotations:
+        return False
+    if names.ROLLOUT_STRATEGY not in new.metadata.annotations or metadata_changed(old.metadata, new.metadata):
+        return False
+    same = msgspec.structs.replace(new.spec, channels=old.spec.channels)
+    return same == old.spec and _channels(old) == _channels(new)
+
+
+def _channels(release: DatedReleaseMeta) -> set[str]:
+    return {each.channel for each in release.spec.channels}
 
 
 def kymas_using_template(

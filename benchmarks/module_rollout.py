@@ -1,0 +1,139 @@
+"""Measures rollouts in four waves over a simulated fleet: their CPU beside a new version without waves, and the halt.
+
+In this order: a module without a strategy gets a new version; another one with four waves gets one; a third one whose
+objects 3 % of the clusters refuse, from the second wave on, gets one, and is halted. Waves have no soak time here.
+
+Run by `python -m benchmarks.module_rollout [--kymas 500]`.
+"""
+
+import argparse
+import asyncio
+import json
+import sys
+from contextlib import AsyncExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import uvloop
+
+from benchmarks.figures import Figure
+from benchmarks.processes.fleet import (
+    TIMEOUT_SECONDS,
+    FleetProcess,
+    LifecycleManagerProcess,
+    run_fleet,
+    run_lifecycle_manager,
+    serve_layers,
+)
+from benchmarks.processes.simulated_fleet import MODULES, VERSIONS
+from kyma_local.ports import free_port
+
+POLL_SECONDS = 0.5
+WAVES = 4
+MAX_CONCURRENT = 10
+"""Per cent of a wave."""
+REFUSING = 0.03
+PLAIN, GOVERNED, FAILING = MODULES[:3]
+
+
+def main() -> int:
+    """Measure and print the figures; return 1 if a bar was missed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kymas", type=int, default=500)
+    options = parser.parse_args()
+    options.modules = len(MODULES) - 1  # so that every Kyma has the same
+    figures = uvloop.run(_measure(options))
+    for figure in figures:
+        figure.print()
+    return 0 if all(figure.met for figure in figures) else 1
+
+
+async def _measure(options: argparse.Namespace) -> list[Figure]:
+    with TemporaryDirectory(prefix="rollout-") as text:
+        folder = Path(text)
+        async with AsyncExitStack() as stack:
+            layers = await stack.enter_async_context(serve_layers(folder))
+            fleet = await stack.enter_async_context(run_fleet(options, layers))
+            kubeconfig = folder / "kcp.kubeconfig"
+            kubeconfig.write_text(json.dumps(fleet.kubeconfig))
+            run = run_lifecycle_manager(kubeconfig, free_port(), folder)
+            manager = await stack.enter_async_context(run)
+            await _until(fleet, "in_sync", lambda seen: seen["in_sync"] >= seen["of"])
+            await manager.wait_until_idle()
+            plain = await _cpu_of(manager, _new_version(fleet, PLAIN))
+            share = f"{MAX_CONCURRENT}%"
+            rules = {"maxConcurrent": share, "maxFailures": "1%", "soak": "0s"}
+            await _govern(fleet, GOVERNED, rules)
+            await manager.wait_until_idle()
+            governed = await _cpu_of(manager, _new_version(fleet, GOVERNED))
+            await _govern(fleet, FAILING, rules)
+            return [
+                Figure(
+                    name="rollout_cpu",
+                    unit="s",
+                    value=round(governed, 2),
+                    peer="a new version without waves",
+                    peer_value=round(plain, 2),
+                    bar="1.3 times the peer",
+                    met=governed <= 1.3 * plain,
+                ),
+                *await _halt(fleet, options.kymas),
+            ]
+
+
+async def _govern(fleet: FleetProcess, module: str, rules: dict[str, str]) -> None:
+    await fleet.do("govern", module=module, waves=WAVES, rules=rules)
+    await _until(fleet, "rollout", lambda seen: seen["phase"] == "Completed", module=module)
+
+
+async def _new_version(fleet: FleetProcess, module: str) -> None:
+    await fleet.do("bump", module=module, version=VERSIONS[1])
+    await _until(fleet, "at_version", lambda seen: seen["there"] >= seen["of"], module=module, version=VERSIONS[1])
+
+
+async def _cpu_of(manager: LifecycleManagerProcess, work: Any) -> float:
+    before = manager.cpu_seconds()
+    await work
+    await manager.wait_until_idle()
+    return manager.cpu_seconds() - before
+
+
+async def _halt(fleet: FleetProcess, kymas: int) -> list[Figure]:
+    """Let clusters of later waves refuse a module; measure from the first failure too many to the halt."""
+    later = [number for number in range(kymas) if number % WAVES]
+    for number in later[:: round(1 / REFUSING)]:
+        await fleet.do("refuse", kyma=number, name=FAILING, text="no such thing here")
+    await fleet.do("bump", module=FAILING, version=VERSIONS[1])
+    too_many = kymas // WAVES // 100 + 1
+    crossed = await _until(fleet, "rollout", lambda seen: seen["failed"] >= too_many, module=FAILING)
+    halted = await _until(fleet, "rollout", lambda seen: seen["phase"] == "Halted", module=FAILING)
+    await asyncio.sleep(10)
+    end = await fleet.do("rollout", module=FAILING)
+    seconds, more = halted["at"] - crossed["at"], end["with_version"] - crossed["with_version"]
+    allowed = -(-kymas // WAVES * MAX_CONCURRENT // 100)
+    return [
+        Figure(name="halt", unit="s", value=round(seconds, 2), peer="", peer_value=0, bar="5 s", met=seconds <= 5),
+        Figure(
+            name="updated_after_halt",
+            unit="clusters",
+            value=more,
+            peer="",
+            peer_value=0,
+            bar=f"at most {allowed}, those of one wave at a time",
+            met=more <= allowed,
+        ),
+    ]
+
+
+async def _until(fleet: FleetProcess, question: str, holds: Any, **arguments: Any) -> Any:
+    async with asyncio.timeout(TIMEOUT_SECONDS):
+        while True:
+            seen = await fleet.do(question, **arguments)
+            if holds(seen):
+                return seen
+            await asyncio.sleep(POLL_SECONDS)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
