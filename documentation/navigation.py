@@ -54,6 +54,7 @@ NAVIGATION: Sequence[Mapping[str, object]] = (
             "reference/chart-values.md",
             "reference/metrics.md",
             "reference/deletions.md",
+            "reference/attacks.md",
             {"Python": [f"reference/python/{name}.md" for name in PACKAGES]},
             {"Packages": [*(f"packages/{file.parent.name}.md" for file in PACKAGE_READMES), "packages/api-go.md"]},
         ]
@@ -74,7 +75,6 @@ NAVIGATION: Sequence[Mapping[str, object]] = (
             "performance.md",
             "fairness.md",
             "trust.md",
-            "attacks.md",
             "security.md",
         ]
     },

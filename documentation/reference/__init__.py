@@ -3,7 +3,17 @@
 from collections.abc import Iterator, Mapping
 from functools import cache
 
-from documentation.reference import chart_values, commands, crds, deletions, metrics, options, python_api, reasons
+from documentation.reference import (
+    attacks,
+    chart_values,
+    commands,
+    crds,
+    deletions,
+    metrics,
+    options,
+    python_api,
+    reasons,
+)
 
 
 @cache
@@ -17,11 +27,12 @@ def pages() -> Mapping[str, str]:
         "reasons.md": reasons.page(),
         "chart-values.md": chart_values.page(),
         "deletions.md": deletions.page(),
+        "attacks.md": attacks.page(),
         **{f"python/{name}.md": text for name, text in python_api.pages().items()},
     }
 
 
 def undescribed() -> Iterator[str]:
     """Yield each item of the reference that has no description."""
-    for part in (crds, options, commands, metrics, reasons, chart_values, deletions, python_api):
+    for part in (crds, options, commands, metrics, reasons, chart_values, deletions, attacks, python_api):
         yield from (f"{part.__name__}: {name}" for name, text in part.items() if not text.strip())

@@ -1,19 +1,13 @@
-"""The table of attacks in docs/attacks.md: each row names tests that exist."""
+"""The attacks that the reference lists are tried: each names tests that exist."""
 
 import ast
-import re
 from pathlib import Path
 
 import pytest
 
-ATTACKS = Path("docs/attacks.md")
-HEADING = re.compile(r"\| attack \||\|---")
-NAME = re.compile(r"`(test_\w+|benchmarks\.\w+)`")
+from documentation.reference.attacks import Attack, attacks
 
-
-def rows() -> list[list[str]]:
-    lines = [line for line in ATTACKS.read_text().splitlines() if line.startswith("|") and not HEADING.match(line)]
-    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
+ALL = [each for those in attacks().values() for each in those]
 
 
 def functions() -> frozenset[str]:
@@ -25,15 +19,15 @@ def functions() -> frozenset[str]:
     )
 
 
-@pytest.mark.parametrize("row", rows(), ids=lambda row: row[0][:60])
-def test_each_attack_has_three_cells_and_names_a_test(row: list[str]) -> None:
-    assert len(row) == 3
-    assert all(row)
-    assert any(name.startswith("test_") for name in NAME.findall(row[2]))
+@pytest.mark.parametrize("attack", ALL, ids=lambda attack: attack.attack[:60])
+def test_each_attack_is_stopped_and_names_a_test(attack: Attack) -> None:
+    assert attack.attack
+    assert attack.stopped_by
+    assert any(name.startswith("test_") for name in attack.tests)
 
 
 def test_tests_and_benchmarks_of_attacks_exist() -> None:
-    named = {name for row in rows() for name in NAME.findall(row[2])}
+    named = {name for each in ALL for name in each.tests}
     files = {f"benchmarks.{file.stem}" for file in Path("benchmarks").glob("*.py")}
     assert len(named) > 50
     assert not named - functions() - files
