@@ -28,11 +28,13 @@ RESOURCES: dict[str, Resource[Document]] = {
 ORDER = (
     "ModulePolicy",
     "ModuleTemplate",
+    "RolloutStrategy",
     "ModuleReleaseMeta",
     "Watcher",
     "ModuleConfig",
     "SyncResource",
     "Manifest",
+    "ModuleRollout",
     "Kyma",
 )
 SET_BY_THE_SERVER = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "ownerReferences")
