@@ -15,9 +15,18 @@ def demo(
     nodes: Annotated[bool, typer.Option("--nodes", help="run all in Pods, on real nodes: Linux, as root")] = False,
     images: Annotated[Path, typer.Option(help="folder of OCI archives for the nodes")] = Path(".local/images"),
     charts: Annotated[Path, typer.Option(help="folder of the charts for the nodes")] = Path("charts"),
+    rollout: Annotated[bool, typer.Option("--rollout", help="show versions in waves, on simulated clusters")] = False,
+    clusters: Annotated[int, typer.Option(min=20, max=2000, help="number of simulated clusters, for --rollout")] = 200,
     directory: Annotated[Path | None, typer.Option("--dir", help="folder for logs and kubeconfigs")] = None,
 ) -> None:
-    """Show a user's change come into force, on real API servers."""
+    """Show a user's change come into force, on real API servers; or how versions go through a fleet in waves."""
+    if rollout:
+        if nodes or kcp_kubeconfig is not None or skr_kubeconfig is not None:
+            raise typer.BadParameter("--rollout simulates its clusters: give it without --nodes and kubeconfigs")
+        from kyma_demo.rollout.running import run_rollout_demo
+
+        code = run_rollout_demo(clusters=clusters, stay=not once, as_document=json, directory=directory)
+        raise typer.Exit(code)
     if nodes and kcp_kubeconfig is not None:
         raise typer.BadParameter("--nodes runs local clusters: give it without kubeconfigs")
     if (kcp_kubeconfig is None) != (skr_kubeconfig is None):

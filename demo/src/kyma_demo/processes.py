@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from kyma_demo import names
 from kyma_local.ports import free_port
 from kyma_local.processes import ChildProcess, start_child, tail
 
@@ -63,6 +64,36 @@ def lifecycle_manager(
             *(intervals if by_interval else ()),
             *(admission if admission_port is not None else ()),
             *(page if page_port is not None else ()),
+        ),
+        {},
+    )
+
+
+def lifecycle_manager_of_simulation(kubeconfig: Path, page_port: int) -> Program:
+    """The Lifecycle Manager for simulated clusters, which speak plain HTTP, know no rights and have no Watchers."""
+    address, replica_address = f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"
+    return Program(
+        "lifecycle-manager",
+        (
+            *_script("klm"),
+            "run",
+            f"--kubeconfig={kubeconfig}",
+            f"--kyma-skr-listener-bind-address={address}",
+            f"--event-address={address}",
+            "--metrics-bind-address=127.0.0.1:0",
+            "--health-probe-bind-address=127.0.0.1:0",
+            f"--replica-bind-address={replica_address}",
+            f"--replica-address={replica_address}",
+            f"--leader-election-namespace={names.KCP_NAMESPACE}",
+            f"--ui-bind-address=127.0.0.1:{page_port}",
+            "--allow-insecure-kubeconfigs",
+            "--allow-unprotected-modules",
+            "--manifest-requeue-busy-interval=500ms",
+            "--watcher-silence=1h",
+            "--watcher-canary-interval=1h",
+            "--watcher-canary-timeout=1h",
+            "--k8s-client-qps=10000",
+            "--log-format=json",
         ),
         {},
     )

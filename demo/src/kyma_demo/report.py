@@ -9,6 +9,10 @@ from typing import Any, Protocol
 from kyma_demo.timeline import Station
 
 
+class NotVerified(Exception):
+    """The result of a step was not found in the clusters."""
+
+
 @dataclass(frozen=True, slots=True)
 class DemoStep:
     """One step: its duration in milliseconds, and whether its result was verified in the clusters."""
@@ -53,7 +57,7 @@ class DemoReport:
     def as_document(self) -> dict[str, Any]:
         """Return the report for `--json`."""
         return {
-            "steps": [_step(step) for step in self.steps],
+            "steps": [step_document(step) for step in self.steps],
             "timeline": [
                 {"program": station.program, "what": station.what, "ms": round(station.ms, 1)}
                 for station in self.timeline
@@ -91,7 +95,8 @@ class NoOutput:
         """Do nothing."""
 
 
-def _step(step: DemoStep) -> dict[str, Any]:
+def step_document(step: DemoStep) -> dict[str, Any]:
+    """Return a step for `--json`; why it was not verified is in `detail`."""
     shown = {"name": step.name, "ms": round(step.ms, 1), "verified": step.verified}
     return shown if step.verified else shown | {"detail": step.detail}
 

@@ -72,7 +72,7 @@ def run_demo(
                 find_binaries(listener)
                 if images_and_charts is not None:
                     on_nodes = OnNodes.find(*images_and_charts, listener)
-        with _folder(directory) as folder:
+        with demo_folder(directory) as folder:
             report = uvloop.run(_run(folder, kcp, skr, changes, console, on_nodes, stay=stay, quiet=as_document))
     except (BinariesMissing, FolderInUse, KubeError, NodesUnavailable, SourceFailed, StartFailed) as error:
         console.print(str(error), style="red", markup=False, soft_wrap=True)
@@ -83,7 +83,7 @@ def run_demo(
 
 
 @contextmanager
-def _folder(directory: Path | None) -> Iterator[Path]:
+def demo_folder(directory: Path | None) -> Iterator[Path]:
     """Claim the folder of this run: the given one, or a folder in .local, from which an earlier run is deleted."""
     if directory is not None:
         with claimed(directory.absolute()) as folder:

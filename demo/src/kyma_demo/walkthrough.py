@@ -15,7 +15,7 @@ from kyma_demo.environment import Environment, create_kyma, infrastructure
 from kyma_demo.module_cr import NETWORK, kubectl_get, network_of, ready_of, with_network
 from kyma_demo.object_watcher import CONFIG_MAPS, ObjectWatcher
 from kyma_demo.programs import Programs
-from kyma_demo.report import DemoOutput, DemoReport, DemoStep
+from kyma_demo.report import DemoOutput, DemoReport, DemoStep, NotVerified
 from kyma_demo.timeline import STATIONS, Station, follow
 from kyma_local.waiting import eventually
 from lifecycle_manager.contract.resources import KYMAS, MODULE_CONFIGS, SYNC_RESOURCES
@@ -38,10 +38,6 @@ OWNED = "cloud-resources.kyma-project.io/infrastructure"
 
 
 NamedStep = tuple[str, Callable[[], Awaitable[str]]]
-
-
-class NotVerified(Exception):
-    """The result of a step was not found in the clusters."""
 
 
 @dataclass(eq=False)
