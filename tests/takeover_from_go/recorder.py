@@ -129,6 +129,6 @@ def _is_left_out(kind: str, live: Document) -> bool:
         return any(live["spec"]["group"].endswith(each) for each in FOREIGN_GROUPS)
     return (
         metadata.get("namespace", "").startswith("kube-")
-        or metadata["name"] in SYSTEM
+        or (metadata["name"] in SYSTEM and kind != "Kyma")
         or "kubernetes.io/bootstrapping" in (metadata.get("labels") or {})
     )
