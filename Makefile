@@ -10,7 +10,7 @@ export UV_PROJECT_ENVIRONMENT := $(VENV)
 export UV_NO_PROGRESS := $(if $(CI),1,0)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup images cluster clusters helm browser node-tools oldest demo docs test test-fast test-nodes fuzz newest attack lint format types bench profile soak go charts clean
+.PHONY: help setup images cluster clusters helm browser node-tools oldest demo docs test test-fast test-nodes fuzz newest attack lint format types bench profile soak go charts dist release-check clean
 
 help: ## List the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -71,6 +71,12 @@ fuzz: setup ## Run the property tests with random examples, ROUNDS times (10)
 
 attack: setup ## Attack what reads foreign input for MINUTES (4) with random samples (ONLY="events registry"); keep findings
 	@$(BIN)/python -m tests.attack $(ONLY) --minutes $(or $(MINUTES),4) $(ARGS)
+
+dist: setup ## Build what is released into .local/dist: wheels, sdists, klm as one file, charts, checksums
+	@$(BIN)/python -m release.build
+
+release-check: setup helm ## Build it, install it into an empty place, and run the demo of a rollout from there
+	@$(BIN)/python -m release.build --check
 
 lint: setup ## Check style, formatting, import contracts and declared dependencies
 	$(BIN)/ruff check .

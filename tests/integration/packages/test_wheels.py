@@ -90,7 +90,7 @@ def test_api_brings_kube_crds_and_msgspec_alone_and_its_readme_works(tmp_path: P
     example, printed = re.findall(r"```(?:python|console)\n(.*?)```", API_README.read_text(), re.DOTALL)[:2]
     assert api.run("python", "-I", "-c", example) == printed
     count = "from lifecycle_manager_api.crds import all_crds; print(len(list(all_crds())))"
-    assert api.run("python", "-I", "-c", count) == "8\n"
+    assert api.run("python", "-I", "-c", count) == "10\n"
 
 
 @pytest.mark.parametrize(
