@@ -19,7 +19,11 @@ def demo(
     clusters: Annotated[int, typer.Option(min=20, max=2000, help="number of simulated clusters, for --rollout")] = 200,
     directory: Annotated[Path | None, typer.Option("--dir", help="folder for logs and kubeconfigs")] = None,
 ) -> None:
-    """Show a user's change come into force, on real API servers; or how versions go through a fleet in waves."""
+    """Show a user's change come into force, or a rollout.
+
+    The change on real API servers; with --rollout how versions go through a
+    simulated fleet in waves.
+    """
     if rollout:
         if nodes or kcp_kubeconfig is not None or skr_kubeconfig is not None:
             raise typer.BadParameter("--rollout simulates its clusters: give it without --nodes and kubeconfigs")

@@ -44,6 +44,8 @@ async def test_kinds_are_found_by_short_name_and_category(served: Client) -> Non
         "ModuleConfig": ["mc"],
         "SyncResource": ["sr"],
         "ModulePolicy": ["mpol"],
+        "RolloutStrategy": ["rstrat"],
+        "ModuleRollout": ["mro"],
     }
     assert found["Kyma"]["singularName"] == "kyma"
     assert all(each["categories"] == ["kyma-modules"] for each in found.values())
@@ -98,6 +100,8 @@ async def test_kubectl_get_shows_the_columns(served: Client, namespace: str, nam
 
 
 _COLUMNS = {
+    "RolloutStrategy": ["Waves", "Age"],
+    "ModuleRollout": ["Module", "Channel", "Version", "Phase", "Wave", "Updated", "Failed", "Clusters", "Age"],
     "Kyma": ["State", "Ready", "Reason", "Channel", "Age"],
     "ModuleTemplate": ["Module", "Version", "Channel", "Mandatory", "Age"],
     "ModuleReleaseMeta": ["Module", "Channels", "Mandatory", "Age"],

@@ -72,9 +72,11 @@ WITHOUT_SAMPLES = frozenset(
         "lifecycle_mgr_deletions_held",
         "lifecycle_mgr_self_signed_cert_not_renew",
         "lifecycle_mgr_mandatory_manifests",
+        "lifecycle_mgr_rollout_clusters",
+        "lifecycle_mgr_rollout_phase",
     }
 )
-"""Metrics without samples while there are no faults or mandatory modules; other tests check their labels."""
+"""Metrics without samples while there are no faults, mandatory modules or rollouts; other tests check their labels."""
 FROM_PROMETHEUS = frozenset({"job", "instance", "le"})
 LEASES: Resource[dict[str, Any]] = Resource.dynamic("coordination.k8s.io", "v1", "Lease", "leases", namespaced=True)
 

@@ -37,7 +37,7 @@ def test_help_of_each_command_is_printed_within_80_columns(words: tuple[str, ...
 
 
 @pytest.mark.parametrize(
-    "group", [words for words in COMMANDS if len(words) == 1 or words[1:] in {("module",), ("local",)}]
+    "group", [words for words in COMMANDS if len(words) == 1 or words[1:] in {("module",), ("local",), ("rollout",)}]
 )
 def test_each_command_is_listed_with_a_whole_sentence(group: tuple[str, ...]) -> None:
     result = CliRunner().invoke(APPS[group[0]], [*group[1:], "--help"], prog_name=group[0], env={"COLUMNS": "80"})

@@ -86,7 +86,10 @@ def resume(name: Name, *, channel: Channel = "", kubeconfig: Kubeconfig = None, 
 
 @app.command()
 def halt(name: Name, *, channel: Channel = "", kubeconfig: Kubeconfig = None, context: Context = None) -> None:
-    """Stop a rollout because something is wrong: as a pause, with condition and alert."""
+    """Stop a rollout that goes wrong.
+
+    Like a pause, with a condition and an alert.
+    """
     _steer("halt", name, channel, kubeconfig, context)
 
 
@@ -100,7 +103,9 @@ def undo(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """Return the clusters to the version before, wave by wave in reverse.
+    """Return the clusters to the version before.
+
+    Wave by wave, in reverse.
 
     The ModuleReleaseMeta has to allow it:
     operator.kyma-project.io/allow-downgrade=true
