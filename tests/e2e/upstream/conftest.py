@@ -86,7 +86,9 @@ async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Produ
             await programs.start_watcher()
             await world.kyma_is(State.READY)
             yield world
-            running.cancel()
+            while not running.done():  # a request whose time is up at this moment may take the cancellation for its own
+                running.cancel()
+                await asyncio.wait((running,), timeout=1)
 
 
 async def _start(environment: Environment, programs: Programs) -> Manager:
