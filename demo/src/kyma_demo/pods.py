@@ -73,7 +73,7 @@ class Pods(Programs):
         kcp, skr = self.environment.kcp, self.environment.skr
         return (
             PodGroup(kcp, names.KCP_NAMESPACE, LIFECYCLE_MANAGER, "lifecycle-manager"),
-            PodGroup(kcp, names.KCP_NAMESPACE, names.MODULE, "module-manager"),
+            PodGroup(kcp, names.KCP_NAMESPACE, f"{names.MODULE}-module-manager", "module-manager"),
             PodGroup(skr, names.SKR_NAMESPACE, WATCHER, "skr-watcher"),
         )
 
