@@ -20,10 +20,10 @@ from lifecycle_manager.settings import Settings
 from lifecycle_manager_api import Kyma, Manifest, names
 from tests.kinds import DEPLOYMENTS
 from tests.registries import real_registry
-from tests.takeover_from_go import cert_manager, modules, played, recorder, surroundings
+from tests.takeover_from_go import cert_manager, modules, played, recorder, restored, surroundings
 from tests.takeover_from_go.audit import AuditLog
 from tests.takeover_from_go.modules import GoModule
-from tests.takeover_from_go.program import GoLifecycleManager, definitions_of, find_program
+from tests.takeover_from_go.program import PROGRAM, GoLifecycleManager, definitions_of, find_program
 
 OPTIONS = ClientOptions(qps=0, timeout_seconds=60, user_agent="test")
 KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
@@ -75,7 +75,8 @@ class Stage:
     kcp: Client
     skrs: tuple[Client, ...]
     registry: str
-    go: GoLifecycleManager
+    go: GoLifecycleManager | None
+    """None where the clusters are as it was recorded to have left them."""
     event_port: int = field(default_factory=free_port)
 
     @property
@@ -131,6 +132,10 @@ class Stage:
                 found[f"{name}/{recorder.name_of(each)}"] = each["metadata"]["uid"]
         return found
 
+    async def recording(self) -> dict[str, str]:
+        """Return all objects of all clusters as they are recorded, by file."""
+        return await recorder.recording_of(self.by_name, self.registry)
+
     async def states(self, number: int) -> dict[str, str]:
         """Return the states of the modules of a Kyma, and its own, as its status has them."""
         status = (await self.kyma(number)).status
@@ -143,40 +148,42 @@ class Stage:
             KYMAS, names.DEFAULT_KYMA_NAME, {"spec": {"modules": listed}}, SKR, field_manager="user"
         )
 
-    async def publish(self, module: GoModule, *versions: str, **channels: str) -> None:
-        """Bring versions of a module to the registry and the catalog."""
+    async def push(self, module: GoModule, version: str) -> None:
+        """Bring a version of a module to the registry."""
         registries = Registries()
         try:
-            for version in versions:
-                await module.push(registries, self.registry, version)
-                await surroundings.apply(self.kcp, module.template(version), "modulectl")
+            await module.push(registries, self.registry, version)
         finally:
             await registries.close()
+
+    async def publish(self, module: GoModule, version: str, **channels: str) -> None:
+        """Bring a version of a module to the registry and the catalog."""
+        await self.push(module, version)
+        await surroundings.apply(self.kcp, module.template(version), "modulectl")
         await surroundings.apply(self.kcp, module.release_meta(**channels), "modulectl")
 
+    async def replicas(self) -> int:
+        """Return how many replicas of the Go version run."""
+        deployment = await self.kcp.get(DEPLOYMENTS, surroundings.DEPLOYMENT, KCP)
+        return int(deployment["status"].get("replicas", 0))
+
     async def follow_deployment(self) -> None:
-        """Run the Go version while its Deployment has a replica, until cancelled."""
+        """Run the Go version, if there is one, while its Deployment has a replica, until cancelled."""
         try:
             while True:
-                deployment = await self.kcp.get(DEPLOYMENTS, surroundings.DEPLOYMENT, KCP)
-                if deployment["spec"]["replicas"] and self.go.child is None:
-                    await self.go.start()
-                elif not deployment["spec"]["replicas"]:
-                    await self.go.stop()
+                if self.go is not None:
+                    deployment = await self.kcp.get(DEPLOYMENTS, surroundings.DEPLOYMENT, KCP)
+                    await (self.go.start() if deployment["spec"]["replicas"] else self.go.stop())
                 await played.run_deployments(self.kcp)
                 await asyncio.sleep(played.POLL_SECONDS)
         finally:
-            await self.go.stop()
-
-
-@pytest.fixture(scope="module")
-def program() -> Path:
-    return find_program()
+            if self.go is not None:
+                await self.go.stop()
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def stage(program: Path, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
-    """The Go version starts in a control plane that has two Kymas."""
+async def stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
+    """A control plane with two Kymas: the Go version starts there, or was recorded to have left it so."""
     folder = tmp_path_factory.mktemp("go")
     async with (
         LocalClusters.start(skrs=2, audit=True) as clusters,
@@ -189,9 +196,10 @@ async def stage(program: Path, tmp_path_factory: pytest.TempPathFactory) -> Asyn
             for each in (clusters.kcp, *clusters.skrs)
         ]
         options = {**GO_OPTIONS, "oci-registry-host": f"http://{registry}"}
-        go = GoLifecycleManager(program, clusters.kcp.admin_kubeconfig, folder, options)
+        program, kubeconfig = find_program(), clusters.kcp.admin_kubeconfig
+        go = GoLifecycleManager(program, kubeconfig, folder, options) if program else None
         stage = Stage(clusters, kcp, tuple(skrs), registry, go)
-        await _furnish(stage)
+        await (_furnish(stage, go) if go else _restore(stage))
         everything = (*modules.INSTALLED, modules.LATER)
         playing = [
             tasks.create_task(each)
@@ -208,8 +216,25 @@ async def stage(program: Path, tmp_path_factory: pytest.TempPathFactory) -> Asyn
                 each.cancel()
 
 
-async def _furnish(stage: Stage) -> None:
-    await surroundings.prepare(stage.kcp, definitions_of(stage.go.program))
+@pytest.fixture
+def go(stage: Stage) -> GoLifecycleManager:
+    if stage.go is None:
+        pytest.skip(f"{PROGRAM} is not set: give the Lifecycle Manager in Go, see docs/migration.md")
+    return stage.go
+
+
+async def _restore(stage: Stage) -> None:
+    accesses = [each.admin_kubeconfig.read_text() for each in stage.clusters.skrs]
+    secrets = restored.secrets_of(dict(zip(surroundings.RUNTIMES, accesses, strict=True)))
+    for module in modules.INSTALLED:
+        await stage.push(module, modules.OLD)
+    async with asyncio.TaskGroup() as tasks:
+        for name, client in stage.by_name.items():
+            tasks.create_task(restored.restore_cluster(client, name, secrets[name], stage.registry))
+
+
+async def _furnish(stage: Stage, go: GoLifecycleManager) -> None:
+    await surroundings.prepare(stage.kcp, definitions_of(go.program))
     await stage.clusters.kcp.restart_controllers()
     for module in modules.INSTALLED:
         await stage.publish(module, modules.OLD, regular=modules.OLD, fast=modules.OLD)
@@ -219,5 +244,5 @@ async def _furnish(stage: Stage) -> None:
         await surroundings.apply(stage.kcp, access, "infrastructure-manager")
         kyma = surroundings.kyma_of(runtime, modules.CHOSEN[number], surroundings.LABELS[number])
         await surroundings.apply(stage.kcp, kyma, "kyma-environment-broker")
-    deployment = surroundings.deployment_of(stage.go.arguments)
+    deployment = surroundings.deployment_of(go.arguments)
     await surroundings.apply(stage.kcp, deployment, "kustomize")

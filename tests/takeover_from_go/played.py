@@ -10,6 +10,7 @@ from tests.takeover_from_go.modules import GoModule
 
 Document = dict[str, Any]
 POLL_SECONDS = 0.3
+COUNTS = ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas")
 LONG_AGO = "2026-01-01T00:00:00Z"
 
 
@@ -36,7 +37,10 @@ async def run_deployments(cluster: Client) -> None:
             await cluster.merge_patch(
                 DEPLOYMENTS,
                 metadata["name"],
-                {"metadata": {"resourceVersion": metadata["resourceVersion"]}, "status": wanted},
+                {
+                    "metadata": {"resourceVersion": metadata["resourceVersion"]},
+                    "status": dict.fromkeys(COUNTS) | wanted,
+                },
                 metadata["namespace"],
                 subresource="status",
                 field_manager="kube-controller-manager",
@@ -49,8 +53,7 @@ def status_of(live: Document) -> Document:
     reasons = {"Available": "MinimumReplicasAvailable", "Progressing": "NewReplicaSetAvailable"}
     times = {"lastUpdateTime": LONG_AGO, "lastTransitionTime": LONG_AGO}
     conditions = [{"type": kind, "status": "True", "reason": reason, **times} for kind, reason in reasons.items()]
-    counts = ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas")
-    running = dict.fromkeys(counts, replicas) if replicas else {}
+    running = dict.fromkeys(COUNTS, replicas) if replicas else {}
     return {"observedGeneration": live["metadata"]["generation"], **running, "conditions": conditions}
 
 

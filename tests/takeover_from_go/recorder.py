@@ -1,21 +1,28 @@
 """Writes what the Go version left in clusters to files: whole objects with their field managers, nothing secret.
 
-Left out are the contents of Secrets, certificates, and the addresses, hosts and paths of the run.
+Two runs give the same files: what each run has of its own (uids, times, addresses) is replaced by what all have in
+common. Left out are the contents of Secrets, certificates, and the addresses, hosts and paths of the run.
 """
 
+import difflib
 import os
 import re
-from collections.abc import Iterable, Mapping
-from pathlib import Path
+import uuid
+from collections.abc import Mapping
 from typing import Any
 
-from kube_runtime import Client, dump_yaml, load_yaml
+from kube_runtime import Client, dump_yaml
 from tests.kinds import CRDS
+from tests.takeover_from_go.played import LONG_AGO
+from tests.takeover_from_go.recordings import FOLDER as RECORDING
+from tests.takeover_from_go.recordings import FOREIGN_GROUPS, REGISTRY, left_out
 
 Document = dict[str, Any]
 REQUEST = "RECORD_GO_LIFECYCLE_MANAGER"
 """The environment variable with which a run of the tests writes the recording anew."""
-RECORDING = Path(__file__).parent / "recordings" / "two_clusters"
+RESTARTED = re.compile(r"(?<=pod-restart-trigger: \")\d+")
+"""The resourceVersion of the Secret for which the Go version restarts its Watcher."""
+TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 BUILT_IN = (
     ("v1", "Namespace"),
     ("v1", "Secret"),
@@ -38,35 +45,48 @@ SYSTEM = {
     "system-cluster-critical",
     "system-node-critical",
 }
-FOREIGN_GROUPS = ("cert-manager.io", "istio.io", "x-k8s.io")
-"""Groups whose definitions are somebody else's, and long."""
 
 
 def is_requested() -> bool:
     return REQUEST in os.environ
 
 
-async def record(clusters: Mapping[str, Client], folder: Path, *, hosts: Iterable[str]) -> None:
-    """Write all objects of clusters into a folder each. `hosts` are names of the run."""
-    for name, cluster in clusters.items():
-        target = folder / name
-        target.mkdir(parents=True, exist_ok=True)
-        for former in target.glob("*.yaml"):
-            former.unlink()
-        for document in await objects_of(cluster):
-            text = anonymous(dump_yaml(without_secrets(document)), hosts)
-            with (target / f"{name_of(document)}.yaml").open("x") as file:  # one of another kind would be lost
-                file.write(text)
+async def recording_of(clusters: Mapping[str, Client], registry: str) -> dict[str, str]:
+    """Return all objects of clusters as text, by the file of each. `registry` is the address of the run's modules."""
+    found = {
+        f"{name}/{name_of(each)}.yaml": each for name, cluster in clusters.items() for each in await objects_of(cluster)
+    }
+    own = {each["metadata"]["uid"]: str(uuid.uuid5(uuid.NAMESPACE_URL, file)) for file, each in found.items()}
+    own |= {registry: REGISTRY}
+    pattern = re.compile("|".join(map(re.escape, own)))
+    return {
+        file: RESTARTED.sub("1", TIME.sub(LONG_AGO, pattern.sub(lambda it: own[it[0]], dump_yaml(lasting(each)))))
+        for file, each in sorted(found.items())
+    }
 
 
-def outline(folder: Path) -> dict[str, list[tuple[str, str, str]]]:
-    """Return the objects of a recording, by their file, with the writers of each: what every run has in common."""
-    found = {}
-    for file in sorted(folder.glob("*/*.yaml")):
-        managed = load_yaml(file.read_text())["metadata"].get("managedFields") or ()
-        writers = {(each["manager"], each["operation"], each.get("subresource", "")) for each in managed}
-        found[f"{file.parent.name}/{file.stem}"] = sorted(writers)
-    return found
+def write(recording: Mapping[str, str]) -> None:
+    """Replace the files of the recording."""
+    for former in RECORDING.glob("*/*.yaml"):
+        former.unlink()
+    for file, text in recording.items():
+        (RECORDING / file).write_text(text)
+
+
+def written() -> dict[str, str]:
+    """Return the recording, by file."""
+    return {str(each.relative_to(RECORDING)): each.read_text() for each in sorted(RECORDING.glob("*/*.yaml"))}
+
+
+def differences(found: Mapping[str, str]) -> list[str]:
+    """Return the lines in which objects differ from the recording, each after its file."""
+    recorded = written()
+    return [
+        f"{file}: {line}"
+        for file in sorted(found.keys() | recorded.keys())
+        for line in difflib.unified_diff(recorded.get(file, "").split("\n"), found.get(file, "").split("\n"), n=0)
+        if not line.startswith(("---", "+++", "@@"))
+    ]
 
 
 async def objects_of(cluster: Client) -> list[Document]:
@@ -90,36 +110,27 @@ def name_of(document: Document) -> str:
     return f"{document['kind']}__{metadata.get('namespace', '')}_{metadata['name'].replace(':', '_')}"
 
 
-def without_secrets(document: Document) -> Document:
-    """Return an object without what is secret, or too long to be read: each replaced by a word on it."""
+def lasting(document: Document) -> Document:
+    """Return an object without what is secret, or another one in each run."""
+    metadata = {**document["metadata"], "resourceVersion": "1"}
+    metadata["managedFields"] = sorted(
+        metadata.get("managedFields") or (),
+        key=lambda it: (it["operation"], it["manager"], it.get("subresource", ""), it["apiVersion"]),
+    )
+    found = {**document, "metadata": metadata}
     if document["kind"] == "Secret":
-        data = {key: f"<{len(value)} characters of base64, left out>" for key, value in document["data"].items()}
-        return {**document, "data": data}
-    if document["kind"] == "ValidatingWebhookConfiguration":
-        webhooks: list[Document] = _replaced(document.get("webhooks") or [], "caBundle")
-        return {**document, "webhooks": webhooks}
-    return document
-
-
-def anonymous(text: str, hosts: Iterable[str]) -> str:
-    """Return a text without the addresses of the run."""
-    for host in hosts:
-        text = text.replace(host, "registry.example.com")
-    return re.sub(r"(127\.0\.0\.1|localhost):\d+", "registry.example.com", text)
-
-
-def _replaced(value: Any, key: str) -> Any:
-    """Return a value with the texts of this name replaced, wherever they are."""
-    if isinstance(value, list):
-        return [_replaced(each, key) for each in value]
-    if not isinstance(value, dict):
-        return value
-    return {
-        name: f"<{len(each)} characters of base64, left out>"
-        if name == key and isinstance(each, str)
-        else _replaced(each, key)
-        for name, each in value.items()
-    }
+        found["data"] = {key: left_out(key) for key in document["data"]}
+    elif document["kind"] == "ValidatingWebhookConfiguration":
+        found["webhooks"] = [
+            {**each, "clientConfig": {**each["clientConfig"], "caBundle": left_out("ca.crt")}}
+            for each in document["webhooks"]
+        ]
+    elif document["kind"] == "Kyma" and "modules" in document.get("status", {}):  # in any order
+        listed = sorted(document["status"]["modules"], key=lambda it: str(it["name"]))
+        found["status"] = {**document["status"], "modules": listed}
+    elif document["kind"] == "Service":
+        found["spec"] = {key: each for key, each in document["spec"].items() if key not in {"clusterIP", "clusterIPs"}}
+    return found
 
 
 def _is_left_out(kind: str, live: Document) -> bool:

@@ -14,7 +14,10 @@ Document = dict[str, Any]
 FOLDER = Path(__file__).parent / "recordings" / "two_clusters"
 FIRST = "6c3ee92f-0f51-4b0a-a1c2-5a58cbbd2f31"
 """The Kyma whose modules are all Ready. Of the other one, modules are unmanaged, blocked and being deleted."""
-REGISTRY = "registry.example.com"
+REGISTRY = "modules.example.com"
+"""What stands for the address from which modules are pulled."""
+FOREIGN_GROUPS = ("cert-manager.io", "istio.io", "x-k8s.io")
+"""Groups whose CRDs are somebody else's, and long: they are not recorded."""
 OF_THE_SERVER = frozenset(
     {
         "uid",
@@ -29,8 +32,8 @@ OF_THE_SERVER = frozenset(
 
 
 def recorded(cluster: str, *kinds: str, belonging_to: str = "") -> list[Document]:
-    """Return the objects of a cluster (kcp, skr-1, skr-2) of these kinds, in the order of the kinds."""
-    files = [file for kind in kinds for file in sorted((FOLDER / cluster).glob(f"{kind}__*.yaml"))]
+    """Return the objects of a cluster (kcp, skr-1, skr-2) of these kinds, in the order of the kinds, or all."""
+    files = [file for kind in kinds or ("*",) for file in sorted((FOLDER / cluster).glob(f"{kind}__*.yaml"))]
     return [_read(file) for file in files if belonging_to in file.stem]
 
 
@@ -62,6 +65,11 @@ async def restore(client: Client, documents: Iterable[Document], replaced: Mappi
         await client.merge_patch(resource, name, written_by, namespace, field_manager="test")
         if "deletionTimestamp" in metadata:
             await client.delete(resource, name, namespace)
+
+
+def left_out(key: str) -> str:
+    """Return what stands for a content that is not recorded."""
+    return f"<{key}, left out>"
 
 
 def _read(file: Path) -> Document:

@@ -15,6 +15,7 @@ Document = dict[str, Any]
 KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
 DEPLOYMENT = "klm-controller-manager"
 PULL_SECRET = "former-pull-secret"
+DOCKER_CONFIG = '{"auths": {"registry.example.com": {"auth": "dXNlcjpwYXNz"}}}'
 GATEWAY_HOST = "listener.kyma.example.com"
 RUNTIMES = ("6c3ee92f-0f51-4b0a-a1c2-5a58cbbd2f31", "b7d04be1-93a5-4c62-8f0e-2d5c7e1a9f44")
 LABELS = ({names.INTERNAL: "True", names.BETA: "TRUE"}, {names.INTERNAL: "False"})
@@ -49,7 +50,7 @@ apiVersion: v1
 kind: Secret
 metadata: {{name: {PULL_SECRET}, namespace: {KCP}}}
 type: kubernetes.io/dockerconfigjson
-stringData: {{.dockerconfigjson: '{{"auths": {{"registry.example.com": {{"auth": "dXNlcjpwYXNz"}}}}}}'}}
+stringData: {{.dockerconfigjson: '{DOCKER_CONFIG}'}}
 ---
 {cert_manager.SURROUNDINGS}
 """
