@@ -15,7 +15,7 @@ import lifecycle_manager_api
 from kube_crds import REQUIRED_KEY, field_text
 from lifecycle_manager_api import Condition, KymaSelector, LabelSelector, ObjectMeta
 
-META, RUNTIME = "metav1", "runtime"
+META, RUNTIME, INTSTR = "metav1", "runtime", "intstr"
 INITIALISMS = frozenset({"api", "uid", "json", "id", "crd", "fqdn"})
 OF_KUBERNETES: Mapping[type, str] = {
     Condition: f"{META}.Condition",
@@ -82,10 +82,12 @@ class Map:
 
 Enum = inspect.EnumType | inspect.LiteralType
 GoType = Scalar | GoStruct | Pointer | Slice | Map
+INT_OR_STRING = Scalar(f"{INTSTR}.IntOrString")
 BY_TYPE: Mapping[type[inspect.Type], Scalar | GoStruct] = {
     inspect.StrType: Scalar("string"),
     inspect.BoolType: Scalar("bool"),
     inspect.IntType: Scalar("int64"),
+    inspect.UnionType: INT_OR_STRING,
     inspect.RawType: GoStruct(f"{RUNTIME}.RawExtension"),
     inspect.DateTimeType: GoStruct(f"{META}.Time"),
 }
@@ -171,10 +173,14 @@ def _inner(info: inspect.Type) -> Iterator[inspect.Type]:
 def _unwrapped(info: inspect.Type) -> inspect.Type:
     if isinstance(info, inspect.Metadata):
         return _unwrapped(info.type)
-    if isinstance(info, inspect.UnionType):
+    if isinstance(info, inspect.UnionType) and not _is_int_or_string(info):
         (only,) = (each for each in info.types if not isinstance(each, inspect.NoneType))
         return _unwrapped(only)
     return info
+
+
+def _is_int_or_string(info: inspect.UnionType) -> bool:
+    return {inspect.IntType, inspect.StrType} <= {type(each) for each in info.types}
 
 
 def _type_and_omission(field: inspect.Field) -> tuple[GoType, str]:
@@ -186,7 +192,8 @@ def _type_and_omission(field: inspect.Field) -> tuple[GoType, str]:
         return found, ",omitzero" if default else ",omitempty"
     if isinstance(default, msgspec.Struct):
         return found, ",omitzero"
-    if isinstance(found, GoStruct) or default is True or (found == BY_TYPE[inspect.IntType] and default is None):
+    is_zero_a_value = found == INT_OR_STRING or (found == BY_TYPE[inspect.IntType] and default is None)
+    if isinstance(found, GoStruct) or default is True or is_zero_a_value:
         return Pointer(found), ",omitempty"  # type: ignore[arg-type]  # mypy does not narrow found across `or`
     return found, ",omitempty"
 

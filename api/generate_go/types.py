@@ -7,7 +7,7 @@ from itertools import chain
 import msgspec
 from msgspec import inspect
 
-from api.generate_go.model import META, RUNTIME, Enum, GoField, enum_name, enum_values, fields_of
+from api.generate_go.model import INTSTR, META, RUNTIME, Enum, GoField, enum_name, enum_values, fields_of
 from kube_crds import class_text
 from lifecycle_manager_api.kinds import ApiObject
 
@@ -17,6 +17,7 @@ IMPORTS = {
     META: 'metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"',
     RUNTIME: '"k8s.io/apimachinery/pkg/runtime"',
     "schema": '"k8s.io/apimachinery/pkg/runtime/schema"',
+    INTSTR: '"k8s.io/apimachinery/pkg/util/intstr"',
 }
 Structs = Iterable[type[msgspec.Struct]]
 

@@ -22,7 +22,7 @@ Completion of the shell: `klm --install-completion`. The options of `klm run` ar
 """
 
 
-KUBE_RUNTIME = ("kube-runtime crds", "kube-runtime run")
+KUBE_RUNTIME = ("kube-runtime new", "kube-runtime crds", "kube-runtime run")
 """Commands of argparse, whose parameters no public function names: they are shown as they print themselves."""
 HELP_LINE = re.compile(
     r"^  (?P<option>(?:-\w, )?--?[\w-]+)(?: [A-Z{][^ \n]*)?(?P<text>[^\n]*(?:\n {10,}[^\n]*)?)", re.MULTILINE

@@ -59,7 +59,7 @@ REASONS: Mapping[str, Texts] = {
             "Delete what the message names, or set `--enable-purge-finalizer`.",
         ),
         "DeletionHeld": (
-            "Very many deletions began at once.",
+            "Very many deletions began at once, or one change would remove a module from very many clusters.",
             "[Runbook](../runbooks/lifecycle-manager-deletions-held.md); `klm continue`.",
         ),
         "WatcherPending": ("The Watcher is not installed yet.", WAIT),

@@ -4,6 +4,7 @@ package v1alpha1
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 // RolloutStrategy: In which waves the clusters get a new version of a module. Written by the operators of the
@@ -38,13 +39,13 @@ type WaveRules struct {
 	// How many clusters of the wave get the version at a time: a number, or a share of the wave, rounded up.
 	// +optional
 	// +kubebuilder:default="10%"
-	MaxConcurrent string `json:"maxConcurrent,omitempty"`
+	MaxConcurrent *intstr.IntOrString `json:"maxConcurrent,omitempty"`
 
 	// How many clusters of the wave may fail before the rollout is halted: a number, or a share of the wave, rounded
 	// down. A cluster fails when the module's state is Error with the version, or is not Ready by the deadline.
 	// +optional
 	// +kubebuilder:default="5%"
-	MaxFailures string `json:"maxFailures,omitempty"`
+	MaxFailures *intstr.IntOrString `json:"maxFailures,omitempty"`
 
 	// How long a cluster has to be Ready with the version. The wave waits as long for clusters that can't be reached
 	// or that wait for a maintenance window, and then goes on without them; they get the version later.
@@ -74,13 +75,13 @@ type Wave struct {
 	// How many clusters of the wave get the version at a time: a number, or a share of the wave, rounded up.
 	// +optional
 	// +kubebuilder:default="10%"
-	MaxConcurrent string `json:"maxConcurrent,omitempty"`
+	MaxConcurrent *intstr.IntOrString `json:"maxConcurrent,omitempty"`
 
 	// How many clusters of the wave may fail before the rollout is halted: a number, or a share of the wave, rounded
 	// down. A cluster fails when the module's state is Error with the version, or is not Ready by the deadline.
 	// +optional
 	// +kubebuilder:default="5%"
-	MaxFailures string `json:"maxFailures,omitempty"`
+	MaxFailures *intstr.IntOrString `json:"maxFailures,omitempty"`
 
 	// How long a cluster has to be Ready with the version. The wave waits as long for clusters that can't be reached
 	// or that wait for a maintenance window, and then goes on without them; they get the version later.

@@ -5,6 +5,7 @@ package v1alpha1
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 // DeepCopyInto copies the receiver into out, which must not be nil.
@@ -733,6 +734,16 @@ func (in *UnderWay) DeepCopy() *UnderWay {
 // DeepCopyInto copies the receiver into out, which must not be nil.
 func (in *Wave) DeepCopyInto(out *Wave) {
 	*out = *in
+	if in.MaxConcurrent != nil {
+		in, out := &in.MaxConcurrent, &out.MaxConcurrent
+		*out = new(intstr.IntOrString)
+		**out = **in
+	}
+	if in.MaxFailures != nil {
+		in, out := &in.MaxFailures, &out.MaxFailures
+		*out = new(intstr.IntOrString)
+		**out = **in
+	}
 	in.KymaSelector.DeepCopyInto(&out.KymaSelector)
 }
 
@@ -768,6 +779,16 @@ func (in *WaveApproval) DeepCopy() *WaveApproval {
 // DeepCopyInto copies the receiver into out, which must not be nil.
 func (in *WaveRules) DeepCopyInto(out *WaveRules) {
 	*out = *in
+	if in.MaxConcurrent != nil {
+		in, out := &in.MaxConcurrent, &out.MaxConcurrent
+		*out = new(intstr.IntOrString)
+		**out = **in
+	}
+	if in.MaxFailures != nil {
+		in, out := &in.MaxFailures, &out.MaxFailures
+		*out = new(intstr.IntOrString)
+		**out = **in
+	}
 }
 
 // DeepCopy returns a copy of the receiver.

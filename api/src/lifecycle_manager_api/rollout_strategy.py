@@ -12,8 +12,10 @@ REMAINING = "remaining"
 """The name of the last wave: the clusters that no other wave selects."""
 MAX_WAVES = 32
 
-Amount = Annotated[str, schema(pattern=r"^([0-9]{1,6}|(100|[0-9]{1,2})%)$", maxLength=6)]
-"""A number of clusters, or a share of the clusters of a wave, such as 10%."""
+Amount = Annotated[
+    int | str, schema(pattern=r"^([0-9]{1,6}|(100|[0-9]{1,2})%)$", maxLength=6, minimum=0, maximum=999_999)
+]
+"""A number of clusters, also as text, or a share of the clusters of a wave, such as 10%."""
 Period = Annotated[str, schema(pattern=r"^([0-9]{1,6}(ms|s|m|h)){1,4}$", maxLength=32)]
 """A duration as Kubernetes writes it, such as 30s, 5m or 1h30m."""
 

@@ -21,6 +21,8 @@ from lifecycle_manager_api.kinds import ApiObject
 
 Schema = Mapping[str, Any]
 
+INT_OR_STRING = "integer or string"
+
 _MISSING: Any = object()
 _MIN_INTEGER, _MAX_INTEGER = -(2**63), 2**63 - 1
 _TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
@@ -64,7 +66,7 @@ def _as_mapping(thing: ApiObject | Mapping[str, Any]) -> Mapping[str, Any]:
 def _check(value: Any, old: Any, schema: Schema, path: str) -> Iterator[FieldError]:
     if value is None and schema.get("nullable"):
         return
-    kind = schema["type"]
+    kind = schema.get("type", INT_OR_STRING)
     if not _IS_OF_TYPE[kind](value):
         yield FieldError(path, f"Invalid value: must be of type {kind}")
         return
@@ -160,6 +162,12 @@ def _pattern(text: str) -> re.Pattern[str]:
     return re.compile(text.replace("$", r"\Z"), re.ASCII)
 
 
+def _check_number_or_text(value: int | str, old: Any, schema: Schema, path: str) -> Iterator[FieldError]:
+    if isinstance(value, str):
+        return _check_text(value, old, schema, path)
+    return _check_number(value, old, schema, path)
+
+
 def _key(item: Any, keys: tuple[str, ...]) -> Any:
     return tuple(item.get(key) for key in keys) if isinstance(item, Mapping) else None
 
@@ -178,6 +186,7 @@ _IS_OF_TYPE: Mapping[str, Callable[[Any], bool]] = {
     "string": lambda value: isinstance(value, str),
     "boolean": lambda value: isinstance(value, bool),
     "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
+    INT_OR_STRING: lambda value: isinstance(value, int | str) and not isinstance(value, bool),
 }
 _CHECKS: Mapping[str, Callable[[Any, Any, Schema, str], Iterator[FieldError]]] = {
     "object": _check_object,
@@ -185,5 +194,6 @@ _CHECKS: Mapping[str, Callable[[Any, Any, Schema, str], Iterator[FieldError]]] =
     "string": _check_text,
     "boolean": _no_check,
     "integer": _check_number,
+    INT_OR_STRING: _check_number_or_text,
 }
 _FORMATS: Mapping[str, Callable[[str], bool]] = {"date-time": _is_timestamp, "uri": _is_uri}
