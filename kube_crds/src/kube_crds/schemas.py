@@ -10,11 +10,13 @@ from msgspec import inspect
 from kube_crds.documentation import class_text, field_texts
 from kube_crds.fields import REQUIRED_KEY
 
-__all__ = ["FREE_FORM", "schema_of"]
+__all__ = ["FREE_FORM", "INT_OR_STRING", "schema_of"]
 
 Schema = dict[str, Any]
 
 FREE_FORM: Schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+INT_OR_STRING: Schema = {"x-kubernetes-int-or-string": True}
+"""The schema of `int | str`: a keyword for texts or for numbers says nothing of the other."""
 
 
 @cache
@@ -31,7 +33,10 @@ def _schema(info: inspect.Type) -> Schema:
     if isinstance(info, inspect.Metadata):
         return _schema(info.type) | (info.extra_json_schema or {})
     if isinstance(info, inspect.UnionType):
-        (only,) = (each for each in info.types if not isinstance(each, inspect.NoneType))
+        types = [each for each in info.types if not isinstance(each, inspect.NoneType)]
+        if {type(each) for each in types} == {inspect.IntType, inspect.StrType}:
+            return dict(INT_OR_STRING)
+        (only,) = types
         return _schema(only)
     return _BY_TYPE[type(info)](info)
 

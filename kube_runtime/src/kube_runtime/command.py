@@ -1,4 +1,4 @@
-"""The command `kube-runtime`: runs the operator in a file, and prints its CRDs."""
+"""The command `kube-runtime`: creates an operator's project, runs the operator in a file, and prints its CRDs."""
 
 import argparse
 import importlib.util
@@ -7,16 +7,20 @@ import socket
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from importlib.resources import files
 from pathlib import Path
 
 import msgspec
 
 from kube_crds import crd_of
 from kube_runtime.client.client import Client
-from kube_runtime.exceptions import AddressUnusable, KubeError
+from kube_runtime.client.kubeconfig import namespace_of_pod
+from kube_runtime.exceptions import AddressUnusable, KubeError, TriggerMistaken
 from kube_runtime.leases import LeaseSharding
 from kube_runtime.manager import Manager
-from kube_runtime.operator import Operator
+from kube_runtime.operator import OPERATOR_NAME, Operator
+from kube_runtime.project import write_project
+from kube_runtime.resource import ObjectKey
 from kube_runtime.running import run
 from kube_runtime.sharding import ALONE, Sharding
 from kube_runtime.yaml_output import dump_yaml
@@ -24,8 +28,8 @@ from kube_runtime.yaml_output import dump_yaml
 __all__ = ["JsonLines", "main"]
 
 
-class OperatorMissing(Exception):
-    """A file has no operator, or several."""
+class OperatorMistaken(Exception):
+    """A file has no operator, or several, or the options do not fit it."""
 
 
 class JsonLines(logging.Formatter):
@@ -47,47 +51,69 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit code."""
     given = _parser().parse_args(arguments)
     try:
+        if given.command == "new":
+            _new(given.name)
+            return 0
         operator = load_operator(given.file)
         if given.command == "crds":
             sys.stdout.write("---\n".join(dump_yaml(crd_of(kind)) for kind in operator.kinds))
         else:
             _run(operator, given)
-    except (AddressUnusable, KubeError, OperatorMissing, OSError, TimeoutError) as error:
+    except (AddressUnusable, KubeError, OperatorMistaken, OSError, TimeoutError, TriggerMistaken) as error:
         sys.stderr.write(f"error: {error}\n")
         return 2
     return 0
 
 
 def load_operator(file: Path) -> Operator:
-    """Return the one operator that a file declares. Raises OperatorMissing, and what the file raises."""
-    spec = importlib.util.spec_from_file_location(file.stem, file)
+    """Return the one operator that a file declares. Raises OperatorMistaken, and what the file raises."""
+    name = f"file_{file.stem}"  # not the name alone: operator.py would hide a module of Python
+    spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
-        raise OperatorMissing(f"{file} is no Python file")
+        raise OperatorMistaken(f"{file} is no Python file")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[file.stem] = module  # where msgspec and the descriptions find the classes
+    sys.modules[name] = module  # where msgspec and the descriptions find the classes
     spec.loader.exec_module(module)
     found = [each for each in vars(module).values() if isinstance(each, Operator)]
     if len(found) != 1:
-        raise OperatorMissing(f"{file} declares {len(found)} operators: expected one `Operator(name)`")
+        raise OperatorMistaken(f"{file} declares {len(found)} operators: expected one `Operator(name)`")
     return found[0]
+
+
+def _new(name: str) -> None:
+    if not OPERATOR_NAME.fullmatch(name):
+        raise OperatorMistaken(f"invalid name {name!r}: expected {OPERATOR_NAME.pattern}")
+    kind = "".join(part.capitalize() for part in name.split("-"))
+    values = {"name": name, "kind": kind, "plural": f"{kind.lower()}s"}
+    written = write_project(files("kube_runtime.project") / "template", Path(name), values)
+    sys.stdout.write("".join(f"{file}\n" for file in written))
 
 
 def _run(operator: Operator, given: argparse.Namespace) -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines() if given.log_format == "json" else logging.Formatter(_TEXT))
     logging.basicConfig(level=given.log_level.upper(), handlers=[handler])
+    lease_namespace = given.lease_namespace or namespace_of_pod()
+    if (given.leader_elect or given.shards) and lease_namespace is None:
+        raise OperatorMistaken("outside of a Pod, --leader-elect and --shards need --lease-namespace")
+    if operator.webhooks and given.webhooks is None:
+        raise OperatorMistaken(f"{given.file} declares webhooks: expected --webhooks HOST:PORT")
 
     def setup(manager: Manager) -> None:
-        if given.share == "leader":
-            operator.setup(manager, lambda _key: operator.name)
-        else:
+        if given.shards:
             operator.setup(manager)
+        else:
+            operator.setup(manager, lambda _key: operator.name)
+        if operator.webhooks:
+            from kube_runtime.admission.serving import WebhookServer  # noqa: PLC0415 - for these operators alone
+
+            server = WebhookServer(operator.name, operator.webhooks, given.webhooks, given.webhook_service)
+            server.setup(manager, given.namespace)
 
     def sharding(client: Client) -> Sharding:
-        if given.lease_namespace is None:
+        if lease_namespace is None or not (given.leader_elect or given.shards):
             return ALONE
-        name = socket.gethostname()
-        return LeaseSharding(client, namespace=given.lease_namespace, group=operator.name, name=name)
+        return LeaseSharding(client, namespace=lease_namespace, group=operator.name, name=socket.gethostname())
 
     run(
         setup,
@@ -110,9 +136,18 @@ def _address(text: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
+def _service(text: str) -> ObjectKey:
+    namespace, _, name = text.partition("/")
+    if not namespace or not name:
+        raise argparse.ArgumentTypeError(f"invalid Service {text!r}: expected NAMESPACE/NAME")
+    return ObjectKey(namespace, name)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="kube-runtime", description="Operators for Kubernetes in Python.")
     commands = parser.add_subparsers(dest="command", required=True)
+    new = commands.add_parser("new", help="create a project: an operator, its tests, Dockerfile and manifest")
+    new.add_argument("name", help="name of the operator and of the folder")
     crds = commands.add_parser("crds", help="print the CRDs of the operator's kinds as YAML")
     runs = commands.add_parser("run", help="run the operator until SIGTERM or Ctrl-C")
     for each in (crds, runs):
@@ -121,8 +156,12 @@ def _parser() -> argparse.ArgumentParser:
     runs.add_argument("--context", help="context of the kubeconfig")
     runs.add_argument("--namespace", help="reconcile objects in this namespace alone")
     runs.add_argument("--probes", type=_address, metavar="HOST:PORT", help="serve /healthz, /readyz and /metrics there")
-    runs.add_argument("--lease-namespace", help="namespace of the Leases of several replicas")
-    runs.add_argument("--share", choices=("leader", "keys"), default="leader", help="one leads, or all share the keys")
+    replicas = runs.add_mutually_exclusive_group()
+    replicas.add_argument("--leader-elect", action="store_true", help="one of several replicas reconciles")
+    replicas.add_argument("--shards", action="store_true", help="all replicas share the objects among them")
+    runs.add_argument("--lease-namespace", help="namespace of the replicas' Leases; by default that of the Pod")
+    runs.add_argument("--webhooks", type=_address, metavar="HOST:PORT", help="serve validation and mutation there")
+    runs.add_argument("--webhook-service", type=_service, metavar="NAMESPACE/NAME", help="the Service that leads there")
     runs.add_argument(
         "--log-format",
         choices=("json", "text"),

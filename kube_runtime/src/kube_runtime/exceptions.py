@@ -26,7 +26,7 @@ KubeError
 └── ManifestInvalid          a YAML text that holds no proper Kubernetes objects
 
 TerminalError                raised by a reconcile: a retry would not help
-TriggerMistaken              a function of a controller's trigger takes objects where it gets changes
+TriggerMistaken              a function of a controller or an operator takes something else than it gets
 AddressUnusable              an address of the program itself is in use, or is none of this machine
 """
 
@@ -78,7 +78,7 @@ class AddressUnusable(OSError):
 
 
 class TriggerMistaken(TypeError):
-    """A function of a trigger uses the change that it gets as if that were an object: it would never enqueue a key."""
+    """A function takes something else than it gets, such as an object where a trigger gets a change of one."""
 
 
 class ClusterUnreachable(KubeError):

@@ -101,7 +101,8 @@ class Manager:
         self.events = events or EventRecorder(client, controller=name, instance=socket.gethostname(), now=clock.now)
         self.controllers: dict[str, Controller[Any, Any]] = {}
         self.probe_ports: tuple[int, ...] = ()
-        self._unfenced = client
+        self.unfenced = client
+        """The client without the check of the sharding: for what a replica writes before it takes part."""
         self._retry = retry
         self._namespace = namespace
         self._on_result = on_result
@@ -145,7 +146,7 @@ class Manager:
         informer = cast("Informer[T] | None", self._informers.get(place))
         if informer is None:
             informer = self._informers[place] = Informer(
-                self._unfenced,
+                self.unfenced,
                 resource,
                 namespace=namespace,
                 label_selector=label_selector,
@@ -345,8 +346,9 @@ class Manager:
 
 async def _run_named(name: str, work: Callable[[], Awaitable[None]]) -> None:
     """Run a server or a background task. What ends the manager is logged by its name, and it never ends silently."""
+    running = asyncio.ensure_future(work())  # a task of its own, so that only a real cancellation counts as one
     try:
-        await work()
+        await running
     except asyncio.CancelledError as error:
         task = asyncio.current_task()
         if task is None or task.cancelling():

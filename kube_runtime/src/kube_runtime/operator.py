@@ -1,157 +1,252 @@
 """Operators that are declared by decorators: what `kube-runtime run` runs. A thin layer over Manager and Controller.
 
-A function gets an object of its kind and what to do for it. It is called after each change of the object and of objects
-that it controls, so a child that somebody deletes or changes is repaired.
+A function gets an object of its kind and what to do for it. It is called after each change of the object, of objects
+that it controls, so a child that somebody deletes or changes is repaired, and of objects that it has read.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+import asyncio
+import inspect
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, TypeVar, cast
+from typing import Any, Generic, TypeVar
 
-import msgspec
-
-from kube_crds import CustomResource, Struct
-from kube_runtime.apply.settled import is_settled
+from kube_crds import CustomResource
+from kube_runtime.admission.webhooks import Mutate, Operation, Review, Validate, Webhook
+from kube_runtime.client.client import Client
 from kube_runtime.controller.causes import Causes
 from kube_runtime.controller.controller import Controller
 from kube_runtime.controller.workers import Result
-from kube_runtime.informer import Change, Informer
+from kube_runtime.exceptions import TriggerMistaken
+from kube_runtime.finalizers import remove_finalizers, set_finalizers
 from kube_runtime.manager import Manager
+from kube_runtime.owner import Owner, ReadObjects, controlled_by, metadata_of
 from kube_runtime.resource import JsonObject, ObjectKey, Resource
 
-__all__ = ["Operator", "Owner"]
+__all__ = ["OPERATOR_NAME", "Operator", "Owner", "Review"]
 
-C = TypeVar("C", bound=CustomResource)
+T = TypeVar("T")
+Reconcile = Callable[[T, Owner[T]], Awaitable[float | None]]
+Observed = Callable[[Callable[..., Any]], Callable[..., Any]]
 
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Owner(Generic[C]):
-    """An object that is reconciled, as the owner of its children."""
-
-    item: C
-    resource: Resource[C]
-    manager: Manager
-    operator: str
-    children: Mapping[str, Informer[JsonObject]]
-
-    async def apply(self, kind: Resource[JsonObject], document: JsonObject) -> JsonObject:
-        """Apply a child, without a request where it is there already as the document says.
-
-        Name and namespace are the owner's unless the document has others. The child is deleted with its owner. Raises
-        ValueError for a kind that is not in `owns`, as its changes would trigger nothing.
-        """
-        informer = self.children.get(kind.plural_name)
-        if informer is None:
-            raise ValueError(f"{kind} is not in owns= of the function that reconciles {self.resource}")
-        key = self.resource.key_of(self.item)
-        given = document.get("metadata", {})
-        metadata = {"name": key.name, "ownerReferences": [self._reference()], **given}
-        if kind.namespaced:
-            metadata = {"namespace": key.namespace, **metadata}
-        wanted = {**document, "metadata": metadata}
-        child = ObjectKey(metadata.get("namespace", ""), metadata["name"])
-        found = informer.get(child)
-        if found is not None and is_settled(found, wanted, self.operator):
-            return found
-        client = self.manager.client
-        answer = await client.apply(kind, child.name, wanted, child.namespace or None, field_manager=self.operator)
-        informer.wrote(answer)
-        return answer
-
-    async def write_status(self, status: Struct) -> None:
-        """Write the object's status, without a request where it is so already."""
-        if getattr(self.item, "status", None) == status:
-            return
-        key, document = self.resource.key_of(self.item), {"status": msgspec.to_builtins(status)}
-        answer = await self.manager.client.apply(
-            self.resource, key.name, document, key.namespace, field_manager=self.operator, subresource="status"
-        )
-        self.manager.informer(self.resource).wrote(answer)
-
-    def event(self, reason: str, note: str, *, type: Literal["Normal", "Warning"] = "Normal") -> None:  # noqa: A002 - as the field is called
-        """Record an Event about the object."""
-        self.manager.events.record(self.resource, self.item, reason, note, type=type)
-
-    def _reference(self) -> JsonObject:
-        return {
-            "apiVersion": self.resource.api_version,
-            "kind": self.resource.kind,
-            "name": self.item.metadata.name,
-            "uid": self.item.metadata.uid,
-            "controller": True,
-            "blockOwnerDeletion": True,
-        }
+OPERATOR_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,48}[a-z0-9])?")
 
 
-Reconcile = Callable[[C, Owner[C]], Awaitable[float | None]]
+@dataclass(kw_only=True)
+class _Operated(Generic[T]):
+    """What is declared for a kind."""
+
+    resource: Resource[T]
+    reconcile: Reconcile[T] | None = None
+    cleanup: Reconcile[T] | None = None
+    owns: tuple[Resource[JsonObject], ...] = ()
+    reads: tuple[Resource[Any], ...] = ()
+    every: float | None = None
 
 
 class Operator:
     """The functions that reconcile, by kind. `name` is the field manager of what is applied."""
 
     def __init__(self, name: str) -> None:
+        if not OPERATOR_NAME.fullmatch(name):
+            raise ValueError(f"invalid name of an operator {name!r}: expected {OPERATOR_NAME.pattern}")
         self.name = name
-        self.kinds: list[type[CustomResource]] = []
-        self._declared: list[Callable[[Manager, Callable[[ObjectKey], str]], None]] = []
+        self._operated: dict[str, _Operated[Any]] = {}
+        self.webhooks: list[Webhook[Any]] = []
+        self._extensions: list[Callable[[Manager], object]] = []
+
+    @property
+    def kinds(self) -> list[type[CustomResource]]:
+        """The kinds that are declared as classes, which `kube-runtime crds` prints."""
+        types = [each.resource.type for each in self._operated.values()]
+        return [each for each in types if issubclass(each, CustomResource)]
 
     def reconciles(
-        self, kind: type[C], *, owns: Iterable[Resource[JsonObject]] = ()
-    ) -> Callable[[Reconcile[C]], Reconcile[C]]:
+        self,
+        kind: type[T] | Resource[T],
+        *,
+        owns: Iterable[Resource[JsonObject]] = (),
+        reads: Iterable[Resource[Any]] = (),
+        every: float | None = None,
+    ) -> Callable[[Reconcile[T]], Reconcile[T]]:
         """Declare the function that reconciles the objects of a kind.
 
         It is not called for objects that are being deleted. It returns the seconds after which it is called again
-        without a change, or None. What it raises is retried, with growing pauses.
+        without a change, or None. What it raises is retried, with growing pauses, unless it is a TerminalError.
 
         - `owns`: the kinds of the objects that it applies
+        - `reads`: the kinds of other objects that it gets; changes of those that it got call it again
+        - `every`: the seconds after which it is called again where it returns None
         """
-        owned = tuple(owns)
+        operated = self._of(kind)
 
-        def decorated(function: Reconcile[C]) -> Reconcile[C]:
-            self.kinds.append(kind)
-            self._declared.append(lambda manager, owner: self._declare(manager, owner, kind, owned, function))
+        def decorated(function: Reconcile[T]) -> Reconcile[T]:
+            _check(function, operated.resource, operated.reconcile)
+            operated.reconcile, operated.every = function, every
+            operated.owns, operated.reads = tuple(owns), tuple(reads)
             return function
 
         return decorated
 
-    def setup(self, manager: Manager, owner: Callable[[ObjectKey], str] = lambda key: key.name) -> None:
-        """Declare all controllers at a Manager; `owner` as of `Manager.controller`."""
-        for declare in self._declared:
-            declare(manager, owner)
+    def finalizes(self, kind: type[T] | Resource[T]) -> Callable[[Reconcile[T]], Reconcile[T]]:
+        """Declare the function that cleans up before an object of a kind is removed.
 
-    def _declare(
+        A finalizer holds the object back until the function returns None, also over restarts; it is removed then. A
+        number is the seconds after which the function is called again, as it is after what it raises.
+        """
+        operated = self._of(kind)
+
+        def decorated(function: Reconcile[T]) -> Reconcile[T]:
+            _check(function, operated.resource, operated.cleanup)
+            operated.cleanup = function
+            return function
+
+        return decorated
+
+    def validates(
+        self, kind: type[T] | Resource[T], *, operations: Sequence[Operation] = ("CREATE", "UPDATE")
+    ) -> Callable[[Validate[T]], Validate[T]]:
+        """Declare the function that checks objects of a kind before they are stored.
+
+        It gets the object, at a deletion the old one, and a Review. It returns why the object is refused, or None.
+        """
+
+        def decorated(function: Validate[T]) -> Validate[T]:
+            self._review(kind, function, mutates=False, operations=operations)
+            return function
+
+        return decorated
+
+    def mutates(
+        self, kind: type[T] | Resource[T], *, operations: Sequence[Operation] = ("CREATE", "UPDATE")
+    ) -> Callable[[Mutate[T]], Mutate[T]]:
+        """Declare the function that completes objects of a kind before they are stored.
+
+        It gets the object and a Review, and returns the object as it is to be stored, or None.
+        """
+
+        def decorated(function: Mutate[T]) -> Mutate[T]:
+            self._review(kind, function, mutates=True, operations=operations)
+            return function
+
+        return decorated
+
+    def extends(self, function: Callable[[Manager], object]) -> Callable[[Manager], object]:
+        """Declare a function that gets the Manager before the start: for background tasks, checks, controllers."""
+        self._extensions.append(function)
+        return function
+
+    def setup(
         self,
         manager: Manager,
-        owner: Callable[[ObjectKey], str],
-        kind: type[C],
-        owned: tuple[Resource[JsonObject], ...],
-        function: Reconcile[C],
+        owner: Callable[[ObjectKey], str] = lambda key: key.name,
+        *,
+        observed: Observed = lambda reconcile: reconcile,
     ) -> None:
-        resource = Resource.of(kind)
-        items = manager.informer(resource)
-        children = {each.plural_name: manager.informer(each) for each in owned}
+        """Declare all controllers at a Manager; `owner` as of `Manager.controller`, `observed` wraps each reconcile."""
+        for operated in self._operated.values():
+            controller: Controller[ObjectKey, None] = manager.controller(operated.resource.plural_name, owner=owner)
+            controller.reconciles(observed(_OperatedController(self.name, manager, operated, controller).reconcile))
+        for extend in self._extensions:
+            extend(manager)
 
-        async def reconcile(key: ObjectKey, _causes: Causes, _state: None) -> Result:
-            item = items.get(key)
-            if item is None or item.metadata.being_deleted:
+    @asynccontextmanager
+    async def running(self, client: Client, *, namespace: str | None = None) -> AsyncIterator[Manager]:
+        """Run the operator inside the context, beside other work of a program or in a test."""
+        manager, stopping = Manager(client, name=self.name, namespace=namespace), asyncio.Event()
+        self.setup(manager)
+        running = asyncio.create_task(manager.run(stopping))
+        try:
+            yield manager
+        finally:
+            stopping.set()
+            await running
+
+    def _review(
+        self,
+        kind: type[T] | Resource[T],
+        function: Callable[..., Any],
+        *,
+        mutates: bool,
+        operations: Sequence[Operation],
+    ) -> None:
+        resource = kind if isinstance(kind, Resource) else Resource.of(kind)
+        webhook = Webhook(resource=resource, function=function, mutates=mutates, operations=operations)
+        former = next((each.function for each in self.webhooks if each.path == webhook.path), None)
+        _check(function, resource, former, "(item, review)")
+        self.webhooks.append(webhook)
+
+    def _of(self, kind: type[T] | Resource[T]) -> _Operated[T]:
+        resource = kind if isinstance(kind, Resource) else Resource.of(kind)
+        return self._operated.setdefault(resource.plural_name, _Operated(resource=resource))
+
+
+class _OperatedController(Generic[T]):
+    """Calls the functions for the objects of one kind."""
+
+    def __init__(
+        self, operator: str, manager: Manager, operated: _Operated[T], controller: Controller[ObjectKey, None]
+    ) -> None:
+        self._operator = operator
+        self._manager = manager
+        self._operated = operated
+        self._finalizer = f"{operated.resource.group or 'kube-runtime'}/{operator}"
+        self._items = manager.informer(operated.resource)
+        self._children = {each.plural_name: manager.informer(each) for each in operated.owns}
+        self._reads = ReadObjects({each.plural_name: manager.informer(each) for each in operated.reads})
+        controller.watches(self._items)
+        for child in operated.owns:
+            controller.watches(child, to=controlled_by(operated.resource))
+        for each in operated.reads:
+            controller.watches(each, to=self._reads.readers_of(each))
+
+    async def reconcile(self, key: ObjectKey, _causes: Causes, _state: None) -> Result:
+        item = self._items.get(key)
+        if item is None:
+            self._reads.forget(key)
+            return Result()
+        metadata, function, interval = metadata_of(item), self._operated.reconcile, self._operated.every
+        client, resource = self._manager.client, self._operated.resource
+        if metadata.being_deleted:
+            if self._finalizer not in metadata.finalizers:
                 return Result()
-            owning = Owner(item=item, resource=resource, manager=manager, operator=self.name, children=children)
-            return Result(requeue_after=await function(item, owning))
+            function, interval = self._operated.cleanup, None
+        elif self._operated.cleanup is not None and self._finalizer not in metadata.finalizers:
+            finalizers = (*metadata.finalizers, self._finalizer)
+            item = await set_finalizers(client, resource, metadata, finalizers, field_manager=self._operator)
+            self._items.wrote(item)
+        owner = Owner(
+            item=item,
+            resource=resource,
+            manager=self._manager,
+            operator=self._operator,
+            children=self._children,
+            reads=self._reads,
+        )
+        pause = await function(item, owner) if function is not None else None
+        self._reads.forget(key, but=owner.has_read)
+        if metadata.being_deleted and pause is None:
+            left = await remove_finalizers(client, resource, metadata, self._finalizer, field_manager=self._operator)
+            if left is not None:
+                self._items.wrote(left)
+        return Result(requeue_after=interval if pause is None else pause)
 
-        controller: Controller[ObjectKey, None] = manager.controller(resource.plural_name, owner=owner)
-        controller.watches(items)
-        for informer in children.values():
-            controller.watches(informer, to=_controlled_by(resource))
-        controller.reconciles(reconcile)
 
-
-def _controlled_by(resource: Resource[Any]) -> Callable[[Change[JsonObject]], Iterable[ObjectKey]]:
-    def keys(change: Change[JsonObject]) -> Iterable[ObjectKey]:
-        for item in (change.old, change.new):
-            metadata = cast("JsonObject", item["metadata"]) if item is not None else {}
-            for reference in metadata.get("ownerReferences") or ():
-                named = (reference["apiVersion"], reference["kind"])
-                if reference.get("controller") and named == (resource.api_version, resource.kind):
-                    namespace = str(metadata.get("namespace", "")) if resource.namespaced else ""
-                    yield ObjectKey(namespace, reference["name"])
-
-    return keys
+def _check(
+    function: Callable[..., Any],
+    resource: Resource[Any],
+    former: Callable[..., Any] | None,
+    parameters: str = "(item, owner)",
+) -> None:
+    """Raise TriggerMistaken for a function that can't be called with what it gets."""
+    name = getattr(function, "__name__", repr(function))
+    expected = f"expected async def {name}{parameters}"
+    if former is not None:
+        raise TriggerMistaken(f"{name}: {resource} has the function {former.__name__} already; call one of the other")
+    try:
+        inspect.signature(function).bind(None, None)
+    except TypeError as error:
+        raise TriggerMistaken(f"{name}: {error}: {expected}") from None
+    if "owner" in parameters and not inspect.iscoroutinefunction(function):
+        raise TriggerMistaken(f"{name} is not async: {expected}")

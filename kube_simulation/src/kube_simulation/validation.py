@@ -134,9 +134,8 @@ def schema_causes(value: Any, shape: Shape, path: str = "") -> Iterator[FieldCau
     """Yield what the schema does not allow."""
     if value is None and (shape.nullable or not shape.type):
         return
-    if shape.int_or_string:
-        if not isinstance(value, int | str) or isinstance(value, bool):
-            yield _wrong_type(value, "integer,string", path)
+    if shape.int_or_string and (not isinstance(value, int | str) or isinstance(value, bool)):
+        yield _wrong_type(value, "integer,string", path)
         return
     if shape.type and not _is_of(value, shape.type):
         yield _wrong_type(value, shape.type, path)

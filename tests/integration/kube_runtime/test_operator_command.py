@@ -5,12 +5,18 @@ import re
 import signal
 import subprocess
 import sys
-from asyncio.subprocess import PIPE
+import uuid
+from asyncio.subprocess import DEVNULL, PIPE
+from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from kube_runtime import Applier, Client, NotFound, Resource, parse_objects
+from kube_runtime.command import main
+from kube_runtime.leases.lease import LEASES
 from tests.kinds import CONFIG_MAPS
 from tests.waiting import eventually
 
@@ -28,7 +34,7 @@ async def test_operator_of_the_readme_repairs_a_deleted_child(
     assert len([line for line in example.splitlines() if line]) <= 25
     crds = await asyncio.to_thread(_crds_of, file)
     (await Applier(client, field_manager="test").apply(parse_objects(crds), (), prune=False)).raise_first_failure()
-    options = ("--kubeconfig", str(kcp), "--namespace", namespace, "--lease-namespace", namespace)
+    options = ("--kubeconfig", str(kcp), "--namespace", namespace, "--leader-elect", "--lease-namespace", namespace)
     process = await asyncio.create_subprocess_exec(COMMAND, "run", file, *options, stderr=PIPE)
     try:
         await client.create(PAGES, {"metadata": {"name": "one"}, "spec": {"text": "hi"}}, namespace, field_manager="me")
@@ -48,6 +54,97 @@ async def test_operator_of_the_readme_repairs_a_deleted_child(
     assert process.returncode == 0, errors.decode()
     lines = [msgspec.json.decode(line) for line in errors.splitlines()]
     assert "started" in [line["msg"] for line in lines]
+
+
+MARKING = """
+import os
+from kube_runtime import Resource
+from kube_runtime.operator import Operator
+
+CONFIG_MAPS = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
+operator = Operator("marking")
+
+@operator.reconciles(CONFIG_MAPS)
+async def reconcile(item, owner):
+    if "by" not in item.get("data", {}) and item["metadata"]["name"].startswith("mark"):
+        document = {"data": {"by": str(os.getpid())}}
+        await owner.manager.client.apply(CONFIG_MAPS, owner.key.name, document, owner.key.namespace, field_manager="m")
+"""
+
+
+@pytest.mark.parametrize(("option", "at_work"), [("--leader-elect", 1), ("--shards", 2)])
+async def test_replicas_are_led_by_one_or_share_the_objects_and_replace_one_that_ends(
+    client: Client, kcp: Path, namespace: str, tmp_path: Path, option: str, at_work: int
+) -> None:
+    file = tmp_path / "operator.py"
+    file.write_text(MARKING)
+    options = (option, "--kubeconfig", str(kcp), "--namespace", namespace, "--lease-namespace", namespace)
+    replicas = [await asyncio.create_subprocess_exec(COMMAND, "run", file, *options, stderr=DEVNULL) for _ in range(2)]
+
+    async def marked(*names: str) -> set[str]:
+        """Have objects marked, and return by which processes they were."""
+        for name in names:
+            await client.create(CONFIG_MAPS, {"metadata": {"name": name}}, namespace, field_manager="me")
+
+        async def by() -> set[str] | None:
+            found = [(await client.get(CONFIG_MAPS, name, namespace)).get("data", {}).get("by", "") for name in names]
+            return set(found) if all(found) else None
+
+        return await eventually(by)
+
+    async def both_have_joined() -> bool:
+        return len((await client.list(LEASES, namespace)).items) == 2
+
+    try:
+        await eventually(both_have_joined)
+        first = await eventually(partial(_settled_on, at_work, marked))
+        (ended,) = (each for each in replicas if str(each.pid) == min(first))
+        ended.send_signal(signal.SIGTERM)
+        assert await ended.wait() == 0
+        (left,) = (each for each in replicas if each is not ended)
+        assert await marked("mark-late-1", "mark-late-2") == {str(left.pid)}
+    finally:
+        for each in replicas:
+            if each.returncode is None:
+                each.kill()
+                await each.wait()
+
+
+async def _settled_on(at_work: int, marked: Callable[..., Awaitable[set[str]]]) -> set[str] | None:
+    """Return which processes have marked new objects once they are as many as expected."""
+    found = await marked(*(f"mark-{uuid.uuid4().hex[:8]}" for _ in range(12)))
+    return found if len(found) == at_work else None
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "error"),
+    [
+        (MARKING, ["--shards"], "outside of a Pod, --leader-elect and --shards need --lease-namespace"),
+        (MARKING + "operator.validates(CONFIG_MAPS)(lambda item, review: None)", [], "expected --webhooks HOST:PORT"),
+    ],
+)
+def test_option_that_is_missing_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, options: list[str], error: str
+) -> None:
+    file = tmp_path / "unused_operator.py"
+    file.write_text(text)
+    assert main(["run", str(file), *options]) == 2
+    assert error in capsys.readouterr().err
+
+
+def test_tests_of_a_new_project_pass_and_its_manifest_has_what_the_operator_needs(tmp_path: Path) -> None:
+    run = partial(subprocess.run, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert run([COMMAND, "new", "Bad_Name"]).returncode == 2
+    made = run([COMMAND, "new", "web-pages"])
+    assert (made.returncode, made.stderr) == (0, "")
+    assert run([COMMAND, "new", "web-pages"]).stderr == "error: web-pages is not empty\n"
+
+    tested = run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "web-pages"])
+    assert (tested.returncode, tested.stdout[:2]) == (0, ".."), tested.stdout + tested.stderr
+    (crd,) = parse_objects(_crds_of(tmp_path / "web-pages/operator.py"))
+    assert crd.document["spec"]["names"]["plural"] in (tmp_path / "web-pages/manifest.yaml").read_text()
+    kinds = [each.document["kind"] for each in parse_objects((tmp_path / "web-pages/manifest.yaml").read_text())]
+    assert kinds == ["ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Deployment"]
 
 
 def _crds_of(file: Path) -> str:

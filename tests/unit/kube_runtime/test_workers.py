@@ -266,6 +266,31 @@ async def test_shutdown_stops_what_does_not_end_in_time(caplog: pytest.LogCaptur
     assert "did not end within the grace time" in caplog.text
 
 
+async def test_worker_outlives_errors_of_task_groups() -> None:
+    """Before Python 3.13 such an error leaves its task counted as being cancelled."""
+    reconciled: list[str] = []
+
+    async def fail() -> None:
+        await asyncio.sleep(0)
+        raise ValueError("a part failed")
+
+    async def reconcile(key: str, _causes: Causes) -> Result:
+        reconciled.append(key)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(fail())
+        return Result()
+
+    controller = Workers("test", reconcile, concurrency=1, retry=RetryPolicy(base_seconds=60, jitter=0))
+    async with asyncio.TaskGroup() as tasks, asyncio.timeout(60):
+        tasks.create_task(controller.run())
+        for key in "abc":
+            controller.queue.add(key)
+        await controller.queue.drained()
+        await controller.shutdown(60.0)
+
+    assert reconciled == ["a", "b", "c"]
+
+
 async def test_workers_end_when_cancelled_though_a_cleanup_fails() -> None:
     begun = asyncio.Event()
 

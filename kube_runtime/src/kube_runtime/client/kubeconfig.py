@@ -29,6 +29,7 @@ __all__ = [
     "connection_from_kubeconfig",
     "connection_in_cluster",
     "kubeconfig_of_user",
+    "namespace_of_pod",
 ]
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -132,6 +133,12 @@ def kubeconfig_of_user(environment: Mapping[str, str]) -> Path | None:
         return Path(named).expanduser()
     home = Path("~/.kube/config").expanduser()
     return home if home.exists() and "KUBERNETES_SERVICE_HOST" not in environment else None
+
+
+def namespace_of_pod() -> str | None:
+    """Return the namespace of the Pod that this process is in, None outside of one."""
+    file = SERVICE_ACCOUNT / "namespace"
+    return file.read_text().strip() if file.is_file() else None
 
 
 def connection_in_cluster(environment: Mapping[str, str], account: Path = SERVICE_ACCOUNT) -> Connection:

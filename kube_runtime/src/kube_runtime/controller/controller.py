@@ -5,9 +5,10 @@ moves to another replica or comes back from one: a returning key starts from scr
 triggered it. A reconcile that raised gets its causes again, and a key that is gained those that came before.
 """
 
+import inspect
 import logging
 from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import Any, Generic, Protocol, TypeVar, cast, get_origin
 
 from kube_runtime.controller.causes import NO_CAUSES, Causes
 from kube_runtime.controller.groups import decisive
@@ -30,6 +31,8 @@ T = TypeVar("T")
 V = TypeVar("V", bound=Snapshot)
 R = TypeVar("R")
 log = logging.getLogger(__name__)
+
+_GETS_A_CHANGE = "a function of watches() gets a Change, whose objects are `old` and `new`"
 
 OnResult = Callable[[str, Result | Exception], None]
 
@@ -117,6 +120,7 @@ class Controller(Generic[K, S]):
         def own_key(change: Change[T]) -> Iterable[K]:
             return (cast("K", informer.resource.key_of(_one(change))),)
 
+        _require_change(self.name, to, when)
         keys_of = _guarded(self.name, _as_tuple(to or own_key))
         matters = _guarded(self.name, when or (lambda _: True))
         self._declared += [(informer, keys_of), (informer, matters)]
@@ -221,9 +225,16 @@ class Controller(Generic[K, S]):
         after: float = 0.0,
         trace: str = "",
     ) -> None:
-        """Have a key reconciled, now or after so many seconds, as a part of a trace: by default of the present one."""
+        """Have a key reconciled, now or after so many seconds, as a part of a trace: by default of the present one.
+
+        A key of another replica is not: it would cost a place in the queue and a worker, for each change of the fleet.
+        """
         trace = trace or present()
-        self.queue.add_after(key, after, priority, Causes(causes, trace=trace) if causes or trace else NO_CAUSES)
+        caused = Causes(causes, trace=trace) if causes or trace else NO_CAUSES
+        if self._is_of_another(self._owner(key)):
+            self._held.hold(key, caused)
+        else:
+            self.queue.add_after(key, after, priority, caused)
 
     def state(self, key: K) -> S | None:
         """Return the state of a key, if it has one."""
@@ -275,7 +286,7 @@ class Controller(Generic[K, S]):
             owner = self._owner(key)
             if owner in gained or owner in lost:
                 self._drop(key)
-        for key, held in self._held.release(lambda key: self._owner(key) in gained):
+        for key, held in self._held.release(lambda key: not self._is_of_another(self._owner(key))):
             self.queue.add(key, Priority.CHANGE, held)
         for keys, causes in self._start_keys():
             for key in keys():
@@ -304,6 +315,10 @@ class Controller(Generic[K, S]):
             return self._starts
         own_keys = self._own_kind.cache.keys
         return [(cast("Callable[[], Iterable[K]]", own_keys), ())]
+
+    def _is_of_another(self, owner: str) -> bool:
+        """Tell whether the keys of an owner are another replica's, or nobody's yet."""
+        return bool(owner) and not self._sources.sharding.owns(owner)
 
     def _drop(self, key: K) -> None:
         self._states.pop(key, None)
@@ -346,7 +361,7 @@ class Controller(Generic[K, S]):
     async def _reconcile_owned(self, key: K, causes: Causes) -> Result:
         """Reconcile a key unless it is another replica's. Keys without an owner are for every replica to reconcile."""
         owner = self._owner(key)
-        if owner and not self._sources.sharding.owns(owner):
+        if self._is_of_another(owner):
             self._held.hold(key, causes)
             self._drop(key)
             return Result()
@@ -393,6 +408,15 @@ def _as_tuple(keys_of: Callable[[Change[T]], Iterable[K]]) -> Callable[[Change[T
     return lambda change: tuple(keys_of(change))
 
 
+def _require_change(name: str, *functions: Callable[..., object] | None) -> None:
+    """Raise TriggerMistaken for a function of a trigger that takes something else by its annotation."""
+    for function in filter(None, functions):
+        taken = next((each.annotation for each in inspect.signature(function).parameters.values()), Any)
+        kind = get_origin(taken) or taken
+        if isinstance(kind, type) and kind not in {Any, inspect.Parameter.empty, *Change.__mro__}:
+            raise TriggerMistaken(f"controller {name!r}: {_GETS_A_CHANGE}, not {kind.__name__}")
+
+
 def _guarded(name: str, function: Callable[[Change[T]], R]) -> Callable[[Change[T]], R]:
     """Return a function of a trigger that raises TriggerMistaken where it takes the change for an object."""
 
@@ -402,18 +426,16 @@ def _guarded(name: str, function: Callable[[Change[T]], R]) -> Callable[[Change[
         except (AttributeError, TypeError) as error:
             if getattr(error, "obj", None) is not change and not str(error).startswith("'Change' object"):
                 raise
-            text = "a function of watches() gets a Change, whose objects are `old` and `new`"
-            raise TriggerMistaken(f"controller {name!r}: {text}: {error}") from error
+            raise TriggerMistaken(f"controller {name!r}: {_GETS_A_CHANGE}: {error}") from error
 
     return guarded
 
 
 def _try(informer: Informer[Any], function: Callable[[Change[Any]], object]) -> None:
-    """Call a function of a trigger with an object that is there, so that a mistaken one is found at the start."""
-    for each in informer.cache.list()[:1]:
-        try:
-            function(Change(None, each))
-        except TriggerMistaken:
-            raise
-        except Exception:
-            log.debug("a trigger fails at one object", exc_info=True)  # and is logged at each change that it fails at
+    """Call a function of a trigger with a change: so a mistaken one is found at the start, even without objects."""
+    try:
+        function(Change(None, next(iter(informer.cache.list()), None)))
+    except TriggerMistaken:
+        raise
+    except Exception:
+        log.debug("a trigger fails at one object", exc_info=True)  # and is logged at each change that it fails at

@@ -1,8 +1,8 @@
 """Causes of keys that this replica does not own yet.
 
-An event is acknowledged by the replica that owns its key or is about to. In between a worker may take the key and find
-that it is not owned: its causes are held for the moment at which it is. Most keys never come: every replica sees the
-changes of all keys. So only the newest causes are held, and not for long.
+An event is acknowledged by the replica that owns its key or is about to: its causes are held for the moment at which it
+does. Most keys never come: every replica sees the changes of all keys. So only the newest causes are held, and not for
+long. A key without causes needs none: one that is gained is reconciled from scratch.
 """
 
 import asyncio

@@ -185,7 +185,9 @@ class Workers(Generic[K]):
         causes = self.queue.take_causes(key)
         try:
             async with deadline:
-                result = await self._reconcile(key, causes)
+                # A task of its own: before Python 3.13 an error in a TaskGroup leaves its task counted as being
+                # cancelled (python/cpython#116720), and this worker would take that for its own end.
+                result = await asyncio.ensure_future(self._reconcile(key, causes))
         except TerminalError as error:
             self._metrics.terminal_errors += 1
             self.queue.forget(key)

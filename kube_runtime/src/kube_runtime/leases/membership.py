@@ -309,6 +309,7 @@ class Membership:
         for identity, seen in list(self._others.items()):
             if identity not in there and int(seen.lease.metadata.resource_version) <= int(listed.resource_version):
                 del self._others[identity]  # not one that was created since
+        self._on_change()
 
     async def _drop_who_is_gone(self) -> None:
         """Remove members whose Lease expired, as read from the API server and not from the cache."""

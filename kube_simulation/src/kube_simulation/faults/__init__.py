@@ -10,6 +10,7 @@ one run, `oracle` the judgement, `stepping` the way to an await in the middle of
 """
 
 from kube_simulation.faults.checking import FaultReport, check_under_faults
+from kube_simulation.faults.operators import check_operator_under_faults
 from kube_simulation.faults.oracle import FaultFinding
 from kube_simulation.faults.stepping import ReconcileCut
 from kube_simulation.faults.workload import Process, Script, Users, Workload
@@ -22,5 +23,6 @@ __all__ = [
     "Script",
     "Users",
     "Workload",
+    "check_operator_under_faults",
     "check_under_faults",
 ]

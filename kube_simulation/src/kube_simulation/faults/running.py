@@ -261,7 +261,7 @@ class Run:
         """Tell whether the process has only been started, and has had no time yet to begin."""
         if self._is_over():
             return False
-        if self._frozen or self._stale is not None:
+        if self._frozen or self._stale is not None or self._killed.is_set():  # a killed one takes a moment to end
             return True
         if self._rounds_of_life:
             return False

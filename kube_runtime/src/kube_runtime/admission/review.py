@@ -1,0 +1,91 @@
+"""AdmissionReviews (admission.k8s.io/v1), as an API server sends them, and the answers."""
+
+import base64
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from kube_runtime.client.nesting import cut_json
+
+__all__ = ["MAX_ERROR_LENGTH", "MAX_REVIEW_BYTES", "ReviewedObject", "answer", "patch_between", "review_of"]
+
+INVALID = 422
+MAX_ERROR_LENGTH = 8 * 1024
+MAX_REVIEW_BYTES = 8 * 1024 * 1024
+"""Two objects of the maximum size of etcd, escaped."""
+NULL = msgspec.Raw(b"null")
+
+
+class UserInfo(msgspec.Struct, frozen=True):
+    """Who sent a request."""
+
+    username: str = ""
+
+
+class ReviewedObject(msgspec.Struct, frozen=True, rename="camel"):
+    """One object to be stored or deleted, undecoded."""
+
+    uid: str
+    name: str = ""
+    namespace: str = ""
+    operation: str = ""
+    object: msgspec.Raw = NULL
+    old_object: msgspec.Raw = NULL
+    dry_run: bool = False
+    user_info: UserInfo = UserInfo()
+
+    @property
+    def is_deletion(self) -> bool:
+        """Whether the object is to be deleted; then there is only the old one."""
+        return self.operation == "DELETE"
+
+
+class _Review(msgspec.Struct, frozen=True):
+    request: ReviewedObject
+
+
+_decoder = msgspec.json.Decoder(_Review)
+
+
+def review_of(body: bytes) -> ReviewedObject:
+    """Return the request of a review, whatever is in its objects.
+
+    Raises ValueError, IndexError or RecursionError for what is none.
+    """
+    try:
+        return _decoder.decode(body).request
+    except RecursionError:
+        text, parts = cut_json(body, 2)  # the review, and its request
+        request = _decoder.decode(text).request
+        new, old = (
+            NULL if each == NULL else msgspec.Raw(parts[int(each)]) for each in (request.object, request.old_object)
+        )
+        return msgspec.structs.replace(request, object=new, old_object=old)
+
+
+def answer(
+    uid: str, error: str | None, warnings: Sequence[str] = (), *, patch: Sequence[Mapping[str, Any]] = ()
+) -> bytes:
+    """Return the response: allowed, perhaps with a JSON patch, or refused with an error; clients show the warnings."""
+    response: dict[str, object] = {"uid": uid, "allowed": error is None}
+    if warnings:
+        response["warnings"] = list(warnings)
+    if error is not None:
+        response["status"] = {"code": INVALID, "reason": "Invalid", "message": error}
+    elif patch:
+        response |= {"patchType": "JSONPatch", "patch": base64.b64encode(msgspec.json.encode(patch)).decode()}
+    return msgspec.json.encode({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response})
+
+
+def patch_between(before: Mapping[str, Any], after: Mapping[str, Any], path: str = "") -> Iterable[Mapping[str, Any]]:
+    """Yield the JSON patch from one object to another; lists are replaced as a whole."""
+    for name in (*before, *(name for name in after if name not in before)):
+        place = f"{path}/{name.replace('~', '~0').replace('/', '~1')}"
+        old, new = before.get(name), after.get(name)
+        if name not in after:
+            yield {"op": "remove", "path": place}
+        elif isinstance(old, Mapping) and isinstance(new, Mapping):
+            yield from patch_between(old, new, place)
+        elif name not in before or old != new:
+            yield {"op": "add", "path": place, "value": new}  # which replaces what is there

@@ -1,0 +1,151 @@
+"""Webhooks of an operator, called by a real API server: with an address of their own, and behind a Service's CA."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from typing import Any, ClassVar
+
+import pytest
+from msgspec.structs import replace
+
+from kube_crds import CustomResource, Struct, crd_of
+from kube_runtime import Client, Invalid, KubeError, Manager, Resource
+from kube_runtime.admission.serving import WebhookServer
+from kube_runtime.operator import Operator, Owner, Review
+from tests.waiting import eventually, is_gone
+
+CRDS = Resource.dynamic(
+    "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False
+)
+CONFIGURATIONS = Resource.dynamic(
+    "admissionregistration.k8s.io",
+    "v1",
+    "ValidatingWebhookConfiguration",
+    "validatingwebhookconfigurations",
+    namespaced=False,
+)
+MUTATING = Resource.dynamic(
+    CONFIGURATIONS.group, "v1", "MutatingWebhookConfiguration", "mutatingwebhookconfigurations", namespaced=False
+)
+
+
+class SheetSpec(Struct, frozen=True, kw_only=True):
+    text: str
+    size: int = 0
+
+
+class Sheet(CustomResource, frozen=True, kw_only=True):
+    GROUP: ClassVar[str] = "sheets.example.com"
+    spec: SheetSpec
+
+
+SHEETS = Resource.of(Sheet)
+operator = Operator("sheets")
+
+
+@operator.finalizes(Sheet)
+async def clean_up(sheet: Sheet, owner: Owner[Sheet]) -> None: ...
+
+
+@operator.validates(Sheet)
+def check(sheet: Sheet, review: Review[Sheet]) -> str | None:
+    if review.old is not None and review.old.spec.text != sheet.spec.text:
+        return f"{review.user} may not change the text"
+    if sheet.spec.text == "raise":
+        raise RuntimeError("a secret")
+    if not sheet.spec.text.isalpha():
+        review.warnings.append("the text has more than letters")
+    return "the text is empty" if not sheet.spec.text else None
+
+
+@operator.mutates(Sheet, operations=["CREATE"])
+async def complete(sheet: Sheet, review: Review[Sheet]) -> Sheet | None:
+    labels = {**sheet.metadata.labels, "example.com/size": "s"}
+    spec = replace(sheet.spec, size=sheet.spec.size or len(sheet.spec.text))
+    return replace(sheet, spec=spec, metadata=replace(sheet.metadata, labels=labels))
+
+
+Running = Callable[[], AbstractAsyncContextManager[Manager]]
+
+
+@pytest.fixture
+def running(client: Client, namespace: str) -> Running:
+    """Runs the operator with its webhooks."""
+
+    @asynccontextmanager
+    async def run() -> AsyncIterator[Manager]:
+        manager, stopping = Manager(client, name=operator.name, namespace=namespace), asyncio.Event()
+        operator.setup(manager)
+        WebhookServer(operator.name, operator.webhooks, ("127.0.0.1", 0), None).setup(manager, namespace)
+        task = asyncio.create_task(manager.run(stopping))
+        try:
+            yield manager
+        finally:
+            stopping.set()
+            await task
+
+    return run
+
+
+@pytest.fixture(autouse=True)
+async def crd(client: Client) -> AsyncIterator[None]:
+    await client.apply(CRDS, "sheets.sheets.example.com", crd_of(Sheet), field_manager="test")
+    yield
+    for kind in (CONFIGURATIONS, MUTATING):
+        await client.delete(kind, operator.name)
+
+
+async def test_objects_are_checked_and_completed_before_they_are_stored(
+    client: Client, namespace: str, running: Running
+) -> None:
+    create = partial(client.create, SHEETS, namespace=namespace, field_manager="test")
+
+    def sheet(name: str, text: str) -> dict[str, Any]:
+        return {"metadata": {"name": name}, "spec": {"text": text}}
+
+    async with running():
+
+        async def completed() -> Sheet | None:
+            try:
+                made = await create(sheet("one", "hello"), dry_run=True)
+            except KubeError:
+                return None  # the API server follows configurations with a delay, and CRDs
+            return made if made.spec.size else None
+
+        made = await eventually(completed)
+        assert (made.spec.size, made.metadata.labels) == (5, {"example.com/size": "s"})
+
+        async def is_refused() -> bool:
+            try:
+                await create(sheet("two", ""), dry_run=True)
+            except Invalid as error:
+                return "the text is empty" in str(error)
+            return False
+
+        await eventually(is_refused)
+        await create(sheet("one", "hello"))
+        with pytest.raises(Invalid, match="may not change the text"):
+            await client.merge_patch(SHEETS, "one", {"spec": {"text": "bye"}}, namespace)
+        with pytest.raises(Invalid, match="the operator failed at this Sheet; its log says why"):
+            await create(sheet("three", "raise"))
+        await client.delete(SHEETS, "one", namespace)
+        await eventually(lambda: is_gone(client.get(SHEETS, "one", namespace)))
+
+
+async def test_configuration_that_somebody_changes_or_deletes_is_repaired(client: Client, running: Running) -> None:
+    async def kept(uid: str = "") -> str | None:
+        if await is_gone(client.get(CONFIGURATIONS, operator.name)):
+            return None
+        found = await client.get(CONFIGURATIONS, operator.name)
+        is_whole = [each["failurePolicy"] for each in found["webhooks"]] == ["Fail"]
+        return str(found["metadata"]["uid"]) if is_whole and found["metadata"]["uid"] != uid else None
+
+    async with running():
+        first = await eventually(kept)
+        await client.delete(CONFIGURATIONS, operator.name)
+        await eventually(lambda: kept(first))
+        (webhook,) = (await client.get(CONFIGURATIONS, operator.name))["webhooks"]
+        changed = {"webhooks": [{**webhook, "failurePolicy": "Ignore"}]}
+        await client.merge_patch(CONFIGURATIONS, operator.name, changed)
+        await eventually(kept)
