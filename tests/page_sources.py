@@ -10,8 +10,9 @@ from kyma_fleet.explanation.chain import explain_all
 from kyma_fleet.explanation.facts import Facts
 from kyma_fleet.explanation.moments import Moment
 from kyma_fleet.explanation.tree import tree_of
-from kyma_fleet_page import Explanation, PageSources, RecordedEvent
 from kyma_fleet_page.access import AccessDecision, MayList
+from kyma_fleet_page.app import PageSources
+from kyma_fleet_page.cluster import Explanation, RecordedEvent
 from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager.rollout import Timing
 from lifecycle_manager_api import Kyma, Manifest, ModuleConfig, ModuleReleaseMeta, ModuleRollout, SyncResource

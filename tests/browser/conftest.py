@@ -14,8 +14,8 @@ import pytest_asyncio
 from playwright.async_api import Browser, BrowserContext, Page, async_playwright
 
 from http_guard import Bounds, server_for
-from kyma_fleet_page import create_app
 from kyma_fleet_page.access import AccessDecision
+from kyma_fleet_page.app import create_app
 from kyma_local.ports import free_port
 from lifecycle_manager.contract.resources import DatedReleaseMeta
 from lifecycle_manager.module_catalog import Offer

@@ -13,8 +13,8 @@ from playwright.async_api import Browser, expect
 
 from http_guard import Bounds, server_for
 from kube_runtime import Client
-from kyma_fleet_page import create_app
 from kyma_fleet_page.access import Access
+from kyma_fleet_page.app import create_app
 from kyma_fleet_page.oidc import IdentityProvider
 from kyma_local.certificates import create_local_ca, issue_for, write_key_pair
 from kyma_local.clusters import LocalClusters

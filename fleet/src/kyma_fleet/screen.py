@@ -22,26 +22,28 @@ STATE_COLOURS: Mapping[str, dict[str, Any]] = {
     State.UNMANAGED.value: {"dim": True},
 }
 GAP = "  "
-MIN_LAST_COLUMN = 12
+MIN_LAST_COLUMN = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Screen:
-    """Where output goes. `width` is None where lines are not cut."""
+    """Where output goes, and in which format. `width` is None where lines are not cut."""
 
     colour: bool = False
     width: int | None = None
     stream: TextIO = field(default_factory=lambda: sys.stdout)
+    form: str = "table"
 
     @classmethod
-    def of_process(cls) -> "Screen":
+    def of_process(cls, form: str = "table") -> "Screen":
         """Return the screen of this process: colours and a width only on a terminal, and no colours with NO_COLOR."""
         stream = sys.stdout
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
         is_terminal = stream.isatty()
         colour = is_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-        return cls(colour, shutil.get_terminal_size((80, 24)).columns if is_terminal else None, stream)
+        is_cut = is_terminal and form != "wide"
+        return cls(colour, shutil.get_terminal_size((80, 24)).columns if is_cut else None, stream, form)
 
     def print(self, line: str = "") -> None:
         """Print one line whose parts are safe already."""
@@ -69,13 +71,15 @@ class Screen:
 class LiveTable:
     """A table that is printed while it is read: as wide as its first rows need, and wider where a later one does.
 
-    `state` is the index of the column with a state, -1 for none. The last column is cut to the width of the screen.
+    `state` is the index of the column with a state, -1 for none. On a terminal the last column is cut first, then the
+    widest ones that are wider than their titles, until a row fits.
     """
 
     screen: Screen
     titles: Sequence[str]
     state: int = -1
     _widths: list[int] = field(default_factory=list, init=False)
+    _fitting: list[int] = field(default_factory=list, init=False)
 
     def print(self, rows: Iterable[Sequence[str]]) -> int:
         """Print some rows, the titles before the first of all; return how many."""
@@ -95,18 +99,26 @@ class LiveTable:
     def _widen(self, rows: Sequence[Sequence[str]]) -> None:
         for index, column in enumerate(zip(*rows, strict=True)):
             self._widths[index] = max(self._widths[index], *map(_width, column))
+        self._fitting = self._fitted()
 
     def _line(self, row: Sequence[str]) -> str:
-        room = self.screen.width
         cells: list[str] = []
-        for index, (cell, width) in enumerate(zip(row, self._widths, strict=True)):
-            is_last = index == len(row) - 1
-            text = cell if is_last else padded(cell, width)
-            if room is not None:
-                text = cut(text, room) if is_last or width > room else text
-                room -= width + len(GAP)
+        for index, (cell, width) in enumerate(zip(row, self._fitting, strict=True)):
+            text = cell if self.screen.width is None else cut(cell, width)
+            text = text if index == len(row) - 1 else padded(text, width)
             cells.append(self.screen.state(text) if index == self.state else text)
         return GAP.join(cells).rstrip()
+
+    def _fitted(self) -> list[int]:
+        widths = list(self._widths)
+        if self.screen.width is None:
+            return widths
+        excess = max(sum(widths) + len(GAP) * (len(widths) - 1) - self.screen.width, 0)
+        of_last = min(excess, max(widths[-1] - MIN_LAST_COLUMN, 0))
+        widths[-1] -= of_last
+        for _ in range(excess - of_last):
+            widths[max(range(len(widths)), key=lambda each: (widths[each] > len(self.titles[each]), widths[each]))] -= 1
+        return widths
 
 
 def _width(text: str) -> int:

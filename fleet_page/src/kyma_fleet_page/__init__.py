@@ -1,7 +1,5 @@
-"""The fleet page: every cluster of a control plane, live and read-only, for operators."""
+"""The fleet page: every cluster of a control plane, live and read-only, for operators.
 
-from kyma_fleet_page.access import Access
-from kyma_fleet_page.app import PageSources, create_app
-from kyma_fleet_page.cluster import Explanation, RecordedEvent
-
-__all__ = ["Access", "Explanation", "PageSources", "RecordedEvent", "create_app"]
+`serving` is for a replica of Lifecycle Manager, `own_page` for `klm ui`; both serve what `app` creates. Nothing is
+imported here, since `klm` asks this package for its command.
+"""

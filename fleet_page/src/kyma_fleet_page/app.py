@@ -11,6 +11,7 @@ from collections.abc import (
     Collection,
     Hashable,
     Iterable,
+    Mapping,
     Sequence,
 )
 from contextlib import aclosing
@@ -18,6 +19,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from importlib.resources import files
+from types import MappingProxyType
 from typing import Any, get_args
 from urllib.parse import urlencode
 
@@ -37,7 +39,7 @@ from kyma_fleet_page.oidc import CALLBACK, IdentityProvider
 from kyma_fleet_page.oidc_sign_in import OidcSignIn
 from kyma_fleet_page.rollouts import ShownRollout, last_completed, moment, rollouts_under_way
 from kyma_fleet_page.sessions import OperatorSessions
-from kyma_fleet_page.signing_in import SignIn
+from kyma_fleet_page.signing_in import SignIn, SignInPage
 from kyma_fleet_page.streams import Streams, event, filter_of, recent_changes
 from lifecycle_manager.contract.resources import DATED_RELEASE_METAS, MODULE_ROLLOUTS
 from lifecycle_manager_api import Kyma, ModuleReleaseMeta, ModuleRollout, State, names
@@ -98,12 +100,13 @@ def create_app(
     *,
     hosts: Collection[str] = (),
     provider: IdentityProvider | None = None,
+    sign_ins: Mapping[str, SignInPage] = MappingProxyType({}),
     clock: Clock = SYSTEM_CLOCK,
     heartbeat_seconds: float = HEARTBEAT_SECONDS,
 ) -> Guard:
     """Return the application; `hosts` are its names beside those of loopback addresses.
 
-    `provider`: where its users may sign in, beside the form for a token.
+    `provider`: where its users may sign in, beside the form for a token; `sign_ins`: further ways, by path.
     """
     app = FastAPI(title="Kyma fleet", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     pages = _Pages(
@@ -125,6 +128,8 @@ def create_app(
         single_sign_on = OidcSignIn(provider, pages.signing_in)
         app.add_route("/sign-in/begin", single_sign_on.begin, methods=["GET"])
         app.add_route(CALLBACK, single_sign_on.complete, methods=["GET"])
+    for path, way in sign_ins.items():
+        app.add_route(path, partial(way, pages.signing_in), methods=["GET"])
     for path, page in {
         "/": pages.fleet,
         "/squares": pages.squares,

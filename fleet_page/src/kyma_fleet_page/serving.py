@@ -5,16 +5,19 @@ proxy in the same Pod.
 """
 
 import asyncio
+from collections.abc import Mapping
+from types import MappingProxyType
 
 import structlog
-from prometheus_client import Gauge
 
 from http_guard import Bounds, server_for
 from kube_runtime import Client, Manager
-from kyma_fleet_page.access import Access
+from kyma_fleet_page.access import Access, Authorizer
 from kyma_fleet_page.app import PageSources, create_app
 from kyma_fleet_page.clusters import Clusters
+from kyma_fleet_page.guard import Guard
 from kyma_fleet_page.oidc import IdentityProvider
+from kyma_fleet_page.signing_in import SignInPage
 from lifecycle_manager.contract.indexes import MANIFESTS_BY_KYMA, MODULE_CONFIGS_BY_KYMA, SYNC_RESOURCES_BY_KYMA
 from lifecycle_manager.contract.resources import (
     DATED_RELEASE_METAS,
@@ -44,12 +47,30 @@ def setup(manager: Manager, kcp: Client, offers: Offers, settings: PageSettings)
     `kcp` is a client that is not fenced, since every replica serves.
     """
     address = settings.address or LOOPBACK
+    app = page_of(manager, kcp, offers, settings, Access(kcp, names.KCP_NAMESPACE, manager.clock))
+
+    async def serve() -> None:
+        server = server_for(app, *address, bounds=BOUNDS)
+        log.info("fleet page is served", address=f"{address[0]}:{address[1]}")
+        await server.serve_until_cancelled()
+
+    manager.serves(serve, name="fleet page")
+
+
+def page_of(
+    manager: Manager,
+    kcp: Client,
+    offers: Offers,
+    settings: PageSettings,
+    access: Authorizer,
+    sign_ins: Mapping[str, SignInPage] = MappingProxyType({}),
+) -> Guard:
+    """Return the page as an application on the caches of a manager; `sign_ins` are further ways to sign in, by path."""
     releases, rollouts = manager.informer(DATED_RELEASE_METAS), manager.informer(MODULE_ROLLOUTS)
-    unregistered = Gauge("policy_readable_for_page", "That of the Kyma controller is the metric.", registry=None)
     clusters = Clusters(
         kcp=kcp,
         offers=offers,
-        schedule=Schedule(releases, rollouts, manager.clock, settings.rollout, unregistered),
+        schedule=Schedule.watched_by(manager, settings.rollout),
         kymas=manager.informer(KYMAS),
         manifests=manager.informer(MANIFESTS, indexes=[MANIFESTS_BY_KYMA]),
         configs=manager.informer(MODULE_CONFIGS, namespace=None, indexes=[MODULE_CONFIGS_BY_KYMA]),
@@ -68,17 +89,11 @@ def setup(manager: Manager, kcp: Client, offers: Offers, settings: PageSettings)
         objects=clusters.objects,
         rollouts=rollouts.list,
     )
-    app = create_app(
+    return create_app(
         sources,
-        Access(kcp, names.KCP_NAMESPACE, manager.clock),
+        access,
         hosts=settings.hosts,
         provider=IdentityProvider.configured(settings.oidc),
+        sign_ins=sign_ins,
         clock=manager.clock,
     )
-
-    async def serve() -> None:
-        server = server_for(app, *address, bounds=BOUNDS)
-        log.info("fleet page is served", address=f"{address[0]}:{address[1]}")
-        await server.serve_until_cancelled()
-
-    manager.serves(serve, name="fleet page")

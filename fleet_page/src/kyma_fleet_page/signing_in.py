@@ -30,6 +30,10 @@ class Html(Protocol):
         ...
 
 
+SignInPage = Callable[["SignIn", Request], Awaitable[Response]]
+"""A way to sign in beside the form."""
+
+
 class SignIn:
     """Shows pages to whom the API server allows, and the form for a token to everybody else."""
 

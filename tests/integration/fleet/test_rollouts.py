@@ -1,14 +1,26 @@
-"""`klm rollout` against a real API server, by somebody with the ClusterRole `klm-operator`."""
+"""Rollouts against a real API server: `klm rollout` by somebody with the ClusterRole `klm-operator`, and the brake."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest_asyncio
 
-from kube_runtime import Client
-from lifecycle_manager.contract.resources import MODULE_ROLLOUTS
+from kube_runtime import Client, Manager
+from lifecycle_manager import module_rollouts
+from lifecycle_manager.contract.resources import (
+    DATED_RELEASE_METAS,
+    MANIFESTS,
+    MODULE_RELEASE_METAS,
+    MODULE_ROLLOUTS,
+    MODULE_TEMPLATES,
+)
+from lifecycle_manager.module_catalog import Offers
+from lifecycle_manager.rollout import RolloutSettings
 from lifecycle_manager_api import ModuleRollout, names
-from tests.integration.fleet.conftest import Klm
+from tests import builders
+from tests.integration.fleet.conftest import Klm, put_kyma
+from tests.waiting import eventually
 
 KCP = names.KCP_NAMESPACE
 NAME = "keda-regular-2"
@@ -91,3 +103,30 @@ async def test_what_does_not_exist_is_named_with_what_does(rollout: Client, oper
 async def test_viewer_may_not_steer(rollout: Client, viewer: Klm) -> None:
     assert (await viewer("rollout", "pause", "keda")).code == 2
     assert not (await found(rollout)).spec.paused
+
+
+async def test_large_change_without_a_strategy_is_released_to_some_clusters(control_plane: Client) -> None:
+    kymas = [f"braked-{number}" for number in range(4)]
+    for name in kymas:
+        await put_kyma(control_plane, name, {})
+        manifest = builders.manifest("braked", "1.0.0", kyma=name)
+        await control_plane.create(MANIFESTS, builders.as_written(manifest), KCP, field_manager="test")
+    manager = Manager(control_plane, namespace=KCP)
+    settings = RolloutSettings(max_changed="3")
+    offers = Offers(manager.informer(MODULE_TEMPLATES), manager.informer(DATED_RELEASE_METAS))
+    module_rollouts.setup(manager, offers, settings)
+    stopping = asyncio.Event()
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(manager.run(stopping))
+        document = builders.as_written(builders.release("braked", regular="2.0.0"))
+        await control_plane.create(MODULE_RELEASE_METAS, document, KCP, field_manager="test")
+
+        async def released() -> list[str]:
+            manifests = [await control_plane.get(MANIFESTS, f"{name}-braked", KCP) for name in kymas]
+            return [each.status.release.version for each in manifests if each.status.release is not None]
+
+        await eventually(released)
+        stopping.set()
+    assert await released() == ["2.0.0"], "10 % of four clusters is one"
+    begun = await found(control_plane, "braked-regular-1")
+    assert (begun.spec.former_version, [each.name for each in begun.spec.strategy.waves]) == ("1.0.0", ["trial"])

@@ -4,7 +4,7 @@ import io
 
 from kube_runtime import InventoryEntry
 from kube_runtime.apply.difference import ObjectDifference, difference_between
-from kyma_fleet.comparison.report import print_differences, summary
+from kyma_fleet.comparison.report import ClusterComparison, ComparedObject
 from kyma_fleet.screen import Screen
 
 ENTRY = InventoryEntry("", "v1", "ConfigMap", "ns", "limits")
@@ -12,7 +12,8 @@ ENTRY = InventoryEntry("", "v1", "ConfigMap", "ns", "limits")
 
 def shown(*differences: ObjectDifference, colour: bool = False) -> str:
     stream = io.StringIO()
-    print_differences(differences, Screen(colour, None, stream))
+    found = ClusterComparison(kyma="demo", objects=tuple(map(ComparedObject.of, differences)))
+    found.print_table(Screen(colour, None, stream))
     return stream.getvalue()
 
 
@@ -31,7 +32,7 @@ def test_change_is_shown_line_by_line_without_control_characters() -> None:
 
 def test_what_is_as_wanted_is_counted_alone() -> None:
     same = difference_between(ENTRY, 0, config_map("1"), config_map("1"))
-    assert shown(same) == ""
+    assert shown(same) == "1 object: 1 as wanted\n"
     others = ObjectDifference(ENTRY, None, "prune"), ObjectDifference(ENTRY, 0, "fail", error="refused\nby policy")
-    assert summary((same, *others)) == "3 objects: 1 as wanted, 1 no longer wanted, 1 not comparable"
+    assert shown(same, *others).splitlines()[-1] == "3 objects: 1 as wanted, 1 no longer wanted, 1 not comparable"
     assert "can't be compared: refused by policy" in shown(*others)

@@ -60,7 +60,7 @@ async def test_close_name_is_suggested(tmp_path: Path, command: tuple[str, ...])
         (("gte",), "Did you mean 'get'"),
         (("get", "kyams"), "did you mean kymas?"),
         (("get", "kymas", "--state", "Reddy"), "did you mean Ready?"),
-        (("get", "kymas", "-o", "jsn"), "did you mean json?"),
+        (("get", "kymas", "-o", "jsn"), "is not one of 'table', 'wide', 'json', 'yaml', 'name'"),
         (("get", "kymas", "--stat", "Ready"), "--state"),
     ],
 )

@@ -12,7 +12,7 @@ import pytest
 
 from kyma_fleet.explanation.chain import Chain, explain_kyma, explain_module, module_of_object
 from kyma_fleet.explanation.facts import Facts, occurrence_of
-from kyma_fleet.explanation.report import print_chains
+from kyma_fleet.explanation.report import KymaExplanation
 from kyma_fleet.screen import Screen
 from lifecycle_manager.contract.resources import DatedReleaseMeta
 from lifecycle_manager.module_catalog import Offer
@@ -69,7 +69,8 @@ def titles(chain: Chain, mark: str = "") -> list[str]:
 
 def shown(chains: Iterable[Chain], width: int | None = None, events: Any = ()) -> str:
     stream = io.StringIO()
-    print_chains(list(chains), events, Screen(width=width, stream=stream), NOW)
+    found = KymaExplanation(at=NOW, kyma="demo", chains=tuple(chains), events=tuple(events))
+    found.print_table(Screen(width=width, stream=stream))
     return stream.getvalue()
 
 

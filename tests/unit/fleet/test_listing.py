@@ -9,7 +9,7 @@ import pytest
 
 from kube_runtime import load_yaml
 from kyma_fleet.listing.command import check_filters
-from kyma_fleet.listing.formats import Format, output_for
+from kyma_fleet.listing.formats import output_for
 from kyma_fleet.listing.kinds import KINDS, PAUSED_KYMAS, ListedKind, kind_named
 from kyma_fleet.listing.selection import Selection
 from kyma_fleet.problems import Problem
@@ -35,13 +35,13 @@ def listed(name: str = "demo", *modules: dict[str, Any], state: str = "Ready", *
 def written(
     kind: ListedKind[Any],
     *items: Any,
-    output: Format = "table",
+    output: str = "table",
     width: int | None = None,
     colour: bool = False,
     **asked: Any,
 ) -> str:
     stream, selection = io.StringIO(), Selection(**asked)
-    writer = output_for(output, kind, selection, Screen(colour, width, stream), watch=False)
+    writer = output_for(kind, selection, Screen(colour, width, stream, output), watch=False)
     pages = [[as_document(each) for each in items] if writer.raw else list(items)]
     for page in pages:
         writer.page(page, NOW)

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from kyma_fleet.overview.report import print_report
+from kyma_fleet.overview.report import status_of
 from kyma_fleet.overview.tally import NOT_IN_CATALOG, WORST, Replica, Tally, rollouts_of
 from kyma_fleet.screen import Screen
 from lifecycle_manager.contract.resources import DatedReleaseMeta
@@ -37,7 +37,7 @@ def release(version: str) -> DatedReleaseMeta:
 
 def shown(tally: Tally, width: int | None = None) -> str:
     stream = io.StringIO()
-    print_report(tally, Screen(width=width, stream=stream), NOW)
+    status_of(tally, NOW).print_table(Screen(width=width, stream=stream))
     return stream.getvalue()
 
 

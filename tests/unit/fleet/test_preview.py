@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from kyma_fleet.preview.plan import MAX_REASONS, KymaPreview, Release, Sums, outcome_for, released
-from kyma_fleet.preview.report import print_markdown, print_sums
+from kyma_fleet.preview.report import ReleasePreview
 from kyma_fleet.problems import Problem
 from kyma_fleet.screen import Screen
 from lifecycle_manager.contract.resources import DatedReleaseMeta
@@ -118,8 +118,8 @@ def test_sums_are_bounded_and_complete() -> None:
 
 
 def test_report_for_a_terminal_and_as_markdown() -> None:
-    template, stream = builders.template("keda", "2.0.0", requires_downtime=True), io.StringIO()
-    print_sums(RELEASE, template, sums(1), Screen(stream=stream), has_policy=False)
+    found, stream = ReleasePreview(release=RELEASE, sums=sums(1), lacks_windows=True), io.StringIO()
+    found.print_table(Screen(stream=stream))
     assert stream.getvalue().splitlines() == [
         "keda 2.0.0 in channel regular",
         "  1 Kyma would get it, instead of 1.0.0 (1)",
@@ -133,6 +133,6 @@ def test_report_for_a_terminal_and_as_markdown() -> None:
         "R0            1      h0       x | <b>",
     ]
     stream = io.StringIO()
-    print_markdown(RELEASE, template, sums(1), Screen(stream=stream), has_policy=True)
+    found.print_table(Screen(stream=stream, form="markdown"))
     assert "| R0 | 1 | h0 | x \\| \\<b\\> |" in stream.getvalue()
     assert "- 1 Kyma would get it" in stream.getvalue()

@@ -8,7 +8,7 @@ from typing import Any
 from kyma_fleet.explanation.facts import Occurrence
 from kyma_fleet.explanation.moments import Moment, last_change, moments, newest_trace
 from kyma_fleet.screen import Screen
-from kyma_fleet.timeline.command import print_timeline
+from kyma_fleet.timeline.command import Timeline, Write
 from lifecycle_manager_api import names
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -73,13 +73,14 @@ def test_the_last_change_begins_after_a_pause() -> None:
 
 def test_timeline_is_drawn_in_lines_that_fit() -> None:
     stream = io.StringIO()
-    found = [Moment(NOW, "me", "x" * 200), Moment(NOW + timedelta(seconds=3), "you\x1b[2J", "y")]
-    print_timeline(found, Screen(width=80, stream=stream))
+    found = (Write(NOW, "me", "x" * 200), Write(NOW + timedelta(seconds=3), "you\x1b[2J", "y"))
+    Timeline(kyma="demo", writes=found).print_table(Screen(width=80, stream=stream))
     lines = stream.getvalue().splitlines()
     assert lines[0] == "last writes, from 2026-11-22 12:00:00 UTC"
     assert lines[-1] == "   3.0 s ─────────● you y"
     stream.truncate(0)
-    print_timeline([Moment(NOW + timedelta(seconds=0.25), "me", "x"), Moment(NOW, "you", "y")], Screen(stream=stream))
+    found = (Write(NOW + timedelta(seconds=0.25), "me", "x"), Write(NOW, "you", "y"))
+    Timeline(kyma="demo", writes=found).print_table(Screen(stream=stream))
     assert "-0." not in stream.getvalue()
     assert all(len(line) <= 80 for line in lines)
 

@@ -2,13 +2,13 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from kube_runtime import Client, InventoryEntry, KindUnknown, KubeconfigPolicy, KubeError, NotFound
 from kube_runtime.apply.former_managers import merged_into
 from kyma_fleet.checking.command import missing_rights
 from kyma_fleet.comparison.reading import cluster_of
+from kyma_fleet.documents import Part
 from kyma_fleet.problems import Problem
 from kyma_fleet.text import plain
 from lifecycle_manager.contract.resources import FIELD_MANAGER, MANIFESTS
@@ -39,8 +39,7 @@ RIGHTS = (
 """Some of the rights that this version needs in a cluster, for objects that it has in each."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterReport:
+class ClusterReport(Part, frozen=True):
     """What changes in the cluster of a Kyma.
 
     - `moved`: objects of modules that get another owner of their fields: one patch and one apply each

@@ -8,7 +8,8 @@ from kube_runtime import Client, KubeconfigPolicy, ObjectUnreadable
 from kyma_fleet.adoption.cluster import ClusterReport, report_of
 from kyma_fleet.adoption.findings import all_options, obstacles_of, rows_of
 from kyma_fleet.adoption.reading import read_control_plane
-from kyma_fleet.adoption.report import AdoptionReport, print_json, print_tables
+from kyma_fleet.adoption.report import AdoptionCounts, AdoptionReport
+from kyma_fleet.documents import print_document
 from kyma_fleet.screen import Screen
 from kyma_fleet.text import plain
 
@@ -23,7 +24,6 @@ async def check(
     lease_namespace: str,
     ca_namespace: str,
     policy: KubeconfigPolicy,
-    as_document: bool,
 ) -> int:
     """Print what a takeover would find and change. Nothing is written. Returns 1 where something is in the way."""
     seen = await read_control_plane(
@@ -39,9 +39,17 @@ async def check(
 
     clusters = await asyncio.gather(*(one(each) for each in sorted(chosen)))
     options = all_options(seen.deployments)
-    report = AdoptionReport(seen, list(rows_of(seen)), options, clusters, obstacles_of(seen, options, clusters))
-    (print_json if as_document else print_tables)(report, screen)
-    return 1 if report.obstacles else 0
+    report = AdoptionReport(
+        api_server=seen.server_version,
+        former=tuple(seen.deployments),
+        counts=AdoptionCounts.of(seen),
+        rows=tuple(rows_of(seen)),
+        options=tuple(options),
+        clusters=tuple(clusters),
+        in_the_way=tuple(obstacles_of(seen, options, clusters)),
+    )
+    print_document(report, screen)
+    return 1 if report.in_the_way else 0
 
 
 def _left_out(error: ObjectUnreadable) -> None:

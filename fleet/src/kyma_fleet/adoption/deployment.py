@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
+from kyma_fleet.documents import Part
 from lifecycle_manager.rollout.maintenance import CONVENTIONAL
 from lifecycle_manager.settings import Settings, SettingsInvalid, options
 from lifecycle_manager.takeover.flags import taken
@@ -18,8 +19,7 @@ REPLICAS_BEFORE = f"{names.GROUP}/replicas-before"
 """On a Deployment that a takeover or the way back has scaled to zero: how many replicas it had."""
 
 
-@dataclass(frozen=True, slots=True)
-class Deployment:
+class Deployment(Part, frozen=True):
     """How a version is deployed.
 
     - `before`: how many replicas it had before it was scaled to zero; None where it was not

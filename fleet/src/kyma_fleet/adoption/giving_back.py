@@ -1,6 +1,6 @@
 """Gives one Kyma with its cluster back to the former version. Each write is idempotent, so all can be done again."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -20,6 +20,7 @@ from kube_runtime import (
     Resource,
 )
 from kube_runtime.client.kubeconfig import STRICT
+from kube_runtime.finalizers import remove_finalizers
 from kyma_fleet.adoption import back
 from kyma_fleet.adoption.cluster import CLUSTER_ERRORS, RIGHTS, WATCHER, each_of, read_object
 from kyma_fleet.checking.command import missing_rights
@@ -38,7 +39,7 @@ from lifecycle_manager.gardener import certificates as gardener
 from lifecycle_manager.object_set.inventory import entries_of
 from lifecycle_manager.watcher_certificates import cert_manager
 from lifecycle_manager.watcher_certificates.tls_secret import CERTIFICATE_PURPOSE
-from lifecycle_manager_api import Kyma, Manifest, names
+from lifecycle_manager_api import Kyma, Manifest, ObjectMeta, names
 
 ATTEMPTS = 5
 FIELD_MANAGER = "klm"
@@ -94,16 +95,23 @@ class GivingBack:
         """Remove a finalizer that the former version does not know: it would block the deletion of these Kymas."""
         changed = 0
         async for page in self.kcp.pages(SYNC_RESOURCES):
-            for metadata in (each.metadata for each in page.items if each.spec.kyma in kymas):
-                if names.SYNC_RESOURCE_FINALIZER not in metadata.finalizers:
-                    continue
-                left = [name for name in metadata.finalizers if name != names.SYNC_RESOURCE_FINALIZER]
-                patch = {"metadata": {"finalizers": left, "resourceVersion": metadata.resource_version}}
-                await self.kcp.merge_patch(
-                    SYNC_RESOURCES, metadata.name, patch, metadata.namespace, field_manager=FIELD_MANAGER
-                )
-                changed += 1
+            of_kymas = (each.metadata for each in page.items if each.spec.kyma in kymas)
+            changed += await self._without(names.SYNC_RESOURCE_FINALIZER, SYNC_RESOURCES, of_kymas)
         return changed
+
+    async def templates(self) -> int:
+        """Remove a finalizer that the former version knows of ModuleReleaseMetas only: no template could be deleted."""
+        listed = await self.kcp.list(MODULE_TEMPLATES, names.KCP_NAMESPACE)
+        return await self._without(
+            names.MANDATORY_FINALIZER, MODULE_TEMPLATES, (each.metadata for each in listed.items)
+        )
+
+    async def _without(self, finalizer: str, resource: Resource[Any], metadata: Iterable[ObjectMeta]) -> int:
+        """Remove a finalizer from objects in the version that was read, and return from how many."""
+        having = [each for each in metadata if finalizer in each.finalizers]
+        for each in having:
+            await remove_finalizers(self.kcp, resource, each, finalizer, field_manager=FIELD_MANAGER)
+        return len(having)
 
     async def _cluster(self, skr: Client, kyma: str, manifests: tuple[Manifest, ...]) -> int:
         changed = 0

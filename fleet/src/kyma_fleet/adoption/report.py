@@ -1,93 +1,98 @@
-"""Prints what `klm adopt --check` found: as tables, or as one JSON document."""
+"""What `klm adopt --check` prints."""
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
-
-import msgspec
+from collections.abc import Iterator, Mapping
 
 from kyma_fleet.adoption.cluster import ClusterReport
-from kyma_fleet.adoption.deployment import FormerOption
+from kyma_fleet.adoption.deployment import Deployment, FormerOption
 from kyma_fleet.adoption.findings import Obstacle, Row
 from kyma_fleet.adoption.reading import FormerControlPlane
-from kyma_fleet.listing.formats import as_json
+from kyma_fleet.documents import Document, Part
 from kyma_fleet.screen import LiveTable, Screen
 from kyma_fleet.text import plain
+from lifecycle_manager_api import State
 
 NO_EFFECT = "no effect"
 CLUSTER_TITLES = (
     "CLUSTER",
-    "API SERVER",
-    "OWNER CHANGES",
+    "VERSION",
+    "MOVED",
     "OURS",
     "MISSING",
-    "UNMARKED",
+    "FOREIGN",
     "WATCHER",
     "REMOVED",
     "CATALOG",
 )
 
 
-@dataclass(frozen=True, slots=True)
-class AdoptionReport:
-    """All of it."""
+class AdoptionCounts(Part, frozen=True):
+    """How many there are of what; `certificates` is None where they may not be read."""
 
-    seen: FormerControlPlane
-    rows: Sequence[Row]
-    options: Sequence[FormerOption]
-    clusters: Sequence[ClusterReport]
-    obstacles: Sequence[Obstacle]
+    kymas: int
+    kyma_states: Mapping[State, int]
+    manifests: int
+    manifest_states: Mapping[State, int]
+    modules: Mapping[str, int]
+    access_secrets: int
+    access_secrets_without_label: int
+    certificates: int | None
+    module_templates: int
+    module_release_metas: int
+    watchers: int
+
+    @classmethod
+    def of(cls, seen: FormerControlPlane) -> "AdoptionCounts":
+        """Return the counts of a control plane."""
+        counts, secrets = seen.counts, seen.secrets
+        return cls(
+            kymas=counts.states.total(),
+            kyma_states=dict(counts.states),
+            manifests=counts.manifests.total(),
+            manifest_states=dict(counts.manifests),
+            modules={f"{name} {version}": count for (name, version), count in sorted(counts.modules.items())},
+            access_secrets=counts.accesses.total(),
+            access_secrets_without_label=counts.unlabelled.count,
+            certificates=secrets.leaves if secrets is not None else None,
+            module_templates=seen.templates,
+            module_release_metas=seen.releases,
+            watchers=seen.watchers,
+        )
 
 
-def print_tables(report: AdoptionReport, screen: Screen) -> None:
-    """Print tables, and what is in the way."""
-    LiveTable(screen, ("WHAT", "FOUND", "WITH THIS VERSION")).print(
-        (each.title, each.found, each.becomes) for each in report.rows
-    )
-    if report.options:
+class AdoptionReport(Document, frozen=True):
+    """What a takeover finds and changes, and what is in its way."""
+
+    api_server: str
+    former: tuple[Deployment, ...]
+    counts: AdoptionCounts
+    rows: tuple[Row, ...]
+    options: tuple[FormerOption, ...]
+    clusters: tuple[ClusterReport, ...]
+    in_the_way: tuple[Obstacle, ...]
+
+    def print_table(self, screen: Screen) -> None:
+        """Print it for people."""
+        LiveTable(screen, ("WHAT", "FOUND", "WITH THIS VERSION")).print(
+            (each.title, each.found, each.becomes) for each in self.rows
+        )
+        if self.options:
+            screen.print()
+            rows = [(each.given, each.becomes or NO_EFFECT, each.why) for each in self.options]
+            LiveTable(screen, ("OPTION", "BECOMES", "WHY")).print(rows)
+        read = [each for each in self.clusters if not each.error]
+        if read:
+            screen.print()
+            LiveTable(screen, CLUSTER_TITLES).print(_cells(each) for each in read)
         screen.print()
-        rows = [(each.given, each.becomes or NO_EFFECT, each.why) for each in report.options]
-        LiveTable(screen, ("OPTION", "BECOMES", "WHY")).print(rows)
-    read = [each for each in report.clusters if not each.error]
-    if read:
-        screen.print()
-        LiveTable(screen, CLUSTER_TITLES).print(_cells(each) for each in read)
-    screen.print()
-    if not report.obstacles:
-        screen.print(screen.painted("nothing is in the way", fg="green"))
-    for each in report.obstacles:
-        screen.print(f"{screen.painted('in the way:', fg='red', bold=True)} {plain(each.text)}")
-        screen.print(f"{' ' * 12}next:  {plain(each.advice)}")
+        if not self.in_the_way:
+            screen.print(screen.painted("nothing is in the way", fg="green"))
+        for each in self.in_the_way:
+            screen.print(f"{screen.painted('in the way:', fg='red', bold=True)} {plain(each.text)}")
+            screen.print(f"{' ' * 12}next:  {plain(each.advice)}")
 
-
-def print_json(report: AdoptionReport, screen: Screen) -> None:
-    """Print one document."""
-    screen.print(as_json(msgspec.to_builtins(_document(report)), indent=2))
-
-
-def _document(report: AdoptionReport) -> dict[str, Any]:
-    seen, counts, secrets = report.seen, report.seen.counts, report.seen.secrets
-    return {
-        "apiServer": seen.server_version,
-        "former": [asdict(each) for each in seen.deployments],
-        "counts": {
-            "kymas": counts.states.total(),
-            "kymaStates": {state.value: count for state, count in counts.states.items()},
-            "manifests": counts.manifests.total(),
-            "manifestStates": {state.value: count for state, count in counts.manifests.items()},
-            "modules": {f"{name} {version}": count for (name, version), count in sorted(counts.modules.items())},
-            "accessSecrets": counts.accesses.total(),
-            "accessSecretsWithoutLabel": counts.unlabelled.count,
-            "certificates": secrets.leaves if secrets is not None else None,
-            "moduleTemplates": seen.templates,
-            "moduleReleaseMetas": seen.releases,
-            "watchers": seen.watchers,
-        },
-        "rows": [asdict(each) for each in report.rows],
-        "options": [asdict(each) for each in report.options],
-        "clusters": [asdict(each) for each in report.clusters],
-        "inTheWay": [asdict(each) for each in report.obstacles],
-    }
+    def names(self) -> Iterator[str]:
+        """Return the Deployments of the former version."""
+        return (f"deployment.apps/{each.name}" for each in self.former)
 
 
 def _cells(cluster: ClusterReport) -> tuple[str, ...]:

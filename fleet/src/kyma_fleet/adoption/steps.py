@@ -94,6 +94,7 @@ class AdoptionSteps:
             await self._patch_kymas("keep both versions from", chosen, _kept_from_both)
         failed = await self._give_back(chosen)
         if whole:
+            await GivingBack(self.kcp, self.policy).templates()
             await self._delete_ca()
         await self._unlabel_secrets(chosen)
         await self._unmark_manifests(chosen)

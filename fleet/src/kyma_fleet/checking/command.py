@@ -1,6 +1,6 @@
 """`klm check` and `klm version`."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
@@ -13,6 +13,7 @@ from kube_runtime.leases.lease import LEASES
 from kyma_certs import describe
 from kyma_fleet.checking import findings
 from kyma_fleet.checking.findings import Finding
+from kyma_fleet.documents import Document, print_document
 from kyma_fleet.overview.command import GROUP, count_kymas, replicas_of
 from kyma_fleet.overview.tally import Tally
 from kyma_fleet.screen import Screen
@@ -56,31 +57,60 @@ INSTALLER = (
 SIGNS = {"ok": ("✓", "green"), "bad": ("✗", "red"), "note": ("·", "white")}
 
 
+class CheckReport(Document, frozen=True):
+    """What each check found."""
+
+    findings: tuple[Finding, ...]
+
+    def print_table(self, screen: Screen) -> None:
+        """Print it for people."""
+        for each in self.findings:
+            sign, colour = SIGNS[each.mark]
+            screen.print(f"{screen.painted(sign, fg=colour)} {plain(each.title).ljust(13)} {plain(each.text)}")
+            if each.mark == "bad":
+                screen.print(f"{' ' * 16}next:  {plain(each.advice)}")
+
+    def names(self) -> Iterator[str]:
+        """Return the checks that fail."""
+        return (f"check/{each.title.replace(' ', '-')}" for each in self.findings if each.mark == "bad")
+
+
+class VersionReport(Document, frozen=True):
+    """The versions of klm, of Lifecycle Manager as it is deployed, and of the API server."""
+
+    klm: str
+    lifecycle_manager: tuple[str, ...]
+    api_server: str
+
+    def print_table(self, screen: Screen) -> None:
+        """Print it for people."""
+        screen.print(f"klm                {self.klm}")
+        for image in self.lifecycle_manager:
+            screen.print(f"Lifecycle Manager  {plain(image)}")
+        screen.print(f"API server         {plain(self.api_server)}")
+
+    def names(self) -> Iterator[str]:
+        """Return what has a version."""
+        yield f"deployment.apps/{names.LIFECYCLE_MANAGER}"
+
+
 async def check(kcp: Client, screen: Screen, lease_namespace: str, *, before_installation: bool) -> int:
     """Print what each check finds. Returns 1 where one fails."""
-    failed = 0
     found = _before_installation(kcp) if before_installation else _installed(kcp, lease_namespace)
-    async for each in found:
-        sign, colour = SIGNS[each.mark]
-        screen.print(f"{screen.painted(sign, fg=colour)} {plain(each.title).ljust(13)} {plain(each.text)}")
-        if each.mark == "bad":
-            failed += 1
-            screen.print(f"{' ' * 16}next:  {plain(each.advice)}")
-        screen.flush()
-    return 1 if failed else 0
+    report = CheckReport(findings=tuple([each async for each in found]))
+    print_document(report, screen)
+    return 1 if any(each.mark == "bad" for each in report.findings) else 0
 
 
 async def print_version(kcp: Client, screen: Screen) -> int:
-    """Print the versions of klm, of Lifecycle Manager as it is deployed, and of the API server."""
-    screen.print(f"klm                {version('kyma-fleet')}")
+    """Print the versions."""
     try:
         deployments = (await kcp.list(DEPLOYMENTS, names.KCP_NAMESPACE, label_selector=OUR_DEPLOYMENTS)).items
         images = [_image(each) for each in deployments] or ["no Deployment of it in " + names.KCP_NAMESPACE]
     except Forbidden:
         images = ["not known: you may not list Deployments"]
-    for image in images:
-        screen.print(f"Lifecycle Manager  {plain(image)}")
-    screen.print(f"API server         {plain(await kcp.server_version())}")
+    server = await kcp.server_version()
+    print_document(VersionReport(klm=version("kyma-fleet"), lifecycle_manager=tuple(images), api_server=server), screen)
     return 0
 
 

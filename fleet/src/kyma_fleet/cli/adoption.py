@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kyma_fleet.cli.options import Context, Kubeconfig, LeaseNamespace, complete_kyma, one_of
+from kyma_fleet.cli.options import Context, Kubeconfig, LeaseNamespace, Output, complete_kyma
 
 if TYPE_CHECKING:
     from kube_runtime import Client
@@ -43,7 +43,7 @@ def adopt(
             help="access Secrets may run commands and read files here, and leave TLS unverified, as with klm run",
         ),
     ] = False,
-    output: Annotated[str, typer.Option("--output", "-o", help="with --check: format: table, json")] = "table",
+    output: Output = "table",
     ca_namespace: Annotated[
         str, typer.Option(help="namespace of the CA of the former version (--self-signed-cert-issuer-namespace)")
     ] = "istio-system",
@@ -76,17 +76,18 @@ def adopt(
     from kyma_fleet.running import Target, run
     from kyma_fleet.screen import Screen
 
-    form = one_of(("table", "json"), "format", output)
     chosen = sum(map(bool, (kymas, labels, everything)))
     if check and (back or kyma_selector):
         raise typer.BadParameter("--check writes nothing: give neither --back nor --kyma-selector with it")
+    if output != "table" and not check:
+        raise typer.BadParameter("--output belongs to --check: the steps are asked for one by one")
     if where_possible and not back:
         raise typer.BadParameter("--where-possible belongs to --back")
     if chosen > 1 or bool(kyma_selector) != bool(chosen):
         raise typer.BadParameter("--kyma-selector needs one of Kymas, -l and --all, and they need it")
     if any(not each.partition("=")[1] for each in kyma_selector or ()):
         raise typer.BadParameter("--kyma-selector: expected key=value")
-    screen = Screen.of_process()
+    screen = Screen.of_process(output)
     target = Target(kubeconfig, context)
     policy = KubeconfigPolicy.permissive() if insecure else KubeconfigPolicy.strict()
     if check:
@@ -99,7 +100,6 @@ def adopt(
                 lease_namespace=lease_namespace,
                 ca_namespace=ca_namespace,
                 policy=policy,
-                as_document=form == "json",
             ),
         )
     split = {key: value for key, _, value in (each.partition("=") for each in kyma_selector or ())}

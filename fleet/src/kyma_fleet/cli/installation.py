@@ -1,10 +1,12 @@
 """Commands about the control plane itself."""
 
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from kyma_fleet.cli.options import Context, Kubeconfig, LeaseNamespace
+from kyma_fleet.cli.options import Context, Kubeconfig, LeaseNamespace, Output, complete_kyma
 
 
 def check(
@@ -12,6 +14,7 @@ def check(
         bool, typer.Option("--pre", help="check what an installation needs, before there is one")
     ] = False,
     lease_namespace: LeaseNamespace = "kcp-system-leases",
+    output: Output = "table",
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
@@ -29,14 +32,14 @@ def check(
     from kyma_fleet.running import Target, run
     from kyma_fleet.screen import Screen
 
-    screen = Screen.of_process()
+    screen = Screen.of_process(output)
     run(
         Target(kubeconfig, context),
         lambda kcp: command.check(kcp, screen, lease_namespace, before_installation=before_installation),
     )
 
 
-def version(kubeconfig: Kubeconfig = None, context: Context = None) -> None:
+def version(output: Output = "table", kubeconfig: Kubeconfig = None, context: Context = None) -> None:
     """Print the versions of klm and of the control plane.
 
     \b
@@ -47,5 +50,71 @@ def version(kubeconfig: Kubeconfig = None, context: Context = None) -> None:
     from kyma_fleet.running import Target, run
     from kyma_fleet.screen import Screen
 
-    screen = Screen.of_process()
+    screen = Screen.of_process(output)
     run(Target(kubeconfig, context), lambda kcp: command.print_version(kcp, screen))
+
+
+def bundle(
+    kyma: Annotated[
+        str, typer.Argument(help="one Kyma with its parts; by default all", autocompletion=complete_kyma)
+    ] = "",
+    *,
+    file: Annotated[
+        Path | None, typer.Option(help="archive to write; by default klm-bundle-TIME.tar.gz", show_default=False)
+    ] = None,
+    max_size: Annotated[int, typer.Option(min=1, max=1000, help="bound, in MiB before compression")] = 50,
+    lease_namespace: LeaseNamespace = "kcp-system-leases",
+    output: Output = "table",
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Write an archive for support, without secrets.
+
+    It has the resources with their conditions, Events, the answers of klm
+    check, status and version, and logs and metrics where you may read them.
+    Secrets, data of modules, values of environment variables and foreign
+    annotations are left out. What is missing is said.
+
+    \b
+    klm bundle
+    klm bundle demo --file demo.tar.gz
+    """
+    from kyma_fleet.bundle import command
+    from kyma_fleet.running import Target, run
+    from kyma_fleet.screen import Screen
+
+    to = file or Path(f"klm-bundle-{datetime.now(UTC):%Y%m%d-%H%M%S}.tar.gz")
+    screen, limit = Screen.of_process(output), max_size * 1024 * 1024
+    run(
+        Target(kubeconfig, context),
+        lambda kcp: command.bundle(kcp, screen, to, kyma=kyma, max_bytes=limit, lease_namespace=lease_namespace),
+    )
+
+
+def images(
+    values: Annotated[
+        list[Path], typer.Option("--values", "-f", help="values of the chart lifecycle-manager; later files win")
+    ] = [],  # noqa: B006 - typer copies it
+    manager_values: Annotated[
+        list[Path], typer.Option(help="values of the chart module-manager, a file for each module")
+    ] = [],  # noqa: B006 - typer copies it
+    registry: Annotated[str, typer.Option(help="registry of the images where the values name none")] = "",
+    output: Output = "table",
+) -> None:
+    """List the images of an installation, as its charts name them.
+
+    Without values these are the defaults. Modules bring images of their own.
+
+    \b
+    klm images --registry ghcr.io/OWNER
+    klm images -f lifecycle-manager.yaml --manager-values telemetry.yaml
+    """
+    from kyma_fleet.documents import print_document
+    from kyma_fleet.images import ValuesUnreadable, images_of
+    from kyma_fleet.screen import Screen
+
+    try:
+        found = images_of(values, manager_values, registry=registry)
+    except ValuesUnreadable as error:
+        raise typer.BadParameter(str(error)) from None
+    print_document(found, Screen.of_process(output))

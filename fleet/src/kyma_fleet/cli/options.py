@@ -2,7 +2,7 @@
 
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -53,6 +53,8 @@ Kubeconfig = Annotated[
     Path | None, typer.Option(help="kubeconfig of the control plane; by default that of kubectl", show_default=False)
 ]
 Context = Annotated[str | None, typer.Option(help="context of the kubeconfig", show_default=False)]
+OUTPUT = typer.Option("--output", "-o", case_sensitive=False, help="format")
+Output = Annotated[Literal["table", "wide", "json", "yaml", "name"], OUTPUT]
 LeaseNamespace = Annotated[
     str, typer.Option(help="namespace of the replicas' Leases (--leader-election-namespace of klm run)")
 ]

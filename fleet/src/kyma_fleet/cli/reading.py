@@ -10,6 +10,7 @@ from kyma_fleet.cli.options import (
     Kubeconfig,
     KymaName,
     LeaseNamespace,
+    Output,
     complete_kyma,
     complete_module,
     complete_name,
@@ -19,7 +20,6 @@ from kyma_fleet.cli.options import (
 
 KIND_NAMES = ("kymas", "modules", "releases", "manifests", "configs", "syncresources")
 STATES = ("Ready", "Processing", "Warning", "Error", "Deleting", "Unmanaged")
-OUTPUTS = ("table", "wide", "json", "yaml", "name")
 
 
 def get(
@@ -50,15 +50,7 @@ def get(
     paused: Annotated[bool, typer.Option("--paused", help="paused ones, with who did it, when and why")] = False,
     labels: Annotated[str, typer.Option("--selector", "-l", help="label selector, as of kubectl")] = "",
     watch: Annotated[bool, typer.Option("--watch", "-w", help="show each change until Ctrl-C")] = False,
-    output: Annotated[
-        str,
-        typer.Option(
-            "--output",
-            "-o",
-            help=f"format: {', '.join(OUTPUTS)}",
-            autocompletion=lambda incomplete: [each for each in OUTPUTS if each.startswith(incomplete)],
-        ),
-    ] = "table",
+    output: Output = "table",
     namespace: Annotated[str, typer.Option("--namespace", "-n", help="namespace, where it is another one")] = "",
     kubeconfig: Kubeconfig = None,
     context: Context = None,
@@ -75,7 +67,7 @@ def get(
     klm get kymas --region eu-central-1 --watch  follow changes
     """
     from kyma_fleet.listing.command import Listing, check_filters
-    from kyma_fleet.listing.formats import FORMATS, output_for
+    from kyma_fleet.listing.formats import output_for
     from kyma_fleet.listing.kinds import PAUSED_KYMAS, kind_named
     from kyma_fleet.listing.selection import Selection
     from kyma_fleet.problems import Problem
@@ -85,7 +77,6 @@ def get(
     found = kind_named(kind)
     if found is None:
         raise unknown(KIND_NAMES, "kind", kind)
-    one_of(OUTPUTS, "format", output)
     selection = Selection(
         name=name,
         kyma=kyma,
@@ -102,9 +93,8 @@ def get(
     except Problem as problem:
         raise typer.BadParameter(str(problem)) from None
     listed = PAUSED_KYMAS if paused and found.name == "kymas" and output == "table" else found
-    screen = Screen.of_process()
-    form = next(each for each in FORMATS if each == output.lower())
-    written = output_for(form, listed, selection, screen, watch=watch)
+    screen = Screen.of_process(output)
+    written = output_for(listed, selection, screen, watch=watch)
     where = namespace or listed.namespace
     run(
         Target(kubeconfig, context),
@@ -115,6 +105,7 @@ def get(
 def status(
     watch: Annotated[bool, typer.Option("--watch", "-w", help="show it again and again until Ctrl-C")] = False,
     lease_namespace: LeaseNamespace = "kcp-system-leases",
+    output: Output = "table",
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
@@ -133,7 +124,7 @@ def status(
     from kyma_fleet.running import Target, run
     from kyma_fleet.screen import Screen
 
-    screen = Screen.of_process()
+    screen = Screen.of_process(output)
     run(Target(kubeconfig, context), lambda kcp: command.status(kcp, screen, lease_namespace, watch=watch))
 
 
@@ -155,6 +146,7 @@ def explain(
         Path | None,
         typer.Option(help="--maintenance-policy of klm run, for windows that are not reported yet", show_default=False),
     ] = None,
+    output: Output = "table",
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
@@ -179,11 +171,11 @@ def explain(
         rules = command.rules_of(rollout_max_delay, maintenance_policy)
     except Problem as problem:
         raise typer.BadParameter(str(problem)) from None
-    screen = Screen.of_process()
+    screen = Screen.of_process(output)
     run(Target(kubeconfig, context), lambda kcp: command.explain(kcp, screen, kyma, subject, rules))
 
 
-def events(kyma: KymaName, kubeconfig: Kubeconfig = None, context: Context = None) -> None:
+def events(kyma: KymaName, output: Output = "table", kubeconfig: Kubeconfig = None, context: Context = None) -> None:
     """List the Events of a Kyma and of all its parts.
 
     Its parts are Manifests, ModuleConfigs and SyncResources. The newest Event is the last.
@@ -196,7 +188,7 @@ def events(kyma: KymaName, kubeconfig: Kubeconfig = None, context: Context = Non
     from kyma_fleet.running import Target, run
     from kyma_fleet.screen import Screen
 
-    screen = Screen.of_process()
+    screen = Screen.of_process(output)
     run(Target(kubeconfig, context), lambda kcp: command.events(kcp, screen, kyma))
 
 
@@ -207,6 +199,7 @@ def trace(
     everything: Annotated[
         bool, typer.Option("--all", help="everything that is recorded, not what follows the last pause alone")
     ] = False,
+    output: Output = "table",
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
@@ -223,5 +216,5 @@ def trace(
     from kyma_fleet.screen import Screen
     from kyma_fleet.timeline import command
 
-    screen = Screen.of_process()
+    screen = Screen.of_process(output)
     run(Target(kubeconfig, context), lambda kcp: command.trace(kcp, screen, kyma, module, everything=everything))

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from kyma_fleet.cli.options import Context, Kubeconfig, KymaName, complete_module, one_of
+from kyma_fleet.cli.options import OUTPUT, Context, Kubeconfig, KymaName, Output, complete_module
 
 
 def preview(
@@ -16,7 +16,7 @@ def preview(
     sample: Annotated[
         int, typer.Option(min=0, max=100, help="compare the objects in so many clusters, too (needs klm-skr-access)")
     ] = 0,
-    output: Annotated[str, typer.Option("--output", "-o", help="format: table, markdown")] = "table",
+    output: Annotated[Literal["table", "wide", "json", "yaml", "name", "markdown"], OUTPUT] = "table",
     rollout_max_delay: Annotated[str, typer.Option(help="--module-upgrade-rollout-max-delay of klm run")] = "5m",
     maintenance_policy: Annotated[
         Path | None, typer.Option(help="--maintenance-policy of klm run", show_default=False)
@@ -44,17 +44,15 @@ def preview(
     from kyma_fleet.running import Target, run
     from kyma_fleet.screen import Screen
 
-    form: Literal["table", "markdown"] = "markdown" if output == "markdown" else "table"
-    one_of(("table", "markdown"), "format", output)
     try:
         rules = rules_of(rollout_max_delay, maintenance_policy)
     except Problem as problem:
         raise typer.BadParameter(str(problem)) from None
-    screen = Screen.of_process()
+    screen = Screen.of_process(output)
     release = Release(module, version, channel)
     run(
         Target(kubeconfig, context),
-        lambda kcp: command.preview(kcp, screen, release, rules, sample=sample, output=form, namespace=namespace),
+        lambda kcp: command.preview(kcp, screen, release, rules, sample=sample, namespace=namespace),
     )
 
 
@@ -65,6 +63,7 @@ def diff(
     namespace: Annotated[
         str, typer.Option("--sync-namespace", help="--sync-namespace of klm run, for objects that name none")
     ] = "kyma-system",
+    output: Output = "table",
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
@@ -84,5 +83,5 @@ def diff(
     from kyma_fleet.running import Target, run
     from kyma_fleet.screen import Screen
 
-    screen = Screen.of_process()
+    screen = Screen.of_process(output)
     run(Target(kubeconfig, context), lambda kcp: command.diff(kcp, screen, kyma, module, namespace))

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from kyma_fleet.cli.options import Context, Kubeconfig
+from kyma_fleet.cli.options import Context, Kubeconfig, Output
 
 app = typer.Typer(
     name="rollout",
@@ -23,18 +23,16 @@ Channel = Annotated[str, typer.Option(help="the channel, where a module has roll
 def list_rollouts(
     *,
     everything: Annotated[bool, typer.Option("--all", help="also those that ended")] = False,
+    output: Output = "table",
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """List the latest rollout of each channel.
-
-    `klm get rollouts` lists them in other formats.
-    """
+    """List the latest rollout of each channel."""
     from kyma_fleet.rollouts import command
     from kyma_fleet.running import Target, run
     from kyma_fleet.screen import Screen
 
-    screen = Screen.of_process()
+    screen = Screen.of_process(output)
     run(Target(kubeconfig, context), lambda kcp: command.list_rollouts(kcp, screen, everything=everything))
 
 
@@ -44,6 +42,7 @@ def status(
     *,
     channel: Channel = "",
     watch: Annotated[bool, typer.Option("--watch", "-w", help="until it ends")] = False,
+    output: Output = "table",
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
@@ -55,7 +54,7 @@ def status(
     from kyma_fleet.running import Target, run
     from kyma_fleet.screen import Screen
 
-    screen = Screen.of_process()
+    screen = Screen.of_process(output)
     run(Target(kubeconfig, context), lambda kcp: command.status(kcp, screen, name, channel, watch=watch))
 
 

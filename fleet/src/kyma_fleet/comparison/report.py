@@ -1,9 +1,11 @@
-"""Prints differences: a line for each object that would change, and its unified diff."""
+"""What `klm diff` prints: a line for each object that would change, and its unified diff."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 
+from kube_runtime import InventoryEntry
 from kube_runtime.apply.difference import ObjectDifference
+from kyma_fleet.documents import Document, Part
 from kyma_fleet.screen import Screen
 from kyma_fleet.text import code, plain
 
@@ -16,20 +18,53 @@ SIGNS = {
 COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
-def print_differences(differences: Iterable[ObjectDifference], screen: Screen) -> None:
-    """Print each object that is not as it is wanted."""
-    for each in differences:
-        if each.action == "none":
-            continue
-        sign, colour, what = SIGNS[each.action]
-        why = f": {plain(each.error)}" if each.error else ""
-        screen.print(f"{screen.painted(f'{sign} {plain(each.entry)}', fg=colour, bold=True)} {what}{why}")
-        for line in each.text.splitlines()[2:]:  # the first two repeat which object it is
-            screen.print("    " + screen.painted(code(line), **_style(line)))
+class ComparedObject(Part, frozen=True):
+    """One object: what would be done with it, and the lines that would change."""
+
+    object: InventoryEntry
+    action: str
+    lines: tuple[str, ...]
+    error: str | None
+
+    @classmethod
+    def of(cls, found: ObjectDifference) -> "ComparedObject":
+        """Return what the apply would do, without the two lines that repeat which object it is."""
+        return cls(found.entry, found.action, tuple(found.text.splitlines()[2:]), found.error)
+
+    @property
+    def name(self) -> str:
+        """The object as `kubectl -o name` writes it."""
+        kind = ".".join(filter(None, (self.object.kind.lower(), self.object.group)))
+        return f"{kind}/{self.object.name}"
 
 
-def summary(differences: Sequence[ObjectDifference]) -> str:
-    """Return how many objects are as they are wanted, and how many are not."""
+class ClusterComparison(Document, frozen=True):
+    """What would change in the cluster of a Kyma."""
+
+    kyma: str
+    objects: tuple[ComparedObject, ...]
+
+    def print_table(self, screen: Screen) -> None:
+        """Print it for people."""
+        for each in self.objects:
+            if each.action != "none":
+                _print_object(each, screen)
+        screen.print(_summary(self.objects))
+
+    def names(self) -> Iterator[str]:
+        """Return the objects that would change."""
+        return (each.name for each in self.objects if each.action != "none")
+
+
+def _print_object(found: ComparedObject, screen: Screen) -> None:
+    sign, colour, what = SIGNS[found.action]
+    why = f": {plain(found.error)}" if found.error else ""
+    screen.print(f"{screen.painted(f'{sign} {plain(found.object)}', fg=colour, bold=True)} {what}{why}")
+    for line in found.lines:
+        screen.print("    " + screen.painted(code(line), **_style(line)))
+
+
+def _summary(differences: Sequence[ComparedObject]) -> str:
     counts: Counter[str] = Counter(each.action for each in differences)
     words = {
         "none": "as wanted",

@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
+import msgspec
+
 from kube_runtime.ages import age, duration
 from kyma_fleet.explanation.facts import Facts
 from kyma_fleet.explanation.marks import pause_of
@@ -74,8 +76,7 @@ class Link:
     part: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Chain:
+class Chain(msgspec.Struct, frozen=True, rename="camel"):
     """The links of one subject, its state, and what to do next."""
 
     subject: str

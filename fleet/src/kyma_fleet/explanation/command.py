@@ -3,9 +3,10 @@
 from pathlib import Path
 
 from kube_runtime import Client
+from kyma_fleet.documents import print_document
 from kyma_fleet.explanation.chain import explain_kyma, explain_module, module_of_object
 from kyma_fleet.explanation.reading import Rules, read_facts
-from kyma_fleet.explanation.report import print_chains, print_events
+from kyma_fleet.explanation.report import KymaEvents, KymaExplanation
 from kyma_fleet.problems import Problem
 from kyma_fleet.screen import Screen
 from kyma_fleet.text import plain
@@ -26,22 +27,24 @@ async def explain(kcp: Client, screen: Screen, name: str, subject: str, rules: R
     facts = await read_facts(kcp, name, rules)
     if not subject:
         chains = explain_kyma(facts)
-        print_chains(chains, facts.events, screen, facts.now)
+        found = KymaExplanation(at=facts.now, kyma=name, chains=chains, events=facts.events)
+        print_document(found, screen)
         return 1 if chains[0].cause is not None else 0
     about = None
     module = subject
     if "/" in subject:
-        found = module_of_object(facts, subject)
-        if found is None:
+        owned = module_of_object(facts, subject)
+        if owned is None:
             raise Problem(
                 f"no module of Kyma {name} has an object {subject}; write it as kind/name or kind/namespace/name"
             )
-        module, about = found
+        module, about = owned
     elif subject not in facts.modules():
         known = ", ".join(map(plain, facts.modules())) or "none"
         raise Problem(f"Kyma {name} has no module {subject}; it has: {known}; an object is written as kind/name")
     chain = explain_module(facts, module)
-    print_chains([chain], facts.events, screen, facts.now, about=about)
+    found = KymaExplanation(at=facts.now, kyma=name, chains=(chain,), events=facts.events, about=about)
+    print_document(found, screen)
     return 1 if chain.cause is not None else 0
 
 
@@ -50,5 +53,5 @@ async def events(kcp: Client, screen: Screen, name: str) -> int:
     facts = await read_facts(kcp, name, Rules())
     if not facts.events:
         raise Problem(f"there are no Events of Kyma {name}: API servers keep them for an hour")
-    print_events(facts.events, screen, facts.now)
+    print_document(KymaEvents(at=facts.now, kyma=name, events=facts.events), screen)
     return 0

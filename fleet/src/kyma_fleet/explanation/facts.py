@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+import msgspec
+
 from kube_runtime import JsonObject
 from lifecycle_manager.kyma.resolution import Resolution, resolve
 from lifecycle_manager.kyma.wanted import installed_in
@@ -19,13 +21,12 @@ from lifecycle_manager_api import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Occurrence:
+class Occurrence(msgspec.Struct, frozen=True):
     """One Kubernetes Event: the last time, how often, and about which object."""
 
     at: datetime
     count: int
-    kind: str
+    kind: str = msgspec.field(name="type")
     reason: str
     note: str
     about: str

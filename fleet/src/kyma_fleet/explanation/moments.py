@@ -39,6 +39,7 @@ class Moment:
     by: str
     what: str
     place: int = -1
+    about: str = ""
 
     @property
     def rank(self) -> tuple[datetime, int, datetime, str, str]:
@@ -80,20 +81,20 @@ def _of_object(document: Document) -> Iterator[Moment]:
     annotations = metadata.get("annotations") or {}
     observed = _time(annotations.get(names.OBSERVED_AT))
     if observed is not None and kind == "ModuleConfig":
-        yield Moment(observed, "skr-watcher", f"has seen the user's write that became {name}")
+        yield Moment(observed, "skr-watcher", f"has seen the user's write that became {name}", about=name)
     deleted = _time(metadata.get("deletionTimestamp"))
     if deleted is not None:
-        yield Moment(deleted, "somebody", f"requested the deletion of {name}")
+        yield Moment(deleted, "somebody", f"requested the deletion of {name}", about=name)
     for entry in list(metadata.get("managedFields") or ())[:MAX_ENTRIES]:
         at = _time(entry.get("time"))
         if at is not None:
             part = entry.get("subresource") or "content"
             place = CAUSAL_ORDER.index((kind, part)) if (kind, part) in CAUSAL_ORDER else len(CAUSAL_ORDER)
-            yield Moment(at, str(entry.get("manager", "")), f"wrote the {part} of {name}", place)
+            yield Moment(at, str(entry.get("manager", "")), f"wrote the {part} of {name}", place, name)
 
 
 def _of_event(event: Occurrence) -> Moment:
-    return Moment(event.at, "Event", f"{event.reason}, {event.about}: {event.note}", len(CAUSAL_ORDER))
+    return Moment(event.at, "Event", f"{event.reason}, {event.about}: {event.note}", len(CAUSAL_ORDER), event.about)
 
 
 def _name(document: Document) -> str:

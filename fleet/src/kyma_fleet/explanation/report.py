@@ -1,39 +1,71 @@
-"""Prints chains: the cause in one line, then the links, the last Events, and what to do next."""
+"""What `klm explain` and `klm events` print: the cause, then the links, the last Events, and what to do next."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 from kube_runtime.ages import age
-from kyma_fleet.explanation.chain import GOOD, Chain, Link
+from kyma_fleet.documents import Document, reference
+from kyma_fleet.explanation.chain import CONFIG, GOOD, MANIFEST, SYNC_RESOURCE, Chain, Link
 from kyma_fleet.explanation.facts import Occurrence
 from kyma_fleet.screen import LiveTable, Screen
 from kyma_fleet.text import cut, plain, wrapped
+from lifecycle_manager_api import Kyma
 
 SIGNS = {"ok": ("✓", "green"), "wait": ("◌", "cyan"), "bad": ("✗", "red"), "note": ("·", "white")}
 EVENTS_SHOWN = 5
 MAX_TITLE = 28
 
 
-def print_chains(
-    chains: Sequence[Chain], events: Sequence[Occurrence], screen: Screen, now: datetime, *, about: Link | None = None
-) -> None:
-    """Print the chains of a Kyma, or the one of a module."""
-    for number, chain in enumerate(chains):
-        if number:
+class KymaExplanation(Document, frozen=True):
+    """Why a Kyma, or a module of it, is as it is; `about` is a link on the object that was asked for."""
+
+    at: datetime
+    kyma: str
+    chains: tuple[Chain, ...]
+    events: tuple[Occurrence, ...]
+    about: Link | None = None
+
+    def print_table(self, screen: Screen) -> None:
+        """Print it for people."""
+        for number, chain in enumerate(self.chains):
+            if number:
+                screen.print()
+            _print_chain(chain, screen, self.about if number == 0 else None)
+        if self.events:
             screen.print()
-        _print_chain(chain, screen, about if number == 0 else None)
-    if events:
-        screen.print()
-        screen.print(screen.painted("last Events", bold=True))
-        print_events(events[-EVENTS_SHOWN:], screen, now)
-    commands = dict.fromkeys(each.next_command for each in chains if each.next_command)
-    if commands:
-        screen.print()
-    for command in commands:
-        screen.print(f"next:  {screen.painted(plain(command), bold=True)}")
+            screen.print(screen.painted("last Events", bold=True))
+            _print_events(self.events[-EVENTS_SHOWN:], screen, self.at)
+        commands = dict.fromkeys(each.next_command for each in self.chains if each.next_command)
+        if commands:
+            screen.print()
+        for command in commands:
+            screen.print(f"next:  {screen.painted(plain(command), bold=True)}")
+
+    def names(self) -> Iterator[str]:
+        """Return the Kyma and its parts."""
+        yield reference(Kyma.KIND, self.kyma)
+        for link in (link for chain in self.chains for link in chain.links):
+            if link.part and link.title in {MANIFEST, CONFIG, SYNC_RESOURCE}:
+                yield reference(link.title, link.part)
 
 
-def print_events(events: Iterable[Occurrence], screen: Screen, now: datetime) -> None:
+class KymaEvents(Document, frozen=True):
+    """The Events of a Kyma and of its parts, the newest last."""
+
+    at: datetime
+    kyma: str
+    events: tuple[Occurrence, ...]
+
+    def print_table(self, screen: Screen) -> None:
+        """Print it for people."""
+        _print_events(self.events, screen, self.at)
+
+    def names(self) -> Iterator[str]:
+        """Return the objects that the Events are about."""
+        return (reference(*each.about.split(" ", 1)) for each in self.events)
+
+
+def _print_events(events: Iterable[Occurrence], screen: Screen, now: datetime) -> None:
     """Print Events, the newest last: each in a line for programs, in as many as it takes on a terminal."""
     if screen.width is None:
         table = LiveTable(screen, ("LAST", "COUNT", "TYPE", "REASON", "OBJECT", "MESSAGE"))

@@ -1,23 +1,18 @@
 """How objects are written: as a table, as JSON or YAML, or by name. Each takes a page at a time and keeps none."""
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import msgspec
 
-from kube_runtime import ObjectUnreadable, dump_yaml
-from kyma_fleet import screen
+from kube_runtime import ObjectUnreadable
+from kyma_fleet.documents import as_json, as_yaml, reference
 from kyma_fleet.listing.kinds import ListedKind, Row
 from kyma_fleet.listing.selection import Selection
-from kyma_fleet.screen import Screen
+from kyma_fleet.screen import LiveTable, Screen
 from kyma_fleet.text import plain
-
-Format = Literal["table", "wide", "json", "yaml", "name"]
-FORMATS: tuple[Format, ...] = ("table", "wide", "json", "yaml", "name")
-_RAW_CONTROL = re.compile(r"[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 
 
 class Output(Protocol):
@@ -45,10 +40,7 @@ class Table:
     def __post_init__(self) -> None:
         known = self.kind.columns
         titles = (*known.titles, *known.wide) if self.wide else known.titles
-        width = None if self.wide else self.screen.width
-        self._columns = screen.LiveTable(
-            Screen(self.screen.colour, width, self.screen.stream), titles, state=known.state
-        )
+        self._columns = LiveTable(self.screen, titles, state=known.state)
 
     def page(self, items: Iterable[Any], now: datetime) -> int:
         """Write the rows of some objects."""
@@ -73,14 +65,12 @@ class Names:
 
     def page(self, items: Iterable[Any], now: datetime) -> int:
         """Write some names."""
-        resource, count = self.kind.resource, 0
+        count = 0
         for item in items:
             for row, _ in self.kind.rows(item, self.selection, now):
                 is_part = self.kind.documents is not None
-                of, name = (
-                    (row[0], row[1]) if is_part else (f"{resource.kind.lower()}.{resource.group}", item.metadata.name)
-                )
-                self.screen.print(plain(f"{of}/{name}"))
+                name = f"{row[0]}/{row[1]}" if is_part else reference(self.kind.resource.kind, item.metadata.name)
+                self.screen.print(plain(name))
                 count += 1
         return count
 
@@ -142,8 +132,7 @@ class Yaml:
             if self._begun:
                 self.screen.print("---")
             self._begun = True
-            text = _RAW_CONTROL.sub("", dump_yaml(dict(document)))
-            self.screen.stream.write(text)
+            self.screen.stream.write(as_yaml(dict(document)))
             count += 1
         return count
 
@@ -151,16 +140,9 @@ class Yaml:
         """Write nothing."""
 
 
-def output_for(
-    format: Format,  # noqa: A002 - as the option is called
-    kind: ListedKind[Any],
-    selection: Selection,
-    screen: Screen,
-    *,
-    watch: bool,
-) -> Output:
-    """Return what writes a format."""
-    match format:
+def output_for(kind: ListedKind[Any], selection: Selection, screen: Screen, *, watch: bool) -> Output:
+    """Return what writes the format of a screen."""
+    match screen.form:
         case "json":
             single = bool(selection.name) and kind.named_objects
             return Json(kind, selection, screen, single=single, lines=watch)
@@ -169,14 +151,7 @@ def output_for(
         case "name":
             return Names(kind, selection, screen)
         case _:
-            return Table(kind, selection, screen, wide=format == "wide")
-
-
-def as_json(document: Any, *, indent: int) -> str:
-    """Return a document as JSON in which every character that could steer a terminal is escaped."""
-    encoded = msgspec.json.encode(document)
-    text = (msgspec.json.format(encoded, indent=indent) if indent else encoded).decode()
-    return _RAW_CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+            return Table(kind, selection, screen, wide=screen.form == "wide")
 
 
 def typed(kind: ListedKind[Any], document: Mapping[str, Any]) -> Any:

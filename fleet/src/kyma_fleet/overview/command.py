@@ -11,7 +11,8 @@ from datetime import UTC, datetime, timedelta
 from kube_runtime import Client, ObjectUnreadable
 from kube_runtime.leases.lease import LEASES, Lease
 from kyma_fleet.control_plane import require_control_plane
-from kyma_fleet.overview.report import print_report
+from kyma_fleet.documents import print_document
+from kyma_fleet.overview.report import status_of
 from kyma_fleet.overview.tally import Replica, Tally, rollouts_of
 from kyma_fleet.screen import Screen
 from kyma_fleet.text import plain
@@ -33,13 +34,14 @@ async def status(kcp: Client, screen: Screen, lease_namespace: str, *, watch: bo
         if not tally.states:
             await require_control_plane(kcp)
         page = io.StringIO()
-        print_report(tally, replace(screen, stream=page), now)
-        if watch and screen.width is not None:
+        found = status_of(tally, now)
+        print_document(found, replace(screen, stream=page), is_one_of_many=watch)
+        if watch and screen.width is not None and screen.form == "table":
             screen.stream.write(_HOME_AND_CLEAR)
         screen.stream.write(page.getvalue())
         screen.flush()
         if not watch:
-            return 1 if tally.wrong(now) else 0
+            return 1 if found.wrong else 0
         took = time.monotonic() - began
         await asyncio.sleep(max(MIN_INTERVAL_SECONDS, SHARE_OF_READING * took))
 

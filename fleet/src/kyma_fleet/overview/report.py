@@ -1,14 +1,15 @@
-"""The lines of `klm status`."""
+"""What `klm status` prints."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 
 from kube_runtime.ages import age
-from kyma_fleet.overview.tally import Examples, Tally, counted, unfinished
+from kyma_fleet.documents import Document, Part, reference
+from kyma_fleet.overview.tally import Examples, Tally, Trouble, counted, unfinished
 from kyma_fleet.screen import LiveTable, Screen
 from kyma_fleet.text import plain
-from lifecycle_manager_api import State
+from lifecycle_manager_api import Kyma, State
 
 SHOWN_STATES = (
     State.READY,
@@ -21,31 +22,130 @@ SHOWN_STATES = (
 MAX_MODULE_ROWS = 60
 
 
-def print_report(tally: Tally, screen: Screen, now: datetime) -> None:
-    """Print how the fleet is."""
-    screen.print(_headline(tally, screen))
-    _modules(tally, screen)
-    _rollouts(tally, screen, now)
-    _troubles(screen, "WORST CLUSTERS", tally.broken, now)
-    if len(tally.causes) > 1:
-        causes = ", ".join(f"{plain(reason)} {count:,}" for reason, count in tally.causes.most_common(8))
-        screen.print(f"causes: {causes}")
-    _troubles(screen, "NO EVENTS FROM", tally.silent, now)
-    _troubles(screen, "NO CERTIFICATE FOR THE WATCHER OF", tally.certificates, now)
-    _troubles(screen, "CERTIFICATE NOT RENEWED OF", tally.expiring, now)
-    _replicas(tally, screen, now)
-    _verdict(tally, screen, now)
+class Troubles(Part, frozen=True):
+    """How many clusters have a trouble, and the worst of them."""
+
+    count: int
+    worst: tuple[Trouble, ...]
 
 
-def _headline(tally: Tally, screen: Screen) -> str:
+class ModuleVersion(Part, frozen=True):
+    """A module in a version: how many clusters have it in each state."""
+
+    module: str
+    version: str
+    states: Mapping[State, int]
+
+
+class RolloutProgress(Part, frozen=True):
+    """How far a version of a channel has come."""
+
+    module: str
+    channel: str
+    version: str
+    updated: int
+    clusters: int
+    waiting_for_window: int
+    since: datetime | None
+
+
+class ReplicaStatus(Part, frozen=True):
+    """A replica of Lifecycle Manager."""
+
+    name: str
+    kymas: int
+    renewed: datetime | None
+    silent: bool
+
+
+class FleetStatus(Document, frozen=True):
+    """How the fleet is."""
+
+    at: datetime
+    kymas: int
+    states: Mapping[State, int]
+    paused: int
+    modules: tuple[ModuleVersion, ...]
+    rollouts: tuple[RolloutProgress, ...]
+    broken: Troubles
+    causes: Mapping[str, int]
+    unreachable: Troubles
+    without_events: Troubles
+    without_certificate: Troubles
+    certificate_not_renewed: Troubles
+    replicas: tuple[ReplicaStatus, ...]
+    wrong: tuple[str, ...]
+    next_command: str
+
+    def print_table(self, screen: Screen) -> None:
+        """Print it for people."""
+        screen.print(_headline(self, screen))
+        _modules(self, screen)
+        _rollouts(self, screen)
+        _troubles(screen, "WORST CLUSTERS", self.broken, self.at)
+        if len(self.causes) > 1:
+            causes = ", ".join(f"{plain(reason)} {count:,}" for reason, count in Counter(self.causes).most_common(8))
+            screen.print(f"causes: {causes}")
+        _troubles(screen, "NO EVENTS FROM", self.without_events, self.at)
+        _troubles(screen, "NO WATCHER CERTIFICATE", self.without_certificate, self.at)
+        _troubles(screen, "CERTIFICATE NOT RENEWED", self.certificate_not_renewed, self.at)
+        _replicas(self, screen)
+        screen.print()
+        for line in _verdict_lines(self, screen):
+            screen.print(line)
+
+    def names(self) -> Iterator[str]:
+        """Return the clusters that are listed."""
+        for troubles in (self.broken, self.without_events, self.without_certificate, self.certificate_not_renewed):
+            yield from (reference(Kyma.KIND, each.kyma) for each in troubles.worst)
+
+
+def status_of(tally: Tally, now: datetime) -> FleetStatus:
+    """Return how the fleet is."""
+    counts: dict[tuple[str, str], Counter[State]] = {}
+    for (module, version, state), count in tally.modules.items():
+        counts.setdefault((module, version), Counter())[state] += count
+    listed = [*tally.broken.worst(), *tally.silent.worst(), *tally.expiring.worst()]
+    return FleetStatus(
+        at=now,
+        kymas=tally.states.total(),
+        states=dict(tally.states),
+        paused=tally.paused,
+        modules=tuple(ModuleVersion(*key, dict(states)) for key, states in sorted(counts.items())),
+        rollouts=tuple(
+            RolloutProgress(
+                module, channel, each.version, each.done, each.done + each.behind, each.waiting, each.changed
+            )
+            for module, channel, each in unfinished(tally.rollouts)
+        ),
+        broken=_worst_of(tally.broken),
+        causes=dict(tally.causes),
+        unreachable=_worst_of(tally.unreachable),
+        without_events=_worst_of(tally.silent),
+        without_certificate=_worst_of(tally.certificates),
+        certificate_not_renewed=_worst_of(tally.expiring),
+        replicas=tuple(
+            ReplicaStatus(each.name, tally.shards[each.name], each.renewed, each.is_silent(now))
+            for each in tally.replicas
+        ),
+        wrong=tuple(tally.wrong(now)),
+        next_command=f"klm explain {listed[0].kyma}" if listed else "",
+    )
+
+
+def _worst_of(examples: Examples) -> Troubles:
+    return Troubles(examples.count, tuple(examples.worst()))
+
+
+def _headline(status: FleetStatus, screen: Screen) -> str:
     parts = []
     for state in (*SHOWN_STATES, State.EMPTY):
-        if count := tally.states[state]:
+        if count := status.states.get(state):
             label = f"{count:,} {state.value or 'new'}"
             parts.append(screen.painted(label, fg=_colour(state)) if _colour(state) else label)
-    total = counted(sum(tally.states.values()), "Kyma")
-    more = [f"{tally.paused:,} paused"] if tally.paused else []
-    more += [f"{tally.unreachable.count:,} unreachable"] if tally.unreachable.count else []
+    total = counted(status.kymas, "Kyma")
+    more = [f"{status.paused:,} paused"] if status.paused else []
+    more += [f"{status.unreachable.count:,} unreachable"] if status.unreachable.count else []
     return " · ".join([screen.painted(total, bold=True), ", ".join(parts), *more]) if parts else total
 
 
@@ -53,75 +153,64 @@ def _colour(state: State) -> str | None:
     return {State.READY: "green", State.WARNING: "yellow", State.ERROR: "red"}.get(state)
 
 
-def _modules(tally: Tally, screen: Screen) -> None:
-    counts: dict[tuple[str, str], Counter[State]] = {}
-    for (module, version, state), count in tally.modules.items():
-        counts.setdefault((module, version), Counter())[state] += count
-    if not counts:
+def _modules(status: FleetStatus, screen: Screen) -> None:
+    if not status.modules:
         return
-    shown = [state for state in SHOWN_STATES if any(each[state] for each in counts.values())]
+    shown = [state for state in SHOWN_STATES if any(state in each.states for each in status.modules)]
     screen.print()
     table = LiveTable(screen, ("MODULE", "VERSION", *(state.value.upper() for state in shown)))
     rows = [
-        (module, version, *(f"{each[state]:,}" if each[state] else "." for state in shown))
-        for (module, version), each in sorted(counts.items())
+        (each.module, each.version, *(f"{each.states[state]:,}" if state in each.states else "." for state in shown))
+        for each in status.modules
     ]
     table.print(rows[:MAX_MODULE_ROWS])
     if len(rows) > MAX_MODULE_ROWS:
         screen.print(f"and {len(rows) - MAX_MODULE_ROWS} more versions: klm get modules")
 
 
-def _rollouts(tally: Tally, screen: Screen, now: datetime) -> None:
+def _rollouts(status: FleetStatus, screen: Screen) -> None:
     rows = []
-    for module, channel, each in unfinished(tally.rollouts):
-        windows = f"{each.waiting:,}" if each.waiting else "."
-        have = f"{each.done:,}/{each.done + each.behind:,}"
-        rows.append((module, channel, each.version, have, windows, age(each.changed, now)))
+    for each in status.rollouts:
+        windows = f"{each.waiting_for_window:,}" if each.waiting_for_window else "."
+        have = f"{each.updated:,}/{each.clusters:,}"
+        rows.append((each.module, each.channel, each.version, have, windows, age(each.since, status.at)))
     if rows:
         screen.print()
         LiveTable(screen, ("ROLLOUT", "CHANNEL", "TO", "HAVE IT", "WAIT FOR WINDOW", "SINCE")).print(rows)
 
 
-def _troubles(screen: Screen, title: str, examples: Examples, now: datetime) -> None:
-    if not examples.count:
+def _troubles(screen: Screen, title: str, troubles: Troubles, now: datetime) -> None:
+    if not troubles.count:
         return
     screen.print()
     table = LiveTable(screen, (title, "STATE", "SINCE", "CAUSE"), state=1)
-    worst = examples.worst()
     table.print(
-        (each.kyma, each.state.value or "-", age(each.since, now), f"{each.reason}: {each.message}") for each in worst
+        (each.kyma, each.state.value or "-", age(each.since, now), f"{each.reason}: {each.message}")
+        for each in troubles.worst
     )
-    if examples.count > len(worst):
-        screen.print(f"and {examples.count - len(worst):,} more")
+    if troubles.count > len(troubles.worst):
+        screen.print(f"and {troubles.count - len(troubles.worst):,} more")
 
 
-def _replicas(tally: Tally, screen: Screen, now: datetime) -> None:
-    if not tally.replicas:
+def _replicas(status: FleetStatus, screen: Screen) -> None:
+    if not status.replicas:
         return
     screen.print()
     table = LiveTable(screen, ("REPLICA", "KYMAS", "RENEWED"))
     table.print(
         (
             each.name,
-            f"{tally.shards[each.name]:,}",
-            f"{age(each.renewed, now)} ago{', too long ago' if each.is_silent(now) else ''}",
+            f"{each.kymas:,}",
+            f"{age(each.renewed, status.at)} ago{', too long ago' if each.silent else ''}",
         )
-        for each in tally.replicas
+        for each in status.replicas
     )
 
 
-def _verdict(tally: Tally, screen: Screen, now: datetime) -> None:
-    screen.print()
-    for line in _verdict_lines(tally, screen, now):
-        screen.print(line)
-
-
-def _verdict_lines(tally: Tally, screen: Screen, now: datetime) -> Iterator[str]:
-    wrong = tally.wrong(now)
-    if not wrong:
+def _verdict_lines(status: FleetStatus, screen: Screen) -> Iterator[str]:
+    if not status.wrong:
         yield screen.painted("nothing is wrong", fg="green")
         return
-    yield f"{screen.painted('wrong:', fg='red', bold=True)} {plain('; '.join(wrong))}"
-    worst = tally.broken.worst() or tally.silent.worst() or tally.expiring.worst()
-    if worst:
-        yield f"next:  klm explain {plain(worst[0].kyma)}"
+    yield f"{screen.painted('wrong:', fg='red', bold=True)} {plain('; '.join(status.wrong))}"
+    if status.next_command:
+        yield f"next:  {plain(status.next_command)}"

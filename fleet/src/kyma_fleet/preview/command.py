@@ -1,20 +1,18 @@
 """`klm preview`: reads the catalog and the fleet, page by page, and a sample of clusters where one is asked for."""
 
 import asyncio
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Literal
 
 from kube_runtime import Client, KubeError
 from kyma_fleet.comparison.command import compare
 from kyma_fleet.comparison.reading import cluster_of, wanted_after
+from kyma_fleet.documents import print_document
 from kyma_fleet.explanation.reading import Rules
 from kyma_fleet.preview.plan import Release, Sums, outcome_for, released
-from kyma_fleet.preview.report import print_markdown, print_sums, print_waves
+from kyma_fleet.preview.report import ReleasePreview, SampledCluster, WavePreview
 from kyma_fleet.preview.waves import WavesForecast, strategy_of
 from kyma_fleet.problems import Problem, line_for
 from kyma_fleet.screen import Screen
-from kyma_fleet.text import plain
 from lifecycle_manager.contract.resources import DATED_RELEASE_METAS, KYMAS, MODULE_TEMPLATES, ROLLOUT_STRATEGIES
 from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager.rollout import Timing
@@ -28,7 +26,6 @@ async def preview(
     rules: Rules,
     *,
     sample: int,
-    output: Literal["table", "markdown"],
     namespace: str,
 ) -> int:
     """Print what a release would change. Nothing is written."""
@@ -50,38 +47,23 @@ async def preview(
             sums.add(release, outcome)
             if waves is not None:
                 waves.add(kyma, outcome)
-    has_policy = rules.policy is not None
-    if output == "markdown":
-        print_markdown(release, template, sums, screen, has_policy=has_policy)
-    else:
-        print_sums(release, template, sums, screen, has_policy=has_policy)
-    if waves is not None:
-        print_waves(waves, screen, as_markdown=output == "markdown")
-    for name in sums.sample:
-        screen.print(f"\n{'#### ' if output == 'markdown' else ''}objects in the cluster of {plain(name)}")
-        await _compare_one(kcp, screen, name, offer, template, output=output, namespace=namespace)
+    clusters = [await _compared(kcp, each, offer, template, namespace) for each in sums.sample]
+    found = ReleasePreview(
+        release=release,
+        sums=sums,
+        lacks_windows=template.spec.requires_downtime and rules.policy is None,
+        waves=tuple(map(WavePreview.of, waves.waves.values())) if waves is not None else None,
+        clusters=tuple(clusters),
+    )
+    print_document(found, screen)
     return 0
 
 
-async def _compare_one(
-    kcp: Client,
-    screen: Screen,
-    name: str,
-    offer: Offer,
-    template: ModuleTemplate,
-    *,
-    output: str,
-    namespace: str,
-) -> None:
-    """Print what the version would change in one cluster; a cluster that can't be compared does not end the preview."""
-    fence = output == "markdown"
-    if fence:
-        screen.print("```diff")
+async def _compared(kcp: Client, name: str, offer: Offer, template: ModuleTemplate, namespace: str) -> SampledCluster:
+    """Return what the version would change in one cluster; one that can't be compared does not end the preview."""
     try:
         wanted = await wanted_after(kcp, name, offer, template, namespace)
         async with cluster_of(kcp, name) as skr:
-            await compare(skr, replace(screen, colour=screen.colour and not fence), wanted, namespace)
+            return SampledCluster(name, await compare(skr, name, wanted, namespace))
     except (Problem, KubeError) as problem:
-        screen.print(line_for(problem))
-    if fence:
-        screen.print("```")
+        return SampledCluster(name, error=line_for(problem))

@@ -1,7 +1,7 @@
 """What a release would mean for each Kyma, by the function that decides it in Lifecycle Manager; pure functions."""
 
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import msgspec
@@ -52,17 +52,15 @@ class KymaPreview:
         return self.at is not None
 
 
-@dataclass(slots=True)
-class Held:
+class Held(msgspec.Struct):
     """Why some Kymas do not get a version: how many, some of them, and the message for the first."""
 
     count: int = 0
     message: str = ""
-    examples: list[str] = field(default_factory=list)
+    examples: list[str] = msgspec.field(default_factory=list)
 
 
-@dataclass(eq=False)
-class Sums:
+class Sums(msgspec.Struct, eq=False, rename="camel"):
     """What a release means for the fleet. `versions` are those that would be replaced; `sample` gets it first."""
 
     sample_size: int = 0
@@ -71,15 +69,18 @@ class Sums:
     others: int = 0
     first: datetime | None = None
     last: datetime | None = None
-    versions: Counter[str] = field(default_factory=Counter)
-    held: dict[str, Held] = field(default_factory=dict)
-    sample: list[str] = field(default_factory=list)
+    versions: Counter[str] = msgspec.field(default_factory=Counter)
+    held: dict[str, Held] = msgspec.field(default_factory=dict)
+    sample: list[str] = msgspec.field(default_factory=list)
+    kymas: list[KymaPreview] = msgspec.field(default_factory=list)
 
     def add(self, release: Release, outcome: KymaPreview | None) -> None:
         """Count one Kyma; None for one that the release does not concern."""
         if outcome is None:
             self.others += 1
-        elif outcome.gets_it:
+            return
+        self.kymas.append(outcome)
+        if outcome.gets_it:
             self._add_change(outcome)
         elif outcome.before == release.version and not outcome.reason:
             self.have_it += 1

@@ -5,9 +5,10 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from kube_runtime import Client
+from kyma_fleet.documents import print_document
 from kyma_fleet.problems import Problem
 from kyma_fleet.rollouts.plan import SteeringVerb, change_of, chosen, latest_of, undoing
-from kyma_fleet.rollouts.report import print_list, print_status
+from kyma_fleet.rollouts.report import RolloutList, RolloutStatus
 from kyma_fleet.screen import Screen
 from kyma_fleet.steering.command import FIELD_MANAGER, who
 from kyma_fleet.text import plain
@@ -23,7 +24,7 @@ async def list_rollouts(kcp: Client, screen: Screen, *, everything: bool) -> int
     """Print the latest rollout of each channel, or all of them."""
     rollouts = await _read(kcp)
     shown = sorted(rollouts, key=lambda each: each.metadata.name) if everything else latest_of(rollouts)
-    print_list(shown, screen, datetime.now(UTC))
+    print_document(RolloutList(at=datetime.now(UTC), items=tuple(shown)), screen)
     return 0
 
 
@@ -31,12 +32,13 @@ async def status(kcp: Client, screen: Screen, name: str, channel: str, *, watch:
     """Print how far a rollout is; with `watch` until it ends. Returns 1 where it is halted."""
     while True:
         rollout = chosen(await _read(kcp), name, channel)
-        print_status(rollout, screen)
+        print_document(RolloutStatus(rollout=rollout), screen, is_one_of_many=watch)
         screen.flush()
         if not watch or rollout.status.phase in ENDED:
             return 1 if rollout.status.phase == "Halted" else 0
         await asyncio.sleep(WATCH_SECONDS)
-        screen.print()
+        if screen.form == "table":
+            screen.print()
 
 
 async def steer(kcp: Client, screen: Screen, verb: SteeringVerb, name: str, channel: str, *, wave: str = "") -> int:

@@ -1,9 +1,10 @@
-"""The lines of `klm rollout list` and `klm rollout status`."""
+"""What `klm rollout list` and `klm rollout status` print."""
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from datetime import datetime
 
 from kube_runtime.ages import age
+from kyma_fleet.documents import Document, reference
 from kyma_fleet.screen import LiveTable, Screen
 from kyma_fleet.text import plain
 from lifecycle_manager_api import ModuleRollout, WaveStatus
@@ -16,24 +17,49 @@ PHASE_STATES = {"Halted": "Error", "AwaitingApproval": "Warning", "Paused": "War
 """Which state's colour a phase has; the others have that of what is under way."""
 
 
-def print_list(rollouts: Iterable[ModuleRollout], screen: Screen, now: datetime) -> None:
-    rows = [
-        (
-            each.metadata.name,
-            each.spec.version,
-            each.status.phase,
-            each.status.wave or NONE,
-            f"{each.status.updated}/{each.status.clusters}",
-            str(each.status.failed),
-            age(each.metadata.creation_timestamp, now),
-        )
-        for each in rollouts
-    ]
-    if not LiveTable(screen, TITLES).print(rows):
-        screen.print("there are no rollouts: no module with a RolloutStrategy has got a version yet")
+class RolloutList(Document, frozen=True):
+    """Some rollouts, each as it is in the API."""
+
+    at: datetime
+    items: tuple[ModuleRollout, ...]
+
+    def print_table(self, screen: Screen) -> None:
+        """Print it for people."""
+        rows = [
+            (
+                each.metadata.name,
+                each.spec.version,
+                each.status.phase,
+                each.status.wave or NONE,
+                f"{each.status.updated}/{each.status.clusters}",
+                str(each.status.failed),
+                age(each.metadata.creation_timestamp, self.at),
+            )
+            for each in self.items
+        ]
+        if not LiveTable(screen, TITLES).print(rows):
+            screen.print("there are no rollouts: no module with a RolloutStrategy has got a version yet")
+
+    def names(self) -> Iterator[str]:
+        """Return the rollouts."""
+        return (reference(each.kind, each.metadata.name) for each in self.items)
 
 
-def print_status(rollout: ModuleRollout, screen: Screen) -> None:
+class RolloutStatus(Document, frozen=True):
+    """One rollout, as it is in the API."""
+
+    rollout: ModuleRollout
+
+    def print_table(self, screen: Screen) -> None:
+        """Print it for people."""
+        _print_status(self.rollout, screen)
+
+    def names(self) -> Iterator[str]:
+        """Return the rollout."""
+        yield reference(self.rollout.kind, self.rollout.metadata.name)
+
+
+def _print_status(rollout: ModuleRollout, screen: Screen) -> None:
     spec, status = rollout.spec, rollout.status
     former = f", instead of {spec.former_version}" if spec.former_version else ""
     what = f"{spec.module_name} {spec.version} in channel {spec.channel}{former}"

@@ -1,0 +1,172 @@
+"""Reads what support needs, page by page, and writes it without secrets."""
+
+from collections.abc import Awaitable, Callable, Iterator
+from datetime import UTC, datetime
+from io import StringIO
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from kube_runtime import Client, KubeError, Resource
+from kube_runtime.event_recorder import EVENTS
+from kube_runtime.leases.lease import LEASES
+from kyma_fleet.bundle.archive import BundleArchive, BundledFile, Missing, new_archive
+from kyma_fleet.bundle.redaction import kept_of, redacted, without_credentials
+from kyma_fleet.checking.command import DEPLOYMENTS, OUR_DEPLOYMENTS, check, print_version
+from kyma_fleet.control_plane import require_control_plane
+from kyma_fleet.documents import Document, as_json, as_yaml, print_document
+from kyma_fleet.explanation.command import explain
+from kyma_fleet.explanation.reading import Rules
+from kyma_fleet.overview.command import status
+from kyma_fleet.problems import Problem
+from kyma_fleet.screen import LiveTable, Screen
+from kyma_fleet.text import plain
+from lifecycle_manager.contract.resources import (
+    KYMAS,
+    MANIFESTS,
+    MODULE_CONFIGS,
+    MODULE_POLICIES,
+    MODULE_RELEASE_METAS,
+    MODULE_ROLLOUTS,
+    MODULE_TEMPLATES,
+    ROLLOUT_STRATEGIES,
+    SYNC_RESOURCES,
+    WATCHERS,
+)
+from lifecycle_manager_api import names
+
+KCP = names.KCP_NAMESPACE
+PODS: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "Pod", "pods", namespaced=True)
+OF_A_KYMA: tuple[Resource[Any], ...] = (MANIFESTS, MODULE_CONFIGS, SYNC_RESOURCES)
+OF_ALL: tuple[Resource[Any], ...] = (
+    MODULE_TEMPLATES,
+    MODULE_RELEASE_METAS,
+    MODULE_ROLLOUTS,
+    ROLLOUT_STRATEGIES,
+    MODULE_POLICIES,
+    WATCHERS,
+    EVENTS,
+)
+MAX_BYTES_OF_A_KIND = 8 * 1024 * 1024
+MAX_LOG_BYTES = 2 * 1024 * 1024
+
+
+class BundleReport(Document, frozen=True):
+    """What is in a support archive, and what is not; it is also the file index.json there."""
+
+    file: str
+    written_at: datetime
+    files: tuple[BundledFile, ...]
+    missing: tuple[Missing, ...]
+
+    def print_table(self, screen: Screen) -> None:
+        """Print it for people."""
+        rows = ((each.name, f"{each.size:,}", "cut" if each.cut else "") for each in self.files)
+        LiveTable(screen, ("FILE", "BYTES", "")).print(rows)
+        for each in self.missing:
+            screen.print(f"missing: {plain(each.what)}: {plain(each.why)}")
+        screen.print(f"\n{plain(self.file)} is written; read it before you pass it on")
+
+    def names(self) -> Iterator[str]:
+        """Return the files."""
+        return (f"file/{each.name}" for each in self.files)
+
+
+async def bundle(kcp: Client, screen: Screen, file: Path, *, kyma: str, max_bytes: int, lease_namespace: str) -> int:
+    """Write a support archive of a control plane, or of one Kyma with its parts."""
+    await require_control_plane(kcp)
+    if kyma:
+        await kcp.get(KYMAS, kyma, KCP)
+    with new_archive(file, max_bytes) as archive:
+        reports = {
+            "version": lambda to: print_version(kcp, to),
+            "check": lambda to: check(kcp, to, lease_namespace, before_installation=False),
+            "status": lambda to: status(kcp, to, lease_namespace, watch=False),
+        }
+        if kyma:
+            reports["explain"] = lambda to: explain(kcp, to, kyma, "", Rules())
+        for name, report in reports.items():
+            await _add_report(archive, name, report)
+        of_kyma = f"{names.KYMA_NAME}={kyma}" if kyma else None
+        await _add(archive, kcp, KYMAS, KCP, field_selector=f"metadata.name={kyma}" if kyma else None)
+        for kind in OF_A_KYMA:
+            await _add(archive, kcp, kind, KCP if kind is MANIFESTS else None, label_selector=of_kyma)
+        for kind in OF_ALL:
+            await _add(archive, kcp, kind, KCP)
+        await _add(archive, kcp, LEASES, lease_namespace)
+        await _add(archive, kcp, DEPLOYMENTS, KCP, label_selector=OUR_DEPLOYMENTS)
+        for pod in await _add(archive, kcp, PODS, KCP, label_selector=OUR_DEPLOYMENTS):
+            await _add_pod(archive, kcp, pod)
+        found = BundleReport(
+            file=str(file),
+            written_at=datetime.now(UTC),
+            files=tuple(archive.files),
+            missing=tuple(archive.missing),
+        )
+        archive.write("index.json", as_json(found, indent=2).encode())
+    print_document(found, screen)
+    return 0
+
+
+async def _add_report(archive: BundleArchive, name: str, report: Callable[[Screen], Awaitable[int]]) -> None:
+    """Write what a command prints as JSON."""
+    text = StringIO()
+    try:
+        await report(Screen(stream=text, form="json"))
+    except (KubeError, Problem) as error:
+        archive.missing.append(Missing(f"klm {name}", redacted(str(error))))
+    else:
+        archive.add(f"{name}.json", as_json(without_credentials(msgspec.json.decode(text.getvalue())), indent=2))
+
+
+async def _add(
+    archive: BundleArchive,
+    kcp: Client,
+    resource: Resource[Any],
+    namespace: str | None,
+    *,
+    label_selector: str | None = None,
+    field_selector: str | None = None,
+) -> list[dict[str, Any]]:
+    """Write the objects of a kind; return what is kept of them."""
+    raw = Resource.dynamic(
+        resource.group, resource.version, resource.kind, resource.plural, namespaced=resource.namespaced
+    )
+    pages = kcp.pages(raw, namespace, label_selector=label_selector, field_selector=field_selector)
+    found: list[dict[str, Any]] = []
+    text = StringIO()
+    try:
+        async for each in (item async for page in pages for item in page.items):
+            if text.tell() > min(MAX_BYTES_OF_A_KIND, archive.room):
+                archive.missing.append(Missing(f"further {resource.plural}", "the archive is bounded; see --max-size"))
+                break
+            kept = kept_of({"apiVersion": raw.api_version, "kind": raw.kind, **each})
+            found.append(kept)
+            text.write(f"---\n{as_yaml(kept)}")
+    except KubeError as error:
+        archive.missing.append(Missing(resource.plural, redacted(str(error))))
+    if found:
+        archive.add(f"resources/{resource.plural}.yaml", text.getvalue())
+    return found
+
+
+async def _add_pod(archive: BundleArchive, kcp: Client, pod: dict[str, Any]) -> None:
+    """Write the log of each container of a Pod, and what it measures."""
+    name = pod["metadata"]["name"]
+    path = f"/api/v1/namespaces/{KCP}/pods/{quote(name, safe='')}"
+    targets = {}
+    for container in pod["spec"]["containers"]:
+        query = f"container={quote(container['name'], safe='')}&limitBytes={MAX_LOG_BYTES}&tailLines=5000"
+        targets[f"logs/{name}-{container['name']}.log"] = f"{path}/log?{query}"
+        for port in container.get("ports") or ():
+            if "metrics" in port.get("name", ""):
+                targets[f"metrics/{name}.txt"] = f"{path}:{port['containerPort']}/proxy/metrics"
+    for file, target in targets.items():
+        try:
+            content = await kcp.raw("GET", target, accept="*/*")
+        except KubeError as error:
+            archive.missing.append(Missing(file, redacted(str(error))))
+        else:
+            archive.add(file, redacted(content.decode("utf-8", "replace")))

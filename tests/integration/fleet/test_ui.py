@@ -1,0 +1,77 @@
+"""`klm ui` serves the fleet page of one operator, on a real API server, with the rights of their kubeconfig."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+import httpx
+
+from kube_runtime import Client
+from kyma_fleet.identities import create_identity
+from kyma_local.private_files import write_private
+from lifecycle_manager.contract.resources import KYMAS
+from lifecycle_manager_api import names
+from tests.integration.fleet.conftest import identity, put_kyma
+from tests.klm import KLM, run_klm
+from tests.waiting import eventually
+
+KCP = names.KCP_NAMESPACE
+BEFORE = "http://127.0.0.1:"
+
+
+@asynccontextmanager
+async def served(kubeconfig: Path) -> AsyncIterator[str]:
+    """Yield the address that `klm ui` prints; it ends by Ctrl-C, with the exit code of an interrupt."""
+    environment = {**os.environ, "KUBECONFIG": str(kubeconfig)}
+    arguments = ("ui", "--no-browser")
+    process = await asyncio.create_subprocess_exec(
+        KLM,
+        *arguments,
+        stdout=asyncio.subprocess.PIPE,
+        env=environment,
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # not so in the background
+    )
+    assert process.stdout is not None
+    try:
+        async with asyncio.timeout(60):
+            yield (await process.stdout.readline()).decode().strip()
+    finally:
+        process.send_signal(signal.SIGINT)
+        async with asyncio.timeout(30):
+            assert await process.wait() == 130
+
+
+async def test_page_shows_the_fleet_to_whoever_has_the_address_once(
+    control_plane: Client, kcp: Path, tmp_path: Path
+) -> None:
+    await put_kyma(control_plane, "on-own-page", {"state": "Ready"})
+    viewer = await identity(control_plane, kcp, tmp_path, "klm-viewer")
+    async with served(viewer) as address, httpx.AsyncClient(trust_env=False, timeout=30) as browser:
+        assert address.startswith(BEFORE)
+        root = address.partition("/sign-in/")[0]
+        assert (await browser.get(f"{root}/")).status_code == 401
+        assert (await browser.get(f"{root}/sign-in/once?key=")).status_code == 401
+        begun = await browser.get(address)
+        assert begun.status_code == 200
+        session = {"Cookie": begun.headers["Set-Cookie"].partition(";")[0]}
+
+        async def shown() -> bool:
+            page = await browser.get(f"{root}/kymas/on-own-page", headers=session)
+            return page.status_code == 200 and "on-own-page" in page.text
+
+        await eventually(shown, within=30, what="the page of the Kyma")
+        assert (await browser.get(address)).status_code == 401, "the address signs in once"
+        assert (await browser.get(f"{root}/", headers={**session, "Host": "elsewhere.example"})).status_code == 421
+    await control_plane.delete(KYMAS, "on-own-page", KCP)
+
+
+async def test_who_may_not_watch_the_fleet_gets_no_page(control_plane: Client, kcp: Path, tmp_path: Path) -> None:
+    nobody = await create_identity(control_plane, kcp, name="nobody-ui", namespace=KCP, roles=[])
+    result = await run_klm(write_private(tmp_path / "nobody", nobody), "ui", "--no-browser")
+    assert (result.code, result.text) == (2, "")
+    assert result.errors.startswith("klm: you may not list modulereleasemetas")
+    assert "klm-viewer" in result.errors

@@ -1,0 +1,139 @@
+"""What commands print: each can print it as a document, whose keys are in camelCase and stay as they are."""
+
+import io
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec import inspect
+from typer.core import TyperGroup
+from typer.main import get_command
+
+from kube_runtime import load_documents, load_yaml
+from kyma_fleet.adoption.report import CLUSTER_TITLES, AdoptionReport
+from kyma_fleet.bundle.command import BundleReport
+from kyma_fleet.checking.command import CheckReport, VersionReport
+from kyma_fleet.checking.findings import Finding
+from kyma_fleet.comparison.report import ClusterComparison
+from kyma_fleet.documents import Document, print_document
+from kyma_fleet.explanation.report import KymaEvents, KymaExplanation
+from kyma_fleet.images import Images
+from kyma_fleet.listing.kinds import KINDS
+from kyma_fleet.overview.report import FleetStatus
+from kyma_fleet.preview.report import ReleasePreview
+from kyma_fleet.rollouts.report import TITLES, WAVE_TITLES, RolloutList, RolloutStatus
+from kyma_fleet.screen import LiveTable, Screen
+from kyma_fleet.timeline.command import Timeline
+from lifecycle_manager.cli import app
+
+RUNS = "prints its progress while it runs"
+SAYS = "says in a line what it did; klm get and klm rollout status print what is"
+WITHOUT_OUTPUT = {
+    "run": RUNS,
+    "ui": "prints the address of the page",
+    "debug": "prints the answer of the program that it asks",
+    "crds": "prints documents in any case",
+    **dict.fromkeys(("join", "leave", "local up", "module new", "module run", "module package"), RUNS),
+    **dict.fromkeys(("local down", "local binaries", "local helm"), "prints a path"),
+    "module validate": "prints a line for each problem",
+    **dict.fromkeys(("pause", "resume", "reconcile", "continue"), SAYS),
+    **dict.fromkeys((f"rollout {verb}" for verb in ("approve", "pause", "resume", "halt", "undo")), SAYS),
+}
+KEYS = {
+    FleetStatus: "at kymas states paused modules rollouts broken causes unreachable withoutEvents withoutCertificate "
+    "certificateNotRenewed replicas wrong nextCommand",
+    KymaExplanation: "at kyma chains events about",
+    KymaEvents: "at kyma events",
+    Timeline: "kyma writes traceId reached",
+    CheckReport: "findings",
+    VersionReport: "klm lifecycleManager apiServer",
+    RolloutList: "at items",
+    RolloutStatus: "rollout",
+    ReleasePreview: "release sums lacksWindows waves clusters",
+    ClusterComparison: "kyma objects",
+    BundleReport: "file writtenAt files missing",
+    Images: "images",
+    AdoptionReport: "apiServer former counts rows options clusters inTheWay",
+}
+
+
+def commands(command: Any, *words: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(command, TyperGroup):
+        for name in command.commands:
+            yield from commands(command.commands[name], *words, name)
+    else:
+        yield " ".join(words), command
+
+
+@pytest.mark.parametrize(("name", "command"), list(commands(get_command(app))))
+def test_each_command_that_prints_has_formats(name: str, command: Any) -> None:
+    has_formats = any("-o" in each.opts for each in command.params)
+    assert has_formats != (name in WITHOUT_OUTPUT), f"{name}: give it the option Output, or name a reason here"
+
+
+def keys_in(kind: Any) -> Iterator[str]:
+    """Yield the keys of a type and of all types within it."""
+    match kind:
+        case inspect.StructType() | inspect.DataclassType():
+            yield from (each.encode_name for each in kind.fields)
+            yield from (key for each in kind.fields for key in keys_in(each.type))
+        case inspect.UnionType():
+            yield from (key for each in kind.types for key in keys_in(each))
+        case inspect.VarTupleType() | inspect.ListType():
+            yield from keys_in(kind.item_type)
+        case inspect.DictType():
+            yield from keys_in(kind.value_type)
+
+
+def test_every_document_is_tested() -> None:
+    assert {each for each in Document.__subclasses__() if each.__module__.startswith("kyma_fleet")} == KEYS.keys()
+
+
+@pytest.mark.parametrize("kind", KEYS, ids=lambda kind: kind.__name__)
+def test_keys_of_documents_stay_and_are_written_as_those_of_kubernetes(kind: type[Document]) -> None:
+    assert [each.encode_name for each in msgspec.structs.fields(kind)] == KEYS[kind].split()
+    assert [each for each in keys_in(inspect.type_info(kind)) if "_" in each or each[0].isupper()] == []
+
+
+REPORT = CheckReport(findings=(Finding("ok", "API", "serves"), Finding("bad", "module policy", "\x1b[2J\x9b", "do")))
+
+
+@pytest.mark.parametrize("form", ["json", "yaml"])
+def test_documents_are_read_back_and_steer_no_terminal(form: str) -> None:
+    stream = io.StringIO()
+    print_document(REPORT, Screen(stream=stream, form=form))
+    document = load_yaml(stream.getvalue())
+    assert document["kind"] == "CheckReport"
+    assert [each["mark"] for each in document["findings"]] == ["ok", "bad"]
+    assert not {"\x1b", "\x9b"} & set(stream.getvalue())
+
+
+def test_documents_of_a_watch_are_lines_of_json_or_a_stream_of_yaml() -> None:
+    printed = {"json": io.StringIO(), "yaml": io.StringIO()}
+    for form, stream in printed.items():
+        for _ in range(2):
+            print_document(REPORT, Screen(stream=stream, form=form), is_one_of_many=True)
+    assert [json.loads(line)["kind"] for line in printed["json"].getvalue().splitlines()] == ["CheckReport"] * 2
+    assert len(list(load_documents(printed["yaml"].getvalue()))) == 2
+
+
+def test_names_are_printed_once_each() -> None:
+    stream = io.StringIO()
+    print_document(REPORT, Screen(stream=stream, form="name"))
+    assert stream.getvalue() == "check/module-policy\n"
+
+
+NAMES = {"NAME": "3f0c2f7e-5d3f-4a8e-9a57-0d6a3f4b7f11", "KYMA": "3f0c2f7e-5d3f-4a8e-9a57-0d6a3f4b7f11"}
+TABLES = [*((*each.columns.titles,) for each in KINDS), TITLES, WAVE_TITLES, CLUSTER_TITLES]
+
+
+@pytest.mark.parametrize("titles", TABLES, ids=" ".join)
+def test_tables_fit_80_columns_with_all_of_their_titles(titles: tuple[str, ...]) -> None:
+    stream = io.StringIO()
+    table = LiveTable(Screen(width=80, stream=stream), titles)
+    table.print([tuple(NAMES.get(each, "Processing") for each in titles)])
+    lines = stream.getvalue().splitlines()
+    assert max(map(len, lines)) <= 80
+    assert [each for each in titles if each not in lines[0]] == []
