@@ -1,4 +1,4 @@
-"""The commands `klm module new`, `validate` and `package`."""
+"""The commands `klm module new`, `run`, `validate` and `package`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,12 +6,13 @@ from typing import Annotated
 import typer
 
 from kyma_module_manager.exceptions import DeclarationError
+from kyma_module_manager.run_command import run
 
 __all__ = ["app"]
 
 app = typer.Typer(
     name="module",
-    help="Create, check and package a Kyma module.",
+    help="Create, run, check and package a Kyma module.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -53,6 +54,9 @@ def new(
         running.create(names, directory or Path(name), enable_module_config=enable_module_config)
     except DeclarationError as error:
         raise typer.BadParameter(str(error)) from None
+
+
+app.command()(run)
 
 
 @app.command()

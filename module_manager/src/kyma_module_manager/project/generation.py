@@ -1,20 +1,14 @@
-"""Writes a new module project from the template folder, with the placeholders of every file replaced.
+"""Writes a new module project from the template folder, with the placeholders of every file replaced."""
 
-The files there end in `.template`, so that no tool takes them for code of this distribution.
-"""
-
-import re
-from collections.abc import Iterator, Mapping
+from importlib.metadata import version
 from importlib.resources import files
-from importlib.resources.abc import Traversable
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
+from kube_runtime.project import write_project
 from kyma_module_manager.exceptions import DeclarationError
 from kyma_module_manager.project.names import ModuleNames
 
 __all__ = ["generate_project"]
-
-PLACEHOLDER = re.compile(r"@@(\w+)@@")
 
 
 def generate_project(names: ModuleNames, directory: Path, *, enable_module_config: bool = False) -> tuple[Path, ...]:
@@ -23,26 +17,16 @@ def generate_project(names: ModuleNames, directory: Path, *, enable_module_confi
     `enable_module_config` is the field of that name in its ModuleTemplate. Raises DeclarationError, before anything is
     written, if the folder is not empty.
     """
-    if directory.exists() and any(directory.iterdir()):
-        raise DeclarationError(f"{directory} is not empty; choose another folder with --dir")
-    values = names.as_mapping() | {"enable_module_config": str(enable_module_config).lower()}
-    written: list[Path] = []
-    for path, text in _template_files(files("kyma_module_manager.project") / "template", PurePosixPath()):
-        target = directory / str(path).replace("__package__", names.package).removesuffix(".template")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(_substituted(text, values))
-        written.append(target)
-    return tuple(written)
+    values = names.as_mapping() | {
+        "enable_module_config": str(enable_module_config).lower(),
+        "sdk_bounds": _bounds_of(version("kyma-module-manager")),
+    }
+    try:
+        return write_project(files("kyma_module_manager.project") / "template", directory, values)
+    except FileExistsError as error:
+        raise DeclarationError(f"{error}; choose another folder with --dir") from None
 
 
-def _template_files(folder: Traversable, path: PurePosixPath) -> Iterator[tuple[PurePosixPath, str]]:
-    for entry in sorted(folder.iterdir(), key=lambda each: each.name):
-        if entry.is_dir():
-            if entry.name != "__pycache__":
-                yield from _template_files(entry, path / entry.name)
-        else:
-            yield path / entry.name, entry.read_text()
-
-
-def _substituted(text: str, values: Mapping[str, str]) -> str:
-    return PLACEHOLDER.sub(lambda match: values[match[1]], text)
+def _bounds_of(release: str) -> str:
+    major, minor = release.split(".")[:2]
+    return f">={release},<{major}.{int(minor) + 1}"
