@@ -131,9 +131,11 @@ def _set_up(
     fleet_metrics.setup(manager, offers, each_kyma=process.kyma_metrics, fips_only=process.fips_only)
     cas, leaves = watcher_certificates.setup(manager, kcp, certificates, (CertManagerStore, GardenerStore))
     kyma.setup(manager, connections, offers=offers, settings=options[kyma.KymaSettings])
-    module_rollouts.setup(manager, offers, options[kyma.KymaSettings].rollout)
+    rollout = options[kyma.KymaSettings].rollout
+    module_rollouts.setup(manager, offers, rollout)
+    module_rollouts.setup_notifications(manager, options[module_rollouts.NotificationSettings])
     catalog_sync.setup(manager, connections, offers, options[catalog_sync.CatalogSettings])
-    mandatory_modules.setup(manager, offers, options[mandatory_modules.MandatorySettings])
+    mandatory_modules.setup(manager, offers, options[mandatory_modules.MandatorySettings], rollout)
     module_installation.setup(manager, connections, offers, store, logins, manifests)
     module_config.setup(
         manager, connections, kinds=kinds, latency=latency, settings=options[module_config.ModuleConfigSettings]

@@ -24,6 +24,7 @@ from lifecycle_manager.module_authorization import ModuleAuthorizationSettings
 from lifecycle_manager.module_config import ModuleConfigSettings
 from lifecycle_manager.module_cr_status import ModuleCrStatusSettings
 from lifecycle_manager.module_installation import ManifestSettings, SourceSettings
+from lifecycle_manager.module_rollouts import NotificationSettings
 from lifecycle_manager.page import PageSettings
 from lifecycle_manager.process.settings import ProcessSettings
 from lifecycle_manager.replicas import ReplicaSettings
@@ -41,7 +42,7 @@ GROUPS: Mapping[str, tuple[type[Any], ...]] = {
     "Replicas": (ReplicaSettings, TakeoverSettings),
     "Endpoints": (EndpointSettings, PageSettings),
     "Access to clusters": (SkrSettings,),
-    "Kymas": (KymaSettings, CatalogSettings, MandatorySettings),
+    "Kymas": (KymaSettings, CatalogSettings, MandatorySettings, NotificationSettings),
     "Modules": (ManifestSettings, SourceSettings, ModuleAuthorizationSettings),
     "Configuration of modules": (ModuleConfigSettings, ModuleCrStatusSettings, SyncResourceSettings),
     "Watcher": (WatcherSettings, CertificateSettings, IstioSettings),

@@ -21,6 +21,7 @@ from lifecycle_manager_api import (
     ModuleRolloutSpec,
     RolloutStrategy,
     State,
+    Version,
     names,
 )
 from tests import builders
@@ -74,7 +75,9 @@ class Fleet:
         """Do what the controller of Kymas does: install the version that is released."""
         manifest = self.manifests[name]
         release = released_by(self.latest, manifest.status.release)
-        if release is not None and release.version != manifest.spec.version:
+        if release is None or release.version == manifest.spec.version:
+            return
+        if release.allow_downgrade or Version.parse(release.version) > Version.parse(manifest.spec.version):
             metadata = with_fields(manifest.metadata, generation=manifest.metadata.generation + 1)
             spec = with_fields(manifest.spec, version=release.version)
             self.manifests[name] = with_fields(manifest, metadata=metadata, spec=spec)
@@ -109,7 +112,7 @@ class Fleet:
             key=KEY,
             now=self.now,
             release=self.release,
-            strategy=self.strategy,
+            strategy=self.strategy.spec,
             version=self.release.spec.channels[0].version,
             rollouts=rollouts,
             clusters=tuple(self._cluster(rollouts[0], name) for name in self.kymas) if rollouts else (),

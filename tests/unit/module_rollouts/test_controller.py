@@ -1,6 +1,7 @@
 """Rollouts in a simulated control plane: the controller releases versions, and that of Kymas installs only these."""
 
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -10,6 +11,7 @@ from kube_runtime import Conflict
 from lifecycle_manager import module_rollouts
 from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, MODULE_ROLLOUTS, RAW_MANIFESTS, ROLLOUT_STRATEGIES
 from lifecycle_manager.module_rollouts.snapshot import ROLLOUTS_BY_CHANNEL, ReleaseChannel
+from lifecycle_manager.rollout import RolloutSettings
 from lifecycle_manager_api import ModuleRollout, names
 from tests import builders
 from tests.unit.module_rollouts.fleet import strategy
@@ -59,9 +61,10 @@ async def report(world: World, **states: str) -> None:
         await world.kcp.merge_patch(MANIFESTS, each.metadata.name, {"status": status}, KCP, subresource="status")
 
 
-async def finished(world: World) -> None:
+async def finished(world: World, minutes: float = 0) -> None:
     for _ in range(12):
         await turn(world)
+        world.clock.advance(60 * minutes)
     assert (await latest(world)).status.phase == "Completed"
 
 
@@ -190,3 +193,61 @@ async def test_replica_with_an_old_view_releases_nothing(world: World, monkeypat
 
     manifests = (await world.kcp.list(MANIFESTS, KCP)).items
     assert not [each for each in manifests if each.status.release and each.status.release.version == "0.2.0"]
+
+
+async def test_large_change_without_a_strategy_goes_in_waves() -> None:
+    brake = RolloutSettings(max_delay=timedelta(0), min_window=timedelta(0), max_changed="2")
+    async with open_world(rollout=brake) as found:
+        module_rollouts.setup(found.manager, found.offers, brake)
+        for version in ("0.1.0", "0.2.0"):
+            await found.offer(builders.template(MODULE, version, installs=True))
+        await found.offer(builders.release(MODULE, regular="0.1.0"))
+        for name in ("one", "two", "three"):
+            await found.register(name, MODULE)
+            await found.introduced(name)
+        await report(found)
+
+        await found.offer(builders.release(MODULE, regular="0.2.0"))
+        for name in ("one", "two", "three"):
+            await found.reconcile(name)
+        assert set((await versions(found)).values()) == {"0.1.0"}, "held before a rollout has begun"
+        await turn(found)
+        await turn(found)
+        assert sorted((await versions(found)).values()) == ["0.1.0", "0.1.0", "0.2.0"]
+        begun = await latest(found)
+        assert [each.name for each in begun.spec.strategy.waves] == ["trial"]
+        assert begun.spec.former_version == "0.1.0"
+        await finished(found, minutes=10)
+        assert set((await versions(found)).values()) == {"0.2.0"}
+
+
+async def test_selector_that_removes_a_module_from_very_many_clusters_waits() -> None:
+    kymas = ("one", "two", "three")
+
+    async def select(team: str) -> None:
+        spec = {"kymaSelector": {"matchLabels": {"team": team}}}
+        await found.offer(builders.release(MODULE, regular="0.1.0", spec=spec))
+        for name in kymas:
+            await found.reconcile(name, times=2)
+
+    async def kept() -> list[str]:
+        manifests = (await found.kcp.list(MANIFESTS, KCP)).items
+        return [each.metadata.labels[names.KYMA_NAME] for each in manifests if not each.metadata.being_deleted]
+
+    async with open_world(rollout=RolloutSettings(max_changed="2")) as found:
+        await found.offer(builders.template(MODULE, "0.1.0", installs=True))
+        for name in kymas:
+            await found.register(name, MODULE, team="a")
+            await found.introduced(name)
+        await select("a")
+        await select("b")
+        assert sorted(await kept()) == sorted(kymas)
+        (module,) = (await found.in_kcp("one")).status.modules
+        assert module.state == "Warning"
+        assert "klm continue one" in module.message
+        assert "DeletionHeld" in {each.reason for each in (await found.in_kcp("one")).status.conditions}
+
+        word = {"metadata": {"annotations": {names.CONTINUE_DELETION: "2126-01-01T00:00:00+00:00"}}}
+        await found.kcp.merge_patch(KYMAS, "one", word, KCP)
+        await found.reconcile("one", times=2)
+        assert sorted(await kept()) == ["three", "two"]

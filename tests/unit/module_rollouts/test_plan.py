@@ -5,6 +5,9 @@ from dataclasses import replace
 from datetime import timedelta
 from types import MappingProxyType
 
+from msgspec.structs import replace as with_fields
+
+from lifecycle_manager.contract.resources import DatedReleaseMeta
 from lifecycle_manager.module_rollouts.plan import RolloutDone, plan
 from lifecycle_manager_api import ModuleRollout, State, WaveApproval, names
 from tests import builders
@@ -169,6 +172,43 @@ def test_newer_version_supersedes_a_rollout_under_way() -> None:
         "Completed",
     ]
     assert found.latest.spec.former_version == "1.0.0"
+
+
+def test_channel_that_points_back_during_a_rollout_takes_it_back() -> None:
+    found = fleet(canaries=0, annotations={names.ALLOW_DOWNGRADE: "true"})
+    found.run(1)
+    assert found.on("2.0.0") == 2
+    found.release = released("1.0.0", {names.ALLOW_DOWNGRADE: "true"})
+    found.run(3)
+
+    assert found.on("1.0.0") == 6
+    assert (found.latest.spec.former_version, phase_of(found)) == ("2.0.0", "Completed")
+
+
+def braked(version: str) -> DatedReleaseMeta:
+    found = released(version)
+    return with_fields(found, metadata=with_fields(found.metadata, annotations={}))
+
+
+def test_large_change_without_a_strategy_is_a_rollout_from_the_most_common_version() -> None:
+    found = Fleet(TWO_WAVES, braked("2.0.0"))
+    found.add(*["other"] * 6)
+    found.add("other", version="0.9.0")
+    found.add("other", version="2.1.0")
+    found.run(1)
+    assert found.on("2.0.0") == 2
+    assert found.latest.spec.former_version == "1.0.0"
+
+    found.run(40)
+    assert (found.on("2.0.0"), found.on("2.1.0"), phase_of(found)) == (7, 1, "Completed")
+    assert found.latest.status.failed == 0, "a higher version is kept, and is no failure"
+
+
+def test_channel_that_changes_no_cluster_has_no_rollout_without_a_strategy() -> None:
+    found = Fleet(TWO_WAVES, braked("1.0.0"))
+    found.add("other", "other", version="1.0.0")
+    found.settle()
+    assert found.rollouts == []
 
 
 def test_undo_returns_wave_by_wave_in_reverse() -> None:

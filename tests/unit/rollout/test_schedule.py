@@ -26,8 +26,9 @@ def schedule(cache: Cache[Any], policy: Path | None) -> tuple[Schedule, Collecto
     registry = CollectorRegistry()
     releases: Any = SimpleNamespace(cache=cache)
     settings = RolloutSettings(policy_file=policy)
-    rollouts: Any = SimpleNamespace(cache=Cache({}))
-    return Schedule(releases, rollouts, ManualClock(), settings, policy_readable(registry)), registry
+    empty: Any = SimpleNamespace(cache=Cache({}), by_index=lambda *_: ())
+    planned = Schedule(releases, empty, empty, empty, ManualClock(), settings, policy_readable(registry))
+    return planned, registry
 
 
 def release(*times: str) -> DatedReleaseMeta:

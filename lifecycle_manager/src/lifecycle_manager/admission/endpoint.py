@@ -13,7 +13,8 @@ from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import Response
 
-from kube_runtime import UNDECODABLE, cut_json, parse_aside, require_readable
+from kube_runtime import UNDECODABLE, parse_aside, require_readable
+from kube_runtime.admission.review import MAX_ERROR_LENGTH, MAX_REVIEW_BYTES, ReviewedObject, answer, review_of
 from lifecycle_manager.process.serving import BodyTooLarge, ByteBudget, TooManyBytes, read_body
 from lifecycle_manager_api import ApiObject, NotDecodable, decode
 
@@ -31,40 +32,13 @@ class ReviewResult(NamedTuple):
     warnings: Sequence[str] = ()
 
 
-Validator = Callable[["ReviewedObject"], Awaitable[ReviewResult]]
+Validator = Callable[[ReviewedObject], Awaitable[ReviewResult]]
 """Validates the object of a request."""
 
-NULL = msgspec.Raw(b"null")
-INVALID = 422
-MAX_ERROR_LENGTH = 8 * 1024
-MAX_REVIEW_BYTES = 8 * 1024 * 1024  # two objects of the maximum size of etcd, escaped
 MAX_BYTES = 4 * MAX_REVIEW_BYTES
 MAX_BYTES_PER_ADDRESS = 2 * MAX_REVIEW_BYTES
 
 log = structlog.get_logger("admission")
-
-
-class ReviewedObject(msgspec.Struct, frozen=True, rename="camel"):
-    """One object to be stored or deleted, undecoded."""
-
-    uid: str
-    name: str = ""
-    namespace: str = ""
-    operation: str = ""
-    object: msgspec.Raw = NULL
-    old_object: msgspec.Raw = NULL
-
-    @property
-    def is_deletion(self) -> bool:
-        """Whether the object is to be deleted; then there is only the old one."""
-        return self.operation == "DELETE"
-
-
-class _Review(msgspec.Struct, frozen=True):
-    request: ReviewedObject
-
-
-_decoder = msgspec.json.Decoder(_Review)
 
 
 def validator_for(
@@ -108,7 +82,7 @@ def create_app(validators: Mapping[str, Validator]) -> FastAPI:
             return _text(404, "no validation for this resource")
         with budget.share(request.client.host if request.client is not None else "") as take:
             try:
-                review = _review(await read_body(request, MAX_REVIEW_BYTES, take))
+                review = review_of(await read_body(request, MAX_REVIEW_BYTES, take))
             except (ValueError, IndexError, RecursionError) as error:
                 return _text(400, f"invalid AdmissionReview: {error}")
             except BodyTooLarge as error:
@@ -123,29 +97,6 @@ def create_app(validators: Mapping[str, Validator]) -> FastAPI:
 
     app.add_route("/validate/{resource}", validate, methods=["POST"])
     return app
-
-
-def _review(body: bytes) -> ReviewedObject:
-    """Return the request of a review, whatever is in its objects."""
-    try:
-        return _decoder.decode(body).request
-    except RecursionError:
-        text, parts = cut_json(body, 2)  # the review, and its request
-        request = _decoder.decode(text).request
-        new, old = (
-            NULL if each == NULL else msgspec.Raw(parts[int(each)]) for each in (request.object, request.old_object)
-        )
-        return msgspec.structs.replace(request, object=new, old_object=old)
-
-
-def answer(uid: str, error: str | None, warnings: Sequence[str] = ()) -> bytes:
-    """Return the response: allowed, or refused with an error; clients show the warnings."""
-    response: dict[str, object] = {"uid": uid, "allowed": error is None}
-    if warnings:
-        response["warnings"] = list(warnings)
-    if error is not None:
-        response["status"] = {"code": INVALID, "reason": "Invalid", "message": error}
-    return msgspec.json.encode({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response})
 
 
 def _text(code: int, text: str) -> Response:

@@ -4,12 +4,13 @@ Each returns the API server's answer, for `informer.wrote(answer)`: the next rec
 the watch has not shown them yet.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Iterable
+from typing import TypeVar
 
 import msgspec
 
-from kube_runtime import Client, NotFound, Resource
+from kube_runtime import Client, Resource
+from kube_runtime import finalizers as in_finalizers
 from lifecycle_manager.contract.resources import FIELD_MANAGER
 from lifecycle_manager_api import ObjectMeta
 
@@ -43,37 +44,9 @@ async def write_status(
 
 async def set_finalizers(kcp: Client, resource: Resource[T], metadata: ObjectMeta, finalizers: Iterable[str]) -> T:
     """Replace the finalizers, unless the object was written since it was read. Raises KubeError."""
-    return await patch_metadata(kcp, resource, metadata, finalizers_of(metadata, finalizers))
-
-
-def finalizers_of(metadata: ObjectMeta, finalizers: Iterable[str]) -> dict[str, Any]:
-    """Return the patch of the metadata for other finalizers; the API server refuses it for any other version."""
-    return {"finalizers": [*finalizers], "resourceVersion": metadata.resource_version}
+    return await in_finalizers.set_finalizers(kcp, resource, metadata, finalizers, field_manager=FIELD_MANAGER)
 
 
 async def remove_finalizer(kcp: Client, resource: Resource[T], metadata: ObjectMeta, *finalizers: str) -> T | None:
-    """Remove finalizers; return the object, or None where nothing was written or the object is gone. Raises KubeError.
-
-    An object that is being deleted is removed with its last finalizer.
-    """
-    left = [name for name in metadata.finalizers if name not in finalizers]
-    if len(left) == len(metadata.finalizers):
-        return None
-    try:
-        answer = await set_finalizers(kcp, resource, metadata, left)
-    except NotFound:
-        return None  # deleted meanwhile
-    return answer if left or not metadata.being_deleted else None
-
-
-async def patch_metadata(
-    kcp: Client,
-    resource: Resource[T],
-    metadata: ObjectMeta,
-    patch: Mapping[str, Any],
-    *,
-    field_manager: str = FIELD_MANAGER,
-) -> T:
-    """Change fields of an object's metadata; null removes one. Raises KubeError."""
-    document = {"metadata": patch}
-    return await kcp.merge_patch(resource, metadata.name, document, metadata.namespace, field_manager=field_manager)
+    """Remove finalizers; return the object, None where nothing was written or it is gone. Raises KubeError."""
+    return await in_finalizers.remove_finalizers(kcp, resource, metadata, *finalizers, field_manager=FIELD_MANAGER)

@@ -1,4 +1,6 @@
-"""A rate for the RESYNCs of each Kyma: the first at once, then one in 30 s, and the last one never lost.
+"""A rate for the RESYNCs of each Kyma: the first two at once, then one in 30 s, and the last one never lost.
+
+A Watcher that starts sends one at once, and one when the API server has reached it.
 
 Each makes Lifecycle Manager read everything of a cluster, and in a cluster whose Pods reach its Watcher anybody can
 cause them (docs/watcher.md). The key is the name of a Kyma.
@@ -18,7 +20,7 @@ RESYNC_SECONDS = 30.0
 class ResyncState:
     """When the next RESYNC of a Kyma may be published, in monotonic time, and whether one waits for that."""
 
-    not_before: float = 0.0
+    not_before: float = float("-inf")
     is_pending: bool = False
 
 
@@ -41,7 +43,8 @@ def setup(manager: Manager) -> Controller[str, ResyncState]:
         now = manager.clock.monotonic()
         if now < state.not_before:
             return Result(requeue_after=state.not_before - now)
-        state.not_before, state.is_pending = now + RESYNC_SECONDS, False
+        state.not_before = max(state.not_before, now - RESYNC_SECONDS) + RESYNC_SECONDS
+        state.is_pending = False
         manager.publish(ResyncRequested(kyma))
         return Result()
 

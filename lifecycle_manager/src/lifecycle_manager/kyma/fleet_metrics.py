@@ -27,7 +27,7 @@ from lifecycle_manager.module_catalog import (
 )
 from lifecycle_manager.process.telemetry import show_fips_mode
 from lifecycle_manager.skr.deletion_brake import DELETION_HELD
-from lifecycle_manager_api import Kyma, Manifest, State, SyncResource, find, names
+from lifecycle_manager_api import Kyma, Manifest, State, SyncResource, names
 
 Key = TypeVar("Key", bound=tuple[str, ...])
 
@@ -137,8 +137,7 @@ def _event_path_faults(kymas: Iterable[Kyma]) -> Metric:
 
 
 def _is_held(item: Kyma | Manifest | SyncResource) -> bool:
-    ready = find(item.status.conditions, "Ready") if item.metadata.being_deleted else None
-    return ready is not None and ready.reason == DELETION_HELD
+    return any(each.reason == DELETION_HELD for each in item.status.conditions)
 
 
 def _of_each_kyma(kymas: Iterable[Kyma], mandatory: Iterable[Manifest]) -> Iterator[Metric]:

@@ -26,6 +26,7 @@ from lifecycle_manager.kyma.reasons import (
 from lifecycle_manager.module_catalog import BARRED, Exclusion, Offer, excluded
 from lifecycle_manager.module_catalog.offer import version_of
 from lifecycle_manager.rollout import Timing
+from lifecycle_manager.rollout.held_removals import DELETION_HELD, is_held, note_of
 from lifecycle_manager.rollout.releases import released_by, version_for_new
 from lifecycle_manager_api import (
     InvalidVersion,
@@ -119,6 +120,9 @@ class _Rules:
         found = _requested(module, channel, labels=self.kyma.labels, offer=self.offer)
         if isinstance(found, Exclusion):
             refused = _refused(module, channel, found)
+            if refused.is_excluded and is_held(self.timing.held_removals.get(module.name), self.kyma):
+                what = f"{refused.message}, and its removal waits for {note_of(self.kyma.name)}"
+                refused = replace(refused, state=State.WARNING, reason=DELETION_HELD, message=what)
             return refused if refused.is_excluded else self._keep(refused, installed)
         rollouts = self.timing.rollouts.get(module.name)
         if rollouts is not None:

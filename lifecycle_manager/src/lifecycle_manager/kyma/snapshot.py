@@ -32,7 +32,6 @@ from lifecycle_manager.contract.resources import (
     KYMAS,
     MANIFESTS,
     MODULE_CONFIGS,
-    MODULE_ROLLOUTS,
     RAW_KYMAS,
     SECRETS,
     SYNC_RESOURCES,
@@ -176,10 +175,7 @@ class KymaSnapshots:
         self.crds = KymaCrds(manager.informer(CUSTOM_RESOURCE_DEFINITIONS, field_selector=selector, required=False))
         name = settings.pull_secret
         self.pull_secrets = manager.informer(SECRETS, field_selector=f"metadata.name={name}") if name else None
-        readable = policy_readable(manager.registry)
-        self.schedule = Schedule(
-            self.releases, manager.informer(MODULE_ROLLOUTS), manager.clock, settings.rollout, readable
-        )
+        self.schedule = Schedule.watched_by(manager, settings.rollout, policy_readable(manager.registry))
 
     async def read(self, request: Request[ObjectKey, KymaState]) -> KymaSnapshot | None:
         """Return what is known of a Kyma, None where it is gone."""

@@ -27,6 +27,7 @@ from lifecycle_manager.kyma.snapshot import KymaSnapshot
 from lifecycle_manager.kyma.steps import ApplyManifest, Decision, WriteSkrStatus
 from lifecycle_manager.kyma.wanted import WantedModules, chosen_manifests
 from lifecycle_manager.module_catalog import module_of_manifest
+from lifecycle_manager.rollout.held_removals import DELETION_HELD
 from lifecycle_manager.skr import SkrFailure
 from lifecycle_manager_api import (
     Condition,
@@ -92,13 +93,18 @@ def _status(snapshot: KymaSnapshot, reports: Sequence[ModuleReport], ignored: in
             (
                 MODULES,
                 "True" if modules_ready else "False",
-                reasons.MODULES_READY if modules_ready else reasons.MODULES_NOT_READY,
+                reasons.MODULES_READY if modules_ready else _reason_of_modules(of_modules),
                 summary,
             ),
             (READY, "True" if state is State.READY else "False", _reason(state, of_modules, of_others), message),
         ),
         operation=f"kyma is {state.value.lower()}: {message}",
     )
+
+
+def _reason_of_modules(causes: Iterable[Cause]) -> str:
+    """Return the reason of Modules where they are not ready; a removal that waits for an operator is one of its own."""
+    return DELETION_HELD if any(each.reason == DELETION_HELD for each in causes) else reasons.MODULES_NOT_READY
 
 
 def _reason(state: State, of_modules: Sequence[Cause], of_others: Sequence[Cause]) -> str:

@@ -33,6 +33,7 @@ from lifecycle_manager.mandatory_modules.snapshot import (
 )
 from lifecycle_manager.module_catalog import Offers, is_mandatory_manifest, kyma_of_manifest
 from lifecycle_manager.module_catalog.affected import affected_by_template, offer_changed, watch_offer
+from lifecycle_manager.rollout import RolloutSettings, Schedule
 from lifecycle_manager_api import Manifest, names
 
 SETTLE_SECONDS = 0.2
@@ -59,7 +60,7 @@ class MandatorySettings:
 
 
 def setup(
-    manager: Manager, offers: Offers, settings: MandatorySettings
+    manager: Manager, offers: Offers, settings: MandatorySettings, rollout: RolloutSettings
 ) -> tuple[Controller[ObjectKey, None], Controller[ReleaseKey, None]]:
     """Add both controllers: installation, whose keys are those of Kymas, and retirement."""
     known = MandatoryReader(
@@ -68,6 +69,7 @@ def setup(
         releases=manager.informer(DATED_RELEASE_METAS),
         manifests=manager.informer(MANIFESTS, indexes=[MANIFESTS_BY_KYMA, MANIFESTS_BY_MANDATORY_MODULE]),
         offers=offers,
+        schedule=Schedule.watched_by(manager, rollout),
         interval_seconds=settings.interval_seconds,
     )
     return _setup_installation(manager, known, settings), _setup_retirement(manager, known, settings)

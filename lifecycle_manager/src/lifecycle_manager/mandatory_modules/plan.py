@@ -1,7 +1,8 @@
 """The rules of mandatory modules: which Manifests a Kyma has, and which releases keep the finalizer.
 
 May delete: the Manifests of modules that were mandatory and are not any more. A Manifest of a module that a user chose
-is never deleted here, nor any while the mandatory version has no ModuleTemplate.
+is never deleted here, nor any while the mandatory version has no ModuleTemplate, or while one change would delete very
+many and no operator said so (`rollout.held_removals`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 from kube_runtime import End, Step
 from lifecycle_manager.contract.conditions import is_introduced
 from lifecycle_manager.mandatory_modules.snapshot import InstallationSnapshot, Release, RetirementSnapshot
-from lifecycle_manager.mandatory_modules.status import DECIDED, MandatoryCondition, is_reported
+from lifecycle_manager.mandatory_modules.status import DECIDED, MandatoryCondition, held, is_reported
 from lifecycle_manager.module_catalog import (
     DescriptorUnreadable,
     Offer,
@@ -68,6 +69,8 @@ def plan_installation(seen: InstallationSnapshot) -> WriteManifests | Installati
     if step != WriteManifests():
         return step
     condition = DECIDED if is_reported(seen.kyma) else None
+    if seen.held:
+        condition = held(seen.kyma, seen.held)
     return InstallationDone(condition=condition, requeue_after=seen.interval_seconds)
 
 
@@ -110,7 +113,7 @@ def _manifests(seen: InstallationSnapshot) -> WriteManifests:
     if kyma.metadata.being_deleted or names.KYMA_FINALIZER not in kyma.metadata.finalizers:
         return WriteManifests()
     existing = {module_of_manifest(each): each for each in seen.manifests}
-    delete = tuple(_deletions(seen.offer, existing))
+    delete = tuple(_deletions(seen.offer, {name: each for name, each in existing.items() if name not in seen.held}))
     if kyma.metadata.is_paused or not is_introduced(kyma):
         return WriteManifests(delete=delete)
     wanted = tuple(_installations(kyma, seen.offer, existing))

@@ -1,7 +1,8 @@
 """What the plans of mandatory modules are decided on. All of it comes from informers."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from kube_runtime import Change, Informer, ObjectKey, Request, Snapshot
@@ -9,8 +10,18 @@ from kube_runtime.informer import Index
 from lifecycle_manager.contract.changes import versions
 from lifecycle_manager.contract.indexes import MANIFESTS_BY_KYMA
 from lifecycle_manager.contract.resources import DatedReleaseMeta
-from lifecycle_manager.module_catalog import Offer, Offers, is_mandatory_manifest, module_of, module_of_manifest
+from lifecycle_manager.module_catalog import (
+    Offer,
+    Offers,
+    is_mandatory_manifest,
+    kyma_of_manifest,
+    module_of,
+    module_of_manifest,
+)
 from lifecycle_manager.module_catalog.affected import affected_by_release
+from lifecycle_manager.rollout import Schedule
+from lifecycle_manager.rollout.held_removals import is_held, waiting_since
+from lifecycle_manager.skr.deletion_brake import RECOUNT_SECONDS
 from lifecycle_manager_api import Kyma, Manifest, ModuleReleaseMeta, ModuleTemplate
 
 Release = ModuleTemplate | ModuleReleaseMeta
@@ -38,12 +49,16 @@ MANIFESTS_BY_MANDATORY_MODULE: Index[Manifest] = Index("mandatory", _mandatory_m
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstallationSnapshot(Snapshot):
-    """A Kyma, the offer, and the Manifests of the Kyma; `are_written` once they are as the plan wants them."""
+    """A Kyma, the offer, and the Manifests of the Kyma; `are_written` once they are as the plan wants them.
+
+    `held` are its modules that are not mandatory any more and whose removal waits for an operator.
+    """
 
     kyma: Kyma
     offer: Offer
     manifests: tuple[Manifest, ...]
     interval_seconds: float
+    held: frozenset[str] = frozenset()
     are_written: bool = False
 
 
@@ -57,6 +72,14 @@ class RetirementSnapshot(Snapshot):
     is_written: bool = False
 
 
+class _Removal(NamedTuple):
+    """When the clusters of a removal were counted, when this process saw it first, and since when it waits."""
+
+    counted_at: float
+    seen_at: datetime
+    since: datetime | None
+
+
 @dataclass(frozen=True, eq=False)
 class MandatoryReader:
     """Reads what is known of a Kyma, and of a release: a ModuleTemplate or ModuleReleaseMeta."""
@@ -66,14 +89,37 @@ class MandatoryReader:
     releases: Informer[DatedReleaseMeta]
     manifests: Informer[Manifest]
     offers: Offers
+    schedule: Schedule
     interval_seconds: float
+    _removed: "dict[str, _Removal]" = field(default_factory=dict, init=False)
 
     async def installation(self, request: Request[ObjectKey, None]) -> InstallationSnapshot | None:
         kyma, offer, interval = self.kymas.get(request.key), self.offers.current(), self.interval_seconds
         manifests = self.manifests.by_index(MANIFESTS_BY_KYMA, request.key.name)
         if kyma is None:
             return None
-        return InstallationSnapshot(kyma=kyma, offer=offer, manifests=manifests, interval_seconds=interval)
+        wanted = {*offer.mandatory, *offer.awaited}
+        for module in wanted & self._removed.keys():
+            del self._removed[module]
+        present = (each for each in manifests if is_mandatory_manifest(each) and not each.metadata.being_deleted)
+        removed = {*map(module_of_manifest, present)} - wanted
+        held = frozenset(each for each in removed if is_held(self._waiting_since(each), kyma.metadata))
+        return InstallationSnapshot(kyma=kyma, offer=offer, manifests=manifests, interval_seconds=interval, held=held)
+
+    def _waiting_since(self, module: str) -> datetime | None:
+        """Return since when the removal of a module waits that is not mandatory any more."""
+        clock = self.schedule.clock
+        now, known = clock.monotonic(), self._removed.get(module)
+        if known is None or now - known.counted_at >= RECOUNT_SECONDS:
+            seen_at = known.seen_at if known is not None else clock.now()
+            ends = (each.metadata.deletion_timestamp for each in self.list() if module_of_release(each) == module)
+            changed_at = max(filter(None, ends), default=seen_at)
+            present = self.manifests.by_index(MANIFESTS_BY_MANDATORY_MODULE, module)
+            keys = (ObjectKey(each.metadata.namespace, kyma_of_manifest(each)) for each in present)
+            kymas = filter(None, map(self.kymas.get, keys))
+            since = waiting_since(changed_at, kymas, self.schedule.max_changed())
+            known = self._removed[module] = _Removal(now, seen_at, since)
+        return known.since
 
     async def retirement(self, request: Request[ReleaseKey, None]) -> RetirementSnapshot | None:
         release = self.get(request.key)

@@ -1,6 +1,9 @@
 """The condition `MandatoryModules` of a Kyma, and the reasons of mandatory modules."""
 
+from collections.abc import Iterable
+
 from lifecycle_manager.contract.conditions import MANDATORY_MODULES
+from lifecycle_manager.rollout.held_removals import DELETION_HELD, note_of
 from lifecycle_manager.skr import failure_of
 from lifecycle_manager_api import ConditionStatus, Kyma, find
 
@@ -13,6 +16,11 @@ DECIDED: MandatoryCondition = ("True", "ManifestsWritten", "the Manifests of man
 def failed(error: Exception) -> MandatoryCondition:
     failure = failure_of(error)
     return "False", failure.reason, failure.message
+
+
+def held(kyma: Kyma, modules: Iterable[str]) -> MandatoryCondition:
+    what = f"not mandatory any more: {', '.join(sorted(modules))}"
+    return "False", DELETION_HELD, f"{what}; the removal waits for {note_of(kyma.metadata.name)}"
 
 
 def is_reported(kyma: Kyma) -> bool:

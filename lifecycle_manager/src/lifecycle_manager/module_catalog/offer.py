@@ -7,6 +7,7 @@ A ModuleReleaseMeta lists the version of each channel of a module; the ModuleTem
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import TypeVar
 
 import msgspec
 
@@ -34,6 +35,7 @@ NO_CHANNEL = "none"
 """The channel of older templates that are in no channel."""
 
 _NO_VERSION = Version(0, 0, 0)
+Release = TypeVar("Release", bound=ModuleReleaseMeta)
 
 
 def module_of(template: ModuleTemplate) -> str:
@@ -67,7 +69,7 @@ def claim_of(release: ModuleReleaseMeta) -> tuple[bool, str]:
     return release.metadata.name != release.spec.module_name, release.metadata.name
 
 
-def release_of(module: str, releases: Iterable[ModuleReleaseMeta]) -> ModuleReleaseMeta | None:
+def release_of(module: str, releases: Iterable[Release]) -> Release | None:
     """Return the ModuleReleaseMeta of a module that counts; None where it has none."""
     present = (each for each in releases if each.spec.module_name == module and not each.metadata.being_deleted)
     return min(present, key=claim_of, default=None)

@@ -6,5 +6,6 @@ have it. The controller of Kymas installs no version that is not released there.
 """
 
 from lifecycle_manager.module_rollouts.controller import setup
+from lifecycle_manager.module_rollouts.notifying import NotificationSettings, setup_notifications
 
-__all__ = ["setup"]
+__all__ = ["NotificationSettings", "setup", "setup_notifications"]

@@ -1,4 +1,4 @@
-"""The controller of rollouts. Each channel of a module with a RolloutStrategy is reconciled, by one replica,
+"""The controller of rollouts. Each channel of a module is reconciled, by one replica,
 
 - when its ModuleReleaseMeta, its strategy or one of its ModuleRollouts changes
 - when a Manifest of the channel gets another version, state or release, at most twice a second
@@ -8,8 +8,6 @@ Limits: the strategy's.
 """
 
 from collections.abc import Iterable
-
-from prometheus_client import Gauge
 
 from kube_runtime import Change, Controller, Manager, Priority
 from lifecycle_manager.contract.changes import generation_changed, metadata_changed, versions
@@ -46,7 +44,6 @@ def setup(manager: Manager, offers: Offers, settings: RolloutSettings) -> Contro
         manager.informer(DATED_RELEASE_METAS),
         manager.informer(MODULE_ROLLOUTS, indexes=[ROLLOUTS_BY_CHANNEL]),
     )
-    unregistered = Gauge("policy_readable_for_rollouts", "That of the Kyma controller is the metric.", registry=None)
     known = RolloutReader(
         releases=releases,
         strategies=manager.informer(ROLLOUT_STRATEGIES),
@@ -54,7 +51,7 @@ def setup(manager: Manager, offers: Offers, settings: RolloutSettings) -> Contro
         manifests=manager.informer(MANIFESTS, indexes=[MANIFESTS_BY_CHANNEL]),
         kymas=manager.informer(KYMAS),
         offers=offers,
-        schedule=Schedule(releases, rollouts, manager.clock, settings, unregistered),
+        schedule=Schedule.watched_by(manager, settings),
         clock=manager.clock,
     )
     controller: Controller[ReleaseChannel, RolloutState] = manager.controller(
@@ -93,9 +90,7 @@ def strategy_of(release: DatedReleaseMeta) -> str:
 
 
 def channels_of(release: DatedReleaseMeta) -> Iterable[ReleaseChannel]:
-    """Return the channels of a release that names a strategy."""
-    if not strategy_of(release):
-        return ()
+    """Return the channels of a release."""
     return [ReleaseChannel(release.spec.module_name, each.channel) for each in release.spec.channels]
 
 

@@ -16,6 +16,7 @@ from msgspec.structs import replace as with_fields
 from kube_runtime import End, Step
 from lifecycle_manager.module_rollouts.snapshot import RolloutSnapshot
 from lifecycle_manager.module_rollouts.status import Blocker, Progress, status_of, superseded
+from lifecycle_manager.rollout.change_brake import is_open
 from lifecycle_manager.rollout.waves import WaveProgress, is_downgrade, progress_of, too_many_failures
 from lifecycle_manager_api import (
     ModuleRelease,
@@ -80,7 +81,7 @@ def plan(seen: RolloutSnapshot) -> StartRollout | ReleaseVersion | CloseRollouts
         if seen.strategy is None:
             problem = f"RolloutStrategy {seen.strategy_name!r} does not exist: no cluster gets {seen.version}"
             return RolloutDone(problem=problem, requeue_after=INTERVAL_SECONDS)
-        return StartRollout(new_rollout(seen, seen.strategy.spec))
+        return StartRollout(new_rollout(seen, seen.strategy))
     if closing := _closing(seen):
         return closing
     latest = seen.latest
@@ -96,6 +97,8 @@ def is_new_version(seen: RolloutSnapshot) -> bool:
     if seen.release is None or not seen.version:
         return False
     latest = seen.latest
+    if not seen.strategy_name and not seen.is_changed and (latest is None or not is_open(latest, seen.version)):
+        return False
     if latest is None:
         return True
     is_taken_back = bool(latest.spec.undoes) and latest.spec.former_version == seen.version
@@ -103,7 +106,7 @@ def is_new_version(seen: RolloutSnapshot) -> bool:
 
 
 def new_rollout(seen: RolloutSnapshot, strategy: RolloutStrategySpec) -> ModuleRollout:
-    """Return the rollout of the channel's version. Before it, new clusters have the last completed one."""
+    """Return the rollout of the channel's version."""
     latest, release = seen.latest, seen.release
     revision = latest.spec.revision + 1 if latest is not None else 1
     owner = (
@@ -128,17 +131,24 @@ def new_rollout(seen: RolloutSnapshot, strategy: RolloutStrategySpec) -> ModuleR
             module_name=seen.key.module,
             channel=seen.key.channel,
             version=seen.version,
-            former_version=_settled_version(latest),
+            former_version=former_version(seen),
             revision=revision,
             strategy=strategy,
         ),
     )
 
 
-def _settled_version(latest: ModuleRollout | None) -> str:
-    if latest is None:
-        return ""
-    return latest.spec.version if latest.status.phase == "Completed" else latest.spec.former_version
+def former_version(seen: RolloutSnapshot) -> str:
+    """Return the version that new clusters have until their wave is completed: that of the last completed rollout.
+
+    Where it is the channel's again, the way is back from the version of the rollout that was not completed. Without a
+    strategy there were changes without a rollout: then it is the version of most clusters.
+    """
+    latest = seen.latest
+    if latest is None or (not seen.strategy_name and latest.status.phase == "Completed"):
+        return seen.most_common_version
+    is_back = latest.spec.former_version == seen.version
+    return latest.spec.version if is_back or latest.status.phase == "Completed" else latest.spec.former_version
 
 
 def _closing(seen: RolloutSnapshot) -> CloseRollouts | None:

@@ -1,6 +1,7 @@
 """What a channel's rollout is decided on: release, strategy, ModuleRollouts, and the clusters with the module."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -11,16 +12,18 @@ from kube_runtime.informer import Index
 from lifecycle_manager.contract.conditions import REACHABLE
 from lifecycle_manager.contract.resources import DatedReleaseMeta
 from lifecycle_manager.module_catalog import Offers, is_mandatory_manifest, kyma_of_manifest, module_of_manifest
-from lifecycle_manager.module_catalog.offer import claim_of
+from lifecycle_manager.module_catalog.offer import release_of
 from lifecycle_manager.rollout import Schedule, Timing
+from lifecycle_manager.rollout.change_brake import DEFAULT_STRATEGY, DEFAULT_WAVES, changes
 from lifecycle_manager.rollout.releases import released_by
-from lifecycle_manager.rollout.waves import Cluster, wave_of
+from lifecycle_manager.rollout.waves import Cluster, is_downgrade, wave_of
 from lifecycle_manager_api import (
     Kyma,
     Manifest,
     ModuleRollout,
     ModuleTemplate,
     RolloutStrategy,
+    RolloutStrategySpec,
     State,
     find,
     names,
@@ -83,7 +86,7 @@ class RolloutState:
 class RolloutSnapshot(Snapshot):
     """A channel of a module.
 
-    - `release`: None where the module has none, or none with a strategy; then nothing is rolled out
+    - `release`: None where the module has none, or none that rollouts govern; then nothing is rolled out
     - `version`: that of the channel, empty where there is no such channel
     - `rollouts`: all of the channel, the latest first
     - `clusters`: those that have the module of this channel, `manifests` theirs, by the name of the Kyma
@@ -94,7 +97,7 @@ class RolloutSnapshot(Snapshot):
     key: ReleaseChannel
     now: datetime
     release: DatedReleaseMeta | None
-    strategy: RolloutStrategy | None
+    strategy: RolloutStrategySpec | None
     version: str
     rollouts: tuple[ModuleRollout, ...]
     clusters: tuple[Cluster, ...]
@@ -106,6 +109,18 @@ class RolloutSnapshot(Snapshot):
     def strategy_name(self) -> str:
         """The name of the strategy that the release asks for."""
         return self.release.metadata.annotations.get(names.ROLLOUT_STRATEGY, "") if self.release is not None else ""
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether the version of the channel changes a cluster."""
+        known = {each.metadata.name for each in self.rollouts}
+        return any(changes(each, self.version, known) for each in self.manifests.values())
+
+    @property
+    def most_common_version(self) -> str:
+        """The version that most of the clusters have which do not have the channel's; empty where all have that."""
+        versions = Counter(each.spec.version for each in self.manifests.values() if each.spec.version != self.version)
+        return max(versions, key=lambda each: (versions[each], each), default="")
 
     @property
     def latest(self) -> ModuleRollout | None:
@@ -130,7 +145,6 @@ class RolloutReader:
         release = self._release(key.module)
         if release is None and not rollouts:
             return None
-        name = release.metadata.annotations[names.ROLLOUT_STRATEGY] if release is not None else ""
         channels = release.spec.channels if release is not None else ()
         latest = rollouts[0] if rollouts else None
         manifests = {
@@ -144,7 +158,7 @@ class RolloutReader:
             key=key,
             now=self.clock.now(),
             release=release,
-            strategy=self.strategies.get(ObjectKey(names.KCP_NAMESPACE, name)),
+            strategy=self._strategy(release) if release is not None else None,
             version=next((each.version for each in channels if each.channel == key.channel), ""),
             rollouts=rollouts,
             clusters=() if latest is None else await self._clusters(latest, manifests, request.state),
@@ -153,11 +167,18 @@ class RolloutReader:
         )
 
     def _release(self, module: str) -> DatedReleaseMeta | None:
-        """Return the release of a module that names a strategy."""
-        present = (each for each in self.releases.cache.list() if each.spec.module_name == module)
-        release = min((each for each in present if not each.metadata.being_deleted), key=claim_of, default=None)
-        has_strategy = release is not None and names.ROLLOUT_STRATEGY in release.metadata.annotations
-        return release if has_strategy else None
+        """Return the release of a module that rollouts govern."""
+        if module not in self.schedule.in_force():
+            return None
+        return release_of(module, self.releases.cache.list())
+
+    def _strategy(self, release: DatedReleaseMeta) -> RolloutStrategySpec | None:
+        """Return the waves that a release names, else the default ones; None where the named ones do not exist."""
+        named = release.metadata.annotations.get(names.ROLLOUT_STRATEGY)
+        found = self.strategies.get(ObjectKey(names.KCP_NAMESPACE, named or DEFAULT_STRATEGY))
+        if found is not None:
+            return found.spec
+        return None if named else DEFAULT_WAVES
 
     def of_channel(self, key: ReleaseChannel) -> tuple[ModuleRollout, ...]:
         """Return all rollouts of a channel, the latest first."""
@@ -200,15 +221,17 @@ def cluster_of(
     ready = find(status.conditions, "Ready")
     resources, reachable = find(status.conditions, "Resources"), find(kyma.status.conditions, REACHABLE)
     is_observed = status.observed_generation == metadata.generation
+    has_version = manifest.spec.version == rollout.spec.version
+    is_higher = not (has_version or is_downgrade(rollout.spec) or changes(manifest, rollout.spec.version, ()))
     return Cluster(
         kyma=kyma.metadata.name,
         wave=wave_of(rollout.spec.strategy, kyma.metadata.labels),
-        has_version=manifest.spec.version == rollout.spec.version,
+        has_version=has_version,
         is_ready=is_observed and status.state is State.READY,
         is_error=is_observed and status.state is State.ERROR,
         is_unreachable=(reachable is not None and reachable.status == "False")
         or (resources is not None and resources.status == "Unknown" and status.state is State.ERROR),
-        is_held=kyma.metadata.is_paused or metadata.is_paused or not may_be_interrupted,
+        is_held=kyma.metadata.is_paused or metadata.is_paused or not may_be_interrupted or is_higher,
         waits_for_user=since is not None and _is_available(kyma, rollout),
         since=since,
         reason=ready.reason if ready is not None else "",

@@ -6,27 +6,32 @@ Manifest. A new cluster gets the version once its wave is completed, and until t
 
 from collections.abc import Iterable, Mapping
 
+from lifecycle_manager.rollout.change_brake import is_open
 from lifecycle_manager.rollout.waves import wave_of
 from lifecycle_manager_api import ModuleRelease, ModuleReleaseMeta, ModuleRollout, names
 
 Rollouts = Mapping[str, Mapping[str, ModuleRollout]]
-"""The latest rollout of each channel, by the names of module and channel. A module that no strategy governs is not in
+"""The latest rollout of each channel, by the names of module and channel. A module that no rollout governs is not in
 it; one whose first rollout has not begun has no channels."""
 
 
-def rollouts_in_force(releases: Iterable[ModuleReleaseMeta], rollouts: Iterable[ModuleRollout]) -> Rollouts:
-    """Return the rollouts that decide now."""
-    found: dict[str, dict[str, ModuleRollout]] = {
-        each.spec.module_name: {} for each in releases if names.ROLLOUT_STRATEGY in each.metadata.annotations
-    }
+def latest_rollouts(rollouts: Iterable[ModuleRollout]) -> Rollouts:
+    """Return the rollout of each channel that counts."""
+    found: dict[str, dict[str, ModuleRollout]] = {}
     for rollout in rollouts:
-        channels = found.get(rollout.spec.module_name)
-        if channels is None:
-            continue
+        channels = found.setdefault(rollout.spec.module_name, {})
         known = channels.get(rollout.spec.channel)
         if known is None or known.spec.revision < rollout.spec.revision:
             channels[rollout.spec.channel] = rollout
     return found
+
+
+def is_governed(release: ModuleReleaseMeta, channels: Mapping[str, ModuleRollout]) -> bool:
+    """Tell whether rollouts decide on a module because of its strategy, or of a rollout that is not at its end."""
+    if names.ROLLOUT_STRATEGY in release.metadata.annotations:
+        return True
+    present = ((channels.get(each.channel), each.version) for each in release.spec.channels)
+    return any(rollout is not None and is_open(rollout, version) for rollout, version in present)
 
 
 def version_for_new(rollout: ModuleRollout, labels: Mapping[str, str]) -> str:

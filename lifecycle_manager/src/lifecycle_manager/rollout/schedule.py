@@ -1,20 +1,36 @@
 """When the modules of the fleet may change: how releases are spread, and the maintenance policy as its file has it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import NamedTuple
 
 import structlog
 from prometheus_client import Gauge
 
-from kube_runtime import Clock, Informer
+from kube_runtime import Clock, Informer, Manager, ObjectKey
 from lifecycle_manager.contract.options import Duration, option
-from lifecycle_manager.contract.resources import DatedReleaseMeta
+from lifecycle_manager.contract.resources import (
+    DATED_RELEASE_METAS,
+    KYMAS,
+    MANIFESTS,
+    MODULE_ROLLOUTS,
+    DatedReleaseMeta,
+)
+from lifecycle_manager.module_catalog import is_excluded, kyma_of_manifest
 from lifecycle_manager.module_catalog.offer import claim_of
+from lifecycle_manager.rollout.change_brake import (
+    MANIFESTS_BY_MODULE,
+    ChangedClusters,
+    changed_clusters,
+    max_changed,
+)
+from lifecycle_manager.rollout.held_removals import waiting_since
 from lifecycle_manager.rollout.maintenance import MaintenancePolicy, PolicyUnreadable, find_policy, read_policy
-from lifecycle_manager.rollout.releases import Rollouts, rollouts_in_force
-from lifecycle_manager_api import ModuleRollout
+from lifecycle_manager.rollout.releases import Rollouts, is_governed, latest_rollouts
+from lifecycle_manager.skr.deletion_brake import RECOUNT_SECONDS
+from lifecycle_manager_api import Kyma, Manifest, ModuleRollout, names
 
 log = structlog.get_logger("rollout")
 
@@ -26,6 +42,7 @@ class RolloutSettings:
     - `max_delay`: over how long a new version in a channel is spread over the fleet
     - `policy_file`: the maintenance windows; without it, no upgrade waits for one
     - `min_window`: how long a window has to be open still for an upgrade to begin
+    - `max_changed`: in how many clusters one change of KCP may take effect without waves
     """
 
     max_delay: Duration = option(
@@ -44,6 +61,12 @@ class RolloutSettings:
         "min-maintenance-window-size",
         "remaining time of a maintenance window that an upgrade needs to begin",
     )
+    max_changed: ChangedClusters = option(
+        "20%",
+        "max-changed-clusters",
+        "number or share of the clusters in which one change of a ModuleReleaseMeta takes effect without waves where "
+        "no RolloutStrategy is named; a share is at least 10 clusters, and 100% means no limit",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +75,8 @@ class Timing:
 
     - `released_at`: since when a module's channels are as they are, where that is known
     - `max_delay`: over how long a new version is spread over the fleet
-    - `rollouts`: the rollouts of modules that have a strategy, instead of that spread
+    - `rollouts`: the rollouts of modules that have a strategy or a large change, instead of that spread
+    - `held_removals`: the modules that a `kymaSelector` removes from too many clusters, and since when
     - `policy`: the maintenance windows; without it, no upgrade waits for one
     - `policy_error`: why they can't be read; then no upgrade that requires downtime happens
     """
@@ -64,6 +88,7 @@ class Timing:
     policy_error: str = ""
     min_window: timedelta = timedelta(minutes=20)
     rollouts: Rollouts = field(default_factory=dict)
+    held_removals: Mapping[str, datetime] = field(default_factory=dict)
 
 
 @dataclass(eq=False)
@@ -72,6 +97,8 @@ class Schedule:
 
     releases: Informer[DatedReleaseMeta]
     rollouts: Informer[ModuleRollout]
+    manifests: Informer[Manifest]
+    kymas: Informer[Kyma]
     clock: Clock
     settings: RolloutSettings
     readable: Gauge
@@ -81,6 +108,21 @@ class Schedule:
     _modified: int | None = field(default=None, init=False)
     _released: tuple[int, dict[str, datetime]] = field(default=(-1, {}), init=False)
     _in_force: tuple[tuple[int, int], Rollouts] = field(default=((-1, -1), {}), init=False)
+    _held: tuple[int, float, dict[str, datetime]] = field(default=(-1, 0.0, {}), init=False)
+    _braked: dict[str, "_Braked"] = field(default_factory=dict, init=False)
+
+    @classmethod
+    def watched_by(cls, manager: Manager, settings: RolloutSettings, readable: Gauge | None = None) -> "Schedule":
+        """Return the schedule on the caches of a manager. One of a process has the metric of the policy."""
+        return cls(
+            manager.informer(DATED_RELEASE_METAS),
+            manager.informer(MODULE_ROLLOUTS),
+            manager.informer(MANIFESTS, indexes=[MANIFESTS_BY_MODULE]),
+            manager.informer(KYMAS),
+            manager.clock,
+            settings,
+            readable or Gauge("policy_readable", "That of the Kyma controller is the metric.", registry=None),
+        )
 
     def __post_init__(self) -> None:
         self._file = find_policy(self.settings.policy_file)
@@ -97,14 +139,56 @@ class Schedule:
             policy_error=self._policy_error,
             min_window=self.settings.min_window,
             rollouts=self.in_force(),
+            held_removals=self._held_removals(),
         )
 
     def in_force(self) -> Rollouts:
         """Return the rollouts that decide now."""
         state = self.releases.cache.changes, self.rollouts.cache.changes
         if self._in_force[0] != state:
-            self._in_force = (state, rollouts_in_force(self.releases.cache.list(), self.rollouts.cache.list()))
+            rollouts = latest_rollouts(self.rollouts.cache.list())
+            found: dict[str, Mapping[str, ModuleRollout]] = {}
+            present = (each for each in self.releases.cache.list() if not each.metadata.being_deleted)
+            counting = {each.spec.module_name: each for each in sorted(present, key=claim_of, reverse=True)}
+            for module, release in counting.items():
+                channels = rollouts.get(module, {})
+                if is_governed(release, channels) or self._is_braked(release, channels):
+                    found[module] = channels
+            self._in_force = (state, found)
         return self._in_force[1]
+
+    def _is_braked(self, release: DatedReleaseMeta, channels: Mapping[str, ModuleRollout]) -> bool:
+        """Tell whether a release changes too many clusters; counted once for each state of it and its rollouts."""
+        module = release.spec.module_name
+        before = self._braked.get(module)
+        if before is None or before.release is not release or before.channels != channels:
+            manifests = self.manifests.by_index(MANIFESTS_BY_MODULE, module)
+            changed = changed_clusters(release, manifests, {each.metadata.name for each in channels.values()})
+            before = self._braked[module] = _Braked(release, channels, changed > self.max_changed())
+        return before.verdict
+
+    def max_changed(self) -> int:
+        """Return in how many clusters one change of KCP may take effect at once."""
+        return max_changed(self.settings.max_changed, len(self.kymas.cache))
+
+    def _held_removals(self) -> dict[str, datetime]:
+        state, counted_at, held = self._held
+        now = self.clock.monotonic()
+        if state != self.releases.cache.changes or now - counted_at >= RECOUNT_SECONDS:
+            held = {}
+            for release in self.releases.cache.list():
+                if release.spec.kyma_selector is not None:
+                    since = waiting_since(release.metadata.written_at, self._excluded(release), self.max_changed())
+                    held |= {release.spec.module_name: since} if since is not None else {}
+            self._held = (self.releases.cache.changes, now, held)
+        return held
+
+    def _excluded(self, release: DatedReleaseMeta) -> Iterator[Kyma]:
+        """Yield the Kymas that have a module and may not have it."""
+        for manifest in self.manifests.by_index(MANIFESTS_BY_MODULE, release.spec.module_name):
+            kyma = self.kymas.get(ObjectKey(names.KCP_NAMESPACE, kyma_of_manifest(manifest)))
+            if kyma is not None and not manifest.metadata.being_deleted and is_excluded(kyma.metadata.labels, release):
+                yield kyma
 
     def _released_at(self) -> dict[str, datetime]:
         state = self.releases.cache.changes
@@ -129,6 +213,14 @@ class Schedule:
             self._policy, self._policy_error = None, str(error)
             log.error("can't read the maintenance policy; upgrades with downtime wait", error=str(error))  # noqa: TRY400
         self.readable.set(not self._policy_error)
+
+
+class _Braked(NamedTuple):
+    """Whether a release is braked, and what that was found from. Objects in a cache are only replaced."""
+
+    release: DatedReleaseMeta
+    channels: Mapping[str, ModuleRollout]
+    verdict: bool
 
 
 def release_times(releases: Iterable[DatedReleaseMeta]) -> Iterable[tuple[str, datetime]]:

@@ -238,7 +238,7 @@ def _waiting(wave: WaveProgress) -> tuple[str, ...]:
     return tuple(sorted(kyma for kyma, standing in wave.standings.items() if standing == "waiting"))
 
 
-def _amount(text: str, clusters: int, *, rounding: Callable[[float], int]) -> int:
-    if text.endswith("%"):
-        return rounding(clusters * int(text[:-1]) / 100)
-    return int(text)
+def _amount(amount: int | str, clusters: int, *, rounding: Callable[[float], int]) -> int:
+    if isinstance(amount, str) and amount.endswith("%"):
+        return rounding(clusters * int(amount[:-1]) / 100)
+    return int(amount)

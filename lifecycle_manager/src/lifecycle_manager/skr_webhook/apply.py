@@ -16,7 +16,7 @@ from kube_runtime import (
     Request,
     Result,
 )
-from kyma_certs import describe, renewal_due
+from kyma_certs import describe
 from lifecycle_manager.contract.conditions import WEBHOOK, ConditionContent, write_condition
 from lifecycle_manager.contract.resources import KYMAS
 from lifecycle_manager.contract.signals import WebhookRulesChanged
@@ -92,9 +92,10 @@ class WatcherActions:
         return replace(seen, now=self.manager.clock.monotonic())
 
     async def _ensure_certificate(self, seen: WatcherSnapshot, state: WatcherState) -> WatcherSnapshot:
-        pair = await self.certificates.ensure(seen.kyma, self.cas.current, state.certificate)
-        alarm, now = self.certificates.rules.renewal_alarm, self.manager.clock.now()
-        state.renewal_overdue = renewal_due(pair.certificate_pem, renew_before=alarm, now=now)
+        try:
+            pair = await self.certificates.ensure(seen.kyma, self.cas.current, state.certificate)
+        finally:
+            state.renewal_overdue = self.certificates.is_overdue(seen.kyma, self.cas.current)
         overdue_until = describe(pair.certificate_pem).not_after if state.renewal_overdue else None
         return replace(seen, certificate=pair, overdue_until=overdue_until)
 

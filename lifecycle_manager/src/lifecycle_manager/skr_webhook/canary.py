@@ -72,9 +72,8 @@ class EventPath:
 
     def sending(self, now: float) -> "EventPath":
         """Return the path once a canary is about to be sent: the event may arrive before the API server's answer."""
-        unanswered = self.unanswered_since is not None
-        pause = self.times.again if unanswered else self.times.timeout / 2
-        return replace(self, next_canary=now + pause, unanswered_since=self.unanswered_since if unanswered else now)
+        since = now if self.unanswered_since is None else self.unanswered_since
+        return replace(self, next_canary=now + self.times.again, unanswered_since=since)
 
     def sent(self, now: float, *, write: bool) -> "EventPath":
         """Return the path once the API server has accepted the canary."""
@@ -97,7 +96,7 @@ class EventPath:
         return replace(self, next_canary=max(self.next_canary, min(at + self.times.interval, self.next_write)))
 
     def suspected(self, now: float) -> "EventPath":
-        """Return the path to be tested at once, because something in the SKR was not as it should be."""
+        """Return the path to be tested at once, because something in the SKR was not as it should be, or is new."""
         return replace(self, next_canary=now)
 
     def broken_for(self, now: float) -> float:

@@ -5,6 +5,7 @@ A Watcher is reconciled when
 - its Kyma changes in more than the times and records of its status
 - an event of the Watcher arrives which is the first, or ends silence or a broken event path; of the others the next
   reconcile learns
+- it has requested a resync, perhaps because it has just started: then its event path is tested
 - its SKR answers again, or is replaced by another: then its objects are compared
 - a Watcher CR changes, or other CAs are in force: those of all Kymas
 - the Kyma's modules have objects of other kinds, or a ModulePolicy changes whether they are repaired on events
@@ -19,7 +20,14 @@ from kube_runtime import Controller, Manager, ObjectKey, Priority
 from lifecycle_manager.contract.changes import kyma_changed
 from lifecycle_manager.contract.options import Count, option
 from lifecycle_manager.contract.resources import KYMAS, MODULE_TEMPLATES, WATCHERS
-from lifecycle_manager.contract.signals import CAsChanged, ClusterReachable, ClusterReplaced, WatcherEventReceived
+from lifecycle_manager.contract.signals import (
+    CAsChanged,
+    ClusterReachable,
+    ClusterReplaced,
+    KymaSignal,
+    ResyncRequested,
+    WatcherEventReceived,
+)
 from lifecycle_manager.contract.watchers import watcher_changed
 from lifecycle_manager.module_catalog.module_kinds import ModuleKinds
 from lifecycle_manager.skr import Connections, SkrAccessError
@@ -86,6 +94,7 @@ def setup(
     controller.watches(kymas, when=kyma_changed, cause=CHANGED)
     controller.watches(watchers, to=all_kymas, when=watcher_changed, cause=CHANGED)
     controller.receives(WatcherEventReceived, to=_key_of, when=changes_condition)
+    controller.receives(ResyncRequested, to=_key_of, priority=Priority.CHANGE)
     controller.receives(ClusterReachable, to=_key_of, priority=Priority.CHANGE)
     controller.receives(ClusterReplaced, to=_key_of, priority=Priority.CHANGE)
     controller.receives(CAsChanged, to=all_kymas, priority=Priority.RESYNC)
@@ -125,5 +134,5 @@ def setup(
     return controller
 
 
-def _key_of(signal: WatcherEventReceived | ClusterReachable | ClusterReplaced) -> Iterable[ObjectKey]:
+def _key_of(signal: KymaSignal) -> Iterable[ObjectKey]:
     return (signal.key,)

@@ -346,7 +346,7 @@ def _container(settings: WatcherDeployment, *, has_api_server_ca: bool) -> Docum
         ],
         "lifecycle": {"preStop": {"sleep": {"seconds": SECONDS_IN_SERVICE}}},
         "livenessProbe": {"httpGet": {"path": "/healthz", "port": "metrics"}},
-        "readinessProbe": {"httpGet": {"path": "/readyz", "port": "metrics"}},
+        "readinessProbe": {"httpGet": {"path": "/readyz", "port": "metrics"}, "periodSeconds": 2},
         "resources": {
             "limits": {"memory": settings.memory_limit, "cpu": settings.cpu_limit},
             "requests": {"memory": "64Mi", "cpu": "20m"},

@@ -21,7 +21,7 @@ from kube_runtime import (
     Snapshot,
 )
 from kyma_certs import CAs, KeyPair
-from lifecycle_manager.contract.signals import ClusterReplaced, WatcherEventReceived
+from lifecycle_manager.contract.signals import ClusterReplaced, ResyncRequested, WatcherEventReceived
 from lifecycle_manager.contract.watchers import SEPARATOR, watchers_digest
 from lifecycle_manager.module_catalog.module_kinds import ModuleCrKind, ModuleKinds, TemplateUnreadable
 from lifecycle_manager.object_set import SkrObjects
@@ -105,6 +105,8 @@ class WatcherReader:
             state.timers = state.timers.repair_now()
         is_triggered = causes.overflowed or len(causes) > len(causes.of(WatcherEventReceived))
         now = self.clock.monotonic()
+        if causes.of(ResyncRequested):  # a Watcher that has just started learns by a canary that it can be reached
+            state.timers = state.timers.suspected(self.times, now)
         return WatcherSnapshot(kyma=kyma, now=now, times=self.times, timers=state.timers, is_triggered=is_triggered)
 
 

@@ -76,8 +76,12 @@ class Timers:
 
     def repaired(self, times: WatcherTimes, *, now: float, drifted: bool) -> "Timers":
         """Return the timers once the objects were applied; `drifted` where somebody else had changed them."""
-        path = self.path_or_untested(times, now).suspected(now) if drifted else self.path
-        return replace(self, repair_at=now + times.interval, path=path)
+        timers = self.suspected(times, now) if drifted else self
+        return replace(timers, repair_at=now + times.interval)
+
+    def suspected(self, times: WatcherTimes, now: float) -> "Timers":
+        """Return the timers by which the path is tested at once."""
+        return replace(self, path=self.path_or_untested(times, now).suspected(now))
 
     def repair_soon(self, now: float) -> "Timers":
         """Return the timers of a Watcher without events, whose objects may be the cause."""

@@ -94,10 +94,12 @@ class LeafRules:
         if self.renew_before >= self.lifetime:
             raise ValueError("self-signed-cert-renew-before must be shorter than self-signed-cert-duration")
 
-    @property
-    def renewal_alarm(self) -> timedelta:
-        """A certificate whose end is nearer should have been renewed."""
-        return self.renew_before - self.renewal_buffer
+    def is_overdue(self, certificate_pem: bytes, cas: CAs, now: datetime) -> bool:
+        """Tell whether a certificate should have been replaced: it ends soon, or its CA issues no more."""
+        if renewal_due(certificate_pem, renew_before=self.renew_before - self.renewal_buffer, now=now):
+            return True
+        is_late = cas.since is None or now >= cas.since + self.renewal_buffer
+        return is_late and not cas.issuer_stays(certificate_pem)
 
     @property
     def reserved_names(self) -> tuple[str, ...]:
@@ -173,6 +175,15 @@ class LeafStore(ABC):
     rules: LeafRules = field(default_factory=LeafRules)
     count: Callable[[], object] = lambda: None
 
+    def secret_of(self, kyma: Kyma) -> Secret | None:
+        return self.secrets.get(ObjectKey(names.KCP_NAMESPACE, self.rules.name(kyma)))
+
+    def is_overdue(self, kyma: Kyma, cas: CAs) -> bool:
+        """Tell whether the certificate that a Kyma's Watcher has should have been replaced."""
+        secret = self.secret_of(kyma)
+        pair = key_pair_in(secret) if secret is not None else None
+        return pair is not None and self.rules.is_overdue(pair.certificate_pem, cas, self.clock.now())
+
     @abstractmethod
     async def ensure(self, kyma: Kyma, cas: CAs, memory: CertificateMemory) -> KeyPair:
         """Return the certificate of a Kyma's Watcher, issued anew where the existing one may not stay.
@@ -188,7 +199,7 @@ class CertificateStore(LeafStore):
     async def ensure(self, kyma: Kyma, cas: CAs, memory: CertificateMemory) -> KeyPair:
         name = self.rules.name(kyma)
         request = self.rules.request(kyma, self.clock.now())
-        known = self.secrets.get(ObjectKey(names.KCP_NAMESPACE, name))
+        known = self.secret_of(kyma)
         pair = key_pair_in(known) if known is not None else None
         if pair is not None and self._is_valid(pair, request, cas):
             return pair

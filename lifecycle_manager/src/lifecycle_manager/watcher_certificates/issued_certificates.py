@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from kube_runtime import ObjectKey, Resource
+from kube_runtime import Resource
 from kyma_certs import CAs, KeyPair, LeafRequest
 from lifecycle_manager.contract.resources import FIELD_MANAGER, SECRETS
 from lifecycle_manager.watcher_certificates.ca_store import CA_SECRET
@@ -52,7 +52,7 @@ class IssuedCertificates(LeafStore):
         issuer = document_of(self.issuers, self.issuer, self.issuer_namespace) | {"spec": self.issuer_spec()}
         await self._keep(self.issuers, issuer, self._issuer_memory)
         await self._keep(self.certificates, self._certificate(name, kyma, request), memory)
-        secret = self.secrets.get(ObjectKey(names.KCP_NAMESPACE, name))
+        secret = self.secret_of(kyma)
         pair = key_pair_in(secret) if secret is not None else None
         certificate = f"Certificate {names.KCP_NAMESPACE}/{name}"
         if secret is None or pair is None:

@@ -7,8 +7,8 @@ from typing import assert_never
 import msgspec
 
 from kube_runtime import Client, JsonObject, KindUnknown, NotFound, Resource
+from kube_runtime.finalizers import finalizers_patch
 from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS, FIELD_MANAGER, KYMAS, RAW_KYMAS, SECRETS
-from lifecycle_manager.contract.writes import finalizers_of
 from lifecycle_manager.kyma.steps import DeleteKyma, DeletePullSecret, PurgeFinalizers, RemoveCrd
 from lifecycle_manager.skr.finalizers import is_held, strip_finalizers
 from lifecycle_manager_api import Kyma, Manifest, SyncResource, names
@@ -43,7 +43,7 @@ async def remove_finalizers(skr: Client, kyma: Kyma | None, *, of_others: bool =
     finalizers = kyma.metadata.finalizers if kyma is not None else ()
     left = [] if of_others else [name for name in finalizers if name != names.KYMA_FINALIZER]
     if kyma is not None and len(left) != len(finalizers):
-        patch = {"metadata": finalizers_of(kyma.metadata, left)}
+        patch = {"metadata": finalizers_patch(kyma.metadata, left)}
         with suppress(NotFound):  # deleted meanwhile
             await skr.merge_patch(RAW_KYMAS, KYMA[0], patch, KYMA[1], field_manager=FIELD_MANAGER)
 

@@ -1,0 +1,86 @@
+"""The brake on changes: which new versions go in waves although no RolloutStrategy is named. Pure functions.
+
+A change of a ModuleReleaseMeta that gives more clusters another version than `--max-changed-clusters` allows is a
+rollout, with the waves of the RolloutStrategy `default`, or DEFAULT_WAVES where there is none. The rule depends on KCP
+alone, so that every replica finds the same as soon as it sees the change. A rollout that began goes on to its end.
+"""
+
+from collections.abc import Collection, Iterable
+from typing import Annotated
+
+from pydantic import StringConstraints
+
+from kube_runtime.informer import Index
+from lifecycle_manager.module_catalog import is_mandatory_manifest, module_of_manifest
+from lifecycle_manager_api import (
+    InvalidVersion,
+    LabelSelector,
+    LabelSelectorRequirement,
+    Manifest,
+    ModuleReleaseMeta,
+    ModuleRollout,
+    RolloutStrategySpec,
+    Version,
+    Wave,
+    names,
+)
+
+DEFAULT_STRATEGY = "default"
+DEFAULT_WAVES = RolloutStrategySpec(
+    waves=(
+        Wave(
+            name="trial",
+            kyma_selector=LabelSelector(
+                match_expressions=(
+                    LabelSelectorRequirement(key=names.BROKER_PLAN_NAME, operator="In", values=("trial", "free")),
+                )
+            ),
+        ),
+    )
+)
+FREE_CLUSTERS = 10
+"""So many clusters change at once in any fleet, unless the option is a number."""
+ChangedClusters = Annotated[str, StringConstraints(pattern=r"^([0-9]{1,6}|(100|[0-9]{1,2})%)$")]
+
+
+def _module_of_channel(manifest: Manifest) -> Iterable[str]:
+    if not is_mandatory_manifest(manifest) and manifest.metadata.labels.get(names.CHANNEL):
+        yield module_of_manifest(manifest)
+
+
+MANIFESTS_BY_MODULE: Index[Manifest] = Index("module", _module_of_channel)
+"""Manifests of modules that users chose, by the module."""
+
+
+def max_changed(amount: str, clusters: int) -> int:
+    """Return how many of so many clusters one change may concern; a share below FREE_CLUSTERS is that."""
+    if not amount.endswith("%"):
+        return int(amount)
+    return max(FREE_CLUSTERS, clusters * int(amount[:-1]) // 100)
+
+
+def is_open(rollout: ModuleRollout, version: str) -> bool:
+    """Tell whether a rollout decides about a channel with this version, whether a strategy is named or not."""
+    spec, phase = rollout.spec, rollout.status.phase
+    is_taken_back = bool(spec.undoes) and spec.former_version == version
+    return phase != "Superseded" and (is_taken_back or phase != "Completed")
+
+
+def changes(manifest: Manifest, version: str, known: Collection[str]) -> bool:
+    """Tell whether a channel that has this version changes a cluster, or a rollout does that is not `known` yet."""
+    metadata, release = manifest.metadata, manifest.status.release
+    if metadata.being_deleted or names.IS_UNMANAGED in metadata.annotations:
+        return False
+    if manifest.spec.version == version:
+        return release is not None and release.version == version and release.rollout not in known
+    try:
+        return Version.parse(version) >= Version.parse(manifest.spec.version)  # a lower one is refused
+    except InvalidVersion:
+        return True
+
+
+def changed_clusters(release: ModuleReleaseMeta, manifests: Iterable[Manifest], known: Collection[str]) -> int:
+    """Return how many clusters the channels of a release change. `manifests`: those of its module."""
+    versions = {each.channel: each.version for each in release.spec.channels}
+    found = ((each, versions.get(each.metadata.labels[names.CHANNEL])) for each in manifests)
+    return sum(version is not None and changes(manifest, version, known) for manifest, version in found)
