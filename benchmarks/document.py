@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 RESULTS = Path(__file__).parent / "results"
-LIBRARIES = ("kyma-lifecycle-manager", "kyma-kube-runtime", "aiohttp", "msgspec", "uvloop")
+LIBRARIES = ("kyma-lifecycle-manager", "kube-runtime", "aiohttp", "msgspec", "uvloop")
 
 
 class BenchFigure(msgspec.Struct, frozen=True, kw_only=True):

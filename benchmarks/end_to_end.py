@@ -21,10 +21,10 @@ STATUS_BAR = 1.3
 def main() -> int:
     """Run the demo once and print its figures."""
     klm = Path(sys.executable).with_name("klm")
-    done = subprocess.run([klm, "demo", "--once", "--json"], stdout=subprocess.PIPE, check=True)
+    done = subprocess.run([klm, "demo", "--once", "-o=json"], stdout=subprocess.PIPE, check=True)
     report = msgspec.json.decode(done.stdout)
     for quantile, bar in BARS.items():
-        value, floor = report["change_ms"][quantile], report["floor_ms"][quantile]
+        value, floor = report["changeMs"][quantile], report["floorMs"][quantile]
         Figure(
             name=f"end_to_end_change_{quantile}",
             unit="ms",
@@ -34,7 +34,7 @@ def main() -> int:
             bar=f"at most {bar:g} times as long",
             met=value <= bar * floor,
         ).print()
-    status, change = report["status_ms"]["median"], report["change_ms"]["median"]
+    status, change = report["statusMs"]["median"], report["changeMs"]["median"]
     Figure(
         name="end_to_end_status_median",
         unit="ms",

@@ -32,7 +32,7 @@ from benchmarks.processes.fleet import (
 )
 from benchmarks.processes.fleet_pages import load, open_pages
 from http_guard import Bounds, server_for
-from kyma_fleet_page import create_app
+from kyma_fleet_page.app import create_app
 from kyma_local.ports import free_port
 from lifecycle_manager_api import names
 from tests import builders

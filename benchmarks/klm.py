@@ -1,4 +1,4 @@
-"""Measures `klm get kymas` and `klm status` on 10,000 Kymas of 4 kB each: whole commands, as an operator runs them.
+"""Measures `klm get kymas` and `klm status` on 10,000 Kymas of 4 kB each, and help and completion: whole commands.
 
 The API server is simulated by another process. The peer reads the same pages with the same client and decodes nothing.
 """
@@ -11,8 +11,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
@@ -29,6 +30,8 @@ WRITERS = 16
 MAX_SECONDS = 3.0
 MAX_CPU_SECONDS = 2.0
 MAX_MEGABYTES = 150.0
+MAX_HELP_CPU_SECONDS = 0.2
+COMPLETION = {"_KLM_COMPLETE": "complete_bash", "COMP_WORDS": "klm get ky", "COMP_CWORD": "2"}
 NAMESPACES: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "Namespace", "namespaces", namespaced=False)
 RAW_KYMAS: Resource[dict[str, Any]] = Resource.dynamic(names.GROUP, "v1beta2", "Kyma", "kymas", namespaced=True)
 
@@ -60,6 +63,7 @@ def main() -> int:
         server.terminate()
         server.wait()
     figures = [*_figures("get", gets, floor), *_figures("status", statuses, floor)]
+    figures += [_help_figure("help", ("--help",)), _help_figure("completion", (), COMPLETION)]
     for figure in figures:
         figure.print()
     return 0 if all(figure.met for figure in figures) else 1
@@ -80,6 +84,30 @@ def _figures(command: str, runs: Sequence[Run], floor: float) -> Iterator[Figure
             bar=f"under {most:g} {unit}",
             met=value < most,
         )
+
+
+def _help_figure(name: str, arguments: Sequence[str], environment: Mapping[str, str] = MappingProxyType({})) -> Figure:
+    """Measure what needs nothing but the declarations of commands; the peer is the interpreter alone."""
+    klm = [str(Path(sys.executable).with_name("klm")), *arguments]
+    value = statistics.median(_cpu_seconds(klm, environment) for _ in range(ROUNDS))
+    floor = statistics.median(_cpu_seconds([sys.executable, "-c", ""], environment) for _ in range(ROUNDS))
+    return Figure(
+        name=f"klm_{name}",
+        unit="s of CPU",
+        value=round(value, 3),
+        peer="python without a program",
+        peer_value=round(floor, 3),
+        bar=f"under {MAX_HELP_CPU_SECONDS:g} s of CPU",
+        met=value < MAX_HELP_CPU_SECONDS,
+    )
+
+
+def _cpu_seconds(command: Sequence[str], environment: Mapping[str, str]) -> float:
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, env={**os.environ, **environment}) as child:
+        _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+    assert child.returncode == 0, command
+    return usage.ru_utime + usage.ru_stime
 
 
 def kubeconfig(server: str) -> dict[str, Any]:

@@ -220,6 +220,7 @@ async def run_lifecycle_manager(
         "--allow-unprotected-modules",  # it is an administrator here
         "--allow-insecure-kubeconfigs",
         "--module-upgrade-rollout-max-delay=0s",
+        "--max-changed-clusters=100%",  # a new version is measured without waves
         "--watcher-silence=1h",  # no Watchers run in these clusters
         "--watcher-canary-interval=1h",
         "--watcher-canary-timeout=1h",

@@ -33,6 +33,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip(reason=reason))
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print what tests have recorded."""
+    for report in terminalreporter.getreports("passed") + terminalreporter.getreports("failed"):
+        for name, value in report.user_properties:
+            if report.when == "call" and "/nodes/" in report.nodeid:
+                terminalreporter.write_line(f"{report.nodeid.rpartition('::')[2]}: {name}: {value}")
+
+
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[NodeClusters]:
     async with open_clusters(tmp_path_factory.mktemp("nodes"), find_helm()) as clusters:

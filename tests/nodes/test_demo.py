@@ -11,7 +11,7 @@ SECONDS = 280.0
 
 
 async def test_demo_verifies_every_step_in_pods(tmp_path: Path) -> None:
-    arguments = ("demo", "--nodes", "--once", "--json", "--changes=10", f"--dir={tmp_path}")
+    arguments = ("demo", "--nodes", "--once", "--output=json", "--changes=10", f"--dir={tmp_path}")
     process = await asyncio.create_subprocess_exec(KLM, *arguments, stdout=asyncio.subprocess.PIPE)
     async with asyncio.timeout(SECONDS):
         printed, _ = await process.communicate()

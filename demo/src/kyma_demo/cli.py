@@ -1,14 +1,16 @@
 """The command `klm demo`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 
 def demo(
     once: Annotated[bool, typer.Option("--once", help="stop after the last step")] = False,
-    json: Annotated[bool, typer.Option("--json", help="print one JSON document only")] = False,
+    output: Annotated[
+        Literal["table", "json"], typer.Option("--output", "-o", help="steps, or one document")
+    ] = "table",
     changes: Annotated[int, typer.Option(min=1, max=1000, help="number of changes to measure")] = 50,
     kcp_kubeconfig: Annotated[Path | None, typer.Option(help="use this control plane, not a local one")] = None,
     skr_kubeconfig: Annotated[Path | None, typer.Option(help="use this user cluster, not a local one")] = None,
@@ -29,7 +31,7 @@ def demo(
             raise typer.BadParameter("--rollout simulates its clusters: give it without --nodes and kubeconfigs")
         from kyma_demo.rollout.running import run_rollout_demo
 
-        code = run_rollout_demo(clusters=clusters, stay=not once, as_document=json, directory=directory)
+        code = run_rollout_demo(clusters=clusters, stay=not once, as_document=output == "json", directory=directory)
         raise typer.Exit(code)
     if nodes and kcp_kubeconfig is not None:
         raise typer.BadParameter("--nodes runs local clusters: give it without kubeconfigs")
@@ -39,7 +41,7 @@ def demo(
 
     code = run_demo(
         stay=not once,
-        as_document=json,
+        as_document=output == "json",
         changes=changes,
         kcp=kcp_kubeconfig,
         skr=skr_kubeconfig,

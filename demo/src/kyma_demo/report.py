@@ -55,16 +55,16 @@ class DemoReport:
         return bool(self.steps) and all(step.verified for step in self.steps)
 
     def as_document(self) -> dict[str, Any]:
-        """Return the report for `--json`."""
+        """Return the report for `-o json`."""
         return {
             "steps": [step_document(step) for step in self.steps],
             "timeline": [
                 {"program": station.program, "what": station.what, "ms": round(station.ms, 1)}
                 for station in self.timeline
             ],
-            "change_ms": _rounded(self.change),
-            "status_ms": _rounded(self.status),
-            "floor_ms": _rounded(self.floor),
+            "changeMs": _rounded(self.change),
+            "statusMs": _rounded(self.status),
+            "floorMs": _rounded(self.floor),
             "versions": dict(self.versions),
         }
 
@@ -96,7 +96,7 @@ class NoOutput:
 
 
 def step_document(step: DemoStep) -> dict[str, Any]:
-    """Return a step for `--json`; why it was not verified is in `detail`."""
+    """Return a step for `-o json`; why it was not verified is in `detail`."""
     shown = {"name": step.name, "ms": round(step.ms, 1), "verified": step.verified}
     return shown if step.verified else shown | {"detail": step.detail}
 

@@ -72,7 +72,8 @@ class LocalNode:
         return self.folder.name
 
     async def start(self) -> None:
-        """Start it and wait until it is ready, and CoreDNS on it. Raises StartFailed."""
+        """Start it, also after a stop, and wait until it is ready, and CoreDNS on it. Raises StartFailed."""
+        (self.folder / READY).unlink(missing_ok=True)
         first_images = await asyncio.to_thread(write_images, self.programs, self.folder)
         self._write_kubeconfigs()
         logs = self.cluster.directory / "node"

@@ -35,7 +35,7 @@ def write_settings(
     (folder / "containerd.toml").write_text(
         _CONTAINERD.format(pause=image_name("pause"), plugins=CNI_PLUGINS, at=folder)
     )
-    (folder / "cni").mkdir()
+    (folder / "cni").mkdir(exist_ok=True)
     (folder / "cni" / "pods.conflist").write_bytes(msgspec.json.encode(_cni(network)))
     (folder / "resolv.conf").write_text("")  # names outside of the cluster are unknown
     (folder / "kubelet.yaml").write_text(dump_yaml(_kubelet(folder, network)))
