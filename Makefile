@@ -10,7 +10,7 @@ export UV_PROJECT_ENVIRONMENT := $(VENV)
 export UV_NO_PROGRESS := $(if $(CI),1,0)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup images cluster clusters helm browser node-tools oldest demo docs test test-fast test-nodes fuzz newest attack lint format types bench profile soak go charts dist release-check clean
+.PHONY: help setup images cluster clusters helm browser node-tools oldest demo docs test test-fast test-python test-nodes fuzz newest attack lint format types bench profile soak go charts dist release-check workflows scan test-kubernetes bench-change clean
 
 help: ## List the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,12 +49,19 @@ oldest: setup ## Build the oldest supported API server, so that the charts are a
 demo: setup $(if $(NODES),node-tools images) ## Show on local clusters how a user's change comes into force (NODES=1: in Pods)
 	@$(BIN)/klm demo $(if $(NODES),--nodes) $(ARGS)
 
-test: lint types clusters helm ## Run every check: lint, types, import contracts and all tests
+test: lint types workflows clusters helm ## Run every check: lint, types, import contracts and all tests
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
 
 test-nodes: setup clusters helm node-tools images ## Run the tests on real nodes, with these images (Linux, as root; some minutes to build, once)
 	@$(BIN)/klm local binaries --nodes
 	KLM_TEST_NODES=1 $(BIN)/python -m pytest tests/nodes $(ARGS)
+
+test-kubernetes: setup ## Run the integration tests on the oldest supported API server (KUBERNETES=v1.35.4 for another)
+	@set -o pipefail; assets=$$($(BIN)/klm local binaries --kubernetes $(or $(KUBERNETES),$(OLDEST)) | sed -n 's/^binaries: //p') && \
+	  KUBEBUILDER_ASSETS=$$assets $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup tests/integration $(ARGS)
+
+test-python: ## Run the tests that need no API server on another Python: make test-python PYTHON=/path/to/python3.13
+	@$(MAKE) --no-print-directory VENV=.local/python-$$($(PYTHON) -c 'import sys; print(*sys.version_info[:2], sep=".")') test-fast
 
 test-fast: setup ## Run the tests that need no API server
 	$(BIN)/python -m pytest -n $(WORKERS) tests/unit $(ARGS)
@@ -72,10 +79,16 @@ fuzz: setup ## Run the property tests with random examples, ROUNDS times (10)
 attack: setup ## Attack what reads foreign input for MINUTES (4) with random samples (ONLY="events registry"); keep findings
 	@$(BIN)/python -m tests.attack $(ONLY) --minutes $(or $(MINUTES),4) $(ARGS)
 
-dist: setup ## Build what is released into .local/dist: wheels, sdists, klm as one file, charts, checksums
+workflows: setup ## Check the workflows of .github with actionlint and zizmor
+	@$(BIN)/python -m release.workflows
+
+scan: setup images ## Look up what is locked, and what the images contain, among known vulnerabilities (osv.dev)
+	@$(BIN)/python -m release.scan $(ARGS)
+
+dist: docs helm ## Build what is released into .local/dist: wheels, klm as one file, charts, site, images, SBOM, provenance
 	@$(BIN)/python -m release.build
 
-release-check: setup helm ## Build it, install it into an empty place, and run the demo of a rollout from there
+release-check: docs helm clusters ## Build it, install it into an empty place, and run the demos from there
 	@$(BIN)/python -m release.build --check
 
 lint: setup ## Check style, formatting, import contracts and declared dependencies
@@ -96,11 +109,18 @@ types: setup ## Check types with mypy --strict
 bench: clusters ## Run the benchmarks (ONLY=group for one group) and write one JSON document to benchmarks/results
 	@$(BIN)/python -m benchmarks $(ONLY) $(ARGS)
 
+bench-change: clusters ## Measure the commit BASE (HEAD^) and this one in one run (ONLY=kube_runtime), and compare
+	@git worktree add --quiet --force --detach .local/base $(or $(BASE),HEAD^) && $(MAKE) --no-print-directory -C .local/base setup
+	-cd .local/base && $(BIN)/python -m benchmarks $(or $(ONLY),kube_runtime) --output ../old.json
+	@git worktree remove --force .local/base
+	$(BIN)/python -m benchmarks $(or $(ONLY),kube_runtime) --output .local/new.json; code=$$?; \
+	  $(BIN)/python -m benchmarks.compare .local/old.json .local/new.json; exit $$code
+
 profile: clusters ## Write flame graphs and a table of where the time goes (ONLY=end_to_end, sync_resource or fleet)
 	@$(BIN)/python -m benchmarks.profile $(or $(ONLY),end_to_end) $(ARGS)
 
-soak: clusters ## Edit Module CRs for five minutes (ARGS="--seconds 3600"); fail if memory, files or times grow
-	@$(BIN)/python -m benchmarks.soak $(ARGS)
+soak: clusters $(if $(NODES),helm node-tools images) ## Edit Module CRs (ARGS="--seconds 3600"); fail if memory, files or times grow (NODES=1: with faults of nodes)
+	@$(BIN)/python -m benchmarks.$(if $(NODES),node_faults,soak) $(ARGS)
 
 go: setup ## Generate the Go module for Module Managers, api/go, from the types
 	@$(BIN)/python -m api.generate_go

@@ -1,23 +1,29 @@
 """Builds what is released into .local/dist: `python -m release.build [--check]`.
 
-Wheels and sdists of all distributions, klm with all commands as one file (`klm.pyz`, for this Python and platform), the
-charts, and the checksums of all of them. With `--check` the wheels are installed into an empty venv, without the source
-tree and without a package index, and the demo of a rollout is run from there.
+Wheels and sdists of all distributions, klm with all commands as one file (`klm.pyz`, for this Python and platform) and
+its SBOM, the charts, the site, the images where this machine can build them, and provenance and checksums of all.
+With `--check` the wheels are installed into an empty venv, without the source tree and without a package index, and the
+demos are run from there.
 """
 
 import argparse
-import hashlib
+import os
 import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from kyma_local.binaries import cache_root
 from kyma_local.helm import find_helm
+from release.evidence import write_checksums, write_provenance, write_sbom
 from release.version import CHARTS, current
 
 DIST = Path(".local/dist")
+SITE = Path(".local/site/html")
+IMAGES = Path(".local/images")
 BIN = Path(sys.executable).parent
 KLM = "kyma-lifecycle-manager"
 INTERPRETER = "/usr/bin/env python3"
@@ -36,7 +42,10 @@ def main() -> int:
         build_distributions()
         build_zipapp(folder)
         build_charts()
-        write_checksums()
+        build_site()
+        build_images()
+        write_provenance(DIST, current())
+        write_checksums(DIST)
         built = len(list(DIST.iterdir()))
         _say(f"{built} files of version {current()} in {DIST}, {time.monotonic() - began:.0f} s")
         if options.check:
@@ -55,7 +64,7 @@ def build_distributions() -> None:
 def build_zipapp(folder: Path) -> None:
     """Build klm as one file, of the wheels and the locked dependencies."""
     _say("klm.pyz")
-    site = folder / "site"
+    site = folder / "lib" / "python" / "site-packages"
     _install(folder, "--target", site)
     given = (
         "--site-packages",
@@ -68,6 +77,7 @@ def build_zipapp(folder: Path) -> None:
         "--reproducible",
     )
     _run(BIN / "shiv", *given, "--output-file", DIST / "klm.pyz")
+    write_sbom(DIST, installed=folder)
 
 
 def build_charts() -> None:
@@ -78,11 +88,21 @@ def build_charts() -> None:
         _run(find_helm(), "package", chart.parent, *given)
 
 
-def write_checksums() -> None:
-    """Write SHA256SUMS, as `sha256sum --check` reads it."""
-    files = sorted(each for each in DIST.iterdir() if each.is_file())
-    lines = [f"{hashlib.sha256(each.read_bytes()).hexdigest()}  {each.name}\n" for each in files]
-    (DIST / "SHA256SUMS").write_text("".join(lines))
+def build_site() -> None:
+    """Pack the documentation's site, which `make docs` has built."""
+    _say("site")
+    _run("tar", "--create", "--gzip", "--directory", SITE, "--file", DIST / f"site-{current()}.tar.gz", ".")
+
+
+def build_images() -> None:
+    """Build the images and pack them, where their base can be made."""
+    if os.geteuid() or shutil.which("mmdebstrap") is None:
+        _say("images: skipped; mmdebstrap and root are required (make node-tools)")
+        return
+    _say("images")
+    _run(sys.executable, "-m", "images.build", stdout=subprocess.DEVNULL)
+    for file in sorted(IMAGES.glob("*.tar")) + sorted(IMAGES.glob("*.spdx.json")):
+        shutil.copy(file, DIST / file.name)
 
 
 def check(folder: Path) -> None:
@@ -96,9 +116,13 @@ def check(folder: Path) -> None:
     for klm in ((venv / "bin" / "klm",), (venv / "bin" / "python", DIST.resolve() / "klm.pyz")):
         _run(*klm, "--version", cwd=empty, env=environment)
         _run(*klm, "module", "--help", cwd=empty, env=environment, stdout=subprocess.DEVNULL)
-    _say("a rollout on simulated clusters")
-    demo = (venv / "bin" / "klm", "demo", "--rollout", "--clusters", "20", "--json", "--once")
+    _run("sha256sum", "--check", "--quiet", "SHA256SUMS", cwd=DIST)
+    environment["XDG_CACHE_HOME"] = str(cache_root().parent)  # the API servers are not built again
+    demo = (venv / "bin" / "klm", "demo", "--once")
+    _say("the demo on real API servers")
     _run(*demo, cwd=empty, env=environment, stdout=subprocess.DEVNULL)
+    _say("a rollout on simulated clusters")
+    _run(*demo, "--rollout", "--clusters", "20", cwd=empty, env=environment, stdout=subprocess.DEVNULL)
 
 
 def _install(folder: Path, *where: object) -> None:
@@ -116,8 +140,10 @@ def _say(line: str) -> None:
     sys.stdout.flush()
 
 
-def _run(*command: object, **options: object) -> None:
-    subprocess.run(list(map(str, command)), check=True, **options)  # type: ignore[call-overload]
+def _run(
+    *command: object, cwd: Path | None = None, env: Mapping[str, str] | None = None, stdout: int | None = None
+) -> None:
+    subprocess.run(list(map(str, command)), check=True, cwd=cwd, env=env, stdout=stdout)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """The version of all distributions and charts, which are released together: `python -m release.version [0.2.0]`.
 
-Without an argument it is printed. The distributions require each other in this minor version: `>=0.1.0,<0.2`.
+Without an argument it is printed; with `--tag v0.2.0` it is compared with a tag. The distributions require each other
+in this minor version: `>=0.1.0,<0.2`.
 """
 
 import re
@@ -20,11 +21,17 @@ def main() -> int:
     match sys.argv[1:]:
         case []:
             sys.stdout.write(f"{current()}\n")
+        case ["--tag", tag]:
+            if tag != f"v{current()}":
+                sys.stderr.write(
+                    f"tag {tag} is not the version {current()}: run python -m release.version X.Y.Z first\n"
+                )
+                return 1
         case [version] if VERSION.fullmatch(version):
             set_version(version)
             subprocess.run([Path(sys.executable).with_name("uv"), "lock", "--quiet"], check=True)
         case _:
-            sys.stderr.write("usage: python -m release.version [X.Y.Z]\n")
+            sys.stderr.write("usage: python -m release.version [X.Y.Z | --tag vX.Y.Z]\n")
             return 2
     return 0
 

@@ -7,6 +7,7 @@ one fails at its import.
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -14,6 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from kyma_module_manager.project.generation import generate_project
+from kyma_module_manager.project.names import ModuleNames
 
 UV = Path(sys.executable).with_name("uv")
 API_README = Path("api/README.md")
@@ -86,7 +90,7 @@ def test_every_wheel_has_types_a_licence_a_description_and_links(wheels: Path) -
 def test_api_brings_kube_crds_and_msgspec_alone_and_its_readme_works(tmp_path: Path, wheels: Path) -> None:
     api = installed(tmp_path / "venv", wheels, "kyma-lifecycle-manager-api")
 
-    assert api.distributions() == {"kyma-kube-crds", "kyma-lifecycle-manager-api", "msgspec"}
+    assert api.distributions() == {"kube-crds", "kyma-lifecycle-manager-api", "msgspec"}
     example, printed = re.findall(r"```(?:python|console)\n(.*?)```", API_README.read_text(), re.DOTALL)[:2]
     assert api.run("python", "-I", "-c", example) == printed
     count = "from lifecycle_manager_api.crds import all_crds; print(len(list(all_crds())))"
@@ -99,14 +103,14 @@ def test_api_brings_kube_crds_and_msgspec_alone_and_its_readme_works(tmp_path: P
         ("kyma-certs", "kyma_certs"),
         ("kyma-diagnostics[tracing]", "kyma_diagnostics"),
         ("kyma-http-guard", "http_guard"),
-        ("kyma-kube-crds", "kube_crds"),
-        ("kyma-kube-runtime", "kube_runtime"),
-        ("kyma-kube-simulation", "kube_simulation"),
+        ("kube-crds", "kube_crds"),
+        ("kube-runtime", "kube_runtime"),
+        ("kube-simulation", "kube_simulation"),
         ("kyma-oci", "kyma_oci"),
     ],
 )
 def test_libraries_can_be_imported(tmp_path: Path, wheels: Path, distribution: str, package: str) -> None:
-    installed(tmp_path / "venv", wheels, distribution).imports(package)
+    installed(tmp_path / "venv", wheels, distribution).imports(package, but=(f"{package}.pytest_plugin",))
 
 
 def test_watcher_says_which_setting_is_missing(tmp_path: Path, wheels: Path) -> None:
@@ -145,7 +149,7 @@ def test_test_kit_of_the_sdk_is_a_pytest_plugin(tmp_path: Path, wheels: Path) ->
 
 def test_local_clusters_add_a_command_to_klm_and_work_without_it(tmp_path: Path, wheels: Path) -> None:
     local = installed(tmp_path / "venv", wheels, "kyma-local-clusters")
-    local.imports("kyma_local")
+    local.imports("kyma_local", but=("kyma_local.pytest_plugin",))
     assert "binaries" in local.run("python", "-m", "kyma_local", "--help")
 
     both = installed(tmp_path / "both", wheels, "kyma-local-clusters", "kyma-lifecycle-manager")
@@ -177,12 +181,26 @@ def test_demo_brings_all_of_klm(tmp_path: Path, wheels: Path) -> None:
     assert {"demo", "get", "local", "module", "run"} <= set(demo.run("klm", "--help").split())
 
 
-def _uv(*arguments: object, venv: Path | None = None) -> str:
+def test_new_module_project_is_locked_and_installed_as_its_dockerfile_does(tmp_path: Path, wheels: Path) -> None:
+    project = tmp_path / "tea-room"
+    generate_project(ModuleNames.of("tea-room"), project, enable_module_config=True)
+    for wheel in wheels.glob("*.whl"):
+        shutil.copy(wheel, project / "wheels")
+    _uv("lock", cwd=project)
+    (installs,) = re.findall(r"^RUN uv (sync .+)$", (project / "Dockerfile").read_text(), re.MULTILINE)
+    _uv(*installs.split(), "--python", sys.executable, cwd=project, venv=project / ".venv")
+
+    manager = Environment(project / ".venv")
+    manager.run("python", "-I", "-c", "import tea_room.manager")
+    assert "Usage: kyma-module-manager" in manager.run("kyma-module-manager", "--help")
+
+
+def _uv(*arguments: object, venv: Path | None = None, cwd: Path | None = None) -> str:
     environment = {name: value for name, value in os.environ.items() if name != "VIRTUAL_ENV"}
     environment |= {"UV_PROJECT_ENVIRONMENT": str(venv)} if venv is not None else {}
     command = [str(UV), "--quiet", *map(str, arguments)]
     if arguments[:2] == ("pip", "list"):
         command.remove("--quiet")
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=300)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd=cwd, timeout=300)
     assert done.returncode == 0, done.stderr
     return done.stdout
