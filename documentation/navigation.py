@@ -41,7 +41,19 @@ NAVIGATION: Sequence[Mapping[str, object]] = (
     {"Concepts": ["concepts.md", "glossary.md", "compared.md"]},
     {
         "How-to": [
-            {"Operate": ["install.md", "migration.md", "klm.md", "fleet-page.md", "tracing.md", "local.md"]},
+            {
+                "Operate": [
+                    "install.md",
+                    "air-gapped.md",
+                    "compatibility.md",
+                    "verifying.md",
+                    "migration.md",
+                    "klm.md",
+                    "fleet-page.md",
+                    "tracing.md",
+                    "local.md",
+                ]
+            },
             {"Develop": ["module-managers.md", "kube-runtime.md", "extending.md", "contributing.md"]},
         ]
     },

@@ -1,12 +1,11 @@
 """Settings of all tests."""
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from kube_simulation import Simulation, serve_simulation
+pytest_plugins = ["tests.fips"]
 
 # The duration of an example depends on the machine more than on the code.
 settings.register_profile("random", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -31,9 +30,3 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         mark = item.get_closest_marker("xdist_group")
         if mark is not None and not item.nodeid.endswith(f"@{mark.args[0]}"):
             item._id = type(item.id).parse(f"{item.nodeid}@{mark.args[0]}")  # noqa: SLF001 - pytest has no setter
-
-
-@pytest.fixture
-async def simulation() -> AsyncIterator[Simulation]:
-    async with serve_simulation() as served:
-        yield served

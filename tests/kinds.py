@@ -23,6 +23,10 @@ CLUSTER_ROLES: Resource[dict[str, Any]] = Resource.dynamic(
 CLUSTER_ROLE_BINDINGS: Resource[dict[str, Any]] = Resource.dynamic(
     "rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings", namespaced=False
 )
+ROLES: Resource[dict[str, Any]] = Resource.dynamic("rbac.authorization.k8s.io", "v1", "Role", "roles", namespaced=True)
+ROLE_BINDINGS: Resource[dict[str, Any]] = Resource.dynamic(
+    "rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings", namespaced=True
+)
 WEBHOOKS: Resource[dict[str, Any]] = Resource.dynamic(
     "admissionregistration.k8s.io",
     "v1",

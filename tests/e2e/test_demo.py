@@ -28,7 +28,7 @@ def running_from(folder: Path) -> list[str]:
 @pytest.mark.skipif(sys.platform != "linux", reason="reads running processes from /proc")
 def test_demo_verifies_every_step_and_leaves_nothing_running(tmp_path: Path) -> None:
     klm = Path(sys.executable).with_name("klm")
-    command: list[str | Path] = [klm, "demo", "--once", "--json", "--changes", "10", "--dir", tmp_path]
+    command: list[str | Path] = [klm, "demo", "--once", "--output=json", "--changes", "10", "--dir", tmp_path]
     done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     report = msgspec.json.decode(done.stdout)
@@ -38,7 +38,7 @@ def test_demo_verifies_every_step_and_leaves_nothing_running(tmp_path: Path) -> 
     assert report["timeline"][0] == {"program": "user", "what": "writes the Module CR", "ms": 0.0}
     assert all(station["ms"] > 0 for station in report["timeline"][1:])
     assert "sees Ready in the Module CR's status" in [station["what"] for station in report["timeline"]]
-    for spread in (report["change_ms"], report["floor_ms"]):
+    for spread in (report["changeMs"], report["floorMs"]):
         assert 0 < spread["median"] <= spread["p99"]
     assert report["versions"]["kubernetes"].startswith("v1.")
     assert running_from(tmp_path) == []

@@ -22,7 +22,7 @@ def command(folder: Path, *more: str) -> list[str]:
 
 
 def test_rollout_halts_and_goes_back_and_leaves_nothing_running(tmp_path: Path) -> None:
-    done = subprocess.run(command(tmp_path, "--json"), capture_output=True, text=True, timeout=280, check=False)
+    done = subprocess.run(command(tmp_path, "--output=json"), capture_output=True, text=True, timeout=280, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     report = msgspec.json.decode(done.stdout)
     assert (report["clusters"], len(report["steps"])) == (20, 4)

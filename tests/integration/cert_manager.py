@@ -14,6 +14,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime
 from functools import partial
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,15 @@ NAMESPACE = names.KCP_NAMESPACE
 CONTROLLER = "CERT_MANAGER_CONTROLLER"
 KINDS = ("certificates", "certificaterequests", "issuers", "clusterissuers")
 ALGORITHMS = {"ECDSA": Algorithm.ECDSA_P256, "Ed25519": Algorithm.ED25519, "RSA": Algorithm.RSA}
+
+RIGHTS = f"""{files("lifecycle_manager.rbac").joinpath("kcp-cert-manager.yaml").read_text()}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {{name: lifecycle-manager-cert-manager, namespace: kcp-system}}
+roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: Role, name: lifecycle-manager-cert-manager}}
+subjects: [{{kind: ServiceAccount, name: lifecycle-manager, namespace: kcp-system}}]
+"""
 
 
 def fetch_crds(folder: Path) -> str:

@@ -139,3 +139,13 @@ def test_a_block_knows_its_line_and_language() -> None:
         Block(3, "python", "x = 1\n"),
         Block(6, "", "y\n"),
     ]
+
+
+def test_scenarios_that_differ_from_upstreams_exist() -> None:
+    (decision,) = Path("docs/decisions").glob("019-*.md")
+    differing = set(re.findall(r"^\| `(test_\w+)`", decision.read_text(), re.MULTILINE))
+    files = (*Path("tests/e2e/upstream").glob("test_*.py"), Path("tests/integration/istio/test_gateway_secret.py"))
+    assert differing
+    assert differing <= {
+        name for file in files for name in re.findall(r"^async def (test_\w+)", file.read_text(), re.MULTILINE)
+    }

@@ -40,6 +40,7 @@ async def test_version_bump_enqueues_kymas_that_use_the_channel_before_all_catal
         "module-config": {"uses-fast/api"},
         "catalog": ALL,
         "mandatory-modules-deletion": {"ModuleReleaseMeta api"},
+        "module-rollout": {"api/regular", "api/fast"},
     }
     assert fleet.after_what_users_wait_for() == {"catalog"}
 

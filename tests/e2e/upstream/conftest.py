@@ -40,7 +40,7 @@ OPTIONS = (
     "--watcher-silence=12s",
     "--failure-max-delay=0.5s",
     "--skr-unreachable-grace=0s",
-    "--self-signed-ca-rotation-grace=0s",
+    "--self-signed-ca-rotation-grace=2s",  # until the Watcher has read its files again
     "--leader-election-lease-duration=15s",
     "--leader-election-renew-deadline=12s",
 )

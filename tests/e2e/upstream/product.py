@@ -18,7 +18,7 @@ from lifecycle_manager.contract.resources import (
     MODULE_TEMPLATES,
     SECRETS,
 )
-from lifecycle_manager_api import Condition, Kyma, KymaModuleStatus, Manifest, State, find, names
+from lifecycle_manager_api import Condition, Kyma, KymaModuleStatus, Manifest, State, SyncedReference, find, names
 from tests.e2e.upstream.link import Link
 from tests.e2e.upstream.modules import NEW, OLD, Document, Module
 from tests.e2e.upstream.runtime import WORKLOADS, Runtime
@@ -68,18 +68,27 @@ class Product:
         self, module: Module, *versions: str, spec: Document | None = None, **channels: str
     ) -> AsyncIterator[Module]:
         """Offer versions of a module until the block ends; then it is disabled and gone."""
-        await self.offer(module, *(versions or (OLD, NEW)), spec=spec, **(channels or {"regular": OLD, "fast": NEW}))
+        await self.offer(
+            module, *(versions or (OLD, NEW)), spec=spec, labels=None, **(channels or {"regular": OLD, "fast": NEW})
+        )
         try:
             yield module
         finally:
             await self.withdraw(module)
 
-    async def offer(self, module: Module, *versions: str, spec: Document | None = None, **channels: str) -> None:
-        """Put versions of a module into the catalog, and a version into each channel."""
+    async def offer(
+        self,
+        module: Module,
+        *versions: str,
+        spec: Document | None = None,
+        labels: dict[str, str] | None = None,
+        **channels: str,
+    ) -> None:
+        """Put versions of a module into the catalog, with labels, and a version into each channel."""
         self.runtime.modules[module.name] = module
         # A cluster in which the module was before: for a second, API servers read no objects of a kind that is new.
         await self.skr.create(CUSTOM_RESOURCE_DEFINITIONS, module.crd(versions[0]), field_manager="user")
-        for document in module.templates(self.layers, *versions):
+        for document in module.templates(self.layers, *versions, labels=labels or {}):
             await put_in_catalog(self.kcp, document)
         await put_in_catalog(self.kcp, module.release(spec=spec, **channels))
 
@@ -142,12 +151,12 @@ class Product:
         """Return the objects of a module as they are in the user cluster."""
         manifest = await self.manifest(module)
         assert manifest is not None
-        found = []
-        for each in manifest.status.synced:
-            version = f"{each.group}/{each.version}" if each.group else each.version
-            resource = await self.skr.mapper.resource(version, each.kind)
-            found.append(await self.skr.get(resource, each.name, each.namespace or None))
-        return found
+        return [await self.skr.get(*await self.object_of(each)) for each in manifest.status.synced]
+
+    async def object_of(self, synced: SyncedReference) -> tuple[Resource[Document], str, str | None]:
+        """Return what an entry of a Manifest's status refers to."""
+        version = f"{synced.group}/{synced.version}" if synced.group else synced.version
+        return await self.skr.mapper.resource(version, synced.kind), synced.name, synced.namespace or None
 
     async def installed(self, module: Module, version: str = OLD) -> None:
         """Wait until a version of a module is ready, with the Kyma."""

@@ -35,23 +35,30 @@ def selecting(value: str) -> dict[str, Any]:
 
 
 async def test_modulereleasemeta_sync(world: Product) -> None:
-    async with world.offered(Module(name="synced")) as module:
-        await offers(world, module, regular=OLD, fast=NEW)
-        for group in ("beta", "internal"):
-            await label_template(world, module, OLD, **{group: "true"})
-            # A user may have it by now: it stays, as long as it is not deleted in KCP.
-            async with world.labelled(f"{names.GROUP}/{group}", "true"):
-                await offers(world, module, regular=OLD, fast=NEW)
-            await label_template(world, module, OLD, **{group: None})
-        await world.release(module, regular=NEW)
-        await world.kcp.delete(MODULE_TEMPLATES, f"{module.name}-{OLD}", KCP)
-        await offers(world, module, regular=NEW)
-        await world.kcp.delete(MODULE_RELEASE_METAS, module.name, KCP)
+    groups = {f"{names.GROUP}/{group}": "true" for group in ("beta", "internal")}
+    module = Module(name="synced")
+    await world.offer(module, OLD, NEW, labels=groups, regular=OLD, fast=NEW)
+    await offers(world, module)
+    async with world.labelled(f"{names.GROUP}/beta", "true"):
+        await offers(world, module)
+        async with world.labelled(f"{names.GROUP}/internal", "true"):
+            await offers(world, module, regular=OLD, fast=NEW)
+    # A user may have it by now: it stays, as long as it is not deleted in KCP.
+    await offers(world, module, regular=OLD, fast=NEW)
+    await label_template(world, module, OLD, beta=None, internal=None)
+    await offers(world, module, regular=OLD, fast=NEW)
+    await world.release(module, regular=NEW)
+    await world.kcp.delete(MODULE_TEMPLATES, f"{module.name}-{OLD}", KCP)
+    await label_template(world, module, NEW, beta=None, internal=None)
+    await offers(world, module, regular=NEW)
+    await world.kcp.delete(MODULE_RELEASE_METAS, module.name, KCP)
 
-        async def is_withdrawn() -> bool:
-            return f"ModuleReleaseMeta {module.name}" not in await world.catalog()
+    async def is_withdrawn() -> bool:
+        return f"ModuleReleaseMeta {module.name}" not in await world.catalog()
 
-        await eventually(is_withdrawn, within=20)
+    await eventually(is_withdrawn, within=20)
+    await world.kcp.get(MODULE_TEMPLATES, f"{module.name}-{NEW}", KCP)
+    await world.withdraw(module)
 
 
 async def test_restricted_module_catalog_sync(world: Product) -> None:
@@ -72,26 +79,49 @@ async def test_restricted_module_catalog_sync(world: Product) -> None:
     await world.withdraw(module)
 
 
+REFUSED = "the module is not released for this cluster (ModuleNotForThisCluster)"
+
+
+async def is_refused(world: Product, module: Module) -> None:
+    """Wait until both Kymas say that the Kyma may not have a module."""
+    await world.module_is(module, State.ERROR)
+    await world.kyma_is(State.ERROR)
+    for kyma in (await world.kyma(), await world.users_kyma()):
+        assert [each.message for each in kyma.status.modules if each.name == module.name] == [REFUSED]
+
+
 async def test_restricted_modules(world: Product) -> None:
+    async with world.offered(Module(name="unrestricted"), OLD, regular=OLD) as module:
+        await world.enable(module)
+        await world.installed(module)
+        await world.runs(module, OLD)
+        await world.disable(module)
+        await world.until_gone(module)
+        await world.release(module, selecting("others"), regular=OLD)
+        await world.enable(module)
+        await is_refused(world, module)
+        await world.disable(module)
+        await world.kyma_is(State.READY)
     module = Module(name="restricted-installed")
     async with world.labelled(ALLOWED, "allowed"), world.offered(module, OLD, spec=selecting("allowed"), regular=OLD):
         for _ in range(2):
             await world.enable(module)
             await world.installed(module)
             await world.has_default_cr(module)
+            await world.runs(module, OLD)
             await world.disable(module)
             await world.until_gone(module)
+            await world.kyma_is(State.READY)
         await world.enable(module)
         await world.installed(module)
         await world.release(module, selecting("others"), regular=OLD)
-        status = await world.module_is(module, State.ERROR)
-        assert status.message == "the module is not released for this cluster (ModuleNotForThisCluster)"
+        await is_refused(world, module)
 
         async def is_uninstalled() -> bool:
             return await world.workload(module, OLD) is None and await world.default_cr(module) is None
 
         await eventually(is_uninstalled, within=20, what="the module is uninstalled")
-        await world.kyma_is(State.ERROR)
+        await is_refused(world, module)
     await world.kyma_is(State.READY)
 
 

@@ -2,21 +2,18 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, Literal
+from typing import Literal
 
 import pytest
 
-from kube_runtime import Resource
 from kyma_fleet.identities import create_identity
 from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, SECRETS
 from lifecycle_manager_api import State, names
 from tests.e2e.upstream.modules import OLD, Module
 from tests.e2e.upstream.product import KCP, KYMA, SKR, Product
-from tests.kinds import CLUSTER_ROLE_BINDINGS
+from tests.kinds import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES
 from tests.waiting import eventually
 
-ROLES: Resource[dict[str, Any]] = Resource.dynamic("rbac.authorization.k8s.io", "v1", "Role", "roles", namespaced=True)
-OUR_ROLES = {"lifecycle-manager", "lifecycle-manager-leases"}
 RIGHTS = {
     KCP: {
         "kymas": "list watch patch",
@@ -37,13 +34,46 @@ RIGHTS = {
         "modulerollouts/status": "patch",
         "rolloutstrategies": "list watch",
         "modules": "manage",
-        "events": "create patch",
+        "events": "create patch list",
         "leases": "get list watch",
         "secrets": "get list watch create patch",
     },
     names.KCP_LEASE_NAMESPACE: {"leases": "list watch create update delete", "syncresources": "create"},
+    "": {
+        "moduleconfigs": "list watch",
+        "syncresources": "list watch",
+        "customresourcedefinitions": "list watch",
+        "namespaces": "list watch",
+        "validatingwebhookconfigurations": "patch",
+        "validatingadmissionpolicies": "list watch",
+        "validatingadmissionpolicybindings": "list watch",
+        "tokenreviews": "create",
+        "subjectaccessreviews": "create",
+    },
 }
-"""The rights in the control plane, by namespace; a change of them is a change of this list."""
+"""The rights in the control plane, by namespace, "" for all; a change of them is a change of this list."""
+OF_UPSTREAM = {
+    "kymas": "get list patch update watch",
+    "kymas/status": "get patch update watch",
+    "manifests": "create delete deletecollection get list patch update watch",
+    "manifests/status": "get patch update",
+    "watchers": "get list patch update watch",
+    "watchers/status": "get patch update",
+    "moduletemplates": "get list patch update watch",
+    "modulereleasemetas": "get list watch update",
+    "events": "create get list patch watch",
+    "leases": "get list watch create update patch delete",
+    "secrets": "create delete get list update watch",
+    "customresourcedefinitions": "get list watch",
+}
+"""What upstream's test expects of its Lifecycle Manager, of resources that this one accesses too."""
+BEYOND_UPSTREAM = {
+    *("moduleconfigs", "moduleconfigs/status", "syncresources", "syncresources/status", "modules", "modulepolicies"),
+    *("modulerollouts", "modulerollouts/status", "rolloutstrategies", "moduletemplates/status", "namespaces"),
+    *("validatingwebhookconfigurations", "validatingadmissionpolicies", "validatingadmissionpolicybindings"),
+    *("tokenreviews", "subjectaccessreviews"),
+}
+"""Resources that upstream's Lifecycle Manager does not access, or does not have."""
 ADMIN = {"roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}}
 
 
@@ -114,22 +144,26 @@ async def test_skr_secret_rotation(world: Product) -> None:
 
 
 async def test_rbac_privileges(world: Product) -> None:
-    """The identity of Lifecycle Manager has these rights in the control plane and no others."""
+    """Lifecycle Manager has these rights in the control plane, and to resources of upstream no more than upstream's."""
     for namespace, rights in RIGHTS.items():
-        found = (await world.kcp.list(ROLES, namespace)).items
-        rules = [rule for each in found if each["metadata"]["name"] in OUR_ROLES for rule in each["rules"]]
-        granted = {resource: set[str]() for rule in rules for resource in rule["resources"]}
-        for rule in rules:
-            for resource in rule["resources"]:
-                granted[resource] |= set(rule["verbs"])
+        granted = await granted_in(world, namespace)
         assert granted == {resource: {*verbs.split()} for resource, verbs in rights.items()}
-    bound = [
-        each["metadata"]["name"]
-        for each in (await world.kcp.list(CLUSTER_ROLE_BINDINGS)).items
-        for subject in each.get("subjects") or ()
-        if subject.get("name") == "lifecycle-manager"
-    ]
-    assert sorted(bound) == ["lifecycle-manager-lifecycle-manager", "lifecycle-manager-lifecycle-manager-page"]
+        assert granted.keys() - OF_UPSTREAM.keys() <= BEYOND_UPSTREAM
+        for resource in granted.keys() & OF_UPSTREAM.keys():
+            theirs = {*OF_UPSTREAM[resource].split()}
+            assert granted[resource] <= theirs | ({"patch"} if "update" in theirs else set()), resource
+
+
+async def granted_in(world: Product, namespace: str) -> dict[str, set[str]]:
+    """Return the verbs of Lifecycle Manager by resource, in a namespace or, without one, in all."""
+    bindings, roles = (ROLE_BINDINGS, ROLES) if namespace else (CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES)
+    granted: dict[str, set[str]] = {}
+    for binding in (await world.kcp.list(bindings, namespace or None)).items:
+        if "lifecycle-manager" in {each.get("name") for each in binding.get("subjects") or ()}:
+            for rule in (await world.kcp.get(roles, binding["roleRef"]["name"], namespace or None))["rules"]:
+                for resource in rule["resources"]:
+                    granted.setdefault(resource, set()).update(rule["verbs"])
+    return granted
 
 
 async def abandoned(world: Product, module: Module, propagation: Literal["Background", "Foreground"]) -> None:

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 import pytest
 
-from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS
 from lifecycle_manager_api import State, SyncedReference
 from tests.e2e.upstream.modules import NEW, OLD, Module
 from tests.e2e.upstream.product import SKR, Product
@@ -55,6 +54,7 @@ async def test_module_deletion_blocking(world: Product, name: str, blocked: Bloc
         await world.disable(module)
         await world.kyma_is(State.PROCESSING)
         objects = set((await world.manifest_is(module, State.DELETING)).status.synced)
+        found = [await world.object_of(each) for each in objects]
         while users:
             await stays_blocked(world, module, objects)
             await world.skr.delete(module.samples(), *users.pop())
@@ -63,8 +63,8 @@ async def test_module_deletion_blocking(world: Product, name: str, blocked: Bloc
             await world.hold(module, held=False)
         await world.until_gone(module)
         assert await world.default_cr(module) is None
-        await world.until_lacks(WORKLOADS["Deployment"], module.operator(OLD), SKR, of=world.skr)
-        await world.until_lacks(CUSTOM_RESOURCE_DEFINITIONS, f"samples.{module.group}", None, of=world.skr)
+        for each in found:
+            await world.until_lacks(*each, of=world.skr)
     await world.kyma_is(State.READY)
 
 

@@ -3,7 +3,10 @@
 from lifecycle_manager.contract.resources import KYMAS
 from lifecycle_manager_api import State
 from tests.e2e.upstream.modules import OLD, Module
-from tests.e2e.upstream.product import KCP, KYMA, Product
+from tests.e2e.upstream.product import KCP, KYMA, SKR, WITHIN, Product
+from tests.e2e.upstream.runtime import WORKLOADS
+from tests.integration.lifecycle_manager.programs import start_manager
+from tests.waiting import eventually
 
 KYMA_STATE, MODULE_STATE = "lifecycle_mgr_kyma_state", "lifecycle_mgr_module_state"
 REASONS = "lifecycle_mgr_requeue_reason_total"
@@ -29,9 +32,10 @@ async def test_kyma_metrics(world: Product) -> None:
         assert await world.sample(MODULE_STATE, module_name=module.name, state="Ready") in {None, 0.0}
         await world.measures(1.0, KYMA_STATE, kyma_name=KYMA, state="Ready")
         assert all([await counted(world, reason) > before[reason] for reason in removing])
-    await world.kcp.delete(KYMAS, KYMA, KCP)
+    deletions = await counted(world, "kyma_deletion")
+    await world.kcp.delete(KYMAS, KYMA, KCP, propagation="Background")
     await world.until_lacks(KYMAS, KYMA, KCP, of=world.kcp)
-    assert await counted(world, "kyma_deletion") >= 1
+    assert await counted(world, "kyma_deletion") == deletions + 1
     for state in State:
         await world.measures(None, KYMA_STATE, kyma_name=KYMA, state=state.value)
         await world.measures(None, MODULE_STATE, kyma_name=KYMA, state=state.value)
@@ -40,5 +44,26 @@ async def test_kyma_metrics(world: Product) -> None:
     await world.kyma_is(State.READY)
 
 
-async def test_fips_mode_metric(world: Product) -> None:
-    assert await world.sample("lifecycle_mgr_fips_mode") in {0.0, 1.0}
+async def test_metric_says_that_the_provider_is_not_used(world: Product) -> None:
+    await world.measures(0.0, "lifecycle_mgr_fips_mode")
+    assert "FIPS_ONLY" not in await watcher_environment(world)
+
+
+async def test_fips_mode_metric(world: Product, in_fips_mode: dict[str, str]) -> None:
+    world.manager = await start_manager(world.programs, "--fips-only", **in_fips_mode)
+    try:
+        await world.measures(2.0, "lifecycle_mgr_fips_mode")
+
+        async def is_demanded() -> bool:
+            return (await watcher_environment(world)).get("FIPS_ONLY") == "true"
+
+        await eventually(is_demanded, within=WITHIN, what="the Watcher may use the provider only")
+        await world.kyma_is(State.READY)
+    finally:
+        world.manager = await start_manager(world.programs)
+
+
+async def watcher_environment(world: Product) -> dict[str, str]:
+    deployment = await world.skr.get(WORKLOADS["Deployment"], "skr-webhook", SKR)
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    return {each["name"]: each["value"] for each in container["env"]}

@@ -1,5 +1,6 @@
 """Modules are installed, kept as they are, and upgraded."""
 
+import msgspec
 import pytest
 
 from lifecycle_manager.contract.resources import MANIFESTS, MODULE_TEMPLATES
@@ -12,6 +13,7 @@ from tests.kinds import NAMESPACES
 from tests.waiting import consistently, eventually
 
 DEPLOYMENTS = WORKLOADS["Deployment"]
+WAITING = "waiting as other finalizers are present: example.com/blocking"
 MANAGED = (names.MANAGED_BY, names.LIFECYCLE_MANAGER)
 OURS = (
     ("operator.kyma-project.io/v1beta2", "Kyma", "default"),
@@ -68,9 +70,13 @@ async def test_manifest_reconciliation(world: Product) -> None:
         assert manifest.metadata.labels[names.CHANNEL] == "regular"
         await world.skip(module)
         await world.skr.delete(DEPLOYMENTS, module.operator(OLD), SKR)
+
+        async def is_gone() -> bool:
+            return await world.workload(module, OLD) is None
+
         async with world.labelled("seen", "true"):  # the Kyma is reconciled, and with it its Manifests
             await world.kyma_is(State.READY)
-        assert await world.workload(module, OLD) is None
+            await consistently(is_gone, what="the operator of a module that is skipped stays deleted")
         await world.skip(module, skipped=False)
         await world.runs(module, OLD)
         await world.kyma_is(State.READY)
@@ -84,11 +90,23 @@ async def test_manifest_reconciliation(world: Product) -> None:
             assert waiting is not None
             assert waiting.metadata.being_deleted
             assert waiting.status.state is State.DELETING
-            return any("example.com/blocking" in each.message for each in waiting.status.conditions)
+            assert waiting.status.last_operation is not None
+            return waiting.status.last_operation.operation == WAITING
 
         await eventually(waits_for_the_finalizer, within=20, what="the Manifest names the finalizer")
         await consistently(waits_for_the_finalizer, what="the Manifest names the finalizer")
         await world.kcp.merge_patch(MANIFESTS, manifest.metadata.name, {"metadata": {"finalizers": []}}, KCP)
+
+
+async def default_of(world: Product, module: Module) -> tuple[str, str, str]:
+    """Return the version, name and namespace of the default Module CR, as the Manifest has it."""
+    manifest = await world.manifest(module)
+    assert manifest is not None
+    assert manifest.spec.resource is not None
+    resource = msgspec.json.decode(manifest.spec.resource)
+    group, _, version = resource["apiVersion"].partition("/")
+    assert (group, resource["kind"]) == (module.group, "Sample")
+    return version, resource["metadata"]["name"], resource["metadata"]["namespace"]
 
 
 @pytest.mark.parametrize("workload", ["Deployment", "StatefulSet"])
@@ -97,6 +115,7 @@ async def test_module_status_decoupling(world: Product, workload: str) -> None:
         await world.enable(module)
         await world.installed(module)
         await world.runs(module, OLD)
+        assert await default_of(world, module) == ("v1", "sample", SKR)
         world.runtime.states[module.name] = "Warning"
         await world.module_is(module, State.WARNING)
         await world.hold(module)
@@ -126,8 +145,11 @@ async def test_module_status_decoupling_with_wrong_image(world: Product, workloa
         await world.enable(module)
         await world.module_is(module, State.ERROR)
         await world.kyma_is(State.ERROR)
+        assert await world.default_cr(module) is None
+        assert await default_of(world, module) == ("v1", "sample", SKR)
         await world.disable(module)
         await world.until_gone(module)
+        assert await world.default_cr(module) is None
         assert await world.workload(module, OLD) is None
     await world.kyma_is(State.READY)
 
@@ -196,6 +218,7 @@ async def test_module_unmanage(world: Product) -> None:
         await world.installed(module)
         objects = await world.synced(module)
         uids = {each["metadata"]["uid"] for each in objects}
+        assert all(MANAGED in each["metadata"]["labels"].items() for each in objects)
         await world.enable(module, managed=False)
 
         async def is_released() -> bool:

@@ -5,6 +5,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from lifecycle_manager_api.validation import INT_OR_STRING
+
 Schema = Mapping[str, Any]
 
 TIMES = ("2026-11-01T12:00:00Z", "2026-11-01T12:00:00.123456Z", "2026-11-01T12:00:00+02:00")
@@ -16,7 +18,14 @@ FORMATS = {"date-time": (TIMES, BAD_TIMES), "uri": (ADDRESSES, BAD_ADDRESSES)}
 # What a YAML parser and an API server both take for plain text, so that only the rules decide.
 PLAIN = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Co", "Cn")), max_size=12)
 NAMES = st.from_regex(r"[a-z]([a-z0-9-]{0,8}[a-z0-9])?", fullmatch=True)
-WRONG_TYPES: Mapping[str, Any] = {"object": ["list"], "array": "text", "string": 7, "boolean": "true", "integer": "7"}
+WRONG_TYPES: Mapping[str, Any] = {
+    "object": ["list"],
+    "array": "text",
+    "string": 7,
+    "boolean": "true",
+    "integer": "7",
+    INT_OR_STRING: 1.5,
+}
 
 
 def documents(schema: Schema, part: str) -> st.SearchStrategy[Any]:
@@ -47,18 +56,23 @@ def _values(schema: Schema) -> st.SearchStrategy[Any]:
 
 def _bad(schema: Schema) -> st.SearchStrategy[Any]:
     """Generate values that may break a rule, not values that do: what they do is what the test asks."""
-    wrong = st.just(WRONG_TYPES[schema["type"]])
-    if schema["type"] == "string":
+    kind = schema.get("type", INT_OR_STRING)
+    wrong = st.just(WRONG_TYPES[kind])
+    if kind == INT_OR_STRING:
+        return PLAIN | st.integers(-(2**31), 2**31 - 1) | st.booleans() | wrong
+    if kind == "string":
         if "format" in schema:
             return st.sampled_from(FORMATS[schema["format"]][1]) | wrong
         return PLAIN | st.just("a" * (schema.get("maxLength", 20) + 1)) | wrong
-    if schema["type"] == "integer":
+    if kind == "integer":
         return st.integers(-(2**63), 2**63 - 1) | wrong
     return wrong
 
 
 def _good(schema: Schema) -> st.SearchStrategy[Any]:
-    match schema["type"]:
+    match schema.get("type", INT_OR_STRING):
+        case "integer or string":
+            return _texts(schema) | st.integers(schema["minimum"], schema["maximum"])
         case "object":
             return _objects(schema)
         case "array":

@@ -1,10 +1,10 @@
 """The Secret with which the Istio gateway serves Watchers, on a real API server."""
 
 import base64
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from kube_runtime import NotFound
-from kyma_certs import CAs, KeyPair, announced, describe, issued_by, switched
+from kyma_certs import CAs, KeyPair, LeafRequest, announced, describe, issue, issued_by, switched
 from lifecycle_manager.contract.resources import SECRETS, Secret
 from lifecycle_manager.contract.signals import CAsChanged
 from tests.integration.istio.conftest import HOST, ISTIO, Routes, new_ca
@@ -103,3 +103,24 @@ async def test_unreadable_certificate_and_new_hosts_are_replaced(world: Routes) 
                 return False
 
         await eventually(has_both, what="the certificate has both hosts", within=30)
+
+
+async def test_gateway_secret_server_cert_metric(world: Routes) -> None:
+    """Upstream's scenario: the certificate in use ends soon. Ours replaces it before the metric reports it."""
+    await world.add_gateway(HOST)
+    async with world.running() as manager:
+        before = await secret_with(world, world.cas)
+        request = LeafRequest(common_name=HOST, dns_names=(HOST,), lifetime=timedelta(days=7))
+        closing = issue(world.cas.signing, request, now=datetime.now(UTC))
+        data = {"tls.crt": closing.certificate_pem, "tls.key": closing.key_pem}
+        patch = {"data": {key: base64.b64encode(value).decode() for key, value in data.items()}}
+        await world.kcp.merge_patch(SECRETS, NAME, patch, ISTIO, field_manager="user")
+        manager.publish(CAsChanged())  # the Secret is read hourly, and then
+
+        async def is_replaced() -> bool:
+            secret = await secret_of(world)
+            assert secret is not None
+            return secret.data["tls.crt"] not in {before.data["tls.crt"], patch["data"]["tls.crt"]}
+
+        await eventually(is_replaced, what="the certificate is replaced", within=30)
+        assert manager.registry.get_sample_value(METRIC) == 0.0

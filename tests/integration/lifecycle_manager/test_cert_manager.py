@@ -2,7 +2,6 @@
 
 import base64
 from collections.abc import AsyncIterator
-from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ from lifecycle_manager.process.crd_installation import apply_objects
 from lifecycle_manager.watcher_certificates import ROTATE
 from lifecycle_manager.watcher_certificates.cert_manager import CERTIFICATES, ISSUERS
 from lifecycle_manager_api import names
-from tests.integration.cert_manager import fetch_crds, find_controller, run_controller, simulate_controller
+from tests.integration.cert_manager import RIGHTS, fetch_crds, find_controller, run_controller, simulate_controller
 from tests.integration.lifecycle_manager.event_path import changes_are_reported, is_watcher_ready, kubelet
 from tests.integration.lifecycle_manager.programs import Manager, manager_with
 from tests.waiting import eventually
@@ -24,14 +23,6 @@ from tests.waiting import eventually
 KCP = names.KCP_NAMESPACE
 CA_SECRET, LEAF = "klm-watcher", "demo-webhook-tls"
 ISSUED = 'lifecycle_mgr_watcher_certificates_issued_total{issuer="cert-manager.io/v1"}'
-RIGHTS = f"""{files("lifecycle_manager.rbac").joinpath("kcp-cert-manager.yaml").read_text()}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {{name: lifecycle-manager-cert-manager, namespace: kcp-system}}
-roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: Role, name: lifecycle-manager-cert-manager}}
-subjects: [{{kind: ServiceAccount, name: lifecycle-manager, namespace: kcp-system}}]
-"""
 
 
 @pytest_asyncio.fixture(params=["simulated", "real"], scope="module", loop_scope="session")

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from kube_runtime import Client
-from kyma_fleet_page import Access
-from kyma_fleet_page.access import AccessDecision
+from kyma_fleet_page.access import Access, AccessDecision
 from lifecycle_manager.contract.resources import KYMAS, MANIFESTS
 from lifecycle_manager.process.crd_installation import apply_objects
 from tests.integration.module_rights.identities import KCP, identity, page_roles

@@ -13,10 +13,11 @@ import msgspec
 import pytest
 
 from kube_runtime import SYSTEM_CLOCK
+from kube_runtime.admission.review import MAX_REVIEW_BYTES, ReviewedObject
 from kyma_certs import CAs, KeyPair, LeafRequest, create_ca, issue
 from kyma_local.ports import free_port
 from lifecycle_manager.admission import create_app, validator_for
-from lifecycle_manager.admission.endpoint import MAX_BYTES_PER_ADDRESS, MAX_REVIEW_BYTES, ReviewedObject
+from lifecycle_manager.admission.endpoint import MAX_BYTES_PER_ADDRESS
 from lifecycle_manager.process.serving import ByteBudget, TooManyBytes, serve
 from lifecycle_manager.process.serving_certificate import ServingCertificate
 from lifecycle_manager_api import SyncResource, as_document

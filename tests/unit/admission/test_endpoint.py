@@ -4,8 +4,8 @@ import httpx
 import msgspec
 import pytest
 
+from kube_runtime.admission.review import MAX_REVIEW_BYTES
 from lifecycle_manager.admission import create_app, validator_for
-from lifecycle_manager.admission.endpoint import MAX_REVIEW_BYTES
 from lifecycle_manager_api import ModuleTemplate, SyncResource, as_document
 from tests import builders
 

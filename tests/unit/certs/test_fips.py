@@ -1,9 +1,4 @@
-"""A program that may use OpenSSL's FIPS provider only starts nowhere else.
-
-What needs the provider runs where `FIPS_PROVIDER` names its file, such as that of Debian's package
-openssl-provider-fips; for whole programs `FIPS_CRYPTOGRAPHY` names a folder with a `cryptography` that was built
-with Python's OpenSSL.
-"""
+"""A program that may use OpenSSL's FIPS provider only starts nowhere else."""
 
 import os
 import subprocess
@@ -13,20 +8,9 @@ from pathlib import Path
 import pytest
 
 from kyma_certs import FipsMode, FipsUnavailable, fips_mode
+from tests.fips import DEMANDED, Environment
 
 PROBE = "from kyma_certs import fips_mode; print(int(fips_mode(only=True)))"
-DEMANDED = """
-openssl_conf = init
-[init]
-providers = providers
-alg_section = algorithms
-[algorithms]
-default_properties = fips=yes
-[providers]
-base = base
-[base]
-activate = 1
-"""
 METRICS = """
 from prometheus_client import CollectorRegistry
 from kyma_certs import fips_mode
@@ -37,7 +21,6 @@ show_fips_mode(registry, only=True)
 print(registry.get_sample_value("lifecycle_mgr_fips_mode"))
 print(Metrics(fips_mode()).registry.get_sample_value("watcher_fips_mode"))
 """
-Environment = dict[str, str]
 
 
 @pytest.fixture
@@ -46,38 +29,6 @@ def without_provider(tmp_path: Path) -> Environment:
     file = tmp_path / "openssl.cnf"
     file.write_text(DEMANDED)
     return {"OPENSSL_CONF": str(file)}
-
-
-@pytest.fixture
-def provider(tmp_path: Path) -> Path:
-    """Return a copy of the provider's file."""
-    given = os.environ.get("FIPS_PROVIDER")
-    if not given:
-        pytest.skip("FIPS_PROVIDER is not set: give the file fips.so of OpenSSL's FIPS provider")
-    copy = tmp_path / "fips.so"
-    copy.write_bytes(Path(given).read_bytes())
-    return copy
-
-
-@pytest.fixture
-def with_provider(provider: Path) -> Environment:
-    """Install the provider, which runs its self-test, and demand it."""
-    folder, installed = provider.parent, provider.with_name("fipsmodule.cnf")
-    install = ["openssl", "fipsinstall", "-module", str(provider), "-out", str(installed), "-provider_name", "fips"]
-    subprocess.run(install, capture_output=True, check=True)
-    file = folder / "openssl.cnf"
-    demanded = DEMANDED.replace("base = base", "base = base\nfips = fips_sect")
-    file.write_text(f"{demanded}.include {installed}\n")
-    return {"OPENSSL_CONF": str(file), "OPENSSL_MODULES": str(folder)}
-
-
-@pytest.fixture
-def in_fips_mode(with_provider: Environment) -> Environment:
-    """Have both libraries use the provider."""
-    folder = os.environ.get("FIPS_CRYPTOGRAPHY")
-    if not folder:
-        pytest.skip("FIPS_CRYPTOGRAPHY is not set: give a folder with cryptography, built with Python's OpenSSL")
-    return {**with_provider, "PYTHONPATH": folder, "CRYPTOGRAPHY_OPENSSL_NO_LEGACY": "1"}
 
 
 def test_process_without_configuration_is_not_in_fips_mode() -> None:
@@ -118,10 +69,10 @@ def test_wheel_of_cryptography_is_refused_where_python_has_the_provider(with_pro
     assert "which that in wheels of cryptography never does" in refused.stderr
 
 
-def test_provider_that_fails_its_self_test_is_refused(provider: Path, with_provider: Environment) -> None:
-    content = bytearray(provider.read_bytes())
+def test_provider_that_fails_its_self_test_is_refused(fips_provider: Path, with_provider: Environment) -> None:
+    content = bytearray(fips_provider.read_bytes())
     content[content.index(b"SHA2-256")] ^= 1
-    provider.write_bytes(content)
+    fips_provider.write_bytes(content)
 
     assert "Python's OpenSSL has not loaded it" in _python(PROBE, with_provider).stderr
 

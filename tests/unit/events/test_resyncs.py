@@ -39,22 +39,23 @@ async def resyncs() -> AsyncIterator[Resyncs]:
         yield made
 
 
-async def test_first_resync_is_published_at_once_and_that_of_another_kyma_too(resyncs: Resyncs) -> None:
-    assert await resyncs.report() is None
-    assert await resyncs.report("other") is None
-    assert resyncs.published == [ResyncRequested("demo"), ResyncRequested("other")]
+async def test_two_resyncs_are_published_at_once_and_those_of_another_kyma_too(resyncs: Resyncs) -> None:
+    for kyma in ("demo", "demo", "other", "other"):
+        assert await resyncs.report(kyma) is None
+    assert resyncs.published == [*[ResyncRequested("demo")] * 2, *[ResyncRequested("other")] * 2]
 
 
 async def test_resyncs_that_follow_are_one_after_30_seconds_and_the_last_is_not_lost(resyncs: Resyncs) -> None:
-    await resyncs.report()
+    for _ in range(2):
+        await resyncs.report()
     for _ in range(20):
         resyncs.world.clock.advance(1)
         wait = await resyncs.report()
-    assert len(resyncs.published) == 1
+    assert len(resyncs.published) == 2
     assert wait == RESYNC_SECONDS - 20
     resyncs.world.clock.advance(wait)
     assert await resyncs.again() is None
-    assert len(resyncs.published) == 2
+    assert len(resyncs.published) == 3
 
 
 async def test_resync_that_was_published_is_not_published_again(resyncs: Resyncs) -> None:
@@ -69,11 +70,11 @@ async def test_report_enqueues_its_kyma(resyncs: Resyncs) -> None:
     assert len(resyncs.controller.queue) == 1
 
 
-async def test_hundred_resyncs_a_minute_are_three(resyncs: Resyncs) -> None:
+async def test_hundred_resyncs_a_minute_are_four(resyncs: Resyncs) -> None:
     for _ in range(100):
         await resyncs.report()
         resyncs.world.clock.advance(0.6)
-    assert len(resyncs.published) == 2
+    assert len(resyncs.published) == 3
     resyncs.world.clock.advance(RESYNC_SECONDS)
     await resyncs.again()
-    assert len(resyncs.published) == 3
+    assert len(resyncs.published) == 4

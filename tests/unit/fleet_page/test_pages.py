@@ -8,8 +8,8 @@ import pytest
 import pytest_asyncio
 
 from kube_runtime import KubeError
-from kyma_fleet_page import create_app
 from kyma_fleet_page.access import AccessDecision
+from kyma_fleet_page.app import create_app
 from kyma_fleet_page.sessions import MAX_OF_ONE_TOKEN, MAX_SESSIONS, SECONDS, OperatorSessions
 from lifecycle_manager_api import Kyma, ModuleRollout
 from tests import builders

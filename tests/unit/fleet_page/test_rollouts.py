@@ -8,8 +8,8 @@ import httpx
 import pytest
 
 from kube_runtime import Resource
-from kyma_fleet_page import create_app
 from kyma_fleet_page.access import AccessDecision
+from kyma_fleet_page.app import create_app
 from kyma_fleet_page.live import Live
 from kyma_fleet_page.rollouts import MAX_WAVES, STANDINGS, ShownRollout, last_completed, rollouts_under_way
 from lifecycle_manager_api import ModuleRollout, WaveStatus

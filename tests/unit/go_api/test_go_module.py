@@ -104,12 +104,12 @@ def _values(schema: Document) -> st.SearchStrategy[Any]:
     match schema:
         case {"enum": values}:
             found = st.sampled_from(values)
+        case {"x-kubernetes-int-or-string": True}:
+            found = st.integers(0, schema["maximum"]) | st.from_regex(schema["pattern"], fullmatch=True)
         case {"x-kubernetes-preserve-unknown-fields": True}:
             found = FREE_FORM
-        case {"type": "boolean"}:
-            found = st.booleans()
-        case {"type": "integer"}:
-            found = WHOLE_NUMBERS
+        case {"type": "boolean" | "integer" as kind}:
+            found = st.booleans() if kind == "boolean" else WHOLE_NUMBERS
         case {"type": "array", "items": items}:
             found = st.lists(_values(items), min_size=schema.get("minItems", 0), max_size=2)
         case {"properties": properties}:

@@ -21,7 +21,7 @@ def add_catalog(world: World) -> None:
 async def test_skr_of_another_kyma_is_not_touched_until_that_is_gone() -> None:
     async with open_world() as world:
         add_catalog(world)
-        mandatory_modules.setup(world.manager, world.offers, MandatorySettings())
+        mandatory_modules.setup(world.manager, world.offers, MandatorySettings(), world.settings.rollout)
         await world.offer(builders.template(installs=True), builders.release(regular="0.1.0"))
         await world.offer(builders.template("warden", "1.0.0", installs=True, mandatory=True))
         await world.register("first", "cloud-resources")

@@ -70,7 +70,7 @@ async def process(layers: Path, life: Process, prepare: Callable[[Manager], None
     rollout = RolloutSettings(max_delay=timedelta(0))
     kyma.setup(manager, connections, offers=offers, settings=KymaSettings(SECONDS, SECONDS, rollout=rollout))
     catalog_sync.setup(manager, connections, offers, CatalogSettings(SECONDS, SECONDS))
-    mandatory_modules.setup(manager, offers, MandatorySettings(SECONDS))
+    mandatory_modules.setup(manager, offers, MandatorySettings(SECONDS), rollout)
     settings = ManifestSettings(SECONDS, SECONDS)
     module_installation.setup(manager, connections, offers, store, Logins(manager.client), settings)
     report_watchers_as_removed(manager)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kyma_local import helm
+from kyma_local import go_programs
 from kyma_local.helm import HELM, find_helm
 from kyma_local.progress import Listener
 from kyma_local.sources import SourceFailed
@@ -22,8 +22,8 @@ def test_cached_helm_is_not_built_again(cache: Path, monkeypatch: pytest.MonkeyP
     def find_no_go(_scratch: Path, _listener: Listener) -> str:
         raise AssertionError("there is nothing to build")
 
-    monkeypatch.setattr(helm, "find_go", find_no_go)
-    program = cache / f"helm-{HELM}" / "helm"
+    monkeypatch.setattr(go_programs, "find_go", find_no_go)
+    program = cache / f"helm-{HELM.version}" / "helm"
     program.parent.mkdir(parents=True)
     program.touch(mode=stat.S_IRWXU)
 
@@ -34,7 +34,7 @@ def test_failed_build_leaves_nothing_in_the_cache(cache: Path, monkeypatch: pyte
     def find_no_go(_scratch: Path, _listener: Listener) -> str:
         raise SourceFailed("no Go")
 
-    monkeypatch.setattr(helm, "find_go", find_no_go)
+    monkeypatch.setattr(go_programs, "find_go", find_no_go)
     for _ in range(2):
         with pytest.raises(SourceFailed, match="no Go"):
             find_helm()

@@ -9,20 +9,22 @@ import pytest
 from kube_runtime import KubeError, Resource, Result
 from kube_simulation import Freeze, Refuse
 from lifecycle_manager import mandatory_modules
-from lifecycle_manager.contract.resources import MODULE_RELEASE_METAS, MODULE_TEMPLATES
+from lifecycle_manager.contract.conditions import MANDATORY_MODULES as MANDATORY
+from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, MODULE_RELEASE_METAS, MODULE_TEMPLATES
 from lifecycle_manager.mandatory_modules import MandatorySettings, ReleaseKey
 from lifecycle_manager.mandatory_modules.plan import NO_TEMPLATE
 from lifecycle_manager.mandatory_modules.status import CANNOT_BE_INSTALLED
-from lifecycle_manager_api import names
+from lifecycle_manager.rollout import RolloutSettings
+from lifecycle_manager_api import find, names
 from tests import builders
 from tests.waiting import eventually, is_gone
 from tests.world import KCP, NO_API, World, is_manifest, key_of, open_world
 
 
 @asynccontextmanager
-async def mandatory_world() -> AsyncIterator[World]:
-    async with open_world() as world:
-        mandatory_modules.setup(world.manager, world.offers, MandatorySettings())
+async def mandatory_world(**settings: Any) -> AsyncIterator[World]:
+    async with open_world(**settings) as world:
+        mandatory_modules.setup(world.manager, world.offers, MandatorySettings(), world.settings.rollout)
         yield world
 
 
@@ -94,6 +96,53 @@ async def test_release_of_a_mandatory_module_is_deleted_after_the_last_manifest(
         assert await world.manifests() == {}
         await retire(world, kind, name)
         assert await is_gone(world.kcp.get(resource, name, names.KCP_NAMESPACE))
+
+
+async def test_removal_from_very_many_clusters_waits_for_an_operator_and_can_be_taken_back() -> None:
+    kymas = ("a", "b", "c")
+
+    async def conditions() -> set[str]:
+        found = [find((await world.in_kcp(name)).status.conditions, MANDATORY) for name in kymas]
+        return {each.reason for each in found if each is not None}
+
+    async with mandatory_world(rollout=RolloutSettings(max_changed="2")) as world:
+        await world.offer(builders.template("warden", "1.0.0", installs=True, mandatory=True))
+        for name in kymas:
+            await world.register(name)
+            await world.introduced(name)
+            await install(world, name)
+        await retire(world, "ModuleTemplate", "warden-1.0.0")
+        installed = await world.manifests()
+        assert len(installed) == 3
+
+        await world.kcp.delete(MODULE_TEMPLATES, "warden-1.0.0", KCP)
+        for name in kymas:
+            await install(world, name)
+        assert await world.manifests() == installed
+        assert await being_deleted(world) == []
+        assert await conditions() == {"DeletionHeld"}
+
+        await world.offer(builders.template("warden", "1.0.1", installs=True, mandatory=True))
+        for name in kymas:
+            await install(world, name)
+        assert set((await world.manifests()).values()) == {"1.0.1"}, "the modules were never removed"
+        assert await conditions() == {"ManifestsWritten"}
+
+        await retire(world, "ModuleTemplate", "warden-1.0.1")
+        await world.kcp.delete(MODULE_TEMPLATES, "warden-1.0.1", KCP)
+        await install(world, "a")
+        word = {"metadata": {"annotations": {names.CONTINUE_DELETION: "2126-01-01T00:00:00+00:00"}}}
+        await world.kcp.merge_patch(KYMAS, "a", word, KCP)
+        await install(world, "a")
+        assert [name for name in await world.manifests() if name not in await being_deleted(world)] == [
+            "b-warden",
+            "c-warden",
+        ]
+
+
+async def being_deleted(world: World) -> list[str]:
+    found = (await world.kcp.list(MANIFESTS, KCP)).items
+    return [each.metadata.name for each in found if each.metadata.being_deleted]
 
 
 async def test_module_that_is_mandatory_in_one_version_can_not_be_chosen_in_another() -> None:

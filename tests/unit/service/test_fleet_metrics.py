@@ -83,8 +83,9 @@ def test_broken_event_path_has_a_sample_with_the_reason() -> None:
 
 def test_deletions_that_are_held_are_counted_by_kind() -> None:
     ready = {"type": "Ready", "status": "False", "reason": "DeletionHeld", "message": ""}
-    deleted = builders.kyma("deleted", deletionTimestamp=builders.NOW, status={"conditions": [ready]})
-    kymas = [deleted, builders.kyma("other", status={"conditions": [ready]})]
+    deleted = builders.kyma("deleted", status={"conditions": [ready]})
+    other = {"type": "MandatoryModules", "status": "False", "reason": "ManifestsWritten", "message": ""}
+    kymas = [deleted, builders.kyma("other", status={"conditions": [other]})]
     text = _scraped(FleetCollector(lambda: kymas, tuple, tuple, _offers(Offer.of([], [])), lambda _: True))
     assert 'lifecycle_mgr_deletions_held{kind="Kyma"} 1.0' in text
 

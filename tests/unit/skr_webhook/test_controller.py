@@ -29,6 +29,7 @@ from lifecycle_manager.contract.signals import (
     CAsChanged,
     ClusterReachable,
     ClusterReplaced,
+    ResyncRequested,
     WatcherEventReceived,
     WebhookRulesChanged,
 )
@@ -238,6 +239,25 @@ async def test_canary_of_a_watcher_in_order_is_the_only_request_until_something_
             ("apply", "serviceaccounts", "lifecycle-manager-canary")
         ]
         assert world.writes_to("kcp", requests) == []
+
+
+async def test_resync_of_a_watcher_tests_its_path_until_it_is_reached() -> None:
+    """A Watcher learns by the first request that it is reached, and users may not change anything for long."""
+    async with world_with_kyma() as world, process(world) as one:
+        one.event()
+        for _ in range(2):
+            await one.turn("changed")
+            one.event(is_canary=True)
+        await one.turn()
+        requests = world.requests
+        assert one.manager.publish(ResyncRequested("demo")) == 1
+        again = (await one.turn()).requeue_after
+        assert again is not None
+        world.clock.advance(again)
+        await one.turn()
+        canaries = world.cluster("demo").requests(lambda record: record.resource == "serviceaccounts", since=requests)
+        assert len(canaries) == 2
+        assert again < 6
 
 
 async def test_canaries_without_an_answer_are_reported_and_an_answer_ends_the_fault() -> None:

@@ -151,6 +151,21 @@ async def test_second_resync_follows_an_overflow_when_changes_are_certainly_stor
     making_up.cancel()
 
 
+@pytest.mark.looptime
+async def test_first_request_leads_to_two_resyncs_for_what_was_changed_before_it() -> None:
+    """Until kube-proxy routes to a Pod that has just started, changes are allowed without it."""
+    asked = Asked()
+    making_up = asyncio.ensure_future(asked.recorder.send_resyncs())
+    await asked.post([review("one")])
+    assert asked.sent() == ["UPDATE"]
+    await asyncio.sleep(60)
+    assert asked.count("watcher_resyncs_total") == 2
+    await asked.post([review("two")])
+    await asyncio.sleep(60)
+    assert asked.count("watcher_resyncs_total") == 2
+    making_up.cancel()
+
+
 @pytest.mark.parametrize("size", [100, 5000, 300_000])
 async def test_body_above_the_memory_bound_is_allowed_by_its_head(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     monkeypatch.setattr(server, "MAX_REVIEW_BYTES", 200_000)

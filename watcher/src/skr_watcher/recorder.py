@@ -38,6 +38,7 @@ class Recorder:
         self._metrics = metrics
         self._log_rate_limit = LogRateLimit()
         self._missed = asyncio.Event()
+        self._is_reached = False
         self._later: asyncio.TimerHandle | None = None
         self._sequence = 0
 
@@ -83,16 +84,22 @@ class Recorder:
         self._missed.clear()
         self.record(self._resync, time.time())
 
+    def reached(self) -> None:
+        """Note a request of the API server. Changes made before the first one may not have come here."""
+        if not self._is_reached:
+            self._is_reached = True
+            self._missed.set()
+
     def missed(self) -> None:
         """Note that a change was allowed without inspection; a RESYNC for all such changes follows soon."""
         self._metrics.missed()
         self._missed.set()
 
     async def send_resyncs(self) -> None:
-        """Send a RESYNC 2 s after changes were missed, and later, up to 30 s, while that goes on. Runs until cancelled.
+        """Send a RESYNC 2 s after changes were missed or may have been, and later, up to 30 s, while that goes on.
 
         A second one follows when the last of the changes is certainly stored: a RESYNC can arrive before the write, as
-        any event can, and it names no object for which the control plane could wait.
+        any event can, and it names no object for which the control plane could wait. Runs until cancelled.
         """
         loop, pause = asyncio.get_running_loop(), RESYNC_PAUSE_SECONDS
         while True:

@@ -62,6 +62,7 @@ class AdmissionApp(FastAPI):
         if scope.get("method") != "POST" or not _MANAGER.fullmatch(manager):
             await super().__call__(scope, receive, send)
             return
+        self._recorder.reached()
         try:
             body = await self._read(receive)
         except ClientGone:
