@@ -54,7 +54,6 @@ LEFT_CHANGED = {
         "metadata.annotations.operator.kyma-project.io/is-cluster-scoped",
         "metadata.labels.operator.kyma-project.io/controller-name",
         "metadata.ownerReferences[].blockOwnerDeletion",
-        "spec.install.source.repo",
         "status.conditions[].message",
         "status.conditions[].observedGeneration",
         "status.conditions[].reason",

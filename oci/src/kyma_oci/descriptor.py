@@ -13,6 +13,7 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 
 from kyma_oci.problems import UNREADABLE
+from kyma_oci.references import without_scheme
 
 RAW_MANIFEST = "raw-manifest"
 CONFIG = "config"
@@ -78,7 +79,7 @@ class Component(msgspec.Struct, frozen=True):
         if digest is None:
             return None
         kind = "oci-dir" if resource in self.archives else "oci-ref"
-        source: Json = {"name": self.path, "ref": digest, "repo": self.repository, "type": kind}
+        source: Json = {"name": self.path, "ref": digest, "repo": without_scheme(self.repository), "type": kind}
         labels = self.credentials.get(resource)
         return source if labels is None else source | {"credSecretSelector": {"matchLabels": dict(labels)}}
 

@@ -96,6 +96,12 @@ def layer_in(address: str, path: str, digest: str, where: str) -> Layer:
     return Layer(*_repository(base, below, f"{where}: {address!r}, {path!r}"), digest)
 
 
+def without_scheme(address: str) -> str:
+    """Return the address of a registry as sources name it: without a scheme, unless https is not the one implied."""
+    scheme, _, rest = address.rpartition("://")
+    return address if scheme == "https" and is_this_machine(rest.partition("/")[0]) else rest
+
+
 def is_digest(text: str) -> bool:
     """Tell whether a text is a sha256 digest."""
     return _DIGEST.fullmatch(text) is not None

@@ -145,7 +145,7 @@ async def test_module_is_installed_from_the_component_that_its_descriptor_was_fo
     component = component_of((await shelf.find("1.2.3+4")).descriptor)
     source = component.source("raw-manifest")
     assert source is not None
-    assert source["repo"] == f"http://{shelf.host}/modules"  # not where it was before
+    assert source["repo"] == f"{shelf.host}/modules"  # not where it was before
     store = ObjectStore(shelf.registries, no_link, Blobs(tmp_path / "layers"))
     found = await store.objects(source_in(msgspec.Raw(msgspec.json.encode(source))), login)
     assert [each.name for each in found.objects] == ["one"]

@@ -12,7 +12,7 @@ from kube_runtime.client.kubeconfig import STRICT
 from kube_simulation import Simulation
 from kyma_fleet.adoption.findings import obstacles_of
 from kyma_fleet.adoption.reading import ACCESSES, read_control_plane
-from kyma_oci import Component, component_of
+from kyma_oci import Component, Layer, component_of
 from lifecycle_manager.catalog_sync.plan import differences
 from lifecycle_manager.catalog_sync.wanted import CRDS, WantedCatalog, wanted_catalog
 from lifecycle_manager.contract.resources import MANIFESTS, RAW_MANIFESTS
@@ -55,14 +55,14 @@ def manifest_of(module: str) -> Manifest:
     return typed(found, Manifest)
 
 
-def component(manifest: Manifest) -> Component:
+def component(manifest: Manifest, registry: str = REGISTRY) -> Component:
     """The component as its descriptor says it, which `modulectl` made."""
     source = msgspec.json.decode(manifest.spec.install.source)
     access = {"type": "localBlob", "localReference": source["ref"], "mediaType": "application/x-tar"}
     document = {
         "name": source["name"],
         "version": manifest.spec.version,
-        "repositoryContexts": [{"type": "OCIRegistry", "baseUrl": REGISTRY, "componentNameMapping": "urlPath"}],
+        "repositoryContexts": [{"type": "OCIRegistry", "baseUrl": registry, "componentNameMapping": "urlPath"}],
         "resources": [{"name": "raw-manifest", "type": "directoryTree", "access": access}],
     }
     return component_of(msgspec.Raw(msgspec.json.encode({"component": document})))
@@ -85,6 +85,29 @@ def test_manifest_is_as_wanted_and_so_not_written(module: str) -> None:
     assert msgspec.json.decode(wanted.spec.install.source) == msgspec.json.decode(held.spec.install.source)
     assert wanted.spec.remote == held.spec.remote
     assert differs(held, wanted) is (module == "gateways")  # whose label of the scope becomes its own annotation
+
+
+@pytest.mark.parametrize(
+    ("registry", "written"),
+    [
+        (f"http://{REGISTRY}", REGISTRY),
+        (f"https://{REGISTRY}/modules", f"{REGISTRY}/modules"),
+        ("http://127.0.0.1:5000", "127.0.0.1:5000"),
+        ("https://127.0.0.1:5000", "https://127.0.0.1:5000"),  # there, a registry without a scheme has no TLS
+    ],
+)
+def test_source_names_its_registry_without_the_scheme(registry: str, written: str) -> None:
+    source = component(manifest_of("serverless"), registry).source("raw-manifest")
+    assert source is not None
+    assert source["repo"] == written
+
+
+@pytest.mark.parametrize("registry", ["127.0.0.1:5000", "http://127.0.0.1:5000"])
+def test_source_of_a_registry_without_tls_is_read_in_both_forms(registry: str) -> None:
+    named = msgspec.json.decode(manifest_of("serverless").spec.install.source) | {"repo": registry}
+    found = source_in(msgspec.Raw(msgspec.json.encode(named)))
+    assert isinstance(found, Layer)
+    assert (found.scheme, found.host) == ("http", "127.0.0.1:5000")
 
 
 @pytest.mark.parametrize("value", ["true", "True", "TRUE"])
