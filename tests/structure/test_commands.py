@@ -1,9 +1,13 @@
 """The commands of the Markdown files and workflows: programs, options, arguments and make's tasks exist."""
 
+import io
 import re
 import shlex
 import subprocess
+import tomllib
 from collections.abc import Iterator
+from contextlib import redirect_stderr
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,10 +17,13 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from documentation.markdown import blocks, prose
+from kube_runtime.command import parser
+from kyma_module_manager.cli import app as module_manager
 from lifecycle_manager.cli import app
 from lifecycle_manager.command_line import run_command
 
-CODE = re.compile(r"`((?:klm|make) [^`]+)`")
+CODE = re.compile(r"`((?:[A-Z]+=\S+ )?(?:klm|kube-runtime|kyma-module-manager|make|python -m) [^`]+)`")
+VARIABLE = re.compile(r"^(?:[A-Z_]+=\S+ )+")
 SUBSTITUTED = re.compile(r"\$\([^)]*\)")
 END = re.compile(r"\s#\s|&&|\|\||[|;>]")
 """Where a command ends on its line; quoted ones with such a character are cut there, too."""
@@ -55,15 +62,17 @@ def lines() -> Iterator[Line]:
 
 def commands(program: str) -> list[tuple[Line, list[str]]]:
     """Return the commands of a program with their words after its name."""
-    found = [line for line in lines() if line.text.startswith(f"{program} ")]
+    plain_lines = (line._replace(text=VARIABLE.sub("", line.text)) for line in lines())
+    found = [line for line in plain_lines if line.text.startswith(f"{program} ")]
     plain = (re.sub(r"[\[\]]", "", SUBSTITUTED.sub("VALUE", line.text)) for line in found)
-    return [(line, shlex.split(END.split(text)[0])[1:]) for line, text in zip(found, plain, strict=True)]
+    start = len(program.split())
+    return [(line, shlex.split(END.split(text)[0])[start:]) for line, text in zip(found, plain, strict=True)]
 
 
-def wrong_in_klm(words: list[str], *, whole: bool) -> str:
+def wrong_in_klm(words: list[str], *, whole: bool, program: typer.Typer = app) -> str:
     """Return what `klm` would refuse, with exception of values that stand for others."""
-    command: Any = get_command(app)
-    path, rest = "klm", list(words)
+    command: Any = get_command(program)
+    path, rest = str(program.info.name), list(words)
     while isinstance(command, TyperGroup) and rest and not rest[0].startswith("-"):
         name = rest.pop(0)
         if PLACEHOLDERS.match(name):
@@ -87,6 +96,18 @@ def wrong_in_klm(words: list[str], *, whole: bool) -> str:
     return f"{path} lacks {missing[0]}" if whole and missing else ""
 
 
+def wrong_in_kube_runtime(words: list[str], *, whole: bool) -> str:
+    """Return what `kube-runtime` would refuse."""
+    printed = io.StringIO()
+    try:
+        with redirect_stderr(printed):
+            parser().parse_args(words)
+    except SystemExit:
+        problem = printed.getvalue().rpartition("error: ")[2].strip()
+        return "" if not whole and "arguments are required" in problem else problem
+    return ""
+
+
 def wrong_in_make(words: list[str]) -> str:
     """Return a task or a variable that the Makefile does not have."""
     for word in words:
@@ -101,6 +122,39 @@ def test_commands_of_klm_are_accepted() -> None:
     refused = [(line, wrong) for line, words in found if (wrong := wrong_in_klm(words, whole=line.whole))]
     assert len(found) > 60
     assert refused == []
+
+
+def test_commands_of_kyma_module_manager_are_accepted() -> None:
+    found = commands("kyma-module-manager")
+    wrong = [(line, wrong_in_klm(words, whole=line.whole, program=module_manager)) for line, words in found]
+    assert len(found) > 3
+    assert [each for each in wrong if each[1]] == []
+
+
+def test_commands_of_kube_runtime_are_accepted() -> None:
+    found = commands("kube-runtime")
+    wrong = [(line, wrong_in_kube_runtime(words, whole=line.whole)) for line, words in found]
+    assert len(found) > 2
+    assert [each for each in wrong if each[1]] == []
+
+
+def test_modules_that_documents_run_exist() -> None:
+    found = {words[0]: line for line, words in commands("python -m")} | {
+        words[0]: line for line, words in commands("python3 -m")
+    }
+    assert len(found) > 10
+    assert [(line, name) for name, line in found.items() if find_spec(name) is None] == []
+
+
+def test_what_documents_install_exists_and_has_a_place_to_come_from() -> None:
+    """No distribution of ours is in a package index: a command that installs one says where its wheels are."""
+    own = {tomllib.loads(file.read_text())["project"]["name"] for file in Path().glob("*/pyproject.toml")}
+    installs = [line.text for line in lines() if re.search(r"\bpip install\b", line.text)]
+    assert len(installs) > 8
+    names = {line: [word.partition("[")[0] for word in shlex.split(line.partition("install ")[2])] for line in installs}
+    assert [line for line in installs if own & {*names[line]} and "--find-links" not in line] == []
+    ours = [name for words in names.values() for name in words if name.startswith(("kyma-", "kube-"))]
+    assert [name for name in ours if name not in own] == []
 
 
 def test_tasks_of_make_exist() -> None:
@@ -119,11 +173,17 @@ def test_tasks_of_make_exist() -> None:
         ("explain demo keda too", "takes no too"),
         ("explained demo", "no command explained"),
         ("run --no-such-option", "--no-such-option"),
+        ("get kymas --stat Error", "--stat"),
     ],
 )
 def test_a_wrong_command_of_klm_is_found(text: str, wrong: str) -> None:
     assert wrong in wrong_in_klm(text.split(), whole=True)
     assert bool(wrong) == bool(wrong_in_klm(text.split(), whole=True))
+
+
+@pytest.mark.parametrize("text", ["start operator.py", "run", "run operator.py --shard", "crds a.py b.py"])
+def test_a_wrong_command_of_kube_runtime_is_found(text: str) -> None:
+    assert wrong_in_kube_runtime(text.split(), whole=True)
 
 
 @pytest.mark.parametrize("text", ["tests", "bench GROUP=fleet"])

@@ -7,6 +7,7 @@ import socket
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 
@@ -25,7 +26,7 @@ from kube_runtime.running import run
 from kube_runtime.sharding import ALONE, Sharding
 from kube_runtime.yaml_output import dump_yaml
 
-__all__ = ["JsonLines", "main"]
+__all__ = ["JsonLines", "load_operator", "main", "parser"]
 
 
 class OperatorMistaken(Exception):
@@ -49,7 +50,7 @@ class JsonLines(logging.Formatter):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit code."""
-    given = _parser().parse_args(arguments)
+    given = parser().parse_args(arguments)
     try:
         if given.command == "new":
             _new(given.name)
@@ -143,13 +144,14 @@ def _service(text: str) -> ObjectKey:
     return ObjectKey(namespace, name)
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
+    """Return what parses the arguments of the command."""
     parser = argparse.ArgumentParser(prog="kube-runtime", description="Operators for Kubernetes in Python.")
-    commands = parser.add_subparsers(dest="command", required=True)
-    new = commands.add_parser("new", help="create a project: an operator, its tests, Dockerfile and manifest")
+    add = partial(parser.add_subparsers(dest="command", required=True).add_parser, allow_abbrev=False)
+    new = add("new", help="create a project: an operator, its tests, Dockerfile and manifest")
     new.add_argument("name", help="name of the operator and of the folder")
-    crds = commands.add_parser("crds", help="print the CRDs of the operator's kinds as YAML")
-    runs = commands.add_parser("run", help="run the operator until SIGTERM or Ctrl-C")
+    crds = add("crds", help="print the CRDs of the operator's kinds as YAML")
+    runs = add("run", help="run the operator until SIGTERM or Ctrl-C")
     for each in (crds, runs):
         each.add_argument("file", type=Path, help="the Python file that declares the operator")
     runs.add_argument("--kubeconfig", type=Path, help="by default that of kubectl; in a Pod, its ServiceAccount")

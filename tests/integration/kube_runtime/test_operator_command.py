@@ -3,6 +3,7 @@
 import asyncio
 import re
 import signal
+import socket
 import subprocess
 import sys
 import uuid
@@ -130,6 +131,26 @@ def test_option_that_is_missing_is_named(
     file.write_text(text)
     assert main(["run", str(file), *options]) == 2
     assert error in capsys.readouterr().err
+
+
+async def test_busy_port_is_one_line_with_its_address(kcp: Path, namespace: str, tmp_path: Path) -> None:
+    file = tmp_path / "operator.py"
+    file.write_text(MARKING)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        address = f"127.0.0.1:{other.getsockname()[1]}"
+        options = ("--kubeconfig", kcp, "--namespace", namespace, "--probes", address, "--log-level", "error")
+        process = await asyncio.create_subprocess_exec(COMMAND, "run", file, *options, stderr=PIPE)
+        _, errors = await asyncio.wait_for(process.communicate(), 60)
+    assert process.returncode == 2
+    assert [line for line in errors.decode().splitlines() if address not in line] == []
+
+
+@pytest.mark.parametrize("words", [["--help"], ["new", "--help"], ["crds", "--help"], ["run", "--help"]])
+def test_help_of_each_command_is_printed(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as done:
+        main(words)
+    assert done.value.code == 0
+    assert capsys.readouterr().out.startswith(f"usage: {' '.join(['kube-runtime', *words[:-1]])} ")
 
 
 def test_tests_of_a_new_project_pass_and_its_manifest_has_what_the_operator_needs(tmp_path: Path) -> None:
