@@ -162,6 +162,7 @@ class Fleet:
         self.silent: dict[str, NeverAnswer] = {}
         self.configs = ConfigReporter()
         self.edits = itertools.count(1)
+        self.versions: dict[tuple[int, str], str] = {}
         if kymas.start == 0:
             kubeconfigs = [*(skr.kubeconfig for skr in self.skrs.values()), *elsewhere]
             self._set_up(modules, layers, kubeconfigs, configured=configured)
@@ -317,11 +318,15 @@ class Fleet:
         return self._edit_thing(kyma, f"large-{thing}", {"text": f"{next(self.edits)}"})
 
     def _edit_thing(self, kyma: int, name: str, spec: Document) -> Document:
-        answer = self.skrs[kyma].answer_to("PATCH", f"{THINGS}/{name}?fieldManager=user", {"spec": spec}, MERGE)
+        """Edit a Thing; return the version that this replaces, which an event names."""
+        skr, path = self.skrs[kyma], f"{THINGS}/{name}"
+        known = self.versions.get((kyma, name))
+        replaced = known or skr.answer_to("GET", path).document()["metadata"]["resourceVersion"]
+        answer = skr.answer_to("PATCH", f"{path}?fieldManager=user", {"spec": spec}, MERGE)
         assert answer.code == 200, answer.body
         metadata = answer.document()["metadata"]
-        version = {"version": metadata["resourceVersion"], "at": time.monotonic()}
-        return {"edited": kyma, "name": name, "uid": metadata["uid"], **version}
+        self.versions[kyma, name] = metadata["resourceVersion"]
+        return {"edited": kyma, "name": name, "uid": metadata["uid"], "version": replaced, "at": time.monotonic()}
 
     def _crowd(self, kyma: int, large: int, large_bytes: int, small: int) -> Document:
         """Create large Things in a cluster, and many small ones."""

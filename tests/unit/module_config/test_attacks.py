@@ -300,7 +300,7 @@ async def test_large_module_cr_is_not_requested_before_there_is_time_for_its_tex
         await it.reconcile(ReadScope.EVERYTHING)
         state: Any = it.world.manager.controllers["module-config"].state(("kcp-system", "demo", "cloud-resources"))
         edited = replace(changed(), reference=KIND.reference(SKR, "large-0"))
-        assert state.memory.costs_time(edited.reference)  # it became a text
+        assert state.memory.cost_of(edited.reference)  # it became a text
         state.budget.charge(1.0, it.world.clock.monotonic())
         since = it.world.requests
         for version in range(5):
@@ -316,6 +316,45 @@ async def test_large_module_cr_is_not_requested_before_there_is_time_for_its_tex
         it.world.clock.advance(state.budget.wait(it.world.clock.monotonic()) + 1)
         await it.reconcile(changed(version="oldest"))
         assert not state.memory.postponed
+
+
+async def test_small_module_crs_that_come_and_go_do_not_read_the_large_ones() -> None:
+    async with module() as it:
+        cluster = it.world.cluster("demo")
+        cluster.create(large("large-0", 0))
+        await it.reconcile(ReadScope.EVERYTHING)
+        await it.reconcile(ReadScope.DIFFERING)  # its ModuleConfig was created
+        since = it.world.requests
+        for turn in range(5):
+            await it.write(f"turn-{turn}")
+            await it.reconcile(changed(operation="CREATE"))
+            await it.reconcile(ReadScope.DIFFERING)
+            assert f"turn-{turn}" in await it.text()
+            await it.delete()
+            await it.reconcile(changed(operation="DELETE", version="older"))
+            await it.reconcile(ReadScope.DIFFERING)
+            assert await it.config() is None
+        read = [each.path.rpartition("/")[2] for each in cluster.requests(lambda each: each.verb == "get", since=since)]
+        assert "large-0" not in read
+        assert "list" not in it.requests(since)
+
+
+async def test_all_module_crs_are_listed_only_when_there_is_time_for_the_large_ones() -> None:
+    async with module() as it:
+        it.world.cluster("demo").create(large("large-0", 0))
+        await it.write("one")
+        await it.reconcile(ReadScope.EVERYTHING)
+        state: Any = it.world.manager.controllers["module-config"].state(("kcp-system", "demo", "cloud-resources"))
+        state.budget.charge(1.0, it.world.clock.monotonic())
+        since = it.world.requests
+        await it.write("two")
+        result = await it.reconcile(ReadScope.EVERYTHING, changed(version="older"))
+        assert it.requests(since).count("list") == 0
+        assert "two" in await it.text()
+        assert result.requeue_after is not None
+        it.world.clock.advance(result.requeue_after + 1)
+        await it.reconcile()
+        assert it.requests(since).count("list") == 1
 
 
 async def test_number_of_module_configs_is_limited_and_reported() -> None:

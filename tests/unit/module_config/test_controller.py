@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
@@ -82,6 +83,9 @@ class Module:
     async def text(self) -> str:
         config = await self.config()
         return config.spec.resource if config is not None else ""
+
+    async def number_of_configs(self) -> int:
+        return len((await self.world.kcp.list(MODULE_CONFIGS, KCP)).items)
 
     def has(self, value: str) -> Callable[[], Any]:
         async def condition() -> bool:
@@ -174,15 +178,60 @@ async def test_of_an_announced_change_only_the_object_is_read() -> None:
         assert version
 
 
-@pytest.mark.parametrize("cause", [None, ReadScope.EVERYTHING])
-async def test_without_an_announcement_and_when_told_so_all_module_crs_are_read(cause: ReadScope | None) -> None:
+async def test_all_module_crs_are_read_when_told_so() -> None:
     async with module() as it:
         await it.reconcile()
         await it.write("other", name="other")
         before = it.world.requests
-        await it.reconcile(*([changed(), cause] if cause is not None else []))
+        await it.reconcile(changed(), ReadScope.EVERYTHING)
         assert it.requests(before) == ["list"]
         assert len((await it.world.kcp.list(MODULE_CONFIGS, KCP)).items) == 1
+
+
+async def test_without_a_cause_nothing_is_read_before_the_interval_has_passed() -> None:
+    async with module() as it:
+        await it.reconcile()
+        before = it.world.requests
+        it.world.clock.advance(INTERVAL / 2)
+        assert (await it.reconcile()).requeue_after == INTERVAL / 2
+        assert it.requests(before) == []
+
+
+async def test_only_module_configs_that_others_made_or_deleted_are_compared() -> None:
+    async with module() as it:
+        await it.write("one")
+        await it.reconcile()
+        before = it.world.requests
+        await it.reconcile(ReadScope.DIFFERING)
+        assert it.requests(before) == [], "it was written here"
+        await it.world.kcp.delete(MODULE_CONFIGS, NAME, KCP)
+        await it.reconcile(ReadScope.DIFFERING)
+        assert it.requests(before) == ["get"]
+        assert "one" in await it.text()
+        config = await it.config()
+        assert config is not None
+        assert config.spec.resource_ref is not None
+        reference = msgspec.structs.replace(config.spec.resource_ref, name="other", uid="made-up")
+        spec = msgspec.structs.replace(config.spec, resource_ref=reference)
+        metadata = msgspec.structs.replace(config.metadata, name=f"{NAME}-made-up", resource_version="", uid="")
+        await it.world.kcp.create(
+            MODULE_CONFIGS, ModuleConfig(metadata=metadata, spec=spec), KCP, field_manager="other"
+        )
+        await it.reconcile(ReadScope.DIFFERING)
+        assert it.requests(before) == ["get", "list"]
+        assert [each.metadata.name for each in (await it.world.kcp.list(MODULE_CONFIGS, KCP)).items] == [NAME]
+
+
+async def test_module_cr_that_waits_for_room_in_the_quota_gets_it_when_another_goes() -> None:
+    async with module() as it:
+        for number in range(201):
+            await it.write("1", name=f"n-{number:03}")
+        await it.reconcile()
+        assert await it.number_of_configs() == 200
+        await it.delete("n-000")
+        await it.reconcile(changed("n-000", "DELETE", version="older"))
+        await it.reconcile(ReadScope.DIFFERING)
+        assert await it.number_of_configs() == 200
 
 
 async def test_all_module_crs_are_read_once_in_an_interval_whatever_is_announced() -> None:

@@ -6,10 +6,10 @@ of the reconcile, so the reconcile knows which object to read and which write th
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from kube_runtime import ObjectKey
-from lifecycle_manager_api import SyncResource, names
+from lifecycle_manager_api import ResourceReference, SyncResource, names
 
 
 class ObjectReference(NamedTuple):
@@ -23,12 +23,20 @@ class ObjectReference(NamedTuple):
     def __str__(self) -> str:
         return f"{self.kind}.{self.group} {self.namespace}/{self.name}"
 
+    @classmethod
+    def to(cls, reference: ResourceReference) -> Self:
+        """Return the reference to the object of which another one names a version."""
+        group = reference.api_version.rpartition("/")[0]
+        return cls(group, reference.kind, reference.namespace, reference.name)
+
 
 class ReadScope(Enum):
     """A cause that says what a reconcile reads in the SKR."""
 
     EVERYTHING = "everything"
     """Every object: somebody may have changed one, or what was recorded no longer counts."""
+    DIFFERING = "differing"
+    """The objects whose records in the control plane are gone, or not those that were written."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from lifecycle_manager.module_config.snapshot import (
     ModuleConfigSnapshot,
 )
 from lifecycle_manager.module_config.status import failed
-from lifecycle_manager.module_config.texts import READ_SECONDS, TextMaker, TextThread
+from lifecycle_manager.module_config.texts import TextMaker, TextThread
 from lifecycle_manager.module_config.writes import ModuleConfigWrites
 from lifecycle_manager.skr import Connections, ObservedObject
 
@@ -73,7 +73,7 @@ class ModuleConfigActions:
         if end.postpones:
             state.announcements.settle({each: ObservedObject() for each in seen.pending}, now=now)
             state.memory.postponed |= reads.left_out
-            return Result(requeue_after=min(state.full_read_due - now, state.until_affordable(now)))
+            return Result(requeue_after=state.until_next_read(now))
         if not end.settles or seen.reading is None:
             return Result()
         shown = {each: _seen(seen.reading.found.get(each.object)) for each in seen.pending}
@@ -81,12 +81,8 @@ class ModuleConfigActions:
         if reads.complete:
             interval = interval_for(seen.item, self.interval_seconds)
             state.full_read_due = now + RESUME_SECONDS if seen.written is False else seen.started + interval
-        waits = [max(0.0, state.full_read_due - now)]
-        if again is not None:
-            waits.append(again)
-        if state.memory.postponed:
-            waits.append(state.until_affordable(now))
-        return Result(requeue_after=min(waits))
+        until_next = state.until_next_read(now)
+        return Result(requeue_after=until_next if again is None else min(until_next, again))
 
     async def report(self, key: ModuleKey, error: Exception) -> None:
         """Report an unforeseen exception in all ModuleConfigs of a module. Raises KubeError."""
@@ -102,7 +98,7 @@ class ModuleConfigActions:
 
     async def _found(self, request: ModuleConfigRequest, step: ListModuleCrs) -> Found:
         reads, state = step.reads, request.state
-        state.budget.charge(READ_SECONDS * reads.large, self.clock.monotonic())  # at once: others wait for their turn
+        state.budget.charge(reads.cpu_seconds, self.clock.monotonic())  # at once: others wait for their turn
         kinds = await self.kinds.of(step.template)
         skr = await request.shared("skr", lambda: self.connections.to(request.key.kyma))
         found = await find_all(skr, kinds) if reads.complete else NOTHING_FOUND

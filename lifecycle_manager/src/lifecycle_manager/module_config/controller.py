@@ -3,7 +3,8 @@
 A module's configuration is reconciled when
 
 - an event reports a change of one of its Module CRs: only the announced object is read
-- its Kyma, ModuleTemplate, release or policy changes, or a ModuleConfig is created or deleted
+- its Kyma, ModuleTemplate, release or policy changes
+- a ModuleConfig is created or deleted by others: only the Module CR of a deleted one is read
 - its SKR answers again or is replaced, the webhook there has other rules, or all of it is to be read again
 - the interval has passed: all Module CRs of the module are read
 
@@ -78,14 +79,14 @@ def setup(
     )
     everything = ReadScope.EVERYTHING
     controller.watches(kymas, to=modules.of_changed_kyma, when=modules_changed, cause=everything)
-    controller.watches(configs, to=modules.of_config, when=_is_created_or_deleted, cause=everything)
+    controller.watches(configs, to=modules.of_config, when=_is_created_or_deleted, cause=ReadScope.DIFFERING)
     controller.watches(
         templates, to=lambda change: modules.of_template(versions(change)[0]), when=offer_changed, cause=everything
     )
     controller.watches(releases, to=modules.of_release, when=offer_changed, cause=everything)
     controller.starts_with(modules.all, cause=everything)
 
-    controller.receives(ObjectChanged, to=modules.of_object)  # the only cause for which not everything is read
+    controller.receives(ObjectChanged, to=modules.of_object)
     controller.receives(ResyncRequested, to=modules.of_kyma)
     controller.receives(ClusterReachable, to=modules.of_kyma, priority=Priority.CHANGE)
     controller.receives(ClusterReplaced, to=modules.of_kyma, priority=Priority.CHANGE)

@@ -8,12 +8,13 @@ from annotated_types import Ge
 
 from kube_runtime import Clock, ObjectKey, Request, Snapshot
 from lifecycle_manager.contract.options import Count, option
-from lifecycle_manager.contract.signals import ObjectChanged, ObjectReference
+from lifecycle_manager.contract.signals import ObjectChanged, ObjectReference, ReadScope
 from lifecycle_manager.module_config.keys import ModuleKey, Modules
 from lifecycle_manager.module_config.reading import Found, Reading
 from lifecycle_manager.module_config.status import SyncedCondition
 from lifecycle_manager.module_config.texts import TextMemory
 from lifecycle_manager.skr import Announcement, Announcements, Connections
+from lifecycle_manager.skr.announcement import MAX_OBJECTS
 from lifecycle_manager.skr.budget import CpuBudget
 from lifecycle_manager_api import Kyma, ModuleConfig, ModuleTemplate
 
@@ -38,12 +39,12 @@ class Quota:
 class Reads:
     """What to read from the SKR: the `named` Module CRs, and all with `complete`.
 
-    `large` of the named ones cost time. The CPU budget of the cluster has no room for those that are `left_out`: they
-    are not even requested, and the newest is read later, whatever announced it.
+    They cost so many `cpu_seconds`, as far as that is known. The CPU budget of the cluster has no room for those that
+    are `left_out`: they are not even requested, and the newest is read later, whatever announced it.
     """
 
     named: frozenset[ObjectReference] = frozenset()
-    large: int = 0
+    cpu_seconds: float = 0.0
     left_out: frozenset[ObjectReference] = frozenset()
     complete: bool = True
 
@@ -106,17 +107,29 @@ class ModuleConfigState:
         if everything or not all(announced):
             self.full_read_due = 0.0
 
+    def note_differing(self, configs: Iterable[ModuleConfig]) -> None:
+        """Remember to read the Module CRs whose ModuleConfigs are gone, or all where others may differ, too."""
+        differing = self.memory.differing(configs)
+        if differing is None or len(differing) > MAX_OBJECTS:
+            self.full_read_due = 0.0
+        else:
+            self.memory.postponed |= differing
+
     def reads(self, now: float) -> Reads:
         """Return what is to be read of what was announced, postponed, or is due."""
-        wanted = self.memory.postponed.union(each.object for each in self.announcements.of())
-        large = frozenset(filter(self.memory.costs_time, wanted))
-        left_out = large if self.budget.wait(now) > 0 else frozenset[ObjectReference]()
-        named, complete = wanted - left_out, not wanted or now >= self.full_read_due
-        return Reads(named, len(large - left_out), left_out, complete)
+        memory, is_short = self.memory, self.budget.wait(now) > 0
+        wanted = memory.postponed.union(each.object for each in self.announcements.of())
+        left_out = frozenset(filter(memory.cost_of, wanted)) if is_short else frozenset[ObjectReference]()
+        named = wanted - left_out
+        complete = now >= self.full_read_due and not (is_short and memory.cost_of_all > 0)
+        return Reads(named, memory.cost_of_all if complete else sum(map(memory.cost_of, named)), left_out, complete)
 
-    def until_affordable(self, now: float) -> float:
-        """Return in how many seconds the budget has room again."""
-        return max(MIN_POSTPONED_SECONDS, self.budget.wait(now))
+    def until_next_read(self, now: float) -> float:
+        """Return in how many seconds something is to be read, once the budget has room for it."""
+        until_due, until_affordable = self.full_read_due - now, max(MIN_POSTPONED_SECONDS, self.budget.wait(now))
+        if until_due <= 0:
+            return until_affordable
+        return min(until_due, until_affordable) if self.memory.postponed else until_due
 
     def forget(self) -> None:
         """Forget what was read and announced: the module has no configuration any more."""
@@ -135,8 +148,11 @@ class ModuleConfigReader:
 
     async def read(self, request: ModuleConfigRequest) -> ModuleConfigSnapshot:
         key, state, causes, now = request.key, request.state, request.causes, self.clock.monotonic()
-        changes = causes.of(ObjectChanged)
-        state.note(changes, everything=causes.overflowed or len(changes) < len(causes), now=now)
+        changes, existing = causes.of(ObjectChanged), self.modules.configs_of(key)
+        others = [each for each in causes if each is not ReadScope.DIFFERING and not isinstance(each, ObjectChanged)]
+        state.note(changes, everything=causes.overflowed or bool(others), now=now)
+        if len(others) + len(changes) < len(causes):
+            state.note_differing(existing)
         state.budget = self.connections.budget(key.kyma)
         kyma = self.modules.kymas.get(ObjectKey(key.namespace, key.kyma))
         template = self.modules.template(kyma, key.module)
@@ -144,7 +160,7 @@ class ModuleConfigReader:
             kyma=key.kyma,
             module=key.module,
             namespace=self.modules.policies.namespace_of(key.module),
-            existing=self.modules.configs_of(key),
+            existing=existing,
             item=kyma,
             template=template,
             is_excluded=kyma is not None and template is None and self.modules.is_excluded(kyma, key.module),

@@ -7,11 +7,12 @@ since it became a text is not decoded again.
 import asyncio
 import hashlib
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self
 
 import msgspec
+from msgspec import structs
 
 from kube_runtime import UNDECODABLE, Clock, JsonLimits, ResponseTooLarge, TextTooLong, dump_yaml, parse_aside
 from kube_runtime.client import check_json_aside
@@ -22,7 +23,7 @@ from lifecycle_manager.contract.verdict import POSTPONED
 from lifecycle_manager.module_config.reading import MAX_KEPT_BYTES, Found, ModuleCr, Reading, Source
 from lifecycle_manager.module_config.status import SyncedCondition, postponed, too_large, undecodable
 from lifecycle_manager.skr.budget import CpuBudget
-from lifecycle_manager_api import ModuleConfig
+from lifecycle_manager_api import ModuleConfig, ResourceReference
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 OF_THE_SERVER = frozenset({"managedFields", "resourceVersion"})
@@ -35,8 +36,8 @@ SMALL_BYTES, SMALL_NODES = 16 * 1024, 500
 RECALLED_NODES = 10
 """What it costs to recognize a small one, in values of one that becomes a text."""
 
-READ_SECONDS = 0.03
-"""CPU seconds for reading a large Module CR, whatever becomes of it."""
+READ_SECONDS_PER_MIB = 0.025
+"""CPU seconds for reading large Module CRs, whatever becomes of them."""
 MAX_REMEMBERED = 1000
 MAX_WAIT_SECONDS = 0.25
 
@@ -55,7 +56,7 @@ class ContentDigest(NamedTuple):
 class Made(msgspec.Struct, frozen=True):
     """What became of a Module CR with this digest: a text with its digest and size, or the problem with it.
 
-    `uid` is that of the Module CR, and `version` the newest that was read.
+    `uid` is that of the Module CR, `version` the newest that was read, and `source_size` that of its JSON.
     """
 
     source: bytes
@@ -64,15 +65,20 @@ class Made(msgspec.Struct, frozen=True):
     text: bytes = b""
     size: int = 0
     problem: SyncedCondition | None = None
-    is_large: bool = False
+    source_size: int = 0
 
 
 @dataclass(eq=False, slots=True)
 class TextMemory:
-    """What is remembered of one module: digests of texts, and the Module CRs whose texts the budget postponed."""
+    """What is remembered of one module: digests of texts, and the Module CRs that are to be read although nobody
+    announced them: the budget postponed them, or their ModuleConfigs are gone.
+
+    `has_more` tells whether Module CRs wait for room in the quota.
+    """
 
     made: dict[ObjectReference, Made] = field(default_factory=dict)
     postponed: frozenset[ObjectReference] = frozenset()
+    has_more: bool = False
 
     def recall(
         self,
@@ -105,17 +111,34 @@ class TextMemory:
         version = version_number(read.resource_version)
         if known is not None and known.uid == read.uid and not complete:
             version = max(version, known.version)
-        problem, is_large = module_cr.problem, content.size > SMALL_BYTES
+        problem, made = module_cr.problem, Made(content.digest, read.uid, version, source_size=content.size)
         if text is not None:
-            made = Made(content.digest, read.uid, version, text.digest, text.size, is_large=is_large)
-            self.made[module_cr.source] = made
+            self.made[module_cr.source] = structs.replace(made, text=text.digest, size=text.size)
         elif problem is not None and problem.reason != POSTPONED:
-            self.made[module_cr.source] = Made(content.digest, read.uid, version, problem=problem, is_large=is_large)
+            self.made[module_cr.source] = structs.replace(made, problem=problem)
 
-    def costs_time(self, source: ObjectReference) -> bool:
-        """Tell whether a Module CR was large when it was read last."""
+    def cost_of(self, source: ObjectReference) -> float:
+        """Return the CPU seconds for reading a Module CR, by its size when it was read last."""
         made = self.made.get(source)
-        return source in self.postponed or (made is not None and made.is_large)
+        return read_seconds(made.source_size if made is not None else MIB if source in self.postponed else 0)
+
+    @property
+    def cost_of_all(self) -> float:
+        return sum(map(self.cost_of, self.made))
+
+    def differing(self, configs: Iterable[ModuleConfig]) -> frozenset[ObjectReference] | None:
+        """Return the Module CRs whose ModuleConfigs are gone; None where others may differ, too."""
+        found = [config.spec.resource_ref for config in configs]
+        if self.has_more or len(self.made) >= MAX_REMEMBERED or not all(map(self._explains, found)):
+            return None
+        return frozenset(self.made).difference(ObjectReference.to(each) for each in found if each is not None)
+
+    def _explains(self, reference: ResourceReference | None) -> bool:
+        """Tell whether a ModuleConfig with this reference is of a Module CR that was read, or of an older version."""
+        made = self.made.get(ObjectReference.to(reference)) if reference is not None else None
+        if made is None or reference is None:
+            return False
+        return made.uid == reference.uid and version_number(reference.resource_version) <= made.version
 
     def is_superseded(self, read: ModuleCr) -> bool:
         """Tell whether a later version of a Module CR was read before."""
@@ -126,9 +149,14 @@ class TextMemory:
             and 0 < version_number(read.reference.resource_version) < known.version
         )
 
-    def keep(self, accepted: Collection[ObjectReference]) -> None:
+    def forget(self, gone: Iterable[ObjectReference]) -> None:
+        for reference in gone:
+            self.made.pop(reference, None)
+
+    def keep(self, accepted: Collection[ObjectReference], *, has_more: bool) -> None:
         """Forget all others."""
         self.made = {reference: made for reference, made in self.made.items() if reference in accepted}
+        self.has_more = has_more
 
 
 class TextThread:
@@ -185,13 +213,17 @@ class TextMaker:
                 content = await ContentDigest.of(source)
                 made = await self._made(module_cr, source, content, present, remaining_bytes)
                 text = await ContentDigest.of(made.text.encode()) if made.text is not None else None
-                if content.size > SMALL_BYTES and not self.memory.costs_time(reference):
-                    self.budget.charge(READ_SECONDS, self.clock.monotonic())  # a known one is, before it is requested
+                if not self.memory.cost_of(reference):  # a known one is charged before it is requested
+                    self.budget.charge(read_seconds(content.size), self.clock.monotonic())
                 self.memory.note(made, content, text, complete=found.complete)
                 read[reference] = made
+        gone = [reference for reference, each in read.items() if each is None or each.is_deleting]
+        self.memory.forget(gone)
         self.memory.postponed = frozenset(self.postponed)
         if found.complete:
-            self.memory.keep(accepted)
+            existing = [each for each in read.values() if each is not None and not each.is_deleting]
+            has_more = any(each.exceeds_quota or each.source not in accepted for each in existing)
+            self.memory.keep(accepted, has_more=has_more)
         return Reading(found.default, read, found.complete)
 
     async def _made(
@@ -231,6 +263,11 @@ class TextMaker:
         made, seconds = result
         self.budget.charge(seconds, self.clock.monotonic())
         return made
+
+
+def read_seconds(size: int) -> float:
+    """Return the CPU seconds for reading a Module CR of so many bytes, as far as they count."""
+    return READ_SECONDS_PER_MIB * size / MIB if size > SMALL_BYTES else 0.0
 
 
 def text_of(module_cr: Mapping[str, Any]) -> str:
