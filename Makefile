@@ -10,7 +10,7 @@ export UV_PROJECT_ENVIRONMENT := $(VENV)
 export UV_NO_PROGRESS := $(if $(CI),1,0)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup images cluster clusters helm browser node-tools oldest demo docs test test-fast test-python test-nodes fuzz newest attack lint format types bench profile soak go charts dist release-check workflows scan test-kubernetes bench-change clean
+.PHONY: help setup first-demo images cluster clusters helm browser node-tools oldest demo docs test test-fast test-python test-nodes fuzz newest attack lint format types bench profile soak go charts dist release-check workflows scan test-kubernetes bench-change clean
 
 help: ## List the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,8 +46,12 @@ node-tools: ## Install what builds the base of the images and runs nodes (Debian
 oldest: setup ## Build the oldest supported API server, so that the charts are also tested on it
 	@$(BIN)/klm local binaries --kubernetes $(OLDEST)
 
-demo: setup $(if $(NODES),node-tools images) ## Show on local clusters how a user's change comes into force (NODES=1: in Pods)
+demo: $(if $(wildcard $(VENV)/.synced),,first-demo) setup $(if $(NODES),node-tools images) ## Show on local clusters how a user's change comes into force (NODES=1: in Pods)
 	@$(BIN)/klm demo $(if $(NODES),--nodes) $(ARGS)
+
+first-demo:
+	@echo "The first run installs the packages into $(VENV) (half a minute), and downloads kube-apiserver and etcd, or builds them"
+	@echo "where they cannot be downloaded (up to 6 minutes); both once. Then the demo: 20 s from the second time on."
 
 test: lint types workflows clusters helm ## Run every check: lint, types, import contracts and all tests
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)

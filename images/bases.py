@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from images.layers import layer_of_root
-from kyma_local.binaries import cache_root, locked
+from kyma_local.cache import cache_root, locked
 from kyma_local.oci_archive import LayerArchive
 
 SUITE = "bookworm"

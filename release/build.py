@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from kyma_local.binaries import cache_root
+from kyma_local.cache import cache_root
 from kyma_local.helm import find_helm
 from release.evidence import write_checksums, write_provenance, write_sbom
 from release.version import CHARTS, current

@@ -18,7 +18,7 @@ import aiohttp
 import msgspec
 from aiohttp import web
 
-from kyma_local.binaries import locked
+from kyma_local.cache import locked
 from kyma_local.ports import free_port
 from kyma_local.starting import PortTaken, start_server
 

@@ -5,7 +5,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from kyma_local.binaries import cache_folder
+from kyma_local.cache import cache_folder
 from kyma_local.go_modules import find_go, run
 from kyma_local.progress import Listener
 from kyma_local.sources import Versions

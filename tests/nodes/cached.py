@@ -2,7 +2,7 @@
 
 import sys
 
-from kyma_local.binaries import cache_root
+from kyma_local.cache import cache_root
 from kyma_local.nodes.requirements import missing
 from kyma_local.sources import KUBERNETES
 

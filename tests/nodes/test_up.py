@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from kyma_local.binaries import cache_root
+from kyma_local.cache import cache_root
 from kyma_local.nodes.folders import PREFIX, cgroup_roots, remove_left_behind
 from tests.nodes.clusters import kubectl
 from tests.waiting import eventually

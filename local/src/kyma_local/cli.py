@@ -81,6 +81,14 @@ def helm() -> None:
     raise typer.Exit(print_helm())
 
 
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []})
+def kubectl(context: typer.Context) -> None:
+    """Run kubectl: that of this machine, or one that is fetched, once."""
+    from kyma_local.running import run_kubectl
+
+    raise typer.Exit(run_kubectl(context.args))
+
+
 def _running_folder() -> Path:
     running = sorted(folder for folder in HOME.glob(f"{CLUSTERS}*") if holder(folder) is not None)
     if not running:

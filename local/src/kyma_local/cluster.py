@@ -11,7 +11,7 @@ import httpx
 
 from kube_runtime import Client, NotFound, Resource, dump_yaml
 from kyma_certs import KeyPair
-from kyma_local.binaries import Binaries
+from kyma_local.cache import Binaries
 from kyma_local.certificates import issue_for, write_key_pair
 from kyma_local.egress import EgressProxy, Route, add_route
 from kyma_local.etcd import LocalEtcd

@@ -7,7 +7,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from kyma_local.binaries import Binaries, find_binaries
+from kyma_local.binaries import find_binaries
+from kyma_local.cache import Binaries
 from kyma_local.certificates import create_local_ca
 from kyma_local.cluster import LocalCluster
 from kyma_local.etcd import LocalEtcd

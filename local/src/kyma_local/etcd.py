@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 
 from kyma_certs import KeyPair
-from kyma_local.binaries import Binaries
+from kyma_local.cache import Binaries
 from kyma_local.certificates import create_local_ca, issue_for, write_key_pair
 from kyma_local.ports import free_port
 from kyma_local.processes import ChildProcess

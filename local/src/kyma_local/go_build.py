@@ -4,6 +4,7 @@ The go.mod of Kubernetes requires v0.0.0 of its own libraries and replaces them 
 So a generated module requires Kubernetes and replaces each library by its published version.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from kyma_local.go_modules import GoModule, download, find_go
@@ -13,7 +14,6 @@ from kyma_local.sources import Versions, install
 VERSION_PACKAGE = "k8s.io/component-base/version"
 ETCD_MODULE = "go.etcd.io/etcd/server/v3"
 KUBERNETES_MODULE = "k8s.io/kubernetes"
-KUBERNETES_PACKAGES = (f"{KUBERNETES_MODULE}/cmd/kube-apiserver", f"{KUBERNETES_MODULE}/cmd/kube-controller-manager")
 
 
 def build_from_modules(target: Path, wanted: Versions, listener: Listener) -> None:
@@ -27,12 +27,20 @@ def build_from_modules(target: Path, wanted: Versions, listener: Listener) -> No
     built = etcd.build("", listener.done)
     install(built[0].rename(built[0].with_name("etcd")), target)
 
-    kubernetes = GoModule(go, scratch / "kubernetes", KUBERNETES_MODULE, wanted.kubernetes, KUBERNETES_PACKAGES)
-    listener.doing(f"Kubernetes {wanted.kubernetes}: downloading its Go modules")
-    kubernetes.prepare(staging_libraries(go, scratch, wanted.kubernetes))
-    listener.doing(f"Kubernetes {wanted.kubernetes}: building, some minutes, once")
-    stamp = f"-s -w -X {VERSION_PACKAGE}.gitVersion={wanted.kubernetes}"  # kubectl needs the version
-    for program in kubernetes.build(stamp, listener.done):
+    build_kubernetes(target, ("kube-apiserver", "kube-controller-manager"), wanted.kubernetes, listener)
+
+
+def build_kubernetes(target: Path, programs: Sequence[str], version: str, listener: Listener) -> None:
+    """Build programs of Kubernetes into a folder. Raises SourceFailed."""
+    scratch = target.parent
+    go = find_go(scratch, listener)
+    packages = tuple(f"{KUBERNETES_MODULE}/cmd/{name}" for name in programs)
+    module = GoModule(go, scratch / "kubernetes", KUBERNETES_MODULE, version, packages)
+    listener.doing(f"Kubernetes {version}: downloading its Go modules")
+    module.prepare(staging_libraries(go, scratch, version))
+    listener.doing(f"Kubernetes {version}: building {', '.join(programs)}: some minutes, once")
+    stamp = f"-s -w -X {VERSION_PACKAGE}.gitVersion={version}"  # kubectl needs the version
+    for program in module.build(stamp, listener.done):
         install(program, target)
 
 

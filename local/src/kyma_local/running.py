@@ -1,8 +1,9 @@
 """What the commands `klm local …` do on a console."""
 
 import asyncio
+import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from kyma_local.binaries import BinariesMissing, find_binaries
 from kyma_local.claims import FolderInUse, claimed, first_unclaimed
 from kyma_local.clusters import LocalClusters, StartFailed
 from kyma_local.helm import find_helm
+from kyma_local.kubectl import find_kubectl, kubectl_command
 from kyma_local.nodes.node import Nodes
 from kyma_local.nodes.programs import find_programs
 from kyma_local.nodes.requirements import NodesUnavailable, require_nodes
@@ -55,8 +57,19 @@ def print_helm() -> int:
     return _exit_code(lambda console: _fetch(console, lambda to: str(find_helm(to))))
 
 
-def _exit_code(work: Callable[[Console], None]) -> int:
-    console = Console()
+def run_kubectl(arguments: Sequence[str]) -> int:
+    """Become kubectl, fetched if necessary; return the exit code where it cannot be fetched."""
+
+    def run(console: Console) -> None:
+        with progress_on(console) as listener:
+            program = find_kubectl(listener)
+        os.execv(program, [program.name, *arguments])  # noqa: S606 - kubectl, with the arguments of our caller
+
+    return _exit_code(run, Console(stderr=True))
+
+
+def _exit_code(work: Callable[[Console], None], on: Console | None = None) -> int:
+    console = on or Console()
     try:
         work(console)
     except (BinariesMissing, FolderInUse, NodesUnavailable, SourceFailed, StartFailed) as error:
@@ -98,6 +111,6 @@ def _print_clusters(clusters: LocalClusters, console: Console) -> None:
     console.print("\nIn another terminal:", highlight=False)
     for cluster in (clusters.kcp, *clusters.skrs[:1]):
         what = "pods -A" if clusters.nodes else "namespaces"
-        command = f"kubectl --kubeconfig {cluster.admin_kubeconfig} get {what}"
+        command = f"{kubectl_command()} --kubeconfig {cluster.admin_kubeconfig} get {what}"
         console.print(f"  {command}", style="bold", highlight=False, soft_wrap=True)
     console.print("\nRunning until Ctrl-C.", highlight=False)

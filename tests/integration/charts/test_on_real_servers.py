@@ -7,7 +7,8 @@ import pytest
 import pytest_asyncio
 
 from kube_runtime import Client
-from kyma_local.binaries import cache_folder, find_binaries
+from kyma_local.binaries import find_binaries
+from kyma_local.cache import cache_folder
 from kyma_local.clusters import LocalClusters
 from kyma_local.sources import Versions
 from lifecycle_manager.process.crd_installation import apply_crds, apply_objects

@@ -20,7 +20,7 @@ from kyma_demo.environment import open_environment
 from kyma_demo.programs import Programs
 from kyma_demo.report import NoOutput
 from kyma_demo.walkthrough import Walkthrough
-from kyma_local.binaries import cache_root, locked
+from kyma_local.cache import cache_root, locked
 
 FORMER = "5147c29a4f6250a7dbd2cd750d42f4edc544856f"
 """Stands for the previous release while there is none."""

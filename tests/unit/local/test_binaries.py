@@ -7,7 +7,8 @@ from threading import Barrier, Lock
 
 import pytest
 
-from kyma_local.binaries import BinariesMissing, cache_folder, find_binaries
+from kyma_local.binaries import BinariesMissing, find_binaries
+from kyma_local.cache import cache_folder
 from kyma_local.progress import Listener
 from kyma_local.sources import NAMES, SourceFailed, Versions
 

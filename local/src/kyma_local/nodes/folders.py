@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from kyma_local.binaries import cache_root, locked
+from kyma_local.cache import cache_root, locked
 from kyma_local.claims import claimed, holder
 
 CGROUPS = Path("/sys/fs/cgroup")

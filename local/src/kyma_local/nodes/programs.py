@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 
-from kyma_local.binaries import cache_root, locked
-from kyma_local.go_build import KUBERNETES_MODULE, VERSION_PACKAGE, staging_libraries
+from kyma_local.cache import cache_root, locked
+from kyma_local.go_build import build_kubernetes
 from kyma_local.go_modules import GoModule, find_go
 from kyma_local.progress import Listener, Silent
 from kyma_local.sources import KUBERNETES, install
@@ -39,14 +39,11 @@ def _lacking(cache: Path, names: tuple[str, ...]) -> tuple[str, ...]:
 
 def _build_kubernetes(target: Path, names: tuple[str, ...], version: str, listener: Listener) -> None:
     with tempfile.TemporaryDirectory(dir=target.parent, prefix="fetching-") as scratch:
-        go = find_go(Path(scratch), listener)
-        packages = tuple(f"{KUBERNETES_MODULE}/cmd/{name}" for name in names)
-        module = GoModule(go, Path(scratch) / "kubernetes", KUBERNETES_MODULE, version, packages)
-        listener.doing(f"nodes of Kubernetes {version}: downloading their Go modules")
-        module.prepare(staging_libraries(go, Path(scratch), version))
-        listener.doing(f"nodes of Kubernetes {version}: building, some minutes, once")
-        for program in module.build(f"-s -w -X {VERSION_PACKAGE}.gitVersion={version}", listener.done):
-            install(program, target)
+        built = Path(scratch) / "bin"
+        built.mkdir()
+        build_kubernetes(built, names, version, listener)
+        for name in names:
+            install(built / name, target)
 
 
 def _build_for_images(target: Path, listener: Listener) -> None:

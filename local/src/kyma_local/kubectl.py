@@ -1,0 +1,47 @@
+"""kubectl of this machine; where there is none, that of an official release, or a build from its Go module."""
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from kyma_local.cache import cache_root, locked
+from kyma_local.downloads import Downloads
+from kyma_local.go_build import build_kubernetes
+from kyma_local.platforms import Platform
+from kyma_local.progress import Listener, Silent
+from kyma_local.release_downloads import download_kubernetes_program
+from kyma_local.sources import KUBERNETES, SourceFailed, install
+
+NAME = "kubectl"
+
+
+def kubectl_command() -> str:
+    """Return how to call kubectl here: as itself, or through klm, which fetches it."""
+    return NAME if shutil.which(NAME) else "klm local kubectl"
+
+
+def find_kubectl(listener: Listener | None = None) -> Path:
+    """Return the program: of PATH, of the cache, downloaded, or built. Raises SourceFailed."""
+    if found := shutil.which(NAME):
+        return Path(found)
+    cache = cache_root() / f"{NAME}-{KUBERNETES}"
+    cache.mkdir(parents=True, exist_ok=True)
+    with locked(cache.with_name(f"{cache.name}.lock")):
+        if not os.access(cache / NAME, os.X_OK):
+            _fetch(cache, listener or Silent())
+    return cache / NAME
+
+
+def _fetch(target: Path, listener: Listener) -> None:
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix="fetching-") as scratch:
+        fetched = Path(scratch) / "bin"
+        fetched.mkdir()
+        try:
+            with Downloads.into(Path(scratch), listener) as downloads:
+                program = download_kubernetes_program(NAME, KUBERNETES, downloads, platform=Platform.current())
+            install(program, fetched)
+        except SourceFailed as error:
+            listener.doing(f"official releases: {error}")
+            build_kubernetes(fetched, (NAME,), KUBERNETES, listener)
+        install(fetched / NAME, target)
