@@ -1,14 +1,16 @@
 """The binaries come from the first source that has all of them; the error names every source."""
 
 import stat
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier, Lock
 
 import pytest
 
-from kyma_local.binaries import BinariesMissing, find_binaries
-from kyma_local.cache import cache_folder
+from kyma_local.binaries import BinariesMissing, find_binaries, sources_for
+from kyma_local.cache import Binaries, cache_folder, present_binaries
+from kyma_local.platforms import Platform
 from kyma_local.progress import Listener
 from kyma_local.sources import NAMES, SourceFailed, Versions
 
@@ -105,3 +107,31 @@ def test_error_names_each_source_and_a_solution(caches: Path, monkeypatch: pytes
         assert expected in message
     assert "install Go" in message
     assert not cache_folder(WANTED).exists()
+
+
+@pytest.mark.parametrize(
+    ("platform", "sources"),
+    [
+        (Platform("linux", "amd64"), ["official releases", "build from Go modules"]),
+        (Platform("linux", "arm64"), ["official releases", "build from Go modules"]),
+        (Platform("linux", "riscv64"), ["build from Go modules"]),
+        (Platform("darwin", "arm64"), ["archives of envtest", "build from Go modules"]),
+        (Platform("darwin", "amd64"), ["archives of envtest", "build from Go modules"]),
+        (Platform("win32", "amd64"), []),
+    ],
+)
+def test_sources_are_those_that_exist_for_the_platform(platform: Platform, sources: list[str]) -> None:
+    assert [name for name, _ in sources_for(platform)] == sources
+
+
+def test_another_system_is_named_with_what_works_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "win32")
+    with pytest.raises(BinariesMissing, match=r"Linux and macOS; this is win32-.*WSL"):
+        find_binaries(versions=WANTED)
+
+
+def test_binaries_of_a_cache_are_used_on_every_platform(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "freebsd14")
+    assert present_binaries(WANTED) is None
+    found = holding(cache_folder(WANTED))
+    assert find_binaries(versions=WANTED) == present_binaries(WANTED) == Binaries(found)

@@ -9,7 +9,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from kyma_local.nodes import folders, programs
+from kyma_local import go_build
+from kyma_local.nodes import folders
 from kyma_local.nodes.folders import cgroup_roots, make_cgroups, node_folder, remove_left_behind
 from kyma_local.nodes.images import write_images
 from kyma_local.nodes.node import Nodes
@@ -96,7 +97,7 @@ def test_cached_programs_are_not_built_again(tmp_path: Path, monkeypatch: pytest
         raise SourceFailed("no Go")
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(programs, "find_go", find_no_go)
+    monkeypatch.setattr(go_build, "find_go", find_no_go)
     with pytest.raises(SourceFailed, match="no Go"):
         find_programs()
     cache = tmp_path / "kyma-lifecycle-manager" / f"node-{KUBERNETES}"
