@@ -74,11 +74,11 @@ def test_each_command_that_the_first_demo_prints_works_without_kubectl(tmp_path:
                 lines.append(line.rstrip())
                 if line.startswith("Logs:"):
                     break
-            said = "\n".join(lines)
-            assert "First, once: kube-apiserver and etcd are downloaded" in said.partition("✓")[0], said
-            assert "Go" not in said.partition("✓")[0], said
+            output = "\n".join(lines)
+            assert "First, once: kube-apiserver and etcd are downloaded" in output.partition("✓")[0], output
+            assert "Go" not in output.partition("✓")[0], output
             printed = [shlex.split(line) for line in lines if line.startswith("  klm ")]
-            assert len(printed) == 5, said
+            assert len(printed) == 5, output
             assert not any(line.startswith("  kubectl") for line in lines)
             for each in printed:
                 done = subprocess.run(each, env=environment, capture_output=True, text=True, timeout=120, check=False)

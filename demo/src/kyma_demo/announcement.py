@@ -16,9 +16,9 @@ def announcement(*, rollout: bool, nodes: bool, existing: bool, clusters: int) -
     if existing:
         return f"The demo: {CHANGE}. In the clusters of your kubeconfigs; about 20 s."
     where = "in Pods on two nodes that start here; about a minute" if nodes else "on real API servers here; about 20 s"
-    said = f"The demo: {CHANGE}.\nIt runs {where}."
+    text = f"The demo: {CHANGE}.\nIt runs {where}."
     if nodes:
-        said += "\nFirst, once: what is not in the cache is built, with the programs of nodes and Helm: some minutes."
+        text += "\nFirst, once: what is not in the cache is built, with the programs of nodes and Helm: some minutes."
     elif present_binaries() is None:
-        said += f"\n{FETCHED}"
-    return said
+        text += f"\n{FETCHED}"
+    return text

@@ -20,8 +20,8 @@ CONNECT_SECONDS = 4.0
 READ_SECONDS = 60.0
 
 
-class Downloads:
-    """Downloads into a scratch folder."""
+class VerifiedDownloads:
+    """Downloads files into a scratch folder."""
 
     def __init__(self, client: httpx.Client, scratch: Path, listener: Listener) -> None:
         self._client = client
@@ -30,7 +30,7 @@ class Downloads:
 
     @classmethod
     @contextmanager
-    def into(cls, scratch: Path, listener: Listener) -> "Iterator[Downloads]":
+    def into(cls, scratch: Path, listener: Listener) -> "Iterator[VerifiedDownloads]":
         """Open connections for some downloads."""
         limits = httpx.Timeout(READ_SECONDS, connect=CONNECT_SECONDS)
         with httpx.Client(timeout=limits, follow_redirects=True) as client:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from kube_runtime import ManifestInvalid, load_yaml
-from kyma_local.downloads import Downloads, unpacked
+from kyma_local.downloads import VerifiedDownloads, unpacked
 from kyma_local.go_build import build_kubernetes
 from kyma_local.platforms import Platform
 from kyma_local.progress import Listener
@@ -41,7 +41,7 @@ class Archive(NamedTuple):
 
 def download_envtest(target: Path, wanted: Versions, listener: Listener, *, platform: Platform) -> None:
     """Download the API server and etcd into a folder, and build kube-controller-manager. Raises SourceFailed."""
-    with Downloads.into(target.parent, listener) as downloads:
+    with VerifiedDownloads.into(target.parent, listener) as downloads:
         archive = archive_for(downloads.text(INDEX), wanted.kubernetes, platform)
         packed = downloads.verified(archive.url, archive.digest, algorithm="sha512")
     for name in ("etcd", "kube-apiserver"):

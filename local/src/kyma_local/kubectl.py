@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 from kyma_local.cache import cache_root, locked
-from kyma_local.downloads import Downloads
+from kyma_local.downloads import VerifiedDownloads
 from kyma_local.go_build import build_kubernetes
 from kyma_local.platforms import Platform
 from kyma_local.progress import Listener, Silent
@@ -38,7 +38,7 @@ def _fetch(target: Path, listener: Listener) -> None:
         fetched = Path(scratch) / "bin"
         fetched.mkdir()
         try:
-            with Downloads.into(Path(scratch), listener) as downloads:
+            with VerifiedDownloads.into(Path(scratch), listener) as downloads:
                 program = download_kubernetes_program(NAME, KUBERNETES, downloads, platform=Platform.current())
             install(program, fetched)
         except SourceFailed as error:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from kyma_local.downloads import Downloads, unpacked
+from kyma_local.downloads import VerifiedDownloads, unpacked
 from kyma_local.platforms import Platform
 from kyma_local.progress import Listener
 from kyma_local.sources import Versions, install
@@ -15,7 +15,7 @@ MACHINES = ("amd64", "arm64", "ppc64le", "s390x")
 
 def download_releases(target: Path, wanted: Versions, listener: Listener, *, platform: Platform) -> None:
     """Download the binaries into a folder. Raises SourceFailed."""
-    with Downloads.into(target.parent, listener) as downloads:
+    with VerifiedDownloads.into(target.parent, listener) as downloads:
         for name in ("kube-apiserver", "kube-controller-manager"):
             install(download_kubernetes_program(name, wanted.kubernetes, downloads, platform=platform), target)
         archive = f"etcd-{wanted.etcd}-{platform}.tar.gz"
@@ -24,7 +24,7 @@ def download_releases(target: Path, wanted: Versions, listener: Listener, *, pla
         install(unpacked(packed, "etcd"), target)
 
 
-def download_kubernetes_program(name: str, version: str, downloads: Downloads, *, platform: Platform) -> Path:
+def download_kubernetes_program(name: str, version: str, downloads: VerifiedDownloads, *, platform: Platform) -> Path:
     """Download a program of Kubernetes. Raises SourceFailed."""
     url = f"{KUBERNETES_RELEASES}/{version}/bin/{platform.system}/{platform.machine}/{name}"
     return downloads.verified(url, downloads.text(f"{url}.sha256").split()[0])
