@@ -54,7 +54,7 @@ NAVIGATION: Sequence[Mapping[str, object]] = (
                     "local.md",
                 ]
             },
-            {"Develop": ["module-managers.md", "kube-runtime.md", "extending.md", "contributing.md"]},
+            {"Develop": ["module-managers.md", "tutorial.md", "kube-runtime.md", "extending.md", "contributing.md"]},
         ]
     },
     {

@@ -25,6 +25,7 @@ RUN_ELSEWHERE = frozenset(
         "api/README.md",  # tests/integration/packages
         "docs/extending.md",  # tests/unit/test_extending.py
         "docs/kube-runtime.md",  # tests/unit/kube_simulation/test_documented_examples.py
+        "docs/tutorial.md",  # tests/integration/kube_runtime/test_tutorial.py
         "kube_crds/README.md",  # tests/unit/kube_crds
         "kube_runtime/README.md",  # tests/integration/kube_runtime
     }

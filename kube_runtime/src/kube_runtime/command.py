@@ -85,7 +85,7 @@ def _new(name: str) -> None:
     if not OPERATOR_NAME.fullmatch(name):
         raise OperatorMistaken(f"invalid name {name!r}: expected {OPERATOR_NAME.pattern}")
     kind = "".join(part.capitalize() for part in name.split("-"))
-    values = {"name": name, "kind": kind, "plural": f"{kind.lower()}s"}
+    values = {"name": name, "module": name.replace("-", "_"), "kind": kind, "plural": f"{kind.lower()}s"}
     written = write_project(files("kube_runtime.project") / "template", Path(name), values)
     sys.stdout.write("".join(f"{file}\n" for file in written))
 

@@ -154,15 +154,15 @@ def test_help_of_each_command_is_printed(words: list[str], capsys: pytest.Captur
 
 
 def test_tests_of_a_new_project_pass_and_its_manifest_has_what_the_operator_needs(tmp_path: Path) -> None:
-    run = partial(subprocess.run, capture_output=True, text=True, cwd=tmp_path, check=False)
+    run = partial(subprocess.run, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert run([COMMAND, "new", "Bad_Name"]).returncode == 2
     made = run([COMMAND, "new", "web-pages"])
     assert (made.returncode, made.stderr) == (0, "")
     assert run([COMMAND, "new", "web-pages"]).stderr == "error: web-pages is not empty\n"
 
-    tested = run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "web-pages"])
+    tested = run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"], cwd=tmp_path / "web-pages")
     assert (tested.returncode, tested.stdout[:2]) == (0, ".."), tested.stdout + tested.stderr
-    (crd,) = parse_objects(_crds_of(tmp_path / "web-pages/operator.py"))
+    (crd,) = parse_objects(_crds_of(tmp_path / "web-pages/web_pages_operator.py"))
     assert crd.document["spec"]["names"]["plural"] in (tmp_path / "web-pages/manifest.yaml").read_text()
     kinds = [each.document["kind"] for each in parse_objects((tmp_path / "web-pages/manifest.yaml").read_text())]
     assert kinds == ["ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Deployment"]

@@ -178,6 +178,7 @@ async def test_operator_comes_to_the_same_end_under_faults(under_faults: UnderFa
     async def clean_up(page: Page, owner: Owner[Page]) -> None:
         with suppress(NotFound):
             await owner.manager.client.delete(CONFIG_MAPS, f"index-of-{page.metadata.name}", "default")
+        owner.event("Removed", "it has no index any more")  # named differently in each run
 
     async def script(users: Users) -> None:
         for name in ("one", "two"):

@@ -13,6 +13,7 @@ __all__ = ["FaultFinding", "Outcome", "findings_of", "outcome_of"]
 ObjectId = tuple[str, str, str, str]
 """Cluster, kind with its group, namespace and name."""
 
+_EVENTS = frozenset({("", "events"), ("events.k8s.io", "events")})
 _VOLATILE = frozenset({"uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "time"})
 
 
@@ -41,17 +42,21 @@ class Outcome:
 def outcome_of(
     cluster: str, changes: Iterable[StoredChange], objects: Iterable[JsonObject], ignored: frozenset[str]
 ) -> Outcome:
-    """Return what became of one cluster."""
+    """Return what became of one cluster. Events are left out: each has a name of its own, and one may be lost."""
     outcome = Outcome()
     for document in objects:
         metadata = document["metadata"]
         group = document["apiVersion"].rpartition("/")[0]
+        if (group, document["kind"]) in {("", "Event"), ("events.k8s.io", "Event")}:
+            continue
         identity = (cluster, f"{document['kind']}.{group}", metadata.get("namespace", ""), _name_of(metadata))
         while identity in outcome.objects:
             identity = (*identity[:3], f"{identity[3]} and")  # one more of the same prefix
         outcome.objects[identity] = comparable(document, ignored)
     for change in changes:
         group, plural = change.storage
+        if change.storage in _EVENTS:
+            continue
         name = change.after.name
         if b'"generateName":' in change.after.body:
             name = _name_of(change.after.document()["metadata"])
