@@ -128,7 +128,11 @@ type WaveStatus struct {
 	// +optional
 	UnderWay int64 `json:"underWay,omitempty"`
 
-	// Clusters that are Ready with the version.
+	// Clusters that are Ready with the version, but not for the soak time yet.
+	// +optional
+	Soaking int64 `json:"soaking,omitempty"`
+
+	// Clusters that have been Ready with the version for the soak time.
 	// +optional
 	Healthy int64 `json:"healthy,omitempty"`
 
@@ -144,7 +148,7 @@ type WaveStatus struct {
 	// +optional
 	StartedAt *metav1.Time `json:"startedAt,omitempty"`
 
-	// Since when no cluster is waiting or under way.
+	// Since when no cluster is waiting or under way, so that the wave waits for the soak times alone.
 	// +optional
 	SettledAt *metav1.Time `json:"settledAt,omitempty"`
 

@@ -132,6 +132,17 @@ type ModuleRelease struct {
 	AllowDowngrade bool `json:"allowDowngrade,omitempty"`
 }
 
+// ReadyVersion is the version that a module is Ready with.
+type ReadyVersion struct {
+	// The version.
+	// +required
+	Version string `json:"version"`
+
+	// Since when the module has been Ready with it, without interruption.
+	// +required
+	Since metav1.Time `json:"since"`
+}
+
 // ManifestStatus is the observed state.
 type ManifestStatus struct {
 	// Summary of all conditions.
@@ -158,6 +169,10 @@ type ManifestStatus struct {
 	// The version that a rollout released to the cluster last. Left out where no rollout did.
 	// +optional
 	Release *ModuleRelease `json:"release,omitempty"`
+
+	// The version that the module is Ready with. Left out where it is not Ready, or no rollout released a version.
+	// +optional
+	ReadyVersion *ReadyVersion `json:"readyVersion,omitempty"`
 
 	// The uid by which its objects in the cluster name their owner. A restored object keeps it, unlike its own uid.
 	// +optional

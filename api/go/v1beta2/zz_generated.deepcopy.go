@@ -469,6 +469,10 @@ func (in *ManifestStatus) DeepCopyInto(out *ManifestStatus) {
 		in, out := &in.Release, &out.Release
 		*out = (*in).DeepCopy()
 	}
+	if in.ReadyVersion != nil {
+		in, out := &in.ReadyVersion, &out.ReadyVersion
+		*out = (*in).DeepCopy()
+	}
 }
 
 // DeepCopy returns a copy of the receiver.
@@ -782,6 +786,22 @@ func (in *PinnedDescriptor) DeepCopy() *PinnedDescriptor {
 		return nil
 	}
 	out := new(PinnedDescriptor)
+	in.DeepCopyInto(out)
+	return out
+}
+
+// DeepCopyInto copies the receiver into out, which must not be nil.
+func (in *ReadyVersion) DeepCopyInto(out *ReadyVersion) {
+	*out = *in
+	in.Since.DeepCopyInto(&out.Since)
+}
+
+// DeepCopy returns a copy of the receiver.
+func (in *ReadyVersion) DeepCopy() *ReadyVersion {
+	if in == nil {
+		return nil
+	}
+	out := new(ReadyVersion)
 	in.DeepCopyInto(out)
 	return out
 }

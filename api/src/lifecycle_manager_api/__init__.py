@@ -28,6 +28,7 @@ from lifecycle_manager_api.manifest import (
     ManifestSpec,
     ManifestStatus,
     ModuleRelease,
+    ReadyVersion,
 )
 from lifecycle_manager_api.meta import ListMeta, ObjectMeta, ResourceList, boolean
 from lifecycle_manager_api.module_config import ModuleConfig, ModuleConfigSpec, ModuleConfigStatus
@@ -137,6 +138,7 @@ __all__ = [
     "PartialMeta",
     "PinnedDescriptor",
     "PodSecurityLevel",
+    "ReadyVersion",
     "ResourceList",
     "ResourceReference",
     "RolloutPhase",

@@ -75,6 +75,15 @@ class ModuleRelease(Struct, frozen=True, kw_only=True):
     """Whether a lower version than the installed one is installed."""
 
 
+class ReadyVersion(Struct, frozen=True, kw_only=True):
+    """The version that a module is Ready with."""
+
+    version: str
+    """The version."""
+    since: datetime
+    """Since when the module has been Ready with it, without interruption."""
+
+
 class ManifestStatus(ObjectStatus, frozen=True, kw_only=True):
     """The observed state."""
 
@@ -84,6 +93,8 @@ class ManifestStatus(ObjectStatus, frozen=True, kw_only=True):
     """The objects of the module in the user's cluster."""
     release: ModuleRelease | None = None
     """The version that a rollout released to the cluster last. Left out where no rollout did."""
+    ready_version: ReadyVersion | None = None
+    """The version that the module is Ready with. Left out where it is not Ready, or no rollout released a version."""
     owner_uid: str = ""
     """The uid by which its objects in the cluster name their owner. A restored object keeps it, unlike its own uid."""
 

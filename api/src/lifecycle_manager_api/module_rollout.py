@@ -70,8 +70,10 @@ class WaveStatus(Struct, frozen=True, kw_only=True):
     """Clusters that wait for a maintenance window, or are paused."""
     under_way: int = 0
     """Clusters that are getting the version."""
+    soaking: int = 0
+    """Clusters that are Ready with the version, but not for the soak time yet."""
     healthy: int = 0
-    """Clusters that are Ready with the version."""
+    """Clusters that have been Ready with the version for the soak time."""
     failed: int = 0
     """Clusters that are in Error with the version, or were not Ready by the deadline."""
     unreachable: int = 0
@@ -79,7 +81,7 @@ class WaveStatus(Struct, frozen=True, kw_only=True):
     started_at: datetime | None = None
     """When the wave began."""
     settled_at: datetime | None = None
-    """Since when no cluster is waiting or under way."""
+    """Since when no cluster is waiting or under way, so that the wave waits for the soak times alone."""
     completed_at: datetime | None = None
     """When the wave was completed; from then on new clusters get the version."""
 

@@ -21,6 +21,7 @@ PHASES: tuple[tuple[RolloutPhase, str], ...] = (
 """The phases with their CSS classes; those that wait for an operator come first."""
 STANDINGS = (
     ("healthy", "healthy", "ready"),
+    ("soaking", "soaking", "soaking"),
     ("under_way", "under way", "processing"),
     ("failed", "failed", "error"),
     ("unreachable", "unreachable", "warning"),

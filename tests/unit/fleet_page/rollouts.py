@@ -11,7 +11,8 @@ CANARY = {"name": "canary", "clusters": 5, "healthy": 5, "startedAt": TIME, "set
 STOPPED = {
     "name": "europe",
     "clusters": 40,
-    "healthy": 20,
+    "healthy": 15,
+    "soaking": 5,
     "underWay": 4,
     "failed": 2,
     "unreachable": 1,

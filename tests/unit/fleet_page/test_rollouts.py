@@ -103,7 +103,7 @@ async def test_rollout_is_shown_with_its_waves_and_the_cluster_that_failed_first
     assert fleet.index("What is wrong") < fleet.index("Rollouts") < fleet.index("Clusters</h2>")
     assert "/kymas/kyma-00009" in fleet
     assert "/kymas/kyma-00001" not in fleet
-    for text in ("20 healthy", "4 under way", "2 failed", "1 unreachable", "3 held", "10 waiting"):
+    for text in ("15 healthy", "5 soaking", "4 under way", "2 failed", "1 unreachable", "3 held", "10 waiting"):
         assert text in fleet
         assert text in page
     for text in (fleet, page):

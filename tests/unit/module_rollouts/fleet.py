@@ -10,6 +10,7 @@ import msgspec
 from msgspec.structs import replace as with_fields
 
 from lifecycle_manager.contract.resources import DatedReleaseMeta
+from lifecycle_manager.module_installation import status as statuses
 from lifecycle_manager.module_rollouts.plan import CloseRollouts, ReleaseVersion, RolloutDone, StartRollout, plan
 from lifecycle_manager.module_rollouts.snapshot import ReleaseChannel, RolloutSnapshot, cluster_of
 from lifecycle_manager.rollout.releases import released_by
@@ -58,17 +59,22 @@ class Fleet:
     now: datetime = builders.NOW
 
     def add(self, *waves: str, version: str = "1.0.0") -> None:
-        """Add a cluster for each of these names of waves."""
+        """Add a cluster for each of these names of waves, which has been Ready for long."""
+        installed, self.now = self.now, self.now - timedelta(days=1)
         for wave in waves:
             name = f"kyma-{len(self.kymas):03}"
             self.kymas[name] = builders.kyma(name, labels={WAVE_LABEL: wave})
             self.manifests[name] = builders.manifest(MODULE, version, kyma=name, generation=1)
             self.report(name, State.READY)
+        self.now = installed
 
     def report(self, name: str, state: State) -> None:
-        """Set the state of a Manifest, for its generation."""
+        """Set the status of a Manifest as the controller of Manifests does."""
         manifest = self.manifests[name]
-        status = with_fields(manifest.status, state=state, observed_generation=manifest.metadata.generation)
+        if state is State.READY:
+            status = statuses.installed(manifest, statuses.Seen(inventory=()), (), self.now)
+        else:
+            status = with_fields(statuses.refused(manifest, (), "NotReady", "not ready", self.now), state=state)
         self.manifests[name] = with_fields(manifest, status=status)
 
     def install(self, name: str) -> None:

@@ -9,7 +9,7 @@ from msgspec.structs import replace as with_fields
 
 from lifecycle_manager.contract.resources import DatedReleaseMeta
 from lifecycle_manager.module_rollouts.plan import RolloutDone, plan
-from lifecycle_manager_api import ModuleRollout, State, WaveApproval, names
+from lifecycle_manager_api import ModuleRollout, State, WaveApproval, WaveStatus, names
 from tests import builders
 from tests.unit.module_rollouts.fleet import MODULE, Fleet, released, strategy
 
@@ -28,6 +28,10 @@ def fleet(canaries: int = 2, others: int = 6, annotations: Mapping[str, str] = M
 
 def phase_of(fleet: Fleet) -> str:
     return fleet.latest.status.phase
+
+
+def canary(fleet: Fleet) -> WaveStatus:
+    return next(each for each in fleet.latest.status.waves if each.name == "canary")
 
 
 def wave(rollout: ModuleRollout, name: str) -> str:
@@ -53,12 +57,76 @@ def test_first_wave_is_completed_and_soaked_before_the_next_begins() -> None:
     found.run(3)
     assert found.on("2.0.0") == 2
     assert wave(found.latest, "remaining") == "waiting"
-    found.run(3)
+    found.run(2)
     assert wave(found.latest, "canary") == "completed"
     assert found.on("2.0.0") == 4
     found.run(4)
     assert phase_of(found) == "Completed"
     assert found.on("2.0.0") == 8
+
+
+def test_cluster_that_turns_bad_soaks_anew_and_the_others_do_not() -> None:
+    found = fleet(canaries=2)
+    found.strategy = strategy({"name": "canary", "soak": "10m", "maxConcurrent": "2"}, soak="0s")
+    found.run(1)
+    assert (canary(found).soaking, canary(found).healthy, phase_of(found)) == (2, 0, "Soaking")
+
+    found.now += timedelta(minutes=5)
+    found.report("kyma-000", State.PROCESSING)
+    found.settle()
+    assert (canary(found).under_way, canary(found).soaking, phase_of(found)) == (1, 1, "Progressing")
+    found.report("kyma-000", State.READY)
+    found.settle()
+    ready_again = found.now
+
+    found.now = ready_again + timedelta(minutes=9)
+    found.settle()
+    assert (canary(found).soaking, canary(found).healthy) == (1, 1)
+    assert wave(found.latest, "remaining") == "waiting"
+    found.now = ready_again + timedelta(minutes=10)
+    found.settle()
+    assert canary(found).healthy == 2
+    assert (wave(found.latest, "canary"), wave(found.latest, "remaining")) == ("completed", "begun")
+
+
+def test_installation_that_is_ready_at_once_soaks_from_its_version_on() -> None:
+    found = fleet(canaries=1, others=0)
+    found.settle()
+    found.now += timedelta(minutes=4)
+    found.install("kyma-000")
+    found.report("kyma-000", State.READY)  # it was Ready with the version before, and its condition never changed
+    found.settle()
+    assert phase_of(found) == "Soaking"
+
+    found.now += timedelta(minutes=4)
+    found.settle()
+    assert phase_of(found) == "Soaking"
+    found.now += timedelta(minutes=1)
+    found.settle()
+    assert phase_of(found) == "Completed"
+
+
+def test_soaking_clusters_leave_their_places_to_the_next() -> None:
+    found = fleet(canaries=2)
+    found.strategy = strategy({"name": "canary", "soak": "1h", "maxConcurrent": "1"}, soak="0s")
+    found.run(2)
+    assert (found.on("2.0.0"), canary(found).soaking) == (2, 2)
+
+
+def test_wave_does_not_wait_for_the_soak_of_a_cluster_that_was_late() -> None:
+    found = fleet(canaries=2)
+    found.strategy = strategy({"name": "canary", "maxConcurrent": "2", "maxFailures": "1", "soak": "30m"}, soak="0s")
+    found.settle()
+    found.install("kyma-000")
+    found.report("kyma-000", State.READY)
+    found.now += timedelta(minutes=31)
+    found.settle()
+    assert wave(found.latest, "canary") == "completed", "one may fail, and the other has soaked"
+    found.install("kyma-001")
+    found.report("kyma-001", State.READY)
+    found.settle()
+    assert (canary(found).soaking, canary(found).healthy, canary(found).failed) == (1, 1, 0)
+    assert wave(found.latest, "remaining") == "begun"
 
 
 def test_failures_halt_the_rollout_until_somebody_accepts_them() -> None:

@@ -1,16 +1,72 @@
 """What can never happen in a rollout, whatever its strategy, the clusters and the crashes of replicas are."""
 
-from datetime import timedelta
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lifecycle_manager.rollout.waves import wave_of, waves_in_order
+from lifecycle_manager.rollout.waves import Cluster, wave_of, waves_in_order
 from lifecycle_manager_api import State
+from tests import builders
 from tests.unit.module_rollouts.fleet import Fleet, released, strategy
 
 AMOUNTS = st.sampled_from(["1", "3", "25%", "100%"])
 OUTCOMES = st.sampled_from([State.READY, State.READY, State.READY, State.PROCESSING, State.ERROR])
+
+
+@dataclass(eq=False)
+class SoakedFleet(Fleet):
+    """A fleet that notes by itself since when each cluster is Ready, and checks each wave when it is completed."""
+
+    ready: dict[str, tuple[str, datetime]] = field(default_factory=dict)
+    completed: set[str] = field(default_factory=set)
+
+    def report(self, name: str, state: State) -> None:
+        super().report(name, state)
+        version = self.manifests[name].spec.version
+        if state is not State.READY:
+            self.ready.pop(name, None)
+        elif self.ready.get(name, ("", self.now))[0] != version:
+            self.ready[name] = version, self.now
+
+    def step(self, **how: Any) -> Any:
+        step = super().step(**how)
+        rollout = self.latest
+        if rollout.spec.version == "2.0.0":
+            done = {each.name for each in rollout.status.waves if each.completed_at is not None}
+            for plan in waves_in_order(rollout.spec):
+                if plan.name in done - self.completed:
+                    self.check_soak(plan.name, soak=plan.soak, deadline=plan.deadline)
+            self.completed = done
+        return step
+
+    def check_soak(self, wave: str, *, soak: timedelta, deadline: timedelta) -> None:
+        for name, (version, since) in self.ready.items():
+            release = self.manifests[name].status.release
+            is_late = release is not None and since > release.at + deadline
+            if version == "2.0.0" and wave_of(self.latest.spec.strategy, self.kymas[name].metadata.labels) == wave:
+                assert is_late or self.now - since >= soak, "each cluster soaks from the moment at which it is Ready"
+
+
+@given(
+    ready=st.integers(0, 100),
+    released=st.none() | st.integers(0, 100),
+    soak=st.integers(0, 60),
+    times=st.lists(st.integers(100, 300), min_size=1),
+)
+def test_cluster_that_stays_ready_becomes_healthy_after_its_soak_and_stays_so(
+    ready: int, released: int | None, soak: int, times: list[int]
+) -> None:
+    begin = builders.NOW
+    since = begin + timedelta(minutes=released) if released is not None else None
+    ready_since = begin + timedelta(minutes=ready)
+    cluster = Cluster(kyma="demo", wave="first", has_version=True, is_ready=True, since=since, ready_since=ready_since)
+    for minutes in times:
+        now = begin + timedelta(minutes=minutes)
+        standing = cluster.standing(now, deadline=timedelta(minutes=30), soak=timedelta(minutes=soak))
+        assert standing == ("healthy" if minutes - ready >= soak else "soaking")
 
 
 def waves(names: list[str]) -> st.SearchStrategy[list[dict[str, str]]]:
@@ -29,7 +85,7 @@ def waves(names: list[str]) -> st.SearchStrategy[list[dict[str, str]]]:
 def test_waves_keep_their_order_and_limits_and_come_to_an_end(
     data: st.DataObject, rules: list[dict[str, str]], sizes: tuple[int, int, int]
 ) -> None:
-    fleet = Fleet(strategy(*rules, progressDeadline="5m", soak="0s"), released("1.0.0"))
+    fleet = SoakedFleet(strategy(*rules, progressDeadline="5m", soak="0s"), released("1.0.0"))
     for name, size in zip(("first", "second", "none"), sizes, strict=True):
         fleet.add(*[name] * size)
     fleet.run(2)

@@ -35,6 +35,7 @@ class Standing(NamedTuple):
 
 STANDINGS = (
     Standing("healthy", "healthy", "■", "green"),
+    Standing("soaking", "soaking", "▨", "green"),
     Standing("under_way", "under way", "▣", "blue"),
     Standing("failed", "failed", "✗", "bold red"),
     Standing("unreachable", "unreachable", "?", "yellow"),

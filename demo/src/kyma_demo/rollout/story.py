@@ -88,8 +88,8 @@ class RolloutStory:
         rollout = self.halted = await self._followed(FAILING, until="Halted")
         reached, clusters = self.fleet.versions()[FAILING], len(self.fleet.clusters)
         *_, last = rollout.status.waves
-        if last.healthy or last.failed or not rollout.status.failed_clusters:
-            raise NotVerified(f"the rollout halted with {last.healthy + last.failed} clusters of wave {last.name}")
+        if last.waiting != last.clusters or not rollout.status.failed_clusters:
+            raise NotVerified(f"the rollout halted with {last.clusters - last.waiting} clusters of wave {last.name}")
         first = rollout.status.failed_clusters[0]
         return (
             f"{first.kyma} failed first: {first.message}. {reached} clusters have got {FAILING}, "

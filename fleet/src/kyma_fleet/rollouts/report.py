@@ -10,7 +10,7 @@ from kyma_fleet.text import plain
 from lifecycle_manager_api import ModuleRollout, WaveStatus
 
 TITLES = ("NAME", "VERSION", "PHASE", "WAVE", "UPDATED", "FAILED", "AGE")
-WAVE_TITLES = ("WAVE", "CLUSTERS", "HEALTHY", "GOING", "WAITING", "HELD", "FAILED", "AWAY", "STATE")
+WAVE_TITLES = ("WAVE", "CLUSTERS", "HEALTHY", "SOAKING", "GOING", "WAITING", "HELD", "FAILED", "AWAY", "STATE")
 FAILED_TITLES = ("FAILED", "WAVE", "REASON", "MESSAGE")
 NONE = "-"
 PHASE_STATES = {"Halted": "Error", "AwaitingApproval": "Warning", "Paused": "Warning", "Completed": "Ready"}
@@ -87,7 +87,16 @@ def phase_of(rollout: ModuleRollout, screen: Screen) -> str:
 
 
 def _wave_row(wave: WaveStatus) -> tuple[str, ...]:
-    counts = (wave.clusters, wave.healthy, wave.under_way, wave.waiting, wave.held, wave.failed, wave.unreachable)
+    counts = (
+        wave.clusters,
+        wave.healthy,
+        wave.soaking,
+        wave.under_way,
+        wave.waiting,
+        wave.held,
+        wave.failed,
+        wave.unreachable,
+    )
     state = "completed" if wave.completed_at else "begun" if wave.started_at else "waiting"
     if state == "begun" and wave.settled_at is not None:
         state = "soaking"

@@ -23,6 +23,7 @@ from lifecycle_manager_api import (
     CustomStateCheck,
     Manifest,
     ManifestStatus,
+    ReadyVersion,
     State,
     SyncedReference,
     find,
@@ -248,4 +249,17 @@ def _status(
         conditions=conditions,
         state=state,
         synced=before.synced if same else references_to(entries),
+        ready_version=_ready_version(manifest, state, now),
     )
+
+
+def _ready_version(manifest: Manifest, state: State, now: datetime) -> ReadyVersion | None:
+    """Return since when a module is Ready with its version, for the rollout that released one to its cluster.
+
+    The condition Ready does not say that: it stays as it is where a module is Ready again before anybody has looked.
+    """
+    before, version = manifest.status, manifest.spec.version
+    if state is not State.READY or before.release is None:
+        return None
+    known = before.ready_version
+    return known if known is not None and known.version == version else ReadyVersion(version=version, since=now)

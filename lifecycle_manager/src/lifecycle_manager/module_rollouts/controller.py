@@ -118,7 +118,7 @@ def channels_of_manifest(manifest: Manifest) -> Iterable[ReleaseChannel]:
 
 
 def progress_changed(change: Change[Manifest]) -> bool:
-    """Tell whether a Manifest has another version, state or release."""
+    """Tell whether a Manifest has another version, state or release, or is Ready anew."""
     old, new = change.old, change.new
     if old is None or new is None:
         return True
@@ -128,4 +128,4 @@ def progress_changed(change: Change[Manifest]) -> bool:
 def _shown_of(manifest: Manifest) -> tuple[object, ...]:
     status = manifest.status
     is_observed = status.observed_generation == manifest.metadata.generation
-    return manifest.spec.version, status.state, is_observed, status.release
+    return manifest.spec.version, status.state, is_observed, status.release, status.ready_version

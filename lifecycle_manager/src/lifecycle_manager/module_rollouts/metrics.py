@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import get_args
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from lifecycle_manager.rollout.waves import Standing
 from lifecycle_manager_api import ModuleRollout
 
 CHANNEL_LABELS = ("module_name", "channel", "version")
@@ -25,7 +27,7 @@ class RolloutCollector(Collector):
         )
         clusters = GaugeMetricFamily(
             "lifecycle_mgr_rollout_clusters",
-            "Clusters of a rollout: waiting, held, under_way, healthy, failed or unreachable.",
+            "Clusters of a rollout: waiting, held, under_way, soaking, healthy, failed or unreachable.",
             labels=(*CHANNEL_LABELS, "standing"),
         )
         for each in self.rollouts():
@@ -33,7 +35,7 @@ class RolloutCollector(Collector):
                 continue
             key = (each.spec.module_name, each.spec.channel, each.spec.version)
             phases.add_metric((*key, each.status.phase), 1)
-            for standing in ("waiting", "held", "under_way", "healthy", "failed", "unreachable"):
+            for standing in get_args(Standing):
                 count = sum(getattr(wave, standing) for wave in each.status.waves)
                 clusters.add_metric((*key, standing), count)
         yield from (phases, clusters)

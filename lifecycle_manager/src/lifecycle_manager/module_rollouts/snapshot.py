@@ -228,6 +228,7 @@ def cluster_of(
         wave=wave_of(rollout.spec.strategy, kyma.metadata.labels),
         has_version=has_version,
         is_ready=is_observed and status.state is State.READY,
+        ready_since=_ready_since(manifest),
         is_error=is_observed and status.state is State.ERROR,
         is_unreachable=(reachable is not None and reachable.status == "False")
         or (resources is not None and resources.status == "Unknown" and status.state is State.ERROR),
@@ -237,6 +238,15 @@ def cluster_of(
         reason=ready.reason if ready is not None else "",
         message=ready.message if ready is not None else "",
     )
+
+
+def _ready_since(manifest: Manifest) -> datetime | None:
+    """Return since when a module is Ready with its version. Where no rollout released that, its condition says so."""
+    known = manifest.status.ready_version
+    if known is not None and known.version == manifest.spec.version:
+        return known.since
+    ready = find(manifest.status.conditions, "Ready")
+    return ready.last_transition_time if ready is not None else None
 
 
 def _is_available(kyma: Kyma, rollout: ModuleRollout) -> bool:

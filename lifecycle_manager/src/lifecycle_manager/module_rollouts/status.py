@@ -51,7 +51,7 @@ def status_of(rollout: ModuleRollout, progress: Progress) -> ModuleRolloutStatus
     before, blocker, current = rollout.status, progress.blocker, progress.current
     phase, reason, message = _summary(progress)
     clusters = sum(each.status.clusters for each in progress.waves)
-    updated = sum(each.status.healthy for each in progress.waves)
+    updated = sum(each.status.healthy + each.status.soaking for each in progress.waves)
     is_completed = phase == "Completed"
     completed_at = (before.completed_at or progress.now) if is_completed else None
     halted: NewCondition = (HALTED, "False", "NotHalted", "nothing stops the rollout")

@@ -2,23 +2,25 @@
 
 Pure functions. A cluster counts as one of
 
-- `healthy`: the module is Ready with the version
+- `healthy`: the module has been Ready with the version for the soak time
+- `soaking`: it is Ready with the version, but not for so long yet. One that turns bad meanwhile begins anew
 - `failed`: the module is in Error with the version, or was not Ready by the deadline
-- `under_way`: the version was released to it, and it is neither healthy nor failed yet
+- `under_way`: the version was released to it, and it is neither Ready with it nor failed yet
 - `unreachable`: it can't be reached, and is not under way, or longer than the deadline
 - `held`: it is paused, waits for a maintenance window, or its users upgrade by themselves
 - `waiting`: for the version
 
 A wave begins when the wave before it is completed, the pause before it is over and, where that is required, somebody
-approved it. It settles when no cluster of it is waiting or under way any more, and is completed when it stayed so for
-the soak time. Clusters that are held or unreachable delay that for no longer than the deadline.
+approved it. It settles when no cluster of it is waiting or under way any more, and is completed when none is soaking
+that was Ready by the deadline. Clusters that are held or unreachable delay that for no longer than the deadline. Since
+when a cluster is Ready is in its Manifest, so that any replica comes to the same.
 """
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 
@@ -34,7 +36,7 @@ from lifecycle_manager_api import (
 )
 from lifecycle_manager_api.rollout_strategy import REMAINING
 
-Standing = Literal["healthy", "failed", "under_way", "unreachable", "held", "waiting"]
+Standing = Literal["waiting", "held", "under_way", "soaking", "healthy", "failed", "unreachable"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +44,7 @@ class Cluster:
     """A cluster with the module of a rollout's channel.
 
     - `since`: when the version was released to it; None where it was not
+    - `ready_since`: since when it has been Ready with the version that it has; None where nothing says that
     - `waits_for_user`: it was, and the users of the cluster have not chosen it yet
     - `reason`, `message`: why the module is not Ready
     """
@@ -55,13 +58,14 @@ class Cluster:
     is_held: bool = False
     waits_for_user: bool = False
     since: datetime | None = None
+    ready_since: datetime | None = None
     reason: str = ""
     message: str = ""
 
-    def standing(self, now: datetime, deadline: timedelta) -> Standing:
+    def standing(self, now: datetime, *, deadline: timedelta, soak: timedelta) -> Standing:
         """Return how the cluster counts."""
         if self.has_version and self.is_ready:
-            return "healthy"
+            return "healthy" if self.ready_since is None or now >= self.ready_since + soak else "soaking"
         is_overdue = self.since is not None and now - self.since >= deadline
         if self.is_unreachable:
             return "unreachable" if self.since is None or is_overdue else "under_way"
@@ -72,6 +76,10 @@ class Cluster:
         if self.since is None:
             return "waiting"
         return "failed" if is_overdue or (self.has_version and self.is_error) else "under_way"
+
+    def is_late(self, deadline: timedelta) -> bool:
+        """Tell whether the cluster is Ready only since its deadline is over, so that no wave waits for it."""
+        return self.since is not None and self.ready_since is not None and self.ready_since > self.since + deadline
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +101,19 @@ class WavePlan:
 
 @dataclass(frozen=True, slots=True)
 class WaveProgress:
-    """A wave at one moment. `releasable` clusters may get the version now, `again` is when time alone changes it."""
+    """A wave at one moment.
+
+    - `soaked_at`: when the last cluster that the wave waits for has been Ready for the soak time; None where none soaks
+    - `releasable`: the clusters that may get the version now
+    - `again`: when time alone changes it
+    """
 
     plan: WavePlan
     status: WaveStatus
     standings: Mapping[str, Standing] = field(default_factory=dict)
     waits_for: str = ""
     needs_approval: bool = False
+    soaked_at: datetime | None = None
     releasable: tuple[str, ...] = ()
     again: datetime | None = None
 
@@ -171,8 +185,10 @@ def too_many_failures(rollout: ModuleRollout, waves: Sequence[WaveProgress]) -> 
 
 
 def _counted(plan: WavePlan, clusters: Sequence[Cluster], before: WaveStatus | None, now: datetime) -> WaveProgress:
-    standings = {each.kyma: each.standing(now, plan.deadline) for each in clusters}
-    counts = dict.fromkeys(("waiting", "held", "under_way", "healthy", "failed", "unreachable"), 0)
+    standings: dict[str, Standing] = {
+        each.kyma: each.standing(now, deadline=plan.deadline, soak=plan.soak) for each in clusters
+    }
+    counts: dict[str, int] = dict.fromkeys(get_args(Standing), 0)
     for standing in standings.values():
         counts[standing] += 1
     known = before or WaveStatus(name=plan.name)
@@ -181,8 +197,13 @@ def _counted(plan: WavePlan, clusters: Sequence[Cluster], before: WaveStatus | N
         for each in clusters
         if each.since is not None and standings[each.kyma] == "under_way"
     )
+    soaks = (
+        each.ready_since + plan.soak
+        for each in clusters
+        if standings[each.kyma] == "soaking" and each.ready_since is not None and not each.is_late(plan.deadline)
+    )
     status = msgspec.structs.replace(known, clusters=len(clusters), **counts)
-    return WaveProgress(plan, status, standings, again=min(deadlines, default=None))
+    return WaveProgress(plan, status, standings, soaked_at=max(soaks, default=None), again=min(deadlines, default=None))
 
 
 def _at_once(wave: WaveProgress, now: datetime) -> WaveProgress:
@@ -201,9 +222,8 @@ def _advanced(wave: WaveProgress, previous: WaveProgress | None, now: datetime, 
     if previous is not None and not previous.is_completed:
         return replace(wave, waits_for=f"wave {previous.plan.name} to be completed")
     if not wave.is_begun:
-        if wave.status.healthy == wave.status.clusters:
-            done = msgspec.structs.replace(wave.status, started_at=now, settled_at=now, completed_at=now)
-            return replace(wave, status=done)
+        if wave.status.healthy + wave.status.soaking == wave.status.clusters:
+            return _settled(replace(wave, status=msgspec.structs.replace(wave.status, started_at=now)), now)
         if wave.plan.rules.approval == "required" and not is_approved:
             return replace(wave, waits_for=f"approval of wave {wave.plan.name}", needs_approval=True)
         completed_at = previous.status.completed_at if previous is not None else None
@@ -221,12 +241,11 @@ def _settled(wave: WaveProgress, now: datetime) -> WaveProgress:
         status = msgspec.structs.replace(status, settled_at=None)
         again = min(filter(None, (wave.again, started + plan.deadline if is_delayed else None)), default=None)
         return replace(wave, status=status, waits_for=f"wave {plan.name}", releasable=_slots(wave), again=again)
-    settled = status.settled_at or now
-    if now < settled + plan.soak:
-        status = msgspec.structs.replace(status, settled_at=settled)
-        what = f"the soak time of wave {plan.name}"
-        return replace(wave, status=status, waits_for=what, again=settled + plan.soak)
-    return replace(wave, status=msgspec.structs.replace(status, settled_at=settled, completed_at=now))
+    status = msgspec.structs.replace(status, settled_at=status.settled_at or now)
+    if wave.soaked_at is not None:
+        waits_for = f"the soak time of wave {plan.name}"
+        return replace(wave, status=status, waits_for=waits_for, again=wave.soaked_at)
+    return replace(wave, status=msgspec.structs.replace(status, completed_at=now))
 
 
 def _slots(wave: WaveProgress) -> tuple[str, ...]:
