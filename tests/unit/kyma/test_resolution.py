@@ -325,12 +325,17 @@ class TestRolloutInWaves:
     offer = offer_of("1.0.0", "2.0.0", "3.0.0", regular="2.0.0")
 
     @staticmethod
-    def timing(**status: Any) -> Timing:
-        spec = {"moduleName": NAME, "channel": "regular", "version": "2.0.0", "formerVersion": "1.0.0"}
+    def rollout(version: str = "2.0.0", former: str = "1.0.0", *, undoes: str = "", **status: Any) -> ModuleRollout:
         waves = {"waves": [{"name": "canary", "kymaSelector": {"matchLabels": {"stage": "canary"}}}]}
-        document = {"metadata": {"name": "r"}, "spec": {**spec, "strategy": waves}, "status": status}
-        rollout = msgspec.convert(document, ModuleRollout)
-        return Timing(builders.NOW, {NAME: builders.NOW}, rollouts={NAME: {"regular": rollout}})
+        spec = {"moduleName": NAME, "channel": "regular", "strategy": waves, "undoes": undoes}
+        document = {"spec": {**spec, "version": version, "formerVersion": former}, "status": status}
+        return msgspec.convert({"metadata": {"name": "r"}, **document}, ModuleRollout)
+
+    @classmethod
+    def timing(cls, *before: ModuleRollout, **status: Any) -> Timing:
+        """Return the timing of a rollout of 2.0.0 or, where some are given, of these, the latest first."""
+        rollouts = before or (cls.rollout(**status),)
+        return Timing(builders.NOW, {NAME: builders.NOW}, rollouts={NAME: {"regular": rollouts}})
 
     @staticmethod
     def there(version: str = "1.0.0", *, released: str = "", by: str = "r", downgrade: bool = False) -> Any:
@@ -351,6 +356,33 @@ class TestRolloutInWaves:
         done = self.timing(waves=[{"name": "canary", "completedAt": "2026-11-01T12:00:00Z"}])
         assert only(spec(), self.offer, timing=done, labels=labels).version == "2.0.0"
         assert only(spec(), self.offer, timing=done).version == "1.0.0", "another wave"
+
+    def test_new_cluster_never_gets_what_is_being_taken_back(self) -> None:
+        done = [{"name": "canary", "completedAt": "2026-11-01T12:00:00Z"}]
+        bad = self.rollout(waves=done)
+        ways_back = (self.rollout("1.0.0", "2.0.0"), self.rollout("1.0.0", "2.0.0", undoes="r"))
+        for labels in ({}, {"stage": "canary"}):
+            for back in ways_back:
+                offer = offer_of("1.0.0", "2.0.0", "3.0.0", regular="2.0.0" if back.spec.undoes else "1.0.0")
+                timing = self.timing(back, bad)
+                assert only(spec(), offer, timing=timing, labels=labels).version == "1.0.0"
+                onward = self.timing(self.rollout("3.0.0", "2.0.0"), back, bad)
+                offer = offer_of("1.0.0", "2.0.0", "3.0.0", regular="3.0.0")
+                assert only(spec(), offer, timing=onward, labels=labels).version == "1.0.0", "nor after that"
+
+    def test_new_cluster_gets_nothing_where_the_version_to_go_back_to_is_gone(self) -> None:
+        offer = offer_of("2.0.0", regular="2.0.0")
+        back = self.timing(self.rollout("1.0.0", "2.0.0", undoes="r"))
+        assert only(spec(), offer, timing=back).reason == "ModuleTemplateNotFound"
+        assert only(spec(), offer, timing=self.timing()).version == "2.0.0", "where nothing is taken back"
+
+    def test_new_cluster_gets_what_a_superseded_rollout_brought_to_its_wave(self) -> None:
+        done = [{"name": "canary", "completedAt": "2026-11-01T12:00:00Z"}]
+        superseded = self.rollout(waves=done, phase="Superseded")
+        offer = offer_of("1.0.0", "2.0.0", "3.0.0", regular="3.0.0")
+        timing = self.timing(self.rollout("3.0.0", "1.0.0"), superseded)
+        assert only(spec(), offer, timing=timing, labels={"stage": "canary"}).version == "2.0.0"
+        assert only(spec(), offer, timing=timing).version == "1.0.0", "its wave had not begun"
 
     def test_lower_version_is_installed_only_where_the_release_allows_it(self) -> None:
         back = self.there("3.0.0", released="2.0.0")

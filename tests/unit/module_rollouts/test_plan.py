@@ -293,6 +293,17 @@ def test_undo_returns_wave_by_wave_in_reverse() -> None:
     assert found.on("1.0.0") == 8, "the channel's version is not rolled out again"
 
 
+def test_version_after_one_that_is_being_taken_back_follows_the_one_before() -> None:
+    found = fleet(annotations={names.ALLOW_DOWNGRADE: "true"})
+    found.run(20)
+    found.undo()
+    found.run(1)
+    assert phase_of(found) == "Progressing"
+    found.release = released("3.0.0")
+    found.settle()
+    assert (found.latest.spec.version, found.latest.spec.former_version) == ("3.0.0", "1.0.0")
+
+
 def test_undo_at_once_knows_no_waves() -> None:
     found = fleet(annotations={names.ALLOW_DOWNGRADE: "true"})
     found.run(20)

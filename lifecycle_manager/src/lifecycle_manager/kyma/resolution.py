@@ -27,14 +27,13 @@ from lifecycle_manager.module_catalog import BARRED, Exclusion, Offer, excluded
 from lifecycle_manager.module_catalog.offer import version_of
 from lifecycle_manager.rollout import Timing
 from lifecycle_manager.rollout.held_removals import DELETION_HELD, is_held, note_of
-from lifecycle_manager.rollout.releases import released_by, version_for_new
+from lifecycle_manager.rollout.releases import ChannelRollouts, is_way_back, released_by, version_for_new
 from lifecycle_manager_api import (
     InvalidVersion,
     KymaModule,
     KymaSpec,
     ModuleRelease,
     ModuleReleaseMeta,
-    ModuleRollout,
     ModuleTemplate,
     ObjectMeta,
     State,
@@ -139,22 +138,27 @@ class _Rules:
         )
         return found if deferred is None else self._keep(deferred, installed)
 
-    def _rolled_out(self, found: Resolution, rollout: ModuleRollout | None, installed: Installed | None) -> Resolution:
-        """Return the version that the rollout of a channel lets this Kyma have; the installed one stays till then."""
+    def _rolled_out(
+        self, found: Resolution, rollouts: ChannelRollouts | None, installed: Installed | None
+    ) -> Resolution:
+        """Return the version that the rollouts of a channel let this Kyma have; the installed one stays till then."""
         if installed is None or not installed.is_reached(found.channel):
-            version = version_for_new(rollout, self.kyma.labels) if rollout is not None else found.version
+            version = version_for_new(rollouts, self.kyma.labels) if rollouts is not None else found.version
             template = self.offer.template(found.module.name, version)
-            return found if template is None else replace(found, version=version, template=template)
-        release = released_by(rollout, installed.release) if rollout is not None else None
+            if template is None:  # then the channel's version is better than none, unless it is being taken back
+                is_back = rollouts is not None and is_way_back(rollouts[0].spec)
+                return _without_template(found, version) if is_back else found
+            return replace(found, version=version, template=template)
+        release = released_by(rollouts[0], installed.release) if rollouts is not None else None
         version = release.version if release is not None else installed.version
         if version == installed.version:
             return found if version == found.version else replace(found, reason=ROLLOUT_PENDING)
         template = self.offer.template(found.module.name, version)
-        if template is None:
-            name = template_name(found.module.name, version)
-            message = f"the rollout gives this cluster {version}, but ModuleTemplate {name} does not exist"
-            return replace(found, state=State.WARNING, reason=MODULE_TEMPLATE_NOT_FOUND, message=message)
-        return replace(found, version=version, template=template)
+        return (
+            _without_template(found, version)
+            if template is None
+            else replace(found, version=version, template=template)
+        )
 
     def _keep(self, deferred: Resolution, installed: Installed | None) -> Resolution:
         """Return the resolution with the installed version, and its template if that is still offered."""
@@ -162,6 +166,12 @@ class _Rules:
             return deferred
         template = self.offer.template(deferred.module.name, installed.version)
         return replace(deferred, version=installed.version, template=template)
+
+
+def _without_template(found: Resolution, version: str) -> Resolution:
+    name = template_name(found.module.name, version)
+    message = f"the rollout gives this cluster {version}, but ModuleTemplate {name} does not exist"
+    return replace(found, state=State.WARNING, reason=MODULE_TEMPLATE_NOT_FOUND, message=message)
 
 
 def _requested(module: KymaModule, channel: str, *, labels: Mapping[str, str], offer: Offer) -> Resolution | Exclusion:

@@ -17,6 +17,7 @@ from kube_runtime import End, Step
 from lifecycle_manager.module_rollouts.snapshot import RolloutSnapshot
 from lifecycle_manager.module_rollouts.status import Blocker, Progress, status_of, superseded
 from lifecycle_manager.rollout.change_brake import is_open
+from lifecycle_manager.rollout.releases import is_way_back
 from lifecycle_manager.rollout.waves import WaveProgress, is_downgrade, progress_of, too_many_failures
 from lifecycle_manager_api import (
     ModuleRelease,
@@ -141,13 +142,14 @@ def new_rollout(seen: RolloutSnapshot, strategy: RolloutStrategySpec) -> ModuleR
 def former_version(seen: RolloutSnapshot) -> str:
     """Return the version that new clusters have until their wave is completed: that of the last completed rollout.
 
-    Where it is the channel's again, the way is back from the version of the rollout that was not completed. Without a
-    strategy there were changes without a rollout: then it is the version of most clusters.
+    Where it is the channel's again, the way is back from the version of the rollout that was not completed; what such a
+    way back takes back is none that new clusters get. Without a strategy there were changes without a rollout: then it
+    is the version of most clusters.
     """
     latest = seen.latest
     if latest is None or (not seen.strategy_name and latest.status.phase == "Completed"):
         return seen.most_common_version
-    is_back = latest.spec.former_version == seen.version
+    is_back = latest.spec.former_version == seen.version or is_way_back(latest.spec)
     return latest.spec.version if is_back or latest.status.phase == "Completed" else latest.spec.former_version
 
 

@@ -28,7 +28,7 @@ from lifecycle_manager.rollout.change_brake import (
 )
 from lifecycle_manager.rollout.held_removals import waiting_since
 from lifecycle_manager.rollout.maintenance import MaintenancePolicy, PolicyUnreadable, find_policy, read_policy
-from lifecycle_manager.rollout.releases import Rollouts, is_governed, latest_rollouts
+from lifecycle_manager.rollout.releases import ChannelRollouts, Rollouts, by_channel, is_governed
 from lifecycle_manager.skr.deletion_brake import RECOUNT_SECONDS
 from lifecycle_manager_api import Kyma, Manifest, ModuleRollout, names
 
@@ -146,8 +146,8 @@ class Schedule:
         """Return the rollouts that decide now."""
         state = self.releases.cache.changes, self.rollouts.cache.changes
         if self._in_force[0] != state:
-            rollouts = latest_rollouts(self.rollouts.cache.list())
-            found: dict[str, Mapping[str, ModuleRollout]] = {}
+            rollouts = by_channel(self.rollouts.cache.list())
+            found: dict[str, Mapping[str, ChannelRollouts]] = {}
             present = (each for each in self.releases.cache.list() if not each.metadata.being_deleted)
             counting = {each.spec.module_name: each for each in sorted(present, key=claim_of, reverse=True)}
             for module, release in counting.items():
@@ -157,13 +157,13 @@ class Schedule:
             self._in_force = (state, found)
         return self._in_force[1]
 
-    def _is_braked(self, release: DatedReleaseMeta, channels: Mapping[str, ModuleRollout]) -> bool:
+    def _is_braked(self, release: DatedReleaseMeta, channels: Mapping[str, ChannelRollouts]) -> bool:
         """Tell whether a release changes too many clusters; counted once for each state of it and its rollouts."""
         module = release.spec.module_name
         before = self._braked.get(module)
         if before is None or before.release is not release or before.channels != channels:
             manifests = self.manifests.by_index(MANIFESTS_BY_MODULE, module)
-            changed = changed_clusters(release, manifests, {each.metadata.name for each in channels.values()})
+            changed = changed_clusters(release, manifests, {latest.metadata.name for latest, *_ in channels.values()})
             before = self._braked[module] = _Braked(release, channels, changed > self.max_changed())
         return before.verdict
 
@@ -219,7 +219,7 @@ class _Braked(NamedTuple):
     """Whether a release is braked, and what that was found from. Objects in a cache are only replaced."""
 
     release: DatedReleaseMeta
-    channels: Mapping[str, ModuleRollout]
+    channels: Mapping[str, ChannelRollouts]
     verdict: bool
 
 
