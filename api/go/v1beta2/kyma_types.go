@@ -190,6 +190,10 @@ type KymaStatus struct {
 	// +optional
 	ActiveChannel string `json:"activeChannel,omitempty"`
 
+	// Whether upgrades with a downtime are currently installed immediately, as the Kyma in the user's cluster says.
+	// +optional
+	SkipMaintenanceWindows bool `json:"skipMaintenanceWindows,omitempty"`
+
 	// The observed state of each module, except mandatory ones.
 	// +optional
 	Modules []KymaModuleStatus `json:"modules,omitempty"`

@@ -98,6 +98,8 @@ class KymaStatus(ObjectStatus, frozen=True, kw_only=True):
 
     active_channel: str = ""
     """Current channel of the modules that do not name a channel."""
+    skip_maintenance_windows: bool = False
+    """Whether upgrades with a downtime are currently installed immediately, as the Kyma in the user's cluster says."""
     modules: tuple[KymaModuleStatus, ...] = ()
     """The observed state of each module, except mandatory ones."""
     records: SkrRecords = SkrRecords()

@@ -101,9 +101,11 @@ def test_kyma_cr_that_a_user_creates_first_is_read_at_once() -> None:
 
 def test_users_spec_is_only_read() -> None:
     kyma = introduced(modules=REQUESTED)
-    decided = planned(snapshot(kyma, SkrView(skr_kyma(kyma, channel="fast"))))
+    users = skr_kyma(kyma, channel="fast")
+    users = msgspec.structs.replace(users, spec=msgspec.structs.replace(users.spec, skip_maintenance_windows=True))
+    decided = planned(snapshot(kyma, SkrView(users)))
     assert not any(isinstance(action, steps.CreateKyma) for action in decided.in_skr)
-    assert decided.status.active_channel == "fast"
+    assert (decided.status.active_channel, decided.status.skip_maintenance_windows) == ("fast", True)
     assert decided.status.modules == ()
 
 

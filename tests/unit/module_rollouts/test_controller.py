@@ -1,7 +1,9 @@
 """Rollouts in a simulated control plane: the controller releases versions, and that of Kymas installs only these."""
 
+import json
 from collections.abc import AsyncIterator
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -15,7 +17,7 @@ from lifecycle_manager.rollout import RolloutSettings
 from lifecycle_manager_api import ModuleRollout, names
 from tests import builders
 from tests.unit.module_rollouts.fleet import strategy
-from tests.world import KCP, World, open_world
+from tests.world import KCP, SKR, World, open_world
 
 MODULE = "cloud-resources"
 KEY = ReleaseChannel(MODULE, "regular")
@@ -193,6 +195,44 @@ async def test_replica_with_an_old_view_releases_nothing(world: World, monkeypat
 
     manifests = (await world.kcp.list(MANIFESTS, KCP)).items
     assert not [each for each in manifests if each.status.release and each.status.release.version == "0.2.0"]
+
+
+async def skip_windows(world: World, name: str) -> None:
+    """Write into the Kyma of the user's cluster; that in KCP stays as it is."""
+    patch = {"spec": {"skipMaintenanceWindows": True}}
+    await (await world.skr(name)).merge_patch(KYMAS, names.DEFAULT_KYMA_NAME, patch, SKR)
+    await world.reconcile(name, times=2)
+
+
+async def test_users_who_skip_maintenance_windows_get_the_version_outside_of_them(tmp_path: Path) -> None:
+    policy = tmp_path / "policy.json"
+    at_night = {"days": ["Mon", "Tue"], "begin": "22:00:00+00:00", "end": "23:00:00+00:00"}
+    policy.write_text(json.dumps({"default": at_night, "rules": []}))
+    settings = RolloutSettings(max_delay=timedelta(0), min_window=timedelta(0), policy_file=policy)
+    async with open_world(rollout=settings) as found:
+        module_rollouts.setup(found.manager, found.offers, settings)
+        at_once = strategy({"name": "canary"}, maxConcurrent="100%", soak="0s")
+        await found.kcp.create(ROLLOUT_STRATEGIES, builders.as_written(at_once), KCP, field_manager="operator")
+        for version in ("0.1.0", "0.2.0"):
+            await found.offer(builders.template(MODULE, version, installs=True, requires_downtime=True))
+        await offer(found, "0.1.0")
+        for name in ("hasty", "patient"):
+            await found.register(name, MODULE)
+            await found.introduced(name)
+        await finished(found)
+        await skip_windows(found, "hasty")
+
+        await offer(found, "0.2.0")
+        for _ in range(4):
+            await turn(found)
+        assert await versions(found) == {"hasty": "0.2.0", "patient": "0.1.0"}
+        *_, wave = (await latest(found)).status.waves
+        assert (wave.held, wave.failed) == (1, 0)
+
+        await skip_windows(found, "patient")
+        for _ in range(4):
+            await turn(found)
+        assert (await versions(found))["patient"] == "0.2.0"
 
 
 async def test_large_change_without_a_strategy_goes_in_waves() -> None:

@@ -151,7 +151,7 @@ def _resolution(kyma: Kyma, known: KymaModuleStatus, offer: Offer, timing: Timin
     spec = KymaSpec(
         channel=kyma.status.active_channel or kyma.spec.channel,
         modules=(module,),
-        skip_maintenance_windows=kyma.spec.skip_maintenance_windows,
+        skip_maintenance_windows=kyma.status.skip_maintenance_windows,
     )
     installed = {known.name: Installed(known.version, known.channel)} if known.version else {}
     (found,) = resolve(spec, kyma.metadata, offer=offer, installed=installed, timing=timing)

@@ -33,6 +33,7 @@ from lifecycle_manager_api import (
     Condition,
     Kyma,
     KymaModuleStatus,
+    KymaSpec,
     KymaStatus,
     SkrRecords,
     State,
@@ -67,6 +68,7 @@ def status_of(snapshot: KymaSnapshot, wanted: WantedModules) -> Decision:
 
 def _status(snapshot: KymaSnapshot, reports: Sequence[ModuleReport], ignored: int, *, to_users: bool) -> KymaStatus:
     modules = tuple(report.shown(to_users=to_users) for report in reports)
+    requested = _requested(snapshot)
     pull_secret = snapshot.pull_secret_condition
     of_modules = [cause for report in reports for cause in report.causes_by_name]
     of_others = [*_other_domains(snapshot.kyma.status.conditions), *_of_pull_secret(pull_secret)]
@@ -81,7 +83,8 @@ def _status(snapshot: KymaSnapshot, reports: Sequence[ModuleReport], ignored: in
         snapshot.timing.now,
         state=state,
         modules=shown(modules),
-        active_channel=_active_channel(snapshot),
+        active_channel=requested.channel,
+        skip_maintenance_windows=requested.skip_maintenance_windows,
         dropped=unasked,
         records=msgspec.structs.replace(
             snapshot.kyma.status.records, kyma_crd=snapshot.crd.digest or snapshot.crd_in_skr
@@ -251,9 +254,10 @@ def _failing_for(snapshot: KymaSnapshot, failure: SkrFailure) -> timedelta:
     return snapshot.timing.now - known.last_transition_time
 
 
-def _active_channel(snapshot: KymaSnapshot) -> str:
+def _requested(snapshot: KymaSnapshot) -> KymaSpec:
+    """Return the spec that the modules are resolved by, of which the status in KCP tells others what they need."""
     skr_kyma = snapshot.skr.kyma if snapshot.skr is not None else None
-    return (skr_kyma or snapshot.kyma).spec.channel
+    return (skr_kyma or snapshot.kyma).spec
 
 
 def _other_domains(conditions: Sequence[Condition]) -> Iterator[Cause]:

@@ -255,8 +255,11 @@ def _is_available(kyma: Kyma, rollout: ModuleRollout) -> bool:
 
 
 def may_be_interrupted(kyma: Kyma, timing: Timing) -> bool:
-    """Tell whether a version that requires downtime may be installed in a cluster now."""
-    if kyma.spec.skip_maintenance_windows or (timing.policy is None and not timing.policy_error):
+    """Tell whether a version that requires downtime may be installed in a cluster now.
+
+    What its users want is in the Kyma of their cluster, of which the status in KCP has what the resolution has read.
+    """
+    if kyma.status.skip_maintenance_windows or (timing.policy is None and not timing.policy_error):
         return True
     window = (
         timing.policy.next_window(kyma.metadata.labels, now=timing.now, min_length=timing.min_window)
