@@ -53,7 +53,7 @@ first-demo:
 	@echo "The first run installs the packages into $(VENV) (half a minute), and downloads kube-apiserver and etcd, or builds them"
 	@echo "where they cannot be downloaded (up to 6 minutes); both once. Then the demo: 20 s from the second time on."
 
-test: lint types workflows clusters helm ## Run every check: lint, types, import contracts and all tests
+test: lint types workflows clusters helm docs ## Run every check: lint, types, import contracts and all tests
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
 
 test-nodes: setup clusters helm node-tools images ## Run the tests on real nodes, with these images (Linux, as root; some minutes to build, once)
@@ -132,9 +132,9 @@ go: setup ## Generate the Go module for Module Managers, api/go, from the types
 charts: setup ## Generate the parts of the charts that come from the code: CRDs, roles, options, Watcher
 	@$(BIN)/python -m charts.generate
 
-docs: setup ## Build the documentation's site; dead links and anchors fail
+docs: setup ## Build the documentation's site; dead links and anchors fail (ARGS="--into FOLDER": beside other versions)
 	@$(BIN)/uv sync --quiet --frozen --all-packages --all-extras --inexact --group docs
-	@$(BIN)/python -m documentation
+	@$(BIN)/python -m documentation $(ARGS)
 
 clean: ## Delete the results of all tasks, except the cached binaries
 	rm -rf $(VENV) .local .mypy_cache .ruff_cache .import_linter_cache .pytest_cache .hypothesis

@@ -1,27 +1,36 @@
-"""Builds the site into `.local/site`: `python -m documentation`. Fails for a dead link or anchor."""
+"""Builds the site into `.local/site`: `python -m documentation`. Fails for a dead link or anchor.
 
+With `--into FOLDER` it is also published there beside other versions. `SITE` is the address of that folder, if known.
+"""
+
+import argparse
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-from documentation.site import configuration, write_sources
+from documentation.site import build
+from documentation.versions import publish
+from release.version import current
 
 FOLDER = Path(".local/site")
 
 
-def main() -> None:
-    """Write the sources and build the site from them."""
-    shutil.rmtree(FOLDER, ignore_errors=True)
-    count = write_sources(FOLDER / "sources", repository=os.environ.get("REPOSITORY", ""))
-    (FOLDER / "zensical.toml").write_text(configuration())
-    build = [sys.executable, "-m", "zensical", "build", "--strict", "--config-file", str(FOLDER / "zensical.toml")]
-    done = subprocess.run(build, check=False)  # noqa: S603 - our own arguments
-    if done.returncode:
-        sys.exit(done.returncode)
+def main() -> int:
+    """Build the site, and publish it."""
+    parser = argparse.ArgumentParser(prog="python -m documentation", description="Build the documentation's site.")
+    parser.add_argument("--into", type=Path, help="folder of all versions, in which this one is published")
+    into = parser.parse_args().into
+    version = current()
+    try:
+        count = build(FOLDER, version=version, site=os.environ.get("SITE", ""), files=os.environ.get("REPOSITORY", ""))
+    except subprocess.CalledProcessError as error:
+        return error.returncode
+    if into is not None:
+        publish(FOLDER / "html", into=into, version=version)
     sys.stdout.write(f"{count} pages: {FOLDER / 'html' / 'index.html'}\n")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -108,10 +108,15 @@ def listed(entries: object = NAVIGATION) -> Iterator[str]:
                 yield from listed(each)
 
 
+NAME = "Lifecycle Manager for Kyma"
+DESCRIPTION = "Keeps the Kyma modules of thousands of user clusters in the state their users asked for."
+THEME = Path(__file__).with_name("theme")
+
 CONFIGURATION = """\
 [project]
-site_name = "Lifecycle Manager for Kyma"
-site_description = "Keeps the Kyma modules of thousands of user clusters in the state their users asked for."
+site_name = "{name}"
+site_description = "{description}"
+{address}
 docs_dir = "sources"
 site_dir = "html"
 nav = {navigation}
@@ -120,8 +125,12 @@ nav = {navigation}
 invalid_links = true
 invalid_link_anchors = true
 
+[project.extra.version]
+provider = "mike"
+
 [project.theme]
 language = "en"
+custom_dir = "{theme}"
 font = false
 features = [
   "content.code.copy",

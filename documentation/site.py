@@ -7,6 +7,8 @@ https://github.com/OWNER/NAME/blob/v1.2.3, where that is given, and else is text
 import json
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Mapping
 from functools import cache, partial
 from pathlib import Path, PurePosixPath
@@ -15,6 +17,7 @@ from urllib.parse import unquote
 from documentation import navigation
 from documentation.markdown import title, with_links
 from documentation.reference import pages as reference_pages
+from documentation.social import write_picture
 
 DOCS = PurePosixPath("docs")
 REFERENCE = DOCS / "reference"
@@ -60,6 +63,22 @@ def link(source: PurePosixPath, target: str, *, repository: str) -> str | None:
     return f"{repository}/{file}" if repository else None
 
 
+def build(folder: Path, *, version: str, site: str, files: str) -> int:
+    """Build the site into a folder, for an address that may be empty; return the number of pages.
+
+    Raises CalledProcessError.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    count = write_sources(folder / "sources", repository=files)
+    picture = folder / "sources" / "pictures" / "social.png"
+    write_picture(picture, title=navigation.NAME, description=navigation.DESCRIPTION, version=version)
+    settings = folder / "zensical.toml"
+    settings.write_text(configuration(address=f"{site.rstrip('/')}/{version}/" if site else ""))
+    program = (sys.executable, "-m", "zensical", "build", "--strict", "--config-file", str(settings))
+    subprocess.run(program, check=True)  # noqa: S603 - our own arguments
+    return count
+
+
 def write_sources(folder: Path, *, repository: str) -> int:
     """Write all pages and the files that they show; return the number of pages."""
     shutil.copytree(DOCS, folder, ignore=shutil.ignore_patterns("*.md"))
@@ -70,9 +89,15 @@ def write_sources(folder: Path, *, repository: str) -> int:
     return len(pages())
 
 
-def configuration() -> str:
-    """Return the configuration of Zensical."""
-    return navigation.CONFIGURATION.format(navigation=_toml(navigation.NAVIGATION))
+def configuration(*, address: str) -> str:
+    """Return the configuration of Zensical for a site at this address, which may be empty."""
+    return navigation.CONFIGURATION.format(
+        name=navigation.NAME,
+        description=navigation.DESCRIPTION,
+        address=f'site_url = "{address}"' if address else "",
+        theme=navigation.THEME,
+        navigation=_toml(navigation.NAVIGATION),
+    )
 
 
 def unlisted() -> frozenset[str]:
