@@ -18,8 +18,10 @@ BOLD = re.compile(r"\*\*(.+?)\*\*")
 NAMES = re.compile(r"\b(?:[A-Z]\w+ [A-Z]\w+|[A-Z][a-z]+[A-Z]\w*)\b")
 MADE_THERE = "lifecycle_manager.module_report"
 """What docs/extending.md creates; tests/unit/test_extending.py runs it."""
-FRAGMENTS = ("def setup(manager: Manager)", "from lifecycle_manager import module_report", "synced = context.synced()")
-"""How blocks begin that continue another one, so that not all their names are defined."""
+PART_OF = re.compile(r"# (?P<path>\S+\.py)\n(?P<code>.*)", re.DOTALL)
+"""A block that shows a part of a file of the repository, which it names first."""
+MAX_WORDS = 35_000
+"""In all documents, without code."""
 RUN_ELSEWHERE = frozenset(
     {
         "api/README.md",  # tests/integration/packages
@@ -27,15 +29,19 @@ RUN_ELSEWHERE = frozenset(
         "docs/kube-runtime.md",  # tests/unit/kube_simulation/test_documented_examples.py
         "docs/tutorial.md",  # tests/integration/kube_runtime/test_tutorial.py
         "kube_crds/README.md",  # tests/unit/kube_crds
-        "kube_runtime/README.md",  # tests/integration/kube_runtime
+        "kube_runtime/README.md",  # tests/integration/kube_runtime, tests/unit/kube_runtime
     }
 )
 """Files whose Python other tests run."""
 
 
-def documents() -> dict[str, str]:
+def documents(*, with_changelog: bool = False) -> dict[str, str]:
     listed = subprocess.run(["git", "ls-files", "*.md"], check=True, capture_output=True, text=True).stdout.split()
-    return {name: Path(name).read_text() for name in listed if Path(name).is_file() and name != "CHANGELOG.md"}
+    return {
+        name: Path(name).read_text()
+        for name in listed
+        if Path(name).is_file() and (with_changelog or name != "CHANGELOG.md")
+    }
 
 
 def terms() -> list[str]:
@@ -114,11 +120,36 @@ def test_python_in_documents_runs() -> None:
     run = dict[str, int]()
     defined: dict[str, dict[str, object]] = {}
     for name, block in python_blocks():
-        if name not in RUN_ELSEWHERE and not block.code.startswith(FRAGMENTS):
+        if name not in RUN_ELSEWHERE and not PART_OF.match(block.code):
             space = defined.setdefault(name, {"__name__": "example"})
             exec(compile(block.code, f"{name}:{block.line}", "exec", dont_inherit=True), space)  # noqa: S102 - our own
             run[name] = run.get(name, 0) + 1
     assert run["docs/module-managers.md"] > 2
+
+
+def test_parts_of_files_are_as_in_the_file() -> None:
+    parts = [
+        (part["path"], part["code"])
+        for name, block in python_blocks()
+        if name not in RUN_ELSEWHERE and (part := PART_OF.fullmatch(block.code))
+    ]
+    assert parts
+    assert [path for path, code in parts if code not in Path(path).read_text()] == []
+
+
+def words(text: str) -> int:
+    """Return the number of words outside of code; marks of tables and lists are none."""
+    return sum(bool(re.search(r"\w", each)) for _, line in prose(text) if line[:4].strip() for each in line.split())
+
+
+def test_all_documents_together_are_short_enough_to_be_read() -> None:
+    counted = {name: words(text) for name, text in documents(with_changelog=True).items()}
+    longest = sorted(counted, key=lambda name: -counted[name])[:5]
+    assert sum(counted.values()) <= MAX_WORDS, f"{sum(counted.values())} words; the longest: {longest}"
+
+
+def test_words_are_counted_without_code_and_marks() -> None:
+    assert words("# A title\n\n| a | b |\n|---|---|\n- one `code`\n\n    not this\n```\nnor this\n```\n") == 6
 
 
 @pytest.mark.parametrize(
