@@ -7,89 +7,94 @@ objects. Everything runs on one event loop, reads objects as msgspec structs or 
 Start with `manager`, then `controller/`, `informer/`, `client/` and `apply/`; `exceptions` draws all errors as a tree.
 """
 
-from kube_runtime.apply import (
-    Applier,
-    ApplyResult,
-    InventoryEntry,
-    KubernetesObject,
-    ObjectOutcome,
-    Readiness,
-    parse_objects,
-    readiness,
-)
-from kube_runtime.backoff import Backoff
-from kube_runtime.client import (
-    UNDECODABLE,
-    Client,
-    ClientOptions,
-    JsonLimits,
-    KubeconfigPolicy,
-    RestMapper,
-    Revision,
-    WatchEvent,
-    cut_json,
-    require_readable,
-)
-from kube_runtime.clock import SYSTEM_CLOCK, Clock
-from kube_runtime.controller import (
-    MAX_CAUSES_PER_KEY,
-    Causes,
-    Controller,
-    End,
-    Failure,
-    Pace,
-    Priority,
-    QueueShutDown,
-    Request,
-    Result,
-    RetryPolicy,
-    Snapshot,
-    Step,
-    StepFailure,
-    TooManySteps,
-    WorkQueue,
-)
-from kube_runtime.event_recorder import EventRecorder
-from kube_runtime.exceptions import (
-    AddressUnusable,
-    AlreadyExists,
-    ApiError,
-    BadRequest,
-    ClusterUnreachable,
-    Conflict,
-    Forbidden,
-    Gone,
-    Invalid,
-    KindUnknown,
-    KubeconfigInvalid,
-    KubeconfigRefused,
-    KubeError,
-    ManifestInvalid,
-    MethodNotAllowed,
-    NotFound,
-    ObjectUnreadable,
-    RequestTooLarge,
-    ResponseInvalid,
-    ResponseTooLarge,
-    ServerUnavailable,
-    StatusCause,
-    TerminalError,
-    TooManyRequests,
-    TriggerMistaken,
-    Unauthorized,
-    UnsupportedMediaType,
-    WatchSilent,
-)
-from kube_runtime.informer import Cache, Change, Index, Informer
-from kube_runtime.leases import LeaseSharding
-from kube_runtime.manager import Manager
-from kube_runtime.metrics import RuntimeMetrics
-from kube_runtime.parsing import parse_aside
-from kube_runtime.resource import JsonObject, ObjectKey, ObjectList, Resource
-from kube_runtime.running import run
-from kube_runtime.sharding import ALONE, Sharding
-from kube_runtime.yaml_output import TextTooLong, dump_yaml
-from kube_runtime.yaml_text import YamlLimits, load_documents, load_yaml
+from collections.abc import Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kube_runtime.apply import (
+        Applier,
+        ApplyResult,
+        InventoryEntry,
+        KubernetesObject,
+        ObjectOutcome,
+        Readiness,
+        parse_objects,
+        readiness,
+    )
+    from kube_runtime.backoff import Backoff
+    from kube_runtime.client import (
+        UNDECODABLE,
+        Client,
+        ClientOptions,
+        JsonLimits,
+        KubeconfigPolicy,
+        RestMapper,
+        Revision,
+        WatchEvent,
+        cut_json,
+        require_readable,
+    )
+    from kube_runtime.clock import SYSTEM_CLOCK, Clock
+    from kube_runtime.controller import (
+        MAX_CAUSES_PER_KEY,
+        Causes,
+        Controller,
+        End,
+        Failure,
+        Pace,
+        Priority,
+        QueueShutDown,
+        Request,
+        Result,
+        RetryPolicy,
+        Snapshot,
+        Step,
+        StepFailure,
+        TooManySteps,
+        WorkQueue,
+    )
+    from kube_runtime.event_recorder import EventRecorder
+    from kube_runtime.exceptions import (
+        AddressUnusable,
+        AlreadyExists,
+        ApiError,
+        BadRequest,
+        ClusterUnreachable,
+        Conflict,
+        Forbidden,
+        Gone,
+        Invalid,
+        KindUnknown,
+        KubeconfigInvalid,
+        KubeconfigRefused,
+        KubeError,
+        ManifestInvalid,
+        MethodNotAllowed,
+        NotFound,
+        ObjectUnreadable,
+        RequestTooLarge,
+        ResponseInvalid,
+        ResponseTooLarge,
+        ServerUnavailable,
+        StatusCause,
+        TerminalError,
+        TooManyRequests,
+        TriggerMistaken,
+        Unauthorized,
+        UnsupportedMediaType,
+        WatchSilent,
+    )
+    from kube_runtime.informer import Cache, Change, Index, Informer
+    from kube_runtime.leases import LeaseSharding
+    from kube_runtime.manager import Manager
+    from kube_runtime.metrics import RuntimeMetrics
+    from kube_runtime.parsing import parse_aside
+    from kube_runtime.resource import JsonObject, ObjectKey, ObjectList, Resource
+    from kube_runtime.running import run
+    from kube_runtime.sharding import ALONE, Sharding
+    from kube_runtime.yaml_output import TextTooLong, dump_yaml
+    from kube_runtime.yaml_text import YamlLimits, load_documents, load_yaml
 
 __all__ = [
     "ALONE",
@@ -179,3 +184,125 @@ __all__ = [
     "require_readable",
     "run",
 ]
+
+_MODULES: Mapping[str, tuple[str, ...]] = {
+    "apply": (
+        "Applier",
+        "ApplyResult",
+        "InventoryEntry",
+        "KubernetesObject",
+        "ObjectOutcome",
+        "Readiness",
+        "parse_objects",
+        "readiness",
+    ),
+    "backoff": ("Backoff",),
+    "client": (
+        "UNDECODABLE",
+        "Client",
+        "ClientOptions",
+        "JsonLimits",
+        "KubeconfigPolicy",
+        "RestMapper",
+        "Revision",
+        "WatchEvent",
+        "cut_json",
+        "require_readable",
+    ),
+    "clock": (
+        "SYSTEM_CLOCK",
+        "Clock",
+    ),
+    "controller": (
+        "MAX_CAUSES_PER_KEY",
+        "Causes",
+        "Controller",
+        "End",
+        "Failure",
+        "Pace",
+        "Priority",
+        "QueueShutDown",
+        "Request",
+        "Result",
+        "RetryPolicy",
+        "Snapshot",
+        "Step",
+        "StepFailure",
+        "TooManySteps",
+        "WorkQueue",
+    ),
+    "event_recorder": ("EventRecorder",),
+    "exceptions": (
+        "AddressUnusable",
+        "AlreadyExists",
+        "ApiError",
+        "BadRequest",
+        "ClusterUnreachable",
+        "Conflict",
+        "Forbidden",
+        "Gone",
+        "Invalid",
+        "KindUnknown",
+        "KubeconfigInvalid",
+        "KubeconfigRefused",
+        "KubeError",
+        "ManifestInvalid",
+        "MethodNotAllowed",
+        "NotFound",
+        "ObjectUnreadable",
+        "RequestTooLarge",
+        "ResponseInvalid",
+        "ResponseTooLarge",
+        "ServerUnavailable",
+        "StatusCause",
+        "TerminalError",
+        "TooManyRequests",
+        "TriggerMistaken",
+        "Unauthorized",
+        "UnsupportedMediaType",
+        "WatchSilent",
+    ),
+    "informer": (
+        "Cache",
+        "Change",
+        "Index",
+        "Informer",
+    ),
+    "leases": ("LeaseSharding",),
+    "manager": ("Manager",),
+    "metrics": ("RuntimeMetrics",),
+    "parsing": ("parse_aside",),
+    "resource": (
+        "JsonObject",
+        "ObjectKey",
+        "ObjectList",
+        "Resource",
+    ),
+    "running": ("run",),
+    "sharding": (
+        "ALONE",
+        "Sharding",
+    ),
+    "yaml_output": (
+        "TextTooLong",
+        "dump_yaml",
+    ),
+    "yaml_text": (
+        "YamlLimits",
+        "load_documents",
+        "load_yaml",
+    ),
+}
+"""Where each name comes from: a module is imported with the first of its names that is used."""
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return [*__all__, *globals()]

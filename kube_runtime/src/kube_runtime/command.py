@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
+from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from kube_runtime.exceptions import AddressUnusable, KubeError, TriggerMistaken
 from kube_runtime.leases import LeaseSharding
 from kube_runtime.manager import Manager
 from kube_runtime.operator import OPERATOR_NAME, Operator
-from kube_runtime.project import write_project
+from kube_runtime.project import bounds_of, write_project
 from kube_runtime.resource import ObjectKey
 from kube_runtime.running import run
 from kube_runtime.sharding import ALONE, Sharding
@@ -85,9 +86,16 @@ def _new(name: str) -> None:
     if not OPERATOR_NAME.fullmatch(name):
         raise OperatorMistaken(f"invalid name {name!r}: expected {OPERATOR_NAME.pattern}")
     kind = "".join(part.capitalize() for part in name.split("-"))
-    values = {"name": name, "module": name.replace("-", "_"), "kind": kind, "plural": f"{kind.lower()}s"}
+    values = {
+        "name": name,
+        "module": name.replace("-", "_"),
+        "kind": kind,
+        "plural": f"{kind.lower()}s",
+        "bounds": bounds_of(version("kube-runtime")),
+    }
     written = write_project(files("kube_runtime.project") / "template", Path(name), values)
     sys.stdout.write("".join(f"{file}\n" for file in written))
+    sys.stdout.write(f"Next: cd {name}, pytest, and uv lock for the Dockerfile\n")
 
 
 def _run(operator: Operator, given: argparse.Namespace) -> None:

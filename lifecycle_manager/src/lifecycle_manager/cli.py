@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, cast
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 from typer.main import get_command
 
 Command = TyperCommand | TyperGroup
@@ -48,6 +48,40 @@ class KlmGroup(TyperGroup):
 
     def __init__(self, *, commands: Mapping[str, Command], **attributes: Any) -> None:
         super().__init__(commands=cast("Any", Commands(commands)), **attributes)
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        if extra.get("resilient_parsing"):
+            leave_values(self)
+        return super().make_context(info_name, args, parent, **extra)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, command, rest = super().resolve_command(ctx, args)
+        if ctx.resilient_parsing and command is not None:
+            leave_values(command)
+        return name, command, rest
+
+
+class Unread(TyperOption):
+    """An option of a command that is completed: its value is not converted, and what would do so is not imported."""
+
+    def process_value(self, _ctx: Any, value: Any) -> Any:
+        return value
+
+
+class UnreadArgument(TyperArgument):
+    """An argument of a command that is completed."""
+
+    def process_value(self, _ctx: Any, value: Any) -> Any:
+        return value
+
+
+def leave_values(command: Any) -> None:
+    """Have a command, and those below it, convert no values. It is completed, and not run in this process."""
+    for each in (*command.params, command.get_help_option(typer.Context(command))):
+        each.__class__ = UnreadArgument if isinstance(each, TyperArgument) else Unread
+    if isinstance(command, TyperGroup) and not isinstance(command, KlmGroup):
+        for below in command.commands.values():
+            leave_values(below)
 
 
 class RunCommand(TyperCommand):

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from kube_runtime.command import main as kube_runtime
 from kyma_module_manager.project.generation import generate_project
 from kyma_module_manager.project.names import ModuleNames
 
@@ -193,6 +194,27 @@ def test_new_module_project_is_locked_and_installed_as_its_dockerfile_does(tmp_p
     manager = Environment(project / ".venv")
     manager.run("python", "-I", "-c", "import tea_room.manager")
     assert "Usage: kyma-module-manager" in manager.run("kyma-module-manager", "--help")
+
+
+def test_new_operator_project_is_locked_installed_as_its_dockerfile_does_and_tested(
+    tmp_path: Path, wheels: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert kube_runtime(["new", "web-pages"]) == 0
+    project = tmp_path / "web-pages"
+    for wheel in wheels.glob("*.whl"):
+        shutil.copy(wheel, project / "wheels")
+    _uv("lock", cwd=project)
+    (installs,) = re.findall(r"^RUN uv (sync .+)$", (project / "Dockerfile").read_text(), re.MULTILINE)
+    _uv(*installs.split(), "--python", sys.executable, cwd=project, venv=project / ".venv")
+    operator = Environment(project / ".venv")
+    assert "kind: CustomResourceDefinition" in operator.run(
+        "kube-runtime", "crds", str(project / "web_pages_operator.py")
+    )
+    assert "pytest" not in operator.distributions()
+
+    _uv("sync", "--locked", "--python", sys.executable, cwd=project, venv=project / ".venv")
+    assert " passed" in operator.run("pytest", "-q", "--rootdir", str(project), str(project))
 
 
 def _uv(*arguments: object, venv: Path | None = None, cwd: Path | None = None) -> str:

@@ -1,7 +1,12 @@
 """What the package offers is what it says it offers."""
 
+import ast
 import subprocess
 import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
 
 import kube_runtime
 from kube_runtime import exceptions
@@ -21,7 +26,46 @@ def test_every_exception_is_offered_and_drawn_in_the_tree() -> None:
     assert all(name in tree for name in exceptions.__all__ if name != "StatusCause")
 
 
-def test_slow_library_is_not_imported_before_it_is_needed() -> None:
-    code = "import sys, kube_runtime; print('kubernetes_asyncio' in sys.modules)"
+SLOW = {
+    "aiohttp",
+    "cryptography",
+    "kubernetes_asyncio",
+    "kyma_certs",
+    "msgspec",
+    "opentelemetry",
+    "prometheus_client",
+    "yaml",
+}
+
+
+@pytest.mark.parametrize(
+    ("code", "needed"),
+    [
+        ("import kube_runtime", set()),
+        ("from kube_runtime import KubeError, TerminalError", set()),
+        ("from kube_runtime import Resource", set()),
+        ("from kube_runtime import dump_yaml", {"msgspec", "yaml"}),
+        (
+            "from kube_runtime import Client, Informer, Manager, run",
+            {"aiohttp", "msgspec", "prometheus_client", "yaml"},
+        ),
+        ("import kube_runtime.command", {"aiohttp", "msgspec", "prometheus_client", "yaml"}),
+    ],
+)
+def test_slow_libraries_are_imported_where_they_are_needed(code: str, needed: set[str]) -> None:
+    code = f"import sys; {code}; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
+    assert SLOW & {*done.stdout.split()} == needed
+    assert "aiohttp.web" not in done.stdout.split()
+
+
+def test_names_are_found_where_types_are_checked() -> None:
+    tree = ast.parse(Path(str(kube_runtime.__file__)).read_text())
+    (checked,) = (node for node in tree.body if isinstance(node, ast.If))
+    imports = [node for node in checked.body if isinstance(node, ast.ImportFrom)]
+    names = {name.name: str(node.module).removeprefix("kube_runtime.") for node in imports for name in node.names}
+    assert set(names) == {*kube_runtime.__all__} <= {*dir(kube_runtime)}
+    for name, module in names.items():
+        assert getattr(kube_runtime, name) is getattr(import_module(f"kube_runtime.{module}"), name)
+    with pytest.raises(AttributeError, match="no attribute 'Managers'"):
+        kube_runtime.Managers  # noqa: B018 - reading it is the test

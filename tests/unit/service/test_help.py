@@ -27,7 +27,7 @@ def commands(name: str, command: object) -> Iterator[tuple[str, ...]]:
 COMMANDS = [words for name, app in APPS.items() for words in commands(name, get_command(app))]
 
 
-@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize("words", [each for each in COMMANDS if each[-1] != "kubectl"], ids=" ".join)  # its own help
 def test_help_of_each_command_is_printed_within_80_columns(words: tuple[str, ...]) -> None:
     result = CliRunner().invoke(APPS[words[0]], [*words[1:], "--help"], prog_name=words[0], env={"COLUMNS": "80"})
     assert (result.exit_code, result.exception) == (0, None)
@@ -78,4 +78,5 @@ main()
     )
     shown, _, modules = done.stdout.rpartition("imported ")
     assert shown, done.stderr
-    assert not HEAVY & set(modules.split())
+    of_typer = {"pydantic"} if not {*arguments} & {"get", "module"} else set()  # it converts values of what it runs
+    assert not (HEAVY | of_typer) & {*modules.split()}

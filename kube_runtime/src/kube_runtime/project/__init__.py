@@ -8,9 +8,15 @@ from collections.abc import Iterator, Mapping
 from importlib.resources.abc import Traversable
 from pathlib import Path, PurePosixPath
 
-__all__ = ["write_project"]
+__all__ = ["bounds_of", "write_project"]
 
 PLACEHOLDER = re.compile(r"@@(\w+)@@")
+
+
+def bounds_of(release: str) -> str:
+    """Return the bounds of a requirement: the release that made a project, and what is compatible with it."""
+    major, minor = release.split(".")[:2]
+    return f">={release},<{major}.{int(minor) + 1}"
 
 
 def write_project(template: Traversable, directory: Path, values: Mapping[str, str]) -> tuple[Path, ...]:

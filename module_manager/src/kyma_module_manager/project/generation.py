@@ -4,7 +4,7 @@ from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 
-from kube_runtime.project import write_project
+from kube_runtime.project import bounds_of, write_project
 from kyma_module_manager.exceptions import DeclarationError
 from kyma_module_manager.project.names import ModuleNames
 
@@ -19,14 +19,9 @@ def generate_project(names: ModuleNames, directory: Path, *, enable_module_confi
     """
     values = names.as_mapping() | {
         "enable_module_config": str(enable_module_config).lower(),
-        "sdk_bounds": _bounds_of(version("kyma-module-manager")),
+        "sdk_bounds": bounds_of(version("kyma-module-manager")),
     }
     try:
         return write_project(files("kyma_module_manager.project") / "template", directory, values)
     except FileExistsError as error:
         raise DeclarationError(f"{error}; choose another folder with --dir") from None
-
-
-def _bounds_of(release: str) -> str:
-    major, minor = release.split(".")[:2]
-    return f">={release},<{major}.{int(minor) + 1}"
