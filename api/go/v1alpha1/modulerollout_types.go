@@ -58,13 +58,17 @@ type ModuleRolloutSpec struct {
 	// +required
 	ModuleName string `json:"moduleName"`
 
-	// The channel that got another version.
+	// The channel that got another version; "mandatory" for a mandatory module.
 	// +required
 	Channel string `json:"channel"`
 
 	// The version that the clusters get.
 	// +required
 	Version string `json:"version"`
+
+	// Digest of what the version's ModuleTemplate installs. Left out where that does not matter, or is not known.
+	// +optional
+	Content string `json:"content,omitempty"`
 
 	// The version before, which new clusters get until their wave is completed. Empty for the first rollout.
 	// +optional

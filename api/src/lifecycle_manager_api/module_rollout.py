@@ -34,9 +34,11 @@ class ModuleRolloutSpec(Struct, frozen=True, kw_only=True):
     module_name: Annotated[ModuleName, checked_by(IMMUTABLE)]
     """Name of the module."""
     channel: Annotated[Channel, checked_by(IMMUTABLE)]
-    """The channel that got another version."""
+    """The channel that got another version; "mandatory" for a mandatory module."""
     version: Annotated[str, schema(minLength=1, maxLength=64), checked_by(IMMUTABLE)]
     """The version that the clusters get."""
+    content: Annotated[str, schema(maxLength=64), checked_by(IMMUTABLE)] = ""
+    """Digest of what the version's ModuleTemplate installs. Left out where that does not matter, or is not known."""
     former_version: Annotated[str, schema(maxLength=64)] = ""
     """The version before, which new clusters get until their wave is completed. Empty for the first rollout."""
     revision: Annotated[int, schema(minimum=1)] = 1

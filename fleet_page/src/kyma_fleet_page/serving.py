@@ -70,7 +70,7 @@ def page_of(
     clusters = Clusters(
         kcp=kcp,
         offers=offers,
-        schedule=Schedule.watched_by(manager, settings.rollout),
+        schedule=Schedule.watched_by(manager, offers, settings.rollout),
         kymas=manager.informer(KYMAS),
         manifests=manager.informer(MANIFESTS, indexes=[MANIFESTS_BY_KYMA]),
         configs=manager.informer(MODULE_CONFIGS, namespace=None, indexes=[MODULE_CONFIGS_BY_KYMA]),

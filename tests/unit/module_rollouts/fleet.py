@@ -14,6 +14,7 @@ from lifecycle_manager.module_installation import status as statuses
 from lifecycle_manager.module_rollouts.plan import CloseRollouts, ReleaseVersion, RolloutDone, StartRollout, plan
 from lifecycle_manager.module_rollouts.snapshot import ReleaseChannel, RolloutSnapshot, cluster_of
 from lifecycle_manager.rollout.releases import released_by
+from lifecycle_manager.rollout.target import RolloutTarget
 from lifecycle_manager_api import (
     Kyma,
     Manifest,
@@ -119,7 +120,7 @@ class Fleet:
             now=self.now,
             release=self.release,
             strategy=self.strategy.spec,
-            version=self.release.spec.channels[0].version,
+            target=RolloutTarget(self.release.spec.channels[0].version),
             rollouts=rollouts,
             clusters=tuple(self._cluster(rollouts[0], name) for name in self.kymas) if rollouts else (),
             manifests=dict(self.manifests),
@@ -170,7 +171,7 @@ class Fleet:
         release = released_by(rollout, manifest.status.release)
         known = {each.kyma: each.since for each in rollout.status.under_way}
         since = release.at if release is not None else known.get(name)
-        return cluster_of(rollout, self.kymas[name], manifest, since=since)
+        return cluster_of(rollout, self.kymas[name], manifest, target=RolloutTarget(rollout.spec.version), since=since)
 
     def _release(self, manifest_name: str, release: ModuleRelease) -> None:
         name = next(name for name, each in self.manifests.items() if each.metadata.name == manifest_name)

@@ -10,14 +10,15 @@ import msgspec
 import pytest
 
 from kube_runtime import Conflict
-from lifecycle_manager import module_rollouts
+from lifecycle_manager import mandatory_modules, module_rollouts
 from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, MODULE_ROLLOUTS, RAW_MANIFESTS, ROLLOUT_STRATEGIES
+from lifecycle_manager.mandatory_modules import MandatorySettings
 from lifecycle_manager.module_rollouts.snapshot import ROLLOUTS_BY_CHANNEL, ReleaseChannel
 from lifecycle_manager.rollout import RolloutSettings
 from lifecycle_manager_api import ModuleRollout, names
 from tests import builders
 from tests.unit.module_rollouts.fleet import strategy
-from tests.world import KCP, SKR, World, open_world
+from tests.world import KCP, SKR, World, key_of, open_world
 
 MODULE = "cloud-resources"
 KEY = ReleaseChannel(MODULE, "regular")
@@ -291,3 +292,139 @@ async def test_selector_that_removes_a_module_from_very_many_clusters_waits() ->
         await found.kcp.merge_patch(KYMAS, "one", word, KCP)
         await found.reconcile("one", times=2)
         assert sorted(await kept()) == ["three", "two"]
+
+
+BRAKE = RolloutSettings(max_delay=timedelta(0), min_window=timedelta(0), max_changed="2")
+CHANGED_DATA = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "default"}, "data": {"is": "changed"}}
+
+
+async def resources(world: World) -> int:
+    """Return in how many clusters the changed default Module CR is."""
+    found = (await world.kcp.list(MANIFESTS, KCP)).items
+    return sum(b"changed" in bytes(each.spec.resource) for each in found)
+
+
+async def fleet_of(world: World, *kymas: str, modules: tuple[str, ...] = (MODULE,)) -> None:
+    for name in kymas:
+        await world.register(name, *modules)
+        await world.introduced(name)
+
+
+async def test_template_changed_in_place_reaches_very_many_clusters_in_waves() -> None:
+    async with open_world(rollout=BRAKE) as found:
+        module_rollouts.setup(found.manager, found.offers, BRAKE)
+        await found.offer(builders.template(MODULE, "0.1.0", installs=True))
+        await found.offer(builders.release(MODULE, regular="0.1.0"))
+        await fleet_of(found, "one", "two", "three")
+        await report(found)
+
+        await found.offer(builders.template(MODULE, "0.1.0", installs=True, data=CHANGED_DATA))
+        for name in ("one", "two", "three"):
+            await found.reconcile(name)
+        assert await resources(found) == 0, "held before a rollout has begun"
+        seen: list[int] = []
+        for _ in range(4):
+            await turn(found)
+            seen.append(await resources(found))
+        assert seen == [0, 1, 2, 3]
+        assert (await latest(found)).status.phase != "Completed", "each soaks anew, although it was Ready before"
+        begun = (await latest(found)).spec
+        assert (begun.version, begun.former_version, begun.revision) == ("0.1.0", "0.1.0", 1)
+        await finished(found, minutes=10)
+
+        await found.offer(builders.template(MODULE, "0.1.0", installs=True))
+        for name in ("one", "two", "three"):
+            await found.reconcile(name)
+        assert await resources(found) == 3, "the way back is as large a change"
+        await turn(found)
+        await turn(found)
+        assert (await resources(found), (await latest(found)).spec.revision) == (2, 2)
+
+
+async def test_template_changed_in_place_under_way_is_another_rollout() -> None:
+    async with open_world(rollout=BRAKE) as found:
+        module_rollouts.setup(found.manager, found.offers, BRAKE)
+        for version in ("0.1.0", "0.2.0"):
+            await found.offer(builders.template(MODULE, version, installs=True))
+        await found.offer(builders.release(MODULE, regular="0.1.0"))
+        await fleet_of(found, "one", "two", "three")
+        await report(found)
+        await found.offer(builders.release(MODULE, regular="0.2.0"))
+        await turn(found)
+        await turn(found)
+        assert sorted((await versions(found)).values()) == ["0.1.0", "0.1.0", "0.2.0"]
+
+        await found.offer(builders.template(MODULE, "0.2.0", installs=True, data=CHANGED_DATA))
+        for name in ("one", "two", "three"):
+            await found.reconcile(name)
+        assert await resources(found) == 0, "the cluster with the version keeps what it has"
+        await finished(found, minutes=10)
+        assert (await resources(found), set((await versions(found)).values())) == (3, {"0.2.0"})
+        assert ((await latest(found)).spec.revision, (await latest(found)).spec.former_version) == (2, "0.1.0")
+
+
+async def test_template_changed_in_few_clusters_takes_effect_at_once() -> None:
+    async with open_world(rollout=BRAKE) as found:
+        await found.offer(builders.template(MODULE, "0.1.0", installs=True))
+        await found.offer(builders.release(MODULE, regular="0.1.0"))
+        await fleet_of(found, "one", "two")
+        await found.offer(builders.template(MODULE, "0.1.0", installs=True, data=CHANGED_DATA))
+        for name in ("one", "two"):
+            await found.reconcile(name)
+        assert await resources(found) == 2
+
+
+async def test_user_may_change_a_module_whose_template_is_held() -> None:
+    async with open_world(rollout=BRAKE) as found:
+        await found.offer(builders.template(MODULE, "0.1.0", installs=True))
+        await found.offer(builders.release(MODULE, regular="0.1.0"))
+        await fleet_of(found, "one", "two", "three")
+        await found.offer(builders.template(MODULE, "0.1.0", installs=True, data=CHANGED_DATA))
+        await found.choose(MODULE, name="one", customResourcePolicy="Ignore")
+        await found.reconcile("one", times=2)
+        manifest = await found.kcp.get(MANIFESTS, f"one-{MODULE}", KCP)
+        assert (manifest.spec.custom_resource_policy, bytes(manifest.spec.resource)) == ("Ignore", b"null")
+
+
+@pytest.mark.parametrize("is_released", [False, True])
+async def test_mandatory_module_gets_another_version_in_waves(*, is_released: bool) -> None:
+    kymas: tuple[str, ...] = ("one", "two", "three")
+    mandatory = not is_released
+
+    async def install(*names_of: str) -> None:
+        for name in names_of:
+            await found.turn("mandatory-modules", key_of(name))
+
+    async def release(version: str) -> None:
+        await found.offer(builders.template("warden", version, installs=True, mandatory=mandatory))
+        if is_released:
+            await found.offer(builders.release("warden", mandatory=version))
+
+    async def turns(count: int) -> list[str]:
+        for _ in range(count):
+            await found.turn("module-rollout", ReleaseChannel("warden", "mandatory"))
+            await install(*kymas)
+            await report(found)
+            found.clock.advance(600)
+        return sorted((await found.manifests()).values())
+
+    async with open_world(rollout=BRAKE) as found:
+        module_rollouts.setup(found.manager, found.offers, BRAKE)
+        mandatory_modules.setup(found.manager, found.offers, MandatorySettings(), BRAKE)
+        await release("1.0.0")
+        await fleet_of(found, *kymas, modules=())
+        await install(*kymas)
+        assert await turns(1) == ["1.0.0"] * 3
+
+        await release("2.0.0")
+        await install(*kymas)
+        assert await turns(1) == ["1.0.0"] * 3, "held before a rollout has begun"
+        assert await turns(1) == ["1.0.0", "1.0.0", "2.0.0"]
+        begun = await latest(found)
+        assert (begun.metadata.name, begun.spec.former_version) == ("warden-mandatory-1", "1.0.0")
+        await fleet_of(found, "late", modules=())
+        await install("late")
+        assert (await found.manifests())["late-warden"] == "1.0.0", "its wave is not completed"
+        kymas = (*kymas, "late")
+        assert await turns(12) == ["2.0.0"] * 4
+        assert (await latest(found)).status.phase == "Completed"

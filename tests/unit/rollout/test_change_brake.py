@@ -12,6 +12,7 @@ from msgspec.structs import replace as with_fields
 from kube_runtime import ObjectKey
 from kube_runtime.informer.cache import Cache
 from lifecycle_manager.contract.resources import DatedReleaseMeta
+from lifecycle_manager.module_catalog import Offers
 from lifecycle_manager.rollout import RolloutSettings, Schedule
 from lifecycle_manager.rollout.change_brake import (
     DEFAULT_WAVES,
@@ -20,6 +21,7 @@ from lifecycle_manager.rollout.change_brake import (
     changed_clusters,
     max_changed,
 )
+from lifecycle_manager.rollout.target import RolloutTarget
 from lifecycle_manager_api import Manifest, ModuleRelease, ModuleRollout, ModuleRolloutSpec, names
 from tests import builders
 from tests.clocks import ManualClock
@@ -29,7 +31,7 @@ MODULE = "cloud-resources"
 
 
 def changed(version: str, *manifests: Manifest, known: tuple[str, ...] = ()) -> int:
-    return changed_clusters(builders.release(regular=version), manifests, known)
+    return changed_clusters({"regular": RolloutTarget(version)}, manifests, known)
 
 
 def fleet_with(*manifests: Manifest, max_changed: str, clusters: int = 100) -> tuple[Schedule, Cache[Any], Cache[Any]]:
@@ -42,9 +44,10 @@ def fleet_with(*manifests: Manifest, max_changed: str, clusters: int = 100) -> t
         kymas.put(ObjectKey("kcp-system", str(number)), builders.kyma(str(number)))
     releases, rollouts = Cache[Any](), Cache[Any]()
     by_module = SimpleNamespace(by_index=lambda index, value: installed.by_index(index.name, value))
-    caches = (SimpleNamespace(cache=each) for each in (releases, rollouts))
+    caches = [SimpleNamespace(cache=each) for each in (releases, rollouts)]
+    offers: Any = Offers(SimpleNamespace(cache=Cache()), caches[0])  # type: ignore[arg-type]
     settings, readable = RolloutSettings(max_changed=max_changed), SimpleNamespace(set=lambda _: None)
-    parts: Any = (*caches, by_module, SimpleNamespace(cache=kymas), ManualClock(), settings, readable)
+    parts: Any = (*caches, by_module, SimpleNamespace(cache=kymas), offers, ManualClock(), settings, readable)
     return Schedule(*parts), releases, rollouts
 
 

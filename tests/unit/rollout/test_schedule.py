@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry
 from kube_runtime import ObjectKey
 from kube_runtime.informer.cache import Cache
 from lifecycle_manager.contract.resources import DatedReleaseMeta
+from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager.process.telemetry import policy_readable
 from lifecycle_manager.rollout import RolloutSettings, Schedule
 from tests import builders
@@ -26,8 +27,9 @@ def schedule(cache: Cache[Any], policy: Path | None) -> tuple[Schedule, Collecto
     registry = CollectorRegistry()
     releases: Any = SimpleNamespace(cache=cache)
     settings = RolloutSettings(policy_file=policy)
+    offers: Any = SimpleNamespace(current=lambda: Offer.of((), cache.list()))
     empty: Any = SimpleNamespace(cache=Cache({}), by_index=lambda *_: ())
-    planned = Schedule(releases, empty, empty, empty, ManualClock(), settings, policy_readable(registry))
+    planned = Schedule(releases, empty, empty, empty, offers, ManualClock(), settings, policy_readable(registry))
     return planned, registry
 
 

@@ -78,6 +78,8 @@ def undoing(rollout: ModuleRollout, *, at_once: bool) -> ModuleRollout:
     spec, metadata = rollout.spec, rollout.metadata
     if not spec.former_version:
         raise Problem(f"rollout {metadata.name} is the first of its channel: there is no version to go back to")
+    if spec.former_version == spec.version:
+        raise Problem(f"rollout {metadata.name} is a change of the ModuleTemplate in place: change the template back")
     if rollout.status.phase in _ENDED:
         raise Problem(f"rollout {metadata.name} is superseded by a later one; undo that")
     revision = spec.revision + 1

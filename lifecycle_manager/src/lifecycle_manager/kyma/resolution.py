@@ -69,7 +69,8 @@ class Resolution:
     """What one entry of `spec.modules` stands for: the version in force and its template, or why there is none.
 
     `reason` says why the module does not have the requested version; then `state` is the best state it can have,
-    and `again` is when that may change. `available` is the version that users may have now if they want.
+    and `again` is when that may change. `available` is the version that users may have now if they want. With
+    `keeps_content` the Manifest installs what it does, whatever its template has become.
     """
 
     module: KymaModule
@@ -82,6 +83,7 @@ class Resolution:
     maintenance: bool = False
     again: datetime | None = None
     available: str = ""
+    keeps_content: bool = False
 
     @property
     def is_refused(self) -> bool:
@@ -152,7 +154,9 @@ class _Rules:
         release = released_by(rollouts[0], installed.release) if rollouts is not None else None
         version = release.version if release is not None else installed.version
         if version == installed.version:
-            return found if version == found.version else replace(found, reason=ROLLOUT_PENDING)
+            keeps = release is None or (found.module.name, found.channel) in self.timing.changed_templates
+            reason = found.reason if version == found.version else ROLLOUT_PENDING
+            return replace(found, reason=reason, keeps_content=keeps)
         template = self.offer.template(found.module.name, version)
         return (
             _without_template(found, version)

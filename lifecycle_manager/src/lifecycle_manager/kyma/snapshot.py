@@ -175,7 +175,7 @@ class KymaSnapshots:
         self.crds = KymaCrds(manager.informer(CUSTOM_RESOURCE_DEFINITIONS, field_selector=selector, required=False))
         name = settings.pull_secret
         self.pull_secrets = manager.informer(SECRETS, field_selector=f"metadata.name={name}") if name else None
-        self.schedule = Schedule.watched_by(manager, settings.rollout, policy_readable(manager.registry))
+        self.schedule = Schedule.watched_by(manager, offers, settings.rollout, policy_readable(manager.registry))
 
     async def read(self, request: Request[ObjectKey, KymaState]) -> KymaSnapshot | None:
         """Return what is known of a Kyma, None where it is gone."""

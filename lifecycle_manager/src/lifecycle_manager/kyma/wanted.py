@@ -23,6 +23,7 @@ from lifecycle_manager.module_catalog import (
     is_mandatory_manifest,
     module_of_manifest,
     wanted_manifest,
+    with_content_of,
 )
 from lifecycle_manager_api import (
     Kyma,
@@ -122,7 +123,7 @@ def _terminating(snapshot: KymaSnapshot, spec: KymaSpec, module: KymaModule, man
         installed={module.name: _installed_by(manifest)},
         timing=snapshot.timing,
     )
-    if resolution.template is None or resolution.reason:
+    if resolution.template is None or resolution.reason or resolution.keeps_content:
         return None
     try:
         component = offer.component(resolution.template)
@@ -198,6 +199,8 @@ def _wanted(
     wanted = wanted_manifest(
         kyma, template, component, default_cr=default_cr, channel=channel, policy=policy, held=manifest
     )
+    if wanted is not None and manifest is not None and resolution.keeps_content:
+        wanted = with_content_of(manifest, wanted)
     return WantedModule(
         resolution,
         manifest,

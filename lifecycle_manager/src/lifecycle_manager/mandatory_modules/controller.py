@@ -69,7 +69,7 @@ def setup(
         releases=manager.informer(DATED_RELEASE_METAS),
         manifests=manager.informer(MANIFESTS, indexes=[MANIFESTS_BY_KYMA, MANIFESTS_BY_MANDATORY_MODULE]),
         offers=offers,
-        schedule=Schedule.watched_by(manager, rollout),
+        schedule=Schedule.watched_by(manager, offers, rollout),
         interval_seconds=settings.interval_seconds,
     )
     return _setup_installation(manager, known, settings), _setup_retirement(manager, known, settings)
@@ -134,8 +134,10 @@ def _setup_retirement(
 
 
 def _mandatory_manifest_changed(change: Change[Manifest]) -> bool:
-    """Tell whether the Manifest of a mandatory module was created, deleted, or has another spec."""
-    return is_mandatory_manifest(versions(change)[0]) and generation_changed(change)
+    """Tell whether the Manifest of a mandatory module was created, deleted, or has another spec or release."""
+    old, new = change.old, change.new
+    is_released = old is not None and new is not None and old.status.release != new.status.release
+    return is_mandatory_manifest(versions(change)[0]) and (is_released or generation_changed(change))
 
 
 def _kyma_of(change: Change[Manifest]) -> Iterable[ObjectKey]:

@@ -23,7 +23,9 @@ from lifecycle_manager.module_catalog import (
     version_of,
     wanted_manifest,
 )
-from lifecycle_manager_api import Kyma, Manifest, ModuleReleaseMeta, names
+from lifecycle_manager.rollout.releases import released_by, version_for_new
+from lifecycle_manager.rollout.target import MANDATORY_CHANNEL
+from lifecycle_manager_api import Manifest, ModuleReleaseMeta, ModuleTemplate, names
 
 NO_TEMPLATE = "the mandatory version has no ModuleTemplate"
 NOTHING_TO_INSTALL = "the ModuleTemplate has neither a layer nor a link with objects to install"
@@ -116,7 +118,7 @@ def _manifests(seen: InstallationSnapshot) -> WriteManifests:
     delete = tuple(_deletions(seen.offer, {name: each for name, each in existing.items() if name not in seen.held}))
     if kyma.metadata.is_paused or not is_introduced(kyma):
         return WriteManifests(delete=delete)
-    wanted = tuple(_installations(kyma, seen.offer, existing))
+    wanted = tuple(_installations(seen, existing))
     return WriteManifests(
         apply=tuple(each for each in wanted if isinstance(each, Manifest)),
         delete=delete,
@@ -124,13 +126,17 @@ def _manifests(seen: InstallationSnapshot) -> WriteManifests:
     )
 
 
-def _installations(kyma: Kyma, offer: Offer, existing: Mapping[str, Manifest]) -> Iterator[Manifest | CannotInstall]:
+def _installations(seen: InstallationSnapshot, existing: Mapping[str, Manifest]) -> Iterator[Manifest | CannotInstall]:
+    kyma, offer = seen.kyma, seen.offer
     for module in sorted(offer.awaited):
         yield CannotInstall(offer.releases[module], NO_TEMPLATE)
-    for module, template in sorted(offer.mandatory.items()):
+    for module, current in sorted(offer.mandatory.items()):
         manifest = existing.get(module)
         if manifest is not None and manifest.metadata.being_deleted:
             continue  # created again after the deletion
+        template = _released(seen, module, current, manifest)
+        if template is None:
+            continue  # what is installed stays until the rollout releases the change to this cluster
         try:
             component = offer.component(template)
         except DescriptorUnreadable as error:
@@ -142,6 +148,24 @@ def _installations(kyma: Kyma, offer: Offer, existing: Mapping[str, Manifest]) -
             yield CannotInstall(template, NOTHING_TO_INSTALL)
         elif manifest is None or differs(manifest, wanted):
             yield wanted
+
+
+def _released(
+    seen: InstallationSnapshot, module: str, current: ModuleTemplate, manifest: Manifest | None
+) -> ModuleTemplate | None:
+    """Return the template of a module that a Kyma may have now; None where it keeps what is installed."""
+    channels = seen.rollouts.get(module)
+    if channels is None:
+        return current
+    rollouts = channels.get(MANDATORY_CHANNEL)
+    if manifest is None or not is_mandatory_manifest(manifest):
+        version = version_for_new(rollouts, seen.kyma.metadata.labels) if rollouts is not None else version_of(current)
+    else:
+        release = released_by(rollouts[0], manifest.status.release) if rollouts is not None else None
+        if release is None or (module, MANDATORY_CHANNEL) in seen.changed_templates:
+            return None
+        version = release.version
+    return current if version == version_of(current) else seen.offer.installed(module, version) or current
 
 
 def _deletions(offer: Offer, existing: Mapping[str, Manifest]) -> Iterator[str]:

@@ -21,6 +21,7 @@ from lifecycle_manager.module_catalog import (
 from lifecycle_manager.module_catalog.affected import affected_by_release
 from lifecycle_manager.rollout import Schedule
 from lifecycle_manager.rollout.held_removals import is_held, waiting_since
+from lifecycle_manager.rollout.releases import Rollouts
 from lifecycle_manager.skr.deletion_brake import RECOUNT_SECONDS
 from lifecycle_manager_api import Kyma, Manifest, ModuleReleaseMeta, ModuleTemplate
 
@@ -51,7 +52,8 @@ MANIFESTS_BY_MANDATORY_MODULE: Index[Manifest] = Index("mandatory", _mandatory_m
 class InstallationSnapshot(Snapshot):
     """A Kyma, the offer, and the Manifests of the Kyma; `are_written` once they are as the plan wants them.
 
-    `held` are its modules that are not mandatory any more and whose removal waits for an operator.
+    `held` are its modules that are not mandatory any more and whose removal waits for an operator. `rollouts` decide
+    about their modules, `changed_templates` are those whose ModuleTemplate changed since the latest rollout.
     """
 
     kyma: Kyma
@@ -59,6 +61,8 @@ class InstallationSnapshot(Snapshot):
     manifests: tuple[Manifest, ...]
     interval_seconds: float
     held: frozenset[str] = frozenset()
+    rollouts: Rollouts = field(default_factory=dict)
+    changed_templates: frozenset[tuple[str, str]] = frozenset()
     are_written: bool = False
 
 
@@ -104,7 +108,15 @@ class MandatoryReader:
         present = (each for each in manifests if is_mandatory_manifest(each) and not each.metadata.being_deleted)
         removed = {*map(module_of_manifest, present)} - wanted
         held = frozenset(each for each in removed if is_held(self._waiting_since(each), kyma.metadata))
-        return InstallationSnapshot(kyma=kyma, offer=offer, manifests=manifests, interval_seconds=interval, held=held)
+        return InstallationSnapshot(
+            kyma=kyma,
+            offer=offer,
+            manifests=manifests,
+            interval_seconds=interval,
+            held=held,
+            rollouts=self.schedule.in_force(),
+            changed_templates=self.schedule.changed_templates(),
+        )
 
     def _waiting_since(self, module: str) -> datetime | None:
         """Return since when the removal of a module waits that is not mandatory any more."""

@@ -14,7 +14,10 @@ from lifecycle_manager.module_catalog.manifests import (
     is_mandatory_manifest,
     kyma_of_manifest,
     module_of_manifest,
+    spec_differs,
     wanted_manifest,
+    wanted_spec,
+    with_content_of,
 )
 from lifecycle_manager.module_catalog.offer import Offer, is_mandatory, module_of, version_of
 from lifecycle_manager.module_catalog.verdicts import is_unverified
@@ -39,6 +42,9 @@ __all__ = [
     "module_of",
     "module_of_manifest",
     "setup",
+    "spec_differs",
     "version_of",
     "wanted_manifest",
+    "wanted_spec",
+    "with_content_of",
 ]

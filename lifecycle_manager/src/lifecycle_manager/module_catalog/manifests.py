@@ -4,7 +4,11 @@ Manifests are identified by their labels, never by their name, so that Manifests
 Manager named differently are adopted.
 """
 
+from functools import lru_cache
+from typing import Any
+
 import msgspec
+from msgspec.structs import replace as with_fields
 
 from kyma_oci import Component
 from kyma_oci.descriptor import CONFIG, RAW_MANIFEST
@@ -46,13 +50,12 @@ def wanted_manifest(
     None where there is nothing to install: the component has no layer with objects, and the template no link to them.
     `default_cr` is that of the template as the offer has it, `held` the existing Manifest of the module, if any.
     """
-    link = link_of(template)
-    source = component.source(RAW_MANIFEST) or ({"url": link} if link is not None else None)
-    if source is None:
+    spec = wanted_spec(template, component, default_cr=default_cr, policy=policy)
+    if spec is None:
         return None
+    if held is not None:
+        spec = with_fields(spec, resource=former.named_as_before(spec.resource, held.spec.resource))
     module = module_of(template)
-    resource = default_cr if policy == "CreateAndDelete" else _NULL
-    config = component.source(CONFIG)
     owner = OwnerReference(
         api_version=kyma.api_version, kind=kyma.kind, name=kyma.metadata.name, uid=kyma.metadata.uid, controller=True
     )
@@ -65,29 +68,64 @@ def wanted_manifest(
             finalizers=(names.MANIFEST_FINALIZER,),  # set at creation, which saves a write for each module
             owner_references=(owner,),
         ),
-        spec=ManifestSpec(
-            install=InstallInfo(name=RAW_MANIFEST, source=msgspec.Raw(_ENCODER.encode(source))),
-            config=msgspec.convert({**config, "type": "oci-ref"}, ImageSpec) if config is not None else None,
-            remote=False,
-            custom_resource_policy=policy,
-            manager=template.spec.manager,
-            resource=former.named_as_before(resource, held.spec.resource) if held is not None else resource,
-            version=version_of(template) or component.version,
-            localized_images=component.images,
-        ),
+        spec=spec,
     )
+
+
+def wanted_spec(
+    template: ModuleTemplate, component: Component, *, default_cr: msgspec.Raw, policy: CustomResourcePolicy
+) -> ManifestSpec | None:
+    """Return the spec of the Manifests that install a template; None where there is nothing to install."""
+    link = link_of(template)
+    source = component.source(RAW_MANIFEST) or ({"url": link} if link is not None else None)
+    if source is None:
+        return None
+    config = component.source(CONFIG)
+    return ManifestSpec(
+        install=InstallInfo(name=RAW_MANIFEST, source=msgspec.Raw(_ENCODER.encode(source))),
+        config=msgspec.convert({**config, "type": "oci-ref"}, ImageSpec) if config is not None else None,
+        remote=False,
+        custom_resource_policy=policy,
+        manager=template.spec.manager,
+        resource=default_cr if policy == "CreateAndDelete" else _NULL,
+        version=version_of(template) or component.version,
+        localized_images=component.images,
+    )
+
+
+def with_content_of(held: Manifest, wanted: Manifest) -> Manifest:
+    """Return a wanted Manifest that installs what the existing one does, whatever its template has become."""
+    kept, policy = held.spec, wanted.spec.custom_resource_policy
+    spec = with_fields(
+        wanted.spec,
+        install=kept.install,
+        config=kept.config,
+        manager=kept.manager,
+        resource=kept.resource if kept.custom_resource_policy == policy else wanted.spec.resource,
+        version=kept.version,
+        localized_images=kept.localized_images,
+    )
+    annotations = dict(wanted.metadata.annotations)
+    if component := held.metadata.annotations.get(names.OCM_COMPONENT_NAME):
+        annotations[names.OCM_COMPONENT_NAME] = component
+    return with_fields(wanted, metadata=with_fields(wanted.metadata, annotations=annotations), spec=spec)
 
 
 def differs(existing: Manifest, wanted: Manifest) -> bool:
     """Tell whether a Manifest has to be written; labels and annotations of others do not count."""
-    held, images = existing.metadata, wanted.spec.localized_images
+    held = existing.metadata
     return (
         not wanted.metadata.labels.items() <= held.labels.items()
         or not wanted.metadata.annotations.items() <= held.annotations.items()
         or (names.IS_UNMANAGED in held.annotations) != (names.IS_UNMANAGED in wanted.metadata.annotations)
-        or _compared(existing.spec) != _compared(wanted.spec)
-        or (bool(images) and existing.spec.localized_images != images)
+        or spec_differs(existing.spec, wanted.spec)
     )
+
+
+def spec_differs(existing: ManifestSpec, wanted: ManifestSpec) -> bool:
+    """Tell whether a Manifest with the one spec installs something else than one with the other."""
+    images = wanted.localized_images
+    return _compared(existing) != _compared(wanted) or (bool(images) and existing.localized_images != images)
 
 
 def module_of_manifest(manifest: Manifest) -> str:
@@ -135,7 +173,7 @@ def _annotations(kyma: Kyma, template: ModuleTemplate, component: Component) -> 
 
 def _compared(spec: ManifestSpec) -> tuple[object, ...]:
     """Return what is compared; embedded objects by value, since API servers format them differently."""
-    embedded = [msgspec.json.decode(each) for each in (spec.install.source, spec.resource)]
+    embedded = [_decoded(bytes(each)) for each in (spec.install.source, spec.resource)]
     return (
         spec.install.name,
         *embedded,
@@ -145,3 +183,9 @@ def _compared(spec: ManifestSpec) -> tuple[object, ...]:
         spec.version,
         spec.remote,
     )
+
+
+@lru_cache(maxsize=4096)
+def _decoded(document: bytes) -> Any:
+    """Parse an object once for all clusters that have it. It is only compared."""
+    return msgspec.json.decode(document)

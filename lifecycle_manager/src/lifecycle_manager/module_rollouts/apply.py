@@ -2,14 +2,20 @@
 
 import asyncio
 from dataclasses import dataclass, replace
-from typing import Literal, assert_never
+from typing import Any, Literal, assert_never
 
 import msgspec
 import structlog
 from msgspec.structs import replace as with_fields
 
-from kube_runtime import AlreadyExists, ApiError, Client, EventRecorder, NotFound, Request, Result
-from lifecycle_manager.contract.resources import DATED_RELEASE_METAS, FIELD_MANAGER, MANIFESTS, MODULE_ROLLOUTS
+from kube_runtime import AlreadyExists, ApiError, Client, EventRecorder, NotFound, Request, Resource, Result
+from lifecycle_manager.contract.resources import (
+    DATED_RELEASE_METAS,
+    FIELD_MANAGER,
+    MANIFESTS,
+    MODULE_ROLLOUTS,
+    MODULE_TEMPLATES,
+)
 from lifecycle_manager.module_rollouts.plan import CloseRollouts, ReleaseVersion, RolloutDone, StartRollout
 from lifecycle_manager.module_rollouts.snapshot import ReleaseChannel, RolloutReader, RolloutSnapshot, RolloutState
 from lifecycle_manager.module_rollouts.status import COMPLETED, HALTED, PROGRESSING
@@ -17,6 +23,7 @@ from lifecycle_manager_api import (
     ModuleRelease,
     ModuleRollout,
     ModuleRolloutStatus,
+    ModuleTemplate,
     as_document,
     find,
     names,
@@ -62,7 +69,10 @@ class RolloutActions:
     ) -> Result:
         """Write the status where it has changed. Raises KubeError."""
         if end.problem and seen.release is not None:
-            self.events.record(DATED_RELEASE_METAS, seen.release, STRATEGY_MISSING, end.problem, type="Warning")
+            resource: Resource[Any] = (
+                MODULE_TEMPLATES if isinstance(seen.release, ModuleTemplate) else DATED_RELEASE_METAS
+            )
+            self.events.record(resource, seen.release, STRATEGY_MISSING, end.problem, type="Warning")
         if end.rollout is not None and end.status is not None and end.status != end.rollout.status:
             await self._write(end.rollout, end.status)
         return Result(end.requeue_after)

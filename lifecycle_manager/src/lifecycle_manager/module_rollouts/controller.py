@@ -1,6 +1,6 @@
 """The controller of rollouts. Each channel of a module is reconciled, by one replica,
 
-- when its ModuleReleaseMeta, its strategy or one of its ModuleRollouts changes
+- when its ModuleReleaseMeta, one of its ModuleTemplates, its strategy or one of its ModuleRollouts changes
 - when a Manifest of the channel gets another version, state or release, at most twice a second
 - at the times when a wave's pause, soak time or deadline ends, and at intervals
 
@@ -9,17 +9,19 @@ Limits: the strategy's.
 
 from collections.abc import Iterable
 
-from kube_runtime import Change, Controller, Manager, Priority
+from kube_runtime import Change, Controller, Manager, ObjectKey, Priority
 from lifecycle_manager.contract.changes import generation_changed, metadata_changed, versions
 from lifecycle_manager.contract.resources import (
     DATED_RELEASE_METAS,
     KYMAS,
     MANIFESTS,
     MODULE_ROLLOUTS,
+    MODULE_TEMPLATES,
     ROLLOUT_STRATEGIES,
     DatedReleaseMeta,
 )
-from lifecycle_manager.module_catalog import Offers, is_mandatory_manifest, module_of_manifest
+from lifecycle_manager.contract.signals import DescriptorFound
+from lifecycle_manager.module_catalog import Offers, module_of, module_of_manifest
 from lifecycle_manager.module_catalog.affected import offer_changed
 from lifecycle_manager.module_rollouts.apply import RolloutActions
 from lifecycle_manager.module_rollouts.metrics import RolloutCollector
@@ -32,7 +34,8 @@ from lifecycle_manager.module_rollouts.snapshot import (
     RolloutState,
 )
 from lifecycle_manager.rollout import RolloutSettings, Schedule
-from lifecycle_manager_api import Manifest, ModuleRollout, RolloutStrategy, names
+from lifecycle_manager.rollout.target import MANDATORY_CHANNEL, channel_of
+from lifecycle_manager_api import Manifest, ModuleRollout, ModuleTemplate, RolloutStrategy, names
 
 SETTLE_SECONDS = 0.5
 """How long to wait for further clusters: of thousands, several change at a time."""
@@ -51,7 +54,7 @@ def setup(manager: Manager, offers: Offers, settings: RolloutSettings) -> Contro
         manifests=manager.informer(MANIFESTS, indexes=[MANIFESTS_BY_CHANNEL]),
         kymas=manager.informer(KYMAS),
         offers=offers,
-        schedule=Schedule.watched_by(manager, settings),
+        schedule=Schedule.watched_by(manager, offers, settings),
         clock=manager.clock,
     )
     controller: Controller[ReleaseChannel, RolloutState] = manager.controller(
@@ -71,13 +74,30 @@ def setup(manager: Manager, offers: Offers, settings: RolloutSettings) -> Contro
         governed = known.schedule.in_force()
         return {key for each in versions(change) for key in channels_of_manifest(each) if key.module in governed}
 
+    templates = manager.informer(MODULE_TEMPLATES)
+
+    def of_module(template: ModuleTemplate) -> Iterable[ReleaseChannel]:
+        module = module_of(template)
+        named = (each for each in releases.cache.list() if each.spec.module_name == module)
+        return {ReleaseChannel(module, MANDATORY_CHANNEL), *(key for each in named for key in channels_of(each))}
+
+    def of_template(change: Change[ModuleTemplate]) -> Iterable[ReleaseChannel]:
+        return {key for each in versions(change) for key in of_module(each)}
+
+    def of_descriptor(found: DescriptorFound) -> Iterable[ReleaseChannel]:
+        template = templates.get(ObjectKey(found.namespace, found.template))
+        return of_module(template) if template is not None else ()
+
     controller.watches(releases, to=of_release, when=offer_changed)
+    controller.watches(templates, to=of_template, when=offer_changed)
+    controller.receives(DescriptorFound, to=of_descriptor)
     controller.watches(known.strategies, to=of_strategy, when=generation_changed)
     controller.watches(rollouts, to=of_rollout, when=generation_changed)
     controller.watches(
         known.manifests, to=of_manifest, when=progress_changed, priority=Priority.CHANGE, after=SETTLE_SECONDS
     )
-    controller.starts_with(lambda: [key for each in releases.cache.list() for key in channels_of(each)])
+    controller.starts_with(lambda: {key for each in releases.cache.list() for key in channels_of(each)})
+    controller.starts_with(lambda: {key for each in templates.cache.list() for key in of_module(each)})
     owns = manager.sharding.owns
     manager.registry.register(RolloutCollector(rollouts.list, lambda each: owns(owner_of(key_of(each)))))
     actions = RolloutActions(manager.client, known, manager.events)
@@ -91,7 +111,10 @@ def strategy_of(release: DatedReleaseMeta) -> str:
 
 def channels_of(release: DatedReleaseMeta) -> Iterable[ReleaseChannel]:
     """Return the channels of a release."""
-    return [ReleaseChannel(release.spec.module_name, each.channel) for each in release.spec.channels]
+    channels = (
+        [MANDATORY_CHANNEL] if release.spec.mandatory is not None else [it.channel for it in release.spec.channels]
+    )
+    return [ReleaseChannel(release.spec.module_name, each) for each in channels]
 
 
 def of_release(change: Change[DatedReleaseMeta]) -> Iterable[ReleaseChannel]:
@@ -112,8 +135,7 @@ def owner_of(key: ReleaseChannel) -> str:
 
 
 def channels_of_manifest(manifest: Manifest) -> Iterable[ReleaseChannel]:
-    channel = manifest.metadata.labels.get(names.CHANNEL, "")
-    if channel and not is_mandatory_manifest(manifest):
+    if channel := channel_of(manifest):
         yield ReleaseChannel(module_of_manifest(manifest), channel)
 
 

@@ -17,7 +17,7 @@ from kube_runtime import End, Step
 from lifecycle_manager.module_rollouts.snapshot import RolloutSnapshot
 from lifecycle_manager.module_rollouts.status import Blocker, Progress, status_of, superseded
 from lifecycle_manager.rollout.change_brake import is_open
-from lifecycle_manager.rollout.releases import is_way_back
+from lifecycle_manager.rollout.releases import is_changed_since, is_way_back
 from lifecycle_manager.rollout.waves import WaveProgress, is_downgrade, progress_of, too_many_failures
 from lifecycle_manager_api import (
     ModuleRelease,
@@ -94,7 +94,10 @@ def plan(seen: RolloutSnapshot) -> StartRollout | ReleaseVersion | CloseRollouts
 
 
 def is_new_version(seen: RolloutSnapshot) -> bool:
-    """Tell whether the channel has a version that no rollout is for. One that was taken back is none."""
+    """Tell whether the channel has a version, or its ModuleTemplate a content, that no rollout is for.
+
+    A version that was taken back is none.
+    """
     if seen.release is None or not seen.version:
         return False
     latest = seen.latest
@@ -102,6 +105,8 @@ def is_new_version(seen: RolloutSnapshot) -> bool:
         return False
     if latest is None:
         return True
+    if seen.target is not None and is_changed_since(latest, seen.target):
+        return seen.is_changed
     is_taken_back = bool(latest.spec.undoes) and latest.spec.former_version == seen.version
     return latest.spec.version != seen.version and not is_taken_back
 
@@ -132,6 +137,7 @@ def new_rollout(seen: RolloutSnapshot, strategy: RolloutStrategySpec) -> ModuleR
             module_name=seen.key.module,
             channel=seen.key.channel,
             version=seen.version,
+            content=seen.target.content if seen.target is not None else "",
             former_version=former_version(seen),
             revision=revision,
             strategy=strategy,
@@ -144,11 +150,11 @@ def former_version(seen: RolloutSnapshot) -> str:
 
     Where it is the channel's again, the way is back from the version of the rollout that was not completed; what such a
     way back takes back is none that new clusters get. Without a strategy there were changes without a rollout: then it
-    is the version of most clusters.
+    is the version of most clusters, or the channel's own where its ModuleTemplate changed in place.
     """
     latest = seen.latest
     if latest is None or (not seen.strategy_name and latest.status.phase == "Completed"):
-        return seen.most_common_version
+        return seen.most_common_version or (seen.version if seen.is_changed else "")
     is_back = latest.spec.former_version == seen.version or is_way_back(latest.spec)
     return latest.spec.version if is_back or latest.status.phase == "Completed" else latest.spec.former_version
 

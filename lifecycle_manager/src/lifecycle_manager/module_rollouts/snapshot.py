@@ -11,11 +11,12 @@ from kube_runtime import Clock, Informer, ObjectKey, Request, Snapshot
 from kube_runtime.informer import Index
 from lifecycle_manager.contract.conditions import REACHABLE
 from lifecycle_manager.contract.resources import DatedReleaseMeta
-from lifecycle_manager.module_catalog import Offers, is_mandatory_manifest, kyma_of_manifest, module_of_manifest
+from lifecycle_manager.module_catalog import Offers, kyma_of_manifest, module_of_manifest
 from lifecycle_manager.module_catalog.offer import release_of
 from lifecycle_manager.rollout import Schedule, Timing
 from lifecycle_manager.rollout.change_brake import DEFAULT_STRATEGY, DEFAULT_WAVES, changes
 from lifecycle_manager.rollout.releases import released_by
+from lifecycle_manager.rollout.target import MANDATORY_CHANNEL, RolloutTarget, channel_of
 from lifecycle_manager.rollout.waves import Cluster, is_downgrade, wave_of
 from lifecycle_manager_api import (
     Kyma,
@@ -34,7 +35,7 @@ CLUSTERS_IN_A_TURN = 500
 
 
 class ReleaseChannel(NamedTuple):
-    """A channel of a module."""
+    """A channel of a module; that of mandatory modules is MANDATORY_CHANNEL."""
 
     module: str
     channel: str
@@ -44,12 +45,12 @@ class ReleaseChannel(NamedTuple):
 
 
 def _channel_of_manifest(manifest: Manifest) -> Iterable[str]:
-    if not is_mandatory_manifest(manifest) and (channel := manifest.metadata.labels.get(names.CHANNEL)):
+    if channel := channel_of(manifest):
         yield str(ReleaseChannel(module_of_manifest(manifest), channel))
 
 
 MANIFESTS_BY_CHANNEL: Index[Manifest] = Index("module-channel", _channel_of_manifest)
-"""Manifests of modules that users chose, by `module/channel`."""
+"""Manifests by `module/channel`."""
 ROLLOUTS_BY_CHANNEL: Index[ModuleRollout] = Index(
     "module-channel", lambda rollout: (str(ReleaseChannel(rollout.spec.module_name, rollout.spec.channel)),)
 )
@@ -76,7 +77,7 @@ class KnownCluster(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class RolloutState:
-    """What is remembered of a channel: its clusters as the rollout of that name counted them, by their names."""
+    """What is remembered of a channel: its clusters as a rollout with this target counted them, by their names."""
 
     rollout: str = ""
     clusters: dict[str, KnownCluster] = field(default_factory=dict)
@@ -86,8 +87,9 @@ class RolloutState:
 class RolloutSnapshot(Snapshot):
     """A channel of a module.
 
-    - `release`: None where the module has none, or none that rollouts govern; then nothing is rolled out
-    - `version`: that of the channel, empty where there is no such channel
+    - `release`: None where the module has none, or none that rollouts govern; then nothing is rolled out. The
+      ModuleTemplate of a mandatory module without one
+    - `target`: what the channel gives, None where there is no such channel
     - `rollouts`: all of the channel, the latest first
     - `clusters`: those that have the module of this channel, `manifests` theirs, by the name of the Kyma
     - `template`: that of the version before the latest rollout's
@@ -96,14 +98,19 @@ class RolloutSnapshot(Snapshot):
 
     key: ReleaseChannel
     now: datetime
-    release: DatedReleaseMeta | None
+    release: DatedReleaseMeta | ModuleTemplate | None
     strategy: RolloutStrategySpec | None
-    version: str
+    target: RolloutTarget | None
     rollouts: tuple[ModuleRollout, ...]
     clusters: tuple[Cluster, ...]
     manifests: dict[str, Manifest]
     template: ModuleTemplate | None = None
     taken: bool = False
+
+    @property
+    def version(self) -> str:
+        """The version of the channel, empty where there is no such channel."""
+        return self.target.version if self.target is not None else ""
 
     @property
     def strategy_name(self) -> str:
@@ -112,9 +119,9 @@ class RolloutSnapshot(Snapshot):
 
     @property
     def is_changed(self) -> bool:
-        """Whether the version of the channel changes a cluster."""
-        known = {each.metadata.name for each in self.rollouts}
-        return any(changes(each, self.version, known) for each in self.manifests.values())
+        """Whether what the channel gives changes a cluster."""
+        known, target = {each.metadata.name for each in self.rollouts}, self.target
+        return target is not None and any(changes(each, target, known) for each in self.manifests.values())
 
     @property
     def most_common_version(self) -> str:
@@ -142,10 +149,9 @@ class RolloutReader:
     async def read(self, request: Request[ReleaseChannel, RolloutState]) -> RolloutSnapshot | None:
         key = request.key
         rollouts = self.of_channel(key)
-        release = self._release(key.module)
+        release = self._release(key)
         if release is None and not rollouts:
             return None
-        channels = release.spec.channels if release is not None else ()
         latest = rollouts[0] if rollouts else None
         manifests = {
             kyma_of_manifest(each): each
@@ -159,20 +165,23 @@ class RolloutReader:
             now=self.clock.now(),
             release=release,
             strategy=self._strategy(release) if release is not None else None,
-            version=next((each.version for each in channels if each.channel == key.channel), ""),
+            target=self.schedule.targets(key.module).get(key.channel) if release is not None else None,
             rollouts=rollouts,
             clusters=() if latest is None else await self._clusters(latest, manifests, request.state),
             manifests=manifests,
             template=offer.template(key.module, former),
         )
 
-    def _release(self, module: str) -> DatedReleaseMeta | None:
-        """Return the release of a module that rollouts govern."""
-        if module not in self.schedule.in_force():
+    def _release(self, key: ReleaseChannel) -> DatedReleaseMeta | ModuleTemplate | None:
+        """Return the release of a module that rollouts govern, or the template that makes it mandatory."""
+        if key.module not in self.schedule.in_force():
             return None
-        return release_of(module, self.releases.cache.list())
+        found = release_of(key.module, self.releases.cache.list())
+        if found is None and key.channel == MANDATORY_CHANNEL:
+            return self.offers.current().mandatory.get(key.module)
+        return found
 
-    def _strategy(self, release: DatedReleaseMeta) -> RolloutStrategySpec | None:
+    def _strategy(self, release: DatedReleaseMeta | ModuleTemplate) -> RolloutStrategySpec | None:
         """Return the waves that a release names, else the default ones; None where the named ones do not exist."""
         named = release.metadata.annotations.get(names.ROLLOUT_STRATEGY)
         found = self.strategies.get(ObjectKey(names.KCP_NAMESPACE, named or DEFAULT_STRATEGY))
@@ -193,7 +202,9 @@ class RolloutReader:
         has_downtime = template is not None and template.spec.requires_downtime
         timing = self.schedule.timing()
         intended = {each.kyma: each.since for each in rollout.status.under_way}
-        before = state.clusters if state.rollout == rollout.metadata.name else {}
+        target = self._target(rollout)
+        state_of = f"{rollout.metadata.name}/{target.content}"
+        before = state.clusters if state.rollout == state_of else {}
         now: dict[str, KnownCluster] = {}
         for number, (name, manifest) in enumerate(manifests.items()):
             if number % CLUSTERS_IN_A_TURN == 0:
@@ -206,29 +217,42 @@ class RolloutReader:
             allowed = not has_downtime or may_be_interrupted(kyma, timing)
             known = before.get(name)
             if known is None or not known.is_of(kyma, manifest, since, may_be_interrupted=allowed):
-                cluster = cluster_of(rollout, kyma, manifest, since=since, may_be_interrupted=allowed)
+                cluster = cluster_of(rollout, kyma, manifest, since=since, may_be_interrupted=allowed, target=target)
                 known = KnownCluster(kyma, manifest, since, allowed, cluster)
             now[name] = known
-        state.rollout, state.clusters = rollout.metadata.name, now
+        state.rollout, state.clusters = state_of, now
         return tuple(each.cluster for each in now.values())
+
+    def _target(self, rollout: ModuleRollout) -> RolloutTarget:
+        """Return what a rollout gives clusters: the version alone, unless its ModuleTemplate is as it was."""
+        spec = rollout.spec
+        known = self.schedule.targets(spec.module_name).get(spec.channel)
+        is_known = known is not None and (known.version, known.content) == (spec.version, spec.content)
+        return known if known is not None and is_known else RolloutTarget(spec.version)
 
 
 def cluster_of(
-    rollout: ModuleRollout, kyma: Kyma, manifest: Manifest, *, since: datetime | None, may_be_interrupted: bool = True
+    rollout: ModuleRollout,
+    kyma: Kyma,
+    manifest: Manifest,
+    *,
+    target: RolloutTarget,
+    since: datetime | None,
+    may_be_interrupted: bool = True,
 ) -> Cluster:
     """Return a cluster as a rollout counts it. A Manifest that is not reconciled since its change is not Ready."""
     status, metadata = manifest.status, manifest.metadata
     ready = find(status.conditions, "Ready")
     resources, reachable = find(status.conditions, "Resources"), find(kyma.status.conditions, REACHABLE)
     is_observed = status.observed_generation == metadata.generation
-    has_version = manifest.spec.version == rollout.spec.version
-    is_higher = not (has_version or is_downgrade(rollout.spec) or changes(manifest, rollout.spec.version, ()))
+    has_version = target.is_in(manifest)
+    is_higher = not (has_version or is_downgrade(rollout.spec) or changes(manifest, target, ()))
     return Cluster(
         kyma=kyma.metadata.name,
         wave=wave_of(rollout.spec.strategy, kyma.metadata.labels),
         has_version=has_version,
         is_ready=is_observed and status.state is State.READY,
-        ready_since=_ready_since(manifest),
+        ready_since=_ready_since(manifest, since),
         is_error=is_observed and status.state is State.ERROR,
         is_unreachable=(reachable is not None and reachable.status == "False")
         or (resources is not None and resources.status == "Unknown" and status.state is State.ERROR),
@@ -240,11 +264,14 @@ def cluster_of(
     )
 
 
-def _ready_since(manifest: Manifest) -> datetime | None:
-    """Return since when a module is Ready with its version. Where no rollout released that, its condition says so."""
+def _ready_since(manifest: Manifest, released: datetime | None) -> datetime | None:
+    """Return since when a module is Ready with what a rollout released to it; its condition says so where none did.
+
+    That is not before the release: where a ModuleTemplate changed in place, the module was Ready with what was before.
+    """
     known = manifest.status.ready_version
     if known is not None and known.version == manifest.spec.version:
-        return known.since
+        return known.since if released is None else max(known.since, released)
     ready = find(manifest.status.conditions, "Ready")
     return ready.last_transition_time if ready is not None else None
 

@@ -1,23 +1,24 @@
-"""The brake on changes: which new versions go in waves although no RolloutStrategy is named. Pure functions.
+"""The brake on changes: which of them go in waves although no RolloutStrategy is named. Pure functions.
 
-A change of a ModuleReleaseMeta that gives more clusters another version than `--max-changed-clusters` allows is a
-rollout, with the waves of the RolloutStrategy `default`, or DEFAULT_WAVES where there is none. The rule depends on KCP
-alone, so that every replica finds the same as soon as it sees the change. A rollout that began goes on to its end.
+A change of the catalog that gives more clusters another version, or other objects in the same version, than
+`--max-changed-clusters` allows is a rollout, with the waves of the RolloutStrategy `default`, or DEFAULT_WAVES where
+there is none. The rule depends on KCP alone, so that every replica finds the same as soon as it sees the change. A
+rollout that began goes on to its end.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Annotated
 
 from pydantic import StringConstraints
 
 from kube_runtime.informer import Index
 from lifecycle_manager.module_catalog import is_mandatory_manifest, module_of_manifest
+from lifecycle_manager.rollout.target import RolloutTarget, channel_of
 from lifecycle_manager_api import (
     InvalidVersion,
     LabelSelector,
     LabelSelectorRequirement,
     Manifest,
-    ModuleReleaseMeta,
     ModuleRollout,
     RolloutStrategySpec,
     Version,
@@ -44,12 +45,12 @@ ChangedClusters = Annotated[str, StringConstraints(pattern=r"^([0-9]{1,6}|(100|[
 
 
 def _module_of_channel(manifest: Manifest) -> Iterable[str]:
-    if not is_mandatory_manifest(manifest) and manifest.metadata.labels.get(names.CHANNEL):
+    if channel_of(manifest):
         yield module_of_manifest(manifest)
 
 
 MANIFESTS_BY_MODULE: Index[Manifest] = Index("module", _module_of_channel)
-"""Manifests of modules that users chose, by the module."""
+"""Manifests about which rollouts may decide, by the module."""
 
 
 def max_changed(amount: str, clusters: int) -> int:
@@ -66,21 +67,24 @@ def is_open(rollout: ModuleRollout, version: str) -> bool:
     return phase != "Superseded" and (is_taken_back or phase != "Completed")
 
 
-def changes(manifest: Manifest, version: str, known: Collection[str]) -> bool:
-    """Tell whether a channel that has this version changes a cluster, or a rollout does that is not `known` yet."""
+def changes(manifest: Manifest, target: RolloutTarget, known: Collection[str]) -> bool:
+    """Tell whether what a channel gives changes a cluster, or a rollout does that is not `known` yet."""
     metadata, release = manifest.metadata, manifest.status.release
     if metadata.being_deleted or names.IS_UNMANAGED in metadata.annotations:
         return False
-    if manifest.spec.version == version:
-        return release is not None and release.version == version and release.rollout not in known
+    if manifest.spec.version == target.version:
+        is_under_way = release is not None and release.version == target.version and release.rollout not in known
+        return is_under_way or not target.is_in(manifest)
     try:
-        return Version.parse(version) >= Version.parse(manifest.spec.version)  # a lower one is refused
+        is_lower = Version.parse(target.version) < Version.parse(manifest.spec.version)
+        return not is_lower or is_mandatory_manifest(manifest)  # what users chose gets no lower version
     except InvalidVersion:
         return True
 
 
-def changed_clusters(release: ModuleReleaseMeta, manifests: Iterable[Manifest], known: Collection[str]) -> int:
-    """Return how many clusters the channels of a release change. `manifests`: those of its module."""
-    versions = {each.channel: each.version for each in release.spec.channels}
-    found = ((each, versions.get(each.metadata.labels[names.CHANNEL])) for each in manifests)
-    return sum(version is not None and changes(manifest, version, known) for manifest, version in found)
+def changed_clusters(
+    targets: Mapping[str, RolloutTarget], manifests: Iterable[Manifest], known: Collection[str]
+) -> int:
+    """Return how many clusters the channels of a module change. `manifests`: those of the module."""
+    found = ((each, targets.get(channel_of(each))) for each in manifests)
+    return sum(target is not None and changes(manifest, target, known) for manifest, target in found)

@@ -1,15 +1,17 @@
 """Which version of a channel a Kyma gets while rollouts decide on it. Pure functions of ModuleRollouts.
 
-A cluster that has the module keeps its version until a rollout releases another one to it; that is recorded in its
-Manifest. A new cluster gets the version of the last rollout that has completed the cluster's wave. One that takes a
-version back counts as that from its beginning: no new cluster gets what is being taken back.
+A cluster that has the module keeps its version, and its objects where the ModuleTemplate changes, until a rollout
+releases the change to it; that is recorded in its Manifest. A new cluster gets the version of the last rollout that has
+completed the cluster's wave. One that takes a version back counts as that from its beginning: no new cluster gets what
+is being taken back.
 """
 
 from collections.abc import Iterable, Mapping
 
 from lifecycle_manager.rollout.change_brake import is_open
+from lifecycle_manager.rollout.target import RolloutTarget
 from lifecycle_manager.rollout.waves import is_downgrade, wave_of
-from lifecycle_manager_api import ModuleRelease, ModuleReleaseMeta, ModuleRollout, ModuleRolloutSpec, names
+from lifecycle_manager_api import ModuleRelease, ModuleRollout, ModuleRolloutSpec, ObjectMeta, names
 
 ChannelRollouts = tuple[ModuleRollout, ...]
 """The rollouts of a channel, at least one, the latest first: that is the one that counts."""
@@ -27,12 +29,23 @@ def by_channel(rollouts: Iterable[ModuleRollout]) -> Rollouts:
     return found
 
 
-def is_governed(release: ModuleReleaseMeta, channels: Mapping[str, ChannelRollouts]) -> bool:
-    """Tell whether rollouts decide on a module because of its strategy, or of a rollout that is not at its end."""
-    if names.ROLLOUT_STRATEGY in release.metadata.annotations:
+def is_governed(
+    source: ObjectMeta, targets: Mapping[str, RolloutTarget], channels: Mapping[str, ChannelRollouts]
+) -> bool:
+    """Tell whether rollouts decide on a module because of its strategy, or of a rollout that is not at its end.
+
+    `source` is its ModuleReleaseMeta, or the ModuleTemplate that makes it mandatory.
+    """
+    if names.ROLLOUT_STRATEGY in source.annotations:
         return True
-    present = ((channels.get(each.channel), each.version) for each in release.spec.channels)
+    present = ((channels.get(channel), target.version) for channel, target in targets.items())
     return any(rollouts is not None and is_open(rollouts[0], version) for rollouts, version in present)
+
+
+def is_changed_since(rollout: ModuleRollout, target: RolloutTarget) -> bool:
+    """Tell whether the ModuleTemplate of a channel's version was changed since its latest rollout began."""
+    spec = rollout.spec
+    return bool(target.content) and spec.version == target.version and spec.content != target.content
 
 
 def version_for_new(rollouts: ChannelRollouts, labels: Mapping[str, str]) -> str:

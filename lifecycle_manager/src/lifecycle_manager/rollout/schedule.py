@@ -18,7 +18,7 @@ from lifecycle_manager.contract.resources import (
     MODULE_ROLLOUTS,
     DatedReleaseMeta,
 )
-from lifecycle_manager.module_catalog import is_excluded, kyma_of_manifest
+from lifecycle_manager.module_catalog import Offer, Offers, is_excluded, is_mandatory_manifest, kyma_of_manifest
 from lifecycle_manager.module_catalog.offer import claim_of
 from lifecycle_manager.rollout.change_brake import (
     MANIFESTS_BY_MODULE,
@@ -28,9 +28,10 @@ from lifecycle_manager.rollout.change_brake import (
 )
 from lifecycle_manager.rollout.held_removals import waiting_since
 from lifecycle_manager.rollout.maintenance import MaintenancePolicy, PolicyUnreadable, find_policy, read_policy
-from lifecycle_manager.rollout.releases import ChannelRollouts, Rollouts, by_channel, is_governed
+from lifecycle_manager.rollout.releases import ChannelRollouts, Rollouts, by_channel, is_changed_since, is_governed
+from lifecycle_manager.rollout.target import RolloutTarget, targets_of
 from lifecycle_manager.skr.deletion_brake import RECOUNT_SECONDS
-from lifecycle_manager_api import Kyma, Manifest, ModuleRollout, names
+from lifecycle_manager_api import Kyma, Manifest, ModuleReleaseMeta, ModuleRollout, ModuleTemplate, names
 
 log = structlog.get_logger("rollout")
 
@@ -64,8 +65,8 @@ class RolloutSettings:
     max_changed: ChangedClusters = option(
         "20%",
         "max-changed-clusters",
-        "number or share of the clusters in which one change of a ModuleReleaseMeta takes effect without waves where "
-        "no RolloutStrategy is named; a share is at least 10 clusters, and 100% means no limit",
+        "number or share of the clusters in which one change of a ModuleReleaseMeta or ModuleTemplate takes effect "
+        "without waves where no RolloutStrategy is named; a share is at least 10 clusters, and 100% means no limit",
     )
 
 
@@ -76,6 +77,7 @@ class Timing:
     - `released_at`: since when a module's channels are as they are, where that is known
     - `max_delay`: over how long a new version is spread over the fleet
     - `rollouts`: the rollouts of modules that have a strategy or a large change, instead of that spread
+    - `changed_templates`: the channels, of those modules, whose ModuleTemplate changed since their latest rollout
     - `held_removals`: the modules that a `kymaSelector` removes from too many clusters, and since when
     - `policy`: the maintenance windows; without it, no upgrade waits for one
     - `policy_error`: why they can't be read; then no upgrade that requires downtime happens
@@ -88,6 +90,7 @@ class Timing:
     policy_error: str = ""
     min_window: timedelta = timedelta(minutes=20)
     rollouts: Rollouts = field(default_factory=dict)
+    changed_templates: frozenset[tuple[str, str]] = frozenset()
     held_removals: Mapping[str, datetime] = field(default_factory=dict)
 
 
@@ -99,6 +102,7 @@ class Schedule:
     rollouts: Informer[ModuleRollout]
     manifests: Informer[Manifest]
     kymas: Informer[Kyma]
+    offers: Offers
     clock: Clock
     settings: RolloutSettings
     readable: Gauge
@@ -107,18 +111,22 @@ class Schedule:
     _policy_error: str = field(default="", init=False)
     _modified: int | None = field(default=None, init=False)
     _released: tuple[int, dict[str, datetime]] = field(default=(-1, {}), init=False)
-    _in_force: tuple[tuple[int, int], Rollouts] = field(default=((-1, -1), {}), init=False)
+    _targets: "tuple[Offer | None, dict[str, dict[str, RolloutTarget]]]" = field(default=(None, {}), init=False)
+    _in_force: "_InForce | None" = field(default=None, init=False)
     _held: tuple[int, float, dict[str, datetime]] = field(default=(-1, 0.0, {}), init=False)
     _braked: dict[str, "_Braked"] = field(default_factory=dict, init=False)
 
     @classmethod
-    def watched_by(cls, manager: Manager, settings: RolloutSettings, readable: Gauge | None = None) -> "Schedule":
+    def watched_by(
+        cls, manager: Manager, offers: Offers, settings: RolloutSettings, readable: Gauge | None = None
+    ) -> "Schedule":
         """Return the schedule on the caches of a manager. One of a process has the metric of the policy."""
         return cls(
             manager.informer(DATED_RELEASE_METAS),
             manager.informer(MODULE_ROLLOUTS),
             manager.informer(MANIFESTS, indexes=[MANIFESTS_BY_MODULE]),
             manager.informer(KYMAS),
+            offers,
             manager.clock,
             settings,
             readable or Gauge("policy_readable", "That of the Kyma controller is the metric.", registry=None),
@@ -139,32 +147,53 @@ class Schedule:
             policy_error=self._policy_error,
             min_window=self.settings.min_window,
             rollouts=self.in_force(),
+            changed_templates=self.changed_templates(),
             held_removals=self._held_removals(),
         )
 
     def in_force(self) -> Rollouts:
         """Return the rollouts that decide now."""
-        state = self.releases.cache.changes, self.rollouts.cache.changes
-        if self._in_force[0] != state:
-            rollouts = by_channel(self.rollouts.cache.list())
-            found: dict[str, Mapping[str, ChannelRollouts]] = {}
-            present = (each for each in self.releases.cache.list() if not each.metadata.being_deleted)
-            counting = {each.spec.module_name: each for each in sorted(present, key=claim_of, reverse=True)}
-            for module, release in counting.items():
-                channels = rollouts.get(module, {})
-                if is_governed(release, channels) or self._is_braked(release, channels):
-                    found[module] = channels
-            self._in_force = (state, found)
-        return self._in_force[1]
+        return self._decided().rollouts
 
-    def _is_braked(self, release: DatedReleaseMeta, channels: Mapping[str, ChannelRollouts]) -> bool:
+    def changed_templates(self) -> frozenset[tuple[str, str]]:
+        """Return the channels that rollouts decide about and whose ModuleTemplate changed since the latest began."""
+        return self._decided().changed_templates
+
+    def targets(self, module: str) -> Mapping[str, RolloutTarget]:
+        """Return what each channel of a module gives."""
+        offer = self.offers.current()
+        if self._targets[0] is not offer:
+            self._targets = (offer, targets_of(offer))
+        return self._targets[1].get(module, {})
+
+    def _decided(self) -> "_InForce":
+        offer, changes, before = self.offers.current(), self.rollouts.cache.changes, self._in_force
+        if before is not None and before.offer is offer and before.changes == changes:
+            return before
+        rollouts = by_channel(self.rollouts.cache.list())
+        found: dict[str, Mapping[str, ChannelRollouts]] = {}
+        changed: set[tuple[str, str]] = set()
+        sources: dict[str, ModuleReleaseMeta | ModuleTemplate] = {**offer.mandatory, **offer.releases}
+        for module, source in sources.items():
+            channels, targets = rollouts.get(module, {}), self.targets(module)
+            if not is_governed(source.metadata, targets, channels) and not self._is_braked(module, source, channels):
+                continue
+            found[module] = channels
+            present = ((channel, channels.get(channel), target) for channel, target in targets.items())
+            changed |= {(module, channel) for channel, its, to in present if its and is_changed_since(its[0], to)}
+        self._in_force = _InForce(offer, changes, found, frozenset(changed))
+        return self._in_force
+
+    def _is_braked(
+        self, module: str, source: ModuleReleaseMeta | ModuleTemplate, channels: Mapping[str, ChannelRollouts]
+    ) -> bool:
         """Tell whether a release changes too many clusters; counted once for each state of it and its rollouts."""
-        module = release.spec.module_name
-        before = self._braked.get(module)
-        if before is None or before.release is not release or before.channels != channels:
+        before, targets = self._braked.get(module), self.targets(module)
+        if before is None or before.source is not source or (before.targets, before.channels) != (targets, channels):
             manifests = self.manifests.by_index(MANIFESTS_BY_MODULE, module)
-            changed = changed_clusters(release, manifests, {latest.metadata.name for latest, *_ in channels.values()})
-            before = self._braked[module] = _Braked(release, channels, changed > self.max_changed())
+            known = {each.metadata.name for its in channels.values() for each in its}
+            verdict = changed_clusters(targets, manifests, known) > self.max_changed()
+            before = self._braked[module] = _Braked(source, targets, channels, verdict)
         return before.verdict
 
     def max_changed(self) -> int:
@@ -187,7 +216,9 @@ class Schedule:
         """Yield the Kymas that have a module and may not have it."""
         for manifest in self.manifests.by_index(MANIFESTS_BY_MODULE, release.spec.module_name):
             kyma = self.kymas.get(ObjectKey(names.KCP_NAMESPACE, kyma_of_manifest(manifest)))
-            if kyma is not None and not manifest.metadata.being_deleted and is_excluded(kyma.metadata.labels, release):
+            if kyma is None or manifest.metadata.being_deleted or is_mandatory_manifest(manifest):
+                continue
+            if is_excluded(kyma.metadata.labels, release):
                 yield kyma
 
     def _released_at(self) -> dict[str, datetime]:
@@ -215,10 +246,20 @@ class Schedule:
         self.readable.set(not self._policy_error)
 
 
-class _Braked(NamedTuple):
-    """Whether a release is braked, and what that was found from. Objects in a cache are only replaced."""
+class _InForce(NamedTuple):
+    """What rollouts decide about, and what that was found from. Objects in a cache are only replaced."""
 
-    release: DatedReleaseMeta
+    offer: Offer
+    changes: int
+    rollouts: Rollouts
+    changed_templates: frozenset[tuple[str, str]]
+
+
+class _Braked(NamedTuple):
+    """Whether a release is braked, and what that was found from."""
+
+    source: ModuleReleaseMeta | ModuleTemplate
+    targets: Mapping[str, RolloutTarget]
     channels: Mapping[str, ChannelRollouts]
     verdict: bool
 

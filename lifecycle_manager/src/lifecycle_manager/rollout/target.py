@@ -1,0 +1,85 @@
+"""What a channel gives clusters: a version, and what its ModuleTemplate installs. Pure functions.
+
+A ModuleTemplate may change under the same version. So a cluster has what its channel gives only if its Manifest
+installs the same, too. Where that is not known, as long as a descriptor is looked up, the version alone counts.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+from msgspec.structs import replace as with_fields
+
+from lifecycle_manager.module_catalog import (
+    DescriptorUnreadable,
+    Offer,
+    is_mandatory_manifest,
+    spec_differs,
+    version_of,
+    wanted_spec,
+)
+from lifecycle_manager.takeover import former
+from lifecycle_manager_api import CustomResourcePolicy, Manifest, ManifestSpec, ModuleTemplate, names
+
+MANDATORY_CHANNEL = "mandatory"
+"""The channel of rollouts of mandatory modules, which have no channels."""
+POLICIES: tuple[CustomResourcePolicy, ...] = ("CreateAndDelete", "Ignore")
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutTarget:
+    """What a channel gives clusters. `content` is a digest of what is installed, empty where that is not known."""
+
+    version: str
+    content: str = ""
+    specs: Mapping[CustomResourcePolicy, ManifestSpec] = field(default_factory=dict, compare=False)
+
+    def is_in(self, manifest: Manifest) -> bool:
+        """Tell whether a cluster has it."""
+        held = manifest.spec
+        if held.version != self.version:
+            return False
+        wanted = self.specs.get(held.custom_resource_policy)
+        if wanted is None or not spec_differs(held, wanted):
+            return True
+        named = with_fields(wanted, resource=former.named_as_before(wanted.resource, held.resource))
+        return not spec_differs(held, named)
+
+
+def channel_of(manifest: Manifest) -> str:
+    """Return the channel whose rollouts decide about a Manifest; empty where it has none."""
+    if is_mandatory_manifest(manifest):
+        return MANDATORY_CHANNEL
+    return manifest.metadata.labels.get(names.CHANNEL, "")
+
+
+def targets_of(offer: Offer) -> dict[str, dict[str, RolloutTarget]]:
+    """Return what each channel of the modules gives, by module and channel."""
+    found: dict[str, dict[str, RolloutTarget]] = {}
+    for module, release in offer.releases.items():
+        channels = {each.channel: each.version for each in release.spec.channels}
+        found[module] = {
+            channel: target_of(offer, offer.template(module, version), version) for channel, version in channels.items()
+        }
+    for module, template in offer.mandatory.items():
+        found[module] = {MANDATORY_CHANNEL: target_of(offer, template, version_of(template))}
+    return found
+
+
+def target_of(offer: Offer, template: ModuleTemplate | None, version: str) -> RolloutTarget:
+    """Return what the clusters of a channel get that has this version and, if it is there, its template."""
+    if template is None:
+        return RolloutTarget(version)
+    try:
+        component = offer.component(template)
+    except DescriptorUnreadable:
+        return RolloutTarget(version)
+    default_cr = offer.default_cr(template)
+    wanted = {policy: wanted_spec(template, component, default_cr=default_cr, policy=policy) for policy in POLICIES}
+    specs = {policy: spec for policy, spec in wanted.items() if spec is not None}
+    return RolloutTarget(version, _digest_of(specs[POLICIES[0]]) if specs else "", specs)
+
+
+def _digest_of(spec: ManifestSpec) -> str:
+    return hashlib.blake2b(msgspec.json.encode(spec, order="sorted"), digest_size=8).hexdigest()
