@@ -15,6 +15,7 @@ from lifecycle_manager.events import EventPublisher, UnknownRuntime, VerifiedEve
 from lifecycle_manager.process.telemetry import ChangeLatency
 from lifecycle_manager.settings import Settings, SettingsInvalid
 from lifecycle_manager.takeover import TakeoverSettings
+from lifecycle_manager.takeover.lease import WholeFleet
 from lifecycle_manager.takeover.split import SelectedKymas
 from lifecycle_manager_api import decode_event, names
 from tests import builders
@@ -126,7 +127,9 @@ def test_fleet_is_split_by_an_option_alone() -> None:
         return Settings(given)
 
     replicas = Replicas()
-    assert settings()[TakeoverSettings].selection(replicas) is replicas
+    whole = settings()[TakeoverSettings].selection(replicas)
+    assert isinstance(whole, WholeFleet)
+    assert whole.replicas is replicas
     assert isinstance(settings("example.com/by=python")[TakeoverSettings].selection(replicas), SelectedKymas)
     with pytest.raises(SettingsInvalid, match="expected key=value"):
         settings("example.com/by in (python)")

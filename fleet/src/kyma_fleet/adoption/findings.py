@@ -75,8 +75,8 @@ def all_options(deployments: Iterable[Deployment]) -> list[FormerOption]:
 def _leases(seen: FormerControlPlane) -> Iterator[Row]:
     if seen.lease is not None:
         holder = holder_of(seen.lease, seen.read_at)
-        state = f"held by {holder}" if holder else "held by nobody"
-        becomes = "this version waits until it has run out" if holder else "nothing waits for it"
+        state = f"held by {holder}" if holder else "not held by the former version"
+        becomes = "this version waits until it has run out, then holds it" if holder else "held by this version"
         yield Row("Lease", f"{LEASE} {state}", becomes)
     for each in seen.replicas:
         renewed = f"replica {each.name} of this version renewed its Lease {age(each.renewed, seen.read_at)} ago"

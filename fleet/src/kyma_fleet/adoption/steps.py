@@ -25,7 +25,7 @@ from kyma_fleet.screen import Screen
 from kyma_fleet.text import plain
 from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, RAW_KYMAS, SECRETS
 from lifecycle_manager.takeover.certificates import CA_SECRET
-from lifecycle_manager.takeover.lease import LEASE, holder_of
+from lifecycle_manager.takeover.lease import HOLDER, LEASE, LEASES, holder_of
 from lifecycle_manager_api import ObjectMeta, names
 
 T = TypeVar("T")
@@ -100,6 +100,7 @@ class AdoptionSteps:
         await self._unmark_manifests(chosen)
         await self._patch_kymas("give back", chosen, self._given_back)
         if whole:
+            await self._release_lease()
             await self._scale(await self._former(), to_zero=False, what="the former version")
         if failed:
             self._say(f"{counted(failed, 'cluster')} not given back: put that in order, then run this again")
@@ -281,6 +282,19 @@ class AdoptionSteps:
         """Return who holds the Lease of the former version. This version checks it once more before it works."""
         lease = await former_lease(self.kcp)
         return holder_of(lease, datetime.now(UTC)) if lease is not None else ""
+
+    async def _release_lease(self) -> None:
+        """Give up the Lease that this version holds, for which the former one would wait until it runs out."""
+        lease = await former_lease(self.kcp)
+        if lease is None or (lease.get("spec") or {}).get("holderIdentity") != HOLDER:
+            return
+        version = {"resourceVersion": lease["metadata"]["resourceVersion"]}
+        patch = {"metadata": version, "spec": {"holderIdentity": ""}}
+
+        async def release(name: str) -> None:
+            await self.kcp.merge_patch(LEASES, name, patch, names.KCP_NAMESPACE, field_manager=FIELD_MANAGER)
+
+        await self._each(f"give up Lease {LEASE}, which this version held", [LEASE], release)
 
     async def _our_holder(self) -> str:
         leases = await self.kcp.list(REPLICA_LEASES, self.lease_namespace, label_selector=GROUP)

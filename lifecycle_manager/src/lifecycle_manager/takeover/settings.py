@@ -8,6 +8,7 @@ from pydantic import AfterValidator
 
 from kube_runtime import Sharding
 from lifecycle_manager.contract.options import Texts, option
+from lifecycle_manager.takeover.lease import WholeFleet
 from lifecycle_manager.takeover.split import SelectedKymas
 
 
@@ -26,11 +27,11 @@ class TakeoverSettings:
         (),
         "kyma-selector",
         "labels, as key=value, of the Kymas that are managed while the Lifecycle Manager in Go manages the others of "
-        "this control plane and is kept from these (docs/migration.md); its Lease is not waited for. Default: "
-        "all Kymas",
+        "this control plane and is kept from these (docs/migration.md); its Lease is neither waited for nor held. "
+        "Default: all Kymas",
     )
 
     def selection(self, replicas: Sharding) -> Sharding:
-        """Return how the Kymas are shared: with the former version too, where the fleet is split."""
+        """Return how the Kymas are shared: with the former version, or while that is kept from working."""
         labels = dict(each.partition("=")[::2] for each in self.kyma_selector)
-        return SelectedKymas(replicas, labels) if labels else replicas
+        return SelectedKymas(replicas, labels) if labels else WholeFleet(replicas)

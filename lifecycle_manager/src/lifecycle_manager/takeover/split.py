@@ -13,6 +13,7 @@ from kube_runtime import Change, Informer, Manager, ObjectKey, Sharding
 from kube_runtime.leases import LeaseSharding
 from kube_runtime.sharding import Work
 from lifecycle_manager.contract.resources import KYMAS
+from lifecycle_manager.takeover.lease import WholeFleet
 from lifecycle_manager_api import Kyma, names
 
 log = structlog.get_logger("takeover")
@@ -74,6 +75,5 @@ def split_of(sharding: Sharding) -> SelectedKymas | None:
 
 def leases_of(sharding: Sharding) -> LeaseSharding | None:
     """Return how the replicas share Kymas by Leases; None where there is one replica."""
-    split = split_of(sharding)
-    replicas = sharding if split is None else split.replicas
+    replicas = sharding.replicas if isinstance(sharding, SelectedKymas | WholeFleet) else sharding
     return replicas if isinstance(replicas, LeaseSharding) else None
