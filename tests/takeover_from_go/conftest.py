@@ -43,6 +43,11 @@ GO_OPTIONS = {
     "mandatory-module-requeue-success-interval": "3s",
 }
 """Shorter intervals than in production: what it does at its next turn shall be seen."""
+ELECTION = {
+    "leader-election-lease-duration": "6s",
+    "leader-election-renew-deadline": "4s",
+    "leader-election-retry-period": "1s",
+}
 OURS = {
     "leader_elect": False,
     "self_signed_cert_issuer_namespace": cert_manager.NAMESPACE,
@@ -89,6 +94,17 @@ class Stage:
         """The clients of all clusters, by the name that a cluster has in the recording."""
         return {"kcp": self.kcp, **{f"skr-{number}": each for number, each in enumerate(self.skrs, start=1)}}
 
+    @property
+    def our_options(self) -> dict[str, Any]:
+        """The options of this version."""
+        bound = {
+            each: f"127.0.0.1:{free_port()}"
+            for each in ("metrics_bind_address", "health_probe_bind_address", "replica_bind_address")
+        }
+        events = f"127.0.0.1:{self.event_port}"
+        addresses = {"kyma_skr_listener_bind_address": events, "event_address": events}
+        return {**OURS, **bound, **addresses, "oci_registry_host": f"http://{self.registry}"}
+
     def audit(self) -> list[AuditLog]:
         """Return what is written to the clusters from now on."""
         return [AuditLog.of(each) for each in (self.clusters.kcp, *self.clusters.skrs)]
@@ -96,15 +112,8 @@ class Stage:
     @asynccontextmanager
     async def ours(self, **options: Any) -> AsyncGenerator[None, None]:
         """Run this version until the block ends."""
-        bound = {
-            each: f"127.0.0.1:{free_port()}"
-            for each in ("metrics_bind_address", "health_probe_bind_address", "replica_bind_address")
-        }
-        events = f"127.0.0.1:{self.event_port}"
-        addresses = {"kyma_skr_listener_bind_address": events, "event_address": events}
-        registry = {"oci_registry_host": f"http://{self.registry}"}
         stopping = asyncio.Event()
-        settings = Settings({**OURS, **bound, **addresses, **registry, **options})
+        settings = Settings({**self.our_options, **options})
         async with (
             await Client.from_environment(self.kubeconfig, options=ClientOptions(qps=0)) as kcp,
             lifecycle_manager(settings, kcp) as manager,
@@ -181,8 +190,20 @@ class Stage:
                 await self.go.stop()
 
 
+@pytest.fixture(scope="module")
+def pod() -> str:
+    """The name of the Pod in which the Go version runs; empty where it runs in none, and elects no leader."""
+    return ""
+
+
+@pytest.fixture(scope="module")
+def program() -> Path | None:
+    """The Go version; None for clusters as it was recorded to have left them."""
+    return find_program()
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
+async def stage(tmp_path_factory: pytest.TempPathFactory, program: Path | None, pod: str) -> AsyncIterator[Stage]:
     """A control plane with two Kymas: the Go version starts there, or was recorded to have left it so."""
     folder = tmp_path_factory.mktemp("go")
     async with (
@@ -195,9 +216,9 @@ async def stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage
             await stack.enter_async_context(await Client.from_environment(each.admin_kubeconfig, options=OPTIONS))
             for each in (clusters.kcp, *clusters.skrs)
         ]
-        options = {**GO_OPTIONS, "oci-registry-host": f"http://{registry}"}
-        program, kubeconfig = find_program(), clusters.kcp.admin_kubeconfig
-        go = GoLifecycleManager(program, kubeconfig, folder, options) if program else None
+        options = {**GO_OPTIONS, **(ELECTION if pod else {}), "oci-registry-host": f"http://{registry}"}
+        kubeconfig = clusters.kcp.admin_kubeconfig
+        go = GoLifecycleManager(program, kubeconfig, folder, options, pod) if program else None
         stage = Stage(clusters, kcp, tuple(skrs), registry, go)
         await (_furnish(stage, go) if go else _restore(stage))
         everything = (*modules.INSTALLED, modules.LATER)

@@ -15,6 +15,8 @@ import httpx
 from kyma_local.ports import free_port
 from kyma_local.processes import ChildProcess
 from kyma_local.starting import answers, start_server
+from lifecycle_manager_api import names
+from tests.takeover_from_go.pod import in_pod
 
 PROGRAM = "GO_LIFECYCLE_MANAGER"
 DEFINITIONS = ("config/crd/bases/operator.kyma-project.io_*.yaml", "config/samples/tests/crds/*.crds.yaml")
@@ -63,12 +65,16 @@ class Line:
 
 @dataclass(eq=False)
 class GoLifecycleManager:
-    """The program with a kubeconfig of the control plane. `options` is given beside those of each run."""
+    """The program with a kubeconfig of the control plane. `options` is given beside those of each run.
+
+    `pod`: the name of the Pod that it runs in, without which it elects no leader.
+    """
 
     program: Path
     kubeconfig: Path
     folder: Path
     options: Mapping[str, str]
+    pod: str = ""
     metrics_port: int = field(default_factory=free_port)
     listener_port: int = field(default_factory=free_port)
     runs: list[Path] = field(default_factory=list)
@@ -79,7 +85,7 @@ class GoLifecycleManager:
         """Its command line."""
         fixed = {
             "kubeconfig": str(self.kubeconfig),
-            "leader-elect": "false",  # it elects inside a cluster only
+            "leader-elect": str(bool(self.pod)).lower(),
             "metrics-bind-address": f"127.0.0.1:{self.metrics_port}",
             "health-probe-bind-address": f"127.0.0.1:{free_port()}",
             "kyma-skr-listener-bind-address": f"127.0.0.1:{self.listener_port}",
@@ -88,11 +94,13 @@ class GoLifecycleManager:
 
     async def start(self) -> None:
         """Start it, if it does not run, and wait until it serves its metrics. Raises StartFailed."""
-        if self.child is not None:
+        if self.child is not None and self.child.returncode is None:
             return
         log = self.folder / f"go-{len(self.runs) + 1}.log"
         self.runs.append(log)
         command = ["env", "-C", str(source_of(self.program)), str(self.program), *self.arguments]
+        if self.pod:
+            command = in_pod(self.pod, names.KCP_NAMESPACE, command)
         async with httpx.AsyncClient() as client:
             url = f"http://127.0.0.1:{self.metrics_port}/metrics"
             self.child = await start_server("lifecycle-manager in Go", command, log, lambda: answers(client, url))

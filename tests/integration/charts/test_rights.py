@@ -38,6 +38,7 @@ from lifecycle_manager.contract.resources import (
 )
 from lifecycle_manager.process.crd_installation import apply_objects
 from lifecycle_manager.takeover import former
+from lifecycle_manager.takeover.lease import LEASE, LEASES
 from lifecycle_manager.watcher_certificates import ROTATE, CAStore
 from lifecycle_manager_api import names
 from lifecycle_manager_api.documents import plain
@@ -229,7 +230,9 @@ async def _none_of_the_module(world: HelmClusters, resource: Resource[Any]) -> b
 
 
 async def _restart_the_replicas(world: HelmClusters) -> None:
-    """Replace every Pod of KCP: each replica deletes its Lease when it stops."""
+    """Replace every Pod of KCP: each replica deletes its Lease when it stops, and takes that of a former version."""
+    unheld = {"metadata": {"name": LEASE}, "spec": {"leaseDurationSeconds": 180}}
+    await world.kcp.create(LEASES, unheld, KCP, field_manager="former")
     await world.install_lifecycle_manager("--set=resources.limits.memory=1100Mi", command="upgrade")
     await world.install_module_manager("--set=resources.limits.memory=300Mi", command="upgrade")
 

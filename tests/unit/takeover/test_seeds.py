@@ -16,7 +16,6 @@ TESTS = Path(__file__).parents[2]
 SEEDS = TESTS / "integration/takeover/data"
 RECORDINGS = TESTS / "takeover_from_go/recordings"
 NOT_RECORDED = {
-    "Lease": "it elects a leader only within a cluster",
     "finalizer operator.kyma-project.io/purge-finalizer": "only with --enable-purge-finalizer",
     "field spec.template.spec.volumes[].configMap": "operators mount the maintenance policy",
 }
