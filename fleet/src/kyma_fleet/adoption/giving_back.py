@@ -93,11 +93,11 @@ class GivingBack:
 
     async def sync_resources(self, kymas: Collection[str]) -> int:
         """Remove a finalizer that the former version does not know: it would block the deletion of these Kymas."""
-        changed = 0
-        async for page in self.kcp.pages(SYNC_RESOURCES):
-            of_kymas = (each.metadata for each in page.items if each.spec.kyma in kymas)
-            changed += await self._without(names.SYNC_RESOURCE_FINALIZER, SYNC_RESOURCES, of_kymas)
-        return changed
+        having: list[ObjectMeta] = []
+        with suppress(NotFound):  # this version was not installed yet, and so not their CRD
+            async for page in self.kcp.pages(SYNC_RESOURCES):
+                having += [each.metadata for each in page.items if each.spec.kyma in kymas]
+        return await self._without(names.SYNC_RESOURCE_FINALIZER, SYNC_RESOURCES, having)
 
     async def templates(self) -> int:
         """Remove a finalizer that the former version knows of ModuleReleaseMetas only: no template could be deleted."""
