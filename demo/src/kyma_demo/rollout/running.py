@@ -80,8 +80,8 @@ async def _run(folder: Path, console: Console, *, clusters: int, stay: bool, as_
 
 def _print_intro(console: Console, soak: float, page_port: int) -> None:
     console.print(
-        f"Simulated clusters, the real Lifecycle Manager; waves soak for {soak:g} s. No Watcher runs there, so their Kymas\n"
-        "stay Processing until the first event (WatcherPending); their modules are what the rollout is about.\n"
+        f"Simulated clusters, the real Lifecycle Manager; waves soak for {soak:g} s. No Watcher runs there, so the\n"
+        "Kymas stay Processing until their first event, and their modules become Ready.\n"
         f"To watch it in a browser: [bold]http://127.0.0.1:{page_port}[/] with any token.\n",
         highlight=False,
     )
