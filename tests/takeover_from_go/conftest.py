@@ -1,4 +1,13 @@
-"""Two clusters with seven modules, installed by the Lifecycle Manager in Go, and then in other hands."""
+"""Two clusters with seven modules, installed by the Lifecycle Manager in Go, and then in other hands.
+
+`GO_LIFECYCLE_MANAGER` names the program; `RECORD_GO_LIFECYCLE_MANAGER=1` writes the recording anew. To build it:
+
+1. Check out kyma-project/lifecycle-manager and open-component-model/ocm, the latter at the version that `go.mod` of the
+   first names.
+2. In the first, replace the module `ocm.software/ocm` by the second checkout (`go mod edit -replace`): the module proxy
+   refuses that one. Then `go build -mod=mod -o bin/manager ./cmd`.
+3. Leave the program in `bin` of its checkout: it reads `skr-webhook`, and the tests read the CRDs in `config`.
+"""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
