@@ -253,5 +253,5 @@ async def signal_from_watchers(stage: Stage, folder: Path) -> None:
     """Have the Watchers of this version send an event, without which a Kyma does not become Ready."""
     for number, skr in enumerate(stage.skrs):
         await until_our_watcher(skr)
-        (folder / str(number)).mkdir()
+        (folder / str(number)).mkdir(parents=True)
         await deliver_signed(WatchedCluster(skr, stage.event_port), folder / str(number))

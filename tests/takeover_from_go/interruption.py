@@ -1,0 +1,81 @@
+"""A run of `klm` that is ended by kill -9 after its n-th write, in whichever cluster that is."""
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from kyma_local.cluster import LocalCluster
+from tests.chaos.proxy import Asked, Proxy
+from tests.klm import KLM, Output
+
+FOR_EVER = 3600.0
+READING = frozenset({"GET", "HEAD"})
+
+
+@dataclass(eq=False)
+class Interruptions:
+    """Proxies before all clusters, which let so many writes pass and hold back the others."""
+
+    proxies: dict[str, Proxy] = field(default_factory=dict)
+    passing: float = field(default=float("inf"), init=False)
+    passed: int = field(default=0, init=False)
+    _reached: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+
+    @classmethod
+    @asynccontextmanager
+    async def before(cls, *clusters: LocalCluster) -> AsyncGenerator["Interruptions", None]:
+        found = cls()
+        async with AsyncExitStack() as stack:
+            for each in clusters:
+                proxy = await stack.enter_async_context(Proxy.start(each.admin_kubeconfig))
+                proxy.delay = found._delay
+                found.proxies[each.name] = proxy
+            yield found
+
+    def kubeconfig(self, cluster: LocalCluster) -> str:
+        """Return a kubeconfig by which a cluster is reached through its proxy."""
+        return msgspec.json.encode(self.proxies[cluster.name].kubeconfig()).decode()
+
+    async def run(self, kubeconfig: Path, *arguments: str, after: float = float("inf")) -> Output | None:
+        """Run klm, and end it after so many writes; return None where it was ended so."""
+        self.passing, self.passed = after, 0
+        self._reached.clear()
+        process = await asyncio.create_subprocess_exec(
+            KLM,
+            *arguments,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env={**os.environ, "KUBECONFIG": str(kubeconfig)},
+        )
+        running = asyncio.create_task(process.communicate())
+        reaching = asyncio.create_task(self._reached.wait())
+        try:
+            async with asyncio.timeout(120):
+                await asyncio.wait({running, reaching}, return_when=asyncio.FIRST_COMPLETED)
+                is_interrupted = not running.done()
+                if is_interrupted:
+                    process.kill()
+                text, errors = await running
+        finally:
+            reaching.cancel()
+        assert process.returncode is not None
+        return None if is_interrupted else Output(process.returncode, text.decode(), errors.decode())
+
+    def _delay(self, asked: Asked) -> float:
+        if not _is_write(asked):
+            return 0.0
+        if self.passed < self.passing:
+            self.passed += 1
+            return 0.0
+        self._reached.set()
+        return FOR_EVER
+
+
+def _is_write(asked: Asked) -> bool:
+    """Tell whether a request changes anything; a review asks only what is allowed."""
+    return asked.method not in READING and "authorization.k8s.io" not in asked.path and "dryRun" not in asked.query

@@ -1,0 +1,122 @@
+"""`klm adopt`, killed after any of its writes, ends the same when it is run again, and can be taken back from there."""
+
+import re
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from kube_runtime import dump_yaml, load_yaml
+from tests.takeover_from_go import recorder, surroundings
+from tests.takeover_from_go.conftest import Stage
+from tests.takeover_from_go.differing import differing_fields, unexpected
+from tests.takeover_from_go.interruption import Interruptions
+from tests.takeover_from_go.test_there_and_back import REMOVED
+
+LABEL = "example.com/lifecycle-manager"
+WHOLE: tuple[str, ...] = ()
+SPLIT = ("--kyma-selector", f"{LABEL}=python", "--all")
+COUNTED = re.compile(r"(restartedAt|[gG]eneration): .*")
+MIN_WRITES = {WHOLE: 2, SPLIT: 15}
+LEFT_CHANGED = {WHOLE: [], SPLIT: ["Deployment spec.template.metadata.annotations.kubectl.kubernetes.io/restartedAt"]}
+"""What is left changed on purpose: to split a fleet, the former version is restarted."""
+
+
+@pytest.fixture(scope="module")
+def program() -> Path | None:
+    return None  # the Go version would write between the runs
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def interruptions(stage: Stage) -> AsyncIterator[Interruptions]:
+    """Proxies before all clusters, by which those of users are reached from now on."""
+    clusters = stage.clusters
+    async with Interruptions.before(clusters.kcp, *clusters.skrs) as running:
+        for runtime, cluster in zip(surroundings.RUNTIMES, clusters.skrs, strict=True):
+            access = surroundings.access_of(runtime, running.kubeconfig(cluster))
+            await surroundings.apply(stage.kcp, access, "infrastructure-manager")
+        yield running
+
+
+@pytest.fixture(scope="module")
+def kubeconfig(stage: Stage, interruptions: Interruptions, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A kubeconfig of the control plane that leads through the proxy."""
+    file = tmp_path_factory.mktemp("klm") / "kubeconfig"
+    file.write_text(interruptions.kubeconfig(stage.clusters.kcp))
+    return file
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def before(stage: Stage) -> dict[str, str]:
+    """The uids of all objects that the Go version left."""
+    return await stage.identities()
+
+
+@pytest.fixture
+def adoption(stage: Stage, interruptions: Interruptions, kubeconfig: Path) -> "Adoption":
+    return Adoption(stage, interruptions, kubeconfig)
+
+
+@dataclass(frozen=True)
+class Adoption:
+    """Runs of `klm adopt`."""
+
+    stage: Stage
+    interruptions: Interruptions
+    kubeconfig: Path
+
+    async def is_interrupted(self, writes: float, *arguments: str) -> bool:
+        """Run it, end it by kill -9 after so many writes, and return whether it had more to write."""
+        options = ("adopt", "--yes", "--allow-insecure-kubeconfigs", *arguments)
+        result = await self.interruptions.run(self.kubeconfig, *options, after=writes)
+        assert result is None or result.code == 0, result
+        return result is None
+
+    async def outcome(self, *arguments: str) -> dict[str, str]:
+        """Run it to its end, and return what is in the clusters then, without what counts how often it ran."""
+        assert not await self.is_interrupted(float("inf"), *arguments)
+        found = await self.stage.recording()
+        return {file: COUNTED.sub("", lasting(file, text)) for file, text in found.items()}
+
+
+@pytest.mark.parametrize("scope", [WHOLE, SPLIT], ids=["whole", "split"])
+async def test_takeover_ends_the_same_from_everywhere(
+    adoption: Adoption, stage: Stage, before: dict[str, str], scope: tuple[str, ...]
+) -> None:
+    adopted = await adoption.outcome(*scope)
+    returned = await adoption.outcome("--back", *scope)
+    assert adopted != returned
+    assert given_back(await stage.recording()) == LEFT_CHANGED[scope]
+    for writes in count(1):
+        if not await adoption.is_interrupted(writes, *scope):
+            break
+        assert await adoption.outcome(*scope) == adopted, f"run again after write {writes}"
+        assert await adoption.outcome("--back", *scope) == returned, f"given back after write {writes} and the others"
+        assert await adoption.is_interrupted(writes, *scope)
+        assert await adoption.outcome("--back", *scope) == returned, f"given back after write {writes}"
+    assert writes > MIN_WRITES[scope]
+    await adoption.outcome("--back", *scope)
+    assert await stage.identities() == before
+
+
+def lasting(file: str, text: str) -> str:
+    """Return what is in a cluster without the status that the controller of Deployments writes some time later."""
+    if "/Deployment__" not in file:
+        return text
+    document = load_yaml(text)
+    return dump_yaml({"annotations": document["metadata"].get("annotations"), "spec": document["spec"]})
+
+
+def given_back(found: dict[str, str]) -> list[str]:
+    """Return the fields that no way back should leave changed."""
+    compared = {
+        file: text
+        for file, text in recorder.written().items()
+        if not file.startswith(("kcp/CustomResource", "kcp/Watcher", "skr-1/CustomResource", "skr-2/CustomResource"))
+        and file.removesuffix(".yaml") not in REMOVED
+        and "skr-webhook" not in file
+    }
+    return unexpected(differing_fields(compared, found))
