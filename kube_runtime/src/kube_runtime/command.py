@@ -1,7 +1,6 @@
 """The command `kube-runtime`: creates an operator's project, runs the operator in a file, and prints its CRDs."""
 
 import argparse
-import importlib.util
 import logging
 import socket
 import sys
@@ -21,7 +20,7 @@ from kube_runtime.exceptions import AddressUnusable, KubeError, TriggerMistaken
 from kube_runtime.leases import LeaseSharding
 from kube_runtime.manager import Manager
 from kube_runtime.operator import OPERATOR_NAME, Operator
-from kube_runtime.project import bounds_of, write_project
+from kube_runtime.project import bounds_of, load_file, render_project, write_files
 from kube_runtime.resource import ObjectKey
 from kube_runtime.running import run
 from kube_runtime.sharding import ALONE, Sharding
@@ -69,13 +68,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def load_operator(file: Path) -> Operator:
     """Return the one operator that a file declares. Raises OperatorMistaken, and what the file raises."""
-    name = f"file_{file.stem}"  # not the name alone: operator.py would hide a module of Python
-    spec = importlib.util.spec_from_file_location(name, file)
-    if spec is None or spec.loader is None:
-        raise OperatorMistaken(f"{file} is no Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # where msgspec and the descriptions find the classes
-    spec.loader.exec_module(module)
+    try:
+        module = load_file(file)
+    except ImportError as error:
+        if error.name is not None:
+            raise  # of an import in the file
+        raise OperatorMistaken(str(error)) from None
     found = [each for each in vars(module).values() if isinstance(each, Operator)]
     if len(found) != 1:
         raise OperatorMistaken(f"{file} declares {len(found)} operators: expected one `Operator(name)`")
@@ -93,7 +91,7 @@ def _new(name: str) -> None:
         "plural": f"{kind.lower()}s",
         "bounds": bounds_of(version("kube-runtime")),
     }
-    written = write_project(files("kube_runtime.project") / "template", Path(name), values)
+    written = write_files(Path(name), render_project(files("kube_runtime.project") / "template", values))
     sys.stdout.write("".join(f"{file}\n" for file in written))
     sys.stdout.write(f"Next: cd {name}, pytest, and uv lock for the Dockerfile\n")
 

@@ -28,14 +28,17 @@ if TYPE_CHECKING:
         StatusRefused,
         SyncFailed,
     )
+    from kyma_module_manager.module_cr import MODULE_CR_COLUMNS, ModuleCrStatus
     from kyma_module_manager.rendering import Rendering
     from kyma_module_manager.service import ManagerService, ServiceOptions
 
 __all__ = [
+    "MODULE_CR_COLUMNS",
     "ControlPlaneUnreadable",
     "DeclarationError",
     "ManagerService",
     "ModuleContext",
+    "ModuleCrStatus",
     "ModuleCrUnreadable",
     "ModuleManager",
     "ModuleManagerError",
@@ -56,7 +59,7 @@ if not TYPE_CHECKING:
     def __getattr__(name: str) -> Any:
         """Import a public name at its first use, so that the commands of this package are listed at once."""
         if name in __all__:
-            for module in ("exceptions", "context", "declaration", "rendering", "service"):
+            for module in ("exceptions", "context", "declaration", "module_cr", "rendering", "service"):
                 found = import_module(f"{__name__}.{module}")
                 if name in found.__all__:
                     return getattr(found, name)

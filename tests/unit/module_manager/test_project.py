@@ -56,10 +56,10 @@ def test_status_fields_that_a_crd_lacks_are_recommended(project: Path, edit: Edi
     assert [each for each in notices(read_project(project)) if "status" in each] == []
     edit(
         "module/crd.yaml",
-        "                observedGeneration:\n                  type: integer\n                  f",
-        "                f",
+        "              observedGeneration:\n                description: The metadata.generation",
+        "              observed:\n                description: Another field than",
     )
-    edit("module/crd.yaml", "                conditions:\n", "                others:\n")
+    edit("module/crd.yaml", "              conditions:\n", "              others:\n")
     (found,) = [each for each in notices(read_project(project)) if "status" in each]
     assert found.startswith("version v1alpha1 of Mixer has no observedGeneration, conditions in its status: ")
     edit("module/module-template.yaml", "enableModuleConfig: true", "enableModuleConfig: false")
@@ -110,7 +110,7 @@ def test_tests_of_a_new_project_pass_without_a_warning(project: Path) -> None:
 def test_new_project_has_no_placeholder_left(project: Path) -> None:
     texts = {path: path.read_text() for path in project.rglob("*") if path.is_file() and path.suffix != ".pyc"}
 
-    assert len(texts) == 27
+    assert len(texts) == 28
     assert [path for path, text in texts.items() if "@@" in text] == []
     assert [path for path in texts if "__package__" in str(path) or path.suffix == ".template"] == []
 

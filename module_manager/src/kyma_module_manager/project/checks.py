@@ -8,11 +8,13 @@ from typing import Any
 
 import msgspec
 
+from kube_crds import crd_of
 from kube_runtime import KubernetesObject, dump_yaml
 from kyma_module_manager.exceptions import DeclarationError, SyncFailed
+from kyma_module_manager.project.generated import CRD
 from kyma_module_manager.project.kinds import kind_violations
 from kyma_module_manager.project.names import MODULE_NAME
-from kyma_module_manager.project.reading import Document, ModuleProject
+from kyma_module_manager.project.reading import Document, ModuleProject, kind_of
 from kyma_module_manager.project.schema import violations
 from kyma_module_manager.testing import RenderedObjects, render_module_cr
 from lifecycle_manager_api import ModulePolicy, ModuleTemplate, ObjectMeta, as_document, names
@@ -93,6 +95,8 @@ def notices(project: ModuleProject) -> Iterator[str]:
         yield NO_MODULE_CONFIG
     if _enables_module_config(project):
         yield from _missing_status_fields(project)
+    if (kind := kind_of(project)) is not None and _one(project, "CustomResourceDefinition") != crd_of(kind):
+        yield f"{CRD} is not that of the class {kind.__name__}: run klm module update"
     if not project.of_kind(ModulePolicy.KIND) and (needed := needed_module_policy(project)) is not None:
         yield f"the module needs a ModulePolicy; ask the operators of the control plane for this one:\n\n{needed}"
 

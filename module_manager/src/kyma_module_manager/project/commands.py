@@ -1,4 +1,4 @@
-"""The commands `klm module new`, `run`, `validate` and `package`."""
+"""The commands `klm module new`, `update`, `run`, `validate` and `package`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -57,6 +57,35 @@ def new(
 
 
 app.command()(run)
+
+
+@app.command()
+def update(
+    directory: Directory = Path(),
+    *,
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; exit code 1 if something would change.")
+    ] = False,
+    overwrite: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILE", help="A file of the template to replace although it was changed.", show_default=False
+        ),
+    ] = None,
+) -> None:
+    """Bring a module to the template of this version.
+
+    Its CRD becomes that of the class of its Module CR. Your code, and files of the template that you changed,
+    are left as they are.
+    """
+    from kyma_module_manager.project import running
+
+    try:
+        is_current = running.update(directory, check=check, overwrite=overwrite or ())
+    except DeclarationError as error:
+        raise typer.BadParameter(str(error)) from None
+    if not is_current:
+        raise typer.Exit(1)
 
 
 @app.command()

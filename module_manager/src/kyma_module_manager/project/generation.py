@@ -4,11 +4,13 @@ from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 
-from kube_runtime.project import bounds_of, write_project
+from kube_crds import CustomResource
+from kube_runtime.project import bounds_of, load_file, render_project, write_files
 from kyma_module_manager.exceptions import DeclarationError
+from kyma_module_manager.project.generated import CRD, RECORD, crd_text, record_of, record_text
 from kyma_module_manager.project.names import ModuleNames
 
-__all__ = ["generate_project"]
+__all__ = ["generate_project", "rendered_project"]
 
 
 def generate_project(names: ModuleNames, directory: Path, *, enable_module_config: bool = False) -> tuple[Path, ...]:
@@ -17,11 +19,20 @@ def generate_project(names: ModuleNames, directory: Path, *, enable_module_confi
     `enable_module_config` is the field of that name in its ModuleTemplate. Raises DeclarationError, before anything is
     written, if the folder is not empty.
     """
+    texts = rendered_project(names, enable_module_config=enable_module_config)
+    try:
+        written = write_files(directory, {**texts, RECORD: record_text(record_of(texts))})
+    except FileExistsError as error:
+        raise DeclarationError(f"{error}; choose another folder with --dir") from None
+    module_cr = load_file(directory / "src" / names.package / "module_cr.py")
+    kind: type[CustomResource] = getattr(module_cr, names.kind)
+    return (*written, *write_files(directory, {CRD: crd_text(kind)}, beside=True))
+
+
+def rendered_project(names: ModuleNames, *, enable_module_config: bool = False) -> dict[str, str]:
+    """Return the files of a module's project as the template has them, but for the CRD."""
     values = names.as_mapping() | {
         "enable_module_config": str(enable_module_config).lower(),
         "sdk_bounds": bounds_of(version("kyma-module-manager")),
     }
-    try:
-        return write_project(files("kyma_module_manager.project") / "template", directory, values)
-    except FileExistsError as error:
-        raise DeclarationError(f"{error}; choose another folder with --dir") from None
+    return render_project(files("kyma_module_manager.project") / "template", values)

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kube_crds import CustomResource
 from kube_runtime import ManifestInvalid, parse_objects
 from kyma_module_manager.declaration import ModuleManager
 from kyma_module_manager.exceptions import DeclarationError
 from kyma_module_manager.loading import load_manager
 
-__all__ = ["ModuleProject", "read_project"]
+__all__ = ["ModuleProject", "kind_of", "read_project"]
 
 Document = dict[str, Any]
 FOLDER = "module"
@@ -50,6 +51,12 @@ def read_project(directory: Path) -> ModuleProject:
         raise DeclarationError(f"{directory} is not a module project: it has no folder {FOLDER}")
     documents = tuple(document for path in sorted(folder.glob("*.yaml")) for document in _documents(path))
     return ModuleProject(directory, documents, _manager(directory))
+
+
+def kind_of(project: ModuleProject) -> type[CustomResource] | None:
+    """Return the class of the Module CR where the CRD is generated from it: one of kube_crds."""
+    declared: Any = project.manager.crd if project.manager is not None else None
+    return declared if isinstance(declared, type) and issubclass(declared, CustomResource) else None
 
 
 def _documents(path: Path) -> Iterator[Document]:

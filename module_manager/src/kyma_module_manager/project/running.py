@@ -1,7 +1,8 @@
 """What the commands `klm module …` do with a project, and what they print."""
 
 import asyncio
-from collections.abc import Callable
+import difflib
+from collections.abc import Callable, Collection
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 
@@ -15,10 +16,11 @@ from kyma_module_manager.project.generation import generate_project
 from kyma_module_manager.project.names import ModuleNames
 from kyma_module_manager.project.packing import PackedModule, pack
 from kyma_module_manager.project.reading import Document, read_project
+from kyma_module_manager.project.updating import FileUpdate, apply_updates, updates_of
 from kyma_oci import Artifact, Login, Registries, SourceError, artifact_in
 from kyma_oci.signatures import KeyUnreadable, Unverified, private_key_in, sign
 
-__all__ = ["create", "push", "validate"]
+__all__ = ["create", "push", "update", "validate"]
 
 console = Console()
 
@@ -44,6 +46,31 @@ def validate(directory: Path) -> bool:
     for notice in notices(project) if len(results) == len(CHECKS) else ():
         _print_notice(notice)
     return not any(result.problems for result in results)
+
+
+def update(directory: Path, *, check: bool, overwrite: Collection[str]) -> bool:
+    """Print what changes, and write it unless it is only checked; return whether nothing is left to write.
+
+    Raises DeclarationError.
+    """
+    updates = updates_of(directory, overwrite=overwrite)
+    for each in updates:
+        _print_difference(each)
+    for each in updates:
+        if each.kept:
+            _print_notice(f"{each.path} was changed: it is left as it is, unless with --overwrite {each.path}")
+    written = [each for each in updates if not each.kept]
+    if not check:
+        apply_updates(directory, updates)
+    what = "files to update; run klm module update" if check else "files updated"
+    console.print(f"{'[red]✗[/]' if check and written else '[green]✓[/]'} {len(written)} {what}", highlight=False)
+    return not (check and written)
+
+
+def _print_difference(changed: FileUpdate) -> None:
+    lines = (changed.before.splitlines(), changed.after.splitlines())
+    for line in difflib.unified_diff(*lines, changed.path, changed.path, n=1, lineterm=""):
+        console.print(_shown(line), highlight=False, soft_wrap=True)
 
 
 def push(

@@ -1,0 +1,114 @@
+"""`klm module update`: the template of a newer SDK, and the CRD of the class, without touching a team's own code."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from kube_crds import crd_of
+from kube_runtime import load_yaml
+from kyma_module_manager.project import commands
+from kyma_module_manager.project.checks import notices
+from kyma_module_manager.project.generated import RECORD
+from kyma_module_manager.project.generation import generate_project
+from kyma_module_manager.project.names import ModuleNames
+from kyma_module_manager.project.reading import read_project
+
+MODULE_CR = "src/mixer/module_cr.py"
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    generate_project(ModuleNames.of("mixer"), tmp_path / "mixer", enable_module_config=True)
+    yield tmp_path / "mixer"
+    forget_package()
+
+
+def forget_package() -> None:
+    for name in [name for name in sys.modules if name.partition(".")[0] == "mixer"]:
+        del sys.modules[name]
+
+
+def update(project: Path, *arguments: str) -> tuple[int, str]:
+    forget_package()
+    environment = {"COLUMNS": "400", "NO_COLOR": "1"}
+    result = CliRunner().invoke(commands.app, ["update", str(project), *arguments], env=environment)
+    return result.exit_code, result.output
+
+
+def contents(project: Path) -> dict[Path, str]:
+    return {path: path.read_text() for path in project.rglob("*") if path.is_file() and path.suffix != ".pyc"}
+
+
+def edit(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
+def test_new_project_is_current_and_its_crd_is_that_of_its_class(project: Path) -> None:
+    before = contents(project)
+    assert update(project, "--check")[0] == 0
+    assert update(project) == (0, "✓ 0 files updated\n")
+    assert contents(project) == before
+    manager = read_project(project).manager
+    assert manager is not None
+    assert load_yaml((project / "module/crd.yaml").read_text()) == crd_of(manager.crd)
+
+
+def test_changed_class_becomes_the_crd(project: Path) -> None:
+    edit(project / MODULE_CR, "Number of entries.", "How many entries there are.")
+    edit(project / MODULE_CR, "maxLength=1024", "maxLength=2048")
+    before = contents(project)
+    forget_package()
+    assert "module/crd.yaml is not that of the class Mixer: run klm module update" in notices(read_project(project))
+    code, printed = update(project, "--check")
+    assert (code, contents(project)) == (1, before)
+    assert "maxLength: 2048" in printed
+    assert update(project)[0] == 0
+    assert "How many entries there are." in (project / "module/crd.yaml").read_text()
+    assert update(project, "--check")[0] == 0
+
+
+def test_older_template_is_brought_up_to_date(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from kyma_module_manager.project import generation, updating  # noqa: PLC0415
+
+    edit(project / "pyproject.toml", '"kyma-module-manager>=', '"kyma-module-manager>=0.0.1,<0.1", "other>=')
+    newer = generation.rendered_project(ModuleNames.of("mixer")) | {"Dockerfile": "FROM newer\n"}
+    monkeypatch.setattr(updating, "rendered_project", lambda _names: newer)
+    own = project / "src/mixer/manager.py"
+    edit(own, "an entry has no name", "no name")
+    code, printed = update(project)
+    assert (code, (project / "Dockerfile").read_text()) == (0, "FROM newer\n")
+    assert "+FROM newer" in printed
+    assert '"kyma-module-manager>=0.0.1' not in (project / "pyproject.toml").read_text()
+    assert "no name" in own.read_text()
+
+
+def test_what_a_team_changed_is_left_and_named_unless_it_is_to_be_overwritten(project: Path) -> None:
+    original = (project / "Dockerfile").read_text()
+    edit(project / "Dockerfile", "FROM python:3.13-slim", "FROM our-base")
+    code, printed = update(project)
+    assert code == 0
+    assert "Dockerfile was changed: it is left as it is" in printed
+    assert "FROM our-base" in (project / "Dockerfile").read_text()
+    assert update(project, "--overwrite", "Dockerfile")[0] == 0
+    assert (project / "Dockerfile").read_text() == original
+
+
+def test_project_without_a_record_has_nothing_overwritten(project: Path) -> None:
+    (project / RECORD).unlink()
+    edit(project / "chart/Chart.yaml", "version", "Version")
+    before = (project / "chart/Chart.yaml").read_text()
+    assert "chart/Chart.yaml was changed" in update(project)[1]
+    assert (project / "chart/Chart.yaml").read_text() == before
+
+
+def test_record_that_is_broken_is_named(project: Path) -> None:
+    (project / RECORD).write_text("[1]")
+    code, printed = update(project)
+    assert code == 2
+    assert RECORD in printed
