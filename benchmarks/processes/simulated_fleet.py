@@ -127,6 +127,40 @@ class ThingOperator(Rule):
         return answer
 
 
+class HaltObserver(Rule):
+    """Notes when too many clusters of the later waves have failed with a version, and when its rollout is halted."""
+
+    def __init__(self, module: str, version: str, too_many: int) -> None:
+        self.module, self.version, self.too_many = module, version, too_many
+        self.with_version: set[str] = set()
+        self.failed: set[str] = set()
+        self.updated_at_crossing = 0
+        self.crossed_at = self.halted_at = 0.0
+
+    async def around(self, request: ApiRequest, proceed: Callable[[], Awaitable[Answer]]) -> Answer:
+        answer = await proceed()
+        plural = request.kind.plural if request.kind is not None else ""
+        if not request.is_write or answer.code >= 300 or self.module not in request.name:
+            return answer
+        if plural == "manifests":
+            self._note(answer.document())
+        elif plural == "modulerollouts" and not self.halted_at:
+            document = answer.document()
+            is_halted = document.get("status", {}).get("phase") == "Halted"
+            self.halted_at = time.monotonic() if is_halted and document["spec"]["version"] == self.version else 0.0
+        return answer
+
+    def _note(self, manifest: Document) -> None:
+        if manifest["spec"]["version"] != self.version:
+            return
+        name = manifest["metadata"]["name"]
+        self.with_version.add(name)
+        if manifest.get("status", {}).get("state") == "Error":
+            self.failed.add(name)
+        if len(self.failed) >= self.too_many and not self.crossed_at:
+            self.crossed_at, self.updated_at_crossing = time.monotonic(), len(self.with_version)
+
+
 class ConfigReporter(Rule):
     """Reports when awaited texts arrive in ModuleConfigs."""
 
@@ -152,6 +186,7 @@ class Fleet:
         layers: Layers,
         *,
         configured: bool = False,
+        alike: bool = False,
         elsewhere: Sequence[Document] = (),
     ) -> None:
         self.simulation = simulation
@@ -161,11 +196,12 @@ class Fleet:
         self.awaited = ManifestReporter()
         self.silent: dict[str, NeverAnswer] = {}
         self.configs = ConfigReporter()
+        self.halt = HaltObserver("", "", 0)
         self.edits = itertools.count(1)
         self.versions: dict[tuple[int, str], str] = {}
         if kymas.start == 0:
             kubeconfigs = [*(skr.kubeconfig for skr in self.skrs.values()), *elsewhere]
-            self._set_up(modules, layers, kubeconfigs, configured=configured)
+            self._set_up(modules, layers, kubeconfigs, configured=configured, alike=alike)
         for cluster in (self.kcp, *self.skrs.values()):
             cluster.add_rule(self.requests)
         self.kcp.add_rule(Reviewer())
@@ -180,7 +216,9 @@ class Fleet:
         do: Callable[..., Document] = getattr(self, f"_{command.pop('do')}")
         return do(**command)
 
-    def _set_up(self, modules: int, layers: Layers, kubeconfigs: Sequence[Document], *, configured: bool) -> None:
+    def _set_up(
+        self, modules: int, layers: Layers, kubeconfigs: Sequence[Document], *, configured: bool, alike: bool
+    ) -> None:
         self.kcp.answer_to("POST", "/api/v1/namespaces", {"metadata": {"name": names.KCP_NAMESPACE}})
         for crd in crds.all_crds():
             target = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions?fieldManager=benchmark"
@@ -189,7 +227,8 @@ class Fleet:
         uids = itertools.count(1)
         self.kcp.restore(_with_uid(document, uids) for document in _catalog(layers, configured))
         for number, kubeconfig in enumerate(kubeconfigs):
-            self.kcp.restore(_with_uid(each, uids) for each in _registration(number, modules, kubeconfig, configured))
+            documents = _registration(number, modules, kubeconfig, configured=configured, alike=alike)
+            self.kcp.restore(_with_uid(each, uids) for each in documents)
 
     def _counts(self) -> Document:
         return {"reconciled": len(self.requests.reconciled), **self.requests.counts}
@@ -274,21 +313,30 @@ class Fleet:
         return {"governed": module}
 
     def _rollout(self, module: str) -> Document:
-        """Return the latest rollout of a module, and how many Manifests have its version."""
+        """Return how far the latest rollout of a module is."""
         path = f"/apis/{names.GROUP}/v1alpha1/namespaces/{names.KCP_NAMESPACE}/modulerollouts"
         body = self.kcp.answer_to("GET", path).body
         rollouts = msgspec.json.decode(body, type=ResourceList[ModuleRollout]).items
         of_module = [each for each in rollouts if each.spec.module_name == module]
         if not of_module:
-            return {"phase": "", "version": "", "failed": 0, "with_version": 0}
+            return {"phase": "", "version": ""}
         latest = max(of_module, key=lambda each: each.spec.revision)
-        manifests = (each for each in self.kcp.objects() if each["kind"] == "Manifest")
-        labelled = (each for each in manifests if each["metadata"]["labels"].get(names.MODULE_NAME) == module)
-        states = [each.get("status", {}) for each in labelled if each["spec"]["version"] == latest.spec.version]
-        failed = sum(each.get("state") == "Error" for each in states)
-        status = latest.status
-        known = {"phase": status.phase, "version": latest.spec.version, "known": status.failed, "wave": status.wave}
-        return {**known, "failed": failed, "with_version": len(states), "at": time.monotonic()}
+        return {"phase": latest.status.phase, "version": latest.spec.version}
+
+    def _await_halt(self, module: str, version: str, too_many: int) -> Document:
+        """Note when so many clusters have failed with a version, and when its rollout is halted."""
+        self.halt = HaltObserver(module, version, too_many)
+        self.kcp.add_rule(self.halt)
+        return {"awaited": module}
+
+    def _halt(self) -> Document:
+        """Return what was noted: times, and how many clusters had the version at each and have it now."""
+        halt = self.halt
+        return {
+            "crossed_at": halt.crossed_at,
+            "halted_at": halt.halted_at,
+            "updated_after": len(halt.with_version) - halt.updated_at_crossing,
+        }
 
     def _silence(self, share: float) -> Document:
         """Let a share of the clusters, the last ones, accept connections and never answer."""
@@ -427,14 +475,17 @@ def _catalog(layers: Layers, configured: bool) -> Iterator[Document]:
         yield _object("ModuleReleaseMeta", module, {"moduleName": module, "channels": channels})
 
 
-def _registration(number: int, modules: int, kubeconfig: Document, configured: bool) -> Iterator[Document]:
+def _registration(
+    number: int, modules: int, kubeconfig: Document, *, configured: bool, alike: bool
+) -> Iterator[Document]:
     """Return the Kyma of a cluster and its access Secret."""
     name = kyma_name(number)
     labels = {names.KYMA_NAME: name, names.MANAGED_BY: names.LIFECYCLE_MANAGER}
     config = base64.b64encode(json.dumps(kubeconfig).encode()).decode()
     metadata = {"name": f"kubeconfig-{name}", "namespace": names.KCP_NAMESPACE, "labels": labels}
     yield {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque", "data": {"config": config}}
-    chosen = [MODULES[(number + index) % (len(MODULES) - 1)] for index in range(modules)]
+    first = 0 if alike else number
+    chosen = [MODULES[(first + index) % (len(MODULES) - 1)] for index in range(modules)]
     chosen += [CONFIGURED] if configured else []
     # With its defaults, as the API server stores it: else the first write would be another generation.
     defaults = {"managed": True, "customResourcePolicy": "CreateAndDelete"}
@@ -477,7 +528,13 @@ async def serve(arguments: argparse.Namespace) -> None:
         elsewhere = msgspec.json.decode(arguments.elsewhere.read_bytes()) if arguments.elsewhere is not None else []
         kymas = range(arguments.first, arguments.kymas - len(elsewhere))
         fleet = Fleet(
-            simulation, kymas, arguments.modules, layers, configured=arguments.configured, elsewhere=elsewhere
+            simulation,
+            kymas,
+            arguments.modules,
+            layers,
+            configured=arguments.configured,
+            alike=arguments.alike,
+            elsewhere=elsewhere,
         )
         # Garbage collection takes seconds here, and would count as a pause of the measured process.
         gc.disable()
@@ -498,6 +555,7 @@ def main() -> None:
     parser.add_argument("--modules", type=int, default=5)
     parser.add_argument("--first", type=int, default=0, help="number of the first cluster of this process")
     parser.add_argument("--elsewhere", type=Path, help="file with the kubeconfigs of the last clusters")
+    parser.add_argument("--alike", action="store_true", help="every Kyma has the same modules")
     parser.add_argument("--configured", action="store_true", help="every Kyma has a module with Module CRs, too")
     parser.add_argument(
         "--layers", type=Path, required=True, help="file with the registry and the digests of the layers"
