@@ -15,13 +15,13 @@ from lifecycle_manager.module_catalog import Offers
 from lifecycle_manager.rollout import RolloutSettings
 from tests.unit.module_rollouts.small_fleet import KCP, Installer
 
-PATIENT_SECONDS = 120.0
+REQUEST_TIMEOUT_SECONDS = 120.0
 """A request that the process had begun when it was frozen goes on afterwards."""
 
 
 async def main(kubeconfig: Path, name: str) -> None:
     """Take part until killed."""
-    options = ClientOptions(qps=0, timeout_seconds=PATIENT_SECONDS, user_agent=f"{name}/1")
+    options = ClientOptions(qps=0, timeout_seconds=REQUEST_TIMEOUT_SECONDS, user_agent=f"{name}/1")
     policy = KubeconfigPolicy.permissive()
     async with (
         await Client.from_kubeconfig(kubeconfig, options=options, policy=policy) as leases,
