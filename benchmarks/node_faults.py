@@ -23,7 +23,7 @@ from kyma_local.nodes.requirements import require_nodes
 from lifecycle_manager.contract.resources import MODULE_CONFIGS, SYNC_RESOURCES
 from tests.nodes.clusters import NodeClusters, open_clusters
 from tests.nodes.faults import FAULTS
-from tests.nodes.users import changing
+from tests.users import changing
 
 LOST_SECONDS = 120.0
 FAULT_SECONDS = 60.0

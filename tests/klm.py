@@ -22,9 +22,9 @@ class Output:
         return self.text.splitlines()
 
 
-async def run_klm(kubeconfig: Path, *arguments: str, **environment: str) -> Output:
+async def run_klm(kubeconfig: Path, *arguments: str, program: Path = KLM, **environment: str) -> Output:
     process = await asyncio.create_subprocess_exec(
-        KLM,
+        program,
         *arguments,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,

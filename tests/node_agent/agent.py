@@ -1,10 +1,11 @@
 """The node: watches a cluster's Pods and Services, runs the Pods, and forwards the Services to them."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 
 from kube_runtime import Change, Client, Informer
 from kyma_local.cluster import LocalCluster
@@ -17,12 +18,18 @@ ServicePort = tuple[str, str, int]
 
 
 class NodeAgent:
-    """Runs every Pod of a cluster on this machine, while `run` runs; no process outlives it."""
+    """Runs every Pod of a cluster on this machine, while `run` runs; no process outlives it.
 
-    def __init__(self, cluster: LocalCluster, client: Client, folder: Path) -> None:
+    `versions` maps tags of images to folders of programs.
+    """
+
+    def __init__(
+        self, cluster: LocalCluster, client: Client, folder: Path, versions: Mapping[str, Path] = MappingProxyType({})
+    ) -> None:
         self._cluster = cluster
         self._client = client
         self._folder = folder
+        self._versions = versions
         self._pods: Informer[JsonObject] = Informer(client, PODS)
         self._services: Informer[JsonObject] = Informer(client, SERVICES)
         self._runs: dict[str, PodRun] = {}
@@ -71,7 +78,7 @@ class NodeAgent:
                 # Once only: a Pod that has ended may still be in the cache in its version before it was bound.
                 self._started.add(uid)
                 folder = self._folder / pod["metadata"]["name"]
-                run = PodRun(self._cluster, self._client, folder, pod, self._changed.set)
+                run = PodRun(self._cluster, self._client, folder, pod, self._changed.set, self._versions)
                 self._runs[uid] = run
                 tasks.create_task(self._run_one(uid, run))
         for uid in self._runs.keys() - pods.keys():

@@ -5,9 +5,11 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 from tests.node_agent.environment import POD_IP, JsonObject, environment_of, expanded
 
+PROGRAMS = Path(sys.executable).parent
 ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 
@@ -47,9 +49,15 @@ class Process:
         return self.ports.get(wanted)
 
 
-def process_of(pod: JsonObject, mounts: Mapping[str, Path], free_port: Callable[[], int]) -> Process:
+def process_of(
+    pod: JsonObject,
+    mounts: Mapping[str, Path],
+    free_port: Callable[[], int],
+    versions: Mapping[str, Path] = MappingProxyType({}),
+) -> Process:
     """Return the process for a Pod's only container; `mounts` maps the paths in the container to folders.
 
+    `versions` maps tags of images to folders of programs; all others are those of this venv.
     Raises ImageUnknown, FieldUnknown.
     """
     (container,) = pod["spec"]["containers"]
@@ -70,7 +78,8 @@ def process_of(pod: JsonObject, mounts: Mapping[str, Path], free_port: Callable[
     }
     if "/tmp" in mounts:  # noqa: S108 - the path in the container
         translated["TMPDIR"] = str(mounts["/tmp"])  # noqa: S108
-    command = (str(Path(sys.executable).with_name(words[0])), *(here(word) for word in words[1:]))
+    programs = versions.get(container["image"].rpartition(":")[2], PROGRAMS)
+    command = (str(programs / words[0]), *(here(word) for word in words[1:]))
     return Process(command, {**image.environment, **translated}, ports, named)
 
 

@@ -4,7 +4,7 @@ import asyncio
 import base64
 import os
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -41,13 +41,17 @@ T = TypeVar("T")
 
 @dataclass(eq=False)
 class PodRun:
-    """Runs a Pod until `stopping` is set, then removes it. `changed` is called when its readiness changes."""
+    """Runs a Pod until `stopping` is set, then removes it. `changed` is called when its readiness changes.
+
+    `versions` maps tags of images to folders of programs.
+    """
 
     cluster: LocalCluster
     client: Client
     folder: Path
     pod: JsonObject
     changed: Callable[[], None]
+    versions: Mapping[str, Path]
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     process: Process | None = None
     ready: bool = False
@@ -79,7 +83,7 @@ class PodRun:
             await self._bind()
             mounts = await self._mount()
             if mounts is not None:
-                self.process = process_of(self.pod, mounts, free_port)
+                self.process = process_of(self.pod, mounts, free_port, self.versions)
                 while not self.stopping.is_set():
                     await self._run_container(self.process, mounts)
         except NotFound:

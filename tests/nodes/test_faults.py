@@ -6,7 +6,7 @@ import pytest
 
 from tests.nodes.clusters import NodeClusters
 from tests.nodes.faults import FAULTS, Fault
-from tests.nodes.users import changing
+from tests.users import changing
 
 LOST_SECONDS = 120.0  # reconciles at intervals are 240 s apart
 

@@ -15,7 +15,7 @@ from lifecycle_manager.watcher_certificates import ROTATE
 from lifecycle_manager.watcher_certificates.ca_store import CA_SECRET
 from lifecycle_manager_api import names
 from tests.nodes.clusters import NodeClusters, kubectl, pods_of
-from tests.nodes.users import Users, changing
+from tests.users import Users, changing
 from tests.waiting import eventually
 
 IN_FORCE_SECONDS = 10.0  # reconciles at intervals are minutes apart

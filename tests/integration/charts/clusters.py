@@ -1,11 +1,13 @@
 """Two clusters in which Pods run as processes, with the product in them, installed by Helm alone."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -63,22 +65,24 @@ class HelmClusters:
             *arguments,
         )
 
-    async def install_module_manager(self, *arguments: str, command: str = "install") -> None:
+    async def install_module_manager(
+        self, *arguments: str, command: str = "install", chart: Path = MODULE_MANAGER
+    ) -> None:
         """Install or upgrade the sample's Module Manager, and wait until it is ready."""
         await self.kcp_helm.run(
             command,
             "cloud-resources",
-            str(MODULE_MANAGER),
+            str(chart),
             "--namespace=kcp-system",
-            f"--values={MODULE_MANAGER / 'ci/cloud-resources-values.yaml'}",
+            f"--values={chart / 'ci/cloud-resources-values.yaml'}",
             *WAITING,
             *arguments,
         )
 
-    async def offer_the_module(self) -> None:
-        """Apply the ModuleTemplate and the ModuleReleaseMeta of the module, as its team does."""
+    async def offer_the_module(self, sample: Traversable = SAMPLE) -> None:
+        """Apply the ModuleTemplate, the ModuleReleaseMeta and the ModulePolicy of the module, as its team does."""
         texts = [
-            SAMPLE.joinpath(name).read_text()
+            sample.joinpath(name).read_text()
             for name in ("module-template.yaml", "module-release-meta.yaml", "module-policy.yaml")
         ]
         await apply_objects(self.kcp, "\n---\n".join(texts))
@@ -125,8 +129,10 @@ class HelmClusters:
 
 
 @asynccontextmanager
-async def open_world(folder: Path, helm: Helm) -> AsyncGenerator[HelmClusters, None]:
-    """Start the clusters and their nodes, without any release."""
+async def open_world(
+    folder: Path, helm: Helm, versions: Mapping[str, Path] = MappingProxyType({})
+) -> AsyncGenerator[HelmClusters, None]:
+    """Start the clusters and their nodes, without any release. `versions` maps tags of images to programs."""
     async with AsyncExitStack() as stack:
         clusters = await stack.enter_async_context(
             LocalClusters.start(directory=folder / "clusters", workloads=True, audit=True)
@@ -144,8 +150,8 @@ async def open_world(folder: Path, helm: Helm) -> AsyncGenerator[HelmClusters, N
             kcp, skr, clusters.kcp.admin_kubeconfig, skr_cluster.admin_kubeconfig, folder / "demo", clusters
         )
         walkthrough = Walkthrough(environment, Programs(environment, stack), NoOutput())
-        kcp_node = NodeAgent(clusters.kcp, kcp, folder / "kcp-pods")
-        skr_node = NodeAgent(skr_cluster, skr, folder / "skr-pods")
+        kcp_node = NodeAgent(clusters.kcp, kcp, folder / "kcp-pods", versions)
+        skr_node = NodeAgent(skr_cluster, skr, folder / "skr-pods", versions)
         async with asyncio.TaskGroup() as tasks:
             running = [tasks.create_task(work.run()) for work in (kcp_node, skr_node, walkthrough.object_watcher)]
             async with kcp_node.load_balancer("kcp-system", "lifecycle-manager-events", 443) as port:

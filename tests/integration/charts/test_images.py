@@ -28,6 +28,7 @@ def named(rendered: list[dict[str, Any]]) -> Iterator[str]:
         (["image: {registry: mirror.test/kyma}\n"], "image: {registry: mirror.test/kyma, tag: 1.2.3}\n"),
         (["image: {registry: mirror.test, tag: '2'}\n", f"image: {{digest: '{DIGEST}'}}\n"], ""),
         (["image: {registry: mirror.test}\nwatcher: {image: 'other.test/watcher@" + DIGEST + "'}\n"], ""),
+        ([f"image: {{digest: '{DIGEST}'}}\nwatcher: {{digest: '{DIGEST}'}}\n"], ""),
         ([], f"image: {{repository: own, digest: '{DIGEST}'}}\n"),
     ],
 )

@@ -1,14 +1,15 @@
-"""The programs of the former version, built from its commit, and the fleet of the demo whose programs are exchanged."""
+"""The former version, built from its commit, and clusters in which each part runs in its former or present version."""
 
 import asyncio
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tarfile
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,15 +17,19 @@ from tempfile import TemporaryDirectory
 import pytest
 import pytest_asyncio
 
-from kyma_demo.environment import open_environment
-from kyma_demo.programs import Programs
-from kyma_demo.report import NoOutput
-from kyma_demo.walkthrough import Walkthrough
 from kyma_local.cache import cache_root, locked
+from kyma_local.helm import find_helm
+from lifecycle_manager.process.crd_installation import apply_objects, crds_as_yaml
+from release.version import current
+from tests.integration.charts.clusters import SAMPLE, HelmClusters, open_world
+from tests.integration.charts.helm import CHARTS, LIFECYCLE_MANAGER, MODULE_MANAGER, Helm
+from tests.node_agent.containers import PROGRAMS
+from tests.waiting import eventually
 
 FORMER = "5147c29a4f6250a7dbd2cd750d42f4edc544856f"
 """Stands for the previous release while there is none."""
-UV = Path(sys.executable).with_name("uv")
+FORMER_VERSION = "0.0.1"
+UV = PROGRAMS / "uv"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -37,17 +42,25 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @dataclass(frozen=True)
-class Former:
-    """A venv with the wheels of the former version."""
+class Version:
+    """A version: its folder of programs, its charts, its CRDs, and the module of the demo."""
 
-    venv: Path
+    name: str
+    programs: Path
+    charts: Path
+    crds: str
+    sample: Path
 
-    def program(self, name: str) -> str:
-        return str(self.venv / "bin" / name)
+    @property
+    def klm(self) -> Path:
+        return self.programs / "klm"
+
+
+PRESENT = Version(current(), PROGRAMS, CHARTS, crds_as_yaml(), Path(str(SAMPLE)))
 
 
 @pytest.fixture(scope="session")
-def former() -> Former:
+def former() -> Version:
     shallow = subprocess.run(["git", "rev-parse", "--is-shallow-repository"], capture_output=True, check=False)
     if shallow.stdout.strip() != b"false":
         pytest.skip("the history is missing: a shallow clone, or no repository")
@@ -55,15 +68,23 @@ def former() -> Former:
     venv = cache_root() / "former" / f"{FORMER[:12]}-python{sys.version_info[0]}.{sys.version_info[1]}"
     venv.parent.mkdir(parents=True, exist_ok=True)
     with locked(venv.with_suffix(".lock")):
-        if not (venv / "complete").exists():
+        if not (venv / "complete").exists() or not (venv / "charts").exists():
             shutil.rmtree(venv, ignore_errors=True)
             _install(archive, venv)
             (venv / "complete").touch()
-    return Former(venv)
+    crds = sorted((venv / "charts" / LIFECYCLE_MANAGER.name / "files" / "crds").iterdir())
+    (package,) = venv.glob("lib/*/site-packages/kyma_module_manager")
+    return Version(
+        FORMER_VERSION,
+        venv / "bin",
+        venv / "charts",
+        "\n---\n".join(file.read_text() for file in crds),
+        package / "samples" / "cloud_resources",
+    )
 
 
 def _install(archive: bytes, venv: Path) -> None:
-    """Build the wheels from an archive of the sources, and install them with the dependencies that these locked."""
+    """Build wheels and charts from an archive of sources, and install the wheels with their locked dependencies."""
     environment = {
         name: value for name, value in os.environ.items() if name not in {"VIRTUAL_ENV", "UV_PROJECT_ENVIRONMENT"}
     }
@@ -83,36 +104,64 @@ def _install(archive: bytes, venv: Path) -> None:
         python = ("--python", venv / "bin" / "python")
         uv("pip", "install", *python, "--require-hashes", "--requirement", sources / "requirements.txt")
         uv("pip", "install", *python, "--no-index", "--no-deps", *sorted((sources / "wheels").glob("*.whl")))
+        for chart in (sources / "charts").glob("*/Chart.yaml"):
+            versions = re.compile(r"^(version|appVersion): .+$", re.MULTILINE)
+            chart.write_text(versions.sub(rf"\1: {FORMER_VERSION}", chart.read_text()))
+        shutil.copytree(sources / "charts", venv / "charts")
 
 
 @dataclass(frozen=True, eq=False)
 class Fleet:
-    """The demo's control plane and cluster; each program runs in its present or its former version."""
+    """Clusters with everything in its former version at first."""
 
-    walkthrough: Walkthrough
-    former: Former
+    world: HelmClusters
+    former: Version
 
-    async def run_former(self, name: str) -> None:
-        await self._run(name, self.former.program)
+    async def install_lifecycle_manager(self, version: Version, *arguments: str, command: str = "upgrade") -> None:
+        """Install the chart of Lifecycle Manager, and wait until only Pods of this version run, with its Watcher."""
+        chart = version.charts / LIFECYCLE_MANAGER.name
+        await self.world.install_lifecycle_manager("--set=replicas=1", *arguments, command=command, chart=chart)
 
-    async def run_present(self, name: str) -> None:
-        await self._run(name, lambda program: str(Path(sys.executable).with_name(program)))
+    async def install_module_manager(self, version: Version, *, command: str = "upgrade") -> None:
+        chart = version.charts / MODULE_MANAGER.name
+        await self.world.install_module_manager("--set=replicas=1", command=command, chart=chart)
 
-    async def _run(self, name: str, path_of: Callable[[str], str]) -> None:
-        programs = self.walkthrough.programs
-        program = programs.started[name]
-        installed = path_of(Path(program.command[0]).name)
-        await programs.start(replace(program, command=(installed, *program.command[1:])))
+    async def run(
+        self, *, lifecycle_manager: Version, crds: Version, watcher: Version, module_manager: Version
+    ) -> None:
+        """Have each part run in a version. The entry in the catalog is that of the CRDs' version."""
+        await apply_objects(self.world.kcp, crds.crds)
+        await self.world.offer_the_module(crds.sample)
+        image = f"--set=watcher.image=skr-watcher:{watcher.name}"
+        await self.install_lifecycle_manager(lifecycle_manager, "--set=crds.install=false", "--force-conflicts", image)
+        await self.install_module_manager(module_manager)
+        await self.wait_for(lifecycle_manager, watcher, module_manager)
+
+    async def wait_for(self, lifecycle_manager: Version, watcher: Version, module_manager: Version) -> None:
+        """Wait until only Pods of these versions run, and all are ready."""
+        for what, version in (
+            ("lifecycle-manager", lifecycle_manager),
+            ("module-manager", module_manager),
+            ("skr-watcher", watcher),
+        ):
+            await eventually(partial(self._is_running, what, version), what=f"{what} {version.name}")
+
+    def _is_running(self, image: str, version: Version) -> bool:
+        found = [
+            (reference, run.ready)
+            for run in (*self.world.kcp_node.runs, *self.world.skr_node.runs)
+            if (reference := run.pod["spec"]["containers"][0]["image"]).partition(":")[0] == image
+        ]
+        return {*found} == {(f"{image}:{version.name}", True)}
 
 
 @pytest_asyncio.fixture(scope="package", loop_scope="session")
-async def fleet(tmp_path_factory: pytest.TempPathFactory, former: Former) -> AsyncIterator[Fleet]:
-    folder = tmp_path_factory.mktemp("environment")
-    async with open_environment(folder, None, None) as environment, AsyncExitStack() as stack:
-        walkthrough = Walkthrough(environment, Programs(environment, stack), NoOutput())
-        async with asyncio.TaskGroup() as tasks:
-            watching = tasks.create_task(walkthrough.object_watcher.run())
-            await walkthrough.set_up(timeout_seconds=180)
-            await walkthrough.object_watcher.ready(60)
-            yield Fleet(walkthrough, former)
-            watching.cancel()
+async def fleet(tmp_path_factory: pytest.TempPathFactory, former: Version) -> AsyncIterator[Fleet]:
+    helm = Helm(await asyncio.to_thread(find_helm), tmp_path_factory.mktemp("helm"))
+    async with open_world(tmp_path_factory.mktemp("world"), helm, {FORMER_VERSION: former.programs}) as world:
+        fleet = Fleet(world, former)
+        await fleet.install_lifecycle_manager(former, command="install")
+        await world.offer_the_module(former.sample)
+        await fleet.install_module_manager(former, command="install")
+        await world.manage_the_user_cluster()
+        yield fleet

@@ -1,17 +1,82 @@
-"""The former version's Watcher and Module Manager work with this Lifecycle Manager; see `docs/compatibility.md`."""
+"""The former and this version side by side, and the way from one to the other; see `docs/compatibility.md`."""
+
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from tests.integration.compatibility.conftest import Fleet
+from kube_runtime import Resource
+from kyma_demo.object_watcher import CONFIG_MAPS
+from kyma_demo.walkthrough import INFRASTRUCTURES
+from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, MODULE_CONFIGS, SYNC_RESOURCES
+from lifecycle_manager.process.crd_installation import apply_objects
+from lifecycle_manager_api import names
+from tests.integration.compatibility.conftest import PRESENT, Fleet
+from tests.klm import run_klm
+from tests.users import at_work
 
+USERS = 2
 WITHIN = 60.0
+pytestmark = pytest.mark.timeout(900)  # releases are installed again and again: two minutes, and more on a busy machine
+IN_KCP: tuple[Resource[Any], ...] = (KYMAS, MANIFESTS, MODULE_CONFIGS, SYNC_RESOURCES)
+IN_SKR: tuple[Resource[Any], ...] = (INFRASTRUCTURES, CONFIG_MAPS)
+READING = (
+    ("get", "kymas"),
+    ("get", "modules"),
+    ("status",),
+    ("explain", "demo"),
+    ("events", "demo"),
+    ("trace", "demo"),
+)
 
 
-@pytest.mark.parametrize(("name", "sizes"), [("skr-watcher", (101, 102)), ("module-manager", (103, 104))])
-async def test_change_is_in_force_with_former(fleet: Fleet, name: str, sizes: tuple[int, int]) -> None:
-    await fleet.run_former(name)
-    try:
-        await fleet.walkthrough.change_volume(f"{sizes[0]}Gi", within=WITHIN)
-    finally:
-        await fleet.run_present(name)
-    await fleet.walkthrough.change_volume(f"{sizes[1]}Gi", within=WITHIN)
+async def test_no_change_is_lost_while_all_is_upgraded_and_rolled_back(
+    fleet: Fleet, record_property: Callable[[str, object], None]
+) -> None:
+    former, world = fleet.former, fleet.world
+    async with at_work(world.walkthrough, within=WITHIN, users=USERS) as users:
+        before = await _uids(fleet)
+        await apply_objects(world.kcp, PRESENT.crds)
+        await world.offer_the_module()
+        await fleet.install_lifecycle_manager(PRESENT, "--take-ownership")
+        await fleet.install_module_manager(PRESENT)
+        await fleet.wait_for(PRESENT, PRESENT, PRESENT)
+        await users.make(2, within=WITHIN)
+        for release in ("cloud-resources", "lifecycle-manager"):
+            await world.kcp_helm.run("rollback", release, "1", "--namespace=kcp-system", "--force-conflicts", "--wait")
+        await world.offer_the_module(former.sample)
+        await fleet.wait_for(former, former, former)
+    assert before.items() <= (await _uids(fleet)).items()
+    record_property("changes in force", users.summary)
+
+
+@pytest.mark.parametrize("part", ["lifecycle_manager", "watcher", "module_manager"])
+async def test_change_is_in_force_with_one_part_former(fleet: Fleet, part: str) -> None:
+    parts = dict.fromkeys(("lifecycle_manager", "watcher", "module_manager"), PRESENT) | {part: fleet.former}
+    await fleet.run(crds=PRESENT, **parts)
+    async with at_work(fleet.world.walkthrough, within=WITHIN, users=USERS):
+        pass
+
+
+async def test_klm_reads_the_control_plane_of_the_other_version(fleet: Fleet) -> None:
+    for klm, other in ((fleet.former, PRESENT), (PRESENT, fleet.former)):
+        await fleet.run(lifecycle_manager=other, crds=other, watcher=other, module_manager=other)
+        for command in READING:
+            output = await run_klm(fleet.world.walkthrough.environment.kcp_kubeconfig, *command, program=klm.klm)
+            expected = "1 Ready" if command == ("status",) else "demo"
+            assert (output.code, expected in output.text) == (0, True), (klm.name, command, output)
+
+
+async def _uids(fleet: Fleet) -> dict[tuple[str, str], str]:
+    """Return the uids of all objects of a user's change, and of the Kyma and its modules."""
+    kcp, skr = fleet.world.kcp, fleet.world.skr
+    found = {
+        (resource.kind, each.metadata.name): each.metadata.uid
+        for resource in IN_KCP
+        for each in (await kcp.list(resource, names.KCP_NAMESPACE)).items
+    }
+    return found | {
+        (resource.kind, each["metadata"]["name"]): each["metadata"]["uid"]
+        for resource in IN_SKR
+        for each in (await skr.list(resource, names.SKR_NAMESPACE)).items
+    }

@@ -1,6 +1,7 @@
 """A container's description becomes a process of this machine: its program, folders and ports."""
 
 import itertools
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,14 @@ def process(mounts: dict[str, Path] | None = None, first_port: int = 20001, **co
 def test_command_of_the_pod_comes_before_that_of_the_image() -> None:
     assert Path(process(args=["run"]).command[0]).name == "klm"
     assert Path(process(command=["kyma-module-manager"]).command[0]).name == "kyma-module-manager"
+
+
+def test_tag_of_the_image_chooses_a_version_of_the_programs() -> None:
+    containers = [{"name": "c", "image": f"registry.example.com:5000/skr-watcher:{tag}"} for tag in ("1", "2")]
+    pods = [{"metadata": {"name": "pod-1"}, "spec": {"containers": [each]}} for each in containers]
+    one, two = [process_of(pod, {}, lambda: 20001, {"1": Path("/versions/1")}) for pod in pods]
+    assert one.command == ("/versions/1/skr-watcher",)
+    assert two.command == (str(Path(sys.executable).with_name("skr-watcher")),)
 
 
 def test_ports_become_free_ones_wherever_they_are_listened_on() -> None:

@@ -79,15 +79,24 @@ class Users:
 
 @asynccontextmanager
 async def changing(walkthrough: Walkthrough, *, within: float, users: int = USERS) -> AsyncGenerator[Users, None]:
+    """Have users change Module CRs, and watch the results; see `at_work`."""
+    async with asyncio.TaskGroup() as tasks:
+        watching = tasks.create_task(walkthrough.object_watcher.run())
+        await walkthrough.object_watcher.ready(WATCH_SECONDS)
+        async with at_work(walkthrough, within=within, users=users) as working:
+            yield working
+        watching.cancel()
+
+
+@asynccontextmanager
+async def at_work(walkthrough: Walkthrough, *, within: float, users: int = USERS) -> AsyncGenerator[Users, None]:
     """Have users change Module CRs, some times before and after what happens meanwhile.
 
     Raises NotSeen for a change that is not in force within so many seconds.
     """
     working = Users(tuple(User(walkthrough, f"user-{number}", within) for number in range(users)))
     async with asyncio.TaskGroup() as tasks:
-        running = [tasks.create_task(walkthrough.object_watcher.run())]
-        await walkthrough.object_watcher.ready(WATCH_SECONDS)
-        running += [tasks.create_task(user.run()) for user in working.each]
+        running = [tasks.create_task(user.run()) for user in working.each]
         await working.make(CHANGES, within=CHANGES * within)
         yield working
         await working.make(CHANGES, within=CHANGES * within)
