@@ -20,6 +20,7 @@ from images.engines import Engine, EngineFailed, find_engine
 from images.layers import layer_of_folder
 from images.packages import write_packages
 from kyma_local.oci_archive import Image, write_image
+from release.version import current
 
 AT = "opt/kyma"
 USER = "10001:10001"
@@ -28,7 +29,6 @@ ENTRY_POINTS = {
     "skr-watcher": ("skr-watcher", []),
     "module-manager": ("kyma-module-manager", []),
 }
-VERSION = "0.1.0"
 STAMP = "built-from"  # the commit and the base of the images in a folder
 MEGABYTE = 1_000_000
 
@@ -69,7 +69,7 @@ def build(name: str, *, base: Base, commit: Commit, sources: Path, target: Path)
         program, arguments = ENTRY_POINTS[name]
         image = write_image(
             target / f"{name}.tar",
-            name=f"localhost/{name}:{VERSION}",
+            name=f"localhost/{name}:{current()}",
             layers=(base.layer, own),
             config=_config(program, arguments, commit),
             created=commit.created.isoformat().replace("+00:00", "Z"),

@@ -1,12 +1,13 @@
 """Builds what is released into .local/dist: `python -m release.build [--check]`.
 
 Wheels and sdists of all distributions, klm with all commands as one file (`klm.pyz`, for this Python and platform) and
-its SBOM, the charts, the site, the images where this machine can build them, and provenance and checksums of all.
-With `--check` the wheels are installed into an empty venv, without the source tree and without a package index, and the
-demos are run from there.
+its SBOM, the images where this machine can build them, the charts, which name these, the site, and provenance and
+checksums of all. With `--check` each is installed into an empty place, without the source tree: the wheels, without a
+package index, into a venv from which the demos are run, the charts into an API server, and the images into folders.
 """
 
 import argparse
+import asyncio
 import os
 import shutil
 import subprocess
@@ -17,9 +18,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from kyma_local.cache import cache_root
-from kyma_local.helm import find_helm
+from kyma_local.sources import KUBERNETES
+from release.charts import digest_of, package
 from release.evidence import write_checksums, write_provenance, write_sbom
-from release.version import CHARTS, current
+from release.installation import install_charts, run_image
+from release.version import current
 
 DIST = Path(".local/dist")
 SITE = Path(".local/site/html")
@@ -41,15 +44,15 @@ def main() -> int:
         folder = Path(text)
         build_distributions()
         build_zipapp(folder)
-        build_charts()
+        images = build_images()
+        build_charts(images)
         build_site()
-        build_images()
         write_provenance(DIST, current())
         write_checksums(DIST)
         built = len(list(DIST.iterdir()))
         _say(f"{built} files of version {current()} in {DIST}, {time.monotonic() - began:.0f} s")
         if options.check:
-            check(folder)
+            check(folder, images)
             _say(f"installed and run, {time.monotonic() - began:.0f} s")
     return 0
 
@@ -80,32 +83,44 @@ def build_zipapp(folder: Path) -> None:
     write_sbom(DIST, installed=folder)
 
 
-def build_charts() -> None:
+def build_charts(digests: Mapping[str, str]) -> None:
+    """Package the charts, with the digests of the images as far as there are any."""
     _say("charts")
-    version = current()
-    for chart in CHARTS:
-        given = ("--version", version, "--app-version", version, "--destination", DIST)
-        _run(find_helm(), "package", chart.parent, *given)
+    package(DIST, digests)
 
 
 def build_site() -> None:
-    """Pack the documentation's site, which `make docs` has built."""
+    """Pack the documentation's site, which `make docs` has built. Raises FileNotFoundError without its first page."""
     _say("site")
+    (SITE / "index.html").stat()
     _run("tar", "--create", "--gzip", "--directory", SITE, "--file", DIST / f"site-{current()}.tar.gz", ".")
 
 
-def build_images() -> None:
-    """Build the images and pack them, where their base can be made."""
+def build_images() -> dict[str, str]:
+    """Build the images and pack them, where their base can be made; return their digests."""
     if os.geteuid() or shutil.which("mmdebstrap") is None:
         _say("images: skipped; mmdebstrap and root are required (make node-tools)")
-        return
+        return {}
     _say("images")
     _run(sys.executable, "-m", "images.build", stdout=subprocess.DEVNULL)
     for file in sorted(IMAGES.glob("*.tar")) + sorted(IMAGES.glob("*.spdx.json")):
         shutil.copy(file, DIST / file.name)
+    return {file.stem: digest_of(file) for file in IMAGES.glob("*.tar")}
 
 
-def check(folder: Path) -> None:
+def check(folder: Path, images: Mapping[str, str]) -> None:
+    """Install everything, and run it. Raises CalledProcessError, HelmFailed, NotInstalled."""
+    _run("sha256sum", "--check", "--quiet", "SHA256SUMS", cwd=DIST)
+    _say("the charts on an empty API server")
+    asyncio.run(install_charts(DIST, current(), images, folder))
+    for name in images:
+        _say(f"the image {name} in an empty folder")
+        (root := folder / name).mkdir()
+        run_image(DIST / f"{name}.tar", root)
+    check_programs(folder, with_nodes=bool(images))
+
+
+def check_programs(folder: Path, *, with_nodes: bool) -> None:
     """Run klm from an empty venv, and as one file. Raises CalledProcessError."""
     _say("installing the wheels into an empty venv")
     venv, empty = folder / "venv", folder / "empty"
@@ -116,13 +131,18 @@ def check(folder: Path) -> None:
     for klm in ((venv / "bin" / "klm",), (venv / "bin" / "python", DIST.resolve() / "klm.pyz")):
         _run(*klm, "--version", cwd=empty, env=environment)
         _run(*klm, "module", "--help", cwd=empty, env=environment, stdout=subprocess.DEVNULL)
-    _run("sha256sum", "--check", "--quiet", "SHA256SUMS", cwd=DIST)
     environment["XDG_CACHE_HOME"] = str(cache_root().parent)  # the API servers are not built again
     demo = (venv / "bin" / "klm", "demo", "--once")
     _say("the demo on real API servers")
     _run(*demo, cwd=empty, env=environment, stdout=subprocess.DEVNULL)
     _say("a rollout on simulated clusters")
     _run(*demo, "--rollout", "--clusters", "20", cwd=empty, env=environment, stdout=subprocess.DEVNULL)
+    if not with_nodes or not (cache_root() / f"node-{KUBERNETES}" / "kubelet").exists():
+        _say("the demo on nodes: skipped; images, and the programs of nodes are required (make test-nodes)")
+        return
+    _say("the demo on real nodes")
+    given = ("--nodes", "--images", DIST.resolve(), "--charts", Path("charts").resolve())
+    _run(*demo, *given, cwd=empty, env=environment, stdout=subprocess.DEVNULL)
 
 
 def _install(folder: Path, *where: object) -> None:

@@ -44,7 +44,8 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if .Values.watcher.image -}}
 {{- .Values.watcher.image -}}
 {{- else -}}
-{{- with .Values.image.registry }}{{ . }}/{{ end -}}skr-watcher:{{ .Chart.AppVersion }}
+{{- with .Values.image.registry }}{{ . }}/{{ end -}}skr-watcher
+{{- if .Values.watcher.digest -}}@{{ .Values.watcher.digest }}{{- else -}}:{{ .Chart.AppVersion }}{{- end -}}
 {{- end -}}
 {{- end -}}
 

@@ -36,9 +36,12 @@ def images_of(manager: Sequence[Path], modules: Sequence[Path], *, registry: str
     merged: Values = {}
     for each in manager:
         merged = _merged(merged, _read(each))
-    image, watcher = merged.get("image") or {}, (merged.get("watcher") or {}).get("image")
-    of_watcher = {"registry": image.get("registry")}
-    names = [_name("lifecycle-manager", image, registry), watcher or _name("skr-watcher", of_watcher, registry)]
+    image, watcher = merged.get("image") or {}, merged.get("watcher") or {}
+    of_watcher = {"registry": image.get("registry"), "digest": watcher.get("digest")}
+    names = [
+        _name("lifecycle-manager", image, registry),
+        watcher.get("image") or _name("skr-watcher", of_watcher, registry),
+    ]
     of_modules = [_read(each).get("image") or {} for each in modules] or [{}]
     names += [_name("module-manager", each, registry) for each in of_modules]
     return Images(images=tuple(dict.fromkeys(names)))
