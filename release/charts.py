@@ -87,7 +87,7 @@ def content_of(archive: tarfile.TarFile, name: str) -> bytes:
     """Return the content of a file of an archive. Raises ArchiveInvalid."""
     found = archive.extractfile(name)
     if found is None:
-        raise ArchiveInvalid(f"{archive.name}: {name} is not a file")
+        raise ArchiveInvalid(f"{archive.name!r}: {name} is not a file")
     return found.read()
 
 
