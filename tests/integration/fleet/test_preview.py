@@ -58,6 +58,16 @@ async def test_a_cluster_that_cannot_be_compared_does_not_end_the_preview(offere
     assert result.text.count("#### objects in the cluster of ") == 2
 
 
+async def test_large_change_without_a_strategy_is_previewed_in_default_waves(offered: Client, viewer: Klm) -> None:
+    await offered.merge_patch(KYMAS, "fast", {"metadata": {"labels": {names.BROKER_PLAN_NAME: "trial"}}}, KCP)
+    small = await viewer("preview", "lights", "2.0.0", "--max-changed-clusters", "2")
+    assert (small.code, "trial" in small.text) == (0, False)
+    large = await viewer("preview", "lights", "2.0.0", "--max-changed-clusters", "1")
+    assert large.code == 0, large.errors
+    waves = [line for line in large.lines if line.startswith(("trial", "remaining"))]
+    assert [("fast" in line, "lit" in line) for line in waves] == [(True, False), (False, True)]
+
+
 async def test_module_with_a_strategy_is_previewed_wave_by_wave(offered: Client, viewer: Klm) -> None:
     mark = {"metadata": {"annotations": {names.ROLLOUT_STRATEGY: "careful"}}}
     await offered.merge_patch(MODULE_RELEASE_METAS, "lights", mark, KCP)

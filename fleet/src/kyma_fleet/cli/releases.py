@@ -18,6 +18,7 @@ def preview(
     ] = 0,
     output: Annotated[Literal["table", "wide", "json", "yaml", "name", "markdown"], OUTPUT] = "table",
     rollout_max_delay: Annotated[str, typer.Option(help="--module-upgrade-rollout-max-delay of klm run")] = "5m",
+    max_changed_clusters: Annotated[str, typer.Option(help="--max-changed-clusters of klm run")] = "20%",
     maintenance_policy: Annotated[
         Path | None, typer.Option(help="--maintenance-policy of klm run", show_default=False)
     ] = None,
@@ -52,7 +53,9 @@ def preview(
     release = Release(module, version, channel)
     run(
         Target(kubeconfig, context),
-        lambda kcp: command.preview(kcp, screen, release, rules, sample=sample, namespace=namespace),
+        lambda kcp: command.preview(
+            kcp, screen, release, rules, sample=sample, namespace=namespace, most_changed=max_changed_clusters
+        ),
     )
 
 

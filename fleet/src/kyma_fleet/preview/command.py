@@ -10,12 +10,13 @@ from kyma_fleet.documents import print_document
 from kyma_fleet.explanation.reading import Rules
 from kyma_fleet.preview.plan import Release, Sums, outcome_for, released
 from kyma_fleet.preview.report import ReleasePreview, SampledCluster, WavePreview
-from kyma_fleet.preview.waves import WavesForecast, strategy_of
+from kyma_fleet.preview.waves import WavesForecast, default_of, strategy_of
 from kyma_fleet.problems import Problem, line_for
 from kyma_fleet.screen import Screen
 from lifecycle_manager.contract.resources import DATED_RELEASE_METAS, KYMAS, MODULE_TEMPLATES, ROLLOUT_STRATEGIES
 from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager.rollout import Timing
+from lifecycle_manager.rollout.change_brake import max_changed
 from lifecycle_manager_api import ModuleTemplate, names
 
 
@@ -27,8 +28,9 @@ async def preview(
     *,
     sample: int,
     namespace: str,
+    most_changed: str = "20%",
 ) -> int:
-    """Print what a release would change. Nothing is written."""
+    """Print what a release would change. Nothing is written. `most_changed`: more clusters get it in default waves."""
     templates, releases, strategies = await asyncio.gather(
         kcp.list(MODULE_TEMPLATES, names.KCP_NAMESPACE),
         kcp.list(DATED_RELEASE_METAS, names.KCP_NAMESPACE),
@@ -37,22 +39,22 @@ async def preview(
     offer, template = released(Offer.of(templates.items, releases.items), release)
     now = datetime.now(UTC)
     strategy = strategy_of(release, releases.items, strategies.items)
-    waves = WavesForecast.of(strategy, release, now) if strategy is not None else None
-    spread = timedelta() if waves is not None else rules.max_delay
+    waves = WavesForecast.of(strategy or default_of(strategies.items), release, now)
+    spread = timedelta() if strategy is not None else rules.max_delay
     timing = Timing(now, {release.module: now}, spread, rules.policy, min_window=timedelta(minutes=20))
     sums = Sums(sample_size=sample)
     async for page in kcp.pages(KYMAS, names.KCP_NAMESPACE):
         for kyma in page.items:
             outcome = outcome_for(kyma, release, offer, timing)
             sums.add(release, outcome)
-            if waves is not None:
-                waves.add(kyma, outcome)
+            waves.add(kyma, outcome)
     clusters = [await _compared(kcp, each, offer, template, namespace) for each in sums.sample]
+    in_waves = strategy is not None or sums.get_it > max_changed(most_changed, len(sums.kymas) + sums.others)
     found = ReleasePreview(
         release=release,
         sums=sums,
         lacks_windows=template.spec.requires_downtime and rules.policy is None,
-        waves=tuple(map(WavePreview.of, waves.waves.values())) if waves is not None else None,
+        waves=tuple(map(WavePreview.of, waves.waves.values())) if in_waves else None,
         clusters=tuple(clusters),
     )
     print_document(found, screen)

@@ -7,8 +7,9 @@ from datetime import datetime
 from kyma_fleet.preview.plan import EXAMPLES, KymaPreview, Release
 from kyma_fleet.problems import Problem
 from lifecycle_manager.contract.resources import DatedReleaseMeta
+from lifecycle_manager.rollout.change_brake import DEFAULT_STRATEGY, DEFAULT_WAVES
 from lifecycle_manager.rollout.waves import WavePlan, wave_of, waves_in_order
-from lifecycle_manager_api import Kyma, ModuleRolloutSpec, RolloutStrategy, names
+from lifecycle_manager_api import Kyma, ModuleRolloutSpec, RolloutStrategy, RolloutStrategySpec, names
 
 
 @dataclass(slots=True)
@@ -25,14 +26,14 @@ class WaveForecast:
 class WavesForecast:
     """The waves of a release, in their order."""
 
-    strategy: RolloutStrategy
+    strategy: RolloutStrategySpec
     waves: dict[str, WaveForecast]
 
     @classmethod
-    def of(cls, strategy: RolloutStrategy, release: Release, now: datetime) -> "WavesForecast":
+    def of(cls, strategy: RolloutStrategySpec, release: Release, now: datetime) -> "WavesForecast":
         """Return the waves without clusters. That they are updated takes no time here, soaks and pauses do."""
         spec = ModuleRolloutSpec(
-            module_name=release.module, channel=release.channel, version=release.version, strategy=strategy.spec
+            module_name=release.module, channel=release.channel, version=release.version, strategy=strategy
         )
         return cls(strategy, {each.plan.name: each for each in _forecasts(spec, now)})
 
@@ -40,7 +41,7 @@ class WavesForecast:
         """Count a Kyma that would get the version."""
         if outcome is None or not outcome.gets_it:
             return
-        wave = self.waves[wave_of(self.strategy.spec, kyma.metadata.labels)]
+        wave = self.waves[wave_of(self.strategy, kyma.metadata.labels)]
         wave.count += 1
         if len(wave.examples) < EXAMPLES:
             wave.examples.append(kyma.metadata.name)
@@ -48,7 +49,7 @@ class WavesForecast:
 
 def strategy_of(
     release: Release, releases: tuple[DatedReleaseMeta, ...], strategies: tuple[RolloutStrategy, ...]
-) -> RolloutStrategy | None:
+) -> RolloutStrategySpec | None:
     """Return the strategy of a release; None where it names none. Raises Problem where it does not exist."""
     found = next((each for each in releases if each.spec.module_name == release.module), None)
     name = found.metadata.annotations.get(names.ROLLOUT_STRATEGY, "") if found is not None else ""
@@ -56,8 +57,13 @@ def strategy_of(
         return None
     for each in strategies:
         if each.metadata.name == name:
-            return each
+            return each.spec
     raise Problem(f"RolloutStrategy {name} does not exist, so no cluster would get the version; create it first")
+
+
+def default_of(strategies: tuple[RolloutStrategy, ...]) -> RolloutStrategySpec:
+    """Return the waves of a large change whose release names no strategy."""
+    return next((each.spec for each in strategies if each.metadata.name == DEFAULT_STRATEGY), DEFAULT_WAVES)
 
 
 def _forecasts(spec: ModuleRolloutSpec, now: datetime) -> Iterator[WaveForecast]:
