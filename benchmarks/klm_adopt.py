@@ -1,33 +1,35 @@
 """Measures `klm adopt --check` on 5,000 Kymas with 25,000 Manifests, 5,000 access Secrets and 5,000 certificates.
 
-The API server is simulated by another process. The peer reads the same pages with the same client and decodes nothing.
+They are those that the Lifecycle Manager in Go was recorded to write for one Kyma, under other names. The API server is
+simulated by another process. The peer reads the same pages with the same client and decodes nothing.
 """
 
 import asyncio
-import base64
 import json
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from benchmarks.api_decoding import kyma_document
 from benchmarks.figures import Figure
 from benchmarks.klm import NAMESPACES, RAW_KYMAS, WRITERS, Run, kubeconfig, read_pages, run_klm
 from kube_runtime import Client, ClientOptions, KubeconfigPolicy, Resource
-from kyma_certs import create_ca
 from lifecycle_manager.process.crd_installation import apply_crds
 from lifecycle_manager_api import names
+from tests.takeover_from_go import modules
+from tests.takeover_from_go.recordings import Document, restore
+from tests.takeover_from_go.restored import Certificates, filled
+from tests.takeover_from_go.starts import KYMA, start
 
 KYMAS = 5_000
-MANIFESTS_EACH = 5
+CHOSEN = tuple(each for each in modules.INSTALLED if each.name in modules.EVERYWHERE)
+"""The five that were recorded in both clusters."""
 MAX_SECONDS, MAX_MEGABYTES = 20.0, 300.0
 CA_NAMESPACE = "istio-system"
 RAW_MANIFESTS: Resource[dict[str, Any]] = Resource.dynamic(names.GROUP, "v1beta2", "Manifest", "manifests", True)
@@ -78,11 +80,11 @@ async def _prepare(config: dict[str, Any]) -> float:
         for namespace in (names.KCP_NAMESPACE, CA_NAMESPACE):
             await client.create(NAMESPACES, {"metadata": {"name": namespace}}, field_manager="bench")
         await apply_crds(client)
-        documents = iter(_documents())
+        registrations = _registrations()
 
         async def create() -> None:
-            for resource, document in documents:
-                await client.create(resource, document, document["metadata"]["namespace"], field_manager="bench")
+            for documents in registrations:
+                await restore(client, documents)
 
         async with asyncio.TaskGroup() as tasks:
             for _ in range(WRITERS):
@@ -98,60 +100,23 @@ async def _prepare(config: dict[str, Any]) -> float:
         return time.perf_counter() - began
 
 
-def _documents() -> Iterable[tuple[Resource[dict[str, Any]], dict[str, Any]]]:
-    ca = create_ca("former", lifetime=timedelta(days=90), now=datetime.now(UTC))
-    tls = {"tls.crt": _encoded(ca.certificate_pem), "tls.key": _encoded(ca.key_pem)}
-    yield RAW_SECRETS, {"metadata": {"name": "klm-watcher", "namespace": CA_NAMESPACE}, "data": tls}
+def _registrations() -> Iterator[list[Document]]:
+    """Yield what was recorded of all Kymas, and then what was of one, under the name of each."""
+    issued = Certificates.issue()
+    leaf = issued.leaf(KYMA)
     access = json.dumps(
         kubeconfig("https://api.example.com") | {"users": [{"name": "u", "user": {"token": "t" * 1200}}]}
     )
+    contents = {**issued.secrets(), **issued.secrets_of(KYMA, leaf, access)}
+    recorded = [each for each in start("kcp", chosen=CHOSEN) if each["kind"] in {"Kyma", "Manifest", "Secret"}]
+    shared: list[Document] = []
+    registration: list[Document] = []
+    for each in recorded:
+        (registration if KYMA in each["metadata"]["name"] else shared).append(filled(each, contents))
+    yield shared
+    text = msgspec.json.encode(sorted(registration, key=lambda it: it["kind"] != "Kyma")).decode()
     for number in range(KYMAS):
-        kyma = kyma_document(number)
-        name = kyma["metadata"]["name"]
-        metadata = {"name": name, "namespace": names.KCP_NAMESPACE, "labels": kyma["metadata"]["labels"]}
-        yield RAW_KYMAS, {**kyma, "metadata": metadata | {"annotations": {"status": json.dumps(kyma["status"])}}}
-        labels = {names.KYMA_NAME: name}
-        yield RAW_SECRETS, _secret(f"kubeconfig-{name}", names.KCP_NAMESPACE, labels, {"config": access})
-        purpose = {names.PURPOSE: "klm-watcher-cert-manager"}
-        yield (
-            RAW_SECRETS,
-            _secret(f"{name}-webhook-tls", CA_NAMESPACE, purpose, {"tls.crt": "c" * 2000, "tls.key": "k" * 3000}),
-        )
-        for module in range(MANIFESTS_EACH):
-            yield RAW_MANIFESTS, _manifest(name, f"module-{module}")
-
-
-def _secret(name: str, namespace: str, labels: dict[str, str], data: dict[str, str]) -> dict[str, Any]:
-    encoded = {key: _encoded(value.encode()) for key, value in data.items()}
-    return {"metadata": {"name": name, "namespace": namespace, "labels": labels}, "data": encoded}
-
-
-def _manifest(kyma: str, module: str) -> dict[str, Any]:
-    source = {"name": f"example.com/{module}", "ref": f"sha256:{'0' * 64}", "repo": "registry.example.com/components"}
-    resource = {
-        "apiVersion": "example.com/v1",
-        "kind": "Sample",
-        "metadata": {"name": "s"},
-        "spec": {"text": "x" * 1500},
-    }
-    return {
-        "metadata": {
-            "name": f"{kyma}-{module}-1234567",
-            "namespace": names.KCP_NAMESPACE,
-            "labels": {names.KYMA_NAME: kyma, names.MODULE_NAME: module, names.MANAGED_BY: names.LIFECYCLE_MANAGER},
-            "finalizers": [names.MANIFEST_FINALIZER, "label-removal-finalizer"],
-        },
-        "spec": {
-            "install": {"name": "raw-manifest", "source": {**source, "type": "oci-dir"}},
-            "remote": True,
-            "resource": resource,
-            "version": "1.0.0",
-        },
-    }
-
-
-def _encoded(content: bytes) -> str:
-    return base64.b64encode(content).decode()
+        yield msgspec.json.decode(text.replace(KYMA, f"{number:08x}{KYMA[8:]}"))
 
 
 @asynccontextmanager

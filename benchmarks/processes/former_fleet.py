@@ -1,48 +1,44 @@
 """A simulated control plane with thousands of simulated user clusters as the former version leaves them.
 
-The objects are those of `tests/integration/takeover`, with their field managers, for several modules: written once, to
-one cluster, and copied to the others. Controlled by lines of JSON, as `simulated_fleet`. Run by `benchmarks.takeover`.
+The objects are those that the Lifecycle Manager in Go was recorded to write for one Kyma (`tests/takeover_from_go`),
+with their field managers, for each cluster under another name. Controlled by lines of JSON, as `simulated_fleet`. Run
+by `benchmarks.takeover`.
 """
 
 import argparse
 import asyncio
-import base64
 import gc
 import itertools
 import json
 import sys
+import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import replace
-from pathlib import Path
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable
 
 import msgspec
 
-from benchmarks.processes.simulated_fleet import MERGE, write_line
-from kube_runtime import Client, ClientOptions, KubeconfigPolicy
+from benchmarks.processes.simulated_fleet import API, MERGE, write_line
 from kube_simulation import Answer, ApiRequest, Rule, SimulatedCluster, Simulation, serve_simulation
-from lifecycle_manager.contract.resources import KYMAS
+from kyma_certs import KeyPair
+from lifecycle_manager.takeover import former
 from lifecycle_manager_api import crds, names
-from tests.integration.takeover import seeding
+from tests.takeover_from_go import modules
+from tests.takeover_from_go.played import status_of
+from tests.takeover_from_go.recordings import REGISTRY, Document
+from tests.takeover_from_go.restored import Certificates, filled, foreign_crds
+from tests.takeover_from_go.starts import KYMA, start
 
 APPLIED_BY_OURS = names.LIFECYCLE_MANAGER
 WATCHER_MANAGER = "lifecycle-manager-skr-webhook"
-MODULES = ("eventing", "logging", "metering", "networking", "storage")
-PLACEHOLDER = "__kubeconfig__"
-Document = dict[str, Any]
+MODULES = tuple(each.name for each in modules.INSTALLED)
+KYMA_CR = f"{API}/{names.SKR_NAMESPACE}/kymas/{names.DEFAULT_KYMA_NAME}"
 ObjectName = tuple[str, str, str, str]
 """Cluster, plural name of the kind with its group, namespace and name."""
 
 
 def former_name(number: int) -> str:
-    """Return the name of a Kyma, of its runtime, and of its cluster; the first is that of the data files."""
-    return seeding.KYMA if number == 0 else f"{number:08x}{seeding.KYMA[8:]}"
-
-
-def of_module(text: str, module: str) -> str:
-    """Return a text about the one module of the data files as one about another module."""
-    return text.replace(seeding.MODULE, module).replace("template.example.com", f"{module}.example.com")
+    """Return the name of a Kyma, of its runtime, and of its cluster; the first is the recorded one."""
+    return KYMA if number == 0 else f"{number:08x}{KYMA[8:]}"
 
 
 class DeploymentController(Rule):
@@ -55,8 +51,8 @@ class DeploymentController(Rule):
         answer = await proceed()
         is_deployment = request.kind is not None and request.kind.plural == "deployments"
         if is_deployment and request.verb == "apply" and not request.subresource and answer.code < 300:
-            status = seeding.READY_STATUS | {"observedGeneration": answer.document()["metadata"]["generation"]}
-            self.cluster.answer_to("PATCH", f"{request.path}/status", {"status": status}, MERGE)
+            status = {"status": status_of(answer.document())}
+            self.cluster.answer_to("PATCH", f"{request.path}/status", status, MERGE)
         return answer
 
 
@@ -83,99 +79,87 @@ class WriteCounter(Rule):
         return answer
 
 
-class FormerFleet:
-    """The clusters, and the commands on them."""
+class Arrivals(Rule):
+    """Notes when users' changes arrive in the control plane: in the Manifest of the module."""
 
-    def __init__(self, simulation: Simulation, kymas: int, layers: Document) -> None:
-        self.simulation = simulation
+    def __init__(self) -> None:
+        self.made: dict[tuple[str, str], float] = {}
+        self.seconds: list[float] = []
+
+    async def around(self, request: ApiRequest, proceed: Callable[[], Awaitable[Answer]]) -> Answer:
+        answer = await proceed()
+        is_manifest = request.kind is not None and request.kind.plural == "manifests"
+        if is_manifest and request.is_write and answer.code < 300:
+            live = answer.document()
+            labels = live["metadata"].get("labels", {})
+            key = labels.get(names.KYMA_NAME, ""), labels.get(names.MODULE_NAME, "")
+            if key in self.made and live["spec"].get("customResourcePolicy") == "Ignore":
+                self.seconds.append(time.monotonic() - self.made.pop(key))
+        return answer
+
+
+class FormerFleet:
+    """The clusters, and the commands on them. `leaves` are the certificates of the former Watchers, by Kyma."""
+
+    def __init__(self, simulation: Simulation, kymas: int, registry: str) -> None:
         self.kcp = simulation.cluster("kcp")
         self.skrs = [simulation.cluster(former_name(number)) for number in range(kymas)]
-        self.layers = layers
-        self.counter = WriteCounter()
+        self.registry = registry
+        self.counter, self.arrivals = WriteCounter(), Arrivals()
+        self.issued = Certificates.issue()
+        self.leaves = {each.name: self.issued.leaf(each.name) for each in self.skrs}
+        self._uids = itertools.count(1)
 
     def execute(self, command: Document) -> Document:
         """Execute a command, and return the answer."""
         do: Callable[..., Document] = getattr(self, f"_{command.pop('do')}")
         return do(**command)
 
-    async def leave_behind(self) -> None:
-        """Write what the former version leaves behind in the control plane and in each cluster."""
-        await self._set_up_control_plane()
-        model = self.simulation.cluster("model")
-        model.restore(crds.crd_for(kind) for kind in crds.KINDS if kind.KIND in seeding.SKR_KINDS)
-        present = {_reference(each) for each in model.objects()}
-        async with await _client(model) as client:
-            await self._fill_cluster(client)
-        written = [each for each in model.objects() if _reference(each) not in present]
-        definitions = [each for each in model.objects() if each["kind"] == "CustomResourceDefinition"]
-        objects = msgspec.json.encode([each for each in written if each["kind"] != "CustomResourceDefinition"]).decode()
-        for number, skr in enumerate(self.skrs):
-            skr.restore(definitions)
-            skr.restore(json.loads(objects.replace(seeding.KYMA, former_name(number))))
+    def leave_behind(self) -> None:
+        """Restore what the former version left in the control plane and in each cluster."""
+        self._restore_control_plane()
+        documents = start("skr-1")
+        definitions, others = _split(documents, _is_definition)
+        own, common = _split(definitions, lambda it: it["metadata"]["name"].startswith("samples."))
+        for skr in self.skrs:
+            name = skr.name
+            skr.restore(common)
+            contents = self.issued.secrets_in(self.leaves[name])
+            texts = {KYMA: name, REGISTRY: self.registry}
+            self._restore_copies(skr, own, texts)
+            self._restore_copies(skr, [filled(each, contents) for each in others], texts)
             skr.add_rule(self.counter)
             skr.add_rule(DeploymentController(skr))
             for each in skr.objects():
                 if _is_of_a_module(each):
-                    self.counter.uids[_object_name(skr.name, each)] = each["metadata"]["uid"]
-        self.simulation.remove("model")
+                    self.counter.uids[_object_name(name, each)] = each["metadata"]["uid"]
 
-    async def _set_up_control_plane(self) -> None:
-        for name in (names.KCP_NAMESPACE, "istio-system"):
-            self.kcp.answer_to("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
-        self.kcp.restore(crds.all_crds())
-        async with await _client(self.kcp) as client:
-            seed = seeding.Seed(registry=self.layers["registry"], kubeconfig=PLACEHOLDER)
-            await seeding.write(client, "shared", seed)
-            for module in MODULES:
-                seed = replace(seed, layers=tuple(self.layers["digests"][module]))
-                for each in _of_module(seeding.writes_of("catalog", seed), module):
-                    await seeding.carry_out(client, each)
-            before = {_reference(each) for each in self.kcp.objects()}
-            await self._write_registration(client, seed)
-        written = [each for each in self.kcp.objects() if _reference(each) not in before]
-        for each in written:
-            self.kcp.answer_to("DELETE", _path(each))
-            self.kcp.answer_to("PATCH", _path(each), {"metadata": {"finalizers": []}}, MERGE)
-        model, uids = msgspec.json.encode(written).decode(), [each["metadata"]["uid"] for each in written]
-        numbers = itertools.count(1)
-        for number, skr in enumerate(self.skrs):
-            text = model.replace(seeding.KYMA, former_name(number))
-            for uid in uids:
-                text = text.replace(uid, f"00000000-0000-0000-0000-{next(numbers):012}")
-            config = base64.b64encode(json.dumps(skr.kubeconfig).encode()).decode()
-            self.kcp.restore(json.loads(text.replace(seeding.encoded(PLACEHOLDER.encode()), config)))
+    def _restore_control_plane(self) -> None:
+        registration, others = _split(start("kcp"), lambda it: KYMA in it["metadata"]["name"])
+        definitions, shared = _split(others, _is_definition)
+        ours = {each["metadata"]["name"]: each for each in crds.all_crds()}
+        kept = [each for each in definitions if each["metadata"]["name"] not in ours]
+        self.kcp.restore([*kept, *ours.values(), *foreign_crds(shared)])  # this version's, as its chart does
+        self._restore_copies(self.kcp, [filled(each, self.issued.secrets()) for each in shared], {})
+        labels = {names.MANAGED_BY: names.LIFECYCLE_MANAGER}  # as klm adopt does
+        for skr in self.skrs:
+            contents = self.issued.secrets_of(skr.name, self.leaves[skr.name], json.dumps(skr.kubeconfig))
+            of_recorded = {each.replace(skr.name, KYMA): content for each, content in contents.items()}
+            written = [filled(each, of_recorded) for each in registration]
+            for each in written:
+                if each["metadata"]["name"].startswith("kubeconfig-"):
+                    metadata = each["metadata"]
+                    each["metadata"] = {**metadata, "labels": {**metadata["labels"], **labels}}
+            self._restore_copies(self.kcp, written, {KYMA: skr.name, REGISTRY: self.registry})
+        self.kcp.add_rule(self.arrivals)
 
-    async def _write_registration(self, client: Client, seed: seeding.Seed) -> None:
-        """Write the Kyma, its access Secret and its Manifests."""
-        kyma, *others = seeding.writes_of("control_plane", seed)
-        await seeding.carry_out(client, _with_all_modules(kyma))
-        uid = (await client.get(KYMAS, seeding.KYMA, names.KCP_NAMESPACE)).metadata.uid
-        for position, each in enumerate(others, start=1):
-            if each["object"]["kind"] != "Manifest":
-                await seeding.carry_out(client, _with_all_modules(each))
-                continue
-            for module in MODULES:
-                seed = replace(seed, kyma_uid=uid, layers=tuple(self.layers["digests"][module]))
-                written = seeding.writes_of("control_plane", seed)[position]
-                await seeding.carry_out(client, next(_of_module([written], module)))
-
-    async def _fill_cluster(self, client: Client) -> None:
-        """Write what the former version leaves in a cluster: modules, Kyma CR, catalog and Watcher."""
-        first, *others = seeding.writes_of("cluster", seeding.Seed())
-        await seeding.carry_out(client, first)
-        for module in MODULES:
-            for document in _of_module(seeding.module_objects(1), module):
-                await seeding.apply(client, document, seeding.APPLIER)
-            deployments = f"/apis/apps/v1/namespaces/{names.SKR_NAMESPACE}/deployments/{module}/status"
-            self.simulation.cluster("model").answer_to("PATCH", deployments, {"status": seeding.READY_STATUS}, MERGE)
-        written: set[bytes] = set()
-        for each in others:
-            for module in MODULES:
-                document = next(_of_module([_with_all_modules(each)], module))
-                if (text := msgspec.json.encode(document)) not in written:  # not all of them are about a module
-                    written.add(text)
-                    await seeding.carry_out(client, document)
-        await seeding.write(client, "watcher", seeding.Seed())
+    def _restore_copies(self, cluster: SimulatedCluster, documents: list[Document], texts: dict[str, str]) -> None:
+        """Restore objects under other names, each with an identity of its own."""
+        uids = {each["metadata"].get("uid"): f"00000000-0000-0000-0000-{next(self._uids):012}" for each in documents}
+        text = msgspec.json.encode(documents).decode()
+        for recorded, replacement in (texts | uids).items():
+            text = text.replace(recorded, replacement)
+        _restore(cluster, msgspec.json.decode(text))
 
     def _progress(self) -> Document:
         """Return how far the takeover is."""
@@ -187,10 +171,31 @@ class FormerFleet:
             "of": len(wanted),
             "watchers": [number for number, skr in enumerate(self.skrs) if skr.name in counter.watchers],
             "webhooks": len(counter.webhooks),
+            "arrived": len(self.arrivals.seconds),
+        }
+
+    def _change(self, number: int) -> Document:
+        """Change the policy of a cluster's next module as its user does; return what the Watcher sees."""
+        skr = self.skrs[number]
+        live = skr.answer_to("GET", KYMA_CR).document()
+        unchanged = [each for each in live["spec"]["modules"] if each["customResourcePolicy"] != "Ignore"]
+        unchanged[0]["customResourcePolicy"] = "Ignore"
+        self.arrivals.made[skr.name, unchanged[0]["name"]] = time.monotonic()
+        patch = {"spec": {"modules": live["spec"]["modules"]}}
+        metadata = skr.answer_to("PATCH", f"{KYMA_CR}?fieldManager=user", patch, MERGE).document()["metadata"]
+        return {"uid": metadata["uid"], "version": metadata["resourceVersion"]}
+
+    def _watcher(self, number: int) -> Document:
+        """Return the certificate of the former Watcher of a cluster, and what it trusts."""
+        leaf: KeyPair = self.leaves[former_name(number)]
+        return {
+            "certificate": leaf.certificate_pem.decode(),
+            "key": leaf.key_pem.decode(),
+            "trusted": self.issued.bundle.decode(),
         }
 
     def _verdict(self) -> Document:
-        """Return what has become of the objects of modules."""
+        """Return what has become of the objects of modules, and of the changes of users."""
         counter = self.counter
         verbs = Counter[str]()
         for each in counter.writes.values():
@@ -198,6 +203,7 @@ class FormerFleet:
         found = {_object_name(skr.name, each): each for skr in self.skrs for each in skr.objects()}
         same = sum(named in found and found[named]["metadata"]["uid"] == uid for named, uid in counter.uids.items())
         ours = sum(_appliers(found[named]) == {APPLIED_BY_OURS} for named in counter.uids if named in found)
+        seconds = sorted(self.arrivals.seconds) or [0.0]
         return {
             "objects": len(counter.uids),
             "replaced": len(counter.uids) - same,
@@ -206,33 +212,29 @@ class FormerFleet:
             "max_patches": max((each["patch"] for each in counter.writes.values()), default=0),
             "deletions": verbs["delete"],
             "writes": dict(verbs),
+            "arrived": len(self.arrivals.seconds),
+            "arrival_p50": seconds[len(seconds) // 2],
+            "arrival_p99": seconds[len(seconds) * 99 // 100],
         }
 
 
-async def _client(cluster: SimulatedCluster) -> Client:
-    options, policy = ClientOptions(qps=0), KubeconfigPolicy.permissive()
-    return await Client.from_kubeconfig(cluster.kubeconfig, options=options, policy=policy)
+def _restore(cluster: SimulatedCluster, documents: Iterable[Document]) -> None:
+    cluster.restore(sorted(documents, key=lambda it: it["kind"] not in {"Namespace", "CustomResourceDefinition"}))
 
 
-def _of_module(documents: Any, module: str) -> Iterator[Document]:
-    for document in documents:
-        yield json.loads(of_module(json.dumps(document), module))
+def _split(documents: Iterable[Document], chosen: Callable[[Document], bool]) -> tuple[list[Document], list[Document]]:
+    found: tuple[list[Document], list[Document]] = ([], [])
+    for each in documents:
+        found[0 if chosen(each) else 1].append(each)
+    return found
 
 
-def _with_all_modules(written: Document) -> Document:
-    """Return a write of a Kyma with all modules in its lists."""
-    if written["object"]["kind"] != "Kyma":
-        return written
-    document: Document = json.loads(json.dumps(written))
-    for part in ("spec", "status"):
-        listed = document["object"].get(part, {}).get("modules")
-        if listed:
-            document["object"][part]["modules"] = [next(_of_module(listed, module)) for module in MODULES]
-    return document
+def _is_definition(document: Document) -> bool:
+    return bool(document["kind"] == "CustomResourceDefinition")
 
 
 def _is_of_a_module(live: Document) -> bool:
-    return seeding.APPLIER in _appliers(live) or live["kind"] == "Sample"
+    return former.APPLIER in _appliers(live) or live["kind"] == "Sample"
 
 
 def _appliers(live: Document) -> set[str]:
@@ -240,39 +242,18 @@ def _appliers(live: Document) -> set[str]:
     return {each["manager"] for each in managed if each["operation"] == "Apply"}
 
 
-def _reference(live: Document) -> tuple[str, str, str, str]:
-    metadata = live["metadata"]
-    return live["apiVersion"], live["kind"], metadata.get("namespace", ""), metadata["name"]
-
-
 def _object_name(cluster: str, live: Document) -> ObjectName:
     metadata, group = live["metadata"], live["apiVersion"].rpartition("/")[0]
-    return cluster, f"{_plural(live['kind'])}.{group}", metadata.get("namespace", ""), metadata["name"]
-
-
-def _path(live: Document) -> str:
-    root = f"/apis/{live['apiVersion']}" if "/" in live["apiVersion"] else f"/api/{live['apiVersion']}"
-    metadata = live["metadata"]
-    return f"{root}/namespaces/{metadata['namespace']}/{_plural(live['kind'])}/{metadata['name']}"
-
-
-def _plural(kind: str) -> str:
-    return f"{kind.lower()}s"
+    return cluster, f"{live['kind'].lower()}s.{group}", metadata.get("namespace", ""), metadata["name"]
 
 
 async def serve(arguments: argparse.Namespace) -> None:
     """Serve the clusters and execute commands until the input ends."""
     async with serve_simulation(history=20_000, records=0) as simulation:
-        fleet = FormerFleet(simulation, arguments.kymas, msgspec.json.decode(arguments.layers.read_bytes()))
-        await fleet.leave_behind()
+        fleet = FormerFleet(simulation, arguments.kymas, arguments.registry)
+        fleet.leave_behind()
         gc.disable()  # it takes seconds here, and would count as a pause of the measured process
-        issued = seeding.certificates()
-        watcher = {
-            "certificate": issued.leaf.certificate_pem.decode(),
-            "key": issued.leaf.key_pem.decode(),
-            "trusted": issued.bundle.decode(),
-        }
-        write_line({"kubeconfig": fleet.kcp.kubeconfig, "kubeconfigs": [], "watcher": watcher})
+        write_line({"kubeconfig": fleet.kcp.kubeconfig, "kubeconfigs": []})
         reader = asyncio.StreamReader()
         await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
         while line := await reader.readline():
@@ -285,10 +266,7 @@ def main() -> None:
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kymas", type=int, default=1_000)
-    parser.add_argument("--modules", type=int, default=len(MODULES), choices=[len(MODULES)])
-    parser.add_argument(
-        "--layers", type=Path, required=True, help="file with the registry and the digests of the layers"
-    )
+    parser.add_argument("--registry", required=True, help="host with the modules")
     uvloop.run(serve(parser.parse_args()))
 
 

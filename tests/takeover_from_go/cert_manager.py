@@ -100,9 +100,12 @@ async def _issue(kcp: Client, certificate: Document, ca: KeyPair | None) -> KeyP
     return pair
 
 
-def issued(common_name: str, hosts: tuple[str, ...], now: datetime, ca: KeyPair | None) -> KeyPair:
-    """Issue a certificate as cert-manager does, with RSA, and without an extended usage; a CA where none is given."""
-    key = _key(is_ca=ca is None)
+def issued(common_name: str, hosts: tuple[str, ...], now: datetime, ca: KeyPair | None, *, key_of: str = "") -> KeyPair:
+    """Issue a certificate as cert-manager does, with RSA, and without an extended usage; a CA where none is given.
+
+    `key_of` names the key, where it is one of its own.
+    """
+    key = _key(key_of or ("a CA" if ca is None else "the others"))
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
     issuer, issuer_key = subject, key
     if ca is not None:
@@ -137,8 +140,8 @@ def issued(common_name: str, hosts: tuple[str, ...], now: datetime, ca: KeyPair 
 
 
 @cache
-def _key(*, is_ca: bool) -> rsa.RSAPrivateKey:
-    """Return a key; all certificates that are no CA share one, since to make one takes long."""
+def _key(_of: str) -> rsa.RSAPrivateKey:
+    """Return the key of a name; all certificates that are no CA share one, since to make one takes long."""
     return rsa.generate_private_key(public_exponent=65537, key_size=2048)
 
 

@@ -33,6 +33,8 @@ from tests.takeover_from_go import cert_manager, modules, played, recorder, rest
 from tests.takeover_from_go.audit import AuditLog
 from tests.takeover_from_go.modules import GoModule
 from tests.takeover_from_go.program import PROGRAM, GoLifecycleManager, definitions_of, find_program
+from tests.takeover_from_go.recordings import recorded
+from tests.takeover_from_go.restored import Certificates
 
 OPTIONS = ClientOptions(qps=0, timeout_seconds=60, user_agent="test")
 KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
@@ -255,12 +257,12 @@ def go(stage: Stage) -> GoLifecycleManager:
 
 async def _restore(stage: Stage) -> None:
     accesses = [each.admin_kubeconfig.read_text() for each in stage.clusters.skrs]
-    secrets = restored.secrets_of(dict(zip(surroundings.RUNTIMES, accesses, strict=True)))
+    secrets = restored.secrets_of(dict(zip(surroundings.RUNTIMES, accesses, strict=True)), Certificates.issue())
     for module in modules.INSTALLED:
         await stage.push(module, modules.OLD)
     async with asyncio.TaskGroup() as tasks:
         for name, client in stage.by_name.items():
-            tasks.create_task(restored.restore_cluster(client, name, secrets[name], stage.registry))
+            tasks.create_task(restored.restore_cluster(client, recorded(name), secrets[name], stage.registry))
 
 
 async def _furnish(stage: Stage, go: GoLifecycleManager) -> None:

@@ -104,11 +104,15 @@ def differing_fields(before: Mapping[str, str], after: Mapping[str, str]) -> set
     """Return the fields that differ, by kind and without the names of elements; `writer` is who wrote an object."""
     found = set()
     for file, text in before.items():
-        held, live = (dict(_fields(load_yaml(each))) for each in (text, after[file]))
-        paths = {path for path in held.keys() | live.keys() if held.get(path) != live.get(path)}
         kind = file.partition("/")[2].partition("__")[0]
-        found |= {f"{kind} {ELEMENT.sub('[]', each)}" for each in paths}
+        found |= {f"{kind} {each}" for each in differing_in(load_yaml(text), load_yaml(after[file]))}
     return found
+
+
+def differing_in(before: Document, after: Document) -> set[str]:
+    """Return the fields in which an object differs, without the names of elements; `writer` is who wrote it."""
+    held, live = (dict(_fields(each)) for each in (before, after))
+    return {ELEMENT.sub("[]", path) for path in held.keys() | live.keys() if held.get(path) != live.get(path)}
 
 
 def _fields(document: Document) -> Iterator[tuple[str, Any]]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from kube_runtime import dump_yaml
 from kyma_oci import Registries, artifact_in
-from kyma_oci.packing import config_of, context_of, descriptor_layer, file_layer, repository_of, resource_of
+from kyma_oci.packing import Blob, config_of, context_of, descriptor_layer, file_layer, repository_of, resource_of
 from lifecycle_manager_api import names
 
 Document = dict[str, Any]
@@ -60,6 +60,14 @@ class GoModule:
         spec = {"replicas": 1, "selector": {"matchLabels": labels}, "template": template}
         yield _object("apps/v1", "Deployment", {"name": self.name, **place}, spec=spec)
 
+    def text(self, version: str) -> str:
+        """Return the objects of a version as its layer has them."""
+        return "---\n".join(dump_yaml(each) for each in self.objects(version))
+
+    def layer(self, version: str) -> Blob:
+        """Return the layer of a version."""
+        return file_layer("manifest.yaml", self.text(version))
+
     def default_cr(self) -> Document:
         """Return the default CR as the template has it."""
         metadata = {"name": self.name, **({"namespace": self.default} if self.default else {})}
@@ -96,8 +104,7 @@ class GoModule:
 
     async def push(self, registries: Registries, host: str, version: str) -> None:
         """Bring a version to a registry, as a component with its manifest as a tar."""
-        text = "---\n".join(dump_yaml(each) for each in self.objects(version))
-        layer = file_layer("manifest.yaml", text)
+        layer = self.layer(version)
         resource = resource_of("raw-manifest", version, layer)
         component = {
             "name": self.component,

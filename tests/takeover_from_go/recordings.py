@@ -51,8 +51,7 @@ async def restore(client: Client, documents: Iterable[Document], replaced: Mappi
         resource = await client.mapper.resource(document["apiVersion"], document["kind"])
         metadata = document["metadata"]
         name, namespace = metadata["name"], metadata.get("namespace")
-        content = {key: value for key, value in document.items() if key != "status"}
-        content["metadata"] = {key: value for key, value in metadata.items() if key not in OF_THE_SERVER}
+        content = content_of(document)
         try:
             created = await client.create(resource, content, namespace, field_manager="test")
         except AlreadyExists:
@@ -65,6 +64,15 @@ async def restore(client: Client, documents: Iterable[Document], replaced: Mappi
         await client.merge_patch(resource, name, written_by, namespace, field_manager="test")
         if "deletionTimestamp" in metadata:
             await client.delete(resource, name, namespace)
+
+
+def content_of(document: Document) -> Document:
+    """Return what somebody writes of an object, without its status and what the API server adds."""
+    content = {key: value for key, value in document.items() if key != "status"}
+    return {
+        **content,
+        "metadata": {key: each for key, each in document["metadata"].items() if key not in OF_THE_SERVER},
+    }
 
 
 def left_out(key: str) -> str:

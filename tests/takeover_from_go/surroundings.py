@@ -6,7 +6,6 @@ from typing import Any
 
 from kube_runtime import Client, KindUnknown, NotFound, load_documents
 from lifecycle_manager_api import names
-from tests.integration.takeover.conftest import namespaces
 from tests.kinds import DEPLOYMENTS
 from tests.takeover_from_go import cert_manager
 from tests.waiting import eventually
@@ -54,6 +53,10 @@ stringData: {{.dockerconfigjson: '{DOCKER_CONFIG}'}}
 ---
 {cert_manager.SURROUNDINGS}
 """
+
+
+def namespaces(*wanted: str) -> str:
+    return "---\n".join(f"apiVersion: v1\nkind: Namespace\nmetadata: {{name: {name}}}\n" for name in wanted)
 
 
 async def prepare(kcp: Client, definitions: Iterable[Path]) -> None:

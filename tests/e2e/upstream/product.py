@@ -258,25 +258,11 @@ class Product:
     async def write_kyma(self) -> None:
         """Create the access Secret and the Kyma, as the environment broker does."""
         await self.write_access(self.access)
-        labels = {
-            names.RUNTIME_ID: demo_names.RUNTIME_ID,
-            names.REGION: "europe",
-            names.GLOBAL_ACCOUNT_ID: GLOBAL_ACCOUNT,
-            names.SUBACCOUNT_ID: "dummy-sub-account",
-        }
-        document = {"metadata": {"name": KYMA, "labels": labels}, "spec": {"channel": "regular", "modules": []}}
-        await self.kcp.create(KYMAS, document, KCP, field_manager="broker")
+        await self.kcp.create(KYMAS, kyma_of_the_broker(), KCP, field_manager="broker")
 
     async def write_access(self, kubeconfig: str) -> None:
-        marks = {names.KYMA_NAME: KYMA, names.MANAGED_BY: names.LIFECYCLE_MANAGER}
-        data = {"config": base64.b64encode(kubeconfig.encode()).decode()}
-        secret = {
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "metadata": {"name": f"kubeconfig-{KYMA}", "labels": marks},
-            "data": data,
-        }
-        await self.kcp.apply(SECRETS, f"kubeconfig-{KYMA}", secret, KCP, field_manager="broker")
+        secret = access_secret(kubeconfig)
+        await self.kcp.apply(SECRETS, secret["metadata"]["name"], secret, KCP, field_manager="broker")
 
     async def delete_access(self) -> None:
         await self.kcp.delete(SECRETS, f"kubeconfig-{KYMA}", KCP)
@@ -326,3 +312,24 @@ def holds(wanted: set[str], read: Callable[[], Awaitable[set[str]]]) -> Callable
         return wanted <= await read()
 
     return has
+
+
+def kyma_of_the_broker() -> Document:
+    """Return the Kyma as the environment broker creates it."""
+    labels = {
+        names.RUNTIME_ID: demo_names.RUNTIME_ID,
+        names.REGION: "europe",
+        names.GLOBAL_ACCOUNT_ID: GLOBAL_ACCOUNT,
+        names.SUBACCOUNT_ID: "dummy-sub-account",
+    }
+    metadata = {"name": KYMA, "labels": labels}
+    spec = {"channel": "regular", "modules": []}
+    return {"apiVersion": KYMAS.api_version, "kind": "Kyma", "metadata": metadata, "spec": spec}
+
+
+def access_secret(kubeconfig: str) -> Document:
+    """Return the access Secret of the cluster."""
+    marks = {names.KYMA_NAME: KYMA, names.MANAGED_BY: names.LIFECYCLE_MANAGER}
+    metadata = {"name": f"kubeconfig-{KYMA}", "labels": marks}
+    data = {"config": base64.b64encode(kubeconfig.encode()).decode()}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data}

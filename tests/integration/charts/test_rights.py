@@ -46,10 +46,11 @@ from tests.integration.charts.clusters import HelmClusters
 from tests.integration.charts.rights import Right, granted_by, requests_in, unused, used_by, wider_than_used
 from tests.integration.lifecycle_manager.catalog_entries import in_catalog, release, template, with_layer
 from tests.integration.lifecycle_manager.test_watcher_resources import watcher
-from tests.integration.takeover import seeding
 from tests.kinds import CLUSTER_ROLE_BINDINGS, EVENTS, NAMESPACES, SERVICE_ACCOUNTS
 from tests.modules import as_text
 from tests.registries import BlobServer, blob_server
+from tests.takeover_from_go.recordings import recorded, restore, the
+from tests.takeover_from_go.restored import Certificates, filled
 from tests.waiting import eventually
 
 KCP, SKR, ISTIO = names.KCP_NAMESPACE, names.SKR_NAMESPACE, "istio-system"
@@ -270,22 +271,16 @@ async def _set_options(world: HelmClusters) -> None:
             await eventually(pinned)
 
 
-async def _leave_a_former_ca(world: HelmClusters) -> seeding.Certificates:
+async def _leave_a_former_ca(world: HelmClusters) -> Certificates:
     """Create the Secrets of the CA and the gateway of a former version."""
-    issued = seeding.certificates()
+    issued = Certificates.issue()
     await world.kcp.apply(NAMESPACES, ISTIO, {"metadata": {"name": ISTIO}}, field_manager=USER)
-    for name, data in {
-        "klm-watcher": {"tls.crt": issued.ca.certificate_pem, "tls.key": issued.ca.key_pem},
-        "klm-istio-gateway": {"ca.crt": issued.bundle},
-    }.items():
-        texts = {key: value.decode() for key, value in data.items()}
-        await world.kcp.apply(
-            SECRETS, name, {"metadata": {"name": name}, "stringData": texts}, ISTIO, field_manager=USER
-        )
+    secrets = [the("kcp", "Secret", name) for name in ("klm-watcher", "klm-istio-gateway")]
+    await restore(world.kcp, [filled(each, issued.secrets()) for each in secrets])
     return issued
 
 
-async def _adopt(world: HelmClusters, issued: seeding.Certificates) -> None:
+async def _adopt(world: HelmClusters, issued: Certificates) -> None:
     """Delete the CA, and wait until the former one is in its place."""
     await world.kcp.delete(SECRETS, CAStore.name, KCP)
     former = base64.b64encode(issued.ca.certificate_pem).decode()
@@ -338,9 +333,7 @@ async def _create_and_delete_a_watcher(world: HelmClusters) -> None:
 async def _leave_objects_of_a_former_watcher(world: HelmClusters) -> None:
     """Create the objects of a former version's Watcher that this one has no more; they are deleted with the Kyma."""
     left = {entry.name for entry in former.WATCHER_OBJECTS}
-    for written in seeding.writes_of("watcher", seeding.Seed()):
-        if written["object"]["metadata"]["name"] in left:
-            await seeding.carry_out(world.skr, written)
+    await restore(world.skr, [each for each in recorded("skr-1") if each["metadata"]["name"] in left])
 
 
 async def _create_a_namespace(world: HelmClusters) -> None:

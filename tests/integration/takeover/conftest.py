@@ -11,44 +11,56 @@ import pytest
 import pytest_asyncio
 
 from kube_runtime import Client, ClientOptions, KindUnknown, Manager, NotFound
-from kyma_local.clusters import LocalCluster, LocalClusters
+from kyma_certs import KeyPair
+from kyma_local.clusters import LocalClusters
 from kyma_local.ports import free_port
+from kyma_oci import Registries
 from lifecycle_manager.app import lifecycle_manager
-from lifecycle_manager.contract.resources import KYMAS, MANIFESTS
-from lifecycle_manager.process.crd_installation import apply_crds, apply_objects
+from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, SECRETS
+from lifecycle_manager.process.crd_installation import apply_crds
 from lifecycle_manager.settings import Settings
 from lifecycle_manager_api import Kyma, Manifest, names
-from tests.integration.takeover import seeding
-from tests.registries import BlobServer, blob_server, packed
+from tests.registries import real_registry
+from tests.takeover_from_go import modules, restored, surroundings
+from tests.takeover_from_go.cert_manager import NAMESPACE as CA_NAMESPACE
+from tests.takeover_from_go.starts import (
+    DROPPED_MODULE,
+    KYMA,
+    LEASE,
+    MODULE,
+    PURGE_FINALIZER,
+    REMOVED_WATCHER,
+    start,
+)
 from tests.waiting import eventually
 
 OPTIONS = ClientOptions(qps=0, timeout_seconds=60)
 KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
 FAST = {
     "leader_elect": False,
-    "self_signed_cert_issuer_namespace": "istio-system",
+    "self_signed_cert_issuer_namespace": CA_NAMESPACE,
     "allow_unprotected_modules": True,
     "module_upgrade_rollout_max_delay": "0s",
     "manifest_requeue_busy_interval": "100ms",
     "kyma_requeue_busy_interval": "100ms",
     "failure_max_delay": "500ms",
-    "skr_image_pull_secret": seeding.PULL_SECRET,
+    "skr_image_pull_secret": surroundings.PULL_SECRET,
 }
-
-
+DIFFERENCES = {"kcp": (PURGE_FINALIZER,), "skr-1": (REMOVED_WATCHER, DROPPED_MODULE)}
+"""Cases that no recording shows, for all tests here."""
 GONE = (
     ("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", "skr-webhook"),
     ("apps/v1", "Deployment", "skr-webhook"),
     ("v1", "Secret", "skr-webhook-tls"),
-    ("v1", "Secret", seeding.PULL_SECRET),
+    ("v1", "Secret", surroundings.PULL_SECRET),
     ("v1", "Service", "skr-webhook"),
     ("v1", "Service", "skr-webhook-metrics"),
     ("networking.k8s.io/v1", "NetworkPolicy", "kyma-project.io--watcher-to-dns"),
     ("scheduling.k8s.io/v1", "PriorityClass", "skr-webhook-priority"),
-    ("apps/v1", "Deployment", seeding.MODULE),
-    ("v1", "ConfigMap", seeding.MODULE),
-    ("rbac.authorization.k8s.io/v1", "ClusterRole", seeding.MODULE),
-    ("apiextensions.k8s.io/v1", "CustomResourceDefinition", "samples.template.example.com"),
+    ("apps/v1", "Deployment", MODULE.name),
+    ("v1", "ConfigMap", MODULE.name),
+    ("rbac.authorization.k8s.io/v1", "ClusterRole", MODULE.name),
+    ("apiextensions.k8s.io/v1", "CustomResourceDefinition", f"samples.{MODULE.group}"),
     ("apiextensions.k8s.io/v1", "CustomResourceDefinition", "moduletemplates.operator.kyma-project.io"),
     ("apiextensions.k8s.io/v1", "CustomResourceDefinition", "kymas.operator.kyma-project.io"),
 )
@@ -69,8 +81,9 @@ class Takeover:
     kcp: Client
     skr: Client
     clusters: LocalClusters
-    layers: BlobServer
-    seed: seeding.Seed
+    issued: restored.Certificates
+    leaf: KeyPair
+    registry: str
     event_port: int = field(default_factory=free_port)
 
     @asynccontextmanager
@@ -81,7 +94,15 @@ class Takeover:
             for each in ("metrics_bind_address", "health_probe_bind_address", "replica_bind_address")
         }
         events = f"127.0.0.1:{self.event_port}"
-        given = {**FAST, **bound, "kyma_skr_listener_bind_address": events, "event_address": events, **options}
+        registry = {"oci_registry_host": f"http://{self.registry}"}
+        given = {
+            **FAST,
+            **registry,
+            **bound,
+            "kyma_skr_listener_bind_address": events,
+            "event_address": events,
+            **options,
+        }
         stopping = asyncio.Event()
         async with lifecycle_manager(Settings(given), self.kcp) as manager, asyncio.TaskGroup() as tasks:
             running = tasks.create_task(manager.run(stopping))
@@ -95,7 +116,7 @@ class Takeover:
         return found[0] if found else None
 
     async def kyma(self) -> Kyma:
-        return await self.kcp.get(KYMAS, seeding.KYMA, KCP)
+        return await self.kcp.get(KYMAS, KYMA, KCP)
 
     async def live(self, api_version: str, kind: str, name: str) -> dict[str, Any] | None:
         """Return an object in the cluster, None where it does not exist."""
@@ -131,61 +152,41 @@ class Takeover:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def world() -> AsyncIterator[Takeover]:
-    """What the former version leaves behind."""
-    async with LocalClusters.start(skrs=1) as clusters, blob_server() as layers:
-        kcp, skr = (each.admin_kubeconfig for each in (clusters.kcp, clusters.skrs[0]))
-        async with (
-            await Client.from_environment(kcp, options=OPTIONS) as kcp_client,
-            await Client.from_environment(skr, options=OPTIONS) as skr_client,
-        ):
-            yield await left_behind(Takeover(kcp_client, skr_client, clusters, layers, seeding.Seed()))
+async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Takeover]:
+    """What the former version was recorded to leave behind."""
+    issued = restored.Certificates.issue()
+    async with (
+        LocalClusters.start(skrs=1) as clusters,
+        real_registry(tmp_path_factory.mktemp("registry")) as registry,
+        await Client.from_environment(clusters.kcp.admin_kubeconfig, options=OPTIONS) as kcp,
+        await Client.from_environment(clusters.skrs[0].admin_kubeconfig, options=OPTIONS) as skr,
+    ):
+        world = Takeover(kcp, skr, clusters, issued, issued.leaf(KYMA), registry)
+        await _leave_behind(world)
+        yield world
 
 
-async def left_behind(world: Takeover) -> Takeover:
-    """Write what the former version leaves behind."""
-    digests = tuple(world.layers.hold(packed({"all.yaml": seeding.module_text(number)})) for number in (1, 2))
-    kubeconfig = access_of(world.clusters.skrs[0])
-    world.seed = seeding.Seed(registry=world.layers.host, layers=(digests[0], digests[1]), kubeconfig=kubeconfig)
-    await apply_objects(world.kcp, namespaces(KCP, names.KCP_LEASE_NAMESPACE, "istio-system"))
-    await apply_crds(world.kcp)
-    await world.clusters.kcp.restart_controllers()
-    await seeding.write(world.kcp, "shared", world.seed)
-    await seeding.write(world.kcp, "catalog", world.seed)
-    kyma, *others = seeding.writes_of("control_plane", world.seed)
-    await seeding.carry_out(world.kcp, kyma)
-    world.seed = seeding.Seed(
-        registry=world.seed.registry,
-        layers=world.seed.layers,
-        kubeconfig=kubeconfig,
-        kyma_uid=(await world.kyma()).metadata.uid,
-    )
-    for each in seeding.writes_of("control_plane", world.seed)[1:]:
-        await seeding.carry_out(world.kcp, each)
-    assert others
-    await seeding.apply_crds_of_the_cluster(world.skr)
-    first, *rest = seeding.writes_of("cluster", world.seed)
-    await seeding.carry_out(world.skr, first)
-    await seeding.install_module(world.skr)
-    await eventually(lambda: are_served(world.skr))
-    for each in rest:
-        await seeding.carry_out(world.skr, each)
-    await seeding.write(world.skr, "watcher", world.seed)
-    return world
-
-
-async def are_served(skr: Client) -> bool:
+async def _leave_behind(world: Takeover) -> None:
+    """Restore both clusters, with the next version of the module in another channel, as its team published it."""
+    access = world.clusters.skrs[0].admin_kubeconfig.read_text()
+    issued, leaf = world.issued, world.leaf
+    contents = {
+        "kcp": {**issued.secrets(), **issued.secrets_of(KYMA, leaf, access)},
+        "skr-1": issued.secrets_in(leaf),
+    }
+    for name, client in {"kcp": world.kcp, "skr-1": world.skr}.items():
+        documents = start(name, *DIFFERENCES[name], chosen=(MODULE,))
+        await restored.restore_cluster(client, documents, contents[name], world.registry)
+    await surroundings.apply(world.kcp, LEASE, "manager")
+    registries = Registries()
     try:
-        for version, kind in ((KYMAS.api_version, "Kyma"), ("template.example.com/v1alpha1", "Sample")):
-            await skr.list(await skr.mapper.resource(version, kind), SKR)
-    except (KindUnknown, NotFound):
-        return False
-    return True
-
-
-def namespaces(*wanted: str) -> str:
-    return "---\n".join(f"apiVersion: v1\nkind: Namespace\nmetadata: {{name: {name}}}\n" for name in wanted)
-
-
-def access_of(cluster: LocalCluster) -> str:
-    return cluster.admin_kubeconfig.read_text()
+        for version in (modules.OLD, modules.NEW):
+            await MODULE.push(registries, world.registry, version)
+    finally:
+        await registries.close()
+    await apply_crds(world.kcp)  # as the chart does
+    await world.clusters.kcp.restart_controllers()
+    for each in (MODULE.template(modules.NEW), MODULE.release_meta(regular=modules.OLD, fast=modules.NEW)):
+        await surroundings.apply(world.kcp, each, "modulectl")
+    labels = {"metadata": {"labels": {names.MANAGED_BY: names.LIFECYCLE_MANAGER}}}  # as klm adopt does
+    await world.kcp.merge_patch(SECRETS, f"kubeconfig-{KYMA}", labels, KCP, field_manager="klm")

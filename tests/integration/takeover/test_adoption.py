@@ -17,19 +17,24 @@ from lifecycle_manager.contract.resources import (
     SECRETS,
     SYNC_RESOURCES,
 )
+from lifecycle_manager.takeover import former
 from lifecycle_manager.takeover.lease import LEASE, LEASES
 from lifecycle_manager_api import names
 from tests import builders
-from tests.integration.takeover import seeding
 from tests.integration.takeover.conftest import KCP, SKR, Takeover
 from tests.integration.takeover.test_lease import renew
 from tests.integration.takeover.test_modules import OBJECTS, is_settled, managers_of, module_objects
 from tests.kinds import DEPLOYMENTS
 from tests.klm import Output, run_klm
+from tests.takeover_from_go import surroundings
+from tests.takeover_from_go.modules import NEW, OLD
+from tests.takeover_from_go.recordings import content_of, restore
+from tests.takeover_from_go.restored import filled
+from tests.takeover_from_go.starts import IN_PRODUCTION, KYMA, MANIFEST, MODULE, REMOVED_WATCHER, start
 from tests.waiting import eventually
 
 FORMER = "klm-controller-manager"
-ACCESS = f"kubeconfig-{seeding.KYMA}"
+ACCESS = f"kubeconfig-{KYMA}"
 
 
 async def klm(world: Takeover, *arguments: str) -> Output:
@@ -39,7 +44,8 @@ async def klm(world: Takeover, *arguments: str) -> Output:
 async def test_check_reports_what_there_is_and_what_becomes_of_it(world: Takeover) -> None:
     unlabelled = {"metadata": {"labels": {names.MANAGED_BY: None}}}
     await world.kcp.merge_patch(SECRETS, ACCESS, unlabelled, KCP, field_manager="administrator")
-    await seeding.write(world.kcp, "deployment", world.seed)
+    deployment = {each["metadata"]["name"]: each for each in start("kcp", IN_PRODUCTION)}[FORMER]
+    await restore(world.kcp, [deployment])
 
     result = await klm(world, "--check", "--sample", "1", "-o", "json")
 
@@ -58,7 +64,7 @@ async def test_check_reports_what_there_is_and_what_becomes_of_it(world: Takeove
         "--log-level": "--log-level=DEBUG",
     }
     (cluster,) = found["clusters"]
-    expected = {"moved": 5, "missing": 0, "foreign": 0, "replaced": 5, "removed": 5, "catalog": 2, "error": ""}
+    expected = {"moved": 5, "missing": 0, "foreign": 0, "replaced": 5, "removed": 5, "catalog": 3, "error": ""}
     assert {each: cluster[each] for each in expected} == expected
 
 
@@ -137,13 +143,13 @@ async def test_adopt_labels_stops_the_former_version_and_waits_for_its_lease(wor
 
 async def test_way_back_gives_everything_back(world: Takeover, before: dict[str, JsonObject]) -> None:
     async with world.running():
-        await eventually(lambda: is_settled(world, "1.0.0"), what="the module is ready")
+        await eventually(lambda: is_settled(world, OLD), what="the module is ready")
 
         async def is_recorded() -> bool:
             return bool((await world.kyma()).status.records.watcher)
 
         await eventually(is_recorded, what="the Watcher is installed")
-    part = builders.as_written(builders.sync_resource("left", text="", kyma=seeding.KYMA, module="other"))
+    part = builders.as_written(builders.sync_resource("left", text="", kyma=KYMA, module="other"))
     part["metadata"]["finalizers"] = [names.SYNC_RESOURCE_FINALIZER, "example.com/other"]
     await world.kcp.apply(SYNC_RESOURCES, "left", part, KCP, field_manager="test")
 
@@ -156,10 +162,10 @@ async def test_way_back_gives_everything_back(world: Takeover, before: dict[str,
         live = await world.live(version, kind, name)
         assert live is not None
         metadata = live["metadata"]
-        assert managers_of(live) == {seeding.APPLIER}
+        assert managers_of(live) == {former.APPLIER}
         assert metadata["labels"][names.MANAGED_BY] == "kyma"
         assert names.MODULE_NAME not in metadata["labels"]
-        assert metadata["annotations"][names.DEPRECATED_OWNED_BY] == f"{KCP}/{seeding.MANIFEST}"
+        assert metadata["annotations"][names.DEPRECATED_OWNED_BY] == f"{KCP}/{MANIFEST}"
         assert {names.OWNED_BY, names.OWNER_UID}.isdisjoint(metadata["annotations"])
     for entry in WATCHER:
         live = after[f"{entry.kind} {entry.name}"]
@@ -173,11 +179,11 @@ async def test_way_back_gives_everything_back(world: Takeover, before: dict[str,
         assert live["metadata"]["labels"][names.MANAGED_BY] == "kyma"
     cr = after["Kyma default"]["metadata"]
     assert cr["labels"][names.MANAGED_BY] == "kyma"
-    assert cr["annotations"][names.DEPRECATED_OWNED_BY] == f"{KCP}/{seeding.KYMA}"
+    assert cr["annotations"][names.DEPRECATED_OWNED_BY] == f"{KCP}/{KYMA}"
 
 
 async def test_control_plane_is_as_the_former_version_expects_it(world: Takeover) -> None:
-    kyma = await world.kcp.get(RAW_KYMAS, seeding.KYMA, KCP)
+    kyma = await world.kcp.get(RAW_KYMAS, KYMA, KCP)
     assert "records" not in kyma["status"]
     types = {each["type"] for each in kyma["status"]["conditions"]}
     assert types <= {"Modules", "ModuleCatalog", "SKRWebhook", "CRDsSync", "SKRImagePullSecretSync"}
@@ -189,7 +195,7 @@ async def test_control_plane_is_as_the_former_version_expects_it(world: Takeover
     assert left.metadata.finalizers == ("example.com/other",)
     secrets = {each.metadata.name for each in (await world.kcp.list(SECRETS, KCP)).items}
     assert ACCESS in secrets
-    assert {"klm-watcher", f"{seeding.KYMA}-webhook-tls"}.isdisjoint(secrets)  # of two it would use none
+    assert {"klm-watcher", f"{KYMA}-webhook-tls"}.isdisjoint(secrets)  # of two it would use none
     assert names.MANAGED_BY not in await access_labels(world)
     assert await replicas(world) == 1
 
@@ -197,19 +203,25 @@ async def test_control_plane_is_as_the_former_version_expects_it(world: Takeover
 async def test_next_apply_of_the_former_version_removes_what_it_no_longer_has(
     world: Takeover, before: dict[str, JsonObject]
 ) -> None:
-    for document in seeding.module_objects(2):
-        await seeding.apply(world.skr, document, seeding.APPLIER)
-    live = await world.live("apps/v1", "Deployment", seeding.MODULE)
+    held = {(each["kind"], each["metadata"]["name"]): each for each in start("skr-1", REMOVED_WATCHER)}
+    for document in MODULE.objects(NEW):
+        marks = held[document["kind"], document["metadata"]["name"]]["metadata"]
+        document["metadata"] |= {"labels": marks["labels"], "annotations": marks["annotations"]}
+        await surroundings.apply(world.skr, document, former.APPLIER)
+    live = await world.live("apps/v1", "Deployment", MODULE.name)
     assert live is not None
-    assert live["metadata"]["uid"] == before["Deployment template-operator"]["metadata"]["uid"]
+    assert live["metadata"]["uid"] == before[f"Deployment {MODULE.name}"]["metadata"]["uid"]
     pod = live["spec"]["template"]["spec"]
     assert [each["name"] for each in pod["containers"]] == ["manager"]
     assert not pod.get("volumes")
-    await seeding.write(world.skr, "watcher", world.seed)
+    secrets = world.issued.secrets_in(world.leaf)
+    for kind in ("ValidatingWebhookConfiguration", "Deployment"):
+        watcher_object = content_of(filled(held[kind, "skr-webhook"], secrets))
+        await surroundings.apply(world.skr, watcher_object, names.LIFECYCLE_MANAGER)
     webhooks = await world.live("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", "skr-webhook")
     assert webhooks is not None
     assert {each["name"] for each in webhooks["webhooks"]} == {
-        "kcp-system.lifecycle-manager.operator.kyma-project.io",
+        "kcp-system.klm-watcher.operator.kyma-project.io",
         "kcp-system.removed.operator.kyma-project.io",
     }
     watcher = await world.live("apps/v1", "Deployment", "skr-webhook")
@@ -225,4 +237,4 @@ async def test_second_takeover_finds_what_the_first_found(world: Takeover) -> No
     assert result.code == 0, result.text
     (cluster,) = json.loads(result.text)["clusters"]
     assert (cluster["moved"], cluster["own"]) == (5, 0)
-    assert [each.metadata.name for each in (await world.kcp.list(MANIFESTS, KCP)).items] == [seeding.MANIFEST]
+    assert [each.metadata.name for each in (await world.kcp.list(MANIFESTS, KCP)).items] == [MANIFEST]

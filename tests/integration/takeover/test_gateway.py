@@ -7,15 +7,16 @@ from typing import Any
 
 import pytest_asyncio
 
+from kube_runtime import load_documents
 from kyma_local.ports import free_port
 from lifecycle_manager.contract.resources import SECRETS, WATCHERS
 from lifecycle_manager.istio.snapshot import GATEWAYS, VIRTUAL_SERVICES
-from lifecycle_manager.process.crd_installation import apply_objects
 from lifecycle_manager_api import find, names
 from tests.integration.istio.gateways import CRDS
 from tests.integration.istio.serving import IstioGateway, listener
-from tests.integration.takeover import seeding, watchers
+from tests.integration.takeover import watchers
 from tests.integration.takeover.conftest import KCP, Takeover
+from tests.takeover_from_go import surroundings
 from tests.waiting import eventually
 
 LABELS = {"operator.kyma-project.io/watcher-gateway": "default"}
@@ -36,7 +37,7 @@ async def routed(world: Takeover, tmp_path_factory: Any) -> AsyncIterator[Route]
     await _install_istio(world)
     ours, painter = free_port(), free_port()
     services = {
-        "klm-event-service.kcp-system.svc.cluster.local:8082": f"https://127.0.0.1:{ours}",
+        "klm-controller-manager-events.kcp-system.svc.cluster.local:8082": f"https://127.0.0.1:{ours}",
         "painter-events.painting.svc.cluster.local:80": f"http://127.0.0.1:{painter}",
     }
     options = {
@@ -54,14 +55,17 @@ async def routed(world: Takeover, tmp_path_factory: Any) -> AsyncIterator[Route]
         await eventually(is_ready, what="the gateway has a certificate of its own")
         gateway = IstioGateway(world.kcp, tmp_path_factory.mktemp("gateway"), services)
         async with gateway.serving(world.event_port):
-            for name in ("lifecycle-manager", "painter"):
+            for name in ("klm-watcher", "painter"):
                 await _wait_for_route(world, name)
             yield Route(world, received)
 
 
 async def _install_istio(world: Takeover) -> None:
-    """Write the kinds of Istio, a Gateway, another manager's Watcher CR, and the former version's VirtualService."""
-    await apply_objects(world.kcp, CRDS)
+    """Write the kinds of Istio as they are, the host of the Gateway, and another manager's Watcher CR."""
+    for each in load_documents(CRDS):
+        (version,) = each["spec"]["versions"]
+        each["spec"]["versions"] = [{**version, "storage": False}, {**version, "name": "v1alpha3"}]  # as recorded
+        await surroundings.apply(world.kcp, each, "kustomize")
 
     async def is_served() -> bool:
         mapped = await world.kcp.mapper.resource(VIRTUAL_SERVICES.api_version, "VirtualService")
@@ -101,15 +105,16 @@ async def _wait_for(world: Takeover, reason: str) -> None:
 async def test_events_reach_every_manager_until_and_after_the_watcher_is_replaced(
     routed: Route, tmp_path: Path
 ) -> None:
-    issued, world = seeding.certificates(), routed.world
+    world = routed.world
+    leaf, trusted = world.leaf, world.issued.bundle
     await _wait_for(world, "WatcherStarting")
 
-    assert await watchers.send_unsigned(world, tmp_path, issued.leaf, issued.bundle) == 200
-    assert await watchers.send_unsigned(world, tmp_path, issued.leaf, issued.bundle, manager="painter") == 200
+    assert await watchers.send_unsigned(world, tmp_path, leaf, trusted) == 200
+    assert await watchers.send_unsigned(world, tmp_path, leaf, trusted, manager="painter") == 200
     assert routed.received == [PAINTER]
     await watchers.deliver_signed(world, tmp_path)
 
     await _wait_for(world, "WatcherReady")
-    assert await watchers.send_unsigned(world, tmp_path, issued.leaf, issued.bundle) == 401
-    assert await watchers.send_unsigned(world, tmp_path, issued.leaf, issued.bundle, manager="painter") == 200
+    assert await watchers.send_unsigned(world, tmp_path, leaf, trusted) == 401
+    assert await watchers.send_unsigned(world, tmp_path, leaf, trusted, manager="painter") == 200
     assert routed.received == [PAINTER, PAINTER]

@@ -8,18 +8,14 @@ import pytest_asyncio
 from kube_runtime import JsonObject, Manager
 from lifecycle_manager.contract.resources import KYMAS, MODULE_RELEASE_METAS
 from lifecycle_manager_api import State, names
-from tests.integration.takeover import seeding
 from tests.integration.takeover.conftest import KCP, SKR, Takeover
+from tests.takeover_from_go.modules import NEW, OLD
+from tests.takeover_from_go.played import run_deployments
+from tests.takeover_from_go.starts import KYMA, MANIFEST, MODULE
 from tests.waiting import eventually
 
-OBJECTS = (
-    ("apiextensions.k8s.io/v1", "CustomResourceDefinition", "samples.template.example.com"),
-    ("v1", "ConfigMap", "template-operator"),
-    ("v1", "ConfigMap", "template-operator-legacy"),
-    ("rbac.authorization.k8s.io/v1", "ClusterRole", "template-operator"),
-    ("apps/v1", "Deployment", "template-operator"),
-)
-SAMPLE = ("template.example.com/v1alpha1", "Sample", "sample")
+OBJECTS = tuple((each["apiVersion"], each["kind"], each["metadata"]["name"]) for each in MODULE.objects(OLD))
+SAMPLE = (f"{MODULE.group}/v1alpha1", "Sample", MODULE.name)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -42,14 +38,14 @@ async def module_objects(world: Takeover) -> dict[str, JsonObject]:
 
 
 async def is_settled(world: Takeover, version: str) -> bool:
-    await seeding.run_deployment(world.skr)
+    await run_deployments(world.skr)
     manifest, kyma = await world.manifest(), await world.kyma()
     assert manifest is not None
     metadata, status = manifest.metadata, manifest.status
     if manifest.spec.version != version or status.observed_generation != metadata.generation:
         return False
     modules = {each.name: (each.version, each.state) for each in kyma.status.modules}
-    return status.state is State.READY and modules == {seeding.MODULE: (version, State.READY)}
+    return status.state is State.READY and modules == {MODULE.name: (version, State.READY)}
 
 
 def contents(found: dict[str, JsonObject]) -> dict[str, tuple[Any, Any]]:
@@ -92,31 +88,31 @@ def managers_of(live: JsonObject) -> set[str]:
 async def test_objects_stay_as_they_are_and_change_their_owner(
     running: Takeover, before: dict[str, JsonObject]
 ) -> None:
-    await eventually(lambda: is_settled(running, "1.0.0"), what="the module is ready")
+    await eventually(lambda: is_settled(running, OLD), what="the module is ready")
 
     after = await module_objects(running)
     assert contents(after) == contents(before)
     assert generations(after) == generations(before)
     manifest = await running.manifest()
     assert manifest is not None
-    assert manifest.metadata.name == seeding.MANIFEST
+    assert manifest.metadata.name == MANIFEST
     for version, kind, name in OBJECTS:
         live = await running.live(version, kind, name)
         assert live is not None
         assert managers_of(live) == {names.LIFECYCLE_MANAGER}
         labels = live["metadata"]["labels"]
         assert labels[names.MANAGED_BY] == names.LIFECYCLE_MANAGER
-        assert (labels[names.PART_OF], labels[names.COMPONENT]) == ("Kyma", seeding.MANIFEST)
+        assert (labels[names.PART_OF], labels[names.COMPONENT]) == ("Kyma", MANIFEST)
         assert "DO NOT EDIT" in live["metadata"]["annotations"][names.DISCLAIMER]
-        assert live["metadata"]["annotations"][names.OWNED_BY] == f"{KCP}/{seeding.MANIFEST}"
+        assert live["metadata"]["annotations"][names.OWNED_BY] == f"{KCP}/{MANIFEST}"
         assert names.DEPRECATED_OWNED_BY not in live["metadata"]["annotations"]
-    assert after["Sample sample"] == before["Sample sample"]
+    assert after[f"Sample {MODULE.name}"] == before[f"Sample {MODULE.name}"]
 
 
 async def test_what_the_control_plane_dropped_leaves_the_catalog(running: Takeover) -> None:
     async def shown() -> bool:
         found = (await running.skr.list(MODULE_RELEASE_METAS, SKR)).items
-        return {each.metadata.name for each in found} == {seeding.MODULE}
+        return {each.metadata.name for each in found} == {MODULE.name}
 
     await eventually(shown, what="the catalog is that of the control plane")
 
@@ -135,21 +131,21 @@ async def test_another_process_writes_nothing(world: Takeover, before: dict[str,
 
 
 async def test_next_version_removes_what_it_no_longer_has(running: Takeover, before: dict[str, JsonObject]) -> None:
-    await running.choose("fast", seeding.MODULE)
-    await eventually(lambda: is_settled(running, "1.1.0"), what="the next version runs")
+    await running.choose("fast", MODULE.name)
+    await eventually(lambda: is_settled(running, NEW), what="the next version runs")
 
-    live = await running.live("apps/v1", "Deployment", seeding.MODULE)
+    live = await running.live("apps/v1", "Deployment", MODULE.name)
     assert live is not None
-    assert live["metadata"]["uid"] == before["Deployment template-operator"]["metadata"]["uid"]
+    assert live["metadata"]["uid"] == before[f"Deployment {MODULE.name}"]["metadata"]["uid"]
     pod = live["spec"]["template"]["spec"]
     assert [each["name"] for each in pod["containers"]] == ["manager"]
     assert [each["name"] for each in pod["containers"][0]["env"]] == ["LOG_LEVEL", "SKR_IMG_PULL_SECRET"]
     assert not pod.get("volumes")
     assert "volumeMounts" not in pod["containers"][0]
-    config = await running.live("v1", "ConfigMap", "template-operator")
+    config = await running.live("v1", "ConfigMap", MODULE.name)
     assert config is not None
-    assert config["data"] == {"level": "info"}
-    assert await running.live("v1", "ConfigMap", "template-operator-legacy") is None
+    assert config["data"] == {"version": NEW}
+    assert await running.live("v1", "ConfigMap", f"{MODULE.name}-legacy") is None
 
 
 async def test_disabled_module_is_removed_with_its_manifest(running: Takeover) -> None:
@@ -163,5 +159,5 @@ async def test_disabled_module_is_removed_with_its_manifest(running: Takeover) -
 
 
 async def test_deleted_kyma_goes_with_all_of_it(running: Takeover) -> None:
-    await running.kcp.delete(KYMAS, seeding.KYMA, KCP)
+    await running.kcp.delete(KYMAS, KYMA, KCP)
     await running.until_nothing_is_left()

@@ -5,13 +5,15 @@ from typing import Any
 
 from kube_runtime import Manager, Resource
 from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, SECRETS
+from lifecycle_manager.takeover import former
 from lifecycle_manager.takeover.lease import LEASE, LEASES
 from lifecycle_manager_api import State, names
-from tests.integration.takeover import seeding
 from tests.integration.takeover.conftest import KCP, Takeover
 from tests.integration.takeover.test_lease import renew
 from tests.integration.takeover.test_modules import is_settled, managers_of, module_objects
 from tests.klm import run_klm
+from tests.takeover_from_go.modules import OLD
+from tests.takeover_from_go.starts import KYMA, MODULE
 from tests.waiting import eventually
 
 LABEL = "example.com/lifecycle-manager"
@@ -47,16 +49,16 @@ async def test_other_kymas_are_left_alone_while_the_former_version_works(world: 
     before = await versions(world)
     async with world.running(kyma_selector=(f"{LABEL}=python",)) as manager:
         await nothing_waits(manager)
-        await mark(world, KYMAS, seeding.KYMA, {"labels": {LABEL: "python"}})  # the former version is not kept from it
+        await mark(world, KYMAS, KYMA, {"labels": {LABEL: "python"}})  # the former version is not kept from it
 
         def is_noticed() -> bool:
             kyma = manager.informer(KYMAS).list()[0]
             return kyma.metadata.labels.get(LABEL) == "python"
 
         await eventually(is_noticed, what="the label is read")
-        assert not manager.sharding.owns(seeding.KYMA)
+        assert not manager.sharding.owns(KYMA)
     after = await versions(world)
-    assert {key for key in after if after[key] != before.get(key)} == {f"Kyma {seeding.KYMA}"}
+    assert {key for key in after if after[key] != before.get(key)} == {f"Kyma {KYMA}"}
 
 
 async def test_kyma_that_the_former_version_is_kept_from_is_taken_over_at_once(world: Takeover) -> None:
@@ -64,16 +66,16 @@ async def test_kyma_that_the_former_version_is_kept_from_is_taken_over_at_once(w
         await nothing_waits(manager)
         await renew(world)
         before = await versions(world)
-        result = await run_klm(world.clusters.kcp.admin_kubeconfig, "adopt", *SPLIT, "--yes", seeding.KYMA)
+        result = await run_klm(world.clusters.kcp.admin_kubeconfig, "adopt", *SPLIT, "--yes", KYMA)
         assert result.code == 0, result.errors
-        await eventually(lambda: is_settled(world, "1.0.0"), what="the module is ready")
+        await eventually(lambda: is_settled(world, OLD), what="the module is ready")
 
         manifest = await world.manifest()
         assert manifest is not None
         assert manifest.metadata.is_kept_from_former_version
         assert (await world.kyma()).status.state in {State.READY, State.PROCESSING}
         secrets = [each.metadata.name for each in (await world.kcp.list(SECRETS, KCP)).items]
-        assert f"{seeding.KYMA}-webhook-tls" in secrets  # with two Secrets the former version can't access the cluster
+        assert f"{KYMA}-webhook-tls" in secrets  # with two Secrets the former version can't access the cluster
         assert (await versions(world))["Watcher"] == before["Watcher"]
         lease = await world.kcp.get(LEASES, LEASE, KCP)
         assert lease["spec"]["holderIdentity"]
@@ -87,7 +89,7 @@ async def test_new_manifests_are_kept_from_the_former_version_from_the_start(wor
             return await world.manifest() is None
 
         await eventually(is_removed, what="the Manifest is gone")
-        await world.choose("fast", seeding.MODULE)
+        await world.choose("fast", MODULE.name)
 
         async def is_created() -> bool:
             return await world.manifest() is not None
@@ -106,10 +108,10 @@ async def test_new_manifests_are_kept_from_the_former_version_from_the_start(wor
 
 async def test_pause_by_klm_holds_in_a_split_fleet_too(world: Takeover) -> None:
     async with world.running(kyma_selector=(f"{LABEL}=python",)) as manager:
-        await mark(world, KYMAS, seeding.KYMA, {"annotations": {names.PAUSED_AT: "2026-11-22T12:00:00+00:00"}})
+        await mark(world, KYMAS, KYMA, {"annotations": {names.PAUSED_AT: "2026-11-22T12:00:00+00:00"}})
         await nothing_waits(manager)
         await world.choose("regular")
-        await mark(world, KYMAS, seeding.KYMA, {"annotations": {names.RECONCILE_AT: "2026-11-22T12:00:01+00:00"}})
+        await mark(world, KYMAS, KYMA, {"annotations": {names.RECONCILE_AT: "2026-11-22T12:00:01+00:00"}})
 
         def is_noticed() -> bool:
             return names.RECONCILE_AT in manager.informer(KYMAS).list()[0].metadata.annotations
@@ -118,7 +120,7 @@ async def test_pause_by_klm_holds_in_a_split_fleet_too(world: Takeover) -> None:
         manifest = await world.manifest()
         assert manifest is not None
         assert not manifest.metadata.being_deleted
-        await mark(world, KYMAS, seeding.KYMA, {"annotations": {names.PAUSED_AT: None}})
+        await mark(world, KYMAS, KYMA, {"annotations": {names.PAUSED_AT: None}})
 
         async def is_removed() -> bool:
             return await world.manifest() is None
@@ -128,10 +130,10 @@ async def test_pause_by_klm_holds_in_a_split_fleet_too(world: Takeover) -> None:
 
 async def test_kyma_that_is_given_back_is_left_alone(world: Takeover) -> None:
     async with world.running(kyma_selector=(f"{LABEL}=python",)) as manager:
-        await world.choose("fast", seeding.MODULE)
+        await world.choose("fast", MODULE.name)
 
         async def is_installed() -> bool:
-            return await world.live("apps/v1", "Deployment", seeding.MODULE) is not None
+            return await world.live("apps/v1", "Deployment", MODULE.name) is not None
 
         await eventually(is_installed, what="the module is installed")
 
@@ -145,11 +147,11 @@ async def test_kyma_that_is_given_back_is_left_alone(world: Takeover) -> None:
         for metadata in (kyma.metadata, manifest.metadata):
             assert {LABEL, names.SKIP_RECONCILIATION}.isdisjoint(metadata.labels)
             assert names.SKIPPED_BY not in metadata.annotations
-        await eventually(lambda: not manager.sharding.owns(seeding.KYMA), what="the Kyma is not managed")
+        await eventually(lambda: not manager.sharding.owns(KYMA), what="the Kyma is not managed")
         before = await versions(world)
-    live = await world.live("apps/v1", "Deployment", seeding.MODULE)
+    live = await world.live("apps/v1", "Deployment", MODULE.name)
     assert live is not None
-    assert managers_of(live) == {seeding.APPLIER}
+    assert managers_of(live) == {former.APPLIER}
     async with world.running(kyma_selector=(f"{LABEL}=python",)) as manager:
         await nothing_waits(manager)
         assert await versions(world) == before

@@ -12,8 +12,9 @@ from kube_runtime import JsonObject
 from kyma_certs import describe
 from lifecycle_manager.contract.resources import SECRETS, WATCHERS
 from lifecycle_manager_api import find, names
-from tests.integration.takeover import seeding, watchers
+from tests.integration.takeover import watchers
 from tests.integration.takeover.conftest import KCP, Takeover
+from tests.takeover_from_go.starts import KYMA
 from tests.waiting import eventually
 
 DEPLOYMENT = ("apps/v1", "Deployment", "skr-webhook")
@@ -88,28 +89,28 @@ async def test_former_webhook_stays_until_ours_sends_an_event(running: Takeover,
 
 async def test_ca_is_adopted(running: Takeover) -> None:
     await wait_for(running, "WatcherStarting")
-    issued = seeding.certificates()
+    issued = running.issued
     ours = await running.kcp.get(SECRETS, "klm-watcher", KCP)
     assert base64.b64decode(ours.data["tls.crt"]) == issued.ca.certificate_pem
     assert issued.former_ca.certificate_pem in base64.b64decode(ours.data["ca.crt"])
     secret = await stored(running, SECRET)
-    assert describe(base64.b64decode(secret["data"]["tls.crt"])).common_name == seeding.KYMA
+    assert describe(base64.b64decode(secret["data"]["tls.crt"])).common_name == KYMA
     assert base64.b64decode(secret["data"]["ca.crt"]) == base64.b64decode(ours.data["ca.crt"])
 
 
 async def test_unsigned_events_are_accepted_until_ours_sends_one(running: Takeover, tmp_path: Path) -> None:
-    issued = seeding.certificates()
-    stranger = seeding.issued("another-runtime", issued.ca)
+    issued, leaf = running.issued, running.leaf
+    stranger = issued.leaf("another-runtime")
     await wait_for(running, "WatcherStarting")
 
-    assert await watchers.send_unsigned(running, tmp_path, issued.leaf, issued.bundle) == 200
+    assert await watchers.send_unsigned(running, tmp_path, leaf, issued.bundle) == 200
     assert await watchers.send_unsigned(running, tmp_path, stranger, issued.bundle) == 401
     reloaded = await watchers.mounted(running)  # by the former Watcher, before its Pod is replaced
     assert await watchers.send_unsigned(running, tmp_path, *reloaded) == 200
     await watchers.deliver_signed(running, tmp_path)
 
     await wait_for(running, "WatcherReady")
-    assert await watchers.send_unsigned(running, tmp_path, issued.leaf, issued.bundle) == 401
+    assert await watchers.send_unsigned(running, tmp_path, leaf, issued.bundle) == 401
 
 
 async def test_webhook_is_ours_once_ours_sends_an_event(running: Takeover, before: dict[str, JsonObject]) -> None:
@@ -121,7 +122,7 @@ async def test_webhook_is_ours_once_ours_sends_an_event(running: Takeover, befor
 
 
 async def test_watcher_cr_of_the_former_version_can_be_deleted(running: Takeover) -> None:
-    await running.kcp.delete(WATCHERS, "lifecycle-manager", KCP)
+    await running.kcp.delete(WATCHERS, "klm-watcher", KCP)
 
     async def is_gone() -> bool:
         return not (await running.kcp.list(WATCHERS, KCP)).items
@@ -129,6 +130,6 @@ async def test_watcher_cr_of_the_former_version_can_be_deleted(running: Takeover
     await eventually(is_gone, what="the Watcher CR is gone")
 
 
-@pytest.mark.parametrize("name", ["klm-watcher", "klm-istio-gateway", f"{seeding.KYMA}-webhook-tls"])
+@pytest.mark.parametrize("name", ["klm-watcher", "klm-istio-gateway", f"{KYMA}-webhook-tls"])
 async def test_secrets_of_the_former_version_stay_for_a_way_back(running: Takeover, name: str) -> None:
     assert await running.kcp.get(SECRETS, name, "istio-system")

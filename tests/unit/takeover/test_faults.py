@@ -5,7 +5,6 @@ The users are the former version: it has left its objects behind when it gives u
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,19 +13,25 @@ import msgspec
 import pytest
 
 from kube_simulation.faults import Users, Workload, check_under_faults
-from lifecycle_manager.contract.resources import KYMAS, MANIFESTS
+from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, SECRETS
 from lifecycle_manager.takeover import lease
 from lifecycle_manager_api import State, crds, find, names
-from tests.integration.takeover import seeding
 from tests.registries import BlobServer, blob_server
+from tests.takeover_from_go import modules, surroundings
+from tests.takeover_from_go.cert_manager import NAMESPACE as CA_NAMESPACE
+from tests.takeover_from_go.played import run_deployments, samples_of
+from tests.takeover_from_go.recordings import REGISTRY, Document, restore
+from tests.takeover_from_go.restored import filled
+from tests.takeover_from_go.starts import DESCRIPTOR_IN_TEMPLATE, KYMA, LEASE, MODULE, descriptor_of, start
 from tests.unit.kyma.test_faults import MAX_ATTEMPTS, PLACES, SECONDS, process
 
 KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
-HELD = {
-    "apiVersion": "coordination.k8s.io/v1",
-    "kind": "Lease",
-    "metadata": {"name": lease.LEASE, "namespace": KCP},
-    "spec": {"holderIdentity": "former", "leaseDurationSeconds": 180, "renewTime": "2100-01-01T00:00:00.000000Z"},
+HELD = {**LEASE, "spec": {**LEASE["spec"], "holderIdentity": "former", "renewTime": "2100-01-01T00:00:00.000000Z"}}
+IN_CLUSTERS = ("Kyma", "ModuleTemplate", "ModuleReleaseMeta")
+"""Kinds of ours that clusters have too."""
+LEFT = {
+    "kcp": {"Kyma", "Secret", "ModuleTemplate", "ModuleReleaseMeta", "Manifest"},
+    "skr-1": {"Kyma", "Secret", "ModuleReleaseMeta", "Sample", *(each["kind"] for each in MODULE.objects(modules.OLD))},
 }
 
 
@@ -41,18 +46,36 @@ def kubeconfig_of(server: str) -> str:
 
 
 async def leave_behind(layers: BlobServer, users: Users) -> None:
-    """Write what the former version leaves behind, without the Watcher; then give up its Lease."""
+    """Restore what the former version left of one module, without the Watcher, and publish the next version."""
     kcp, skr = users.clients["kcp"], users.clients["skr"]
-    first, second = (layers.hold(seeding.module_text(number).encode()) for number in (1, 2))
-    seed = seeding.Seed(registry=layers.host, layers=(first, second), kubeconfig=kubeconfig_of(skr.server))
-    await seeding.install_module(skr)
-    await seeding.write(skr, "cluster", seed)
-    await seeding.write(kcp, "catalog", seed)
-    kyma = seeding.writes_of("control_plane", seed)[0]
-    await seeding.carry_out(kcp, kyma)
-    seed = replace(seed, kyma_uid=(await kcp.get(KYMAS, seeding.KYMA, KCP)).metadata.uid)
-    for each in seeding.writes_of("control_plane", seed)[1:]:
-        await seeding.carry_out(kcp, each)
+    for version in (modules.OLD, modules.NEW):
+        layers.hold(MODULE.layer(version).content)
+    contents = {
+        surroundings.PULL_SECRET: {".dockerconfigjson": b"{}"},
+        f"kubeconfig-{KYMA}": {"config": kubeconfig_of(skr.server).encode()},
+    }
+    for client, cluster in ((skr, "skr-1"), (kcp, "kcp")):
+        left = [each for each in start(cluster, DESCRIPTOR_IN_TEMPLATE, chosen=(MODULE,)) if is_left(cluster, each)]
+        crds_first = sorted(left, key=lambda it: it["kind"] not in {"CustomResourceDefinition", "Kyma"})
+        await restore(client, [filled(each, contents) for each in crds_first], {REGISTRY: layers.host})
+    template = MODULE.template(modules.NEW)
+    template["spec"]["descriptor"] = descriptor_of(MODULE, modules.NEW, layers.host)
+    for each in (template, MODULE.release_meta(regular=modules.OLD, fast=modules.NEW)):
+        await surroundings.apply(kcp, each, "modulectl")
+    labels = {"metadata": {"labels": {names.MANAGED_BY: names.LIFECYCLE_MANAGER}}}  # as klm adopt does
+    await kcp.merge_patch(SECRETS, f"kubeconfig-{KYMA}", labels, KCP, field_manager="klm")
+
+
+def is_left(cluster: str, document: Document) -> bool:
+    metadata = document["metadata"]
+    is_ours = document["kind"] != "CustomResourceDefinition" or MODULE.group in metadata["name"]
+    is_of_the_watcher = metadata["name"].endswith("webhook-tls") or "webhook" in metadata["name"]
+    return (
+        document["kind"] in LEFT[cluster]
+        and is_ours
+        and not is_of_the_watcher
+        and metadata.get("namespace") != CA_NAMESPACE
+    )
 
 
 async def give_up(users: Users) -> None:
@@ -60,7 +83,7 @@ async def give_up(users: Users) -> None:
     released = {"spec": {"holderIdentity": ""}}
     await users.clients["kcp"].merge_patch(lease.LEASES, lease.LEASE, released, KCP, field_manager="former")
     for _ in range(MAX_ATTEMPTS):  # not seconds: a machine that is paused has none
-        kyma = await users.clients["kcp"].get(KYMAS, seeding.KYMA, KCP)
+        kyma = await users.clients["kcp"].get(KYMAS, KYMA, KCP)
         catalog = find(kyma.status.conditions, "ModuleCatalog")
         if catalog is not None and catalog.reason == "Synced":
             break
@@ -87,11 +110,10 @@ async def take_over_and_upgrade(layers: BlobServer, users: Users) -> None:
     """Take a module over whose default Module CR its user has deleted, upgrade it, and disable it."""
     await leave_behind(layers, users)
     skr = users.clients["skr"]
-    sample = await skr.mapper.resource("template.example.com/v1alpha1", "Sample")
-    await skr.delete(sample, "sample", SKR)
+    await skr.delete(samples_of(MODULE), MODULE.name, SKR)
     await give_up(users)
-    await choose(users, "fast", seeding.MODULE)
-    await seeding.run_deployment(skr)
+    await choose(users, "fast", MODULE.name)
+    await run_deployments(skr)
     await until_ready(users)
     await users.settled()
     await choose(users, "fast")
@@ -99,7 +121,7 @@ async def take_over_and_upgrade(layers: BlobServer, users: Users) -> None:
 
 def workload(script: Any, layers: BlobServer, folder: Path) -> Workload:
     kcp, skr = ({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in (KCP, SKR))
-    in_skr = [crds.crd_for(kind) for kind in crds.KINDS if kind.KIND in seeding.SKR_KINDS]
+    in_skr = [crds.crd_for(kind) for kind in crds.KINDS if kind.KIND in IN_CLUSTERS]
 
     return Workload(
         process=partial(process, folder, prepare=lambda manager: lease.setup(manager, manager.client)),

@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -11,11 +10,12 @@ from lifecycle_manager.contract.resources import MANIFESTS
 from lifecycle_manager.contract.signals import ReadScope
 from lifecycle_manager.takeover import former
 from lifecycle_manager_api import names
-from tests import builders
 from tests.clusters import simulated_clusters
-from tests.integration.takeover import seeding
 from tests.manifest_clusters import KEY, Modules
 from tests.modules import Document, default_module_cr, module_crs, operator
+from tests.takeover_from_go.modules import OLD
+from tests.takeover_from_go.recordings import restore, the
+from tests.takeover_from_go.starts import MANIFEST, MODULE, start
 
 SKR = names.SKR_NAMESPACE
 GARDENS = module_crs("garden")
@@ -31,33 +31,25 @@ async def world(simulation: Simulation, tmp_path: Path) -> AsyncIterator[Modules
         yield world
 
 
-async def record(world: Modules, status: str, *synced: Document) -> None:
-    """Write the status of a Manifest as the former version does."""
-    condition = builders.condition("ModuleCR", "ModuleCRCreated", "module CR was created", status)
-    document: dict[str, Any] = {
-        "metadata": {"name": KEY.name, "namespace": KEY.namespace},
-        "status": {"state": "Ready", "conditions": [condition], "synced": list(synced)},
-    }
-    manager = "declarative.kyma-project.io/applier"
-    await world.kcp.apply(MANIFESTS, KEY.name, document, KEY.namespace, field_manager=manager, subresource="status")
-
-
-def reference_to(document: Document) -> Document:
-    """Return an entry of `status.synced`."""
-    group, _, version = document["apiVersion"].rpartition("/")
-    metadata = document["metadata"]
-    where = {"namespace": metadata.get("namespace", ""), "name": metadata["name"]}
-    return {"group": group, "version": version, "kind": document["kind"], **where}
+async def record(world: Modules, created: str, *synced: Document) -> None:
+    """Write the recorded status of a Manifest; `created` says whether the default Module CR was created."""
+    recorded = the("kcp", "Manifest", MANIFEST)["status"]
+    conditions = [each for each in recorded["conditions"] if each["type"] == "ModuleCR"]
+    status = {**recorded, "conditions": [{**each, "status": created} for each in conditions], "synced": [*synced]}
+    document = {"metadata": {"name": KEY.name, "namespace": KEY.namespace}, "status": status}
+    await world.kcp.apply(
+        MANIFESTS, KEY.name, document, KEY.namespace, field_manager=former.APPLIER, subresource="status"
+    )
 
 
 async def test_each_object_costs_one_patch_and_one_apply_and_nothing_afterwards(
     world: Modules, simulation: Simulation
 ) -> None:
-    objects = list(seeding.module_objects(1))
-    for each in objects:
-        await seeding.apply(world.skr, each, seeding.APPLIER)
-    await world.want_text(seeding.module_text(1))
-    await record(world, "True", *map(reference_to, objects))
+    names_of = {(each["kind"], each["metadata"]["name"]) for each in MODULE.objects(OLD)}
+    objects = [each for each in start("skr-1") if (each["kind"], each["metadata"]["name"]) in names_of]
+    await restore(world.skr, objects, {MANIFEST: KEY.name})
+    await world.want_text(MODULE.text(OLD))
+    await record(world, "True", *the("kcp", "Manifest", MANIFEST)["status"]["synced"])
     began = simulation.requests()[-1].number
 
     await world.reconcile()
