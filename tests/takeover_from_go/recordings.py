@@ -12,6 +12,7 @@ from kube_runtime import AlreadyExists, Client, load_yaml
 
 Document = dict[str, Any]
 FOLDER = Path(__file__).parent / "recordings" / "two_clusters"
+LEASE_FILE = FOLDER.parent / "leader" / "Lease.yaml"
 FIRST = "6c3ee92f-0f51-4b0a-a1c2-5a58cbbd2f31"
 """The Kyma whose modules are all Ready. Of the other one, modules are unmanaged, blocked and being deleted."""
 REGISTRY = "modules.example.com"
@@ -41,6 +42,11 @@ def the(cluster: str, kind: str, name: str) -> Document:
     """Return the object of a kind whose name has this text in it."""
     (found,) = (each for each in recorded(cluster, kind) if name in each["metadata"]["name"])
     return found
+
+
+def the_lease() -> Document:
+    """Return the Lease of a Go version that leads."""
+    return _read(LEASE_FILE)
 
 
 async def restore(client: Client, documents: Iterable[Document], replaced: Mapping[str, str] | None = None) -> None:

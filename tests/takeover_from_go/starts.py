@@ -11,7 +11,7 @@ from kyma_oci.packing import context_of, resource_of
 from lifecycle_manager_api import names
 from tests.takeover_from_go import modules
 from tests.takeover_from_go.modules import GoModule
-from tests.takeover_from_go.recordings import FIRST, REGISTRY, recorded, the
+from tests.takeover_from_go.recordings import FIRST, OF_THE_SERVER, REGISTRY, recorded, the, the_lease
 
 Document = dict[str, Any]
 KYMA, MODULE = FIRST, modules.MONITORING
@@ -42,13 +42,12 @@ class Difference:
         return (cluster, document["kind"]) == (self.cluster, self.kind) and self.name in document["metadata"]["name"]
 
 
-LEASE: Document = {
-    "apiVersion": "coordination.k8s.io/v1",
-    "kind": "Lease",
-    "metadata": {"name": "893110f7.kyma-project.io", "namespace": names.KCP_NAMESPACE},
-    "spec": {"leaseDurationSeconds": 180, "leaseTransitions": 3, "acquireTime": "2026-08-01T07:59:00.000000Z"},
-}
-"""Not recorded at all: the Go version elects a leader within a cluster only. Who has it is for the test to say."""
+def stopped_lease(**spec: str) -> Document:
+    """Return the Lease of a Go version that was stopped; a test says who has it, and since when."""
+    recorded = the_lease()
+    metadata = {key: each for key, each in recorded["metadata"].items() if key not in OF_THE_SERVER}
+    released = {key: each for key, each in recorded["spec"].items() if key not in {"holderIdentity", "renewTime"}}
+    return {**recorded, "metadata": metadata, "spec": {**released, **spec}}
 
 
 def start(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from kube_runtime import dump_yaml, load_yaml
+from kube_runtime import dump_yaml
 from lifecycle_manager.process.crd_installation import apply_crds
 from lifecycle_manager.takeover.lease import HOLDER, LEASE, LEASES
 from tests.integration.takeover.watchers import deliver_signed
@@ -21,6 +21,7 @@ from tests.takeover_from_go.conftest import KCP, Stage
 from tests.takeover_from_go.ours import OurLifecycleManager
 from tests.takeover_from_go.pod import is_possible
 from tests.takeover_from_go.program import GoLifecycleManager
+from tests.takeover_from_go.recordings import LEASE_FILE, the_lease
 from tests.takeover_from_go.test_there_and_back import (
     FIRST,
     READY,
@@ -39,7 +40,6 @@ GO = "manager/"
 AT_ITS_START = "/customresourcedefinitions/"
 """The Go version notes the stored versions of its CRDs when it starts, before it leads."""
 POD = "klm-controller-manager-7d9f8c6b5-x2x4z"
-RECORDED = Path(__file__).parent / "recordings" / "leader" / "Lease.yaml"
 ALL_READY = dict.fromkeys(("", *modules.CHOSEN[SECOND]), "Ready")
 
 
@@ -127,9 +127,9 @@ async def test_go_version_holds_the_lease_and_works(stage: Stage, leading: GoLif
         spec["holderIdentity"], f"{POD}_1"
     )
     if recorder.is_requested():
-        RECORDED.parent.mkdir(exist_ok=True)
-        RECORDED.write_text(text)
-    assert text == RECORDED.read_text()
+        LEASE_FILE.parent.mkdir(exist_ok=True)
+        LEASE_FILE.write_text(text)
+    assert text == LEASE_FILE.read_text()
 
 
 async def test_ours_works_only_when_the_lease_of_a_go_version_that_restarted_has_run_out(
@@ -223,7 +223,7 @@ async def test_way_back_gives_the_lease_up_at_once(
 async def test_ours_waits_for_the_lease_as_the_go_version_wrote_it(stage: Stage, ours: OurLifecycleManager) -> None:
     if stage.go is not None:
         pytest.skip("the Go version itself runs")
-    recorded: dict[str, Any] = load_yaml(RECORDED.read_text())
+    recorded: dict[str, Any] = the_lease()
     spec = recorded["spec"]
     await apply_crds(stage.kcp)  # as the chart does
     await stage.kcp.create(LEASES, {"metadata": {"name": LEASE}, "spec": spec}, KCP, field_manager="manager")

@@ -26,11 +26,11 @@ from tests.takeover_from_go.cert_manager import NAMESPACE as CA_NAMESPACE
 from tests.takeover_from_go.starts import (
     DROPPED_MODULE,
     KYMA,
-    LEASE,
     MODULE,
     PURGE_FINALIZER,
     REMOVED_WATCHER,
     start,
+    stopped_lease,
 )
 from tests.waiting import eventually
 
@@ -177,7 +177,7 @@ async def _leave_behind(world: Takeover) -> None:
     for name, client in {"kcp": world.kcp, "skr-1": world.skr}.items():
         documents = start(name, *DIFFERENCES[name], chosen=(MODULE,))
         await restored.restore_cluster(client, documents, contents[name], world.registry)
-    await surroundings.apply(world.kcp, LEASE, "manager")
+    await surroundings.apply(world.kcp, stopped_lease(), "manager")
     registries = Registries()
     try:
         for version in (modules.OLD, modules.NEW):

@@ -22,11 +22,11 @@ from tests.takeover_from_go.cert_manager import NAMESPACE as CA_NAMESPACE
 from tests.takeover_from_go.played import run_deployments, samples_of
 from tests.takeover_from_go.recordings import REGISTRY, Document, restore
 from tests.takeover_from_go.restored import filled
-from tests.takeover_from_go.starts import DESCRIPTOR_IN_TEMPLATE, KYMA, LEASE, MODULE, descriptor_of, start
+from tests.takeover_from_go.starts import DESCRIPTOR_IN_TEMPLATE, KYMA, MODULE, descriptor_of, start, stopped_lease
 from tests.unit.kyma.test_faults import MAX_ATTEMPTS, PLACES, SECONDS, process
 
 KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
-HELD = {**LEASE, "spec": {**LEASE["spec"], "holderIdentity": "former", "renewTime": "2100-01-01T00:00:00.000000Z"}}
+HELD = stopped_lease(holderIdentity="former", renewTime="2100-01-01T00:00:00.000000Z")
 IN_CLUSTERS = ("Kyma", "ModuleTemplate", "ModuleReleaseMeta")
 """Kinds of ours that clusters have too."""
 LEFT = {

@@ -18,7 +18,7 @@ from tests.registries import BlobServer
 from tests.takeover_from_go import modules
 from tests.takeover_from_go.differing import differing_in
 from tests.takeover_from_go.recordings import FOLDER, recorded, the
-from tests.takeover_from_go.starts import CLUSTERS, DIFFERENCES, KYMA, LEASE, MODULE, SECOND, Difference, start
+from tests.takeover_from_go.starts import CLUSTERS, DIFFERENCES, KYMA, MODULE, SECOND, Difference, start
 
 Document = dict[str, Any]
 ROOT = Path(__file__).parents[3]
@@ -77,10 +77,6 @@ def test_difference_changes_the_fields_that_it_names_and_no_others(difference: D
         paths = differing_in(each, difference.change(each))
         assert [path for path in paths if not path.startswith(tuple(difference.fields))] == []
         assert [each for each in difference.fields if not any(path.startswith(each) for path in paths)] == []
-
-
-def test_kinds_that_are_not_recorded_are_still_not() -> None:
-    assert recorded("kcp", LEASE["kind"]) == []
 
 
 @pytest.mark.parametrize("module", modules.INSTALLED, ids=lambda it: it.name)
