@@ -1,5 +1,6 @@
 """`klm adopt --back`: what each object needs to be the former version's own again."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from kube_simulation import Refuse
+from kube_simulation import NeverAnswer, Refuse
 from kyma_fleet.adoption import back
 from kyma_fleet.adoption.giving_back import GivingBack
 from kyma_fleet.adoption.steps import EVERY_VERSION, AdoptionScope, AdoptionSteps
@@ -18,6 +19,7 @@ from lifecycle_manager.watcher_certificates.cert_manager import CERTIFICATES
 from lifecycle_manager.watcher_certificates.tls_secret import CERTIFICATE_PURPOSE
 from lifecycle_manager_api import Condition, ObjectMeta, SkrRecords, names
 from tests import builders
+from tests.waiting import eventually
 from tests.world import KCP, NO_API, PERMISSIVE, World, open_world
 
 MANIFEST = builders.manifest("keda")
@@ -119,6 +121,16 @@ async def test_control_plane_is_given_back_although_the_cluster_can_not_be_read(
     assert (await world.kcp.list(SECRETS, KCP)).items == ()
     status = (await world.kcp.get(KYMAS, "demo", KCP)).status
     assert (status.records, status.conditions) == (SkrRecords(), ())
+
+
+async def test_records_of_a_cluster_are_gone_before_anything_of_it_is_given_back(world: World) -> None:
+    unanswered = NeverAnswer(lambda request: request.kind is not None and request.kind.plural == SECRETS.plural)
+    world.cluster("kcp").add_rule(unanswered)
+    giving = asyncio.create_task(GivingBack(world.kcp).kyma(await world.kcp.get(KYMAS, "demo", KCP)))
+    await eventually(lambda: unanswered.seen > 0, what="the access to the cluster is asked for")
+    giving.cancel()  # as a process that is killed there
+    await asyncio.wait([giving])
+    assert (await world.kcp.get(KYMAS, "demo", KCP)).status.records == SkrRecords()
 
 
 async def test_certificate_that_cert_manager_would_issue_again_is_deleted(world: World) -> None:

@@ -82,14 +82,15 @@ class GivingBack:
         """
         name = kyma.metadata.name
         selector = f"{names.KYMA_NAME}={name}"
+        changed = await self._kyma(kyma)  # first: an adoption from here on would believe the records of the cluster
         manifests = (await self.kcp.list(MANIFESTS, names.KCP_NAMESPACE, label_selector=selector)).items
         try:
             async with cluster_of(self.kcp, name, is_labelled=False, policy=self.policy) as skr:
-                changed = await self._cluster(skr, name, manifests)
+                changed += await self._cluster(skr, name, manifests)
         except (Problem, KubeError):
-            await self._control_plane(kyma, manifests)
+            await self._control_plane(name, manifests)
             raise
-        return changed + await self._control_plane(kyma, manifests)
+        return changed + await self._control_plane(name, manifests)
 
     async def sync_resources(self, kymas: Collection[str]) -> int:
         """Remove a finalizer that the former version does not know: it would block the deletion of these Kymas."""
@@ -125,7 +126,11 @@ class GivingBack:
         cr = InventoryEntry(names.GROUP, KYMAS.version, KYMAS.kind, names.SKR_NAMESPACE, names.DEFAULT_KYMA_NAME)
         return changed + await _return(skr, cr, lambda live: back.of_kyma_cr(live, kyma), back.KYMA_CR)
 
-    async def _control_plane(self, kyma: Kyma, manifests: tuple[Manifest, ...]) -> int:
+    async def _kyma(self, kyma: Kyma) -> int:
+        patch = back.of_kyma(kyma)
+        return 0 if patch is None else await self._patch(RAW_KYMAS, kyma.metadata.name, patch, "status")
+
+    async def _control_plane(self, kyma: str, manifests: tuple[Manifest, ...]) -> int:
         changed = 0
         for manifest in manifests:
             if (kept := back.of_status(manifest.status.conditions, back.MANIFEST_CONDITIONS)) is not None:
@@ -134,12 +139,10 @@ class GivingBack:
             named = (manifest.metadata.namespace, manifest.metadata.name)
             entry = InventoryEntry(names.GROUP, MANIFESTS.version, MANIFESTS.kind, *named)
             changed += await _return(self.kcp, entry, back.of_manifest, back.MANIFESTS)
-        purpose = f"{names.KYMA_NAME}={kyma.metadata.name},{names.PURPOSE}={CERTIFICATE_PURPOSE}"
+        purpose = f"{names.KYMA_NAME}={kyma},{names.PURPOSE}={CERTIFICATE_PURPOSE}"
         for secret in (await self.kcp.list(SECRETS, names.KCP_NAMESPACE, label_selector=purpose)).items:
             await self._delete_certificate(secret.metadata.name)
             changed += 1
-        if (patch := back.of_kyma(kyma)) is not None:
-            changed += await self._patch(RAW_KYMAS, kyma.metadata.name, patch, "status")
         return changed
 
     async def _delete_certificate(self, name: str) -> None:
