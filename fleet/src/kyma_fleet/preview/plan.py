@@ -113,7 +113,8 @@ def released(offer: Offer, release: Release) -> tuple[Offer, ModuleTemplate]:
     if known is None:
         raise Problem(f"module {release.module} has no ModuleReleaseMeta; klm get releases lists those that have one")
     if known.spec.mandatory is not None:
-        raise Problem(f"module {release.module} is mandatory: its new version is applied to all clusters at once")
+        why = "a new version goes to all clusters, in waves where these are many"
+        raise Problem(f"module {release.module} is mandatory and has no channel whose change can be previewed: {why}")
     channels = {each.channel: each.version for each in known.spec.channels}
     for channel in [release.channel] if release.channel else list(channels):
         channels[channel] = release.version
