@@ -91,7 +91,10 @@ def test_each_command_that_the_first_demo_prints_works_without_kubectl(tmp_path:
 
 def test_first_line_of_make_demo_says_what_it_does_and_how_long() -> None:
     done = subprocess.run(
-        ["make", "--dry-run", "demo", "VENV=.local/no-venv"], capture_output=True, text=True, check=True
+        ["make", "--no-print-directory", "--dry-run", "demo", "VENV=.local/no-venv"],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     first = done.stdout.splitlines()[0]
     assert first.startswith("echo")

@@ -35,7 +35,7 @@ RIGHTS = {
         "rolloutstrategies": "list watch",
         "modules": "manage",
         "events": "create patch list",
-        "leases": "get list watch",
+        "leases": "get list watch patch",
         "secrets": "get list watch create patch",
     },
     names.KCP_LEASE_NAMESPACE: {"leases": "list watch create update delete", "syncresources": "create"},
