@@ -38,6 +38,8 @@ WITHOUT_OUTPUT = {
     **dict.fromkeys(("join", "leave", "local up", "module new", "module run", "module package"), RUNS),
     **dict.fromkeys(("local down", "local binaries", "local helm"), "prints a path"),
     "module validate": "prints a line for each problem",
+    "module update": "prints the differences",
+    "local kubectl": "prints what kubectl prints",
     **dict.fromkeys(("pause", "resume", "reconcile", "continue"), SAYS),
     **dict.fromkeys((f"rollout {verb}" for verb in ("approve", "pause", "resume", "halt", "undo")), SAYS),
 }
