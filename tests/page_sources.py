@@ -6,13 +6,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from kube_runtime import Resource
-from kyma_fleet.explanation.chain import explain_all
 from kyma_fleet.explanation.facts import Facts
 from kyma_fleet.explanation.moments import Moment
-from kyma_fleet.explanation.tree import tree_of
 from kyma_fleet_page.access import AccessDecision, MayList
 from kyma_fleet_page.app import PageSources
-from kyma_fleet_page.cluster import Explanation, RecordedEvent
+from kyma_fleet_page.cluster import Explanation, RecordedEvent, ShownDifference
+from kyma_fleet_page.clusters import explanation_of
 from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager.rollout import Timing
 from lifecycle_manager_api import Kyma, Manifest, ModuleConfig, ModuleReleaseMeta, ModuleRollout, SyncResource
@@ -57,21 +56,24 @@ class MadeUp:
             self._last_change,
             self._objects,
             self.rollouts,
+            self._difference,
         )
 
     async def _explain(self, kyma: Kyma, _: MayList) -> Explanation:
         parts, now = self.parts.get(kyma.metadata.name, Parts()), datetime.now(UTC)
         timing = Timing(now, {}, timedelta(0))
         of_kyma: tuple[Any, ...] = (parts.manifests, parts.configs, parts.sync_resources)
-        facts = Facts(now, kyma, self.offer(), timing, *of_kyma)
-        chains = explain_all(facts)
-        return Explanation(tree_of(facts, chains), tuple(each.next_command for each in chains if each.next_command))
+        return explanation_of(Facts(now, kyma, self.offer(), timing, *of_kyma))
 
     async def _events(self, name: str, _: MayList) -> Sequence[RecordedEvent]:
         return (RecordedEvent(EVENT_TIME, 1, "Warning", "ModuleError", f"Kyma {name}", self.note),)
 
     async def _objects(self, name: str, _: MayList) -> Sequence[tuple[str, str]]:
         return ((f"Kyma {name}", f"kind: Kyma\nmetadata:\n  name: {name}\nnote: {self.note}\n"),)
+
+    async def _difference(self, _: str, module: str, __: MayList) -> Sequence[ShownDifference]:
+        lines = (f"@@ -3,5 +3,5 @@ {self.note}", " data:", f"-  colour: {self.note}", "+  colour: blue")
+        return (ShownDifference(f"ConfigMap kyma-system/{module}", "differs and would be changed", lines),)
 
     async def _last_change(self, name: str, _: MayList) -> Sequence[Moment]:
         return (Moment(EVENT_TIME, "lifecycle-manager", f"wrote the content of ModuleConfig {name}: {self.note}"),)

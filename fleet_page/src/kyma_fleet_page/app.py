@@ -30,8 +30,16 @@ from starlette.responses import HTMLResponse, Response, StreamingResponse
 
 from kube_runtime import SYSTEM_CLOCK, Clock, KubeError
 from kube_runtime.ages import age
+from kyma_fleet.problems import Problem
 from kyma_fleet_page.access import AccessDecision, Authorizer, MayList
-from kyma_fleet_page.cluster import Explanation, HistoryEntry, RecordedEvent, conditions_of, modules_of
+from kyma_fleet_page.cluster import (
+    Explanation,
+    HistoryEntry,
+    RecordedEvent,
+    ShownDifference,
+    conditions_of,
+    modules_of,
+)
 from kyma_fleet_page.fleet import GOOD, Filter, Grouping, grouped
 from kyma_fleet_page.guard import Guard
 from kyma_fleet_page.live import Live
@@ -42,7 +50,7 @@ from kyma_fleet_page.sessions import OperatorSessions
 from kyma_fleet_page.signing_in import SignIn, SignInPage
 from kyma_fleet_page.streams import Streams, event, filter_of, recent_changes
 from lifecycle_manager.contract.resources import DATED_RELEASE_METAS, MODULE_ROLLOUTS
-from lifecycle_manager_api import Kyma, ModuleReleaseMeta, ModuleRollout, State, names
+from lifecycle_manager_api import Kyma, ModuleReleaseMeta, ModuleRollout, State, find, names
 
 MAX_PAGES = 200
 HEARTBEAT_SECONDS = 2.0
@@ -68,11 +76,12 @@ LETTERS = {
 
 SIGNS = {"ok": ("✓", "in order"), "wait": ("◌", "waits"), "bad": ("✗", "not in order"), "note": ("·", "note")}
 """For each mark of an explanation its sign, and what a screen reader says."""
+LINE_CLASSES = {"+": "added", "-": "removed", "@": "place"}
 
 
 @dataclass(frozen=True, slots=True)
 class PageSources:
-    """What the pages show, from caches; only Events, the last change and YAML are read from the API server, on request.
+    """What the pages show, from caches; all but Events, writes, YAML and differences, which are read on request.
 
     What belongs to a Kyma is shown as far as the page's user may list it.
 
@@ -81,6 +90,7 @@ class PageSources:
     - `rollouts`: all of them, for users who may list them
     - `last_change`: what was done in the last change, the oldest first
     - `objects`: the Kyma and what belongs to it, as title and YAML
+    - `difference`: what would change of a module in a cluster
     """
 
     kymas: Callable[[], Iterable[Kyma]]
@@ -92,6 +102,7 @@ class PageSources:
     last_change: Callable[[str, MayList], Awaitable[Sequence[HistoryEntry]]]
     objects: Callable[[str, MayList], Awaitable[Sequence[tuple[str, str]]]]
     rollouts: Callable[[], Iterable[ModuleRollout]]
+    difference: Callable[[str, str, MayList], Awaitable[Sequence[ShownDifference]]]
 
 
 def create_app(
@@ -142,6 +153,7 @@ def create_app(
         "/kymas/{name}/tree": pages.tree,
         "/kymas/{name}/change": pages.change,
         "/kymas/{name}/objects": pages.objects,
+        "/kymas/{name}/modules/{module}/difference": pages.difference,
     }.items():
         app.add_route(path, pages.signing_in.protected(page), methods=["GET"])
     return Guard(app, hosts)
@@ -167,6 +179,7 @@ class _Pages:
             "link": _link,
             "everything": Filter(),
             "max_recent": MAX_RECENT,
+            "line_classes": LINE_CLASSES,
         }
         self.templates.filters |= {"age": age, "moment": moment}
         self._streams = Streams(live, self.templates, heartbeat_seconds)
@@ -274,6 +287,20 @@ class _Pages:
             objects, problem = (), f"they cannot be read: {type(error).__name__}"
         return await self._rendered("objects.html", objects=objects, problem=problem)
 
+    async def difference(self, request: Request) -> Response:
+        """Show what would change of a module in a cluster, by a dry run there."""
+        name, module = request.path_params["name"], request.path_params["module"]
+        kyma = self._sources.kyma(name)
+        if kyma is None or module not in {each.name for each in kyma.status.modules}:
+            return self._html("not-found.html", 404, what=f"a module {module} in the cluster of Kyma {name}")
+        try:
+            differences, problem = await self._sources.difference(name, module, self._rights_of(request)), ""
+        except Problem as error:
+            differences, problem = (), str(error)
+        except KubeError as error:
+            differences, problem = (), f"it cannot be compared: {type(error).__name__}"
+        return await self._rendered("difference.html", differences=differences, problem=problem)
+
     async def _cluster(self, request: Request, template: str) -> Response:
         name = request.path_params["name"]
         kyma = self._sources.kyma(name)
@@ -292,6 +319,7 @@ class _Pages:
             region=kyma.metadata.labels.get(names.REGION, ""),
             why=await self._sources.explain(kyma, may_list),
             modules=modules_of(kyma),
+            since=find(kyma.status.conditions, "Ready"),
             conditions=conditions_of(kyma),
             events=events,
             problem=problem,

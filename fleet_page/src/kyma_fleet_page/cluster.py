@@ -1,7 +1,7 @@
 """What the page of one cluster shows: its explanation, which is that of `klm explain`, Events and the last change."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
@@ -42,6 +42,16 @@ class ExplanationNode(Protocol):
         """Whether what is below it is shown at first."""
         ...
 
+    @property
+    def notable(self) -> "Sequence[ExplanationNode]":
+        """What is below it and is shown by itself."""
+        ...
+
+    @property
+    def in_order(self) -> "Sequence[ExplanationNode]":
+        """What is below it and is folded, since it is in order."""
+        ...
+
 
 class HistoryEntry(Protocol):
     """One thing that was done, by whom."""
@@ -75,12 +85,26 @@ class RecordedEvent:
 
 
 @dataclass(frozen=True, slots=True)
+class ShownDifference:
+    """An object that is not as it is wanted, what would be done with it, and the lines that would change."""
+
+    object: str
+    what: str
+    lines: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a cluster is as it is; `commands` are what to do next, `hidden` the kinds that the user may not list."""
+    """Why a cluster is as it is.
+
+    `commands` are what to do next, `hidden` the kinds that the user may not list, `since` when the last condition of
+    each module changed.
+    """
 
     tree: ExplanationNode
     commands: Sequence[str] = ()
     hidden: Sequence[str] = ()
+    since: Mapping[str, datetime] = field(default_factory=dict)
 
 
 def modules_of(kyma: Kyma) -> Sequence[KymaModuleStatus]:

@@ -1,8 +1,9 @@
 """A cluster as the page shows it, as far as its user may list it: from caches, by the functions of `klm explain`."""
 
 import asyncio
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from kube_runtime import Client, Forbidden, Informer, JsonObject, ObjectKey, Resource, dump_yaml
@@ -23,10 +24,10 @@ from lifecycle_manager.contract.resources import (
     MODULE_TEMPLATES,
     SYNC_RESOURCES,
 )
-from lifecycle_manager.module_catalog import Offers
+from lifecycle_manager.module_catalog import Offers, module_of_manifest
 from lifecycle_manager.object_set import Policies
 from lifecycle_manager.rollout import Schedule
-from lifecycle_manager_api import Kyma, Manifest, ModuleConfig, SyncResource, names
+from lifecycle_manager_api import Condition, Kyma, Manifest, ModuleConfig, SyncResource, names
 
 MAX_EVENTS, MAX_MOMENTS = 50, 40
 MAX_OBJECTS, MAX_YAML = 100, 64 * 1024
@@ -85,7 +86,7 @@ class Clusters:
             parts.sync_resources,
             may_resolve=not hidden_catalog,
         )
-        return await asyncio.to_thread(_explanation_of, facts, (*parts.hidden, *hidden_catalog))
+        return await asyncio.to_thread(explanation_of, facts, (*parts.hidden, *hidden_catalog))
 
     def revision(self, name: str) -> Hashable:
         """Return another value whenever the cluster's page would look different."""
@@ -167,7 +168,22 @@ def _refused(group: str, plural: str) -> Forbidden:
     return Forbidden(403, "Forbidden", f"this user may not list {plural}.{group} in {names.KCP_NAMESPACE}", {})
 
 
-def _explanation_of(facts: Facts, hidden: tuple[str, ...]) -> Explanation:
+def explanation_of(facts: Facts, hidden: tuple[str, ...] = ()) -> Explanation:
+    """Return what is shown of these facts."""
     chains = explain_all(facts)
     commands = dict.fromkeys(each.next_command for each in chains_not_ready(chains) if each.next_command)
-    return Explanation(tree_of(facts, chains), tuple(commands), hidden)
+    return Explanation(tree_of(facts, chains), tuple(commands), hidden, _since(facts))
+
+
+def _since(facts: Facts) -> Mapping[str, datetime]:
+    found: dict[str, datetime] = {}
+    parts: Iterable[tuple[str, Sequence[Condition]]] = (
+        *((module_of_manifest(each), each.status.conditions) for each in facts.manifests),
+        *((each.spec.module, each.status.conditions) for each in facts.configs),
+        *((each.spec.module, each.status.conditions) for each in facts.sync_resources),
+    )
+    for module, conditions in parts:
+        times = [each.last_transition_time for each in conditions if each.last_transition_time is not None]
+        if times:
+            found[module] = max(*times, found.get(module, times[0]))
+    return found

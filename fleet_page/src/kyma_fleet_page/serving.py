@@ -15,6 +15,7 @@ from kube_runtime import Client, Manager
 from kyma_fleet_page.access import Access, Authorizer
 from kyma_fleet_page.app import PageSources, create_app
 from kyma_fleet_page.clusters import Clusters
+from kyma_fleet_page.differences import Differences
 from kyma_fleet_page.guard import Guard
 from kyma_fleet_page.oidc import IdentityProvider
 from kyma_fleet_page.signing_in import SignInPage
@@ -78,6 +79,7 @@ def page_of(
         policies=Policies.watched_by(manager),
         reading=asyncio.Semaphore(MAX_READERS),
     )
+    differences = Differences(kcp, clusters.reading, settings.sync_namespace)
     sources = PageSources(
         kymas=clusters.kymas.list,
         kyma=clusters.kyma,
@@ -88,6 +90,7 @@ def page_of(
         last_change=clusters.last_change,
         objects=clusters.objects,
         rollouts=rollouts.list,
+        difference=differences.of,
     )
     return create_app(
         sources,

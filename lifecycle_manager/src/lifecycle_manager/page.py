@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 
 from kube_runtime import Client, Manager
-from lifecycle_manager.contract.options import LoopbackAddress, Texts, option
+from lifecycle_manager.contract.options import LoopbackAddress, Namespace, Texts, option, sync_namespace_option
 from lifecycle_manager.module_catalog import Offers
 from lifecycle_manager.rollout import RolloutSettings
 
@@ -54,6 +54,7 @@ class PageSettings:
         "are refused",
     )
     oidc: OidcSettings = field(default_factory=OidcSettings)
+    sync_namespace: Namespace = sync_namespace_option()
     rollout: RolloutSettings = field(default_factory=RolloutSettings)
 
 

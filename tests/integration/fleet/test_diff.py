@@ -1,13 +1,17 @@
 """`klm diff` with a real API server, which is both the control plane and the user's cluster."""
 
+import asyncio
 import base64
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 import pytest_asyncio
 
 from kube_runtime import Client, dump_yaml, load_yaml
+from kyma_fleet.problems import Problem
+from kyma_fleet_page.differences import Differences
 from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, SECRETS, SYNC_RESOURCES
 from lifecycle_manager_api import names
 from tests import builders
@@ -57,6 +61,21 @@ async def test_drift_is_shown_and_is_the_exit_code(wanted: Client, kcp: Path, na
     assert "    +  colour: blue" in result.lines
     held = await wanted.get(CONFIG_MAPS, "wanted", namespace)
     assert held["data"] == {"colour": "red"}
+
+
+async def test_page_compares_as_klm_diff_does(wanted: Client, namespace: str) -> None:
+    async def may_list(*_: object) -> bool:
+        return True
+
+    differences = Differences(wanted, asyncio.Semaphore(1), namespace)
+    (missing,) = await differences.of("compared", "colours", may_list)
+    assert (missing.object, missing.what) == (f"ConfigMap {namespace}/wanted (v1)", "is missing and would be created")
+    drifted = config_map("wanted", namespace, "red")
+    await wanted.apply(CONFIG_MAPS, "wanted", drifted, namespace, field_manager="lifecycle-manager")
+    (changed,) = await differences.of("compared", "colours", may_list)
+    assert {"-  colour: red", "+  colour: blue"} < {*changed.lines}
+    with pytest.raises(Problem, match="module other has no objects"):
+        await differences.of("compared", "other", may_list)
 
 
 async def test_without_the_role_it_says_which_one_is_needed(wanted: Client, viewer: Klm) -> None:

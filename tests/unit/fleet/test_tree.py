@@ -31,6 +31,7 @@ def test_tree_leads_from_the_kyma_to_the_object_that_is_not_ready() -> None:
     seen = facts(module("Error"), state="Error", manifests=(), configs=(config,), sync_resources=(resource,))
     found = [each for each in walk(tree(seen)) if each.mark == "bad"]
     assert [each.title for each in found] == ["Kyma", "module", "ModuleConfig", "SyncResource", "Secret"]
+    assert [each.text for each in found[:2]] == ["demo is Error", "keda is Error"]
     assert found[-1].text == "kyma-system/two is Error: secrets is forbidden"
     assert all(each.is_open for each in found)
     assert not [each for each in walk(tree(facts(module()))) if each.is_open and each.title == "module"]
@@ -43,6 +44,15 @@ def test_each_link_of_explain_is_in_the_tree_once() -> None:
     own, of_module = explain_all(broken)
     expected = {(each.title, each.text) for each in (*own.links, *of_module.links)}
     assert expected <= set(titles)
+
+
+def test_what_is_in_order_is_folded_beside_what_is_not() -> None:
+    broken = tree(facts(module("Error"), conditions=[condition("SKRWebhook", "WatcherSilent", "why"), *GOOD[:1]]))
+    assert [each.title for each in broken.notable] == ["Watcher", "catalog", "module"]
+    assert [each.title for each in broken.in_order] == ["reconciled", "cluster"]
+    others = [condition(kind, "Ready", "", "True") for kind in ("ModuleCatalog", "SKRWebhook")]
+    healthy = tree(facts(module(), conditions=[*GOOD, *others]))
+    assert (healthy.in_order, healthy.notable) == ((), healthy.children)
 
 
 def test_objects_of_mandatory_modules_are_shown_and_bounded() -> None:

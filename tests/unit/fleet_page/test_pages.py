@@ -21,7 +21,7 @@ ADDRESS = "https://localhost"
 OWN = {"Origin": ADDRESS, "Sec-Fetch-Site": "same-origin"}
 SCRIPT = "<script>alert(1)</script>"
 VERDICTS = {"good": AccessDecision.ALLOWED, "stranger": AccessDecision.FORBIDDEN}
-OF_A_CLUSTER = ("/kymas/a", "/kymas/a/tree", "/kymas/a/change", "/kymas/a/objects")
+OF_A_CLUSTER = ("/kymas/a", "/kymas/a/tree", "/kymas/a/change", "/kymas/a/objects", "/kymas/a/modules/api/difference")
 ROLLOUT = "/rollouts/api-regular-2"
 PAGES = ("/", "/squares", "/live", "/modules", "/modules/api", ROLLOUT, *OF_A_CLUSTER)
 

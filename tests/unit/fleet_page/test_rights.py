@@ -2,15 +2,17 @@
 
 import asyncio
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from kube_runtime import Forbidden, Resource
+from kyma_fleet.problems import Problem
 from kyma_fleet_page.clusters import Clusters
+from kyma_fleet_page.differences import NEEDED, Differences
 from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager.rollout import Timing
 from lifecycle_manager_api import Kyma, names
@@ -101,3 +103,23 @@ async def test_yaml_is_shown_of_objects_that_the_user_may_list_without_managed_f
     found = await clusters()[0].objects("a", rights("kymas", "syncresources"))
     assert [title for title, _ in found] == ["Kyma a-Kyma", "SyncResource a-SyncResource"]
     assert found[0][1] == "kind: Kyma\nmetadata:\n  name: a-Kyma\n  namespace: kcp-system\n"
+
+
+@pytest.mark.parametrize("missing", [resource.plural for resource, _ in NEEDED])
+async def test_cluster_is_compared_only_for_a_user_who_could_read_its_access_secret(missing: str) -> None:
+    given = {resource.plural for resource, _ in NEEDED} - {missing}
+    nobody: Any = None  # no request is made
+    with pytest.raises(Problem, match=f"you may not list {missing}; .*klm-skr-access"):
+        await Differences(nobody, asyncio.Semaphore(1), "kyma-system").of("a", "api", rights(*given))
+
+
+async def test_modules_are_in_their_state_since_their_last_condition_changed() -> None:
+    tree, kyma = clusters()
+    times = ("2026-11-21T10:00:00Z", "2026-11-22T09:00:00Z")
+    conditions = [
+        builders.condition(kind, "why", at=at) for kind, at in zip(("Ready", "Installed"), times, strict=True)
+    ]
+    failed = builders.manifest("api", kyma="a", status={"state": "Error", "conditions": conditions})
+    explained = await replace(tree, manifests=cast("Any", Cache((failed,)))).explain(kyma, rights(*ALL))
+    assert explained.since == {"api": datetime.fromisoformat(times[1])}
+    assert (await tree.explain(kyma, rights())).since == {}

@@ -1,7 +1,7 @@
 """The chains of a cluster as one tree, from its Kyma to the objects of its modules: pure functions."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kyma_fleet.explanation.chain import (
     MANIFEST,
@@ -35,6 +35,17 @@ class Node:
         """Whether what is below it is shown at first: on the way to whatever is not in order."""
         return self.mark in {"bad", "wait"} or any(each.is_open for each in self.children)
 
+    @property
+    def in_order(self) -> tuple["Node", ...]:
+        """What is folded beside what is not in order."""
+        found = tuple(each for each in self.children if each.mark == "ok" and not each.is_open)
+        return found if 1 < len(found) < len(self.children) else ()
+
+    @property
+    def notable(self) -> tuple["Node", ...]:
+        """What is shown by itself."""
+        return tuple(each for each in self.children if each not in self.in_order)
+
 
 def tree_of(facts: Facts, explained: Sequence[Chain]) -> Node:
     """Return a cluster as a tree, from the chains that `explain_all` found."""
@@ -42,16 +53,22 @@ def tree_of(facts: Facts, explained: Sequence[Chain]) -> Node:
     chains = iter(modules)
     known = {each.title for each in own.links}
     children = tuple(
-        _of_link(each, tuple(_of_module(facts, next(chains), known))) if each.title == MODULE else _of_link(each)
-        for each in own.links
+        _of_module(facts, each, next(chains), known) if each.title == MODULE else _of_link(each) for each in own.links
     )
     cause = own.cause
-    text = f"{own.subject} is {name_of(own.state)}{f': {cause.title}: {cause.text}' if cause is not None else ''}"
+    text = f"{own.subject} is {name_of(own.state)}"
     return Node(cause.mark if cause is not None else mark_of(own.state), facts.kyma.kind, text, children=children)
 
 
-def _of_module(facts: Facts, chain: Chain, known: set[str]) -> Iterable[Node]:
-    """Give the links of a module, without those of its cluster, which stand above it."""
+def _of_module(facts: Facts, link: Link, chain: Chain, known: set[str]) -> Node:
+    """Return a module; its cause is in its text only where it is that of its cluster, which stands above it."""
+    cause = chain.cause
+    below = f": {cause.title}: {cause.text}" if cause is not None and cause.title not in known else ""
+    return _of_link(replace(link, text=link.text.removesuffix(below)), tuple(_links_of(facts, chain, known)))
+
+
+def _links_of(facts: Facts, chain: Chain, known: set[str]) -> Iterable[Node]:
+    """Give the links of a module, without those of its cluster."""
     shown: set[tuple[str, str]] = set()
     for link in chain.links:
         if link.title in known:

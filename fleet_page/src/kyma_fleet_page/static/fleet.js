@@ -14,17 +14,13 @@ async function watch(banner) {
   const since = `Not live: last update at ${new Date(received).toLocaleTimeString()}. Trying to reconnect.`;
   if (banner.textContent !== since) banner.textContent = since;
   if (silent < SILENT_MS + 1000) return;
-  asking = true;
-  try {
-    const answer = await fetch("/ping", { cache: "no-store", signal: AbortSignal.timeout(SILENT_MS) });
-    if (answer.status < 500 && Date.now() - received > SILENT_MS) location.reload();
-  } catch {
-    // no answer: the banner stays, and the next turn asks again
-  } finally {
-    asking = false;
-  }
+  asking = true; // and stays so while the page is loaded anew
+  const ping = fetch("/ping", { cache: "no-store", signal: AbortSignal.timeout(SILENT_MS) });
+  const answers = await ping.then((answer) => answer.status < 500, () => false);
+  if (answers && Date.now() - received > SILENT_MS) location.reload();
+  else asking = false;
 }
-if (document.querySelector("[sse-connect]")) setInterval(watch, 1000, document.getElementById("stale"));
+if (document.querySelector("[sse-connect]")) setInterval(watch, 250, document.getElementById("stale"));
 
 // Filters apply when they are changed; what is empty stays out of the address.
 document.documentElement.classList.add("js");
