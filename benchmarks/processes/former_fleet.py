@@ -20,7 +20,7 @@ import msgspec
 from benchmarks.processes.simulated_fleet import API, MERGE, write_line
 from kube_simulation import Answer, ApiRequest, Rule, SimulatedCluster, Simulation, serve_simulation
 from kyma_certs import KeyPair
-from lifecycle_manager.takeover import former
+from lifecycle_manager.contract import former
 from lifecycle_manager_api import crds, names
 from tests.takeover_from_go import modules
 from tests.takeover_from_go.played import status_of

@@ -7,7 +7,10 @@ been notified of and not done yet.
 
 import asyncio
 from collections.abc import Callable, Collection
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from kube_runtime.leases.membership import Membership
 
 __all__ = ["ALONE", "Alone", "Sharding", "Work"]
 
@@ -32,6 +35,11 @@ class Sharding(Protocol):
     """Says whose a key is."""
 
     @property
+    def membership(self) -> "Membership | None":
+        """By which the replicas share the work; None where this one is alone."""
+        ...
+
+    @property
     def has_begun(self) -> bool:
         """Tell whether this process has begun with the keys that are its own."""
         ...
@@ -52,6 +60,7 @@ class Sharding(Protocol):
 class Alone:
     """The only replica: everything is its own."""
 
+    membership = None
     has_begun = True
 
     def owns(self, owner: str) -> bool:

@@ -123,13 +123,14 @@ def _set_up(
     store = ObjectStore(oci, downloads.text, Blobs(sources.cache_folder or folder / "layers"))
     components = Components(oci, logins.default_login, read_yaml, sources.component_base)
 
-    takeover.setup(manager, kcp)
+    ours = takeover.setup(manager, kcp)
     skr.setup(manager, connections, options[skr.SkrSettings])
     restricted, namespace = manifests.restricted_modules, manifests.namespace
     offers = module_catalog.setup(manager, components, restricted=restricted, namespace=namespace)
     process = options[ProcessSettings]
     fleet_metrics.setup(manager, offers, each_kyma=process.kyma_metrics, fips_only=process.fips_only)
-    cas, leaves = watcher_certificates.setup(manager, kcp, certificates, (CertManagerStore, GardenerStore))
+    issuers, adopts = (CertManagerStore, GardenerStore), takeover.find_former_cas
+    cas, leaves = watcher_certificates.setup(manager, kcp, certificates, issuers=issuers, adopts=adopts)
     kyma.setup(manager, connections, offers=offers, settings=options[kyma.KymaSettings])
     rollout = options[kyma.KymaSettings].rollout
     module_rollouts.setup(manager, offers, rollout)
@@ -148,6 +149,6 @@ def _set_up(
     watcher_crs.setup(manager, are_routed=options[istio.IstioSettings].enabled)
     istio.setup(manager, lambda: cas.current, options[istio.IstioSettings])
     listens, checks = options[endpoints.EndpointSettings], endpoints.validators(manager, offers)
-    endpoints.setup(manager, kcp, folder, cas=cas, validators=checks, latency=latency, settings=listens)
+    endpoints.setup(manager, kcp, folder, cas=cas, validators=checks, latency=latency, settings=listens, selects=ours)
     page.setup(manager, kcp, offers, options[page.PageSettings])
     manager.serves(lambda: endpoints.report_ready(listens.event_names.address), name="readiness")

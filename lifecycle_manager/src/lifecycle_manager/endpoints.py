@@ -5,7 +5,7 @@ CAs are in force.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -33,7 +33,7 @@ from lifecycle_manager.contract.options import (
 )
 from lifecycle_manager.contract.resources import FIELD_MANAGER, MODULE_CONFIGS, WATCHERS
 from lifecycle_manager.contract.signals import CAsChanged
-from lifecycle_manager.events import EventPublisher, Subscriber, managers_of
+from lifecycle_manager.events import EventPublisher, FormerWatchers, Subscriber, managers_of
 from lifecycle_manager.module_catalog import Offers
 from lifecycle_manager.module_catalog.validation import release_warnings, template_error, template_warnings
 from lifecycle_manager.object_set import Policies
@@ -43,10 +43,8 @@ from lifecycle_manager.process.serving_certificate import ServingCertificate
 from lifecycle_manager.process.telemetry import ChangeLatency
 from lifecycle_manager.replicas import REPLICA_HOST, Deliveries
 from lifecycle_manager.sync_resource import objection_to
-from lifecycle_manager.takeover.split import leases_of, split_of
-from lifecycle_manager.takeover.watchers import FormerWatchers
 from lifecycle_manager.watcher_certificates import CARotation
-from lifecycle_manager_api import ModulePolicy, ModuleReleaseMeta, ModuleTemplate, SyncResource, names
+from lifecycle_manager_api import Kyma, ModulePolicy, ModuleReleaseMeta, ModuleTemplate, SyncResource, names
 
 RENEWAL_SECONDS = 24 * 3600.0
 RETRY_SECONDS = 2.0
@@ -127,21 +125,20 @@ def setup(
     validators: Mapping[str, admission.Validator],
     latency: ChangeLatency,
     settings: EndpointSettings,
+    selects: Callable[[Kyma], bool] | None = None,
 ) -> None:
     """Serve while the manager runs. To be called after `watcher_certificates.setup`.
 
     `kcp` is a client that is not fenced, since every replica serves. `folder` keeps the certificates of this process.
-    With a sharding by Leases there are other replicas.
+    Only events of Kymas that `selects` selects are taken, by default all.
     """
     endpoints = Endpoints(manager, kcp, folder, cas=cas, settings=settings)
     manager.before_start(endpoints.write_certificates)
     manager.runs(endpoints.renew_certificates, name="serving certificates")
-    split = split_of(manager.sharding)
-    publisher = EventPublisher(manager, latency, selects=split.selects if split is not None else None)
+    publisher = EventPublisher(manager, latency, selects=selects)
     events.setup(manager)
     subscriber: Subscriber = publisher.take_here
-    if (leases := leases_of(manager.sharding)) is not None:
-        membership = leases.membership
+    if (membership := manager.sharding.membership) is not None:
         deliveries = Deliveries(endpoints.for_replicas.client_context)
         subscriber = replicas.distributed(publisher, membership, deliveries)
         manager.serves(deliveries.run, name="deliveries")

@@ -23,6 +23,7 @@ from kyma_local.ports import free_port
 from kyma_module_manager.rights import roles_of
 from kyma_oci import Blob
 from kyma_oci.packing import manifest_of
+from lifecycle_manager.contract import former
 from lifecycle_manager.contract.resources import (
     KYMAS,
     MANIFESTS,
@@ -37,7 +38,6 @@ from lifecycle_manager.contract.resources import (
     WATCHERS,
 )
 from lifecycle_manager.process.crd_installation import apply_objects
-from lifecycle_manager.takeover import former
 from lifecycle_manager.takeover.lease import LEASE, LEASES
 from lifecycle_manager.watcher_certificates import ROTATE, CAStore
 from lifecycle_manager_api import names

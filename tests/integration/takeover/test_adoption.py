@@ -9,6 +9,7 @@ import pytest_asyncio
 from kube_runtime import InventoryEntry, JsonObject
 from kyma_fleet.adoption.back import WATCHER_ONLY_OURS
 from kyma_fleet.adoption.cluster import WATCHER
+from lifecycle_manager.contract import former
 from lifecycle_manager.contract.resources import (
     KYMAS,
     MANIFESTS,
@@ -17,7 +18,6 @@ from lifecycle_manager.contract.resources import (
     SECRETS,
     SYNC_RESOURCES,
 )
-from lifecycle_manager.takeover import former
 from lifecycle_manager.takeover.lease import LEASE, LEASES
 from lifecycle_manager_api import names
 from tests import builders

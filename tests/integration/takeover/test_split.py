@@ -4,8 +4,8 @@ import asyncio
 from typing import Any
 
 from kube_runtime import Manager, Resource
+from lifecycle_manager.contract import former
 from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, SECRETS
-from lifecycle_manager.takeover import former
 from lifecycle_manager.takeover.lease import LEASE, LEASES
 from lifecycle_manager_api import State, names
 from tests.integration.takeover.conftest import KCP, Takeover

@@ -101,7 +101,7 @@ def set_up(
     world: World, manager: Manager, settings: WatcherSettings, rules: LeafRules = RULES
 ) -> tuple[CARotation, Controller[ObjectKey, Any]]:
     """Add the CAs and the controller `watcher` to a Manager."""
-    cas, leaves = watcher_certificates.setup(manager, world.kcp, CertificateSettings(leaf=rules), ())
+    cas, leaves = watcher_certificates.setup(manager, world.kcp, CertificateSettings(leaf=rules))
     no_kinds: Any = None
     return cas, skr_webhook.setup(manager, world.connections, no_kinds, cas=cas, certificates=leaves, settings=settings)
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from kube_simulation import Simulation
+from lifecycle_manager.contract import former
 from lifecycle_manager.contract.resources import MANIFESTS
 from lifecycle_manager.contract.signals import ReadScope
-from lifecycle_manager.takeover import former
 from lifecycle_manager_api import names
 from tests.clusters import simulated_clusters
 from tests.manifest_clusters import KEY, Modules

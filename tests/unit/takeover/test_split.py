@@ -31,6 +31,8 @@ KEPT = {names.SKIPPED_BY: names.FORMER_VERSION}
 class Replicas:
     """Replicas of which this one has the Kymas whose names begin with a letter."""
 
+    membership = None
+
     def __init__(self) -> None:
         self.lost = False
         self.has_begun = False

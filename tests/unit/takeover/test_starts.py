@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lifecycle_manager.takeover import former
+from lifecycle_manager.contract import former
 from tests.e2e.upstream.modules import Module
 from tests.e2e.upstream.product import access_secret, kyma_of_the_broker
 from tests.registries import BlobServer

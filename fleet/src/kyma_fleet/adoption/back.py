@@ -13,10 +13,10 @@ import msgspec
 from kube_runtime import InventoryEntry, JsonObject
 from kube_runtime.apply.former_managers import merged_into
 from lifecycle_manager.catalog_sync.apply import FIELD_MANAGER as OUR_CATALOG_MANAGER
+from lifecycle_manager.contract import former
 from lifecycle_manager.contract.resources import FIELD_MANAGER
 from lifecycle_manager.object_set.apply import repair_manager
 from lifecycle_manager.skr_webhook.apply import FIELD_MANAGER as OUR_WATCHER_MANAGER
-from lifecycle_manager.takeover import former
 from lifecycle_manager_api import Condition, Kyma, Manifest, SkrRecords, names
 
 Patch = dict[str, Any]

@@ -11,9 +11,9 @@ from kyma_fleet.comparison.reading import cluster_of
 from kyma_fleet.documents import Part
 from kyma_fleet.problems import Problem
 from kyma_fleet.text import plain
+from lifecycle_manager.contract import former
 from lifecycle_manager.contract.resources import FIELD_MANAGER, MANIFESTS
 from lifecycle_manager.object_set.inventory import entries_of
-from lifecycle_manager.takeover import former
 from lifecycle_manager_api import Manifest, names
 
 T = TypeVar("T")

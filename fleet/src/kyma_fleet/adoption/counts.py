@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from lifecycle_manager.contract import former
 from lifecycle_manager.contract.identity import runtime_id_of
-from lifecycle_manager.takeover import former
 from lifecycle_manager_api import Kyma, Manifest, State, names
 
 MAX_EXAMPLES = 3

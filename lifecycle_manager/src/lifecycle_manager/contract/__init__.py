@@ -4,6 +4,7 @@
 - `conditions`: the conditions of a Kyma by which the domains follow each other; `verdict`: what became of a Module CR
 - `identity`: the runtime id of an SKR
 - `signals`: typed messages for what no resource says
+- `former`: the marks of objects that the Lifecycle Manager in Go wrote
 - `writes`, `owned_fields`: writes of status and metadata, and which fields of a status are ours
 - `options`: how a domain declares the options of `klm run`
 """

@@ -6,6 +6,7 @@ Kyma is read again.
 """
 
 from lifecycle_manager.events.endpoint import EndpointOptions, EventEndpoint, Subscriber, UnknownRuntime, VerifiedEvent
+from lifecycle_manager.events.identity import FormerWatchers
 from lifecycle_manager.events.metrics import refusal_counter
 from lifecycle_manager.events.problems import Reason
 from lifecycle_manager.events.publishing import EventPublisher, managers_of
@@ -15,6 +16,7 @@ __all__ = [
     "EndpointOptions",
     "EventEndpoint",
     "EventPublisher",
+    "FormerWatchers",
     "Reason",
     "Subscriber",
     "UnknownRuntime",

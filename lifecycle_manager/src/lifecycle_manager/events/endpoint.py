@@ -17,11 +17,10 @@ from kube_runtime import SYSTEM_CLOCK, Clock
 from kube_runtime.leases import NotHandedOver
 from lifecycle_manager.events.arrival import FORWARDED_CERTIFICATE, Network, arrival_of
 from lifecycle_manager.events.guards import Nonces, Peers, Rates, digest_of
-from lifecycle_manager.events.identity import Identifier, Message, Sender
+from lifecycle_manager.events.identity import NO_FORMER_WATCHERS, FormerWatchers, Identifier, Message, Sender
 from lifecycle_manager.events.openapi import CONTRACT
 from lifecycle_manager.events.problems import EventRefused, Reason
 from lifecycle_manager.process.serving import BodyTooLarge, read_body
-from lifecycle_manager.takeover.watchers import NO_FORMER_WATCHERS, FormerWatchers
 from lifecycle_manager_api import MalformedEvent, WatchEvent, decode_event, names
 
 # Header fields that decide about something: each may occur once.

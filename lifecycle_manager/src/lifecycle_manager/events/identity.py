@@ -21,7 +21,6 @@ from kyma_certs import CertificateRejected, Usage, describe_certificate, is_comm
 from kyma_certs.message_signatures import SignatureParameters, SignatureRejected, read_parameters, verify
 from lifecycle_manager.events.arrival import FORWARDED_CERTIFICATE, Arrival, forwarded_certificate
 from lifecycle_manager.events.problems import EventRefused, Reason
-from lifecycle_manager.takeover.watchers import NO_FORMER_WATCHERS, FormerWatchers
 
 MAX_CERTIFICATE_LENGTH = 8192
 SIGNATURE_FIELDS = frozenset({"signature-input", "signature", "client-cert"})
@@ -38,6 +37,21 @@ class Sender:
     not_before: datetime
     parameters: SignatureParameters | None
     is_former: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FormerWatchers:
+    """The Watchers of the Lifecycle Manager in Go: unsigned events are accepted from these alone, during a takeover.
+
+    `is_under_way`: certificates of the adopted CA are still trusted. `is_former`: the Watcher of a runtime has not been
+    replaced yet.
+    """
+
+    is_under_way: Callable[[], bool] = lambda: False
+    is_former: Callable[[str], bool] = lambda _: False
+
+
+NO_FORMER_WATCHERS = FormerWatchers()
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from kube_runtime import (
     Request,
     Result,
 )
+from lifecycle_manager.contract import former
 from lifecycle_manager.contract.resources import (
     FIELD_MANAGER,
     KYMAS,
@@ -42,7 +43,6 @@ from lifecycle_manager.kyma.snapshot import KymaSnapshot, KymaState, SkrView, re
 from lifecycle_manager.kyma.status import OWN_CONDITIONS, internal_error_status
 from lifecycle_manager.module_catalog.writing import apply_manifest, delete_manifest
 from lifecycle_manager.skr import Connections, ObservedObject, failure_of
-from lifecycle_manager.takeover import former
 from lifecycle_manager_api import Kyma, KymaStatus, Manifest, SkrRecords, names
 
 NAMESPACE: JsonObject = {

@@ -12,8 +12,8 @@ from msgspec.structs import replace as with_fields
 
 from kyma_oci import Component
 from kyma_oci.descriptor import CONFIG, RAW_MANIFEST
+from lifecycle_manager.contract import former
 from lifecycle_manager.module_catalog.offer import module_of, version_of
-from lifecycle_manager.takeover import former
 from lifecycle_manager_api import (
     CustomResourcePolicy,
     ImageSpec,

@@ -4,9 +4,9 @@ import msgspec
 
 from kube_runtime import Client, Informer, NotFound, ObjectKey
 from kube_runtime.apply.former_managers import merged_into
+from lifecycle_manager.contract import former
 from lifecycle_manager.contract.resources import FIELD_MANAGER, MANIFESTS, RAW_MANIFESTS
 from lifecycle_manager.module_catalog.manifests import kyma_of_manifest, module_of_manifest
-from lifecycle_manager.takeover import former
 from lifecycle_manager_api import Manifest, as_document, joined_name
 
 

@@ -25,6 +25,7 @@ from kube_runtime import (
     ObjectKey,
     Priority,
 )
+from lifecycle_manager.contract import former
 from lifecycle_manager.contract.changes import finalizer_removed, generation_changed, metadata_changed
 from lifecycle_manager.contract.indexes import BY_CHANNEL, BY_TEMPLATE, MANIFESTS_BY_KYMA
 from lifecycle_manager.contract.options import Count, Texts, option, restricted_modules_option
@@ -65,7 +66,6 @@ from lifecycle_manager.object_set.policy import Policies, module_of_policy, poli
 from lifecycle_manager.object_set.repairs import CONTESTED
 from lifecycle_manager.process.telemetry import LongReconciles
 from lifecycle_manager.skr import Connections, DeletionBrake, SkrAccessError, deletion_continued
-from lifecycle_manager.takeover import former
 from lifecycle_manager_api import Manifest, ModuleTemplate, names
 
 

@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from kube_runtime import ApplyResult, End, InventoryEntry
 from kyma_oci import SourceInvalid
+from lifecycle_manager.contract import former
 from lifecycle_manager.contract.verdict import POLICY_VIOLATION
 from lifecycle_manager.module_catalog import kyma_of_manifest
 from lifecycle_manager.module_installation import status as statuses
@@ -64,7 +65,6 @@ from lifecycle_manager.object_set.steps import (
     kept,
 )
 from lifecycle_manager.skr import failure_of
-from lifecycle_manager.takeover import former
 from lifecycle_manager_api import State, boolean, names
 from lifecycle_manager_api.policy_checks import Violation
 

@@ -13,11 +13,11 @@ import msgspec
 
 from kube_runtime import InventoryEntry, Readiness
 from kyma_oci import SourceError
+from lifecycle_manager.contract import former
 from lifecycle_manager.module_installation.module_cr import DefaultCr
 from lifecycle_manager.module_installation.state_checks import PRECEDENCE, state_of
 from lifecycle_manager.object_set.inventory import entries_of
 from lifecycle_manager.object_set.reporting import READY, with_conditions
-from lifecycle_manager.takeover import former
 from lifecycle_manager_api import (
     ConditionStatus,
     CustomStateCheck,

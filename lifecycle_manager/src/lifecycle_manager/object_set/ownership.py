@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from kube_runtime import InventoryEntry, KubernetesObject, ObjectKey
+from lifecycle_manager.contract import former
 from lifecycle_manager.contract.resources import FIELD_MANAGER
 from lifecycle_manager.object_set.inventory import DEFAULT_NAMESPACE, Identity, identities
 from lifecycle_manager.object_set.protected import is_protected_entry
-from lifecycle_manager.takeover import former
 from lifecycle_manager_api import names
 
 Place = tuple[str, str, str]

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import msgspec
 from msgspec.structs import replace as with_fields
 
+from lifecycle_manager.contract import former
 from lifecycle_manager.module_catalog import (
     DescriptorUnreadable,
     Offer,
@@ -19,7 +20,6 @@ from lifecycle_manager.module_catalog import (
     version_of,
     wanted_spec,
 )
-from lifecycle_manager.takeover import former
 from lifecycle_manager_api import CustomResourcePolicy, Manifest, ManifestSpec, ModuleTemplate, names
 
 MANDATORY_CHANNEL = "mandatory"

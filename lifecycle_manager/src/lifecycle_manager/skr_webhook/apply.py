@@ -17,6 +17,7 @@ from kube_runtime import (
     Result,
 )
 from kyma_certs import describe
+from lifecycle_manager.contract import former
 from lifecycle_manager.contract.conditions import WEBHOOK, ConditionContent, write_condition
 from lifecycle_manager.contract.resources import KYMAS
 from lifecycle_manager.contract.signals import WebhookRulesChanged
@@ -40,7 +41,6 @@ from lifecycle_manager.skr_webhook.snapshot import (
     records_of,
 )
 from lifecycle_manager.skr_webhook.status import event_type, reported_fault
-from lifecycle_manager.takeover import former
 from lifecycle_manager.watcher_certificates import CARotation, LeafStore
 from lifecycle_manager_api import Kyma, Watcher
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from kube_runtime import End, Step
 from kyma_certs import KeyPair
+from lifecycle_manager.contract import former
 from lifecycle_manager.contract.conditions import (
     CERTIFICATE_OVERDUE,
     EVENT_PATH_BROKEN,
@@ -37,7 +38,6 @@ from lifecycle_manager.skr_webhook.status import (
     reason_of,
 )
 from lifecycle_manager.skr_webhook.timers import FAULT_REPAIR_SECONDS, Timers
-from lifecycle_manager.takeover import former
 from lifecycle_manager_api import Kyma, names
 
 UNKNOWN_KIND_SECONDS = 2.0

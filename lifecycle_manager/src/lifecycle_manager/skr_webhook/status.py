@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 from kyma_certs import NameRefused
+from lifecycle_manager.contract import former
 from lifecycle_manager.contract.conditions import (
     EVENT_PATH_FAULTS,
     REMOVED,
@@ -11,7 +12,6 @@ from lifecycle_manager.contract.conditions import (
     ConditionContent,
     is_event_path_faulty,
 )
-from lifecycle_manager.takeover import former
 from lifecycle_manager.watcher_certificates.certificates import CertificateContended, CertificatesRevoked, NameReserved
 from lifecycle_manager.watcher_certificates.issued_certificates import CertificatePending
 from lifecycle_manager_api import Condition, Kyma, find

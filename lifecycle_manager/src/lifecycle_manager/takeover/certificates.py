@@ -5,34 +5,28 @@ in the bundle of the gateway. The CA is replaced by one of this version's own as
 """
 
 import base64
-from dataclasses import dataclass
 
 from kube_runtime import Client, NotFound
-from kyma_certs import KeyPair, bundle
+from kyma_certs import CAs, KeyPair, bundle
 from lifecycle_manager.contract.resources import SECRETS, Secret
 
 CA_SECRET = "klm-watcher"  # noqa: S105 - a name
 GATEWAY_SECRET = "klm-istio-gateway"  # noqa: S105 - a name
 
 
-@dataclass(frozen=True, slots=True)
-class FormerCA:
-    """The CA that the former version issued by, and those before it that clusters may trust, if there are any."""
+async def find_former_cas(kcp: Client, namespace: str) -> CAs | None:
+    """Return the CA in a namespace, with those before it that clusters may trust. Raises KubeError.
 
-    pair: KeyPair
-    older_pem: bytes | None
-
-
-async def find_former_ca(kcp: Client, namespace: str) -> FormerCA | None:
-    """Return the CA in a namespace, None where there is none. Raises KubeError."""
-    secret = await _read(kcp, CA_SECRET, namespace)
+    None where there is none, or no namespace.
+    """
+    secret = await _read(kcp, CA_SECRET, namespace) if namespace else None
     if secret is None or not secret.data.get("tls.crt") or not secret.data.get("tls.key"):
         return None
     pair = KeyPair(certificate_pem=_decoded(secret, "tls.crt"), key_pem=_decoded(secret, "tls.key"))
     gateway = await _read(kcp, GATEWAY_SECRET, namespace)
     trusted = [_decoded(gateway, "ca.crt")] if gateway is not None and gateway.data.get("ca.crt") else []
     older = bundle([pair.certificate_pem, *trusted]).removeprefix(bundle([pair.certificate_pem]))
-    return FormerCA(pair, older or None)
+    return CAs(pair, former_pem=older or None)
 
 
 async def _read(kcp: Client, name: str, namespace: str) -> Secret | None:

@@ -18,7 +18,7 @@ from typing import Any
 import structlog
 
 from kube_runtime import Change, Client, Conflict, KubeError, Manager, NotFound, Resource, Sharding
-from kube_runtime.leases import LeaseLost, LeaseTiming
+from kube_runtime.leases import LeaseLost, LeaseTiming, Membership
 from kube_runtime.leases.lease import elapsed, wall_time
 from kube_runtime.sharding import Work
 from lifecycle_manager_api import names
@@ -44,6 +44,11 @@ class WholeFleet:
         self.replicas = replicas
         self._lease: FormerLease | None = None
         self._work: Work | None = None
+
+    @property
+    def membership(self) -> Membership | None:
+        """By which the replicas share the work."""
+        return self.replicas.membership
 
     @property
     def has_begun(self) -> bool:

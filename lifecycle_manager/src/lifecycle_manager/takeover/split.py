@@ -10,10 +10,9 @@ from collections.abc import Mapping
 import structlog
 
 from kube_runtime import Change, Informer, Manager, ObjectKey, Sharding
-from kube_runtime.leases import LeaseSharding
+from kube_runtime.leases import Membership
 from kube_runtime.sharding import Work
 from lifecycle_manager.contract.resources import KYMAS
-from lifecycle_manager.takeover.lease import WholeFleet
 from lifecycle_manager_api import Kyma, names
 
 log = structlog.get_logger("takeover")
@@ -38,6 +37,11 @@ class SelectedKymas:
         """Tell whether a Kyma is managed by this version, by whichever replica."""
         labels = kyma.metadata.labels
         return kyma.metadata.is_kept_from_former_version and self._labels.items() <= labels.items()
+
+    @property
+    def membership(self) -> Membership | None:
+        """By which the replicas share the work."""
+        return self.replicas.membership
 
     @property
     def has_begun(self) -> bool:
@@ -66,14 +70,3 @@ class SelectedKymas:
         name = frozenset({new.metadata.name})
         log.info("Kyma left to the former version" if was else "Kyma taken over", kyma=new.metadata.name)
         self._work.begin(frozenset() if was else name, name if was else frozenset())
-
-
-def split_of(sharding: Sharding) -> SelectedKymas | None:
-    """Return the selection of Kymas where the fleet is split, None where all are this version's."""
-    return sharding if isinstance(sharding, SelectedKymas) else None
-
-
-def leases_of(sharding: Sharding) -> LeaseSharding | None:
-    """Return how the replicas share Kymas by Leases; None where there is one replica."""
-    replicas = sharding.replicas if isinstance(sharding, SelectedKymas | WholeFleet) else sharding
-    return replicas if isinstance(replicas, LeaseSharding) else None

@@ -7,7 +7,8 @@ each step of a rotation names the version that it was decided on, so only one of
 
 import asyncio
 import base64
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from kube_runtime import AlreadyExists, Client, Clock, NotFound, ObjectKey
@@ -24,7 +25,6 @@ from kyma_certs import (
     switched,
 )
 from lifecycle_manager.contract.resources import FIELD_MANAGER, SECRETS, Secret
-from lifecycle_manager.takeover.certificates import find_former_ca
 from lifecycle_manager.watcher_certificates.tls_secret import (
     CA_PURPOSE,
     encoded,
@@ -62,6 +62,10 @@ class StoredCAs:
     is_adopted: bool = False
 
 
+async def _nothing() -> None:
+    """Find no CAs to adopt."""
+
+
 @dataclass(frozen=True, eq=False)
 class CAStore:
     """Reads the CAs from their Secret, creates it where it does not exist, and takes the steps of a rotation."""
@@ -72,8 +76,8 @@ class CAStore:
     algorithm: Algorithm = Algorithm.ECDSA_P256
     name: str = CA_SECRET
     namespace: str = names.KCP_NAMESPACE
-    former_namespace: str = ""
-    """Where the CA of a former version is, which is adopted; empty where there is none."""
+    adopts: Callable[[], Awaitable[CAs | None]] = _nothing
+    """Returns the CAs of a former version, which are adopted in place of new ones; None where there are none."""
 
     @property
     def key(self) -> ObjectKey:
@@ -116,17 +120,14 @@ class CAStore:
         return self._stored(patched)
 
     async def _create(self) -> Secret:
-        former = await find_former_ca(self.kcp, self.former_namespace) if self.former_namespace else None
-        if former is None:
-            cas = CAs(await self._new())
-        else:
-            cas = CAs(former.pair, former_pem=former.older_pem, since=self.clock.now())
+        former = await self.adopts()
+        cas = replace(former, since=self.clock.now()) if former is not None else CAs(await self._new())
         labels = purpose_labels(CA_PURPOSE)
         document = tls_secret_document(self.name, self.namespace, cas.signing, trust=cas.trusted, labels=labels)
         document["data"] = {key: value for key, value in _data(cas).items() if value is not None}
         if former is not None:
             document["metadata"]["annotations"] = {
-                ADOPTED: describe(former.pair.certificate_pem).sha256,
+                ADOPTED: describe(cas.signing.certificate_pem).sha256,
                 SINCE: self.clock.now().isoformat(),
             }
         try:

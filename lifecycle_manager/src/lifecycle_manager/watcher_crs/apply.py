@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from msgspec.structs import replace as with_fields
 
 from kube_runtime import Client, Informer, ObjectKey, Request, Result
+from lifecycle_manager.contract import former
 from lifecycle_manager.contract.resources import WATCHERS
 from lifecycle_manager.contract.writes import remove_finalizer, write_status
-from lifecycle_manager.takeover import former
 from lifecycle_manager.watcher_crs.plan import RemoveFormerFinalizers, WatcherCrDone
 from lifecycle_manager.watcher_crs.snapshot import WatcherCrSnapshot
 from lifecycle_manager.watcher_crs.status import READY
