@@ -40,8 +40,8 @@ browser: ## Install Chromium, so that the fleet page is tested in a browser (Deb
 	@command -v chromium >/dev/null || (apt-get update -qq && apt-get install -y -qq chromium)
 
 node-tools: ## Install what builds the base of the images and runs nodes (Debian, as root)
-	@test 5 = $$(command -v mmdebstrap containerd runc nft ip | wc -l) && test -x /usr/lib/cni/ptp || (apt-get update -qq && \
-	  apt-get install -y -qq --no-install-recommends mmdebstrap containerd runc containernetworking-plugins iproute2 nftables)
+	@test 7 = $$(command -v mmdebstrap containerd runc nft ip iptables ipset | wc -l) && test -x /usr/lib/cni/ptp || (apt-get update -qq && \
+	  apt-get install -y -qq --no-install-recommends mmdebstrap containerd runc containernetworking-plugins iproute2 nftables iptables ipset)
 
 oldest: setup ## Build the oldest supported API server, so that the charts are also tested on it
 	@$(BIN)/klm local binaries --kubernetes $(OLDEST)

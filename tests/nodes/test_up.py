@@ -8,14 +8,18 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import aiohttp
+
 from kyma_local.cache import cache_root
 from kyma_local.nodes.folders import PREFIX, cgroup_roots, remove_left_behind
+from kyma_local.nodes.programs import find_programs
 from tests.nodes.clusters import kubectl
 from tests.waiting import eventually
 
 KLM = Path(sys.executable).with_name("klm")
 FOLDER = "clusters"
 UP_SECONDS = 240.0
+DNS_READY = 8181
 DNS_POD = ("--namespace=kube-system", "deployment/coredns")
 
 
@@ -63,13 +67,29 @@ def nodes_on_this_machine() -> set[str]:
     return {str(each) for place in places for each in place.glob(f"{PREFIX}*")}
 
 
-async def test_logs_and_exec_work_and_nothing_outlives_the_end_or_a_kill(tmp_path: Path) -> None:
+@asynccontextmanager
+async def forwarded(kubeconfig: Path, port: int) -> AsyncIterator[str]:
+    """Run `kubectl port-forward` to CoreDNS; yield the address on this machine."""
+    command = (str(find_programs() / "kubectl"), f"--kubeconfig={kubeconfig}", "port-forward", *DNS_POD, f":{port}")
+    process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        words = (await process.stdout.readline()).decode().split()  # Forwarding from 127.0.0.1:… -> …
+        yield words[2]
+    finally:
+        process.terminate()
+        await process.wait()
+
+
+async def test_kubectl_reaches_pods_and_nothing_outlives_the_end_or_a_kill(tmp_path: Path) -> None:
     remove_left_behind(cache_root() / "nodes")
     before, mounted = nodes_on_this_machine(), mounts()
     async with up(tmp_path, end=signal.SIGKILL) as kubeconfig:
         assert await kubectl(kubeconfig, "get", "nodes", "--output=name") == "node/skr-1\n"
         assert "CoreDNS" in await kubectl(kubeconfig, "logs", *DNS_POD)
         assert "CoreDNS" in await kubectl(kubeconfig, "exec", *DNS_POD, "--", "/coredns", "-version")
+        async with forwarded(kubeconfig, DNS_READY) as address, aiohttp.ClientSession() as session:
+            assert (await session.get(f"http://{address}/ready")).status == 200
         nodes = nodes_on_this_machine() - before
         assert nodes
         states = [Path(each) for each in nodes if Path(each).parent.name == "nodes"]

@@ -15,7 +15,7 @@ from kyma_local.cache import Binaries
 from kyma_local.certificates import issue_for, write_key_pair
 from kyma_local.egress import EgressProxy, Route, add_route
 from kyma_local.etcd import LocalEtcd
-from kyma_local.nodes.network import API_SERVER_PORT, NodeNetwork
+from kyma_local.nodes.network import API_SERVER_PORT, SERVICE_ADDRESSES, NodeNetwork
 from kyma_local.ports import free_port
 from kyma_local.private_files import write_private
 from kyma_local.processes import STOP_SECONDS, ChildProcess, start_child
@@ -178,7 +178,7 @@ class LocalCluster:
             f"--service-account-signing-key-file={at / 'service-account.key'}",
             "--service-account-issuer=https://kubernetes.default.svc",
             "--authorization-mode=RBAC",
-            "--service-cluster-ip-range=10.0.0.0/16",
+            f"--service-cluster-ip-range={SERVICE_ADDRESSES}",
             "--endpoint-reconciler-type=none",
             f"--egress-selector-config-file={at / 'egress.yaml'}",
             "--profiling=false",

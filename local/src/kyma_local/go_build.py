@@ -20,7 +20,7 @@ def build_from_modules(target: Path, wanted: Versions, listener: Listener) -> No
     """Build the binaries into a folder. Raises SourceFailed."""
     scratch = target.parent
     go = find_go(scratch, listener)
-    etcd = GoModule(go, scratch / "etcd", ETCD_MODULE, wanted.etcd, (ETCD_MODULE,))
+    etcd = GoModule(go, scratch / "etcd", {ETCD_MODULE: wanted.etcd}, (ETCD_MODULE,))
     listener.doing(f"etcd {wanted.etcd}: downloading its Go modules")
     etcd.prepare()
     listener.doing(f"etcd {wanted.etcd}: building, once")
@@ -35,7 +35,7 @@ def build_kubernetes(target: Path, programs: Sequence[str], version: str, listen
     scratch = target.parent
     go = find_go(scratch, listener)
     packages = tuple(f"{KUBERNETES_MODULE}/cmd/{name}" for name in programs)
-    module = GoModule(go, scratch / "kubernetes", KUBERNETES_MODULE, version, packages)
+    module = GoModule(go, scratch / "kubernetes", {KUBERNETES_MODULE: version}, packages)
     listener.doing(f"Kubernetes {version}: downloading its Go modules")
     module.prepare(staging_libraries(go, scratch, version))
     listener.doing(f"Kubernetes {version}: building {', '.join(programs)}: some minutes, once")

@@ -94,15 +94,14 @@ def download(go: str, module: str, version: str, scratch: Path) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class GoModule:
-    """A generated Go module that requires a published one, to build programs of it (`packages`).
+    """A generated Go module that requires published ones in some versions, to build programs of them (`packages`).
 
     `sources` are files of the generated module, by their paths; a package of its own starts with a dot.
     """
 
     go: str
     folder: Path
-    required: str
-    version: str
+    required: Mapping[str, str]
     packages: tuple[str, ...]
     sources: Mapping[str, str] = field(default_factory=dict)
 
@@ -114,10 +113,9 @@ class GoModule:
             (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
             (self.folder / path).write_text(source)
         (self.folder / "tools.go").write_text(f"//go:build tools\n\npackage tools\n\n{imports}\n")
+        requirements = "\n".join(f"require {module} {version}" for module, version in self.required.items())
         replacements = "\n".join(f"replace {library} => {library} {version}" for library, version in replaced.items())
-        (self.folder / "go.mod").write_text(
-            f"module local\n\ngo 1.26\n\nrequire {self.required} {self.version}\n\n{replacements}\n"
-        )
+        (self.folder / "go.mod").write_text(f"module local\n\ngo 1.26\n\n{requirements}\n\n{replacements}\n")
         run([self.go, "mod", "tidy"], self.folder)
 
     def build(self, ldflags: str, done: Callable[[int, int], None]) -> list[Path]:

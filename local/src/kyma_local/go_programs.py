@@ -39,7 +39,7 @@ class GoProgram:
         with tempfile.TemporaryDirectory(dir=target.parent, prefix="fetching-") as scratch:
             go = find_go(Path(scratch), listener)
             package = f"{self.module}/cmd/{self.name}"
-            module = GoModule(go, Path(scratch) / "module", self.module, self.version, (package,))
+            module = GoModule(go, Path(scratch) / "module", {self.module: self.version}, (package,))
             listener.doing(f"{self.name} {self.version}: downloading its Go modules")
             module.prepare()
             listener.doing(f"{self.name} {self.version}: building, once")

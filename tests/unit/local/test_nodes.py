@@ -14,7 +14,7 @@ from kyma_local.nodes import folders
 from kyma_local.nodes.folders import cgroup_roots, make_cgroups, node_folder, remove_left_behind
 from kyma_local.nodes.images import write_images
 from kyma_local.nodes.node import Nodes
-from kyma_local.nodes.programs import IN_IMAGES, KUBERNETES_PROGRAMS, find_programs
+from kyma_local.nodes.programs import IN_IMAGES, PROGRAMS, find_programs
 from kyma_local.nodes.requirements import NodesUnavailable, require_nodes
 from kyma_local.progress import Listener
 from kyma_local.sources import KUBERNETES, SourceFailed
@@ -101,7 +101,7 @@ def test_cached_programs_are_not_built_again(tmp_path: Path, monkeypatch: pytest
     with pytest.raises(SourceFailed, match="no Go"):
         find_programs()
     cache = tmp_path / "kyma-lifecycle-manager" / f"node-{KUBERNETES}"
-    for name in (*KUBERNETES_PROGRAMS, *IN_IMAGES):
+    for name in PROGRAMS:
         (cache / name).touch(mode=stat.S_IRWXU)
     assert find_programs() == cache
 

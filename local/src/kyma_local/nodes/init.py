@@ -37,6 +37,7 @@ class NodeSettings:
 
     kubelet: tuple[str, ...]
     kube_proxy: tuple[str, ...]
+    network_policies: tuple[str, ...]
     first_images: tuple[str, ...]
     images: tuple[str, ...]
     logs: str
@@ -57,7 +58,12 @@ def main() -> None:
     _wait_for_runtime()
     for image in settings.first_images:
         _run(*IMPORT, image)
-    for name, command in (("kubelet", settings.kubelet), ("kube-proxy", settings.kube_proxy)):
+    commands = {
+        "kubelet": settings.kubelet,
+        "kube-proxy": settings.kube_proxy,
+        "network-policies": settings.network_policies,
+    }
+    for name, command in commands.items():
         programs[_start(name, command, logs)] = name
     for image in settings.images:
         _run(*IMPORT, image)

@@ -20,6 +20,7 @@ from kyma_local.starting import StartFailed
 
 CLONE_NEWNET = 0x40000000
 BRIDGE = "clusters"
+SERVICE_ADDRESSES = "10.0.0.0/16"
 API_SERVER_PORT = 6443  # which the network policies of the charts allow
 
 

@@ -126,7 +126,7 @@ class LocalNode:
     def _write_kubeconfigs(self) -> None:
         (self.folder / "ca.crt").write_bytes(self.cluster.ca.certificate_pem)
         server = self.cluster.server_for_pods
-        for user, groups in (("kubelet", ADMINISTRATORS), ("kube-proxy", ())):
+        for user, groups in (("kubelet", ADMINISTRATORS), ("kube-proxy", ()), ("network-policies", ())):
             write_private(self.folder / f"{user}.kubeconfig", self.cluster.kubeconfig(user, groups, server=server))
 
 

@@ -14,7 +14,15 @@ LABELS = {"k8s-app": "kube-dns"}
 
 def system_objects(address: str) -> tuple[dict[str, Any], ...]:
     """Return the objects for a cluster whose API server is reached at an address."""
-    return (_api_server(address), _node_proxier(), *_dns_rights(), _corefile(), _dns_service(), _dns_deployment())
+    return (
+        _api_server(address),
+        _node_proxier(),
+        *_policies_rights(),
+        *_dns_rights(),
+        _corefile(),
+        _dns_service(),
+        _dns_deployment(),
+    )
 
 
 def _api_server(address: str) -> dict[str, Any]:
@@ -34,6 +42,22 @@ def _api_server(address: str) -> dict[str, Any]:
 
 def _node_proxier() -> dict[str, Any]:
     return _binding("kube-proxy", "system:node-proxier", {"kind": "User", "name": "kube-proxy"})
+
+
+def _policies_rights() -> tuple[dict[str, Any], ...]:
+    name, reading = "network-policies", {"verbs": ["get", "list", "watch"]}
+    return (
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRole",
+            "metadata": {"name": name},
+            "rules": [
+                {"apiGroups": [""], "resources": ["nodes", "pods", "namespaces"], **reading},
+                {"apiGroups": ["networking.k8s.io"], "resources": ["networkpolicies"], **reading},
+            ],
+        },
+        _binding(name, name, {"kind": "User", "name": name}),
+    )
 
 
 def _binding(name: str, role: str, subject: dict[str, Any]) -> dict[str, Any]:

@@ -13,9 +13,10 @@ from kyma_local.progress import Listener, Silent
 from kyma_local.sources import KUBERNETES, install
 
 KUBERNETES_PROGRAMS = ("kubelet", "kube-proxy", "kube-scheduler", "kubectl")
-COREDNS = "v1.14.7"
-COREDNS_MODULE = "github.com/coredns/coredns"
-IN_IMAGES = ("coredns", "pause")  # from the sources in `go`
+MODULES = {"github.com/coredns/coredns": "v1.14.7", "github.com/cloudnativelabs/kube-router/v2": "v2.1.0"}
+IN_IMAGES = ("coredns", "pause")
+OWN_PROGRAMS = (*IN_IMAGES, "network-policies")  # from the sources in `go`
+PROGRAMS = (*KUBERNETES_PROGRAMS, *OWN_PROGRAMS)
 
 
 def find_programs(listener: Listener | None = None, *, version: str = KUBERNETES) -> Path:
@@ -28,8 +29,8 @@ def find_programs(listener: Listener | None = None, *, version: str = KUBERNETES
     with locked(cache.with_name(f"{cache.name}.lock")):
         if lacking := _lacking(cache, KUBERNETES_PROGRAMS):
             _build_kubernetes(cache, lacking, version, listener or Silent())
-        if _lacking(cache, IN_IMAGES):
-            _build_for_images(cache, listener or Silent())
+        if _lacking(cache, OWN_PROGRAMS):
+            _build_own(cache, listener or Silent())
     return cache
 
 
@@ -46,18 +47,18 @@ def _build_kubernetes(target: Path, names: tuple[str, ...], version: str, listen
             install(built / name, target)
 
 
-def _build_for_images(target: Path, listener: Listener) -> None:
+def _build_own(target: Path, listener: Listener) -> None:
     with tempfile.TemporaryDirectory(dir=target.parent, prefix="fetching-") as scratch:
         go = find_go(Path(scratch), listener)
-        packages = tuple(f"./{name}" for name in IN_IMAGES)
-        module = GoModule(go, Path(scratch) / "images", COREDNS_MODULE, COREDNS, packages, _sources())
-        listener.doing(f"CoreDNS {COREDNS}: downloading its Go modules")
+        packages = tuple(f"./{name}" for name in OWN_PROGRAMS)
+        module = GoModule(go, Path(scratch) / "own", MODULES, packages, _sources())
+        listener.doing("CoreDNS and the agent of network policies: downloading their Go modules")
         module.prepare()
-        listener.doing(f"CoreDNS {COREDNS}: building, some minutes, once")
+        listener.doing("CoreDNS and the agent of network policies: building, some minutes, once")
         for program in module.build("-s -w", listener.done):
             install(program, target)
 
 
 def _sources() -> Mapping[str, str]:
     folder = resources.files("kyma_local.nodes") / "go"
-    return {f"{name}/main.go": (folder / f"{name}.go").read_text() for name in IN_IMAGES}
+    return {f"{name}/main.go": (folder / f"{name}.go").read_text() for name in OWN_PROGRAMS}

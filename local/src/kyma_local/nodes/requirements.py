@@ -14,6 +14,8 @@ DEBIAN_PACKAGES = {
     "runc": "runc",
     "ip": "iproute2",
     "nft": "nftables",
+    "iptables": "iptables",
+    "ipset": "ipset",
     "mount": "mount",
     "nsenter": "util-linux",
     "unshare": "util-linux",

@@ -8,7 +8,7 @@ import msgspec
 from kube_runtime import dump_yaml
 from kyma_local.nodes.images import image_name
 from kyma_local.nodes.init import NodeSettings
-from kyma_local.nodes.network import NodeNetwork
+from kyma_local.nodes.network import SERVICE_ADDRESSES, NodeNetwork
 
 CNI_PLUGINS = Path("/usr/lib/cni")
 CNI_PROGRAMS = ("ptp", "host-local", "loopback")
@@ -30,7 +30,7 @@ def write_settings(
 ) -> Path:
     """Write the configuration of all programs into the folder of a node; return the path of what process 1 reads.
 
-    The kubeconfigs `kubelet.kubeconfig` and `kube-proxy.kubeconfig` and the CA `ca.crt` are in that folder.
+    That folder has the CA as `ca.crt`, and for each program a kubeconfig: `kubelet.kubeconfig` and so on.
     """
     (folder / "containerd.toml").write_text(
         _CONTAINERD.format(pause=image_name("pause"), plugins=CNI_PLUGINS, at=folder)
@@ -50,6 +50,12 @@ def write_settings(
             "--v=1",
         ),
         kube_proxy=(str(programs / "kube-proxy"), f"--config={folder / 'kube-proxy.yaml'}"),
+        network_policies=(
+            str(programs / "network-policies"),
+            f"--kubeconfig={folder / 'network-policies.kubeconfig'}",
+            f"--node={name}",
+            f"--service-cluster-ip-range={SERVICE_ADDRESSES}",
+        ),
         first_images=tuple(map(str, first_images)),
         images=tuple(map(str, images)),
         logs=str(logs),
