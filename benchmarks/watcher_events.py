@@ -32,7 +32,7 @@ BODY = (
     b'{"watched":{"Namespace":"kyma-system","Name":"default"},"watchedGvk":{"group":"operator.kyma-project.io",'
     b'"version":"v1beta2","kind":"Kyma"},"operation":"UPDATE","uid":"f3a1d0a2","resourceVersion":"7","generation":2}'
 )
-ACCEPTED_BAR = 2500.0
+ACCEPTED_BAR = 4000.0
 OTHERS = 500
 NOISY_PER_SECOND = 5000.0
 OTHERS_BAR_MS = 50.0
