@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.new_cluster_requests import CHOSEN, VERSIONS, catalog
+from benchmarks.new_cluster_requests import CHOSEN, MODULES, VERSIONS, catalog
 from kube_runtime import Manager
 from kube_runtime.leases.lease import LEASES
 from kube_simulation import ApiRequest
@@ -17,7 +17,8 @@ from kube_simulation.requests import Answer
 from kube_simulation.rules import Proceed, Rule
 from lifecycle_manager.app import lifecycle_manager
 from lifecycle_manager.contract.resources import KYMAS
-from lifecycle_manager.contract.signals import WatcherEventReceived
+from lifecycle_manager.contract.signals import ObjectChanged, WatcherEventReceived
+from lifecycle_manager.kyma.controller import SKR_KYMA
 from lifecycle_manager.replicas import ReplicaSettings
 from lifecycle_manager.settings import Settings
 from lifecycle_manager.skr_webhook.canary import FIELD_MANAGER as CANARY_MANAGER
@@ -91,17 +92,24 @@ async def settled(world: World) -> None:
     await asyncio.sleep(60)
 
 
-@pytest.mark.looptime
-async def test_quiet_fleet_renews_a_lease_and_tests_what_no_event_proves() -> None:
+@asynccontextmanager
+async def quiet_fleet() -> AsyncIterator[tuple[World, Manager]]:
+    """Run the service until its clusters are settled."""
     async with catalog() as world:
         world.cluster("kcp").create({**NAMESPACE, "metadata": {"name": names.KCP_LEASE_NAMESPACE}})
         for name in NAMES:
             await world.register(name, *CHOSEN)
-        async with service(world):
+        async with service(world) as manager:
             await settled(world)
-            since = world.requests
-            await asyncio.sleep(MINUTES * 60)
-            records = [each for each in world.simulation.records if each.number > since and each.verb != "watch"]
+            yield world, manager
+
+
+@pytest.mark.looptime
+async def test_quiet_fleet_renews_a_lease_and_tests_what_no_event_proves() -> None:
+    async with quiet_fleet() as (world, _):
+        since = world.requests
+        await asyncio.sleep(MINUTES * 60)
+        records = [each for each in world.simulation.records if each.number > since and each.verb != "watch"]
     in_kcp = Counter(f"{each.verb} {each.resource.partition('.')[0]}" for each in records if each.cluster == "kcp")
     assert in_kcp - IN_KCP == Counter()
     assert in_kcp.keys() == IN_KCP.keys()
@@ -114,23 +122,13 @@ async def test_quiet_fleet_renews_a_lease_and_tests_what_no_event_proves() -> No
 
 @pytest.mark.looptime
 async def test_new_version_is_three_writes_for_each_cluster_and_the_record_of_its_catalog() -> None:
-    async with catalog() as world:
-        world.cluster("kcp").create({**NAMESPACE, "metadata": {"name": names.KCP_LEASE_NAMESPACE}})
-        for name in NAMES:
-            await world.register(name, *CHOSEN)
-        async with service(world):
-            await settled(world)
-            since, began = world.requests, asyncio.get_running_loop().time()
-            await world.offer(builders.release(CHOSEN[0], regular=VERSIONS[1]))
-            await eventually(partial(are_at, world, VERSIONS[1]), every=0.05)
-            seconds = asyncio.get_running_loop().time() - began
-            await asyncio.sleep(10)
-            records = [each for each in world.simulation.records if each.number > since and each.cluster == "kcp"]
-    written = Counter(
-        (each.manager, each.resource.partition(".")[0], each.subresource)
-        for each in records
-        if each.is_write and each.resource != LEASES.plural_name and each.manager != "team"
-    )
+    async with quiet_fleet() as (world, _):
+        since, began = world.requests, asyncio.get_running_loop().time()
+        await world.offer(builders.release(CHOSEN[0], regular=VERSIONS[1]))
+        await eventually(partial(are_at, world, VERSIONS[1]), every=0.05)
+        seconds = asyncio.get_running_loop().time() - began
+        await asyncio.sleep(10)
+        written = writes_to_kcp(world, since)
     assert written == {
         ("lifecycle-manager", "manifests", ""): len(NAMES),
         ("lifecycle-manager", "manifests", "status"): len(NAMES),
@@ -138,6 +136,39 @@ async def test_new_version_is_three_writes_for_each_cluster_and_the_record_of_it
         ("lifecycle-manager-catalog", "kymas", "status"): len(NAMES),
     }
     assert seconds <= 0.5
+
+
+@pytest.mark.looptime
+async def test_added_module_is_ready_in_the_kyma_in_half_a_second_by_one_status_write() -> None:
+    async with quiet_fleet() as (world, manager):
+        await world.choose(*CHOSEN, MODULES[5], name="one")
+        since, began = world.requests, asyncio.get_running_loop().time()
+        manager.publish(ObjectChanged("one", SKR_KYMA, "UPDATE"))
+        await eventually(partial(is_ready_with, world, MODULES[5]), every=0.02)
+        seconds = asyncio.get_running_loop().time() - began
+        await asyncio.sleep(10)
+        written = writes_to_kcp(world, since)
+    assert written == {
+        ("lifecycle-manager", "manifests", ""): 1,
+        ("lifecycle-manager", "manifests", "status"): 2,
+        ("lifecycle-manager", "kymas", "status"): 1,
+    }
+    assert seconds <= 0.5
+
+
+def writes_to_kcp(world: World, since: int) -> Counter[tuple[str, str, str]]:
+    """Count what Lifecycle Manager has written but Leases, by field manager, kind and subresource."""
+    return Counter(
+        (each.manager, each.resource.partition(".")[0], each.subresource)
+        for each in world.writes_to("kcp", since)
+        if each.resource != LEASES.plural_name and each.manager != "team"
+    )
+
+
+async def is_ready_with(world: World, module: str) -> bool:
+    """Tell whether the Kyma in KCP and that in the cluster say that a module is ready."""
+    found = [*(await world.in_kcp("one")).status.modules, *(await world.in_skr("one")).status.modules]
+    return [each.state for each in found if each.name == module] == [State.READY, State.READY]
 
 
 async def are_at(world: World, version: str) -> bool:
