@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from kube_simulation import NeverAnswer, Refuse
+from kube_simulation import NeverAnswer, Refuse, Refused
 from kyma_fleet.adoption import back
+from kyma_fleet.adoption.cluster import report_of
 from kyma_fleet.adoption.giving_back import GivingBack
 from kyma_fleet.adoption.steps import EVERY_VERSION, AdoptionScope, AdoptionSteps
 from kyma_fleet.problems import Problem
@@ -234,6 +235,20 @@ async def test_cluster_that_refuses_is_named_before_anything_changes(
     with refusing, pytest.raises(Problem, match="1 cluster of 1"):
         await replace(strict(world), policy=PERMISSIVE).back()
     assert "can't be given back: Kyma other: " in capsys.readouterr().out
+
+
+async def test_cluster_that_serves_nothing_is_not_taken_for_a_control_plane(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await world.kcp.delete(KYMAS, "demo", KCP)
+    await world.register("other")
+    rule = Refuse(refused=Refused(404, "NotFound", "page not found"))
+    with world.cluster("other").ruled_by(rule):
+        report = await report_of(world.kcp, "other", PERMISSIVE)
+        with pytest.raises(Problem, match="1 cluster of 1"):
+            await replace(strict(world), policy=PERMISSIVE).back()
+    assert report.error == "page not found (404 NotFound)"
+    assert f"can't be given back: Kyma other: {report.error}\n" in capsys.readouterr().out
 
 
 def written(world: World, cluster: str, since: int) -> list[str]:

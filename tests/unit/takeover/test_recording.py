@@ -21,7 +21,8 @@ from lifecycle_manager.kyma.wanted import default_cr_reference
 from lifecycle_manager.module_catalog import Offer, differs, excluded, wanted_manifest
 from lifecycle_manager.module_catalog.writing import apply_manifest
 from lifecycle_manager.module_sources import source_in
-from lifecycle_manager_api import Kyma, Manifest, ModuleReleaseMeta, ModuleTemplate, names
+from lifecycle_manager_api import Kyma, Manifest, ModuleReleaseMeta, ModuleTemplate, Watcher, names
+from lifecycle_manager_api.crds import crd_for
 from tests.clusters import simulated_control_plane
 from tests.takeover_from_go.recordings import FIRST, REGISTRY, recorded, restore, the
 from tests.world import KCP
@@ -166,6 +167,14 @@ def test_crds_of_a_cluster_have_the_labels_that_the_go_version_wrote(plural: str
     held = the("skr-1", "CustomResourceDefinition", f"{plural}.operator")
     applied = ours.get(held["metadata"]["name"]) or copy_for_skr(the("kcp", "CustomResourceDefinition", f"{plural}.op"))
     assert applied["metadata"]["labels"] == held["metadata"]["labels"]
+
+
+@pytest.mark.parametrize("kind", [Kyma, Manifest, ModuleTemplate, ModuleReleaseMeta, Watcher], ids=lambda it: it.KIND)
+def test_object_that_the_go_version_creates_has_no_status_by_default(kind: Any) -> None:
+    held = the("kcp", "CustomResourceDefinition", f"{kind.PLURAL}.operator")
+    for crd in (held, crd_for(kind)):
+        properties = [each["schema"]["openAPIV3Schema"].get("properties", {}) for each in crd["spec"]["versions"]]
+        assert [each["status"] for each in properties if "default" in each.get("status", {})] == []
 
 
 @pytest_asyncio.fixture

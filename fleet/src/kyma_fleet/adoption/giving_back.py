@@ -25,7 +25,8 @@ from kyma_fleet.adoption import back
 from kyma_fleet.adoption.cluster import CLUSTER_ERRORS, RIGHTS, WATCHER, each_of, read_object
 from kyma_fleet.checking.command import missing_rights
 from kyma_fleet.comparison.reading import cluster_of
-from kyma_fleet.problems import Problem, line_for
+from kyma_fleet.problems import Problem
+from kyma_fleet.text import plain
 from lifecycle_manager.contract.resources import (
     KYMAS,
     MANIFESTS,
@@ -71,7 +72,7 @@ class GivingBack:
             async with cluster_of(self.kcp, kyma, is_labelled=False, policy=self.policy) as skr:
                 missing = await missing_rights(skr, RIGHTS_TO_GIVE_BACK)
         except CLUSTER_ERRORS as error:
-            return line_for(error)
+            return plain(error)
         return f"its access may not {', '.join(missing)}" if missing else ""
 
     async def kyma(self, kyma: Kyma) -> int:

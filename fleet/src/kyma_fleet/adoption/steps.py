@@ -20,7 +20,7 @@ from kyma_fleet.adoption.reading import access_secrets, former_lease
 from kyma_fleet.checking.command import DEPLOYMENTS, OUR_DEPLOYMENTS
 from kyma_fleet.overview.command import GROUP, replicas_of
 from kyma_fleet.overview.tally import counted
-from kyma_fleet.problems import Problem, line_for
+from kyma_fleet.problems import Problem
 from kyma_fleet.screen import Screen
 from kyma_fleet.text import plain
 from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, RAW_KYMAS, SECRETS
@@ -229,7 +229,7 @@ class AdoptionSteps:
                 try:
                     return await self._until_settled(giving, name)
                 except CLUSTER_ERRORS as error:
-                    failures[name] = line_for(error)
+                    failures[name] = plain(error)
                     return 0
 
         changed += sum(await asyncio.gather(*(one(each) for each in kymas)))

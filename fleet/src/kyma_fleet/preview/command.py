@@ -11,8 +11,9 @@ from kyma_fleet.explanation.reading import Rules
 from kyma_fleet.preview.plan import Release, Sums, outcome_for, released
 from kyma_fleet.preview.report import ReleasePreview, SampledCluster, WavePreview
 from kyma_fleet.preview.waves import WavesForecast, default_of, strategy_of
-from kyma_fleet.problems import Problem, line_for
+from kyma_fleet.problems import Problem
 from kyma_fleet.screen import Screen
+from kyma_fleet.text import plain
 from lifecycle_manager.contract.resources import DATED_RELEASE_METAS, KYMAS, MODULE_TEMPLATES, ROLLOUT_STRATEGIES
 from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager.rollout import Timing
@@ -68,4 +69,4 @@ async def _compared(kcp: Client, name: str, offer: Offer, template: ModuleTempla
         async with cluster_of(kcp, name) as skr:
             return SampledCluster(name, await compare(skr, name, wanted, namespace))
     except (Problem, KubeError) as problem:
-        return SampledCluster(name, error=line_for(problem))
+        return SampledCluster(name, error=plain(problem))
