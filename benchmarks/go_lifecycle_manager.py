@@ -47,12 +47,11 @@ from lifecycle_manager.process.crd_installation import apply_crds
 from lifecycle_manager_api import Kyma, State, names
 from tests.registries import real_registry
 from tests.takeover_from_go import cert_manager, modules, surroundings
-from tests.takeover_from_go.audit import OURS, AuditLog
+from tests.takeover_from_go.audit import GO, OURS, AuditLog
 from tests.takeover_from_go.modules import GoModule
 from tests.takeover_from_go.program import PROGRAM, GoLifecycleManager, definitions_of
 
 KCP = names.KCP_NAMESPACE
-GO_AGENT = "manager/"
 OPTIONS = ClientOptions(qps=0, timeout_seconds=60, user_agent="benchmark")
 TIMEOUT_SECONDS = 1_800.0
 POLL_SECONDS = 0.25
@@ -139,7 +138,7 @@ async def _measure(
     kymas = [f"{number:08x}-93a5-4c62-8f0e-2d5c7e1a9f44" for number in range(options.kymas)]
     async with AsyncExitStack() as stack, asyncio.TaskGroup() as tasks:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="go-and-ours-")))
-        clusters = await stack.enter_async_context(LocalClusters.start(skrs=0, audit=True))
+        clusters = await stack.enter_async_context(LocalClusters.start(skrs=0, audit="Metadata"))
         kcp = await stack.enter_async_context(
             await Client.from_environment(clusters.kcp.admin_kubeconfig, options=OPTIONS)
         )
@@ -283,7 +282,7 @@ async def run_go(site: Site, stack: AsyncExitStack) -> Version:
         return send_event
 
     assert go.child is not None
-    return Version("go", GO_AGENT, LifecycleManagerProcess(go.child, go.metrics_port), watcher_of)
+    return Version("go", GO, LifecycleManagerProcess(go.child, go.metrics_port), watcher_of)
 
 
 async def run_ours(site: Site, stack: AsyncExitStack) -> Version:

@@ -12,6 +12,8 @@ from kyma_local.cluster import LocalCluster
 Document = dict[str, Any]
 OURS = "kube-runtime"
 """The beginning of the user agent of this version, and of klm."""
+GO = "manager/"
+"""The beginning of that of the Go version."""
 WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 
 

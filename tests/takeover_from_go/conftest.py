@@ -34,7 +34,7 @@ from tests.takeover_from_go.audit import AuditLog
 from tests.takeover_from_go.modules import GoModule
 from tests.takeover_from_go.program import PROGRAM, GoLifecycleManager, definitions_of, find_program
 from tests.takeover_from_go.recordings import recorded
-from tests.takeover_from_go.restored import Certificates
+from tests.takeover_from_go.restored import Certificates, Contents
 
 OPTIONS = ClientOptions(qps=0, timeout_seconds=60, user_agent="test")
 KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
@@ -93,6 +93,8 @@ class Stage:
     registry: str
     go: GoLifecycleManager | None
     """None where the clusters are as it was recorded to have left them."""
+    secrets: dict[str, Contents] = field(default_factory=dict)
+    """What the Secrets of a recorded Go version contain, by cluster."""
     event_port: int = field(default_factory=free_port)
 
     @property
@@ -218,7 +220,7 @@ async def stage(tmp_path_factory: pytest.TempPathFactory, program: Path | None, 
     """A control plane with two Kymas: the Go version starts there, or was recorded to have left it so."""
     folder = tmp_path_factory.mktemp("go")
     async with (
-        LocalClusters.start(skrs=2, audit=True) as clusters,
+        LocalClusters.start(skrs=2, audit="Request") as clusters,
         real_registry(folder) as registry,
         AsyncExitStack() as stack,
         asyncio.TaskGroup() as tasks,
@@ -258,6 +260,7 @@ def go(stage: Stage) -> GoLifecycleManager:
 async def _restore(stage: Stage) -> None:
     accesses = [each.admin_kubeconfig.read_text() for each in stage.clusters.skrs]
     secrets = restored.secrets_of(dict(zip(surroundings.RUNTIMES, accesses, strict=True)), Certificates.issue())
+    stage.secrets = secrets
     for module in modules.INSTALLED:
         await stage.push(module, modules.OLD)
     async with asyncio.TaskGroup() as tasks:

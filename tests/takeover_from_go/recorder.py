@@ -56,13 +56,23 @@ async def recording_of(clusters: Mapping[str, Client], registry: str) -> dict[st
     found = {
         f"{name}/{name_of(each)}.yaml": each for name, cluster in clusters.items() for each in await objects_of(cluster)
     }
-    own = {each["metadata"]["uid"]: str(uuid.uuid5(uuid.NAMESPACE_URL, file)) for file, each in found.items()}
-    own |= {registry: REGISTRY}
-    pattern = re.compile("|".join(map(re.escape, own)))
-    return {
-        file: RESTARTED.sub("1", TIME.sub(LONG_AGO, pattern.sub(lambda it: own[it[0]], dump_yaml(lasting(each)))))
-        for file, each in sorted(found.items())
-    }
+    own = {each["metadata"]["uid"]: uid_in(file) for file, each in found.items()} | {registry: REGISTRY}
+    return {file: anonymous(dump_yaml(lasting(each)), own) for file, each in sorted(found.items())}
+
+
+def uid_in(file: str) -> str:
+    """Return the uid that the object of a file has in the recording."""
+    return str(uuid.uuid5(uuid.NAMESPACE_URL, file))
+
+
+def anonymous(text: str, own: Mapping[str, str]) -> str:
+    """Return a text with what stands for texts of this run, and for all times."""
+    return RESTARTED.sub("1", TIME.sub(LONG_AGO, with_texts(text, own)))
+
+
+def with_texts(text: str, texts: Mapping[str, str]) -> str:
+    """Return a text with some texts replaced."""
+    return re.sub("|".join(map(re.escape, texts)), lambda it: texts[it[0]], text)
 
 
 def write(recording: Mapping[str, str]) -> None:

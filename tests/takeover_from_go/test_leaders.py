@@ -16,7 +16,7 @@ from tests.integration.takeover.watchers import deliver_signed
 from tests.kinds import DEPLOYMENTS
 from tests.klm import run_klm
 from tests.takeover_from_go import modules, recorder, surroundings
-from tests.takeover_from_go.audit import OURS, WRITES, AuditLog, Document
+from tests.takeover_from_go.audit import GO, OURS, WRITES, AuditLog, Document
 from tests.takeover_from_go.conftest import KCP, Stage
 from tests.takeover_from_go.ours import OurLifecycleManager
 from tests.takeover_from_go.pod import is_possible
@@ -35,8 +35,6 @@ from tests.takeover_from_go.test_there_and_back import (
 from tests.waiting import consistently, eventually
 
 SECONDS = 60
-GO = "manager/"
-"""The beginning of the user agent of the Go version."""
 AT_ITS_START = "/customresourcedefinitions/"
 """The Go version notes the stored versions of its CRDs when it starts, before it leads."""
 POD = "klm-controller-manager-7d9f8c6b5-x2x4z"

@@ -5,7 +5,7 @@ import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import httpx
 
@@ -25,6 +25,8 @@ GARBAGE_CONTROLLERS = ("garbage-collector-controller", "namespace-controller")
 WORKLOAD_CONTROLLERS = ("deployment-controller", "replicaset-controller", "garbage-collector-controller")
 SERVICES: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "Service", "services", namespaced=True)
 ADMINISTRATORS = ("system:masters",)
+AuditLevel = Literal["Metadata", "Request"]
+"""What the audit log has of each request: who sent which and the status, or the body too."""
 
 
 @dataclass(eq=False)
@@ -43,7 +45,7 @@ class LocalCluster:
     egress_socket: Path
     with_controllers: bool = False
     with_workloads: bool = False
-    audit: bool = False
+    audit: AuditLevel | None = None
     node: NodeNetwork | None = None
     flags: tuple[str, ...] = ()
     """Further options of the API server, from its next start on."""
@@ -195,9 +197,9 @@ class LocalCluster:
         elif not self.with_controllers:
             # It adds a finalizer that only a controller removes, and none runs here.
             flags.append("--disable-admission-plugins=StorageObjectInUseProtection")
-        if self.audit:
+        if self.audit is not None:
             policy = at / "audit-policy.yaml"
-            policy.write_text("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\n")
+            policy.write_text(f"apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{{level: {self.audit}}}]\n")
             flags += [
                 f"--audit-policy-file={policy}",
                 f"--audit-log-path={at / 'audit.log'}",

@@ -10,7 +10,7 @@ from pathlib import Path
 from kyma_local.binaries import find_binaries
 from kyma_local.cache import Binaries
 from kyma_local.certificates import create_local_ca
-from kyma_local.cluster import LocalCluster
+from kyma_local.cluster import AuditLevel, LocalCluster
 from kyma_local.etcd import LocalEtcd
 from kyma_local.nodes.network import NodeNetwork, joined_networks
 from kyma_local.nodes.node import LocalNode, Nodes, running_nodes
@@ -36,7 +36,7 @@ class LocalClusters:
         *,
         skrs: int = 1,
         directory: Path | None = None,
-        audit: bool = False,
+        audit: AuditLevel | None = None,
         workloads: bool = False,
         nodes: Nodes | None = None,
         binaries: Binaries | None = None,

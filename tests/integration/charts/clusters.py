@@ -135,7 +135,7 @@ async def open_world(
     """Start the clusters and their nodes, without any release. `versions` maps tags of images to programs."""
     async with AsyncExitStack() as stack:
         clusters = await stack.enter_async_context(
-            LocalClusters.start(directory=folder / "clusters", workloads=True, audit=True)
+            LocalClusters.start(directory=folder / "clusters", workloads=True, audit="Metadata")
         )
         (skr_cluster,) = clusters.skrs
         options = ClientOptions(qps=0, timeout_seconds=60)

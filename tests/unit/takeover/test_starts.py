@@ -96,10 +96,10 @@ def test_nothing_but_the_recording_is_written_as_by_the_go_version() -> None:
 
 
 def sources() -> Iterator[Path]:
-    """Yield the tests and benchmarks, and the data beside them, but for the recording."""
+    """Yield the tests and benchmarks, and the data beside them, but for the recordings."""
     for folder in ("tests", "benchmarks"):
         for file in (ROOT / folder).rglob("*"):
-            if file.suffix in {".py", ".yaml", ".yml", ".json"} and FOLDER not in file.parents:
+            if file.suffix in {".py", ".yaml", ".yml", ".json"} and FOLDER.parent not in file.parents:
                 yield file
 
 
