@@ -2,23 +2,23 @@
 
 from kyma_local.cache import present_binaries
 
-CHANGE = "a user's change comes into force in another cluster, and 50 more are measured; every step is verified"
+CHANGE = "a user's change comes into force in another cluster,\nand 50 more are measured; every step is verified"
 FETCHED = (
-    "First, once: kube-apiserver and etcd are downloaded (some 200 MB), or built where the releases are out of reach\n"
-    "(up to 6 minutes on two cores)."
+    "First, once: kube-apiserver and etcd are downloaded (some 200 MB), or built\n"
+    "where the releases are out of reach (up to 6 minutes on two cores)."
 )
 
 
 def announcement(*, rollout: bool, nodes: bool, existing: bool, clusters: int) -> str:
     """Return it for the kind of demo, with what has to be fetched on this machine."""
     if rollout:
-        return f"The demo: versions go through {clusters} simulated clusters in waves, and back. About 40 s."
+        return f"The demo: versions go through {clusters} simulated clusters in waves, and back.\nAbout 40 s."
     if existing:
-        return f"The demo: {CHANGE}. In the clusters of your kubeconfigs; about 20 s."
+        return f"The demo: {CHANGE}.\nIt uses the clusters of your kubeconfigs; about 20 s."
     where = "in Pods on two nodes that start here; about a minute" if nodes else "on real API servers here; about 20 s"
     text = f"The demo: {CHANGE}.\nIt runs {where}."
     if nodes:
-        text += "\nFirst, once: what is not in the cache is built, with the programs of nodes and Helm: some minutes."
+        text += "\nFirst, once: what is not in the cache is built, with the programs of nodes and\nHelm: some minutes."
     elif present_binaries() is None:
         text += f"\n{FETCHED}"
     return text

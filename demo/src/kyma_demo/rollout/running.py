@@ -57,7 +57,8 @@ async def _run(folder: Path, console: Console, *, clusters: int, stay: bool, as_
         kcp = await Client.from_kubeconfig(fleet.kcp.kubeconfig, options=options, policy=policy)
         story = RolloutStory(fleet, await stack.enter_async_context(kcp), screen)
         if not as_document:
-            _print_intro(console, pace * SOAK_SECONDS, page_port)
+            text = introduction(pace * SOAK_SECONDS, f"http://127.0.0.1:{page_port}")
+            console.print(text, markup=False, highlight=False, soft_wrap=True)
         running, ended = asyncio.ensure_future(story.run()), asyncio.ensure_future(manager.process.wait())
         stop_requested = asyncio.ensure_future(stopping.wait())
         await asyncio.wait({running, ended, stop_requested}, return_when=asyncio.FIRST_COMPLETED)
@@ -78,12 +79,13 @@ async def _run(folder: Path, console: Console, *, clusters: int, stay: bool, as_
         return 0 if story.verified else 1
 
 
-def _print_intro(console: Console, soak: float, page_port: int) -> None:
-    console.print(
-        f"Simulated clusters, the real Lifecycle Manager; waves soak for {soak:g} s. No Watcher runs there, so the\n"
-        "Kymas stay Processing until their first event, and their modules become Ready.\n"
-        f"To watch it in a browser: [bold]http://127.0.0.1:{page_port}[/] with any token.\n",
-        highlight=False,
+def introduction(soak: float, page: str) -> str:
+    """Return what is said before the steps."""
+    return (
+        f"Simulated clusters, the real Lifecycle Manager; waves soak for {soak:g} s. No\n"
+        "Watcher runs there, so the Kymas stay Processing until their first event, and\n"
+        "their modules become Ready.\n"
+        f"To watch it in a browser: {page} with any token.\n"
     )
 
 
