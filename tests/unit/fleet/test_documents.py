@@ -27,6 +27,7 @@ from kyma_fleet.rollouts.report import TITLES, WAVE_TITLES, RolloutList, Rollout
 from kyma_fleet.screen import LiveTable, Screen
 from kyma_fleet.timeline.command import Timeline
 from lifecycle_manager.cli import app
+from tests.unit.fleet_page.rollouts import rollout
 
 RUNS = "prints its progress while it runs"
 SAYS = "says in a line what it did; klm get and klm rollout status print what is"
@@ -139,3 +140,20 @@ def test_tables_fit_80_columns_with_all_of_their_titles(titles: tuple[str, ...])
     lines = stream.getvalue().splitlines()
     assert max(map(len, lines)) <= 80
     assert [each for each in titles if each not in lines[0]] == []
+
+
+@pytest.mark.parametrize("standings", [{}, {"held": 0, "unreachable": 0}])
+def test_status_of_a_rollout_is_cut_in_no_word_on_80_columns_and_says_why_the_first_cluster_failed(
+    standings: dict[str, int],
+) -> None:
+    cause = "Deployment kyma-system/keda-operator: container keda-operator needs 2Gi of memory, the node has 1Gi"
+    halted = rollout(failed={"kyma-00007": cause})
+    waves = tuple(msgspec.structs.replace(each, **standings) for each in halted.status.waves)
+    stream = io.StringIO()
+    shown = msgspec.structs.replace(halted, status=msgspec.structs.replace(halted.status, waves=waves))
+    RolloutStatus(rollout=shown).print_table(Screen(width=80, stream=stream))
+    header, table, _failed = stream.getvalue().split("\n\n")
+    assert f"kyma-00007 failed first: {cause}" in header
+    assert "…" not in table
+    assert [line.split()[0] for line in table.splitlines()] == ["WAVE", "canary", "europe", "remaining"]
+    assert ("HELD" in table, "AWAY" in table) == (not standings, not standings)

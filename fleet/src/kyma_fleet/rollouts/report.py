@@ -10,7 +10,9 @@ from kyma_fleet.text import plain
 from lifecycle_manager_api import ModuleRollout, WaveStatus
 
 TITLES = ("NAME", "VERSION", "PHASE", "WAVE", "UPDATED", "FAILED", "AGE")
-WAVE_TITLES = ("WAVE", "CLUSTERS", "HEALTHY", "SOAKING", "GOING", "WAITING", "HELD", "FAILED", "AWAY", "STATE")
+WAVE_TITLES = ("WAVE", "TOTAL", "HEALTHY", "SOAKING", "GOING", "WAITING", "HELD", "FAILED", "AWAY", "STATE")
+RARE_TITLES = frozenset({"HELD", "AWAY"})
+"""Columns that are left out where no wave has such clusters."""
 FAILED_TITLES = ("FAILED", "WAVE", "REASON", "MESSAGE")
 NONE = "-"
 PHASE_STATES = {"Halted": "Error", "AwaitingApproval": "Warning", "Paused": "Warning", "Completed": "Ready"}
@@ -66,13 +68,18 @@ def _print_status(rollout: ModuleRollout, screen: Screen) -> None:
     screen.print(screen.painted(plain(what), bold=True))
     undoes = f" It takes {spec.undoes} back." if spec.undoes else ""
     screen.print(f"  {phase_of(rollout, screen)}: {plain(status.message or 'not begun')}.{plain(undoes)}")
+    if status.failed_clusters:
+        first = status.failed_clusters[0]
+        screen.print(plain(f"  {first.kyma} failed first: {first.message or first.reason}"))
     if status.expected_end is not None:
         screen.print(f"  expected end: {status.expected_end:%Y-%m-%d %H:%M} UTC")
     for each in spec.approvals:
         when = f" at {each.at:%Y-%m-%d %H:%M} UTC" if each.at is not None else ""
         screen.print(plain(f"  wave {each.wave} was approved by {each.by or 'somebody'}{when}"))
     screen.print()
-    LiveTable(screen, WAVE_TITLES).print(map(_wave_row, status.waves))
+    waves = [dict(zip(WAVE_TITLES, _wave_row(each), strict=True)) for each in status.waves]
+    titles = [each for each in WAVE_TITLES if each not in RARE_TITLES or any(wave[each] != "0" for wave in waves)]
+    LiveTable(screen, titles).print([[wave[each] for each in titles] for wave in waves])
     if status.failed_clusters:
         screen.print()
         rows = [(each.kyma, each.wave, each.reason, each.message or NONE) for each in status.failed_clusters]
@@ -97,7 +104,7 @@ def _wave_row(wave: WaveStatus) -> tuple[str, ...]:
         wave.failed,
         wave.unreachable,
     )
-    state = "completed" if wave.completed_at else "begun" if wave.started_at else "waiting"
+    state = "done" if wave.completed_at else "begun" if wave.started_at else "waiting"
     if state == "begun" and wave.settled_at is not None:
         state = "soaking"
     return wave.name, *map(str, counts), state
