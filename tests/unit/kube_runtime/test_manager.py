@@ -622,6 +622,30 @@ def test_trigger_that_takes_objects_by_its_types_is_refused_where_it_is_declared
         controller.watches(CONFIG_MAPS, when=for_dicts)  # type: ignore[arg-type]  # the same
 
 
+def for_either(change: Change[dict[str, Any]] | Change[ObjectKey]) -> list[ObjectKey]:
+    raise NotImplementedError(change)
+
+
+def for_some(change: Change[Any] | None) -> bool:
+    raise NotImplementedError(change)
+
+
+def for_plain(change: Change | None) -> bool:  # type: ignore[type-arg]
+    raise NotImplementedError(change)
+
+
+def for_documents(found: dict[str, Any] | list[Any]) -> bool:
+    raise NotImplementedError(found)
+
+
+def test_trigger_may_take_a_change_among_others(client: Client) -> None:
+    controller = controller_of(manager_on(client), Reconciler())
+    controller.watches(CONFIG_MAPS, to=for_either, when=for_some)
+    controller.watches(CONFIG_MAPS, when=for_plain)
+    with pytest.raises(TriggerMistaken, match="not dict or list"):
+        controller.watches(CONFIG_MAPS, when=for_documents)  # type: ignore[arg-type]  # the same
+
+
 async def test_trigger_that_fails_at_an_object_does_not_end_the_manager(client: Client) -> None:
     def failing(change: Change[dict[str, Any]]) -> list[ObjectKey]:
         raise TypeError(f"'{type(change.new)}' of another kind")

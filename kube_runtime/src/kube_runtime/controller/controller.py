@@ -8,7 +8,8 @@ triggered it. A reconcile that raised gets its causes again, and a key that is g
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable
-from typing import Any, Generic, Protocol, TypeVar, cast, get_origin
+from types import UnionType
+from typing import Any, Generic, Protocol, TypeVar, Union, cast, get_args, get_origin
 
 from kube_runtime.controller.causes import NO_CAUSES, Causes
 from kube_runtime.controller.groups import decisive
@@ -33,6 +34,7 @@ R = TypeVar("R")
 log = logging.getLogger(__name__)
 
 _GETS_A_CHANGE = "a function of watches() gets a Change, whose objects are `old` and `new`"
+_TAKEN = frozenset({Any, inspect.Parameter.empty, *Change.__mro__})
 
 OnResult = Callable[[str, Result | Exception], None]
 
@@ -412,9 +414,12 @@ def _require_change(name: str, *functions: Callable[..., object] | None) -> None
     """Raise TriggerMistaken for a function of a trigger that takes something else by its annotation."""
     for function in filter(None, functions):
         taken = next((each.annotation for each in inspect.signature(function).parameters.values()), Any)
-        kind = get_origin(taken) or taken
-        if isinstance(kind, type) and kind not in {Any, inspect.Parameter.empty, *Change.__mro__}:
-            raise TriggerMistaken(f"controller {name!r}: {_GETS_A_CHANGE}, not {kind.__name__}")
+        is_union = get_origin(taken) in {Union, UnionType}  # one and the same from Python 3.14 on
+        kinds = [get_origin(each) or each for each in (get_args(taken) if is_union else (taken,))]
+        others = [each for each in kinds if isinstance(each, type) and each not in _TAKEN]
+        if len(others) == len(kinds):
+            found = " or ".join(each.__name__ for each in others)
+            raise TriggerMistaken(f"controller {name!r}: {_GETS_A_CHANGE}, not {found}")
 
 
 def _guarded(name: str, function: Callable[[Change[T]], R]) -> Callable[[Change[T]], R]:
