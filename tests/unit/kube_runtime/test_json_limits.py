@@ -74,7 +74,7 @@ def test_hostile_answer_is_refused_in_little_time(unit: bytes) -> None:
 
 
 def test_text_of_any_depth_is_unreadable_and_not_an_exception() -> None:
-    deep = b'{"metadata":{"name":"a"},"spec":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+    deep = b'{"metadata":{"name":"a"},"spec":' + b"[" * 300_000 + b"]" * 300_000 + b"}"
     decoding = decoding_for(dict)
     for decode, body in (
         (decoding.object, deep),

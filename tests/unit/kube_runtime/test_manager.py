@@ -663,7 +663,8 @@ def _readiness(port: int) -> tuple[int, str]:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=60) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
-        return error.code, error.read().decode()
+        with error:
+            return error.code, error.read().decode()
 
 
 async def test_manager_is_ready_when_its_controllers_work_and_every_check_says_so(client: Client) -> None:

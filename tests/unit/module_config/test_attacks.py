@@ -153,7 +153,7 @@ def test_any_bytes_become_steps_or_an_error_of_the_cluster(body: bytes) -> None:
                 msgspec.json.encode(msgspec.to_builtins(step.reference))
 
 
-DEEP, NESTED = b"[" * 100_000 + b"]" * 100_000, b'{"a":' * 300 + b"1" + b"}" * 300
+DEEP, NESTED = b"[" * 300_000 + b"]" * 300_000, b'{"a":' * 300 + b"1" + b"}" * 300
 
 
 @pytest.mark.parametrize("value", [b"9" * 5000, DEEP, b"1e999", NESTED])
