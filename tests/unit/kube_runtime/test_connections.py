@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 import pytest
 
 from kube_runtime import Client, ClientOptions, ClusterUnreachable, KubeconfigPolicy
-from kube_runtime.client.sessions import FEW_CONNECTIONS
 from tests.kinds import CONFIG_MAPS
 from tests.waiting import eventually
 
@@ -86,31 +85,6 @@ async def test_one_connection_is_left_soon_after_a_burst_and_serves_what_comes_t
         for _ in range(3):
             await client.server_version()
         assert (door.opened, door.open) == (opened, 1)
-
-
-async def test_few_connections_serve_a_burst_of_a_server_that_answers() -> None:
-    door = Door()
-    door.may_answer.set()
-    async with door.serving(), await door.client(spare_seconds=600) as client:
-        async with asyncio.TaskGroup() as tasks:
-            for _ in range(5 * BURST):
-                tasks.create_task(client.server_version())
-        assert 1 < door.opened <= FEW_CONNECTIONS
-
-
-async def test_request_that_is_cancelled_while_it_waits_leaves_its_turn_to_others() -> None:
-    door = Door()
-    async with door.serving(), await door.client(spare_seconds=600) as client:
-        first = [asyncio.create_task(client.server_version()) for _ in range(FEW_CONNECTIONS)]
-        await eventually(lambda: door.waiting == FEW_CONNECTIONS)
-        for _ in range(BURST):
-            late = asyncio.create_task(client.server_version())
-            await asyncio.sleep(0)
-            late.cancel()
-        door.may_answer.set()
-        await asyncio.gather(*first)
-        await asyncio.gather(*(client.server_version() for _ in range(BURST)))
-        assert door.opened == FEW_CONNECTIONS
 
 
 async def test_bursts_may_come_long_after_each_other_and_leave_one_connection_each_time() -> None:

@@ -2,15 +2,12 @@
 
 A spare connection, and all that was made for it, is gone a few seconds after the last request that needed one. So a
 process with many clients that are mostly idle keeps little for each.
-
-A few connections serve a burst: opening one costs more than several requests, on both sides. The others wait for one
-of them, as long as the server answers; for a server that does not, each gets one of its own.
 """
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 from weakref import WeakSet
 
@@ -20,10 +17,6 @@ from kube_runtime.client.options import ClientOptions
 
 __all__ = ["Sessions"]
 
-FEW_CONNECTIONS = 4
-"""How many requests of a burst are sent at once to a server that answers."""
-MAX_PAUSE_SECONDS = 0.25
-"""A server that has not answered anything for so long is slow."""
 _CLOSING_TURNS = 4
 
 
@@ -35,27 +28,25 @@ class Sessions:
         self._sockets: WeakSet[socket.socket] = WeakSet()
         self.warm = self._open(options.keep_alive_seconds)
         self._is_lent = False
-        self._turns = asyncio.Semaphore(FEW_CONNECTIONS)
-        self._answered_at = float("-inf")
         self._spare: aiohttp.ClientSession | None = None
         self._spare_users = 0
         self._end_of_spare: asyncio.TimerHandle | None = None
         self._closing: asyncio.Task[None] | None = None
 
-    @asynccontextmanager
-    async def lend(self) -> AsyncIterator[aiohttp.ClientSession]:
+    @contextmanager
+    def lend(self) -> Iterator[aiohttp.ClientSession]:
         """Lend the session of the warm connection or, while that is in use, the one of spare connections."""
         if self._options.spare_seconds is None:
             yield self.warm
-            return
-        has_turn = await self._has_turn()
-        try:
-            with self._lend_free(self._options.spare_seconds) as session:
-                yield session
-            self._answered_at = asyncio.get_running_loop().time()
-        finally:
-            if has_turn:
-                self._turns.release()
+        elif self._is_lent:
+            with self._lend_spare(self._options.spare_seconds) as spare:
+                yield spare
+        else:
+            self._is_lent = True
+            try:
+                yield self.warm
+            finally:
+                self._is_lent = False
 
     async def close(self) -> None:
         """Close every connection."""
@@ -73,30 +64,6 @@ class Sessions:
                 each.shutdown(socket.SHUT_RDWR)
         if abandoned:
             await _finish_closing()
-
-    async def _has_turn(self) -> bool:
-        """Wait until fewer requests are under way; return False where the server is too slow to wait for that."""
-        loop = asyncio.get_running_loop()
-        while self._turns.locked():
-            try:
-                async with asyncio.timeout(MAX_PAUSE_SECONDS):
-                    return await self._turns.acquire()
-            except TimeoutError:
-                if loop.time() - self._answered_at >= MAX_PAUSE_SECONDS:
-                    return False
-        return await self._turns.acquire()
-
-    @contextmanager
-    def _lend_free(self, spare_seconds: float) -> Iterator[aiohttp.ClientSession]:
-        if self._is_lent:
-            with self._lend_spare(spare_seconds) as spare:
-                yield spare
-        else:
-            self._is_lent = True
-            try:
-                yield self.warm
-            finally:
-                self._is_lent = False
 
     @contextmanager
     def _lend_spare(self, seconds: float) -> Iterator[aiohttp.ClientSession]:

@@ -227,9 +227,8 @@ class Transport:
             if fence is not None:
                 fence()
             try:
-                async with (
-                    self._sessions.lend() as session,
-                    session.request(
+                with self._sessions.lend() as session:
+                    async with session.request(
                         method,
                         self._url(target),
                         data=None if body is None else RequestBody(body, content_type, fence),
@@ -238,9 +237,8 @@ class Transport:
                         ssl=self._ssl,
                         allow_redirects=False,
                         **self._extra,
-                    ) as response,
-                ):
-                    content = await self._body(response, max_bytes)
+                    ) as response:
+                        content = await self._body(response, max_bytes)
             except _UNREACHABLE as error:
                 if fence is not None:
                     fence()  # where it was what stopped the request, say so
