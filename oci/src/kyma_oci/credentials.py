@@ -1,7 +1,6 @@
 """The login for a registry: name and password from a Secret of type kubernetes.io/dockerconfigjson."""
 
 import base64
-import binascii
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
@@ -50,7 +49,7 @@ def config_in_secret(data: Mapping[str, str], name: str) -> DockerConfig:
         config = msgspec.json.decode(base64.b64decode(data[DOCKER_CONFIG], validate=True), type=dict[str, Any])
     except KeyError:
         raise CredentialsInvalid(f"{origin} has no key {DOCKER_CONFIG!r}") from None
-    except (binascii.Error, *UNREADABLE):
+    except (ValueError, *UNREADABLE):
         raise CredentialsInvalid(f"{origin}: {DOCKER_CONFIG} is not a JSON object") from None
     entries = config.get("auths")
     return DockerConfig(origin, entries if isinstance(entries, dict) else {})
@@ -83,7 +82,7 @@ def _login(config: DockerConfig, entry: Any) -> Login | None:
         return None
     try:
         name, separator, password = base64.b64decode(str(entry["auth"]), validate=True).decode().partition(":")
-    except (binascii.Error, UnicodeDecodeError):
+    except ValueError:  # no base64, characters outside of ASCII, or no UTF-8
         separator = ""
     if not separator:
         raise CredentialsInvalid(f"{config.origin}: an `auth` is not name and password in base64") from None

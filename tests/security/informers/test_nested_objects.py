@@ -22,33 +22,15 @@ from kube_runtime import (
     ResponseTooLarge,
 )
 from kube_runtime.client import client as client_module
-from lifecycle_manager.contract.resources import (
-    CUSTOM_RESOURCE_DEFINITIONS,
-    DATED_RELEASE_METAS,
-    KYMAS,
-    MANIFESTS,
-    MODULE_CONFIGS,
-    MODULE_POLICIES,
-    MODULE_TEMPLATES,
-    SECRETS,
-    SYNC_RESOURCES,
-    WATCHERS,
-)
+from kube_runtime.leases.lease import LEASES
+from lifecycle_manager.contract import resources
+from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, MODULE_CONFIGS, MODULE_TEMPLATES, SYNC_RESOURCES
 from lifecycle_manager_api import ApiObject, as_document
 from tests import builders
 from tests.waiting import eventually
 
-KINDS: tuple[Resource[Any], ...] = (
-    CUSTOM_RESOURCE_DEFINITIONS,
-    DATED_RELEASE_METAS,
-    KYMAS,
-    MANIFESTS,
-    MODULE_CONFIGS,
-    MODULE_POLICIES,
-    MODULE_TEMPLATES,
-    SECRETS,
-    SYNC_RESOURCES,
-    WATCHERS,
+KINDS: tuple[Resource[Any], ...] = tuple(
+    {each.plural_name: each for each in (*vars(resources).values(), LEASES) if isinstance(each, Resource)}.values()
 )
 FIELDS = {
     MODULE_TEMPLATES: ("spec", "data"),
@@ -67,6 +49,8 @@ SAMPLES: dict[str, ApiObject] = {
     )
 }
 SPECS: dict[str, Any] = {
+    "ModuleRollout": {"moduleName": "a", "channel": "fast", "version": "1.0.0", "strategy": {"waves": []}},
+    "RolloutStrategy": {"waves": []},
     "ModulePolicy": {"module": "a"},
     "Watcher": {
         "field": "spec",

@@ -16,7 +16,10 @@ async def post(body: bytes, resource: str = "syncresources") -> httpx.Response:
         return await client.post(f"/validate/{resource}", content=body)
 
 
-@pytest.mark.parametrize("body", [b"", b"[]", b"{", b"\xff", b'{"request": {}}', b'{"request": {"uid": 5}}'])
+LONG_NAME = msgspec.json.encode({"request": {"uid": "1", "name": "a" * 254}})  # it would be logged
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"{", b"\xff", b'{"request": {}}', b'{"request": {"uid": 5}}', LONG_NAME])
 async def test_body_that_is_no_review_is_refused(body: bytes) -> None:
     response = await post(body)
     assert (response.status_code, response.text.startswith("invalid AdmissionReview: ")) == (400, True)

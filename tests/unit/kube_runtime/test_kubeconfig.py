@@ -98,6 +98,7 @@ async def test_every_danger_can_be_allowed() -> None:
         kubeconfig(server="https://"),
         kubeconfig(server=7),
         kubeconfig(**{"certificate-authority-data": "!!!"}),
+        kubeconfig(**{"certificate-authority-data": "ä"}),
         kubeconfig({"client-certificate-data": base64.b64encode(b"x").decode()}),
         kubeconfig({"token": "two\nlines"}),
         kubeconfig({"token": "tökén"}),

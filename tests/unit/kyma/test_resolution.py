@@ -429,8 +429,9 @@ class TestUsersTime:
         late = Timing(builders.NOW, {NAME: builders.NOW - timedelta(hours=2)})
         assert only(self.manual, offer, self.there, late).version == "1.1.0"
 
-    def test_unreadable_deadline_is_over(self) -> None:
-        marks = {"annotations": {names.UPGRADE_DEADLINE: "soon"}}
+    @pytest.mark.parametrize("deadline", ["soon", "99999999h", f"{'9' * 400}h"])
+    def test_unreadable_deadline_is_over(self, deadline: str) -> None:
+        marks = {"annotations": {names.UPGRADE_DEADLINE: deadline}}
         offer = offer_of("1.0.0", "1.1.0", regular="1.1.0", metadata=marks)
         known = Timing(builders.NOW, {NAME: builders.NOW})
         assert only(self.manual, offer, self.there, known).version == "1.1.0"

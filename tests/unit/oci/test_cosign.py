@@ -84,6 +84,7 @@ def test_signed_texts_are_named_in_the_manifest_of_the_signatures() -> None:
     "layer",
     [
         {"mediaType": PAYLOAD_TYPE, "digest": OTHER, "annotations": {SIGNATURE: "!"}},
+        {"mediaType": PAYLOAD_TYPE, "digest": OTHER, "annotations": {SIGNATURE: "ä"}},
         {"mediaType": 1},
     ],
 )

@@ -31,7 +31,7 @@ def test_first_of_several_configs_counts_and_one_without_a_login_is_passed_over(
     assert login_in([empty, first, second], "r.example.com/modules") == Login("first", "")
 
 
-@pytest.mark.parametrize("content", [None, [], {"auths": {"r.example.com": {"auth": "!"}}}])
+@pytest.mark.parametrize("content", [None, [], *({"auths": {"r.example.com": {"auth": each}}} for each in "!ä")])
 def test_secret_without_credentials_is_reported(content: Any) -> None:
     with pytest.raises(CredentialsInvalid, match="kcp-system/pull"):
         login_in([config(content)], "r.example.com")

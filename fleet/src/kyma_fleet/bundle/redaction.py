@@ -37,11 +37,13 @@ CREDENTIALS = re.compile(
     | \b(?i:bearer|basic)\s+[\w.~+/=-]{8,}
     | (?<=://)[^/\s@]+(?=@)
     | [A-Za-z0-9+/_-]{100,}={0,2}
-    | (?P<before>(?i:[\w.-]*(pass(word|wd|phrase)|token|api[_-]?key|private[_-]?key|client-key-data|secret[_-]?\w*)
-      ["']?\s*[=:]\s*))
-      ("[^"]*"|'[^']*'|[^\s,;&]+)""",
-    re.DOTALL | re.VERBOSE,
+    | (?P<before>(?i:(pass(word|wd|phrase)|token|api[_-]?key|private[_-]?key|client-key-data|secret[_-]?\w*
+        |x-(amz|goog)-(signature|credential)|(?<=[?&])(sig|jwt))
+      \\?["']?\s*[=:]\s* | --[a-z-]{0,32}(password|token|secret)\s+))
+      (\\"[^"]*"|"[^"]*"|'[^']*'|[^\s,;&]+)""",
+    re.DOTALL | re.VERBOSE | re.ASCII,
 )
+"""What it takes grows with the length of a text alone: anybody may write into a log."""
 
 
 def redacted(text: str) -> str:
@@ -77,14 +79,20 @@ def kept_of(document: Mapping[str, Any]) -> dict[str, Any]:
 def _container(container: Mapping[str, Any]) -> dict[str, Any]:
     kept = {key: container[key] for key in ("name", "image", "ports", "resources") if key in container}
     return kept | {
-        "args": [_argument(str(each)) for each in container.get("args") or ()],
+        "args": _arguments([str(each) for each in container.get("args") or ()]),
         "env": [{"name": each.get("name", ""), "value": REDACTED} for each in container.get("env") or ()],
     }
 
 
-def _argument(argument: str) -> str:
-    name, joint, _ = argument.partition("=")
-    return f"{name}={REDACTED}" if joint and SENSITIVE.search(name) else argument
+def _arguments(given: list[str]) -> list[str]:
+    kept: list[str] = []
+    is_value = False
+    for each in given:
+        name, joint, _ = each.partition("=")
+        is_sensitive = bool(SENSITIVE.search(name))
+        kept.append(REDACTED if is_value else f"{name}={REDACTED}" if joint and is_sensitive else each)
+        is_value = is_sensitive and not joint and each.startswith("-")
+    return kept
 
 
 def without_credentials(value: Any, key: str = "") -> Any:

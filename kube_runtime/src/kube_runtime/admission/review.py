@@ -2,19 +2,32 @@
 
 import base64
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from kube_runtime.client.nesting import cut_json
 
-__all__ = ["MAX_ERROR_LENGTH", "MAX_REVIEW_BYTES", "ReviewedObject", "answer", "patch_between", "review_of"]
+__all__ = [
+    "MAX_BYTES",
+    "MAX_BYTES_PER_ADDRESS",
+    "MAX_ERROR_LENGTH",
+    "MAX_REVIEW_BYTES",
+    "ReviewedObject",
+    "answer",
+    "patch_between",
+    "review_of",
+]
 
 INVALID = 422
 MAX_ERROR_LENGTH = 8 * 1024
 MAX_REVIEW_BYTES = 8 * 1024 * 1024
 """Two objects of the maximum size of etcd, escaped."""
+MAX_BYTES, MAX_BYTES_PER_ADDRESS = 4 * MAX_REVIEW_BYTES, 2 * MAX_REVIEW_BYTES
+"""Of all bodies that are read or validated at once, and of those that come from one address."""
 NULL = msgspec.Raw(b"null")
+Short = Annotated[str, msgspec.Meta(max_length=253)]
+"""It is logged; no name in Kubernetes is longer."""
 
 
 class UserInfo(msgspec.Struct, frozen=True):
@@ -26,10 +39,10 @@ class UserInfo(msgspec.Struct, frozen=True):
 class ReviewedObject(msgspec.Struct, frozen=True, rename="camel"):
     """One object to be stored or deleted, undecoded."""
 
-    uid: str
-    name: str = ""
-    namespace: str = ""
-    operation: str = ""
+    uid: Short
+    name: Short = ""
+    namespace: Short = ""
+    operation: Short = ""
     object: msgspec.Raw = NULL
     old_object: msgspec.Raw = NULL
     dry_run: bool = False

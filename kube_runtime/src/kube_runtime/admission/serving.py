@@ -19,7 +19,8 @@ from typing import Any
 
 from aiohttp import web
 
-from kube_runtime.admission.review import MAX_REVIEW_BYTES, review_of
+from kube_runtime.admission.budget import ByteBudget, TooManyBytes
+from kube_runtime.admission.review import MAX_BYTES, MAX_BYTES_PER_ADDRESS, MAX_REVIEW_BYTES, review_of
 from kube_runtime.admission.webhooks import Webhook
 from kube_runtime.apply.settled import is_settled
 from kube_runtime.client.client import Client
@@ -35,6 +36,7 @@ __all__ = ["WebhookServer"]
 
 SECRETS = Resource.dynamic("", "v1", "Secret", "secrets", namespaced=True)
 LIFETIME, RENEW_BEFORE = timedelta(days=3650), timedelta(days=365)
+BODY_SECONDS = 10.0
 _GROUP = "admissionregistration.k8s.io"
 
 
@@ -49,9 +51,9 @@ class WebhookServer:
         self._address = address
         self._service = service
         self._trust = b""
-        app = web.Application(client_max_size=MAX_REVIEW_BYTES)
+        app, budget = web.Application(), ByteBudget(MAX_BYTES, MAX_BYTES_PER_ADDRESS)
         for each in webhooks:
-            app.router.add_post(each.path, _handler(each))
+            app.router.add_post(each.path, _handler(each, budget))
         self._runner = web.AppRunner(app, access_log=None)
 
     def setup(self, manager: Manager, namespace: str | None) -> None:
@@ -125,15 +127,32 @@ class WebhookServer:
         self._address = (self._address[0], self._runner.addresses[0][1])
 
 
-def _handler(webhook: Webhook[Any]) -> Callable[[web.Request], Awaitable[web.Response]]:
+def _handler(webhook: Webhook[Any], budget: ByteBudget) -> Callable[[web.Request], Awaitable[web.Response]]:
     async def handle(request: web.Request) -> web.Response:
-        try:
-            review = review_of(await request.read())
-        except (ValueError, IndexError, RecursionError) as error:
-            return web.Response(status=400, text=f"invalid AdmissionReview: {error}\n")
-        return web.Response(body=await webhook.respond(review), content_type="application/json")
+        with budget.share(request.remote or "") as take:
+            try:
+                review = review_of(await _body_of(request, take))
+            except (ValueError, IndexError, RecursionError) as error:
+                return web.Response(status=400, text=f"invalid AdmissionReview: {error}\n")
+            except TooManyBytes as error:
+                return web.Response(status=503, text=f"{error}\n")
+            except TimeoutError:
+                return web.Response(status=408, text=f"the body took more than {BODY_SECONDS:g} s\n")
+            return web.Response(body=await webhook.respond(review), content_type="application/json")
 
     return handle
+
+
+async def _body_of(request: web.Request, take: Callable[[int], None]) -> bytes:
+    """Return the body. Raises ValueError for one that is too large, TimeoutError, and TooManyBytes."""
+    body = bytearray()
+    async with asyncio.timeout(BODY_SECONDS):
+        async for chunk in request.content.iter_any():
+            take(len(chunk))
+            body += chunk
+            if len(body) > MAX_REVIEW_BYTES:
+                raise ValueError(f"more than {MAX_REVIEW_BYTES} bytes")
+    return bytes(body)
 
 
 async def _shared_ca(client: Client, operator: str, namespace: str, now: datetime) -> KeyPair:

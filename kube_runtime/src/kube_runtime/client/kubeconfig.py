@@ -6,7 +6,6 @@ that comes from somebody else is therefore held to a policy before anything in i
 
 import asyncio
 import base64
-import binascii
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -258,7 +257,7 @@ def _pem(section: Mapping[str, Any], key: str, base: Path) -> bytes | None:
     if inline := _text(section, f"{key}-data"):
         try:
             return base64.b64decode(inline, validate=True)
-        except binascii.Error:
+        except ValueError:  # also for characters outside of ASCII
             raise KubeconfigInvalid(f"{key}-data in the kubeconfig is not base64") from None
     path = _text(section, key)
     return _read(base / path) if path else None

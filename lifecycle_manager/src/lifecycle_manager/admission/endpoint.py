@@ -14,8 +14,17 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from kube_runtime import UNDECODABLE, parse_aside, require_readable
-from kube_runtime.admission.review import MAX_ERROR_LENGTH, MAX_REVIEW_BYTES, ReviewedObject, answer, review_of
-from lifecycle_manager.process.serving import BodyTooLarge, ByteBudget, TooManyBytes, read_body
+from kube_runtime.admission.budget import ByteBudget, TooManyBytes
+from kube_runtime.admission.review import (
+    MAX_BYTES,
+    MAX_BYTES_PER_ADDRESS,
+    MAX_ERROR_LENGTH,
+    MAX_REVIEW_BYTES,
+    ReviewedObject,
+    answer,
+    review_of,
+)
+from lifecycle_manager.process.serving import BodyTooLarge, read_body
 from lifecycle_manager_api import ApiObject, NotDecodable, decode
 
 T = TypeVar("T", bound=ApiObject)
@@ -34,9 +43,6 @@ class ReviewResult(NamedTuple):
 
 Validator = Callable[[ReviewedObject], Awaitable[ReviewResult]]
 """Validates the object of a request."""
-
-MAX_BYTES = 4 * MAX_REVIEW_BYTES
-MAX_BYTES_PER_ADDRESS = 2 * MAX_REVIEW_BYTES
 
 log = structlog.get_logger("admission")
 

@@ -38,6 +38,8 @@ _UNITS = {
     "m": timedelta(minutes=1),
     "h": timedelta(hours=1),
 }
+MAX_DURATION = timedelta(days=365_000)
+"""A time of now plus this is one that Python has."""
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
 
 
@@ -76,7 +78,7 @@ def fields_of(settings: type[Any], path: tuple[str, ...] = ()) -> Iterator[Optio
 
 
 def parse_duration(text: object) -> timedelta:
-    """Return a duration as Kubernetes writes it, the format of Go's time.Duration. Raises ValueError."""
+    """Return a duration as Kubernetes writes it, of 1,000 years at most. Raises ValueError."""
     if isinstance(text, timedelta):
         return text
     if text == "0":  # the only one without a unit
@@ -84,7 +86,13 @@ def parse_duration(text: object) -> timedelta:
     parts = _PART.findall(text) if isinstance(text, str) else []
     if not parts or "".join(number + unit for number, unit in parts) != text:
         raise ValueError(f"invalid duration {text!r}: expected one like 100ms, 30s, 5m or 1h30m")
-    return sum((float(number) * _UNITS[unit] for number, unit in parts), timedelta())
+    try:
+        duration = sum((float(number) * _UNITS[unit] for number, unit in parts), timedelta())
+    except OverflowError:
+        duration = timedelta.max
+    if duration > MAX_DURATION:
+        raise ValueError(f"invalid duration {str(text)[:64]!r}: more than 1,000 years")
+    return duration
 
 
 def format_duration(duration: timedelta) -> str:

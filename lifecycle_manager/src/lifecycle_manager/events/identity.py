@@ -8,7 +8,6 @@ names.
 """
 
 import base64
-import binascii
 import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -191,5 +190,5 @@ def _client_cert(headers: Mapping[str, str]) -> bytes:
         raise EventRefused(Reason.CERTIFICATE, "Client-Cert is missing or not a certificate")
     try:
         return base64.b64decode(value[1:-1], validate=True)
-    except (binascii.Error, ValueError):  # the latter for characters outside of ASCII
+    except ValueError:  # also for characters outside of ASCII
         raise EventRefused(Reason.CERTIFICATE, "Client-Cert is missing or not a certificate") from None

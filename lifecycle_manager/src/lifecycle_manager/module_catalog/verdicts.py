@@ -6,7 +6,6 @@ link has none. The descriptor does not cover the rest of a ModuleTemplate, such 
 """
 
 import base64
-import binascii
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
@@ -62,7 +61,7 @@ def trusted_keys(spec: ModulePolicySpec, secret: Secret | None) -> tuple[Trusted
         raise Unverified(f"there is no Secret {where} with the label {label}, which the ModulePolicy names")
     try:
         return keys_in({name: base64.b64decode(value) for name, value in secret.data.items()})
-    except (KeyUnreadable, binascii.Error) as error:
+    except (KeyUnreadable, ValueError) as error:
         raise Unverified(f"Secret {where}: {error}") from None
 
 

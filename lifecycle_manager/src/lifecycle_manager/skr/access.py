@@ -9,7 +9,6 @@ SkrAccessError
 """
 
 import base64
-import binascii
 from collections.abc import Iterable, Sequence
 
 from cryptography import x509
@@ -116,7 +115,7 @@ def kubeconfig_in(secret: Secret) -> str:
     """Return the kubeconfig's text. Raises AccessSecretIncomplete where there is none."""
     try:
         return base64.b64decode(secret.data[KUBECONFIG_KEY], validate=True).decode()
-    except (KeyError, binascii.Error, UnicodeDecodeError):
+    except (KeyError, ValueError):
         raise AccessSecretIncomplete(secret) from None
 
 

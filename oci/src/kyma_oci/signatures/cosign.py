@@ -4,7 +4,6 @@ They are beside the artifact, in an artifact of their own with a tag that is mad
 text that names the digest, signed by ECDSA or RSA; the signature is an annotation of the layer.
 """
 
-import binascii
 from base64 import b64decode
 from collections.abc import Collection
 from datetime import datetime
@@ -72,7 +71,7 @@ def layers_in(manifest: bytes) -> tuple[tuple[str, bytes], ...]:
         layers = msgspec.json.decode(manifest, type=_Manifest).layers
         signed = [each for each in layers if each.media_type == PAYLOAD_TYPE and is_digest(each.digest)]
         found = tuple((each.digest, b64decode(each.annotations.get(SIGNATURE, ""), validate=True)) for each in signed)
-    except (*UNREADABLE, binascii.Error) as error:
+    except (*UNREADABLE, ValueError) as error:
         raise Unverified(f"the manifest of cosign's signatures is unreadable: {error}") from None
     if len(found) > MAX_SIGNATURES:
         raise Unverified(f"there are more than {MAX_SIGNATURES} signatures by cosign")
