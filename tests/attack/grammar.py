@@ -29,6 +29,10 @@ STRINGS = (
     b'"1970-01-01T00:00:00Z"',
     b'"https://169.254.169.254/"',
     b'"file:///etc/passwd"',
+    b'"https://["',
+    b'"https://a..b/"',
+    b'"99999999h"',
+    b'"x\\n*"',
     b'"{{ .Values }}"',
 )
 SHAPES = (

@@ -14,7 +14,16 @@ from typing import Any
 import httpx
 import msgspec
 
-from kube_runtime import Client, ClientOptions, KubeconfigPolicy, KubeError, Manager, dump_yaml
+from kube_runtime import (
+    UNDECODABLE,
+    Client,
+    ClientOptions,
+    KubeconfigPolicy,
+    KubeError,
+    Manager,
+    dump_yaml,
+    require_readable,
+)
 from kube_runtime.client import LargeAnswers
 from kube_runtime.informer import Informer
 from kube_simulation import serve_simulation
@@ -22,13 +31,29 @@ from kyma_oci import AllowedHosts, DescriptorUnreadable, Layer, Registries, Sour
 from kyma_oci.signatures import Unverified, keys_in, pinned, verify
 from kyma_oci.signatures.cosign import layers_in
 from lifecycle_manager.admission import create_app
+from lifecycle_manager.catalog_sync.wanted import wanted_catalog
 from lifecycle_manager.contract.resources import DATED_RELEASE_METAS, MODULE_TEMPLATES, Secret
 from lifecycle_manager.endpoints import validators
 from lifecycle_manager.events import EndpointOptions
-from lifecycle_manager.module_catalog import Offers
+from lifecycle_manager.kyma.resolution import Installed, resolve
+from lifecycle_manager.module_catalog import Offer, Offers
+from lifecycle_manager.module_catalog.validation import release_warnings, template_error, template_warnings
+from lifecycle_manager.module_sources import source_in
+from lifecycle_manager.rollout import Timing
+from lifecycle_manager.rollout.change_brake import changed_clusters
+from lifecycle_manager.rollout.releases import by_channel
+from lifecycle_manager.rollout.target import targets_of
 from lifecycle_manager.skr.access import KUBECONFIG_KEY, AccessSecretIncomplete, kubeconfig_in
 from lifecycle_manager.sync_resource.snapshot import read_text
-from lifecycle_manager_api import ObjectMeta, as_document, names
+from lifecycle_manager_api import (
+    KymaSpec,
+    ModuleReleaseMeta,
+    ModuleRollout,
+    ModuleTemplate,
+    ObjectMeta,
+    as_document,
+    names,
+)
 from tests import builders
 from tests.attack.fleet import attacked_fleet
 from tests.attack.grammar import hostile_bytes, hostile_json
@@ -132,6 +157,59 @@ async def _descriptors() -> AsyncIterator[Attack]:
             _expect(found.layers == good.layers, "something else than what was signed is installed")
         with suppress(Unverified):
             layers_in(sample)
+
+    yield attack
+
+
+class ModuleVersion(msgspec.Struct, frozen=True):
+    """A ModuleTemplate with what offers it."""
+
+    template: ModuleTemplate
+    release: ModuleReleaseMeta
+    rollout: ModuleRollout | None = None
+
+
+ASKING = msgspec.convert(
+    {
+        "channel": "regular",
+        "modules": [
+            {"name": "good", "managed": True},
+            {"name": "bad", "managed": True, "upgradeStrategy": "manual"},
+        ],
+    },
+    KymaSpec,
+)
+"""A Kyma that has both modules, and waits with the bad one."""
+
+
+@asynccontextmanager
+async def _catalog() -> AsyncIterator[Attack]:
+    """What who may write the catalog writes: no module of it fails another one, or the Kymas of the fleet."""
+    good = ModuleVersion(builders.template("good", "1.0.0", installs=True), builders.release("good", regular="1.0.0"))
+    manifest = builders.manifest("bad", "0.9.0")
+
+    async def attack(sample: bytes) -> None:
+        try:
+            require_readable(sample)  # as whatever is watched is
+            msgspec.json.decode(sample)
+            bad = msgspec.json.decode(sample, type=ModuleVersion)
+        except UNDECODABLE:
+            return
+        offer = Offer.of([good.template, bad.template], [good.release, bad.release])
+        template_error(bad.template, offer), template_warnings(bad.template, offer)
+        release_warnings(bad.release, offer), wanted_catalog(offer, {})
+        rollouts = by_channel([bad.rollout] if bad.rollout is not None else [])
+        timing = Timing(builders.NOW, {"bad": builders.NOW}, rollouts=rollouts)
+        installed = {"bad": Installed("0.9.0", "regular")}
+        found = resolve(ASKING, ObjectMeta(name="k", uid="u"), offer=offer, installed=installed, timing=timing)
+        _expect([each.version for each in found if each.module.name == "good"] == ["1.0.0"], "another module has none")
+        targets = targets_of(offer)
+        _expect(bool(targets["good"]["regular"].content), "another module installs nothing")
+        for each in targets.values():
+            changed_clusters(each, [manifest], ())
+            for spec in (spec for target in each.values() for spec in target.specs.values()):
+                with suppress(SourceError):
+                    source_in(spec.install.source)
 
     yield attack
 
@@ -284,6 +362,17 @@ def _text(draw: random.Random) -> bytes:
     return hostile_bytes(text.replace(b"data:", draw.choice(keys) + b"\ndata:", 1), draw)
 
 
+def _module_version(draw: random.Random) -> bytes:
+    template = builders.template("bad", "1.0.0", installs=True, mandatory=draw.random() < 0.1)
+    document = {"template": as_document(template), "release": as_document(builders.release("bad", regular="1.0.0"))}
+    document["template"]["spec"]["resources"] = [{"name": "rawManifest", "link": "https://example.com/a.yaml"}]
+    document["release"]["metadata"]["annotations"] = {names.UPGRADE_DEADLINE: "1h", names.ROLLOUT_STRATEGY: "careful"}
+    waves = [{"name": "first", "kymaSelector": {}}]
+    rollout = {"moduleName": "bad", "channel": "regular", "version": "1.0.0", "strategy": {"waves": waves}}
+    document["rollout"] = {"metadata": {"name": "bad-regular-1"}, "spec": rollout}
+    return hostile_json(document, draw)
+
+
 def _signed() -> bytes:
     return (SIGNED / "guestbook-pss.json").read_bytes()
 
@@ -303,6 +392,7 @@ SURFACES = {
     "kubeconfigs": Surface(_kubeconfig, _kubeconfigs),
     "texts": Surface(_text, _texts),
     "descriptors": Surface(_descriptor, _descriptors),
+    "catalog": Surface(_module_version, _catalog),
     "api-server": Surface(_seed, _api_server, max_seconds=30.0),
     "registry": Surface(_seed, _registries, max_seconds=30.0),
     "fleet": Surface(_seed, _fleet, max_seconds=300.0),

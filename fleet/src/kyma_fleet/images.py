@@ -8,6 +8,7 @@ from typing import Any
 from kube_runtime import ManifestInvalid, load_yaml
 from kyma_fleet.documents import Document
 from kyma_fleet.screen import Screen
+from kyma_fleet.text import plain
 
 Values = Mapping[str, Any]
 
@@ -24,7 +25,7 @@ class Images(Document, frozen=True, kw_only=True):
     def print_table(self, screen: Screen) -> None:
         """Print each on a line of its own, as programs that copy images read them."""
         for each in self.images:
-            screen.print(each)
+            screen.print(plain(each))
 
     def names(self) -> Iterable[str]:
         """Return the names."""

@@ -109,8 +109,17 @@ def is_digest(text: str) -> bool:
 
 def is_this_machine(host: str) -> bool:
     """Tell whether a host is this machine, where a registry needs no TLS."""
-    name = urlsplit(f"//{host}").hostname or ""
+    name = host_of(f"//{host}")
     return name in {"localhost", "127.0.0.1", "::1"} or name.endswith(".localhost")
+
+
+def host_of(url: str, scheme: str = "") -> str:
+    """Return the host of a URL with this scheme, "" for anything else."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # brackets that are no IPv6 address
+        return ""
+    return (parts.hostname or "") if parts.scheme == scheme else ""
 
 
 def origin_of(url: str) -> tuple[str, str | None, str | None, int | None]:

@@ -461,6 +461,8 @@ async def test_link_is_read_again_after_a_while_and_holds_what_it_held_when_it_i
         b"{}",
         b'{"url": "http://example.com/module.yaml"}',
         b'{"url": "file:///etc/passwd"}',
+        b'{"url": "https://["}',
+        b'{"type": "oci-ref", "repo": "[", "name": "b", "ref": "sha256:' + b"0" * 64 + b'"}',
         b'{"type": "helm-chart", "repo": "r.example.com/a", "name": "b", "ref": "1"}',
         b'{"type": "oci-ref", "repo": "r.example.com/a", "name": "b", "ref": "latest"}',
         b'{"type": "oci-ref", "repo": "r.example.com/a", "name": "b", "ref": 7}',

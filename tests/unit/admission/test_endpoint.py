@@ -48,6 +48,20 @@ async def test_object_nested_too_deep_is_not_admitted(depth: int, field: str) ->
     assert answer["allowed"] or "nested deeper than 100 levels" in answer["status"]["message"]
 
 
+async def test_object_is_not_admitted_where_its_validation_fails() -> None:
+    def check(_: SyncResource) -> str | None:
+        raise ValueError("a value that nobody foresaw")
+
+    app = create_app({"syncresources": validator_for(SyncResource, check, deletion=check)})
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="https://kcp") as client:
+        for operation, allowed in (("CREATE", False), ("DELETE", True)):
+            item = as_document(builders.sync_resource())
+            review = {"uid": "u1", "operation": operation, "object": item, "oldObject": item}
+            response = await client.post("/validate/syncresources", content=msgspec.json.encode({"request": review}))
+            assert response.json()["response"]["allowed"] == allowed
+            assert "nobody foresaw" not in response.text
+
+
 async def test_path_is_not_repeated_in_the_answer() -> None:
     assert "x" * 10 not in (await post(b"{}", "x" * 10_000)).text
 

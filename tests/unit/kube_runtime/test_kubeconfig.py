@@ -96,6 +96,8 @@ async def test_every_danger_can_be_allowed() -> None:
         kubeconfig(server="ftp://k.example"),
         kubeconfig(server="https://user:password@k.example"),
         kubeconfig(server="https://"),
+        *(kubeconfig(server=f"https://{host}") for host in ("a" * 64, ".k.example", "k..example", "k\0.example")),
+        *(kubeconfig(**{"tls-server-name": host}) for host in ("a" * 64, ".k.example", "k\0.example")),
         kubeconfig(server=7),
         kubeconfig(**{"certificate-authority-data": "!!!"}),
         kubeconfig(**{"certificate-authority-data": "ä"}),

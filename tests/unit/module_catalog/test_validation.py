@@ -65,6 +65,7 @@ V2 = {"name": "kyma-project.io/module/garden", "version": "1.0.0"}
             "'Unmanaged' is not a state of a module",
         ),
         ({"resources": [{"name": "rawManifest", "link": "http://example.com/x.yaml"}]}, "must be an https address"),
+        ({"resources": [{"name": "rawManifest", "link": "https://["}]}, "must be an https address"),
     ],
 )
 def test_invalid_template_is_rejected_with_the_field(changed: dict[str, Any], text: str) -> None:

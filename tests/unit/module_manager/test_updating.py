@@ -107,6 +107,20 @@ def test_project_without_a_record_has_nothing_overwritten(project: Path) -> None
     assert (project / "chart/Chart.yaml").read_text() == before
 
 
+@pytest.mark.parametrize("linked", ["Dockerfile", "chart", RECORD])
+def test_update_writes_through_no_link_of_the_project(project: Path, tmp_path: Path, linked: str) -> None:
+    home = tmp_path / "home"
+    (project / linked).rename(home)
+    (project / linked).symlink_to(home)
+    edit(project / "Dockerfile", "FROM python:3.13-slim", "FROM our-base")
+    edit(project / "chart/Chart.yaml", "version", "Version")
+    before = home.read_text() if home.is_file() else (home / "Chart.yaml").read_text()
+    code, printed = update(project, "--overwrite", "Dockerfile", "--overwrite", "chart/Chart.yaml")
+    assert (code, f"{linked} is a symbolic link" in printed) == (2, True)
+    assert before == (home.read_text() if home.is_file() else (home / "Chart.yaml").read_text())
+    assert "FROM our-base" in (project / "Dockerfile").read_text(), "nothing was written"
+
+
 def test_record_that_is_broken_is_named(project: Path) -> None:
     (project / RECORD).write_text("[1]")
     code, printed = update(project)

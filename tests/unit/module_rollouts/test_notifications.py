@@ -118,6 +118,7 @@ async def test_state_is_sent_signed_until_the_webhook_takes_it_and_not_again() -
         ("http://example.com/", KEY, "https"),
         ("ftp://example.com/", KEY, "https"),
         ("https:///path", KEY, "https"),
+        (f"https://{'a' * 64}.example.com/", KEY, "URL"),
         ("https://example.com/", b"short", "24 bytes"),
     ],
 )

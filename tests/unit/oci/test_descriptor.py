@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from kyma_oci import Component, Layer, component_of
+from kyma_oci import Component, Layer, SourceInvalid, component_of
 from kyma_oci.descriptor import OCI_REGISTRY_CRED
 from lifecycle_manager.module_catalog import DescriptorUnreadable, differs, wanted_manifest
 from lifecycle_manager.module_sources import source_in
@@ -50,6 +50,12 @@ def test_layer_is_in_the_newest_repository_context(context: dict[str, str], url:
     source = source_in(manifest(component(LAYER, **context)).spec.install.source)
     assert isinstance(source, Layer)
     assert source.url == f"https://registry.example.com/v2/{url}/blobs/sha256:{'0' * 64}"
+
+
+def test_repository_that_is_no_address_is_an_error_of_the_source_alone() -> None:
+    source = manifest(component(LAYER, baseUrl="https://[")).spec.install.source
+    with pytest.raises(SourceInvalid, match="is not a repository"):
+        source_in(source)
 
 
 @pytest.mark.parametrize("schema", ["v2", "v3"])

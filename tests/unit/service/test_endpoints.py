@@ -1,19 +1,24 @@
 """The servers of a replica: their certificates follow the CAs, and the API server trusts those."""
 
+import asyncio
 import base64
+import ssl
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from prometheus_client import CollectorRegistry
 
+from kube_runtime import SYSTEM_CLOCK
 from kube_simulation import ApiRequest, Refuse
-from kyma_certs import RotationRules, issued_by
+from kyma_certs import KeyPair, LeafRequest, RotationRules, issue, issued_by
 from kyma_local.ports import free_port
 from lifecycle_manager import admission, endpoints
+from lifecycle_manager.contract.options import REPLICA_HOST
 from lifecycle_manager.contract.resources import SECRETS
-from lifecycle_manager.endpoints import EndpointSettings
+from lifecycle_manager.endpoints import Endpoints, EndpointSettings
 from lifecycle_manager.process.telemetry import ChangeLatency
 from lifecycle_manager.watcher_certificates import ROTATE, CARotation, CAStore, setup_ca
 from tests.waiting import eventually
@@ -99,3 +104,48 @@ async def test_renewal_that_fails_is_repeated(tmp_path: Path, monkeypatch: pytes
             return await trusted_by_api_server(world) == cas.current.trusted
 
         await eventually(trusted)
+
+
+async def test_certificates_of_watchers_are_not_let_in_at_the_port_of_replicas(tmp_path: Path) -> None:
+    """A connection that is closed at once holds no place of replicas: nothing is sent over these."""
+    port = free_port()
+    settings = EndpointSettings(replicas=("127.0.0.1", port))
+    async with open_world() as world, asyncio.TaskGroup() as tasks:
+        cas = setup_ca(world.manager, CAStore(world.kcp, world.clock), RotationRules())
+        servers = Endpoints(world.manager, world.kcp, tmp_path, cas=cas, settings=settings)
+        await cas.start()
+        await servers.write_certificates()
+        server = tasks.create_task(servers.serve_replicas(cast("Any", None), cast("Any", None)))
+
+        async def connection(pair: KeyPair) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+            (tmp_path / "client.pem").write_bytes(pair.certificate_pem + pair.key_pem)
+            context = ssl.create_default_context(cadata=cas.current.trusted.decode())
+            context.load_cert_chain(tmp_path / "client.pem")
+            return await asyncio.open_connection("127.0.0.1", port, ssl=context, server_hostname=REPLICA_HOST)
+
+        async def is_served() -> bool:
+            with suppress(OSError):
+                _, writer = await connection(certificate(cas, REPLICA_HOST))
+                writer.close()
+                return True
+            return False
+
+        await eventually(is_served)
+        idle = [await connection(certificate(cas, name)) for name in (REPLICA_HOST, "a.example")]
+        ends = [asyncio.create_task(wait_for_end(reader)) for reader, _ in idle]
+        await eventually(ends[1].done)
+        assert not ends[0].done()
+        for _, writer in idle:
+            writer.close()
+        for each in (*ends, server):
+            each.cancel()
+
+
+def certificate(cas: CARotation, host: str) -> KeyPair:
+    request = LeafRequest(common_name="runtime", dns_names=(host,))
+    return issue(cas.current.signing, request, now=SYSTEM_CLOCK.now())
+
+
+async def wait_for_end(reader: asyncio.StreamReader) -> None:
+    with suppress(OSError):
+        await reader.read()

@@ -26,7 +26,7 @@ from tests.takeover_from_go.starts import DESCRIPTOR_IN_TEMPLATE, KYMA, MODULE, 
 from tests.unit.kyma.test_faults import MAX_ATTEMPTS, PLACES, SECONDS, process
 
 KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
-HELD = stopped_lease(holderIdentity="former", renewTime="2100-01-01T00:00:00.000000Z")
+HELD = stopped_lease(holderIdentity="former", renewTime="9999-12-31T23:59:59.999999Z")
 IN_CLUSTERS = ("Kyma", "ModuleTemplate", "ModuleReleaseMeta")
 """Kinds of ours that clusters have too."""
 LEFT = {

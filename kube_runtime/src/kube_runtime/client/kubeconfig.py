@@ -120,7 +120,7 @@ async def connection_from_kubeconfig(
         tls=tls if is_tls else None,
         read_tls=read_tls if is_tls else None,
         credentials=credentials,
-        server_name=_text(cluster, "tls-server-name"),
+        server_name=_server_name_of(cluster),
         proxy=_text(cluster, "proxy-url"),
         impersonation=_impersonation_of(user),
     )
@@ -216,14 +216,30 @@ def _server_of(cluster: Mapping[str, Any]) -> str:
     server = _text(cluster, "server") or ""
     try:
         parts = urlsplit(server)
-        is_plain = parts.hostname and parts.port != 0 and not (parts.username or parts.query or parts.fragment)
-    except ValueError:  # a port out of range, or a host in open brackets
+        host = _host(parts.hostname or "")
+        is_plain = host and parts.port != 0 and not (parts.username or parts.query or parts.fragment)
+    except ValueError:  # a port out of range, a host in open brackets, or an invalid name
         raise KubeconfigInvalid(
             "the server in the kubeconfig has no valid address: expected https://host:port"
         ) from None
     if parts.scheme not in {"http", "https"} or not is_plain:
         raise KubeconfigInvalid("the server in the kubeconfig is no plain http or https address")
     return server.rstrip("/")
+
+
+def _server_name_of(cluster: Mapping[str, Any]) -> str | None:
+    try:
+        return _host(_text(cluster, "tls-server-name") or "") or None
+    except ValueError:
+        raise KubeconfigInvalid("tls-server-name in the kubeconfig is not a host name") from None
+
+
+def _host(name: str) -> str:
+    """Return the name of a host. Raises ValueError for one that could be asked for nowhere, as at each request."""
+    name.encode("idna")
+    if not name.isprintable():
+        raise ValueError("control characters in the name of a host")
+    return name
 
 
 def _tls_of(cluster: Mapping[str, Any], user: Mapping[str, Any], base: Path) -> TlsSettings:

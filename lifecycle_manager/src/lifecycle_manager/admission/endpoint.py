@@ -44,6 +44,7 @@ class ReviewResult(NamedTuple):
 Validator = Callable[[ReviewedObject], Awaitable[ReviewResult]]
 """Validates the object of a request."""
 
+UNFORESEEN = "it can't be validated: the log of Lifecycle Manager says why"
 log = structlog.get_logger("admission")
 
 
@@ -95,7 +96,11 @@ def create_app(validators: Mapping[str, Validator]) -> FastAPI:
                 return _text(413, str(error))
             except TooManyBytes as error:
                 return _text(503, str(error))
-            verdict = await validator(review)
+            try:
+                verdict = await validator(review)
+            except Exception:
+                log.exception("validation failed", resource=resource, namespace=review.namespace, name=review.name)
+                verdict = ReviewResult(None if review.is_deletion else UNFORESEEN)
         why = verdict.error and verdict.error[:MAX_ERROR_LENGTH]
         if why is not None:
             _log_refusal(resource, review, why)

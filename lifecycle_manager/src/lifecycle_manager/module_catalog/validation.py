@@ -4,9 +4,8 @@ Each check is named by what it finds. What the schema of the CRD rejects is not 
 """
 
 from collections.abc import Callable, Iterable
-from urllib.parse import urlsplit
 
-from kyma_oci import DescriptorUnreadable, component_of, is_left_out
+from kyma_oci import DescriptorUnreadable, component_of, host_of, is_left_out
 from lifecycle_manager.module_catalog.manifests import RAW_MANIFEST_LINK, link_of
 from lifecycle_manager.module_catalog.offer import Offer, module_of
 from lifecycle_manager.module_catalog.state_paths import PathBroken, state_path
@@ -105,7 +104,7 @@ def _path_broken(template: ModuleTemplate) -> str | None:
 
 def _link_not_https(template: ModuleTemplate) -> str | None:
     link = link_of(template)
-    if link is None or (urlsplit(link).scheme == "https" and urlsplit(link).hostname):
+    if link is None or host_of(link, "https"):
         return None
     return f"spec.resources: the link of {RAW_MANIFEST_LINK} must be an https address"
 

@@ -46,6 +46,7 @@ def receiver_in(secret: Secret | None, name: str, *, allows_http: bool) -> Recei
     try:
         url = base64.b64decode(secret.data.get("url", "")).decode().strip()
         parts = urlsplit(url)
+        (parts.hostname or "").encode("idna")  # an invalid name would fail at each request
         text = base64.b64decode(secret.data.get("key", "")).decode().strip()
         key = base64.b64decode(text.removeprefix("whsec_"), validate=True)
     except ValueError:

@@ -2,11 +2,10 @@
 
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
 
 import msgspec
 
-from kyma_oci import Layer, SourceInvalid, layer_in
+from kyma_oci import Layer, SourceInvalid, host_of, layer_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +38,7 @@ def source_in(raw: msgspec.Raw) -> Source:
 
 
 def _link(url: str) -> HttpsLink:
-    parts = urlsplit(url)
-    if parts.scheme != "https" or not parts.hostname:
+    if not host_of(url, "https"):
         raise SourceInvalid(f"spec.install.source.url {url!r} is not an https URL")
     return HttpsLink(url)
 

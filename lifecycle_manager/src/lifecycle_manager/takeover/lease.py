@@ -206,5 +206,5 @@ def holder_of(lease: Mapping[str, Any], now: datetime, *, renewed_before: str = 
     holder, seconds = str(spec.get("holderIdentity") or ""), spec.get("leaseDurationSeconds") or 0
     if holder in {"", HOLDER} or not renewed_at:
         return ""
-    is_running = datetime.fromisoformat(renewed_at) + timedelta(seconds=seconds) > now
+    is_running = datetime.fromisoformat(renewed_at) > now - timedelta(seconds=seconds)
     return holder if is_running or renewed_before not in {"", renewed_at} else ""

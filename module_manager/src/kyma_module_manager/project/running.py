@@ -4,7 +4,6 @@ import asyncio
 import difflib
 from collections.abc import Callable, Collection
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 
 from rich.console import Console
 from rich.markup import escape
@@ -17,6 +16,7 @@ from kyma_module_manager.project.names import ModuleNames
 from kyma_module_manager.project.packing import PackedModule, pack
 from kyma_module_manager.project.reading import Document, read_project
 from kyma_module_manager.project.updating import FileUpdate, apply_updates, updates_of
+from kyma_module_manager.project.writing import check_target, replace_file
 from kyma_oci import Artifact, Login, Registries, SourceError, artifact_in
 from kyma_oci.signatures import KeyUnreadable, Unverified, private_key_in, sign
 
@@ -90,7 +90,7 @@ def push(
     host, _, path = registry.partition("/")
     target = output or directory / "dist" / "module-template.yaml"
     try:
-        _check_target(target, () if output else (target.parent,))
+        check_target(target, () if output else (target.parent,))
         project = read_project(directory)
         require_well_formed(project)
         signed = _signer(key) if key is not None else None
@@ -101,7 +101,7 @@ def push(
     except (DeclarationError, KeyUnreadable, SourceError, Unverified) as error:
         console.print(f"[red]✗[/] {_shown(error)}", highlight=False)
         return False
-    _replace(target, dump_yaml(packed.module_template))
+    replace_file(target, dump_yaml(packed.module_template))
     console.print(f"[green]✓[/] {artifact}@{digest}", highlight=False, soft_wrap=True)
     console.print(f"[green]✓[/] {target}: apply it to the control plane", highlight=False, soft_wrap=True)
     if project.manager is not None and not packed.module_template["spec"].get("enableModuleConfig"):
@@ -125,25 +125,6 @@ def _print_notice(text: str) -> None:
 def _shown(text: object) -> str:
     """Return lines as they are printed: without control characters, and nothing in them is markup."""
     return escape("".join(each if each.isprintable() or each == "\n" else "?" for each in str(text)))
-
-
-def _check_target(target: Path, folders: tuple[Path, ...]) -> None:
-    """Raise DeclarationError where a file would be written through a link of the project, or over a device."""
-    for each in (target, *folders):
-        if each.is_symlink():
-            raise DeclarationError(f"{each} is a symbolic link: remove it, or choose another --output")
-    if target.exists() and not target.is_file():
-        raise DeclarationError(f"{target} is not a regular file: choose another --output")
-
-
-def _replace(target: Path, text: str) -> None:
-    """Write a file as a whole in the place of what has its name, and through no link."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with NamedTemporaryFile("w", dir=target.parent, prefix=f".{target.name}-", delete=False) as file:
-        file.write(text)
-    written = Path(file.name)
-    written.chmod(0o644)
-    written.replace(target)
 
 
 async def _push(artifact: Artifact, login: Login | None, packed: PackedModule) -> str:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import msgspec
 
@@ -18,6 +18,7 @@ from kyma_module_manager.project.generated import CRD, RECORD, crd_text, digest_
 from kyma_module_manager.project.generation import rendered_project
 from kyma_module_manager.project.names import ModuleNames
 from kyma_module_manager.project.reading import ModuleProject, kind_of, read_project
+from kyma_module_manager.project.writing import check_target, replace_file
 
 __all__ = ["FileUpdate", "apply_updates", "updates_of"]
 
@@ -40,16 +41,15 @@ def updates_of(directory: Path, *, overwrite: Collection[str] = ()) -> tuple[Fil
 
 
 def apply_updates(directory: Path, updates: Collection[FileUpdate]) -> None:
-    """Write the files that are not kept, and the record."""
-    record = _record(directory)
-    for each in updates:
-        if not each.kept:
-            target = directory / each.path
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(each.after)
-            if owned_by_template(each.path):
-                record[each.path] = digest_of(each.after)
-    (directory / RECORD).write_text(record_text(record))
+    """Write the files that are not kept, and the record. Raises DeclarationError before anything is written."""
+    record, written = _record(directory), [each for each in updates if not each.kept]
+    for path in (RECORD, *(each.path for each in written)):
+        check_target(directory / path, [directory / each for each in PurePath(path).parents[:-1]])
+    for each in written:
+        replace_file(directory / each.path, each.after)
+        if owned_by_template(each.path):
+            record[each.path] = digest_of(each.after)
+    replace_file(directory / RECORD, record_text(record))
 
 
 def _all(directory: Path, overwrite: frozenset[str]) -> Iterator[FileUpdate]:
