@@ -2,6 +2,7 @@
 
 import argparse
 import logging
+import re
 import socket
 import sys
 from collections.abc import Sequence
@@ -83,7 +84,7 @@ def load_operator(file: Path) -> Operator:
 def _new(name: str) -> None:
     if not OPERATOR_NAME.fullmatch(name):
         raise OperatorMistaken(f"invalid name {name!r}: expected {OPERATOR_NAME.pattern}")
-    kind = "".join(part.capitalize() for part in name.split("-"))
+    kind = re.sub("(?<=[^s])s$", "", "".join(part.capitalize() for part in name.split("-")))
     values = {
         "name": name,
         "module": name.replace("-", "_"),

@@ -163,7 +163,9 @@ def test_tests_of_a_new_project_pass_and_its_manifest_has_what_the_operator_need
     tested = run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"], cwd=tmp_path / "web-pages")
     assert (tested.returncode, tested.stdout[:2]) == (0, ".."), tested.stdout + tested.stderr
     (crd,) = parse_objects(_crds_of(tmp_path / "web-pages/web_pages_operator.py"))
-    assert crd.document["spec"]["names"]["plural"] in (tmp_path / "web-pages/manifest.yaml").read_text()
+    named = crd.document["spec"]["names"]
+    assert (named["kind"], named["plural"]) == ("WebPage", "webpages")
+    assert "resources: [webpages, webpages/status]" in (tmp_path / "web-pages/manifest.yaml").read_text()
     kinds = [each.document["kind"] for each in parse_objects((tmp_path / "web-pages/manifest.yaml").read_text())]
     assert kinds == ["ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Deployment"]
 

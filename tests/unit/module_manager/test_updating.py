@@ -64,7 +64,9 @@ def test_changed_class_becomes_the_crd(project: Path) -> None:
     edit(project / MODULE_CR, "maxLength=1024", "maxLength=2048")
     before = contents(project)
     forget_package()
-    assert "module/crd.yaml is not that of the class Mixer: run klm module update" in notices(read_project(project))
+    assert "module/crd.yaml is not that of the class Mixer: run kyma-module-manager module update" in notices(
+        read_project(project)
+    )
     code, printed = update(project, "--check")
     assert (code, contents(project)) == (1, before)
     assert "maxLength: 2048" in printed

@@ -39,7 +39,7 @@ WRITE_VERBS = {"get", "create", "patch", "delete"}
 NO_MODULE_CONFIG = (
     "spec.enableModuleConfig is off: Lifecycle Manager writes no ModuleConfig, so the manager's function is never "
     "called. The module is installed by its Manifest alone. To use the manager, set it to true in the ModuleTemplate, "
-    "or run klm module package --enableModuleConfig."
+    "or run kyma-module-manager module package --enableModuleConfig."
 )
 
 
@@ -65,7 +65,7 @@ def run_checks(project: ModuleProject) -> tuple[CheckResult, ...]:
 def require_well_formed(project: ModuleProject) -> None:
     """Raise DeclarationError unless all documents of the project have the fields of their kinds."""
     for problem in _types(project):
-        raise DeclarationError(f"{problem}; run klm module validate")
+        raise DeclarationError(f"{problem}; run kyma-module-manager module validate")
 
 
 class _Meta(msgspec.Struct, rename="camel"):
@@ -96,7 +96,7 @@ def notices(project: ModuleProject) -> Iterator[str]:
     if _enables_module_config(project):
         yield from _missing_status_fields(project)
     if (kind := kind_of(project)) is not None and _one(project, "CustomResourceDefinition") != crd_of(kind):
-        yield f"{CRD} is not that of the class {kind.__name__}: run klm module update"
+        yield f"{CRD} is not that of the class {kind.__name__}: run kyma-module-manager module update"
     if not project.of_kind(ModulePolicy.KIND) and (needed := needed_module_policy(project)) is not None:
         yield f"the module needs a ModulePolicy; ask the operators of the control plane for this one:\n\n{needed}"
 
@@ -111,7 +111,8 @@ def _missing_status_fields(project: ModuleProject) -> Iterator[str]:
             yield (
                 f"version {version.get('name')} of {crd['names']['kind']} has no {', '.join(missing)} in its status: "
                 "Lifecycle Manager writes there whether a change of the user is in force, and why not. Without the "
-                "fields users find it in Events alone. klm module new generates a CRD with them and with their columns."
+                "fields users find it in Events alone. kyma-module-manager module new generates a CRD with them and "
+                "with their columns."
             )
 
 

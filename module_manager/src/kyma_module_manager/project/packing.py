@@ -50,7 +50,8 @@ def pack(
     templates = project.of_kind("ModuleTemplate")
     if len(templates) != 1:
         raise DeclarationError(
-            f"folder module: found {len(templates)} of kind ModuleTemplate, expected 1; run klm module validate"
+            f"folder module: found {len(templates)} of kind ModuleTemplate, expected 1; run "
+            "kyma-module-manager module validate"
         )
     template = templates[0]
     component = template["spec"]["descriptor"]["component"]

@@ -32,7 +32,8 @@ def create(names: ModuleNames, target: Path, *, enable_module_config: bool) -> N
         console.print(f"  {path}", highlight=False)
     if not enable_module_config:
         _print_notice(NO_MODULE_CONFIG)
-    console.print(f"\n[green]✓[/] {len(written)} files. Next: [bold]cd {target}[/] and [bold]klm module validate[/]")
+    commands = f"[bold]cd {target}[/] and [bold]kyma-module-manager module validate[/]"
+    console.print(f"\n[green]✓[/] {len(written)} files. Next: {commands}")
 
 
 def validate(directory: Path) -> bool:
@@ -62,7 +63,7 @@ def update(directory: Path, *, check: bool, overwrite: Collection[str]) -> bool:
     written = [each for each in updates if not each.kept]
     if not check:
         apply_updates(directory, updates)
-    what = "files to update; run klm module update" if check else "files updated"
+    what = "files to update; run kyma-module-manager module update" if check else "files updated"
     console.print(f"{'[red]✗[/]' if check and written else '[green]✓[/]'} {len(written)} {what}", highlight=False)
     return not (check and written)
 

@@ -77,7 +77,7 @@ def _names_of(project: ModuleProject) -> ModuleNames:
         return ModuleNames.of(module, kind=spec["names"]["kind"], group=spec["group"])
     except (KeyError, TypeError, ValueError):
         raise DeclarationError(
-            "the folder module needs one ModuleTemplate and one CRD; run klm module validate"
+            "the folder module needs one ModuleTemplate and one CRD; run kyma-module-manager module validate"
         ) from None
 
 
