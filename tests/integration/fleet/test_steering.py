@@ -1,5 +1,6 @@
 """`klm pause`, `resume` and `reconcile` against a real API server, by somebody with the ClusterRole `klm-operator`."""
 
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -46,6 +47,11 @@ async def test_pause_and_resume_leave_who_when_and_why(steered: Client, operator
     assert (refused.code, "klm resume steered" in refused.errors) == (2, True)
     again = await operator("pause", "steered", "--reason", "again")
     assert again.text == "nothing to do: 1 Kyma and 1 Manifest already paused\n"
+    changed = ["kyma.operator.kyma-project.io/steered", "manifest.operator.kyma-project.io/steered-keda"]
+    assert (await operator("resume", "steered", "-o", "name")).lines == changed
+    document = json.loads((await operator("pause", "steered", "--reason", "incident 43", "-o", "json")).text)
+    assert document["message"] == f"1 Kyma and 1 Manifest: paused by {OPERATOR}"
+    assert [each["object"] for each in document["objects"]] == changed
 
     resumed = await operator("resume", "steered")
     assert resumed.code == 0
@@ -55,7 +61,7 @@ async def test_pause_and_resume_leave_who_when_and_why(steered: Client, operator
         assert PAUSED_BY not in held.annotations
     events = (await steered.list(EVENTS, KCP)).items
     notes = {each["note"] for each in events if each["regarding"]["name"] == "steered"}
-    assert notes == {f"paused by {OPERATOR}: incident 42", f"resumed by {OPERATOR}"}
+    assert notes == {*(f"paused by {OPERATOR}: incident {number}" for number in (42, 43)), f"resumed by {OPERATOR}"}
     result = await operator("events", "steered")
     assert "incident 42" in result.text
 
@@ -80,6 +86,6 @@ async def test_reconcile_is_requested_by_an_annotation(steered: Client, operator
 async def test_viewer_sees_which_role_is_needed(steered: Client, viewer: Klm) -> None:
     refused = await viewer("pause", "steered", "--reason", "x")
     assert refused.code == 1
-    assert "not changed: Kyma steered: kymas.operator.kyma-project.io" in refused.text
+    assert "not changed: kyma.operator.kyma-project.io/steered: kymas.operator.kyma-project.io" in refused.text
     assert "klm-operator" in refused.text
     assert SKIP not in (await metadata(steered, KYMAS, "steered")).labels

@@ -1,5 +1,6 @@
 """`klm adopt --check`: what is in the way, and what each option becomes."""
 
+import io
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ from kyma_fleet.adoption.counts import Counts, FormerSecrets
 from kyma_fleet.adoption.deployment import former_deployments, options_of
 from kyma_fleet.adoption.findings import obstacles_of, rows_of
 from kyma_fleet.adoption.reading import FormerControlPlane
+from kyma_fleet.adoption.report import AdoptionCounts, AdoptionReport
+from kyma_fleet.screen import Screen
 from lifecycle_manager.takeover.flags import WITHOUT_EFFECT
 from lifecycle_manager_api import names
 from tests import builders
@@ -66,6 +69,21 @@ def test_nothing_is_in_the_way_of_a_usual_takeover() -> None:
     found = seen(deployments=former, lease=lease("klm-controller-manager-5c-x_1f"))
     assert texts(found) == ""
     assert "held by klm-controller-manager-5c-x_1f" in " ".join(each.found for each in rows_of(found))
+
+
+def test_report_is_wrapped_to_a_terminal_and_nothing_of_it_is_cut() -> None:
+    found = seen(secrets=FormerSecrets("istio-system"), lease=lease("klm-controller-manager-5c-x_1f"))
+    options = options_of(ARGUMENTS)
+    rows, obstacles = tuple(rows_of(found)), tuple(obstacles_of(found, (), ()))
+    report = AdoptionReport("v1.36.3", (), AdoptionCounts.of(found), rows, options, (), obstacles)
+    printed = {width: io.StringIO() for width in (80, None)}
+    for width, stream in printed.items():
+        report.print_table(Screen(width=width, stream=stream))
+    narrow, whole = printed[80].getvalue(), printed[None].getvalue()
+    assert max(map(len, narrow.splitlines())) <= 80
+    assert {*whole.split()} - {"WHAT", "FOUND", "WITH", "THIS", "VERSION", "OPTION", "BECOMES", "WHY"} <= {
+        *narrow.split()
+    }
 
 
 def test_lease_of_somebody_unknown_is_in_the_way() -> None:

@@ -1,6 +1,9 @@
 """What `klm adopt --check` prints."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
+
+from rich.cells import cell_len
 
 from kyma_fleet.adoption.cluster import ClusterReport
 from kyma_fleet.adoption.deployment import Deployment, FormerOption
@@ -8,10 +11,11 @@ from kyma_fleet.adoption.findings import Obstacle, Row
 from kyma_fleet.adoption.reading import FormerControlPlane
 from kyma_fleet.documents import Document, Part
 from kyma_fleet.screen import LiveTable, Screen
-from kyma_fleet.text import plain
+from kyma_fleet.text import padded, plain, wrapped
 from lifecycle_manager_api import State
 
 NO_EFFECT = "no effect"
+MAX_TITLE = 18
 CLUSTER_TITLES = (
     "CLUSTER",
     "VERSION",
@@ -72,13 +76,15 @@ class AdoptionReport(Document, frozen=True):
 
     def print_table(self, screen: Screen) -> None:
         """Print it for people."""
-        LiveTable(screen, ("WHAT", "FOUND", "WITH THIS VERSION")).print(
-            (each.title, each.found, each.becomes) for each in self.rows
+        _print_findings(
+            screen,
+            ("WHAT", "FOUND", "WITH THIS VERSION"),
+            [(each.title, each.found, each.becomes) for each in self.rows],
         )
         if self.options:
             screen.print()
             rows = [(each.given, each.becomes or NO_EFFECT, each.why) for each in self.options]
-            LiveTable(screen, ("OPTION", "BECOMES", "WHY")).print(rows)
+            _print_findings(screen, ("OPTION", "BECOMES", "WHY"), rows)
         read = [each for each in self.clusters if not each.error]
         if read:
             screen.print()
@@ -87,12 +93,32 @@ class AdoptionReport(Document, frozen=True):
         if not self.in_the_way:
             screen.print(screen.painted("nothing is in the way", fg="green"))
         for each in self.in_the_way:
-            screen.print(f"{screen.painted('in the way:', fg='red', bold=True)} {plain(each.text)}")
-            screen.print(f"{' ' * 12}next:  {plain(each.advice)}")
+            what, *more = wrapped(plain(each.text), screen.width, 12)
+            advice = wrapped(plain(each.advice), screen.width, 19)
+            screen.print(f"{screen.painted('in the way:', fg='red', bold=True)} {what}")
+            for line in more:
+                screen.print(f"{' ' * 12}{line}")
+            for line, begin in zip(advice, ("next:", *[""] * len(advice)), strict=False):
+                screen.print(f"{' ' * 12}{begin:<7}{line}")
 
     def names(self) -> Iterator[str]:
         """Return the Deployments of the former version."""
         return (f"deployment.apps/{each.name}" for each in self.former)
+
+
+def _print_findings(screen: Screen, titles: Sequence[str], rows: Sequence[tuple[str, str, str]]) -> None:
+    """Print a table; on a terminal, where it would be cut, each row with its last column below the second."""
+    if screen.width is None:
+        LiveTable(screen, titles).print(rows)
+        return
+    used = min(max(cell_len(title) for title, _, _ in rows) + 2, MAX_TITLE)
+    for title, found, becomes in rows:
+        begins = [plain(title)]
+        if cell_len(title) >= used:
+            screen.print(begins.pop())
+        below = wrapped(plain(f"→ {becomes}"), screen.width, used) if becomes else []
+        for line, begin in zip_longest([*wrapped(plain(found), screen.width, used), *below], begins, fillvalue=""):
+            screen.print(f"{padded(begin, used)}{line}".rstrip())
 
 
 def _cells(cluster: ClusterReport) -> tuple[str, ...]:

@@ -64,32 +64,54 @@ def approve(
     *,
     wave: Annotated[str, typer.Option(help="the wave; by default the one that waits", show_default=False)] = "",
     channel: Channel = "",
+    output: Output = "table",
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
     """Let a wave begin that needs an approval."""
-    _steer("approve", name, channel, kubeconfig, context, wave=wave)
+    _steer("approve", name, channel, (kubeconfig, context), output=output, wave=wave)
 
 
 @app.command()
-def pause(name: Name, *, channel: Channel = "", kubeconfig: Kubeconfig = None, context: Context = None) -> None:
+def pause(
+    name: Name,
+    *,
+    channel: Channel = "",
+    output: Output = "table",
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
     """Let no further clusters get the version for now. Those under way finish."""
-    _steer("pause", name, channel, kubeconfig, context)
+    _steer("pause", name, channel, (kubeconfig, context), output=output)
 
 
 @app.command()
-def resume(name: Name, *, channel: Channel = "", kubeconfig: Kubeconfig = None, context: Context = None) -> None:
+def resume(
+    name: Name,
+    *,
+    channel: Channel = "",
+    output: Output = "table",
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
     """Go on after a pause or a halt. The clusters that failed so far are accepted."""
-    _steer("resume", name, channel, kubeconfig, context)
+    _steer("resume", name, channel, (kubeconfig, context), output=output)
 
 
 @app.command()
-def halt(name: Name, *, channel: Channel = "", kubeconfig: Kubeconfig = None, context: Context = None) -> None:
+def halt(
+    name: Name,
+    *,
+    channel: Channel = "",
+    output: Output = "table",
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
     """Stop a rollout that goes wrong.
 
     Like a pause, with a condition and an alert.
     """
-    _steer("halt", name, channel, kubeconfig, context)
+    _steer("halt", name, channel, (kubeconfig, context), output=output)
 
 
 @app.command()
@@ -99,6 +121,7 @@ def undo(
     now: Annotated[bool, typer.Option("--now", help="all clusters at once, without waves and limits")] = False,
     channel: Channel = "",
     yes: Annotated[bool, typer.Option("--yes", "-y", help="do not ask")] = False,
+    output: Output = "table",
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
@@ -113,7 +136,7 @@ def undo(
     from kyma_fleet.running import Target, run
     from kyma_fleet.screen import Screen
 
-    screen = Screen.of_process()
+    screen = Screen.of_process(output)
 
     def confirm(question: str) -> bool:
         return yes or (sys.stdin.isatty() and typer.confirm(question))
@@ -128,14 +151,14 @@ def _steer(
     verb: Literal["approve", "pause", "resume", "halt"],
     name: str,
     channel: str,
-    kubeconfig: Path | None,
-    context: str | None,
+    target: tuple[Path | None, str | None],
     *,
+    output: str,
     wave: str = "",
 ) -> None:
     from kyma_fleet.rollouts import command
     from kyma_fleet.running import Target, run
     from kyma_fleet.screen import Screen
 
-    screen = Screen.of_process()
-    run(Target(kubeconfig, context), lambda kcp: command.steer(kcp, screen, verb, name, channel, wave=wave))
+    screen = Screen.of_process(output)
+    run(Target(*target), lambda kcp: command.steer(kcp, screen, verb, name, channel, wave=wave))

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from kyma_fleet.cli.options import Context, Kubeconfig, KymaName, complete_kyma, complete_module
+from kyma_fleet.cli.options import Context, Kubeconfig, KymaName, Output, complete_kyma, complete_module
 
 Reason = Annotated[str, typer.Option(help="why, for those who find it later", show_default=False)]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="do not ask before more than one cluster is changed")]
@@ -16,9 +16,9 @@ def _steer(
     verb: Literal["pause", "resume", "reconcile", "continue"],
     subjects: tuple[str, str, bool],
     reason: str,
-    kubeconfig: Path | None,
-    context: str | None,
+    target: tuple[Path | None, str | None],
     *,
+    output: str,
     yes: bool,
 ) -> None:
     from kyma_fleet.running import Target, run
@@ -30,14 +30,14 @@ def _steer(
         raise typer.BadParameter("name a Kyma, or --module, or --all")
     if everything and (kyma or module):
         raise typer.BadParameter("--all is everything: give no Kyma and no --module with it")
-    screen = Screen.of_process()
+    screen = Screen.of_process(output)
     meant = command.Subjects(kyma, module, everything)
 
     def confirm(question: str) -> bool:
         return yes or (sys.stdin.isatty() and typer.confirm(question))
 
     run(
-        Target(kubeconfig, context),
+        Target(*target),
         lambda kcp: command.steer(kcp, screen, verb, meant, reason=reason, confirm=confirm),
     )
 
@@ -57,6 +57,7 @@ def pause(
     module: OfModule = "",
     everything: Everything = False,
     yes: Yes = False,
+    output: Output = "table",
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
@@ -72,7 +73,7 @@ def pause(
     klm pause --module keda --reason "2.1.0 is broken"   in every cluster
     klm pause --all --reason "maintenance of the registry"
     """
-    _steer("pause", (kyma, module, everything), reason, kubeconfig, context, yes=yes)
+    _steer("pause", (kyma, module, everything), reason, (kubeconfig, context), output=output, yes=yes)
 
 
 def resume(
@@ -82,6 +83,7 @@ def resume(
     module: OfModule = "",
     everything: Everything = False,
     yes: Yes = False,
+    output: Output = "table",
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
@@ -92,7 +94,7 @@ def resume(
     klm resume demo --module keda
     klm resume --all --yes
     """
-    _steer("resume", (kyma, module, everything), reason, kubeconfig, context, yes=yes)
+    _steer("resume", (kyma, module, everything), reason, (kubeconfig, context), output=output, yes=yes)
 
 
 def reconcile(
@@ -100,6 +102,7 @@ def reconcile(
     module: Annotated[str, typer.Argument(help="a module of it", autocompletion=complete_module)] = "",
     *,
     reason: Reason = "",
+    output: Output = "table",
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
@@ -109,7 +112,7 @@ def reconcile(
     klm reconcile demo
     klm reconcile demo keda --reason "after the fix of its registry"
     """
-    _steer("reconcile", (kyma, module, False), reason, kubeconfig, context, yes=True)
+    _steer("reconcile", (kyma, module, False), reason, (kubeconfig, context), output=output, yes=True)
 
 
 def continue_(
@@ -118,6 +121,7 @@ def continue_(
     reason: Reason = "",
     everything: Annotated[bool, typer.Option("--all", help="all Kymas")] = False,
     yes: Yes = False,
+    output: Output = "table",
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
@@ -131,4 +135,4 @@ def continue_(
     klm continue demo --reason "the cluster is decommissioned"
     klm continue --all
     """
-    _steer("continue", (kyma, "", everything), reason, kubeconfig, context, yes=yes)
+    _steer("continue", (kyma, "", everything), reason, (kubeconfig, context), output=output, yes=yes)

@@ -5,13 +5,13 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from kube_runtime import Client
-from kyma_fleet.documents import print_document
+from kyma_fleet.documents import print_document, reference
 from kyma_fleet.problems import Problem
 from kyma_fleet.rollouts.plan import SteeringVerb, change_of, chosen, latest_of, undoing
 from kyma_fleet.rollouts.report import RolloutList, RolloutStatus
 from kyma_fleet.screen import Screen
 from kyma_fleet.steering.command import FIELD_MANAGER, who
-from kyma_fleet.text import plain
+from kyma_fleet.steering.report import Change, ChangedObject
 from lifecycle_manager.contract.resources import MODULE_ROLLOUTS
 from lifecycle_manager_api import ModuleRollout, as_document, names
 
@@ -48,11 +48,11 @@ async def steer(kcp: Client, screen: Screen, verb: SteeringVerb, name: str, chan
     change = change_of(rollout, verb, wave=wave, by=by, at=datetime.now(UTC).replace(microsecond=0))
     metadata = rollout.metadata
     if not change:
-        screen.print(f"nothing to do: rollout {plain(metadata.name)} is {DONE[verb]} already")
+        print_document(Change(message=f"nothing to do: rollout {metadata.name} is {DONE[verb]} already"), screen)
         return 0
     patch = {"metadata": {"resourceVersion": metadata.resource_version}, "spec": change}
     await kcp.merge_patch(MODULE_ROLLOUTS, metadata.name, patch, metadata.namespace, field_manager=FIELD_MANAGER)
-    screen.print(f"rollout {plain(metadata.name)}: {DONE[verb]} by {plain(by)}")
+    _print_change(screen, f"rollout {metadata.name}: {DONE[verb]} by {by}", metadata.name)
     return 0
 
 
@@ -68,9 +68,13 @@ async def undo(
         raise Problem("not confirmed; nothing changed. Use --yes")
     document = {key: value for key, value in as_document(back).items() if key != "status"}
     created = await kcp.create(MODULE_ROLLOUTS, document, back.metadata.namespace, field_manager=FIELD_MANAGER)
-    undone, by = plain(rollout.metadata.name), plain(created.metadata.name)
-    screen.print(f"rollout {undone}: taken back by {by}; klm rollout status {by}")
+    undone, by = rollout.metadata.name, created.metadata.name
+    _print_change(screen, f"rollout {undone}: taken back by {by}; klm rollout status {by}", by)
     return 0
+
+
+def _print_change(screen: Screen, message: str, name: str) -> None:
+    print_document(Change(message=message, objects=(ChangedObject(reference(MODULE_ROLLOUTS.kind, name)),)), screen)
 
 
 async def _read(kcp: Client) -> list[ModuleRollout]:

@@ -8,16 +8,17 @@ from datetime import UTC, datetime
 import msgspec
 
 from kube_runtime import Client, EventRecorder, KubeError, Resource
+from kyma_fleet.documents import print_document, reference
 from kyma_fleet.problems import Problem, line_for
 from kyma_fleet.screen import Screen
 from kyma_fleet.steering.plan import DONE, EVENT_REASONS, ObjectPatch, Order, Steered, Verb, plan
+from kyma_fleet.steering.report import Change, ChangedObject
 from kyma_fleet.text import plain
 from lifecycle_manager.contract.resources import KYMAS, MANIFESTS
 from lifecycle_manager_api import Kyma, names
 
 CONCURRENCY = 20
 FIELD_MANAGER = "klm"
-SHOWN = 20
 _WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 
@@ -63,7 +64,8 @@ async def steer(
     order = Order(verb, await who(kcp), datetime.now(UTC), reason)
     steps = list(plan(order, items))
     if not steps:
-        screen.print(f"nothing to do: {_described(items)} {'already' if verb == 'pause' else 'not'} paused")
+        state = "already" if verb == "pause" else "not"
+        print_document(Change(message=f"nothing to do: {_described(items)} {state} paused"), screen)
         return 0
     described = _described([each.item for each in steps])
     if not subjects.is_one_kyma and not confirm(f"{verb} {described}?"):
@@ -71,11 +73,12 @@ async def steer(
     recorder = EventRecorder(kcp, controller="klm", instance=order.by)
     failures = await _carry_out(kcp, recorder, order, steps)
     done = [each.item for each, failure in zip(steps, failures, strict=True) if failure is None]
-    if done:
-        screen.print(f"{_described(done)}: {DONE[verb]} by {plain(order.by)}")
-    for step, failure in list(zip(steps, failures, strict=True))[:SHOWN]:
-        if failure is not None:
-            screen.print(f"not changed: {step.item.kind} {step.item.metadata.name}: {line_for(failure)}")
+    objects = [
+        ChangedObject(reference(each.item.kind, each.item.metadata.name), failure and line_for(failure))
+        for each, failure in zip(steps, failures, strict=True)
+    ]
+    message = f"{_described(done)}: {DONE[verb]} by {order.by}" if done else ""
+    print_document(Change(message=message, objects=tuple(objects)), screen)
     return 1 if len(done) < len(steps) else 0
 
 
