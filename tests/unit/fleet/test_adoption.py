@@ -75,7 +75,7 @@ def test_report_is_wrapped_to_a_terminal_and_nothing_of_it_is_cut() -> None:
     found = seen(secrets=FormerSecrets("istio-system"), lease=lease("klm-controller-manager-5c-x_1f"))
     options = options_of(ARGUMENTS)
     rows, obstacles = tuple(rows_of(found)), tuple(obstacles_of(found, (), ()))
-    report = AdoptionReport("v1.36.3", (), AdoptionCounts.of(found), rows, options, (), obstacles)
+    report = AdoptionReport("v1.36.3", (), AdoptionCounts.of(found), rows, tuple(options), (), obstacles)
     printed = {width: io.StringIO() for width in (80, None)}
     for width, stream in printed.items():
         report.print_table(Screen(width=width, stream=stream))

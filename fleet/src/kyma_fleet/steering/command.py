@@ -74,7 +74,7 @@ async def steer(
     failures = await _carry_out(kcp, recorder, order, steps)
     done = [each.item for each, failure in zip(steps, failures, strict=True) if failure is None]
     objects = [
-        ChangedObject(reference(each.item.kind, each.item.metadata.name), failure and line_for(failure))
+        ChangedObject(reference(each.item.kind, each.item.metadata.name), line_for(failure) if failure else None)
         for each, failure in zip(steps, failures, strict=True)
     ]
     message = f"{_described(done)}: {DONE[verb]} by {order.by}" if done else ""
