@@ -11,7 +11,7 @@ from kyma_fleet.rollouts.plan import SteeringVerb, change_of, chosen, latest_of,
 from kyma_fleet.rollouts.report import RolloutList, RolloutStatus
 from kyma_fleet.screen import Screen
 from kyma_fleet.steering.command import FIELD_MANAGER, who
-from kyma_fleet.steering.report import Change, ChangedObject
+from kyma_fleet.steering.report import ChangedObject, ChangeReport
 from lifecycle_manager.contract.resources import MODULE_ROLLOUTS
 from lifecycle_manager_api import ModuleRollout, as_document, names
 
@@ -48,7 +48,7 @@ async def steer(kcp: Client, screen: Screen, verb: SteeringVerb, name: str, chan
     change = change_of(rollout, verb, wave=wave, by=by, at=datetime.now(UTC).replace(microsecond=0))
     metadata = rollout.metadata
     if not change:
-        print_document(Change(message=f"nothing to do: rollout {metadata.name} is {DONE[verb]} already"), screen)
+        print_document(ChangeReport(message=f"nothing to do: rollout {metadata.name} is {DONE[verb]} already"), screen)
         return 0
     patch = {"metadata": {"resourceVersion": metadata.resource_version}, "spec": change}
     await kcp.merge_patch(MODULE_ROLLOUTS, metadata.name, patch, metadata.namespace, field_manager=FIELD_MANAGER)
@@ -74,7 +74,9 @@ async def undo(
 
 
 def _print_change(screen: Screen, message: str, name: str) -> None:
-    print_document(Change(message=message, objects=(ChangedObject(reference(MODULE_ROLLOUTS.kind, name)),)), screen)
+    print_document(
+        ChangeReport(message=message, objects=(ChangedObject(reference(MODULE_ROLLOUTS.kind, name)),)), screen
+    )
 
 
 async def _read(kcp: Client) -> list[ModuleRollout]:

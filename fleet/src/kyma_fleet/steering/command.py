@@ -12,7 +12,7 @@ from kyma_fleet.documents import print_document, reference
 from kyma_fleet.problems import Problem, line_for
 from kyma_fleet.screen import Screen
 from kyma_fleet.steering.plan import DONE, EVENT_REASONS, ObjectPatch, Order, Steered, Verb, plan
-from kyma_fleet.steering.report import Change, ChangedObject
+from kyma_fleet.steering.report import ChangedObject, ChangeReport
 from kyma_fleet.text import plain
 from lifecycle_manager.contract.resources import KYMAS, MANIFESTS
 from lifecycle_manager_api import Kyma, names
@@ -65,7 +65,7 @@ async def steer(
     steps = list(plan(order, items))
     if not steps:
         state = "already" if verb == "pause" else "not"
-        print_document(Change(message=f"nothing to do: {_described(items)} {state} paused"), screen)
+        print_document(ChangeReport(message=f"nothing to do: {_described(items)} {state} paused"), screen)
         return 0
     described = _described([each.item for each in steps])
     if not subjects.is_one_kyma and not confirm(f"{verb} {described}?"):
@@ -78,7 +78,7 @@ async def steer(
         for each, failure in zip(steps, failures, strict=True)
     ]
     message = f"{_described(done)}: {DONE[verb]} by {order.by}" if done else ""
-    print_document(Change(message=message, objects=tuple(objects)), screen)
+    print_document(ChangeReport(message=message, objects=tuple(objects)), screen)
     return 1 if len(done) < len(steps) else 0
 
 

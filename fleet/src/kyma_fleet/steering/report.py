@@ -16,7 +16,7 @@ class ChangedObject(Part, frozen=True):
     error: str | None = None
 
 
-class Change(Document, frozen=True):
+class ChangeReport(Document, frozen=True):
     """What a command has done, in one line, and the objects that it was done to."""
 
     message: str
