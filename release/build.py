@@ -102,7 +102,7 @@ def build_images() -> dict[str, str]:
         _say("images: skipped; mmdebstrap and root are required (make node-tools)")
         return {}
     _say("images")
-    _run(sys.executable, "-m", "images.build", stdout=subprocess.DEVNULL)
+    _run(sys.executable, "-m", "images.build", quiet=True)
     for file in sorted(IMAGES.glob("*.tar")) + sorted(IMAGES.glob("*.spdx.json")):
         shutil.copy(file, DIST / file.name)
     return {file.stem: digest_of(file) for file in IMAGES.glob("*.tar")}
@@ -130,19 +130,19 @@ def check_programs(folder: Path, *, with_nodes: bool) -> None:
     environment = {"PATH": f"{venv / 'bin'}:/usr/bin:/bin", "HOME": str(empty), "SHIV_ROOT": str(empty)}
     for klm in ((venv / "bin" / "klm",), (venv / "bin" / "python", DIST.resolve() / "klm.pyz")):
         _run(*klm, "--version", cwd=empty, env=environment)
-        _run(*klm, "module", "--help", cwd=empty, env=environment, stdout=subprocess.DEVNULL)
+        _run(*klm, "module", "--help", cwd=empty, env=environment, quiet=True)
     environment["XDG_CACHE_HOME"] = str(cache_root().parent)  # the API servers are not built again
     demo = (venv / "bin" / "klm", "demo", "--once")
     _say("the demo on real API servers")
-    _run(*demo, cwd=empty, env=environment, stdout=subprocess.DEVNULL)
+    _run(*demo, cwd=empty, env=environment, quiet=True)
     _say("a rollout on simulated clusters")
-    _run(*demo, "--rollout", "--clusters", "20", cwd=empty, env=environment, stdout=subprocess.DEVNULL)
+    _run(*demo, "--rollout", "--clusters", "20", cwd=empty, env=environment, quiet=True)
     if not with_nodes or not (cache_root() / f"node-{KUBERNETES}" / "kubelet").exists():
         _say("the demo on nodes: skipped; images, and the programs of nodes are required (make test-nodes)")
         return
     _say("the demo on real nodes")
     given = ("--nodes", "--images", DIST.resolve(), "--charts", Path("charts").resolve())
-    _run(*demo, *given, cwd=empty, env=environment, stdout=subprocess.DEVNULL)
+    _run(*demo, *given, cwd=empty, env=environment, quiet=True)
 
 
 def _install(folder: Path, *where: object) -> None:
@@ -160,10 +160,13 @@ def _say(line: str) -> None:
     sys.stdout.flush()
 
 
-def _run(
-    *command: object, cwd: Path | None = None, env: Mapping[str, str] | None = None, stdout: int | None = None
-) -> None:
-    subprocess.run(list(map(str, command)), check=True, cwd=cwd, env=env, stdout=stdout)
+def _run(*command: object, cwd: Path | None = None, env: Mapping[str, str] | None = None, quiet: bool = False) -> None:
+    """Run a command; what a quiet one prints is seen only where it fails. Raises CalledProcessError."""
+    given = list(map(str, command))
+    done = subprocess.run(given, check=False, cwd=cwd, env=env, stdout=subprocess.PIPE if quiet else None, text=True)
+    if done.returncode and quiet:
+        sys.stdout.write(done.stdout)
+    done.check_returncode()
 
 
 if __name__ == "__main__":
