@@ -127,7 +127,7 @@ def check_programs(folder: Path, *, with_nodes: bool) -> None:
     empty.mkdir()
     _run(BIN / "uv", "venv", "--quiet", "--python", sys.executable, venv)
     _install(folder, "--python", venv / "bin" / "python")
-    environment = {"PATH": f"{venv / 'bin'}:/usr/bin:/bin", "HOME": str(empty), "SHIV_ROOT": str(empty)}
+    environment = {"PATH": f"{venv / 'bin'}:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": str(empty), "SHIV_ROOT": str(empty)}
     for klm in ((venv / "bin" / "klm",), (venv / "bin" / "python", DIST.resolve() / "klm.pyz")):
         _run(*klm, "--version", cwd=empty, env=environment)
         _run(*klm, "module", "--help", cwd=empty, env=environment, quiet=True)
