@@ -4,12 +4,22 @@ The definition is as large as those of real operators; its object has `status.st
 """
 
 from collections.abc import Iterable
+from importlib.resources import files
 from typing import Any
 
 from kube_runtime import Resource, dump_yaml
 from lifecycle_manager_api import names
 
 Document = dict[str, Any]
+# The administrator of a cluster decides which objects modules may contain; here all are allowed.
+ANY_MODULE = f"""{files("lifecycle_manager.rbac").joinpath("skr-modules.yaml").read_text()}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {{name: lifecycle-manager-modules}}
+roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: lifecycle-manager-modules}}
+subjects: [{{kind: ServiceAccount, name: lifecycle-manager, namespace: kube-system}}]
+"""
 NAMESPACE = names.SKR_NAMESPACE
 CORE_OBJECTS = 26
 

@@ -65,14 +65,14 @@ def working_set_of(node: LocalNode, pod: dict[str, Any]) -> int:
     return used - int(statistics["total_inactive_file"])
 
 
-async def kubectl(kubeconfig: Path, *arguments: str, within: float = 60, may_fail: bool = False) -> str:
+async def kubectl(kubeconfig: Path, *arguments: str, within: float = 60) -> str:
     """Run kubectl and return its output."""
     process = await asyncio.create_subprocess_exec(
         find_programs() / "kubectl", f"--kubeconfig={kubeconfig}", *arguments, stdout=subprocess.PIPE
     )
     async with asyncio.timeout(within):
         printed, _ = await process.communicate()
-    assert may_fail or process.returncode == 0
+    assert process.returncode == 0
     return printed.decode()
 
 

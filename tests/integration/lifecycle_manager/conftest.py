@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from lifecycle_manager.process.crd_installation import apply_objects
 from tests.integration.lifecycle_manager.event_path import is_watcher_ready
 from tests.integration.lifecycle_manager.file_server import write_ca
 from tests.integration.lifecycle_manager.programs import Manager, manager_with
+from tests.modules import ANY_MODULE
 from tests.registries import BlobServer, blob_server
 from tests.waiting import eventually
 
@@ -29,17 +29,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if here in item.path.parents:
             item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
             item.add_marker(pytest.mark.xdist_group("lifecycle_manager"))
-
-
-# The administrator of a cluster decides which objects modules may contain; here all are allowed.
-ANY_MODULE = f"""{files("lifecycle_manager.rbac").joinpath("skr-modules.yaml").read_text()}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {{name: lifecycle-manager-modules}}
-roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: lifecycle-manager-modules}}
-subjects: [{{kind: ServiceAccount, name: lifecycle-manager, namespace: kube-system}}]
-"""
 
 
 @pytest_asyncio.fixture(scope="package", loop_scope="session")

@@ -13,6 +13,7 @@ from collections.abc import AsyncGenerator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from ssl import SSLContext
 from typing import Self
 
 from kyma_local.joining import Streams, join
@@ -89,21 +90,26 @@ class NodeNetwork:
         return await asyncio.open_connection(sock=connection)
 
     @asynccontextmanager
-    async def forwarding(self, api_server_port: int) -> AsyncGenerator[None, None]:
-        """Forward connections to the node's address on API_SERVER_PORT to the API server on loopback."""
+    async def forwarding(
+        self, target: int, *, port: int = API_SERVER_PORT, tls: SSLContext | None = None
+    ) -> AsyncGenerator[None, None]:
+        """Forward connections to a port of the node's address to one on loopback: that of the API server.
+
+        With `tls`, TLS ends here.
+        """
 
         async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             try:
-                far = await asyncio.open_connection("127.0.0.1", api_server_port)
-            except OSError:  # the API server does not run now; the client retries
+                far = await asyncio.open_connection("127.0.0.1", target)
+            except OSError:  # the server does not run now; the client retries
                 writer.close()
                 return
             await join((reader, writer), far)
 
         listening = await self._socket()
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((self.address, API_SERVER_PORT))
-        async with await asyncio.start_server(handle, sock=listening, backlog=1024):
+        listening.bind((self.address, port))
+        async with await asyncio.start_server(handle, sock=listening, backlog=1024, ssl=tls):
             yield
 
     async def _socket(self) -> socket.socket:
