@@ -1,5 +1,6 @@
 """What an apply would change, told without showing what is secret."""
 
+import time
 from typing import Any
 
 from kube_runtime import InventoryEntry
@@ -44,3 +45,27 @@ def test_values_of_secrets_are_not_shown() -> None:
     assert not {"c2FtZQ==", "b2xk", "bmV3"} & set(found.text.replace(":", " ").split())
     assert "other: (hidden, the value now)" in found.text
     assert "same: (hidden)" in found.text
+
+
+def test_large_objects_of_a_hostile_cluster_are_compared_in_linear_time() -> None:
+    def seconds(lines: int) -> float:
+        now = {f"k{number:06}": "same" for number in range(lines)}
+        then = {name: "same" if number % 2 else str(number) for number, name in enumerate(now)}
+        start = time.process_time()
+        found = difference_between(ENTRY, 0, config_map(**now), config_map(**then))
+        assert '+  k000000: "0"\n' in found.text
+        return time.process_time() - start
+
+    seconds(100)
+    assert min(seconds(30_000) for _ in range(2)) < 40 * min(seconds(3_000) for _ in range(2))
+
+
+def test_of_large_objects_all_between_the_first_and_last_change_is_shown() -> None:
+    now = {f"k{number:06}": "same" for number in range(3_000)}
+    changed = difference_between(ENTRY, 0, config_map(**now), config_map(**now | {"k000010": "b", "k000012": "c"})).text
+    assert changed.splitlines()[2:] == [
+        "@@ -17,3 +17,3 @@",
+        *("-  k000010: same", "-  k000011: same", "-  k000012: same"),
+        *("+  k000010: b", "+  k000011: same", "+  k000012: c"),
+    ]
+    assert difference_between(ENTRY, 0, config_map(**now), config_map(**now)).action == "none"

@@ -1,7 +1,7 @@
 """What an apply would change, as the API server itself sees it, without changing it."""
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -11,6 +11,8 @@ from kube_runtime.yaml_output import dump_yaml
 
 __all__ = ["ObjectDifference", "difference_between"]
 
+MAX_COMPARISONS = 1_000_000
+"""Of lines with lines: difflib takes time by the square, and a cluster says what its objects are."""
 _OF_THE_SERVER = frozenset({"managedFields", "resourceVersion", "generation", "creationTimestamp", "uid"})
 
 
@@ -29,11 +31,26 @@ def difference_between(
     entry: InventoryEntry, index: int, before: JsonObject | None, after: JsonObject
 ) -> ObjectDifference:
     """Compare two states of an object; `before` is None for one that is not there yet."""
-    lines = difflib.unified_diff(
-        _lines(before, after, "now"), _lines(after, before, "then"), fromfile=f"{entry} now", tofile=f"{entry} then"
-    )
-    text = "".join(lines)
+    now, then = _lines(before, after, "now"), _lines(after, before, "then")
+    compared = _compared_whole if len(now) * len(then) > MAX_COMPARISONS else difflib.unified_diff
+    text = "".join(compared(now, then, f"{entry} now", f"{entry} then"))
     return ObjectDifference(entry, index, "create" if before is None else "change" if text else "none", text)
+
+
+def _compared_whole(now: list[str], then: list[str], fromfile: str, tofile: str) -> Iterator[str]:
+    """Yield a diff in which everything between the first and the last line that differ is replaced."""
+    if now == then:
+        return
+    shorter = min(len(now), len(then))
+    first = next((number for number in range(shorter) if now[number] != then[number]), shorter)
+    rest = range(1, shorter - first + 1)
+    last = next((number for number in rest if now[-number] != then[-number]), shorter - first + 1) - 1
+    removed, added = now[first : len(now) - last], then[first : len(then) - last]
+    yield f"--- {fromfile}\n"
+    yield f"+++ {tofile}\n"
+    yield f"@@ -{first + 1},{len(removed)} +{first + 1},{len(added)} @@\n"
+    yield from (f"-{each}" for each in removed)
+    yield from (f"+{each}" for each in added)
 
 
 def _lines(document: JsonObject | None, other: JsonObject | None, when: str) -> list[str]:
