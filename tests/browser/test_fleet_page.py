@@ -79,6 +79,7 @@ async def test_causes_come_first_with_their_clusters(fleet: Fleet, address: str,
     await expect(rows.first.get_by_role("link")).to_have_text("3")
     await rows.first.get_by_role("link").click()
     await expect(page.locator(".squares > a")).to_have_count(3)
+    await expect(page).to_have_url(re.compile("#clusters$"))
     await page.get_by_role("link", name="Remove the filter").click()
     await expect(page.locator(".squares > a")).to_have_count(3)
     await page.locator("#counts").get_by_text("in all").click()
