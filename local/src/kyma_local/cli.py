@@ -33,6 +33,7 @@ def up(
     directory: Folder = None,
     nodes: Annotated[bool, typer.Option("--nodes", help="run a node in each cluster: Linux, as root")] = False,
     images: Annotated[Path, typer.Option(help="folder of OCI archives for the nodes")] = HOME / IMAGES,
+    kubernetes: Annotated[str, typer.Option(help="version of Kubernetes")] = KUBERNETES,
 ) -> None:
     """Run a control plane (KCP) and user clusters (SKRs).
 
@@ -43,7 +44,8 @@ def up(
     from kyma_local.running import run_clusters
 
     default = (HOME / CLUSTERS).absolute()
-    raise typer.Exit(run_clusters(directory and directory.absolute(), default, skrs, images if nodes else None))
+    folder = directory and directory.absolute()
+    raise typer.Exit(run_clusters(folder, default, skrs=skrs, images=images if nodes else None, kubernetes=kubernetes))
 
 
 @app.command()

@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
 
 import uvloop
@@ -20,23 +20,26 @@ from kyma_local.nodes.node import Nodes
 from kyma_local.nodes.programs import find_programs
 from kyma_local.nodes.requirements import NodesUnavailable, require_nodes
 from kyma_local.progress import Listener, progress_on
-from kyma_local.sources import SourceFailed, Versions
+from kyma_local.sources import KUBERNETES, SourceFailed, Versions
 
 
-def run_clusters(directory: Path | None, default: Path, skrs: int, images: Path | None) -> int:
+def run_clusters(
+    directory: Path | None, default: Path, *, skrs: int, images: Path | None, kubernetes: str = KUBERNETES
+) -> int:
     """Run clusters in a folder, without one in the first free one; return the exit code.
 
-    With a folder of images, they have nodes.
+    With a folder of images, they have nodes. `kubernetes` is the version.
     """
 
     def run(console: Console) -> None:
         if images is not None:
             require_nodes()
         with progress_on(console) as listener:
-            find_binaries(listener)
-            nodes = None if images is None else Nodes.with_images_in(images, find_programs(listener))
+            binaries = find_binaries(listener, versions=Versions(kubernetes=kubernetes))
+            programs = None if images is None else find_programs(listener, version=kubernetes)
+        nodes = Nodes.with_images_in(images, programs) if images and programs else None
         with claimed(directory) if directory else first_unclaimed(default) as folder:
-            uvloop.run(_stay(folder, skrs, nodes, console))
+            uvloop.run(_stay(LocalClusters.start(skrs=skrs, directory=folder, nodes=nodes, binaries=binaries), console))
 
     return _exit_code(run)
 
@@ -84,14 +87,14 @@ def _fetch(console: Console, find: Callable[[Listener], str]) -> None:
     console.print(found, highlight=False, soft_wrap=True)
 
 
-async def _stay(folder: Path, skrs: int, nodes: Nodes | None, console: Console) -> None:
+async def _stay(starting: AbstractAsyncContextManager[LocalClusters], console: Console) -> None:
     """Run clusters until SIGTERM or SIGINT. Raises StartFailed, also if a program ends by itself."""
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     async with AsyncExitStack() as stack:
         with console.status("starting the clusters"):
-            clusters = await stack.enter_async_context(LocalClusters.start(skrs=skrs, directory=folder, nodes=nodes))
+            clusters = await stack.enter_async_context(starting)
         _print_clusters(clusters, console)
         ended = asyncio.ensure_future(clusters.first_ended())
         stopped = asyncio.ensure_future(stopping.wait())
