@@ -16,6 +16,7 @@ from tests.takeover_from_go.differing import differing_fields, unexpected
 from tests.takeover_from_go.interruption import Interruptions
 from tests.takeover_from_go.test_there_and_back import REMOVED
 
+pytestmark = pytest.mark.timeout(900)  # klm runs five times for each of its writes, on a busy machine for minutes
 LABEL = "example.com/lifecycle-manager"
 WHOLE: tuple[str, ...] = ()
 SPLIT = ("--kyma-selector", f"{LABEL}=python", "--all")
