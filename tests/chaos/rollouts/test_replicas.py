@@ -8,21 +8,19 @@ import asyncio
 import json
 import signal
 import sys
-from collections import Counter
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from kube_runtime import Client, ClientOptions, KubeconfigPolicy
 from kube_simulation import Answer, ApiRequest, ConnectionDropped, Rule, serve_simulation
 from kube_simulation.rules import Proceed
-from kube_simulation.store import StoredChange
 from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, MODULE_RELEASE_METAS
-from lifecycle_manager_api import Manifest, crds, names
+from lifecycle_manager_api import crds, names
+from tests.chaos.rollouts.history import wrong_in
 from tests.unit.module_rollouts.fleet import CHANNEL, MODULE, released
 from tests.unit.module_rollouts.small_fleet import (
     CLUSTERS,
@@ -31,9 +29,7 @@ from tests.unit.module_rollouts.small_fleet import (
     SECOND,
     bare,
     create_fleet,
-    excess_in,
     is_completed,
-    is_released,
 )
 from tests.waiting import consistently, eventually
 
@@ -144,29 +140,6 @@ async def touch(kcp: Client) -> None:
     """Have the rollout reconciled, by a change of a Manifest that means nothing."""
     patch = {"metadata": {"annotations": {"touched": "once"}}}
     await kcp.merge_patch(MANIFESTS, f"c-{MODULE}", patch, KCP, field_manager="user")
-
-
-def wrong_in(changes: Iterable[StoredChange]) -> list[str]:
-    """Return what must never have been, in the order in which it was written."""
-    known: dict[str, Manifest] = {}
-    updates: Counter[str] = Counter()
-    releases: dict[str, set[object]] = {}
-    wrong: list[str] = []
-    for change in changes:
-        if change.after.document()["kind"] != "Manifest":
-            continue
-        manifest = msgspec.json.decode(change.after.body, type=Manifest)
-        name = manifest.metadata.name
-        before, known[name] = known.get(name), manifest
-        if manifest.spec.version == SECOND and before is not None and before.spec.version != SECOND:
-            updates[name] += 1
-            if not is_released(before):
-                wrong.append(f"{name} was updated before its release")
-        if is_released(manifest) and manifest.status.release is not None:
-            releases.setdefault(name, set()).add(manifest.status.release.at)
-        wrong += excess_in(known.values())
-    wrong += [f"{name} was updated {count} times" for name, count in updates.items() if count != 1]
-    return wrong + [f"{name} got {len(each)} releases" for name, each in releases.items() if len(each) != 1]
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])

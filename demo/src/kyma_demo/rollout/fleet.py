@@ -47,16 +47,20 @@ class DeploymentController(Rule):
     runs_failing_version: bool
 
     async def around(self, request: ApiRequest, proceed: Callable[[], Awaitable[Answer]]) -> Answer:
-        """Answer a request; after a change of the Deployment report its status a moment later."""
-        answer = await proceed()
+        """Answer a request; report the Deployment's status a moment later, also where the client has gone meanwhile."""
         is_deployment = request.kind is not None and request.kind.plural == "deployments"
-        if is_deployment and request.is_write and not request.subresource and answer.code < 300:
-            generation = answer.document()["metadata"]["generation"]
-            asyncio.get_running_loop().call_later(self.start_seconds(), self._report, generation)
-        return answer
+        try:
+            return await proceed()
+        finally:
+            if is_deployment and request.is_write and not request.subresource:
+                asyncio.get_running_loop().call_later(self.start_seconds(), self._report)
 
-    def _report(self, generation: int) -> None:
-        running = version_in(self.cluster)
+    def _report(self) -> None:
+        found = self.cluster.answer_to("GET", DEPLOYMENT)
+        if found.code != 200:
+            return
+        running = version_of(found)
+        generation = found.document()["metadata"]["generation"]
         status: Document = {"observedGeneration": generation, "replicas": 1, "updatedReplicas": 1}
         if running != FAILING or self.runs_failing_version:
             status |= {"availableReplicas": 1, "readyReplicas": 1, "conditions": []}
@@ -92,11 +96,12 @@ class SimulatedFleet:
 def version_in(cluster: SimulatedCluster) -> str:
     """Return the version of the module's Deployment in a cluster; empty where there is none."""
     answer = cluster.answer_to("GET", DEPLOYMENT)
-    return (
-        str(answer.document()["spec"]["template"]["spec"]["containers"][0]["image"]).rpartition(":")[2]
-        if (answer.code == 200)
-        else ""
-    )
+    return version_of(answer) if answer.code == 200 else ""
+
+
+def version_of(deployment: Answer) -> str:
+    (container,) = deployment.document()["spec"]["template"]["spec"]["containers"]
+    return str(container["image"]).rpartition(":")[2]
 
 
 @asynccontextmanager
