@@ -25,12 +25,12 @@ from kyma_fleet.overview.report import FleetStatus
 from kyma_fleet.preview.report import ReleasePreview
 from kyma_fleet.rollouts.report import TITLES, WAVE_TITLES, RolloutList, RolloutStatus
 from kyma_fleet.screen import LiveTable, Screen
+from kyma_fleet.steering.report import ChangeReport
 from kyma_fleet.timeline.command import Timeline
 from lifecycle_manager.cli import app
 from tests.unit.fleet_page.rollouts import rollout
 
 RUNS = "prints its progress while it runs"
-SAYS = "says in a line what it did; klm get and klm rollout status print what is"
 WITHOUT_OUTPUT = {
     "run": RUNS,
     "ui": "prints the address of the page",
@@ -41,8 +41,6 @@ WITHOUT_OUTPUT = {
     "module validate": "prints a line for each problem",
     "module update": "prints the differences",
     "local kubectl": "prints what kubectl prints",
-    **dict.fromkeys(("pause", "resume", "reconcile", "continue"), SAYS),
-    **dict.fromkeys((f"rollout {verb}" for verb in ("approve", "pause", "resume", "halt", "undo")), SAYS),
 }
 KEYS = {
     FleetStatus: "at kymas states paused modules rollouts broken causes unreachable withoutEvents withoutCertificate "
@@ -57,6 +55,7 @@ KEYS = {
     ReleasePreview: "release sums lacksWindows waves clusters",
     ClusterComparison: "kyma objects",
     BundleReport: "file writtenAt files missing",
+    ChangeReport: "message objects",
     Images: "images",
     AdoptionReport: "apiServer former counts rows options clusters inTheWay",
 }
