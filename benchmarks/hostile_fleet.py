@@ -30,6 +30,7 @@ import statistics
 import sys
 import time
 from collections import Counter
+from collections.abc import Collection
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,6 +54,7 @@ from benchmarks.processes.fleet import (
 from benchmarks.processes.simulated_fleet import CONFIGURED, kyma_name
 from kyma_local.ports import free_port
 
+ATTACKS = ("large", "many", "stall", "aliases")
 LARGE, LARGE_BYTES, SMALL = 4, 1_400_000, 2_000
 STALL_SECONDS = 9.5  # the time limit of a request to a cluster is 10 s
 TIMEOUT_SECONDS = 30.0
@@ -68,10 +70,12 @@ def main() -> int:
     parser.add_argument("--users", type=int, default=20, help="number of clusters in which users change Module CRs")
     parser.add_argument("--seconds", type=float, default=60.0, help="how long each of the two phases takes")
     parser.add_argument("--edit-seconds", type=float, default=0.25, help="between edits in a hostile cluster")
-    parser.add_argument(
-        "--attacks", default="large,many,stall,aliases", help="what the hostile clusters do, for finding what costs"
-    )
-    figures = uvloop.run(_measure(parser.parse_args()))
+    parser.add_argument("--attacks", default="all", help=f"what the hostile clusters do: all, none, or of {ATTACKS}")
+    options = parser.parse_args()
+    named = {"all": ATTACKS, "none": ()}.get(options.attacks, options.attacks.split(","))
+    if unknown := {*named} - {*ATTACKS}:
+        parser.error(f"unknown attacks {sorted(unknown)}: expected all, none, or of {ATTACKS}")
+    figures = uvloop.run(_measure(options, named))
     for figure in figures:
         figure.print()
     return 0 if all(figure.met for figure in figures) else 1
@@ -102,8 +106,7 @@ async def _side(options: argparse.Namespace, layers: Path, stack: AsyncExitStack
     return Side(fleet, manager, users, turns, port)
 
 
-async def _measure(options: argparse.Namespace) -> list[Figure]:
-    attacks = options.attacks.split(",")
+async def _measure(options: argparse.Namespace, attacks: Collection[str]) -> list[Figure]:
     hostile = range(options.kymas - options.hostile, options.kymas)
     with TemporaryDirectory(prefix="hostile-fleet-") as text:
         folder = Path(text)
@@ -180,7 +183,7 @@ async def _begin(
     fleet: FleetProcess,
     others: FleetProcess,
     attackers: list[User],
-    attacks: list[str],
+    attacks: Collection[str],
     edits: Counter[str],
     ends: asyncio.Event,
     *,
@@ -199,7 +202,7 @@ async def _attack(
     fleet: FleetProcess,
     others: FleetProcess,
     attacker: User,
-    attacks: list[str],
+    attacks: Collection[str],
     edits: Counter[str],
     ends: asyncio.Event,
     *,
