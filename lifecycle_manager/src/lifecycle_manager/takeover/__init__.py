@@ -3,7 +3,7 @@
 - `certificates`: its CA, which is adopted
 - `lease`: nothing works here while the former version does
 - `split`: unless each has its own Kymas
-- `flags`, `policy_file`: its command line and its maintenance policy
+- `flags`: its command line
 
 A control plane that it never managed needs none of this. Only `app`, `settings` and `command_line` import it. The
 marks of its objects, by which domains decide whose an object is, are in `contract.former`; `klm adopt` is a command of

@@ -62,7 +62,11 @@ class StoredCAs:
     is_adopted: bool = False
 
 
-async def _nothing() -> None:
+Adopts = Callable[[Client, str], Awaitable[CAs | None]]
+"""Finds the CAs of a former version in a namespace, to adopt them in place of new ones; None where there are none."""
+
+
+async def adopts_nothing(_kcp: Client, _namespace: str) -> None:
     """Find no CAs to adopt."""
 
 
@@ -76,8 +80,8 @@ class CAStore:
     algorithm: Algorithm = Algorithm.ECDSA_P256
     name: str = CA_SECRET
     namespace: str = names.KCP_NAMESPACE
-    adopts: Callable[[], Awaitable[CAs | None]] = _nothing
-    """Returns the CAs of a former version, which are adopted in place of new ones; None where there are none."""
+    adopts: Adopts = adopts_nothing
+    former_namespace: str = ""
 
     @property
     def key(self) -> ObjectKey:
@@ -120,7 +124,7 @@ class CAStore:
         return self._stored(patched)
 
     async def _create(self) -> Secret:
-        former = await self.adopts()
+        former = await self.adopts(self.kcp, self.former_namespace)
         cas = replace(former, since=self.clock.now()) if former is not None else CAs(await self._new())
         labels = purpose_labels(CA_PURPOSE)
         document = tls_secret_document(self.name, self.namespace, cas.signing, trust=cas.trusted, labels=labels)

@@ -1,14 +1,13 @@
 """The settings of the CAs and of the Watchers' certificates, and the store of certificates that they ask for."""
 
-from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from datetime import timedelta
-from functools import partial
 
 from prometheus_client import Counter
 
 from kube_runtime import Client, Manager
-from kyma_certs import Algorithm, CAs, RotationRules
+from kyma_certs import Algorithm, RotationRules
 from lifecycle_manager.contract.options import (
     BUILT_IN,
     GARDENER,
@@ -22,7 +21,7 @@ from lifecycle_manager.contract.options import (
 from lifecycle_manager.contract.resources import SECRETS
 from lifecycle_manager.skr import OUR_SECRETS
 from lifecycle_manager.watcher_certificates.ca_rotation import CARotation, setup_ca
-from lifecycle_manager.watcher_certificates.ca_store import CAStore
+from lifecycle_manager.watcher_certificates.ca_store import Adopts, CAStore, adopts_nothing
 from lifecycle_manager.watcher_certificates.certificates import CertificateStore, LeafRules, LeafStore
 from lifecycle_manager.watcher_certificates.issued_certificates import IssuedCertificates
 from lifecycle_manager_api import names
@@ -92,16 +91,20 @@ def setup(
     settings: CertificateSettings,
     *,
     issuers: Iterable[type[IssuedCertificates]] = (),
-    adopts: Callable[[Client, str], Awaitable[CAs | None]] | None = None,
+    adopts: Adopts = adopts_nothing,
 ) -> tuple[CARotation, LeafStore]:
     """Keep the CAs, and return them with the store of the Watchers' certificates that the settings ask for.
 
     `issuers` are the other programs that issue certificates; `adopts` finds the CAs of a former version in a
     namespace; `kcp` is a client that is not fenced, see `setup_ca`.
     """
-    store = CAStore(kcp, manager.clock, lifetime=settings.ca_lifetime)
-    if adopts is not None:
-        store = replace(store, adopts=partial(adopts, kcp, settings.former_namespace))
+    store = CAStore(
+        kcp,
+        manager.clock,
+        lifetime=settings.ca_lifetime,
+        adopts=adopts,
+        former_namespace=settings.former_namespace,
+    )
     rules = RotationRules(renew_before=settings.ca_renew_before, grace=settings.ca_grace, timeout=settings.ca_timeout)
     cas = setup_ca(manager, store, rules)
     secrets = manager.informer(SECRETS, label_selector=OUR_SECRETS)
