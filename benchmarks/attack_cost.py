@@ -26,8 +26,8 @@ import httpx
 
 from benchmarks.figures import Figure
 from kube_runtime import KubeError, ManifestInvalid, load_yaml
-from kube_runtime.client import check_json
 from kube_runtime.client.decoding import decoding_for
+from kube_runtime.client.json_limits import check_json
 from kyma_oci import SourceError, text_in
 from lifecycle_manager.events import EndpointOptions, EventEndpoint, Reason, VerifiedEvent
 from lifecycle_manager.module_config.reading import ANSWER

@@ -24,7 +24,7 @@ from kube_runtime import (
     dump_yaml,
     require_readable,
 )
-from kube_runtime.client import LargeAnswers
+from kube_runtime.client.limits import LargeAnswers
 from kube_runtime.informer import Informer
 from kube_simulation import serve_simulation
 from kyma_oci import AllowedHosts, DescriptorUnreadable, Layer, Registries, SourceError, component_of

@@ -23,18 +23,13 @@ if TYPE_CHECKING:
         readiness,
     )
     from kube_runtime.backoff import Backoff
-    from kube_runtime.client import (
-        UNDECODABLE,
-        Client,
-        ClientOptions,
-        JsonLimits,
-        KubeconfigPolicy,
-        RestMapper,
-        Revision,
-        WatchEvent,
-        cut_json,
-        require_readable,
-    )
+    from kube_runtime.client.client import Client, Revision
+    from kube_runtime.client.decoding import UNDECODABLE, WatchEvent
+    from kube_runtime.client.discovery import RestMapper
+    from kube_runtime.client.json_limits import JsonLimits
+    from kube_runtime.client.kubeconfig import KubeconfigPolicy
+    from kube_runtime.client.nesting import cut_json, require_readable
+    from kube_runtime.client.options import ClientOptions
     from kube_runtime.clock import SYSTEM_CLOCK, Clock
     from kube_runtime.controller import (
         MAX_CAUSES_PER_KEY,
@@ -197,18 +192,22 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
         "readiness",
     ),
     "backoff": ("Backoff",),
-    "client": (
-        "UNDECODABLE",
+    "client.client": (
         "Client",
-        "ClientOptions",
-        "JsonLimits",
-        "KubeconfigPolicy",
-        "RestMapper",
         "Revision",
+    ),
+    "client.decoding": (
+        "UNDECODABLE",
         "WatchEvent",
+    ),
+    "client.discovery": ("RestMapper",),
+    "client.json_limits": ("JsonLimits",),
+    "client.kubeconfig": ("KubeconfigPolicy",),
+    "client.nesting": (
         "cut_json",
         "require_readable",
     ),
+    "client.options": ("ClientOptions",),
     "clock": (
         "SYSTEM_CLOCK",
         "Clock",

@@ -16,7 +16,8 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 import pytest
 
 from kube_crds import crd_of
-from kube_runtime.client import Client, KubeconfigPolicy
+from kube_runtime.client.client import Client
+from kube_runtime.client.kubeconfig import KubeconfigPolicy
 from kube_runtime.operator import Operator
 from kube_simulation.cluster import SimulatedCluster
 from kube_simulation.faults.checking import FaultReport

@@ -50,15 +50,25 @@ class KlmGroup(TyperGroup):
         super().__init__(commands=cast("Any", Commands(commands)), **attributes)
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        leave_absent_values(self)
         if extra.get("resilient_parsing"):
             leave_values(self)
         return super().make_context(info_name, args, parent, **extra)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, command, rest = super().resolve_command(ctx, args)
+        if isinstance(command, TyperGroup):
+            leave_absent_values(command)
         if ctx.resilient_parsing and command is not None:
             leave_values(command)
         return name, command, rest
+
+
+class Optional(TyperOption):
+    """An option of a group: where it is not given, what would convert its value is not imported."""
+
+    def process_value(self, ctx: Any, value: Any) -> Any:
+        return None if value is None else super().process_value(ctx, value)
 
 
 class Unread(TyperOption):
@@ -73,6 +83,12 @@ class UnreadArgument(TyperArgument):
 
     def process_value(self, _ctx: Any, value: Any) -> Any:
         return value
+
+
+def leave_absent_values(group: TyperGroup) -> None:
+    """Have a group convert what is given to itself alone: mostly nothing is."""
+    for each in (*group.params, group.get_help_option(typer.Context(group))):
+        cast("Any", each).__class__ = Optional
 
 
 def leave_values(command: Any) -> None:

@@ -11,6 +11,7 @@ from kube_runtime import load_yaml
 from kyma_fleet.listing.command import check_filters
 from kyma_fleet.listing.formats import output_for
 from kyma_fleet.listing.kinds import KINDS, PAUSED_KYMAS, ListedKind, kind_named
+from kyma_fleet.listing.names import SHORT_NAMES
 from kyma_fleet.listing.selection import Selection
 from kyma_fleet.problems import Problem
 from kyma_fleet.screen import Screen
@@ -76,7 +77,7 @@ def test_labels_are_selected_by_the_api_server() -> None:
 
 
 def test_every_kind_has_its_short_names_and_refuses_filters_that_mean_nothing_for_it() -> None:
-    assert [each.name for each in KINDS if kind_named(each.short[0]) is each] == [each.name for each in KINDS]
+    assert [kind_named(SHORT_NAMES[each.name][0]) for each in KINDS] == [*KINDS]
     assert kind_named("nothing") is None
     with pytest.raises(Problem, match="--region does not select configs; they have --kyma, --module, --state and -l"):
         check_filters(KINDS[4], Selection(region="eu"))

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kube_runtime import JsonLimits, ResponseInvalid, ResponseTooLarge
-from kube_runtime.client import check_json
 from kube_runtime.client.answers import error_from_answer
 from kube_runtime.client.decoding import decoding_for
+from kube_runtime.client.json_limits import check_json
 from kube_runtime.resource import version_number
 
 TEXT = st.text(st.sampled_from('{}[],":\\ax\n'), max_size=8)

@@ -3,8 +3,8 @@
 import asyncio
 from typing import Any
 
-from kube_runtime.client import LargeAnswers
 from kube_runtime.client.bodies import PART_BYTES, RequestBody
+from kube_runtime.client.limits import LargeAnswers
 
 
 async def test_large_answers_take_turns() -> None:

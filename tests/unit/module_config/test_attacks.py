@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kube_runtime import Client, JsonLimits, KubeError, Priority, Resource
-from kube_runtime.client import check_json
 from kube_runtime.client.decoding import decoding_for
+from kube_runtime.client.json_limits import check_json
 from lifecycle_manager.contract.resources import KYMAS, MODULE_CONFIGS
 from lifecycle_manager.contract.signals import ObjectReference, ReadScope
 from lifecycle_manager.contract.verdict import POSTPONED, QUOTA_EXCEEDED

@@ -6,8 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-NAMES_SHOWN = 200
-COMPLETION_SECONDS = 2.0
+from kyma_fleet.listing.names import PATHS, full_name
 
 
 def complete_kyma(context: typer.Context, incomplete: str) -> list[str]:
@@ -19,34 +18,17 @@ def complete_module(context: typer.Context, incomplete: str) -> list[str]:
 
 
 def complete_name(context: typer.Context, incomplete: str) -> list[str]:
-    kind = str(context.params.get("kind") or "kymas")
+    kind = full_name(str(context.params.get("kind"))) or ""
     return _names_in_the_cluster(context, "releases" if kind == "modules" else kind, incomplete)
 
 
 def _names_in_the_cluster(context: typer.Context, kind: str, incomplete: str) -> list[str]:
-    """Return some names that begin as typed; none where the control plane does not answer at once."""
-    import asyncio
+    from kyma_fleet.cli.completion import names_at
 
-    from kube_runtime import KubeError
-    from kyma_fleet.listing.kinds import kind_named
-    from kyma_fleet.running import Target
-
-    found = kind_named(kind)
-    if found is None:
-        return []
-
-    async def read() -> list[str]:
-        of = "kcp_" if "kcp_kubeconfig" in context.params else ""
-        target = Target(context.params.get(f"{of}kubeconfig"), context.params.get(f"{of}context"))
-        async with asyncio.timeout(COMPLETION_SECONDS), await target.client() as kcp:
-            async for page in kcp.pages(found.resource, found.namespace, page_size=NAMES_SHOWN):
-                return [each.metadata.name for each in page.items if each.metadata.name.startswith(incomplete)]
-        return []
-
-    try:
-        return asyncio.run(read())
-    except (KubeError, TimeoutError):
-        return []
+    of = "kcp_" if "kcp_kubeconfig" in context.params else ""
+    given = context.params.get(f"{of}kubeconfig")
+    kubeconfig = Path(given).expanduser() if given else None
+    return names_at(PATHS[kind], incomplete, kubeconfig, context.params.get(f"{of}context")) if kind in PATHS else []
 
 
 Kubeconfig = Annotated[

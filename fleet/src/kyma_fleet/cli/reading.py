@@ -17,8 +17,9 @@ from kyma_fleet.cli.options import (
     one_of,
     unknown,
 )
+from kyma_fleet.listing.names import SHORT_NAMES
 
-KIND_NAMES = ("kymas", "modules", "releases", "manifests", "configs", "syncresources")
+KIND_NAMES = (*SHORT_NAMES,)
 STATES = ("Ready", "Processing", "Warning", "Error", "Deleting", "Unmanaged")
 
 

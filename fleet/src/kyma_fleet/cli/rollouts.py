@@ -12,6 +12,7 @@ app = typer.Typer(
     name="rollout",
     help="See and steer how new versions go through the fleet in waves.",
     no_args_is_help=True,
+    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )

@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 from kube_runtime import Resource
 from kube_runtime.ages import age
 from kyma_fleet.explanation.marks import pause_of
+from kyma_fleet.listing.names import full_name
 from kyma_fleet.listing.selection import OF_CONFIGS, OF_KYMAS, OF_MANIFESTS, Selection
 from lifecycle_manager.contract.resources import (
     DATED_RELEASE_METAS,
@@ -58,7 +59,6 @@ class ListedKind(Generic[T]):
     """
 
     name: str
-    short: tuple[str, ...]
     resource: Resource[T]
     namespace: str | None
     columns: Columns
@@ -176,7 +176,6 @@ OF_ALL = frozenset({"name", "labels"})
 KINDS: tuple[ListedKind[Any], ...] = (
     ListedKind(
         "kymas",
-        ("kyma", "ky"),
         KYMAS,
         names.KCP_NAMESPACE,
         Columns(KYMA_COLUMNS, ("PAUSED", "PLAN", "RUNTIME", "MESSAGE"), 1),
@@ -187,7 +186,6 @@ KINDS: tuple[ListedKind[Any], ...] = (
     ),
     ListedKind(
         "modules",
-        ("module",),
         KYMAS,
         names.KCP_NAMESPACE,
         Columns(("KYMA", "MODULE", "STATE", "VERSION", "CHANNEL", "MESSAGE"), ("REGION", "MANIFEST"), 2),
@@ -200,7 +198,6 @@ KINDS: tuple[ListedKind[Any], ...] = (
     ),
     ListedKind(
         "releases",
-        ("release", "modulereleasemetas", "mrm"),
         DATED_RELEASE_METAS,
         names.KCP_NAMESPACE,
         Columns(("MODULE", "MANDATORY", "FOR", "CHANGED", "CHANNELS"), ("COMPONENT",)),
@@ -212,7 +209,6 @@ KINDS: tuple[ListedKind[Any], ...] = (
     ),
     ListedKind(
         "manifests",
-        ("manifest", "mf"),
         MANIFESTS,
         names.KCP_NAMESPACE,
         Columns(("NAME", "STATE", "KYMA", "MODULE", "VERSION", "AGE", "REASON"), ("OBJECTS", "MESSAGE"), 1),
@@ -223,7 +219,6 @@ KINDS: tuple[ListedKind[Any], ...] = (
     ),
     ListedKind(
         "configs",
-        ("config", "moduleconfigs", "moduleconfig", "mc"),
         MODULE_CONFIGS,
         None,
         Columns(PART_COLUMNS, ("NAMESPACE", "MESSAGE"), 1),
@@ -234,7 +229,6 @@ KINDS: tuple[ListedKind[Any], ...] = (
     ),
     ListedKind(
         "syncresources",
-        ("syncresource", "sr"),
         SYNC_RESOURCES,
         None,
         Columns((*PART_COLUMNS[:4], "OBJECTS", *PART_COLUMNS[4:]), ("NAMESPACE", "MESSAGE"), 1),
@@ -245,7 +239,6 @@ KINDS: tuple[ListedKind[Any], ...] = (
     ),
     ListedKind(
         "rollouts",
-        ("rollout", "modulerollouts", "modulerollout", "mro"),
         MODULE_ROLLOUTS,
         names.KCP_NAMESPACE,
         Columns(("NAME", "PHASE", "MODULE", "CHANNEL", "VERSION", "UPDATED", "FAILED", "AGE"), ("WAVE", "MESSAGE")),
@@ -258,7 +251,6 @@ KINDS: tuple[ListedKind[Any], ...] = (
 
 PAUSED_KYMAS: ListedKind[Kyma] = ListedKind(
     "kymas",
-    (),
     KYMAS,
     names.KCP_NAMESPACE,
     Columns(("NAME", "STATE", "SINCE", "BY", "REASON"), (), 1),
@@ -271,5 +263,4 @@ PAUSED_KYMAS: ListedKind[Kyma] = ListedKind(
 
 def kind_named(name: str) -> ListedKind[Any] | None:
     """Return the kind that an operator named, by its plural, singular or short name."""
-    wanted = name.lower()
-    return next((each for each in KINDS if wanted == each.name or wanted in each.short), None)
+    return next((each for each in KINDS if each.name == full_name(name)), None)

@@ -2,7 +2,6 @@
 
 import asyncio
 import copy
-import os
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from pathlib import Path
@@ -21,8 +20,7 @@ from kube_runtime.client.kubeconfig import (
     Connection,
     KubeconfigPolicy,
     connection_from_kubeconfig,
-    connection_in_cluster,
-    kubeconfig_of_user,
+    connection_of_environment,
 )
 from kube_runtime.client.options import DEFAULT_OPTIONS, ClientOptions
 from kube_runtime.client.transport import ServerResponse, Transport
@@ -111,11 +109,7 @@ class Client:
         It is one's own configuration, so it may ask for everything. Raises KubeconfigInvalid where there is none.
         `context` is one of a kubeconfig, other than its current one.
         """
-        path = kubeconfig or kubeconfig_of_user(os.environ)
-        if path is None:
-            return cls(connection_in_cluster(os.environ), options)
-        policy = KubeconfigPolicy.permissive()
-        return await cls.from_kubeconfig(path, options=options, policy=policy, context=context)
+        return cls(await connection_of_environment(kubeconfig, context), options)
 
     def fenced_by(self, fence: Fence) -> Self:
         """Return this client with a check before every write, at the latest moment possible.

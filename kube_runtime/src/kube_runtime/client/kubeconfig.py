@@ -6,6 +6,7 @@ that comes from somebody else is therefore held to a policy before anything in i
 
 import asyncio
 import base64
+import os
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -27,6 +28,7 @@ __all__ = [
     "KubeconfigPolicy",
     "connection_from_kubeconfig",
     "connection_in_cluster",
+    "connection_of_environment",
     "kubeconfig_of_user",
     "namespace_of_pod",
 ]
@@ -124,6 +126,17 @@ async def connection_from_kubeconfig(
         proxy=_text(cluster, "proxy-url"),
         impersonation=_impersonation_of(user),
     )
+
+
+async def connection_of_environment(kubeconfig: Path | None = None, context: str | None = None) -> Connection:
+    """Return the connection that kubectl would take: by the file given, else as a Pod, else by the user's own file.
+
+    It is one's own configuration, so it may ask for everything. Raises KubeconfigInvalid where there is none.
+    """
+    path = kubeconfig or kubeconfig_of_user(os.environ)
+    if path is None:
+        return connection_in_cluster(os.environ)
+    return await connection_from_kubeconfig(path, KubeconfigPolicy.permissive(), context)
 
 
 def kubeconfig_of_user(environment: Mapping[str, str]) -> Path | None:

@@ -13,7 +13,9 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from kube_runtime.client import Client, ClientOptions, KubeconfigPolicy
+from kube_runtime.client.client import Client
+from kube_runtime.client.kubeconfig import KubeconfigPolicy
+from kube_runtime.client.options import ClientOptions
 from kube_runtime.controller import Result
 from kube_runtime.exceptions import KubeError
 from kube_simulation.cluster import SimulatedCluster

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from kube_runtime.client import Client
+from kube_runtime.client.client import Client
 from kube_runtime.resource import JsonObject
 
 __all__ = ["Process", "Script", "Users", "Workload"]

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import structs
 
 from kube_runtime import UNDECODABLE, Clock, JsonLimits, ResponseTooLarge, TextTooLong, dump_yaml, parse_aside
-from kube_runtime.client import check_json_aside
+from kube_runtime.client.json_limits import check_json_aside
 from kube_runtime.resource import version_number
 from lifecycle_manager.contract.owned_fields import owned_status_fields, without_owned
 from lifecycle_manager.contract.signals import ObjectReference

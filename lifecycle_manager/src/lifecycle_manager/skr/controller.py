@@ -20,7 +20,7 @@ from kube_runtime import (
     Result,
     RetryPolicy,
 )
-from kube_runtime.client import LargeAnswers
+from kube_runtime.client.limits import LargeAnswers
 from lifecycle_manager.contract.options import Count, Rate, Seconds, option
 from lifecycle_manager.contract.resources import SECRETS, Secret
 from lifecycle_manager.contract.signals import ClusterReachable, ClusterSilent
