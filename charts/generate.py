@@ -16,7 +16,8 @@ from kyma_certs import KeyPair
 from lifecycle_manager.events.openapi import openapi_document
 from lifecycle_manager.process.crd_installation import write_crds
 from lifecycle_manager.settings import options
-from lifecycle_manager.skr_webhook.documents import WatcherDeployment, workload_documents
+from lifecycle_manager.skr_webhook.documents import workload_documents
+from lifecycle_manager.skr_webhook.settings import WatcherDeployment
 
 CHARTS = Path("charts")
 PROJECT_CHART = Path("module_manager/src/kyma_module_manager/project/template/chart")

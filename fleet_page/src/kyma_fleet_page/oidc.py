@@ -21,7 +21,8 @@ import aiohttp
 import msgspec
 
 from kube_runtime import UNDECODABLE
-from lifecycle_manager.page import OidcSettings, PageUnusable
+from lifecycle_manager.endpoint_settings import OidcSettings
+from lifecycle_manager.page import PageUnusable
 
 CALLBACK = "/sign-in/callback"
 TIMEOUT_SECONDS = 10.0

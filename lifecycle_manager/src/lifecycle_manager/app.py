@@ -36,6 +36,7 @@ from lifecycle_manager import (
     watcher_certificates,
     watcher_crs,
 )
+from lifecycle_manager.endpoint_settings import EndpointSettings, PageSettings
 from lifecycle_manager.gardener import GardenerStore
 from lifecycle_manager.kyma import fleet_metrics
 from lifecycle_manager.module_catalog.module_kinds import ModuleKinds
@@ -60,7 +61,7 @@ async def run(settings: Settings, tracer: Tracer | None = None) -> None:
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     log.info("starting", **settings.shown())
     process = settings[ProcessSettings]
-    allow_open_files(settings[endpoints.EndpointSettings].max_event_connections, settings[skr.SkrSettings].max_clients)
+    allow_open_files(settings[EndpointSettings].max_event_connections, settings[skr.SkrSettings].max_clients)
     tune_garbage_collection()
     metrics = RuntimeMetrics()
     async with (
@@ -132,7 +133,7 @@ def _set_up(
     issuers, adopts = (CertManagerStore, GardenerStore), takeover.find_former_cas
     cas, leaves = watcher_certificates.setup(manager, kcp, certificates, issuers=issuers, adopts=adopts)
     kyma.setup(manager, connections, offers=offers, settings=options[kyma.KymaSettings])
-    rollout = options[kyma.KymaSettings].rollout
+    rollout, watcher = options[kyma.KymaSettings].rollout, options[skr_webhook.WatcherSettings]
     module_rollouts.setup(manager, offers, rollout)
     module_rollouts.setup_notifications(manager, options[module_rollouts.NotificationSettings])
     catalog_sync.setup(manager, connections, offers, options[catalog_sync.CatalogSettings])
@@ -144,11 +145,10 @@ def _set_up(
     module_cr_status.setup(manager, connections, options[module_cr_status.ModuleCrStatusSettings])
     unprotected = module_authorization.setup(manager, kcp, options[module_authorization.ModuleAuthorizationSettings])
     sync_resource.setup(manager, connections, latency, options[sync_resource.SyncResourceSettings], unprotected)
-    watcher = options[skr_webhook.WatcherSettings]
     skr_webhook.setup(manager, connections, kinds, cas=cas, certificates=leaves, settings=watcher)
     watcher_crs.setup(manager, are_routed=options[istio.IstioSettings].enabled)
     istio.setup(manager, lambda: cas.current, options[istio.IstioSettings])
-    listens, checks = options[endpoints.EndpointSettings], endpoints.validators(manager, offers)
+    listens, checks = options[EndpointSettings], endpoints.validators(manager, offers)
     endpoints.setup(manager, kcp, folder, cas=cas, validators=checks, latency=latency, settings=listens, selects=ours)
-    page.setup(manager, kcp, offers, options[page.PageSettings])
+    page.setup(manager, kcp, offers, options[PageSettings])
     manager.serves(lambda: endpoints.report_ready(listens.event_names.address), name="readiness")

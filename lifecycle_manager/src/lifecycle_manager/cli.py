@@ -107,6 +107,8 @@ class RunCommand(TyperCommand):
         from lifecycle_manager.command_line import run_command
 
         command, kept = run_command(args)
+        if extra.get("resilient_parsing"):
+            leave_values(command)
         return command.make_context(info_name, kept, parent, **extra)
 
 

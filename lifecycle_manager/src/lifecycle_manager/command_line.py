@@ -1,28 +1,16 @@
 """The command line of `klm run`: an option for each of the settings, in the style of the other commands."""
 
 import inspect
-import os
 from collections.abc import Callable, Mapping
 from itertools import groupby
 from typing import Annotated, Any, Literal, cast, get_args, get_origin
 
-import structlog
 import typer
-import uvloop
 from typer.core import TyperCommand
 from typer.main import get_command
 
-from kube_runtime import AddressUnusable, KubeconfigInvalid
-from kyma_certs import FipsUnavailable, fips_mode
-from kyma_diagnostics import TracingUnavailable, tracing
-from kyma_diagnostics.debug_server import DebugSocketUnusable
-from lifecycle_manager.app import run as run_lifecycle_manager
 from lifecycle_manager.contract.options import Duration, OptionField, Seconds, fields_of
-from lifecycle_manager.page import PageUnusable
-from lifecycle_manager.process.logs import configure_logs
-from lifecycle_manager.process.settings import ProcessSettings
-from lifecycle_manager.replicas import ReplicaSettings
-from lifecycle_manager.settings import GROUPS, PREFIX, Settings, SettingsInvalid, text_of
+from lifecycle_manager.settings import GROUPS, PREFIX, Settings, text_of
 from lifecycle_manager.takeover.flags import adapted
 
 DURATIONS = (Duration, Seconds)
@@ -37,22 +25,9 @@ def run_command(arguments: list[str]) -> tuple[TyperCommand, list[str]]:
     kept, warnings = adapted(arguments)
 
     def run(**given: object) -> None:
-        try:
-            settings = Settings(present(given), environment=os.environ)
-            process = settings[ProcessSettings]
-            fips_mode(only=process.fips_only)
-        except (SettingsInvalid, FipsUnavailable) as error:
-            typer.secho(str(error), err=True, fg="red")
-            raise typer.Exit(2) from None
-        configure_logs(process.log_level, process.log_format)
-        for warning in warnings:
-            structlog.get_logger("klm").warning(warning)
-        try:
-            with tracing(process.tracing(settings[ReplicaSettings].given_name)) as tracer:
-                uvloop.run(run_lifecycle_manager(settings, tracer))
-        except (AddressUnusable, KubeconfigInvalid, TracingUnavailable, DebugSocketUnusable, PageUnusable) as error:
-            typer.secho(str(error), err=True, fg="red")
-            raise typer.Exit(1) from None
+        from lifecycle_manager.starting import start  # its imports take longer than printing the help
+
+        raise typer.Exit(start(present(given), warnings))
 
     return command_of(run), kept
 

@@ -7,13 +7,10 @@ CAs are in force.
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Annotated
 
 import structlog
-from pydantic import BeforeValidator, IPvAnyNetwork
 
 from http_guard import Bounds
 from kube_runtime import Client, KubeError, Manager
@@ -22,17 +19,12 @@ from kyma_certs import Usage
 from lifecycle_manager import admission, events, replicas
 from lifecycle_manager.contract.conditions import has_webhook
 from lifecycle_manager.contract.options import (
-    BindAddress,
-    Count,
-    EventNames,
+    REPLICA_HOST,
     admission_names,
-    option,
-    replica_bind_address_option,
-    split_texts,
-    webhook_service_option,
 )
 from lifecycle_manager.contract.resources import FIELD_MANAGER, MODULE_CONFIGS, WATCHERS
 from lifecycle_manager.contract.signals import CAsChanged
+from lifecycle_manager.endpoint_settings import EndpointSettings
 from lifecycle_manager.events import EventPublisher, FormerWatchers, Subscriber, managers_of
 from lifecycle_manager.module_catalog import Offers
 from lifecycle_manager.module_catalog.validation import release_warnings, template_error, template_warnings
@@ -41,7 +33,7 @@ from lifecycle_manager.object_set.policy import namespace_objection
 from lifecycle_manager.process.serving import serve
 from lifecycle_manager.process.serving_certificate import ServingCertificate
 from lifecycle_manager.process.telemetry import ChangeLatency
-from lifecycle_manager.replicas import REPLICA_HOST, Deliveries
+from lifecycle_manager.replicas import Deliveries
 from lifecycle_manager.sync_resource import objection_to
 from lifecycle_manager.watcher_certificates import CARotation
 from lifecycle_manager_api import Kyma, ModulePolicy, ModuleReleaseMeta, ModuleTemplate, SyncResource, names
@@ -54,40 +46,6 @@ MAX_CONNECTIONS_PER_REPLICA = 50
 
 Address = tuple[str, int]
 log = structlog.get_logger("endpoints")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndpointSettings:
-    """Where this replica listens, and whom it trusts. `event_hosts` are the names by which Watchers connect.
-
-    `trusted_proxies` may terminate TLS in front of the event endpoint.
-    """
-
-    events: BindAddress = option(("", 8082), "kyma-skr-listener-bind-address", "listen address for events of Watchers")
-    event_names: EventNames = field(default_factory=EventNames)
-    max_event_connections: Count = option(
-        15_000, "max-event-connections", "maximum of open event connections; an idle Watcher keeps one"
-    )
-    accept_unsigned_events: bool = option(
-        False,
-        "accept-unsigned-events",
-        "accept unsigned events, as the Watcher of upstream Kyma sends them, by their TLS certificate",
-    )
-    trusted_proxies: Annotated[tuple[IPvAnyNetwork, ...], BeforeValidator(split_texts)] = option(
-        (),
-        "trusted-proxy-cidrs",
-        "addresses of TLS-terminating proxies whose X-Forwarded-Client-Cert header is trusted",
-    )
-    replicas: BindAddress = replica_bind_address_option()
-    enable_webhooks: bool = option(False, "enable-webhooks", "validate resources at admission; needs a Service")
-    admission: BindAddress = option(("", 9443), "webhook-bind-address", "listen address for admission requests")
-    webhook_service: str = webhook_service_option()
-    webhook_client_ca: Path | None = option(
-        None,
-        "webhook-client-ca",
-        "PEM file with the CA of the client certificate that the API server has for webhooks; others are refused. "
-        "Default: no certificate is asked for",
-    )
 
 
 def validators(manager: Manager, offers: Offers) -> Mapping[str, admission.Validator]:

@@ -11,28 +11,24 @@ from enum import Enum
 from functools import cache
 from typing import Any, TypeVar, cast, get_type_hints
 
-from pydantic import TypeAdapter, ValidationError
-
-from kyma_certs import Algorithm
-from lifecycle_manager.catalog_sync import CatalogSettings
+from lifecycle_manager.catalog_sync.settings import CatalogSettings
 from lifecycle_manager.contract.options import OptionField, Seconds, fields_of, format_duration
-from lifecycle_manager.endpoints import EndpointSettings
-from lifecycle_manager.istio import IstioSettings
-from lifecycle_manager.kyma import KymaSettings
-from lifecycle_manager.mandatory_modules import MandatorySettings
-from lifecycle_manager.module_authorization import ModuleAuthorizationSettings
-from lifecycle_manager.module_config import ModuleConfigSettings
-from lifecycle_manager.module_cr_status import ModuleCrStatusSettings
-from lifecycle_manager.module_installation import ManifestSettings, SourceSettings
-from lifecycle_manager.module_rollouts import NotificationSettings
-from lifecycle_manager.page import PageSettings
+from lifecycle_manager.endpoint_settings import EndpointSettings, PageSettings
+from lifecycle_manager.istio.settings import IstioSettings
+from lifecycle_manager.kyma.settings import KymaSettings
+from lifecycle_manager.mandatory_modules.settings import MandatorySettings
+from lifecycle_manager.module_authorization.settings import ModuleAuthorizationSettings
+from lifecycle_manager.module_config.settings import ModuleConfigSettings
+from lifecycle_manager.module_cr_status.settings import ModuleCrStatusSettings
+from lifecycle_manager.module_installation.settings import ManifestSettings, SourceSettings
+from lifecycle_manager.module_rollouts.settings import NotificationSettings
 from lifecycle_manager.process.settings import ProcessSettings
-from lifecycle_manager.replicas import ReplicaSettings
-from lifecycle_manager.skr import SkrSettings
-from lifecycle_manager.skr_webhook import WatcherSettings
-from lifecycle_manager.sync_resource import SyncResourceSettings
-from lifecycle_manager.takeover import TakeoverSettings
-from lifecycle_manager.watcher_certificates import CertificateSettings
+from lifecycle_manager.replicas.settings import ReplicaSettings
+from lifecycle_manager.skr.settings import SkrSettings
+from lifecycle_manager.skr_webhook.settings import WatcherSettings
+from lifecycle_manager.sync_resource.settings import SyncResourceSettings
+from lifecycle_manager.takeover.settings import TakeoverSettings
+from lifecycle_manager.watcher_certificates.settings import CertificateSettings
 
 T = TypeVar("T")
 PREFIX = "KLM_"
@@ -113,6 +109,8 @@ def text_of(field: OptionField, value: object = ...) -> str:
 
 
 def _values(given: Mapping[str, object], environment: Mapping[str, str]) -> dict[str, object]:
+    from pydantic import TypeAdapter, ValidationError  # the options are listed without it
+
     known, found, problems = options(), dict[str, object](), list[tuple[str, str]]()
     for name in sorted(given.keys() - known.keys()):
         problems.append((name, "there is no such option"))
@@ -159,7 +157,7 @@ def _check(settings: Settings) -> None:
     endpoint = settings[EndpointSettings]
     rules = {
         "events cannot be signed with RSA keys: self-signed-cert-key-algorithm RSA needs accept-unsigned-events": (
-            leaf.algorithm is Algorithm.RSA and not endpoint.accept_unsigned_events
+            leaf.algorithm == "RSA" and not endpoint.accept_unsigned_events
         ),
         "watcher-virtual-services needs trusted-proxy-cidrs: the addresses of the Istio gateway": (
             routes.enabled and not endpoint.trusted_proxies

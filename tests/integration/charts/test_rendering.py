@@ -22,14 +22,15 @@ from kyma_oci.limits import MAX_BYTES as MAX_BYTES_OF_A_LAYER
 from lifecycle_manager.admission import webhook_configuration
 from lifecycle_manager.catalog_sync import CatalogSettings
 from lifecycle_manager.command_line import settings_in
-from lifecycle_manager.endpoints import EndpointSettings
+from lifecycle_manager.endpoint_settings import EndpointSettings
 from lifecycle_manager.kyma import KymaSettings
 from lifecycle_manager.module_installation import ManifestSettings, SourceSettings
 from lifecycle_manager.module_sources.blobs import MAX_BYTES as MAX_BYTES_OF_LAYERS
 from lifecycle_manager.process.settings import ProcessSettings
 from lifecycle_manager.replicas import ReplicaSettings
 from lifecycle_manager.settings import Settings
-from lifecycle_manager.skr_webhook.documents import ModuleRule, WatcherDeployment, webhook_document, workload_documents
+from lifecycle_manager.skr_webhook.documents import ModuleRule, webhook_document, workload_documents
+from lifecycle_manager.skr_webhook.settings import WatcherDeployment
 from lifecycle_manager.watcher_certificates import CAStore
 from lifecycle_manager_api import names
 from lifecycle_manager_api.crds import all_crds

@@ -181,7 +181,7 @@ async def test_certificates_of_every_kind_of_key_are_issued(client: Client) -> N
     cas = (await CAStore(client, clock, name="kinds").ensure()).cas
     for algorithm in Algorithm:
         secrets = informer_of(Cache())
-        store = CertificateStore(client, secrets, clock, LeafRules(algorithm=algorithm, rsa_key_size=2048))
+        store = CertificateStore(client, secrets, clock, LeafRules(algorithm=algorithm.value, rsa_key_size=2048))
         kyma = await register(client, f"kind-{algorithm.value.lower().replace('_', '-')}")
         assert (
             describe((await store.ensure(kyma, cas, CertificateMemory())).certificate_pem).common_name
@@ -196,7 +196,7 @@ async def test_certificate_of_another_kind_of_key_than_is_wanted_is_replaced(cli
     secrets = informer_of(cache)
     kinds = []
     for algorithm in (Algorithm.ECDSA_P256, Algorithm.ED25519):
-        store = CertificateStore(client, secrets, clock, LeafRules(algorithm=algorithm))
+        store = CertificateStore(client, secrets, clock, LeafRules(algorithm=algorithm.value))
         kinds.append(key_of((await store.ensure(kyma, cas, CertificateMemory())).certificate_pem)[0])
         key = ObjectKey(names.KCP_NAMESPACE, f"{kyma.metadata.name}-webhook-tls")
         cache.put(key, await client.get(SECRETS, key.name, key.namespace))

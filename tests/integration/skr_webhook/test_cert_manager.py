@@ -146,7 +146,7 @@ async def test_certificate_follows_a_rotation_and_a_revocation(working_issuer: C
 @pytest.mark.parametrize("algorithm", [Algorithm.ECDSA_P256, Algorithm.ED25519])
 async def test_kind_of_key_is_cert_managers_to_make(working_issuer: Client, algorithm: Algorithm) -> None:
     name = f"key-{algorithm.value.lower().replace('_', '-')}"
-    setting = Setting(working_issuer, await register(working_issuer, name), LeafRules(algorithm=algorithm))
+    setting = Setting(working_issuer, await register(working_issuer, name), LeafRules(algorithm=algorithm.value))
     await setting.ensured((await setting.cas.ensure()).cas)
     spec = (await working_issuer.get(CERTIFICATES, f"{setting.name}-webhook-tls", NAMESPACE))["spec"]
     assert ALGORITHMS[spec["privateKey"]["algorithm"]] is algorithm

@@ -6,7 +6,7 @@ import pytest
 import pytest_asyncio
 
 from kube_runtime import Client
-from kyma_certs import Algorithm, RotationStep, describe, issued_by
+from kyma_certs import RotationStep, describe, issued_by
 from lifecycle_manager.contract.resources import SECRETS
 from lifecycle_manager.gardener import GardenerStore
 from lifecycle_manager.gardener.certificates import CERTIFICATES, ISSUERS
@@ -72,7 +72,7 @@ async def test_certificate_of_gardener_follows_a_rotation_and_a_revocation(garde
 
 
 async def test_rsa_key_is_gardeners_to_make(gardener: Client, client: Client) -> None:
-    setting = await setting_of(gardener, client, "gardening-rsa", LeafRules(algorithm=Algorithm.RSA))
+    setting = await setting_of(gardener, client, "gardening-rsa", LeafRules(algorithm="RSA"))
     with pytest.raises(CertificatePending):
         await setting.store.ensure(setting.kyma(), (await setting.cas.ensure()).cas, setting.memory)
     spec = (await client.get(CERTIFICATES, f"{setting.name}-webhook-tls", NAMESPACE))["spec"]

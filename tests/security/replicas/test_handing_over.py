@@ -17,10 +17,11 @@ from kube_runtime import SYSTEM_CLOCK
 from kube_runtime.leases import Member, NotHandedOver
 from kyma_certs import CAs, LeafRequest, Usage, create_ca, issue
 from kyma_local.ports import free_port
+from lifecycle_manager.contract.options import REPLICA_HOST
 from lifecycle_manager.events import VerifiedEvent
 from lifecycle_manager.process.serving import serve
 from lifecycle_manager.process.serving_certificate import ServingCertificate
-from lifecycle_manager.replicas import REPLICA_HOST, Deliveries, create_app, is_replica, sending
+from lifecycle_manager.replicas import Deliveries, create_app, is_replica, sending
 from lifecycle_manager.replicas.message import MAX_BODY_BYTES, PATH, Handed
 from lifecycle_manager_api import WatchEvent
 from tests.security.events.serving import LONG_TIMEOUTS

@@ -29,7 +29,8 @@ from lifecycle_manager.module_config.plan import (
     writes_of,
 )
 from lifecycle_manager.module_config.reading import ANSWER, Reading, find_all, find_some
-from lifecycle_manager.module_config.snapshot import ModuleConfigSnapshot, Quota
+from lifecycle_manager.module_config.settings import Quota
+from lifecycle_manager.module_config.snapshot import ModuleConfigSnapshot
 from lifecycle_manager.module_config.texts import MAX_TEXT_BYTES, MODULE_CR, TextMaker, TextMemory, TextThread
 from lifecycle_manager.skr.budget import CpuBudget
 from lifecycle_manager.skr.failure import INTERNAL_ERROR

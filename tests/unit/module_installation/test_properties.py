@@ -22,10 +22,10 @@ from kube_runtime import (
 from lifecycle_manager.module_installation import plan as planned
 from lifecycle_manager.module_installation.reading import KindObject, crd_of
 from lifecycle_manager.module_installation.rendering import RenderedModule
+from lifecycle_manager.module_installation.settings import Options
 from lifecycle_manager.module_installation.snapshot import (
     ManifestSnapshot,
     ModuleMemory,
-    Options,
     Removal,
     has_finalizers,
     is_being_deleted,

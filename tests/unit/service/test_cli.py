@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from lifecycle_manager import page
 from lifecycle_manager.cli import app
-from lifecycle_manager.endpoints import EndpointSettings
+from lifecycle_manager.endpoint_settings import EndpointSettings, PageSettings
 from lifecycle_manager.process.settings import ProcessSettings
 from lifecycle_manager.replicas import ReplicaSettings
 from lifecycle_manager.settings import Settings, SettingsInvalid, all_fields, options
@@ -107,4 +107,4 @@ def test_page_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(page, "ENTRY_POINTS", "nothing.has.this.group")
     served: Any = None
     with pytest.raises(page.PageUnusable, match="install the distribution kyma-fleet-page"):
-        page.setup(served, served, served, page.PageSettings(address=("127.0.0.1", 8090)))
+        page.setup(served, served, served, PageSettings(address=("127.0.0.1", 8090)))

@@ -18,7 +18,8 @@ from kyma_local.ports import free_port
 from lifecycle_manager import admission, endpoints
 from lifecycle_manager.contract.options import REPLICA_HOST
 from lifecycle_manager.contract.resources import SECRETS
-from lifecycle_manager.endpoints import Endpoints, EndpointSettings
+from lifecycle_manager.endpoint_settings import EndpointSettings
+from lifecycle_manager.endpoints import Endpoints
 from lifecycle_manager.process.telemetry import ChangeLatency
 from lifecycle_manager.watcher_certificates import ROTATE, CARotation, CAStore, setup_ca
 from tests.waiting import eventually

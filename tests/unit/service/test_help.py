@@ -14,6 +14,13 @@ from lifecycle_manager.cli import app as klm
 
 APPS = {"klm": klm, "kyma-module-manager": module_manager}
 HEAVY = {"aiohttp", "cryptography", "jinja2", "kube_runtime", "msgspec", "pydantic", "rich", "structlog", "uvloop"}
+OF_RUN = HEAVY - {"kube_runtime", "msgspec"} | {
+    "fastapi",
+    "kube_runtime.client",
+    "opentelemetry",
+    "prometheus_client",
+    "yaml",
+}
 
 
 def commands(name: str, command: object) -> Iterator[tuple[str, ...]]:
@@ -68,6 +75,19 @@ def test_help_and_completion_import_what_declares_commands_alone(
 ) -> None:
     _, modules = modules_of(arguments, completing)
     assert not HEAVY & modules
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [(("run", "--help"), ""), ((), "klm run --"), ((), "klm run --log-level DEBUG --"), ((), "klm run ")],
+)
+def test_options_of_run_are_listed_without_what_they_set(arguments: tuple[str, ...], line: str) -> None:
+    completing = {"_KLM_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
+    shown, modules = modules_of(arguments, completing if line else {})
+    assert "--max-warm-skrs" in shown or line == "klm run "
+    assert not OF_RUN & modules
+    domains = {each for each in modules if each.startswith("lifecycle_manager.") and each.count(".") > 1}
+    assert {each.rpartition(".")[2] for each in domains} - {"settings", "flags"} == {"lazy", "options"}
 
 
 def modules_of(arguments: tuple[str, ...], environment: dict[str, str]) -> tuple[str, set[str]]:

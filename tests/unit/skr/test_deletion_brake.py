@@ -18,7 +18,8 @@ from lifecycle_manager.contract.resources import (
     SYNC_RESOURCES,
 )
 from lifecycle_manager.process.telemetry import ChangeLatency
-from lifecycle_manager.skr.deletion_brake import BrakeSettings, Deletion, DeletionBrake, is_of_former_crd, judge
+from lifecycle_manager.skr.deletion_brake import Deletion, DeletionBrake, is_of_former_crd, judge
+from lifecycle_manager.skr.settings import BrakeSettings
 from lifecycle_manager.sync_resource import SyncResourceSettings
 from lifecycle_manager_api import ObjectMeta, SyncResource, find, names
 from lifecycle_manager_api.documents import plain

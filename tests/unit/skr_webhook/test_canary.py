@@ -3,7 +3,8 @@
 import pytest
 
 from lifecycle_manager.skr.watcher import is_canary
-from lifecycle_manager.skr_webhook.canary import CanaryTimes, EventPath
+from lifecycle_manager.skr_webhook.canary import EventPath
+from lifecycle_manager.skr_webhook.settings import CanaryTimes
 from lifecycle_manager_api import WatchEvent
 from lifecycle_manager_api.event import Watched, WatchedGvk
 

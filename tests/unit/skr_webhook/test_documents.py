@@ -6,13 +6,8 @@ from typing import Any
 import pytest
 
 from kyma_certs import KeyPair
-from lifecycle_manager.skr_webhook.documents import (
-    INVENTORY,
-    ModuleRule,
-    WatcherDeployment,
-    webhook_document,
-    workload_documents,
-)
+from lifecycle_manager.skr_webhook.documents import INVENTORY, ModuleRule, webhook_document, workload_documents
+from lifecycle_manager.skr_webhook.settings import WatcherDeployment
 from skr_watcher.settings import SkrWatcherSettings
 from tests.unit.watcher_crs.test_status import other, watcher
 

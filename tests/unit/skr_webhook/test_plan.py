@@ -21,7 +21,7 @@ from lifecycle_manager.contract.conditions import (
 from lifecycle_manager.contract.signals import WatcherEventReceived
 from lifecycle_manager.object_set.steps import ApplyObjects, DeleteObjects
 from lifecycle_manager.skr import AccessSecretMissing
-from lifecycle_manager.skr_webhook.canary import CanaryTimes, EventPath
+from lifecycle_manager.skr_webhook.canary import EventPath
 from lifecycle_manager.skr_webhook.plan import (
     EnsureCertificate,
     FindDesired,
@@ -33,9 +33,10 @@ from lifecycle_manager.skr_webhook.plan import (
     is_silent,
     plan,
 )
+from lifecycle_manager.skr_webhook.settings import CanaryTimes, WatcherTimes
 from lifecycle_manager.skr_webhook.snapshot import Desired, ModuleCrRules, WatcherSnapshot
 from lifecycle_manager.skr_webhook.status import WATCHER_STARTING
-from lifecycle_manager.skr_webhook.timers import Timers, WatcherTimes
+from lifecycle_manager.skr_webhook.timers import Timers
 from lifecycle_manager.watcher_certificates.issued_certificates import CertificatePending
 from lifecycle_manager_api import Kyma, names
 from tests import builders

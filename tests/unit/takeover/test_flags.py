@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from lifecycle_manager.command_line import settings_in
-from lifecycle_manager.endpoints import EndpointSettings
+from lifecycle_manager.endpoint_settings import EndpointSettings
 from lifecycle_manager.kyma import KymaSettings
 from lifecycle_manager.process.settings import ProcessSettings
 from lifecycle_manager.settings import Settings, options

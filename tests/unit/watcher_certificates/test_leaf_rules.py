@@ -7,7 +7,7 @@ import pytest
 from kyma_certs import CAs, announced, create_ca, dropped, issue, switched
 from lifecycle_manager.contract.options import EventNames
 from lifecycle_manager.watcher_certificates import LeafRules
-from lifecycle_manager.watcher_certificates.certificates import NameReserved
+from lifecycle_manager.watcher_certificates.certificates import NameReserved, is_overdue, request_of
 from lifecycle_manager_api import names
 from tests import builders
 
@@ -18,23 +18,23 @@ RULES = LeafRules(event_names=EventNames(address="listener.kcp.example:443"))
 @pytest.mark.parametrize("runtime", ["listener.kcp.example", "Listener.KCP.example"])
 def test_runtime_with_a_name_of_the_control_plane_gets_no_certificate(runtime: str) -> None:
     with pytest.raises(NameReserved, match="runtime id"):
-        RULES.request(builders.kyma(labels={names.RUNTIME_ID: runtime}), NOW)
+        request_of(RULES, builders.kyma(labels={names.RUNTIME_ID: runtime}), NOW)
 
 
 @pytest.mark.parametrize("domain", ["listener.kcp.example", "*.kcp.example"])
 def test_cluster_with_a_domain_of_the_control_plane_gets_no_certificate(domain: str) -> None:
     with pytest.raises(NameReserved, match="skr-domain"):
-        RULES.request(builders.kyma(annotations={names.SKR_DOMAIN: domain}), NOW)
+        request_of(RULES, builders.kyma(annotations={names.SKR_DOMAIN: domain}), NOW)
 
 
 def test_certificate_of_a_former_ca_that_nobody_replaces_is_overdue_after_the_buffer() -> None:
     issuing, following = (create_ca(name, lifetime=timedelta(days=3650), now=NOW) for name in ("one", "two"))
-    request = RULES.request(builders.kyma(labels={names.RUNTIME_ID: "mine"}), NOW)
+    request = request_of(RULES, builders.kyma(labels={names.RUNTIME_ID: "mine"}), NOW)
     certificate = issue(issuing, request, now=NOW).certificate_pem
     announcing = announced(CAs(issuing), following, now=NOW)
     switching = switched(announcing, now=NOW)
     later = NOW + RULES.renewal_buffer
-    assert not RULES.is_overdue(certificate, announcing, later)
-    assert not RULES.is_overdue(certificate, switching, NOW)
-    assert RULES.is_overdue(certificate, switching, later)
-    assert RULES.is_overdue(certificate, dropped(switching), NOW), "it is not trusted any more"
+    assert not is_overdue(RULES, certificate, announcing, later)
+    assert not is_overdue(RULES, certificate, switching, NOW)
+    assert is_overdue(RULES, certificate, switching, later)
+    assert is_overdue(RULES, certificate, dropped(switching), NOW), "it is not trusted any more"

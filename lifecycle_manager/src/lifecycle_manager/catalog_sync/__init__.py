@@ -5,6 +5,14 @@ compares that with the SKR and returns the next step, `apply` carries the step o
 the objects are those of the record in the status of the Kyma (`snapshot`), nothing else is read.
 """
 
-from lifecycle_manager.catalog_sync.controller import CatalogSettings, setup
+from typing import TYPE_CHECKING
+
+from lifecycle_manager.contract.lazy import lazy
+
+if TYPE_CHECKING:
+    from lifecycle_manager.catalog_sync.controller import setup
+    from lifecycle_manager.catalog_sync.settings import CatalogSettings
+else:
+    __getattr__ = lazy(__name__, controller="setup", settings="CatalogSettings")
 
 __all__ = ["CatalogSettings", "setup"]

@@ -1,4 +1,4 @@
-"""The controller of the catalogs in the SKRs: its triggers and settings.
+"""The controller of the catalogs in the SKRs: its triggers.
 
 A catalog is reconciled when
 
@@ -12,37 +12,20 @@ Limits: `CatalogSettings`; `CONCURRENT_WRITES` in apply.py; `MAX_SILENT_SECONDS`
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
 from kube_runtime import Controller, Manager, ObjectKey, Priority
 from lifecycle_manager.catalog_sync.apply import CatalogActions, CatalogReports
 from lifecycle_manager.catalog_sync.plan import plan
+from lifecycle_manager.catalog_sync.settings import CatalogSettings
 from lifecycle_manager.catalog_sync.snapshot import CatalogReader, CatalogState, KindChanged
 from lifecycle_manager.catalog_sync.wanted import KINDS
 from lifecycle_manager.contract.changes import kyma_changed
-from lifecycle_manager.contract.options import Count, PurgeSettings, Seconds, deletion_interval_option, option
 from lifecycle_manager.contract.resources import KYMAS
 from lifecycle_manager.contract.signals import ClusterReachable, ClusterReplaced, ObjectChanged, ResyncRequested
 from lifecycle_manager.module_catalog import Offers
 from lifecycle_manager.module_catalog.affected import watch_offer
 from lifecycle_manager.skr import Connections, SkrAccessError
 from lifecycle_manager_api import names
-
-
-@dataclass(frozen=True, slots=True)
-class CatalogSettings:
-    """The settings of the domain."""
-
-    interval_seconds: Seconds = option(
-        600.0,
-        "catalog-requeue-success-interval",
-        "interval at which the module catalog of an SKR is reconciled without an event",
-    )
-    removal_interval_seconds: Seconds = deletion_interval_option()
-    purge: PurgeSettings = field(default_factory=PurgeSettings)
-    concurrency: Count = option(
-        20, "max-concurrent-catalog-reconciles", "concurrent reconciles of module catalogs in SKRs"
-    )
 
 
 def setup(

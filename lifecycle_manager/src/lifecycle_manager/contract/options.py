@@ -11,14 +11,13 @@ the settings of all domains. An option that several of them need is declared her
 
 import dataclasses
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from ipaddress import IPv6Address, ip_address
 from typing import Annotated, Any, Literal, TypeVar, cast, get_type_hints
 
 from annotated_types import Ge, Gt, Le
-from pydantic import AfterValidator, BeforeValidator, StringConstraints
 
 from kyma_diagnostics.tracing import endpoint_of
 from lifecycle_manager_api import names
@@ -49,6 +48,31 @@ class Option:
 
     name: str
     help: str
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """In `Annotated`: a function gets the value before it is checked for the type, and raises ValueError.
+
+    It is what pydantic has, whose import takes longer than all else that `klm run --help` needs.
+    """
+
+    convert: Callable[[Any], Any]
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        from pydantic import BeforeValidator  # only where values are read
+
+        return BeforeValidator(self.convert).__get_pydantic_core_schema__(source, handler)
+
+
+@dataclass(frozen=True, slots=True)
+class After(Before):
+    """In `Annotated`: the function gets the value of the type."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        from pydantic import AfterValidator
+
+        return AfterValidator(self.convert).__get_pydantic_core_schema__(source, handler)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,22 +183,33 @@ def _namespace(name: str) -> str:
     return name
 
 
+def matching(pattern: str) -> After:
+    """Return what refuses texts that a pattern does not match as a whole."""
+
+    def check(text: str) -> str:
+        if not re.fullmatch(pattern, text):
+            raise ValueError(f"invalid value {text!r}: expected one that matches {pattern}")
+        return text
+
+    return After(check)
+
+
 Count = Annotated[int, Ge(1)]
 Rate = Annotated[float, Gt(0)]
-Duration = Annotated[timedelta, BeforeValidator(parse_duration)]
-Seconds = Annotated[float, BeforeValidator(_seconds)]
+Duration = Annotated[timedelta, Before(parse_duration)]
+Seconds = Annotated[float, Before(_seconds)]
 """A duration, which the domain reads in seconds."""
-BindAddress = Annotated[tuple[str, int], BeforeValidator(host_and_port)]
-LoopbackAddress = Annotated[tuple[str, int] | None, BeforeValidator(_loopback)]
-HostAndPort = Annotated[str, AfterValidator(_checked_address)]
-OptionalHostAndPort = Annotated[str, AfterValidator(_address_with_host)]
-Texts = Annotated[tuple[str, ...], BeforeValidator(split_texts)]
+BindAddress = Annotated[tuple[str, int], Before(host_and_port)]
+LoopbackAddress = Annotated[tuple[str, int] | None, Before(_loopback)]
+HostAndPort = Annotated[str, After(_checked_address)]
+OptionalHostAndPort = Annotated[str, After(_address_with_host)]
+Texts = Annotated[tuple[str, ...], Before(split_texts)]
 """Several values: the option is given several times, or they are separated by commas."""
-Namespace = Annotated[str, AfterValidator(_namespace)]
-OptionalNamespace = Annotated[str, AfterValidator(lambda name: _namespace(name) if name else "")]
+Namespace = Annotated[str, After(_namespace)]
+OptionalNamespace = Annotated[str, After(lambda name: _namespace(name) if name else "")]
 Share = Annotated[float, Ge(0), Le(1)]
-OtlpEndpoint = Annotated[str, AfterValidator(endpoint_of)]
-SecretName = Annotated[str, StringConstraints(pattern=r"^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?)?$")]
+OtlpEndpoint = Annotated[str, After(endpoint_of)]
+SecretName = Annotated[str, matching(r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?)?")]
 
 
 def pull_secret_option() -> str:

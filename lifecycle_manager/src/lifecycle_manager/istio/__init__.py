@@ -5,6 +5,14 @@ its manager, and the gateway has a Secret with which it serves: `controller`, th
 Only `app` knows this room.
 """
 
-from lifecycle_manager.istio.controller import IstioSettings, setup
+from typing import TYPE_CHECKING
+
+from lifecycle_manager.contract.lazy import lazy
+
+if TYPE_CHECKING:
+    from lifecycle_manager.istio.controller import setup
+    from lifecycle_manager.istio.settings import IstioSettings
+else:
+    __getattr__ = lazy(__name__, controller="setup", settings="IstioSettings")
 
 __all__ = ["IstioSettings", "setup"]

@@ -1,4 +1,4 @@
-"""The controllers of the VirtualServices and of the gateway's Secret: their triggers and settings.
+"""The controllers of the VirtualServices and of the gateway's Secret: their triggers.
 
 A Watcher CR is reconciled by one replica when its spec or labels change, when a Gateway changes or an edit of its
 VirtualService is seen, and at an interval. The gateway's Secret is reconciled by one replica when a Gateway or the CAs
@@ -6,19 +6,17 @@ change, and at an interval: nothing watches the namespace that it is in.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from datetime import timedelta
 from typing import Any
 
 from prometheus_client import Gauge
 
 from kube_runtime import Change, Controller, Manager, ObjectKey
 from kyma_certs import CAs
-from lifecycle_manager.contract.options import Duration, EventNames, Namespace, istio_namespace_option, option
 from lifecycle_manager.contract.resources import WATCHERS
 from lifecycle_manager.contract.signals import CAsChanged
 from lifecycle_manager.istio.apply import GatewaySecretActions, RouteActions
 from lifecycle_manager.istio.plan import certificate_hosts, plan_route, plan_secret
+from lifecycle_manager.istio.settings import IstioSettings
 from lifecycle_manager.istio.snapshot import (
     GATEWAYS,
     VIRTUAL_SERVICES,
@@ -26,41 +24,11 @@ from lifecycle_manager.istio.snapshot import (
     GatewaySecretState,
     RouteReader,
 )
-from lifecycle_manager_api import Watcher, names
+from lifecycle_manager_api import Watcher
 
 SECRET = "klm-istio-gateway"  # noqa: S105 - a name
 OWNER = f"Secret {SECRET}"
 """By which name the Secret is shared among replicas."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IstioSettings:
-    """Where Istio and its Gateways are, and by which names Watchers connect to the gateway.
-
-    `expiry_window`: how long before its end the metric reports the gateway's certificate.
-    """
-
-    enabled: bool = option(
-        False,
-        "watcher-virtual-services",
-        "keep an Istio VirtualService for each Watcher CR, which routes its events to its serviceInfo, and the Secret "
-        "klm-istio-gateway of the gateway, which terminates TLS; needs trusted-proxy-cidrs",
-    )
-    namespace: Namespace = istio_namespace_option()
-    gateway_name: str = option(
-        "klm-watcher",
-        "istio-gateway-name",
-        "Gateway whose hosts the gateway's certificate has beside the event address",
-    )
-    gateway_namespace: Namespace = option(
-        names.KCP_NAMESPACE, "istio-gateway-namespace", "namespace of the Gateways that Watcher CRs select"
-    )
-    expiry_window: Duration = option(
-        timedelta(days=14),
-        "istio-gateway-server-cert-expiry-window",
-        "time before its expiry at which a metric reports the gateway's certificate",
-    )
-    event_names: EventNames = field(default_factory=EventNames)
 
 
 def setup(manager: Manager, cas: Callable[[], CAs], settings: IstioSettings) -> None:

@@ -10,7 +10,14 @@ which version a module gets, `status` for what users see. `deletion` and `pull_s
 plans of their own.
 """
 
-from lifecycle_manager.kyma.controller import SKR_KYMA, setup
-from lifecycle_manager.kyma.settings import KymaSettings, Timeouts
+from typing import TYPE_CHECKING
+
+from lifecycle_manager.contract.lazy import lazy
+
+if TYPE_CHECKING:
+    from lifecycle_manager.kyma.controller import SKR_KYMA, setup
+    from lifecycle_manager.kyma.settings import KymaSettings, Timeouts
+else:
+    __getattr__ = lazy(__name__, controller="SKR_KYMA setup", settings="KymaSettings Timeouts")
 
 __all__ = ["SKR_KYMA", "KymaSettings", "Timeouts", "setup"]

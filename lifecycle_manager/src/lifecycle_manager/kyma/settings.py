@@ -13,8 +13,8 @@ from lifecycle_manager.contract.options import (
     option,
     pull_secret_option,
 )
-from lifecycle_manager.rollout import RolloutSettings
-from lifecycle_manager.skr import BrakeSettings
+from lifecycle_manager.rollout.settings import RolloutSettings
+from lifecycle_manager.skr.settings import BrakeSettings
 
 
 @dataclass(frozen=True, slots=True)

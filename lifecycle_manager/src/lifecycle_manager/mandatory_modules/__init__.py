@@ -5,7 +5,15 @@ a finalizer on the ModuleTemplates and ModuleReleaseMetas of mandatory modules, 
 the last Manifest that was built from it.
 """
 
-from lifecycle_manager.mandatory_modules.controller import MandatorySettings, setup
-from lifecycle_manager.mandatory_modules.snapshot import ReleaseKey
+from typing import TYPE_CHECKING
+
+from lifecycle_manager.contract.lazy import lazy
+
+if TYPE_CHECKING:
+    from lifecycle_manager.mandatory_modules.controller import setup
+    from lifecycle_manager.mandatory_modules.settings import MandatorySettings
+    from lifecycle_manager.mandatory_modules.snapshot import ReleaseKey
+else:
+    __getattr__ = lazy(__name__, controller="setup", settings="MandatorySettings", snapshot="ReleaseKey")
 
 __all__ = ["MandatorySettings", "ReleaseKey", "setup"]

@@ -1,4 +1,4 @@
-"""The two controllers of mandatory modules: their triggers and settings. Neither keeps state for a key.
+"""The two controllers of mandatory modules: their triggers. Neither keeps state for a key.
 
 The Manifests of a Kyma are reconciled when
 
@@ -15,16 +15,15 @@ Limits: `MandatorySettings`.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from kube_runtime import Change, Controller, Manager, ObjectKey, Priority
 from lifecycle_manager.contract.changes import generation_changed, kyma_changed, versions
 from lifecycle_manager.contract.indexes import MANIFESTS_BY_KYMA
-from lifecycle_manager.contract.options import Count, Seconds, option
 from lifecycle_manager.contract.resources import DATED_RELEASE_METAS, KYMAS, MANIFESTS, MODULE_TEMPLATES
 from lifecycle_manager.contract.signals import ClusterReachable, DescriptorFound
 from lifecycle_manager.mandatory_modules.apply import Installation, Retirement
 from lifecycle_manager.mandatory_modules.plan import plan_installation, plan_retirement
+from lifecycle_manager.mandatory_modules.settings import MandatorySettings
 from lifecycle_manager.mandatory_modules.snapshot import (
     MANIFESTS_BY_MANDATORY_MODULE,
     MandatoryReader,
@@ -38,25 +37,6 @@ from lifecycle_manager_api import Manifest, names
 
 SETTLE_SECONDS = 0.2
 """Manifests of one Kyma often change several at a time: one reconcile for all of them."""
-
-
-@dataclass(frozen=True, slots=True)
-class MandatorySettings:
-    """The settings of both controllers."""
-
-    interval_seconds: Seconds = option(
-        300.0,
-        "mandatory-module-requeue-success-interval",
-        "interval at which mandatory modules are reconciled without a change",
-    )
-    installation_concurrency: Count = option(
-        20, "max-concurrent-mandatory-modules-reconciles", "concurrent reconciles of mandatory modules"
-    )
-    retirement_concurrency: Count = option(
-        2,
-        "max-concurrent-mandatory-modules-deletion-reconciles",
-        "concurrent reconciles of deleted mandatory modules",
-    )
 
 
 def setup(

@@ -9,16 +9,15 @@ server or the rights of Lifecycle Manager have changed.
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import structlog
 from prometheus_client import Gauge
 
 from kube_runtime import Backoff, Client, Forbidden, KubeError, Manager, NotFound, ObjectKey, Resource, parse_objects
-from lifecycle_manager.contract.options import Namespace, lease_namespace_option, option
 from lifecycle_manager.contract.resources import FIELD_MANAGER, SYNC_RESOURCES
 from lifecycle_manager.module_authorization.plan import AuthorizationSnapshot, Probe, why_not_in_force
+from lifecycle_manager.module_authorization.settings import ModuleAuthorizationSettings
 from lifecycle_manager_api.module_authorization import MODULE_AUTHORIZATION, module_authorization_as_yaml
 
 POLICIES: Resource[dict[str, Any]] = Resource.dynamic(
@@ -47,19 +46,6 @@ INTERVAL_SECONDS = 60.0
 RETRY_SECONDS = 2.0
 """The first pause while it is not in force: an API server takes a moment to apply what was just written."""
 log = structlog.get_logger("module_authorization")
-
-
-@dataclass(frozen=True, slots=True)
-class ModuleAuthorizationSettings:
-    """Where the policy is tried, in the namespace of the Leases; and whether this replica may be ready without it."""
-
-    namespace: Namespace = lease_namespace_option()
-    is_optional: bool = option(
-        False,
-        "allow-unprotected-modules",
-        "be ready although the admission policy is not in force without which every module may write for every other "
-        "(docs/trust.md)",
-    )
 
 
 def setup(manager: Manager, kcp: Client, settings: ModuleAuthorizationSettings) -> Callable[[], str | None]:

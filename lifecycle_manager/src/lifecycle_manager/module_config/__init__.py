@@ -8,8 +8,15 @@ content is always read from the API server, never taken from an event.
 rules, such as the quota of a module.
 """
 
-from lifecycle_manager.module_config.controller import ModuleConfigSettings, setup
-from lifecycle_manager.module_config.keys import ModuleKey
-from lifecycle_manager.module_config.snapshot import Quota
+from typing import TYPE_CHECKING
+
+from lifecycle_manager.contract.lazy import lazy
+
+if TYPE_CHECKING:
+    from lifecycle_manager.module_config.controller import setup
+    from lifecycle_manager.module_config.keys import ModuleKey
+    from lifecycle_manager.module_config.settings import ModuleConfigSettings, Quota
+else:
+    __getattr__ = lazy(__name__, controller="setup", keys="ModuleKey", settings="ModuleConfigSettings Quota")
 
 __all__ = ["ModuleConfigSettings", "ModuleKey", "Quota", "setup"]

@@ -1,4 +1,4 @@
-"""The controller of ModuleConfigs: triggers and settings. Its keys are the modules of Kymas.
+"""The controller of ModuleConfigs: its triggers. Its keys are the modules of Kymas.
 
 A module's configuration is reconciled when
 
@@ -11,12 +11,9 @@ A module's configuration is reconciled when
 Limits: `Quota` on the number and bytes of ModuleConfigs; the CPU budget of a cluster for large texts; a timeout.
 """
 
-from dataclasses import dataclass, field
-
 from kube_runtime import Change, Controller, Manager, Priority
 from lifecycle_manager.contract.changes import modules_changed, versions
 from lifecycle_manager.contract.indexes import BY_CHANNEL, BY_MODULE, BY_TEMPLATE, MODULE_CONFIGS_BY_KYMA
-from lifecycle_manager.contract.options import Count, Seconds, config_concurrency_option, option
 from lifecycle_manager.contract.resources import DATED_RELEASE_METAS, KYMAS, MODULE_CONFIGS, MODULE_TEMPLATES
 from lifecycle_manager.contract.signals import (
     ClusterReachable,
@@ -32,23 +29,13 @@ from lifecycle_manager.module_catalog.module_kinds import ModuleKinds, TemplateU
 from lifecycle_manager.module_config.apply import ModuleConfigActions
 from lifecycle_manager.module_config.keys import MODULE_CONFIGS_BY_MODULE, ModuleKey, Modules
 from lifecycle_manager.module_config.plan import plan
-from lifecycle_manager.module_config.snapshot import ModuleConfigReader, ModuleConfigState, Quota
+from lifecycle_manager.module_config.settings import ModuleConfigSettings
+from lifecycle_manager.module_config.snapshot import ModuleConfigReader, ModuleConfigState
 from lifecycle_manager.module_config.writes import ModuleConfigWrites
 from lifecycle_manager.object_set import Policies
 from lifecycle_manager.process.telemetry import ChangeLatency
 from lifecycle_manager.skr import Connections, SkrAccessError
 from lifecycle_manager_api import ModuleConfig
-
-
-@dataclass(frozen=True, slots=True)
-class ModuleConfigSettings:
-    """The settings of the domain."""
-
-    interval_seconds: Seconds = option(
-        240.0, "module-config-requeue-success-interval", "interval at which Module CRs are read without an event"
-    )
-    concurrency: Count = config_concurrency_option()
-    quota: Quota = field(default_factory=Quota)
 
 
 def setup(

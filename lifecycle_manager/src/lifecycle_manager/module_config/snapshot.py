@@ -2,15 +2,12 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Annotated
-
-from annotated_types import Ge
 
 from kube_runtime import Clock, ObjectKey, Request, Snapshot
-from lifecycle_manager.contract.options import Count, option
 from lifecycle_manager.contract.signals import ObjectChanged, ObjectReference, ReadScope
 from lifecycle_manager.module_config.keys import ModuleKey, Modules
 from lifecycle_manager.module_config.reading import Found, Reading
+from lifecycle_manager.module_config.settings import Quota
 from lifecycle_manager.module_config.status import SyncedCondition
 from lifecycle_manager.module_config.texts import TextMemory
 from lifecycle_manager.skr import Announcement, Announcements, Connections
@@ -19,20 +16,6 @@ from lifecycle_manager.skr.budget import CpuBudget
 from lifecycle_manager_api import Kyma, ModuleConfig, ModuleTemplate
 
 MIN_POSTPONED_SECONDS = 0.5
-
-
-@dataclass(frozen=True, slots=True)
-class Quota:
-    """How many Module CRs of one module in one SKR become ModuleConfigs, and how many bytes of text they have."""
-
-    max_objects: Count = option(
-        200, "max-module-crs", "maximum of Module CRs of one module that are synchronized from an SKR"
-    )
-    max_bytes: Annotated[int, Ge(1024)] = option(
-        4 * 1024 * 1024,
-        "max-module-crs-bytes",
-        "maximum of bytes of their texts; what was synchronized before stays",
-    )
 
 
 @dataclass(frozen=True, slots=True)

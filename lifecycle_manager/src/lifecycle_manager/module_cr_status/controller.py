@@ -9,29 +9,21 @@ A status is reconciled when
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from kube_runtime import Change, Controller, Manager, ObjectKey, Priority
 from lifecycle_manager.contract.changes import generation_changed
 from lifecycle_manager.contract.indexes import MODULE_CONFIGS_BY_KYMA
-from lifecycle_manager.contract.options import Count, config_concurrency_option
 from lifecycle_manager.contract.resources import MODULE_CONFIGS, SYNC_RESOURCES
 from lifecycle_manager.contract.signals import ClusterReachable, ClusterReplaced, SyncResourceApplied
 from lifecycle_manager.contract.verdict import config_of
 from lifecycle_manager.module_cr_status.apply import ModuleCrActions
 from lifecycle_manager.module_cr_status.plan import plan
 from lifecycle_manager.module_cr_status.schema import StatusSchemas
+from lifecycle_manager.module_cr_status.settings import ModuleCrStatusSettings
 from lifecycle_manager.module_cr_status.snapshot import SYNC_RESOURCES_BY_CONFIG, ModuleCrReader, ModuleCrState
 from lifecycle_manager.object_set import Policies
 from lifecycle_manager.skr import Connections, SkrAccessError
 from lifecycle_manager_api import ModuleConfig, SyncResource
-
-
-@dataclass(frozen=True, slots=True)
-class ModuleCrStatusSettings:
-    """The settings of the domain."""
-
-    concurrency: Count = config_concurrency_option()
 
 
 def setup(

@@ -33,7 +33,6 @@ from lifecycle_manager.module_installation.logins import Logins
 from lifecycle_manager.module_installation.module_cr import DefaultCr
 from lifecycle_manager.module_installation.neighbours import Neighbours
 from lifecycle_manager.module_installation.plan import after_deleting, is_settled
-from lifecycle_manager.module_installation.pull_secrets import DEPLOYER
 from lifecycle_manager.module_installation.reading import (
     KindObject,
     default_crs,
@@ -43,12 +42,12 @@ from lifecycle_manager.module_installation.reading import (
     read_manager,
 )
 from lifecycle_manager.module_installation.rendering import Renderings
+from lifecycle_manager.module_installation.settings import DEPLOYER, Options
 from lifecycle_manager.module_installation.snapshot import (
     ManifestRequest,
     ManifestSnapshot,
     ManifestState,
     ModuleMemory,
-    Options,
     Removal,
     inventory_of,
 )

@@ -1,4 +1,4 @@
-"""The controller of Manifests: triggers and settings.
+"""The controller of Manifests: its triggers.
 
 A Manifest is reconciled when
 
@@ -14,8 +14,6 @@ holds (`oci`), and what a ModulePolicy allows.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Literal
 
 from kube_runtime import (
     Change,
@@ -28,7 +26,6 @@ from kube_runtime import (
 from lifecycle_manager.contract import former
 from lifecycle_manager.contract.changes import finalizer_removed, generation_changed, metadata_changed
 from lifecycle_manager.contract.indexes import BY_CHANNEL, BY_TEMPLATE, MANIFESTS_BY_KYMA
-from lifecycle_manager.contract.options import Count, Texts, option, restricted_modules_option
 from lifecycle_manager.contract.resources import (
     DATED_RELEASE_METAS,
     KYMAS,
@@ -57,9 +54,9 @@ from lifecycle_manager.module_installation.apply import ManifestActions
 from lifecycle_manager.module_installation.logins import Logins
 from lifecycle_manager.module_installation.neighbours import Neighbours
 from lifecycle_manager.module_installation.plan import plan
-from lifecycle_manager.module_installation.pull_secrets import DEPLOYER
 from lifecycle_manager.module_installation.rendering import Renderings
-from lifecycle_manager.module_installation.snapshot import ManifestReader, ManifestState, Options, affected_part
+from lifecycle_manager.module_installation.settings import DEPLOYER, ManifestSettings
+from lifecycle_manager.module_installation.snapshot import ManifestReader, ManifestState, affected_part
 from lifecycle_manager.module_sources import ObjectStore
 from lifecycle_manager.object_set import OwnerWrites, RecordingFailed
 from lifecycle_manager.object_set.policy import Policies, module_of_policy, policy_changed
@@ -67,33 +64,6 @@ from lifecycle_manager.object_set.repairs import CONTESTED
 from lifecycle_manager.process.telemetry import LongReconciles
 from lifecycle_manager.skr import Connections, DeletionBrake, SkrAccessError, deletion_continued
 from lifecycle_manager_api import Manifest, ModuleTemplate, names
-
-
-@dataclass(frozen=True, slots=True)
-class ManifestSettings(Options):
-    """Options of this controller. `restricted`: the defaults of a ModulePolicy apply to modules without one.
-
-    `injects_data`: Secrets of the module DEPLOYER get data of KCP.
-    """
-
-    concurrency: Count = option(50, "max-concurrent-manifest-reconciles", "concurrent reconciles of Manifests")
-    default_policy: Literal["unrestricted", "restricted"] = option(
-        "unrestricted",
-        "default-module-policy",
-        "what Manifests of modules without a ModulePolicy may contain: everything, or what the defaults of a "
-        "ModulePolicy allow, as is always the case for SyncResources",
-    )
-    restricted_modules: Texts = restricted_modules_option()
-
-    @property
-    def restricted(self) -> bool:
-        """Whether the defaults of a ModulePolicy apply to modules without one."""
-        return self.default_policy == "restricted"
-
-    @property
-    def injects_data(self) -> bool:
-        """Whether Secrets of the module DEPLOYER get data of KCP."""
-        return DEPLOYER in self.restricted_modules
 
 
 def setup(

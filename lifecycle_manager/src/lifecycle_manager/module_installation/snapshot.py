@@ -20,52 +20,21 @@ from kube_runtime import (
     Snapshot,
 )
 from kyma_oci import SourceError
-from lifecycle_manager.contract.options import (
-    Namespace,
-    Seconds,
-    SecretName,
-    option,
-    pull_secret_option,
-    sync_namespace_option,
-)
 from lifecycle_manager.contract.signals import ObjectChanged, ObjectReference, ReadScope
 from lifecycle_manager.module_catalog import Offers, is_mandatory_manifest, kyma_of_manifest, module_of_manifest
 from lifecycle_manager.module_installation.module_cr import default_cr
 from lifecycle_manager.module_installation.reading import KindObject
 from lifecycle_manager.module_installation.rendering import RenderedModule
+from lifecycle_manager.module_installation.settings import Options
 from lifecycle_manager.module_installation.status import MODULE_CR, CrView, ManagerView
 from lifecycle_manager.object_set import Policies, SetState
 from lifecycle_manager.object_set.inventory import Identity, entries_of, identities, united
 from lifecycle_manager.object_set.ownership import Holder
 from lifecycle_manager.object_set.reporting import set_owner
 from lifecycle_manager.process.telemetry import LongReconciles
-from lifecycle_manager.skr import RELEASED, Brake, BrakeSettings, DeletionBrake
+from lifecycle_manager.skr import RELEASED, Brake, DeletionBrake
 from lifecycle_manager_api import CustomStateCheck, Kyma, Manifest, find, names
 from lifecycle_manager_api.policy_checks import ModuleRules
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """The options that the plan depends on.
-
-    `namespace` is that of default Module CRs and objects that name none; `pull_secret` is the name of the image pull
-    Secret.
-    """
-
-    interval_seconds: Seconds = option(
-        600.0,
-        "manifest-requeue-success-interval",
-        "interval at which the objects of a Manifest are reconciled without an event",
-    )
-    busy_seconds: Seconds = option(
-        2.0,
-        "manifest-requeue-busy-interval",
-        "interval at which a Manifest is reconciled that is being installed or removed",
-    )
-    namespace: Namespace = sync_namespace_option()
-    pull_secret: SecretName = pull_secret_option()
-    brake: BrakeSettings = field(default_factory=BrakeSettings)
-
 
 Concern = Literal["module-cr", "of-its-kind", "object"]
 

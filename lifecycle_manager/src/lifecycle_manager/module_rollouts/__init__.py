@@ -5,7 +5,15 @@ version, and releases the version to clusters wave by wave: it writes into the s
 have it. The controller of Kymas installs no version that is not released there.
 """
 
-from lifecycle_manager.module_rollouts.controller import setup
-from lifecycle_manager.module_rollouts.notifying import NotificationSettings, setup_notifications
+from typing import TYPE_CHECKING
+
+from lifecycle_manager.contract.lazy import lazy
+
+if TYPE_CHECKING:
+    from lifecycle_manager.module_rollouts.controller import setup
+    from lifecycle_manager.module_rollouts.notifying import setup_notifications
+    from lifecycle_manager.module_rollouts.settings import NotificationSettings
+else:
+    __getattr__ = lazy(__name__, controller="setup", notifying="setup_notifications", settings="NotificationSettings")
 
 __all__ = ["NotificationSettings", "setup", "setup_notifications"]

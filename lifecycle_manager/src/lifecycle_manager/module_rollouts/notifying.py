@@ -6,14 +6,12 @@ state is sent, unless it is older than MAX_AGE.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import timedelta
 
 import aiohttp
 import structlog
 
 from kube_runtime import Causes, Change, Controller, Manager, ObjectKey, Result
-from lifecycle_manager.contract.options import SecretName, option
 from lifecycle_manager.contract.resources import MODULE_ROLLOUTS, SECRETS
 from lifecycle_manager.module_rollouts.notification import (
     NotificationFailed,
@@ -22,24 +20,13 @@ from lifecycle_manager.module_rollouts.notification import (
     notification_of,
     receiver_in,
 )
+from lifecycle_manager.module_rollouts.settings import NotificationSettings
 from lifecycle_manager_api import ModuleRollout, names
 
 FIELD_MANAGER = "lifecycle-manager-notifications"
 TIMEOUT_SECONDS = 10.0
 MAX_AGE = timedelta(days=1)
 log = structlog.get_logger("module_rollouts")
-
-
-@dataclass(frozen=True, slots=True)
-class NotificationSettings:
-    """Where notifications go. Without a Secret none is sent."""
-
-    secret: SecretName = option(
-        "",
-        "rollout-webhook-secret",
-        "Secret in kcp-system with url and key of the webhook that gets the states of rollouts; default: none",
-    )
-    allows_http: bool = option(False, "rollout-webhook-allow-http", "let the URL of that webhook begin with http://")
 
 
 def setup_notifications(manager: Manager, settings: NotificationSettings) -> Controller[ObjectKey, None] | None:

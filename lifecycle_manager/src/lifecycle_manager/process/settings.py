@@ -3,10 +3,8 @@
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from kube_runtime import ClientOptions, RetryPolicy, RuntimeMetrics
-from kyma_diagnostics import TracingOptions
 from lifecycle_manager.contract.options import (
     BindAddress,
     Count,
@@ -19,6 +17,10 @@ from lifecycle_manager.contract.options import (
     trace_sampling_ratio_option,
 )
 from lifecycle_manager_api import names
+
+if TYPE_CHECKING:
+    from kube_runtime import ClientOptions, RetryPolicy, RuntimeMetrics
+    from kyma_diagnostics import TracingOptions
 
 LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR"]
 
@@ -59,8 +61,10 @@ class ProcessSettings:
     )
 
     @property
-    def retries(self) -> RetryPolicy:
+    def retries(self) -> "RetryPolicy":
         """The pauses after failures of all controllers."""
+        from kube_runtime import RetryPolicy
+
         return RetryPolicy(
             base_seconds=self.failure_base_delay.total_seconds(),
             max_seconds=self.failure_max_delay.total_seconds(),
@@ -68,10 +72,14 @@ class ProcessSettings:
             burst=self.retry_burst,
         )
 
-    def kcp_options(self, metrics: RuntimeMetrics) -> ClientOptions:
+    def kcp_options(self, metrics: "RuntimeMetrics") -> "ClientOptions":
         """Return the limits of requests to KCP, which are counted in `metrics`."""
+        from kube_runtime import ClientOptions
+
         return ClientOptions(qps=self.qps, burst=self.burst, metrics=metrics)
 
-    def tracing(self, replica: str) -> TracingOptions:
+    def tracing(self, replica: str) -> "TracingOptions":
         """Return where traces are sent, and which."""
+        from kyma_diagnostics import TracingOptions
+
         return TracingOptions(names.LIFECYCLE_MANAGER, self.otlp_endpoint, self.trace_sampling_ratio, instance=replica)

@@ -4,10 +4,22 @@
 `message` is what they send. The runtime decides by Leases which replica has which Kyma.
 """
 
-from lifecycle_manager.contract.options import REPLICA_HOST
-from lifecycle_manager.replicas.distribution import distributed
-from lifecycle_manager.replicas.receiving import create_app, is_replica
-from lifecycle_manager.replicas.sending import Deliveries
-from lifecycle_manager.replicas.settings import ReplicaSettings
+from typing import TYPE_CHECKING
 
-__all__ = ["REPLICA_HOST", "Deliveries", "ReplicaSettings", "create_app", "distributed", "is_replica"]
+from lifecycle_manager.contract.lazy import lazy
+
+if TYPE_CHECKING:
+    from lifecycle_manager.replicas.distribution import distributed
+    from lifecycle_manager.replicas.receiving import create_app, is_replica
+    from lifecycle_manager.replicas.sending import Deliveries
+    from lifecycle_manager.replicas.settings import ReplicaSettings
+else:
+    __getattr__ = lazy(
+        __name__,
+        distribution="distributed",
+        receiving="create_app is_replica",
+        sending="Deliveries",
+        settings="ReplicaSettings",
+    )
+
+__all__ = ["Deliveries", "ReplicaSettings", "create_app", "distributed", "is_replica"]

@@ -4,22 +4,25 @@ import re
 import socket
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-from pydantic import StringConstraints
+from annotated_types import MaxLen
 
-from kube_runtime import Client
-from kube_runtime.leases import LeaseSharding, LeaseTiming
 from lifecycle_manager.contract.options import (
     BindAddress,
     Duration,
     Namespace,
     OptionalHostAndPort,
     lease_namespace_option,
+    matching,
     option,
     replica_bind_address_option,
 )
 from lifecycle_manager_api import names
+
+if TYPE_CHECKING:
+    from kube_runtime import Client
+    from kube_runtime.leases import LeaseSharding
 
 LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 
@@ -47,7 +50,7 @@ class ReplicaSettings:
         "leader-election-retry-period",
         "how often a replica renews its Lease; after a failure it tries again in half of that",
     )
-    given_name: Annotated[str, StringConstraints(pattern=rf"^({LABEL}(\.{LABEL})*)?$", max_length=200)] = option(
+    given_name: Annotated[str, MaxLen(200), matching(rf"({LABEL}(\.{LABEL})*)?")] = option(
         "",
         "replica-name",
         "unique name of this replica, such as the name of its Pod; after a restart it takes its Kymas back at once",
@@ -79,10 +82,12 @@ class ReplicaSettings:
         """host:port at which the other replicas reach this one."""
         return self.given_address or f"{socket.gethostname()}:{self.bind_address[1]}"
 
-    def sharding(self, leases: Client) -> LeaseSharding | None:
+    def sharding(self, leases: "Client") -> "LeaseSharding | None":
         """Return how the Kymas are shared among replicas; None where this is the only one."""
         if not self.enabled:
             return None
+        from kube_runtime.leases import LeaseSharding, LeaseTiming
+
         return LeaseSharding(
             leases,
             namespace=self.namespace,

@@ -3,6 +3,14 @@
 `schedule` returns the timing of this moment, by which a Kyma's modules are resolved; `maintenance` reads the policy.
 """
 
-from lifecycle_manager.rollout.schedule import RolloutSettings, Schedule, Timing
+from typing import TYPE_CHECKING
+
+from lifecycle_manager.contract.lazy import lazy
+
+if TYPE_CHECKING:
+    from lifecycle_manager.rollout.schedule import Schedule, Timing
+    from lifecycle_manager.rollout.settings import RolloutSettings
+else:
+    __getattr__ = lazy(__name__, schedule="Schedule Timing", settings="RolloutSettings")
 
 __all__ = ["RolloutSettings", "Schedule", "Timing"]

@@ -7,9 +7,6 @@ rollout that began goes on to its end.
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Annotated
-
-from pydantic import StringConstraints
 
 from kube_runtime.informer import Index
 from lifecycle_manager.module_catalog import is_mandatory_manifest, module_of_manifest
@@ -41,7 +38,6 @@ DEFAULT_WAVES = RolloutStrategySpec(
 )
 FREE_CLUSTERS = 10
 """So many clusters change at once in any fleet, unless the option is a number."""
-ChangedClusters = Annotated[str, StringConstraints(pattern=r"^([0-9]{1,6}|(100|[0-9]{1,2})%)$")]
 
 
 def _module_of_channel(manifest: Manifest) -> Iterable[str]:

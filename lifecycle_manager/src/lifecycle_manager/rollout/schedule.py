@@ -10,7 +10,6 @@ import structlog
 from prometheus_client import Gauge
 
 from kube_runtime import Clock, Informer, Manager, ObjectKey
-from lifecycle_manager.contract.options import Duration, option
 from lifecycle_manager.contract.resources import (
     DATED_RELEASE_METAS,
     KYMAS,
@@ -22,52 +21,18 @@ from lifecycle_manager.module_catalog import Offer, Offers, is_excluded, is_mand
 from lifecycle_manager.module_catalog.offer import claim_of
 from lifecycle_manager.rollout.change_brake import (
     MANIFESTS_BY_MODULE,
-    ChangedClusters,
     changed_clusters,
     max_changed,
 )
 from lifecycle_manager.rollout.held_removals import waiting_since
 from lifecycle_manager.rollout.maintenance import MaintenancePolicy, PolicyUnreadable, find_policy, read_policy
 from lifecycle_manager.rollout.releases import ChannelRollouts, Rollouts, by_channel, is_changed_since, is_governed
+from lifecycle_manager.rollout.settings import RolloutSettings
 from lifecycle_manager.rollout.target import RolloutTarget, targets_of
 from lifecycle_manager.skr.deletion_brake import RECOUNT_SECONDS
 from lifecycle_manager_api import Kyma, Manifest, ModuleReleaseMeta, ModuleRollout, ModuleTemplate, names
 
 log = structlog.get_logger("rollout")
-
-
-@dataclass(frozen=True, slots=True)
-class RolloutSettings:
-    """When versions of modules change.
-
-    - `max_delay`: over how long a new version in a channel is spread over the fleet
-    - `policy_file`: the maintenance windows; without it, no upgrade waits for one
-    - `min_window`: how long a window has to be open still for an upgrade to begin
-    - `max_changed`: in how many clusters one change of KCP may take effect without waves
-    """
-
-    max_delay: Duration = option(
-        timedelta(minutes=5),
-        "module-upgrade-rollout-max-delay",
-        "time over which a new version in a channel is rolled out to the fleet",
-    )
-    policy_file: Path | None = option(
-        None,
-        "maintenance-policy",
-        "file with the maintenance policy; default: /etc/maintenance-policy/policy.json, if it exists. Without a "
-        "policy no upgrade waits for a maintenance window",
-    )
-    min_window: Duration = option(
-        timedelta(minutes=20),
-        "min-maintenance-window-size",
-        "remaining time of a maintenance window that an upgrade needs to begin",
-    )
-    max_changed: ChangedClusters = option(
-        "20%",
-        "max-changed-clusters",
-        "number or share of the clusters in which one change of a ModuleReleaseMeta or ModuleTemplate takes effect "
-        "without waves where no RolloutStrategy is named; a share is at least 10 clusters, and 100% means no limit",
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,19 +8,36 @@ nobody else finalizes, `failure` turns errors into a reason and a message for a 
 other folders know of the Watcher.
 """
 
-from lifecycle_manager.skr.access import (
-    ACCESS_SECRETS,
-    OUR_SECRETS,
-    AccessSecretMissing,
-    ClusterClaimed,
-    SkrAccessError,
-    SkrUnreachable,
-)
-from lifecycle_manager.skr.announcement import Announcement, Announcements, ObservedObject
-from lifecycle_manager.skr.connections import Connections
-from lifecycle_manager.skr.controller import SkrSettings, connections_of, setup
-from lifecycle_manager.skr.deletion_brake import RELEASED, Brake, BrakeSettings, DeletionBrake, deletion_continued
-from lifecycle_manager.skr.failure import SkrFailure, failure_of
+from typing import TYPE_CHECKING
+
+from lifecycle_manager.contract.lazy import lazy
+
+if TYPE_CHECKING:
+    from lifecycle_manager.skr.access import (
+        ACCESS_SECRETS,
+        OUR_SECRETS,
+        AccessSecretMissing,
+        ClusterClaimed,
+        SkrAccessError,
+        SkrUnreachable,
+    )
+    from lifecycle_manager.skr.announcement import Announcement, Announcements, ObservedObject
+    from lifecycle_manager.skr.connections import Connections
+    from lifecycle_manager.skr.controller import connections_of, setup
+    from lifecycle_manager.skr.deletion_brake import RELEASED, Brake, DeletionBrake, deletion_continued
+    from lifecycle_manager.skr.failure import SkrFailure, failure_of
+    from lifecycle_manager.skr.settings import BrakeSettings, SkrSettings
+else:
+    __getattr__ = lazy(
+        __name__,
+        access="ACCESS_SECRETS OUR_SECRETS AccessSecretMissing ClusterClaimed SkrAccessError SkrUnreachable",
+        announcement="Announcement Announcements ObservedObject",
+        connections="Connections",
+        controller="connections_of setup",
+        deletion_brake="RELEASED Brake DeletionBrake deletion_continued",
+        failure="SkrFailure failure_of",
+        settings="BrakeSettings SkrSettings",
+    )
 
 __all__ = [
     "ACCESS_SECRETS",

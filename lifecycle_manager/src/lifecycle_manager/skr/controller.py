@@ -5,7 +5,6 @@ other keys do not wait for it. Once it answers, or its access Secret changes, Cl
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import structlog
 
@@ -21,12 +20,12 @@ from kube_runtime import (
     RetryPolicy,
 )
 from kube_runtime.client.limits import LargeAnswers
-from lifecycle_manager.contract.options import Count, Rate, Seconds, option
 from lifecycle_manager.contract.resources import SECRETS, Secret
 from lifecycle_manager.contract.signals import ClusterReachable, ClusterSilent
 from lifecycle_manager.skr import token_renewal
 from lifecycle_manager.skr.access import ACCESS_SECRETS, OUR_SECRETS, SkrAccessError, access_index
 from lifecycle_manager.skr.connections import Connections
+from lifecycle_manager.skr.settings import SkrSettings
 
 log = structlog.get_logger("skr")
 
@@ -43,24 +42,6 @@ MAX_REQUESTS_IN_FLIGHT = 16
 KEEP_ALIVE_SECONDS = 70.0
 SPARE_SECONDS = 5.0
 READ_BUFFER_BYTES = 64 * 1024
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SkrSettings:
-    """Limits of the access to SKRs."""
-
-    qps: Rate = option(200.0, "k8s-skr-client-qps", "requests per second to each SKR")
-    burst: Count = option(400, "k8s-skr-client-burst", "burst of requests above that rate")
-    request_timeout_seconds: Seconds = option(10.0, "skr-request-timeout", "timeout of one request to an SKR")
-    max_clients: Count = option(1000, "max-warm-skrs", "maximum of SKRs to which connections are kept open")
-    allow_insecure_kubeconfigs: bool = option(
-        False,
-        "allow-insecure-kubeconfigs",
-        "accept kubeconfigs with exec plugins, file paths or TLS verification switched off",
-    )
-    max_concurrent_probes: Count = option(
-        200, "max-concurrent-skr-probes", "concurrent probes of SKRs that do not answer"
-    )
 
 
 def connections_of(manager: Manager, settings: SkrSettings = SkrSettings()) -> Connections:

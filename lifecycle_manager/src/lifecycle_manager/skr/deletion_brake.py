@@ -16,13 +16,10 @@ names a time, and what was deleted before is not held. Objects are forgotten onl
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Annotated, Any
-
-from pydantic import Field
+from typing import Any
 
 from kube_runtime import Change, Clock, Index, Informer, JsonObject, Manager, ObjectKey
 from lifecycle_manager.contract.conditions import was_reached
-from lifecycle_manager.contract.options import Count, Seconds, option
 from lifecycle_manager.contract.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     KYMAS,
@@ -35,6 +32,7 @@ from lifecycle_manager.contract.resources import (
 )
 from lifecycle_manager.skr.access import AccessSecretMissing
 from lifecycle_manager.skr.connections import Connections
+from lifecycle_manager.skr.settings import BrakeSettings
 from lifecycle_manager_api import Kyma, Manifest, ObjectMeta, SyncResource, names
 
 DELETION_HELD = "DeletionHeld"
@@ -46,32 +44,6 @@ HELD_SECONDS = 30.0
 """How soon the brake is asked again. A word of an operator, and a new access Secret, enqueue what is held at once."""
 GARBAGE_COLLECTION = timedelta(hours=1)
 """How long after a CRD was created again the garbage collector of KCP may still delete what its objects owned."""
-
-Percent = Annotated[int, Field(ge=1, le=100)]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrakeSettings:
-    """When deletions are held."""
-
-    grace_seconds: Seconds = option(
-        300.0,
-        "access-secret-grace",
-        "time without an access Secret after which a cluster counts as deleted, and its objects are forgotten",
-    )
-    max_percent: Percent = option(
-        25,
-        "max-deletions-percent",
-        "share of the clusters, in percent, in which deletions may be under way at once before all of them are held "
-        "until klm continue; 100 for no limit",
-    )
-    min_clusters: Count = option(
-        10, "max-deletions-clusters", "number of clusters in which deletions may be under way at once in any case"
-    )
-
-    def limit(self, clusters: int) -> int:
-        """Return in how many clusters of so many deletions may be under way."""
-        return max(self.min_clusters, clusters * self.max_percent // 100)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,16 @@ Start at `controller`, then `plan`: it decides from a `snapshot` what is install
 in the SKR, `status` the condition. Its certificate is that of `watcher_certificates`.
 """
 
-from lifecycle_manager.skr_webhook.canary import CanaryTimes
-from lifecycle_manager.skr_webhook.controller import WatcherSettings, setup
-from lifecycle_manager.skr_webhook.documents import WatcherDeployment
-from lifecycle_manager.skr_webhook.timers import WatcherTimes
+from typing import TYPE_CHECKING
+
+from lifecycle_manager.contract.lazy import lazy
+
+if TYPE_CHECKING:
+    from lifecycle_manager.skr_webhook.controller import setup
+    from lifecycle_manager.skr_webhook.settings import CanaryTimes, WatcherDeployment, WatcherSettings, WatcherTimes
+else:
+    __getattr__ = lazy(
+        __name__, controller="setup", settings="CanaryTimes WatcherDeployment WatcherSettings WatcherTimes"
+    )
 
 __all__ = ["CanaryTimes", "WatcherDeployment", "WatcherSettings", "WatcherTimes", "setup"]

@@ -30,8 +30,9 @@ from lifecycle_manager.skr.failure import failed
 from lifecycle_manager.skr.watcher import challenge_for
 from lifecycle_manager.skr_webhook import plan
 from lifecycle_manager.skr_webhook.canary import send_canary
-from lifecycle_manager.skr_webhook.documents import WatcherDeployment, webhook_document, workload_documents
+from lifecycle_manager.skr_webhook.documents import webhook_document, workload_documents
 from lifecycle_manager.skr_webhook.object_rules import ObjectRuleReader
+from lifecycle_manager.skr_webhook.settings import WatcherDeployment
 from lifecycle_manager.skr_webhook.snapshot import (
     Desired,
     ModuleRuleReader,

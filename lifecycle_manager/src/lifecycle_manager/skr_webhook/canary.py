@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kube_runtime import Client, Resource
-from lifecycle_manager.contract.options import Seconds, option
 from lifecycle_manager.skr.watcher import CANARY
+from lifecycle_manager.skr_webhook.settings import CanaryTimes
 from lifecycle_manager_api import names
 
 ANNOTATION = f"{names.GROUP}/canary"
@@ -26,22 +26,6 @@ FIELD_MANAGER = "lifecycle-manager-canary"
 SERVICE_ACCOUNTS: Resource[dict[str, Any]] = Resource.dynamic(
     "", "v1", "ServiceAccount", "serviceaccounts", namespaced=True
 )
-
-
-@dataclass(frozen=True, slots=True)
-class CanaryTimes:
-    """How often the event path is tested, in seconds. A broken one is found within `interval + timeout`, 50 s."""
-
-    interval: Seconds = option(
-        30.0, "watcher-canary-interval", "interval at which the event path of an SKR is tested by a dry-run write"
-    )
-    timeout: Seconds = option(
-        20.0,
-        "watcher-canary-timeout",
-        "time without a reported test write after which the event path counts as broken",
-    )
-    again: float = 5.0
-    write_interval: float = 600.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,11 +14,9 @@ A Watcher is reconciled when
 
 import random
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 
 from kube_runtime import Controller, Manager, ObjectKey, Priority
 from lifecycle_manager.contract.changes import kyma_changed
-from lifecycle_manager.contract.options import Count, option
 from lifecycle_manager.contract.resources import KYMAS, MODULE_TEMPLATES, WATCHERS
 from lifecycle_manager.contract.signals import (
     CAsChanged,
@@ -32,12 +30,12 @@ from lifecycle_manager.contract.watchers import watcher_changed
 from lifecycle_manager.module_catalog.module_kinds import ModuleKinds
 from lifecycle_manager.skr import Connections, SkrAccessError
 from lifecycle_manager.skr_webhook.apply import WatcherActions, WatcherReports
-from lifecycle_manager.skr_webhook.documents import WatcherDeployment
 from lifecycle_manager.skr_webhook.object_rules import ObjectRuleReader, kinds_changed, kymas_of, repair_switched
 from lifecycle_manager.skr_webhook.plan import plan
+from lifecycle_manager.skr_webhook.settings import WatcherSettings
 from lifecycle_manager.skr_webhook.snapshot import ModuleRuleReader, WatcherReader, WatcherState
 from lifecycle_manager.skr_webhook.status import NO_CERTIFICATE
-from lifecycle_manager.skr_webhook.timers import NO_TIMERS, Timers, WatcherTimes
+from lifecycle_manager.skr_webhook.timers import NO_TIMERS, Timers
 from lifecycle_manager.watcher_certificates import CARotation, LeafStore
 from lifecycle_manager.watcher_certificates.metrics import AtScrape, renewal_metrics
 
@@ -45,21 +43,6 @@ CHANGED = "changed"
 """The cause of a reconcile that a resource triggered. Without a cause only the time has passed."""
 KINDS_SECONDS = 0.5
 """How long to wait for further kinds of objects before the webhook of an SKR is changed."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WatcherSettings:
-    """How Watchers run, and when the controller acts. `repair_on_events`: they report changes of modules' objects."""
-
-    deployment: WatcherDeployment = field(default_factory=WatcherDeployment)
-    times: WatcherTimes = field(default_factory=WatcherTimes)
-    repair_on_events: bool = option(
-        True,
-        "repair-on-events",
-        "have Watchers report objects of modules that others delete or edit, so that these are repaired at once and "
-        "not at the interval; a ModulePolicy can switch this off for a module",
-    )
-    concurrency: Count = option(20, "max-concurrent-watcher-reconciles", "concurrent reconciles of Watchers in SKRs")
 
 
 def setup(

@@ -5,24 +5,11 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any
+from typing import Any
 from urllib.parse import urlsplit
-
-from annotated_types import Ge, Le
 
 from kube_runtime import InventoryEntry
 from kyma_certs import KeyPair
-from lifecycle_manager.contract.options import (
-    HostAndPort,
-    OtlpEndpoint,
-    SecretName,
-    Share,
-    event_address_option,
-    fips_only_option,
-    option,
-    pull_secret_option,
-    trace_sampling_ratio_option,
-)
 from lifecycle_manager.contract.resources import FIELD_MANAGER
 from lifecycle_manager.contract.watchers import (
     CANARY_WEBHOOK,
@@ -33,6 +20,7 @@ from lifecycle_manager.contract.watchers import (
     manager_of,
     webhook_name_of,
 )
+from lifecycle_manager.skr_webhook.settings import WatcherDeployment
 from lifecycle_manager.watcher_certificates.tls_secret import encoded, tls_secret_document
 from lifecycle_manager_api import ModuleReleaseMeta, ModuleTemplate, Watcher, names
 
@@ -70,29 +58,6 @@ CHANGES_WHAT_WAS_APPLIED = (
 Whoever changes such a field takes it from the fields that managedFields name as applied by the Lifecycle Manager. Other
 fields belong to others: a status, the replicas that an autoscaler sets, the annotations of controllers.
 """
-
-
-@dataclass(frozen=True, slots=True)
-class WatcherDeployment:
-    """How the Watcher runs in every SKR.
-
-    `kcp_address` is host:port of the event endpoint; `pull_secret` the name of the image pull Secret, if there is one.
-    It sends traces to `otlp_endpoint`, where one is given.
-    """
-
-    image: str = option("skr-watcher:latest", "skr-watcher-image", "image of the Watcher")
-    kcp_address: HostAndPort = event_address_option()
-    memory_limit: str = option("200Mi", "skr-webhook-memory-limits", "memory limit of the Watcher")
-    cpu_limit: str = option("0.1", "skr-webhook-cpu-limits", "CPU limit of the Watcher")
-    replicas: Annotated[int, Ge(1), Le(10)] = option(1, "skr-webhook-replicas", "replicas of the Watcher in each SKR")
-    pull_secret: SecretName = pull_secret_option()
-    otlp_endpoint: OtlpEndpoint = option(
-        "",
-        "skr-watcher-otlp-endpoint",
-        "URL of an OpenTelemetry collector, as the Watchers reach it from the SKRs. Default: Watchers send no traces",
-    )
-    trace_sampling_ratio: Share = trace_sampling_ratio_option()
-    fips_only: bool = fips_only_option()
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -27,7 +27,8 @@ from lifecycle_manager.module_catalog.module_kinds import ModuleCrKind, ModuleKi
 from lifecycle_manager.object_set import SkrObjects
 from lifecycle_manager.skr_webhook.documents import Document, ModuleRule
 from lifecycle_manager.skr_webhook.object_rules import ObjectRuleMemory
-from lifecycle_manager.skr_webhook.timers import Timers, WatcherTimes
+from lifecycle_manager.skr_webhook.settings import WatcherTimes
+from lifecycle_manager.skr_webhook.timers import Timers
 from lifecycle_manager.watcher_certificates import CertificateMemory
 from lifecycle_manager_api import Kyma, ModuleTemplate, TrackingObject, Watcher
 

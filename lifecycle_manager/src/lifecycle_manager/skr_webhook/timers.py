@@ -5,25 +5,14 @@ over their intervals, and takes over from the condition what a former process ha
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
-from lifecycle_manager.contract.options import Seconds, option
 from lifecycle_manager.contract.signals import WatcherEventReceived
-from lifecycle_manager.skr_webhook.canary import CanaryTimes, EventPath
+from lifecycle_manager.skr_webhook.canary import EventPath
+from lifecycle_manager.skr_webhook.settings import WatcherTimes
 
 FAULT_REPAIR_SECONDS = 30.0
 """How often the Watcher's objects are compared and repaired while no events arrive."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WatcherTimes:
-    """Intervals of the controller, in seconds."""
-
-    interval: Seconds = option(
-        300.0, "watcher-requeue-success-interval", "interval at which the Watcher of an SKR is reconciled"
-    )
-    silence: Seconds = option(55.0, "watcher-silence", "time without any event after which a Watcher counts as silent")
-    canary: CanaryTimes = field(default_factory=CanaryTimes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,15 @@ status. A text that can't be applied completely prunes nothing.
 Start with `plan` for the rules and `controller` for the triggers; `intent` is what is recorded before an apply.
 """
 
-from lifecycle_manager.sync_resource.controller import SyncResourceSettings, setup
-from lifecycle_manager.sync_resource.plan import objection_to
+from typing import TYPE_CHECKING
+
+from lifecycle_manager.contract.lazy import lazy
+
+if TYPE_CHECKING:
+    from lifecycle_manager.sync_resource.controller import setup
+    from lifecycle_manager.sync_resource.plan import objection_to
+    from lifecycle_manager.sync_resource.settings import SyncResourceSettings
+else:
+    __getattr__ = lazy(__name__, controller="setup", plan="objection_to", settings="SyncResourceSettings")
 
 __all__ = ["SyncResourceSettings", "objection_to", "setup"]

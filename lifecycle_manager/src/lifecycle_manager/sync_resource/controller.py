@@ -1,4 +1,4 @@
-"""The controller of SyncResources: triggers and settings.
+"""The controller of SyncResources: its triggers.
 
 A SyncResource is reconciled when
 
@@ -15,12 +15,10 @@ Limits: three SyncResources of a cluster at once, the size of a status (`intent`
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 
 from kube_runtime import Change, Controller, Index, Manager, ObjectKey, Priority
 from lifecycle_manager.contract.changes import finalizer_removed, generation_changed
 from lifecycle_manager.contract.indexes import MANIFESTS_BY_KYMA, SYNC_RESOURCES_BY_KYMA
-from lifecycle_manager.contract.options import Count, Seconds, SecretName, option, pull_secret_option
 from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, SYNC_RESOURCES
 from lifecycle_manager.contract.signals import ClusterReachable, ClusterReplaced, ObjectChanged, ResyncRequested
 from lifecycle_manager.object_set import OwnerWrites, Policies, RecordingFailed
@@ -29,10 +27,11 @@ from lifecycle_manager.object_set.ownership import claim_key
 from lifecycle_manager.object_set.policy import module_of_policy, policy_changed
 from lifecycle_manager.object_set.repairs import CONTESTED
 from lifecycle_manager.process.telemetry import ChangeLatency
-from lifecycle_manager.skr import BrakeSettings, Connections, DeletionBrake, SkrAccessError, deletion_continued
+from lifecycle_manager.skr import Connections, DeletionBrake, SkrAccessError, deletion_continued
 from lifecycle_manager.sync_resource.apply import SyncResourceActions
 from lifecycle_manager.sync_resource.intent import inventory_of
 from lifecycle_manager.sync_resource.plan import creates_namespaces, is_paused, plan
+from lifecycle_manager.sync_resource.settings import SyncResourceSettings
 from lifecycle_manager.sync_resource.snapshot import SYNC_RESOURCES_BY_CLAIM, SyncResourceReader, SyncResourceState
 from lifecycle_manager.sync_resource.status import in_conflict
 from lifecycle_manager_api import Kyma, ModulePolicy, SyncResource, names
@@ -41,23 +40,6 @@ SYNC_RESOURCES_WAITING: Index[SyncResource] = Index(
     "waiting", lambda each: (each.spec.kyma,) if in_conflict(each) else ()
 )
 """By their Kyma, the SyncResources that wait for objects that another one has."""
-
-
-@dataclass(frozen=True, slots=True)
-class SyncResourceSettings:
-    """Options of this controller. `pull_secret`: the name of the image pull Secret."""
-
-    interval_seconds: Seconds = option(
-        120.0,
-        "sync-resource-requeue-success-interval",
-        "interval at which the objects of a SyncResource are reconciled without an event",
-    )
-    pull_secret: SecretName = pull_secret_option()
-    max_per_module: Count = option(
-        100, "max-sync-resources", "maximum of SyncResources that a module has for one Kyma; the oldest count"
-    )
-    concurrency: Count = option(50, "max-concurrent-sync-resource-reconciles", "concurrent reconciles of SyncResources")
-    brake: BrakeSettings = field(default_factory=BrakeSettings)
 
 
 def setup(

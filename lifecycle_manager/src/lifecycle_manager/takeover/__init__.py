@@ -10,25 +10,18 @@ marks of its objects, by which domains decide whose an object is, are in `contra
 `kyma_fleet`.
 """
 
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from kube_runtime import Client, Manager
-from lifecycle_manager.takeover import lease
-from lifecycle_manager.takeover.certificates import find_former_cas
-from lifecycle_manager.takeover.settings import TakeoverSettings
-from lifecycle_manager.takeover.split import SelectedKymas
-from lifecycle_manager_api import Kyma
+from lifecycle_manager.contract.lazy import lazy
+
+if TYPE_CHECKING:
+    from lifecycle_manager.takeover.certificates import find_former_cas
+    from lifecycle_manager.takeover.settings import TakeoverSettings
+    from lifecycle_manager.takeover.split import SelectedKymas
+    from lifecycle_manager.takeover.start import setup
+else:
+    __getattr__ = lazy(
+        __name__, certificates="find_former_cas", settings="TakeoverSettings", split="SelectedKymas", start="setup"
+    )
 
 __all__ = ["SelectedKymas", "TakeoverSettings", "find_former_cas", "setup"]
-
-
-def setup(manager: Manager, kcp: Client) -> Callable[[Kyma], bool] | None:
-    """Keep both versions from working on the same Kymas. To be called first.
-
-    Returns which Kymas are this version's; None where all are.
-    """
-    if not isinstance(manager.sharding, SelectedKymas):
-        lease.setup(manager, kcp)
-        return None
-    manager.sharding.follow(manager)
-    return manager.sharding.selects

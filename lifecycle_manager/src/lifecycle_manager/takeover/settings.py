@@ -2,14 +2,12 @@
 
 import re
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-from pydantic import AfterValidator
+from lifecycle_manager.contract.options import After, Texts, option
 
-from kube_runtime import Sharding
-from lifecycle_manager.contract.options import Texts, option
-from lifecycle_manager.takeover.lease import WholeFleet
-from lifecycle_manager.takeover.split import SelectedKymas
+if TYPE_CHECKING:
+    from kube_runtime import Sharding
 
 
 def _labels(texts: tuple[str, ...]) -> tuple[str, ...]:
@@ -23,7 +21,7 @@ def _labels(texts: tuple[str, ...]) -> tuple[str, ...]:
 class TakeoverSettings:
     """Which Kymas are managed while the Lifecycle Manager in Go manages the others."""
 
-    kyma_selector: Annotated[Texts, AfterValidator(_labels)] = option(
+    kyma_selector: Annotated[Texts, After(_labels)] = option(
         (),
         "kyma-selector",
         "labels, as key=value, of the Kymas that are managed while the Lifecycle Manager in Go manages the others of "
@@ -31,7 +29,10 @@ class TakeoverSettings:
         "Default: all Kymas",
     )
 
-    def selection(self, replicas: Sharding) -> Sharding:
+    def selection(self, replicas: "Sharding") -> "Sharding":
         """Return how the Kymas are shared: with the former version, or while that is kept from working."""
+        from lifecycle_manager.takeover.lease import WholeFleet
+        from lifecycle_manager.takeover.split import SelectedKymas
+
         labels = dict(each.partition("=")[::2] for each in self.kyma_selector)
         return SelectedKymas(replicas, labels) if labels else WholeFleet(replicas)

@@ -9,25 +9,14 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
-from typing import Annotated
-
-from annotated_types import Ge, Le, MultipleOf
-from pydantic import StringConstraints
+from datetime import datetime
 
 from kube_runtime import AlreadyExists, Client, Clock, Conflict, Informer, ObjectKey
 from kyma_certs import Algorithm, CAs, KeyPair, LeafRequest, describe, issue, key_of, renewal_due
 from lifecycle_manager.contract.identity import runtime_id_of
-from lifecycle_manager.contract.options import (
-    REPLICA_HOST,
-    Duration,
-    EventNames,
-    admission_names,
-    option,
-    webhook_service_option,
-)
 from lifecycle_manager.contract.resources import FIELD_MANAGER, KYMAS, SECRETS, Secret
 from lifecycle_manager.skr.revocation import revoked_before
+from lifecycle_manager.watcher_certificates.settings import LeafRules
 from lifecycle_manager.watcher_certificates.tls_secret import (
     CERTIFICATE_PURPOSE,
     key_pair_in,
@@ -55,84 +44,39 @@ class NameReserved(Exception):
     """The domain of an SKR is a name of KCP, which no Watcher's certificate may have."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeafRules:
-    """What a Watcher's certificate contains.
+def is_overdue(rules: LeafRules, certificate_pem: bytes, cas: CAs, now: datetime) -> bool:
+    """Tell whether a certificate should have been replaced: it ends soon, or its CA issues no more."""
+    if renewal_due(certificate_pem, renew_before=rules.renew_before - rules.renewal_buffer, now=now):
+        return True
+    is_late = cas.since is None or now >= cas.since + rules.renewal_buffer
+    return is_late and not cas.issuer_stays(certificate_pem)
 
-    `reserved_names` are those of KCP: a Watcher with one of them could impersonate it.
-    """
 
-    lifetime: Duration = option(timedelta(days=90), "self-signed-cert-duration", "lifetime of a Watcher's certificate")
-    renew_before: Duration = option(
-        timedelta(days=60),
-        "self-signed-cert-renew-before",
-        "time before its expiry at which a certificate is renewed",
-    )
-    renewal_buffer: Duration = option(
-        timedelta(hours=24),
-        "self-signed-cert-renew-buffer",
-        "time by which a renewal may be overdue before the metric reports it",
-    )
-    algorithm: Algorithm = option(
-        Algorithm.ECDSA_P256,
-        "self-signed-cert-key-algorithm",
-        "key algorithm of a Watcher's certificate; events cannot be signed with an RSA key",
-    )
-    rsa_key_size: Annotated[int, Ge(2048), Le(8192), MultipleOf(8)] = option(
-        4096, "self-signed-cert-key-size", "bits of an RSA key"
-    )
-    naming_template: Annotated[str, StringConstraints(pattern=r"^[^%]*%s[^%]*$")] = option(
-        "%s-webhook-tls",
-        "self-signed-cert-naming-template",
-        "name of the Secret with a Kyma's Watcher certificate",
-    )
-    event_names: EventNames = field(default_factory=EventNames)
-    webhook_service: str = webhook_service_option()
-
-    def __post_init__(self) -> None:
-        """Refuse certificates that would be renewed without end. Raises ValueError."""
-        if self.renew_before >= self.lifetime:
-            raise ValueError("self-signed-cert-renew-before must be shorter than self-signed-cert-duration")
-
-    def is_overdue(self, certificate_pem: bytes, cas: CAs, now: datetime) -> bool:
-        """Tell whether a certificate should have been replaced: it ends soon, or its CA issues no more."""
-        if renewal_due(certificate_pem, renew_before=self.renew_before - self.renewal_buffer, now=now):
-            return True
-        is_late = cas.since is None or now >= cas.since + self.renewal_buffer
-        return is_late and not cas.issuer_stays(certificate_pem)
-
-    @property
-    def reserved_names(self) -> tuple[str, ...]:
-        """The names of KCP: a Watcher with one of them could impersonate it."""
-        return (self.event_names.hosts[0], *admission_names(self.webhook_service), REPLICA_HOST)
-
-    def name(self, kyma: Kyma) -> str:
-        return self.naming_template % kyma.metadata.name
-
-    def request(self, kyma: Kyma, now: datetime) -> LeafRequest:
-        """Return what a Kyma's certificate has to contain. Raises CertificatesRevoked, NameReserved or NameRefused."""
-        domain, runtime = kyma.metadata.annotations.get(names.SKR_DOMAIN), runtime_id_of(kyma)
-        if domain and any(_covers(domain, name) for name in self.reserved_names):
-            raise NameReserved(f"annotation {names.SKR_DOMAIN}: the domain {domain!r} is a name of the control plane")
-        if any(_covers(runtime, name) for name in self.reserved_names):  # Gardener makes it a DNS name
-            raise NameReserved(f"the runtime id {runtime!r} is a name of the control plane")
-        not_before = revoked_before(kyma)
-        if not_before is not None and not_before > now:
-            raise CertificatesRevoked(
-                f"annotation {names.REVOKED_BEFORE}: certificates are revoked until {not_before.isoformat()}"
-            )
-        wanted = dict.fromkeys((*SERVICE_NAMES, *((domain,) if domain else ()), *self.event_names.additional))
-        return LeafRequest(
-            common_name=runtime,
-            dns_names=tuple(name for name in wanted if not any(_covers(name, each) for each in self.reserved_names)),
-            lifetime=self.lifetime,
-            not_before=not_before,
-            algorithm=self.algorithm,
-            rsa_key_size=self.rsa_key_size,
+def request_of(rules: LeafRules, kyma: Kyma, now: datetime) -> LeafRequest:
+    """Return what a Kyma's certificate has to contain. Raises CertificatesRevoked, NameReserved or NameRefused."""
+    domain, runtime = kyma.metadata.annotations.get(names.SKR_DOMAIN), runtime_id_of(kyma)
+    if domain and any(_covers(domain, name) for name in rules.reserved_names):
+        raise NameReserved(f"annotation {names.SKR_DOMAIN}: the domain {domain!r} is a name of the control plane")
+    if any(_covers(runtime, name) for name in rules.reserved_names):  # Gardener makes it a DNS name
+        raise NameReserved(f"the runtime id {runtime!r} is a name of the control plane")
+    not_before = revoked_before(kyma)
+    if not_before is not None and not_before > now:
+        raise CertificatesRevoked(
+            f"annotation {names.REVOKED_BEFORE}: certificates are revoked until {not_before.isoformat()}"
         )
+    wanted = dict.fromkeys((*SERVICE_NAMES, *((domain,) if domain else ()), *rules.event_names.additional))
+    return LeafRequest(
+        common_name=runtime,
+        dns_names=tuple(name for name in wanted if not any(_covers(name, each) for each in rules.reserved_names)),
+        lifetime=rules.lifetime,
+        not_before=not_before,
+        algorithm=Algorithm(rules.algorithm),
+        rsa_key_size=rules.rsa_key_size,
+    )
 
-    def labels(self, kyma: Kyma) -> dict[str, str]:
-        return purpose_labels(CERTIFICATE_PURPOSE) | {names.KYMA_NAME: kyma.metadata.name}
+
+def labels_of(kyma: Kyma) -> dict[str, str]:
+    return purpose_labels(CERTIFICATE_PURPOSE) | {names.KYMA_NAME: kyma.metadata.name}
 
 
 def may_stay(pair: KeyPair, request: LeafRequest, cas: CAs) -> bool:
@@ -182,7 +126,7 @@ class LeafStore(ABC):
         """Tell whether the certificate that a Kyma's Watcher has should have been replaced."""
         secret = self.secret_of(kyma)
         pair = key_pair_in(secret) if secret is not None else None
-        return pair is not None and self.rules.is_overdue(pair.certificate_pem, cas, self.clock.now())
+        return pair is not None and is_overdue(self.rules, pair.certificate_pem, cas, self.clock.now())
 
     @abstractmethod
     async def ensure(self, kyma: Kyma, cas: CAs, memory: CertificateMemory) -> KeyPair:
@@ -198,15 +142,13 @@ class CertificateStore(LeafStore):
 
     async def ensure(self, kyma: Kyma, cas: CAs, memory: CertificateMemory) -> KeyPair:
         name = self.rules.name(kyma)
-        request = self.rules.request(kyma, self.clock.now())
+        request = request_of(self.rules, kyma, self.clock.now())
         known = self.secret_of(kyma)
         pair = key_pair_in(known) if known is not None else None
         if pair is not None and self._is_valid(pair, request, cas):
             return pair
         pair = await asyncio.to_thread(issue, cas.signing, request, now=self.clock.now())
-        document = tls_secret_document(
-            name, names.KCP_NAMESPACE, pair, trust=cas.trusted, labels=self.rules.labels(kyma)
-        )
+        document = tls_secret_document(name, names.KCP_NAMESPACE, pair, trust=cas.trusted, labels=labels_of(kyma))
         document["metadata"]["ownerReferences"] = owner_references(kyma)
         try:
             stored = await self._store(name, document, known)

@@ -18,8 +18,10 @@ from lifecycle_manager.watcher_certificates.ca_store import CA_SECRET
 from lifecycle_manager.watcher_certificates.certificates import (
     CertificateMemory,
     LeafStore,
+    labels_of,
     may_stay,
     owner_references,
+    request_of,
 )
 from lifecycle_manager.watcher_certificates.tls_secret import key_pair_in
 from lifecycle_manager_api import Kyma, names
@@ -48,7 +50,7 @@ class IssuedCertificates(LeafStore):
 
     async def ensure(self, kyma: Kyma, cas: CAs, memory: CertificateMemory) -> KeyPair:
         name = self.rules.name(kyma)
-        request = self.rules.request(kyma, self.clock.now())
+        request = request_of(self.rules, kyma, self.clock.now())
         issuer = document_of(self.issuers, self.issuer, self.issuer_namespace) | {"spec": self.issuer_spec()}
         await self._keep(self.issuers, issuer, self._issuer_memory)
         await self._keep(self.certificates, self._certificate(name, kyma, request), memory)
@@ -96,7 +98,7 @@ class IssuedCertificates(LeafStore):
         self.count()
 
     def _certificate(self, name: str, kyma: Kyma, request: LeafRequest) -> Document:
-        document, labels = document_of(self.certificates, name), self.rules.labels(kyma)
+        document, labels = document_of(self.certificates, name), labels_of(kyma)
         document["metadata"] |= {"labels": labels, "ownerReferences": owner_references(kyma)}
         return document | {"spec": self.certificate_spec(name, labels, request)}
 

@@ -1,30 +1,81 @@
-"""The settings of the CAs and of the Watchers' certificates, and the store of certificates that they ask for."""
+"""The options of the CAs and of the Watchers' certificates."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from prometheus_client import Counter
+from annotated_types import Ge, Le, MultipleOf
 
-from kube_runtime import Client, Manager
-from kyma_certs import Algorithm, RotationRules
 from lifecycle_manager.contract.options import (
     BUILT_IN,
     GARDENER,
+    REPLICA_HOST,
     CertManagement,
     Duration,
+    EventNames,
     Namespace,
     OptionalNamespace,
+    admission_names,
     istio_namespace_option,
+    matching,
     option,
+    webhook_service_option,
 )
-from lifecycle_manager.contract.resources import SECRETS
-from lifecycle_manager.skr import OUR_SECRETS
-from lifecycle_manager.watcher_certificates.ca_rotation import CARotation, setup_ca
-from lifecycle_manager.watcher_certificates.ca_store import Adopts, CAStore, adopts_nothing
-from lifecycle_manager.watcher_certificates.certificates import CertificateStore, LeafRules, LeafStore
-from lifecycle_manager.watcher_certificates.issued_certificates import IssuedCertificates
 from lifecycle_manager_api import names
+
+if TYPE_CHECKING:
+    from lifecycle_manager_api import Kyma
+
+KeyAlgorithm = Literal["ECDSA_P256", "RSA", "ED25519"]
+"""The names of what `kyma_certs` knows as Algorithm."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeafRules:
+    """What a Watcher's certificate contains.
+
+    `reserved_names` are those of KCP: a Watcher with one of them could impersonate it.
+    """
+
+    lifetime: Duration = option(timedelta(days=90), "self-signed-cert-duration", "lifetime of a Watcher's certificate")
+    renew_before: Duration = option(
+        timedelta(days=60),
+        "self-signed-cert-renew-before",
+        "time before its expiry at which a certificate is renewed",
+    )
+    renewal_buffer: Duration = option(
+        timedelta(hours=24),
+        "self-signed-cert-renew-buffer",
+        "time by which a renewal may be overdue before the metric reports it",
+    )
+    algorithm: KeyAlgorithm = option(
+        "ECDSA_P256",
+        "self-signed-cert-key-algorithm",
+        "key algorithm of a Watcher's certificate; events cannot be signed with an RSA key",
+    )
+    rsa_key_size: Annotated[int, Ge(2048), Le(8192), MultipleOf(8)] = option(
+        4096, "self-signed-cert-key-size", "bits of an RSA key"
+    )
+    naming_template: Annotated[str, matching(r"[^%]*%s[^%]*")] = option(
+        "%s-webhook-tls",
+        "self-signed-cert-naming-template",
+        "name of the Secret with a Kyma's Watcher certificate",
+    )
+    event_names: EventNames = field(default_factory=EventNames)
+    webhook_service: str = webhook_service_option()
+
+    def __post_init__(self) -> None:
+        """Refuse certificates that would be renewed without end. Raises ValueError."""
+        if self.renew_before >= self.lifetime:
+            raise ValueError("self-signed-cert-renew-before must be shorter than self-signed-cert-duration")
+
+    @property
+    def reserved_names(self) -> tuple[str, ...]:
+        """The names of KCP: a Watcher with one of them could impersonate it."""
+        return (self.event_names.hosts[0], *admission_names(self.webhook_service), REPLICA_HOST)
+
+    def name(self, kyma: "Kyma") -> str:
+        return self.naming_template % kyma.metadata.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +122,7 @@ class CertificateSettings:
             raise ValueError("self-signed-ca-renew-before must be shorter than self-signed-ca-duration")
         if self.leaf.lifetime > self.ca_renew_before:
             raise ValueError("self-signed-ca-renew-before must be at least self-signed-cert-duration")
-        if self.cert_management == GARDENER and self.leaf.algorithm is Algorithm.ED25519:
+        if self.cert_management == GARDENER and self.leaf.algorithm == "ED25519":
             raise ValueError("Gardener makes no ED25519 keys: use another self-signed-cert-key-algorithm")
 
     @property
@@ -83,39 +134,3 @@ class CertificateSettings:
         """Where the CA of a former version is, "" for nowhere."""
         is_gardener = self.given_namespace and self.cert_management == GARDENER
         return self.istio_namespace if is_gardener else self.given_namespace
-
-
-def setup(
-    manager: Manager,
-    kcp: Client,
-    settings: CertificateSettings,
-    *,
-    issuers: Iterable[type[IssuedCertificates]] = (),
-    adopts: Adopts = adopts_nothing,
-) -> tuple[CARotation, LeafStore]:
-    """Keep the CAs, and return them with the store of the Watchers' certificates that the settings ask for.
-
-    `issuers` are the other programs that issue certificates; `adopts` finds the CAs of a former version in a
-    namespace; `kcp` is a client that is not fenced, see `setup_ca`.
-    """
-    store = CAStore(
-        kcp,
-        manager.clock,
-        lifetime=settings.ca_lifetime,
-        adopts=adopts,
-        former_namespace=settings.former_namespace,
-    )
-    rules = RotationRules(renew_before=settings.ca_renew_before, grace=settings.ca_grace, timeout=settings.ca_timeout)
-    cas = setup_ca(manager, store, rules)
-    secrets = manager.informer(SECRETS, label_selector=OUR_SECRETS)
-    issued = Counter(
-        "lifecycle_mgr_watcher_certificates_issued",
-        "Watchers' certificates that were issued; with another issuer, those whose renewal was requested.",
-        ["issuer"],
-        registry=manager.registry,
-    )
-    common = (manager.client, secrets, manager.clock, settings.leaf, issued.labels(settings.cert_management).inc)
-    for each in issuers:
-        if each.certificates.api_version == settings.cert_management:
-            return cas, each(*common, issuer=settings.issuer, issuer_namespace=settings.issuer_namespace)
-    return cas, CertificateStore(*common)

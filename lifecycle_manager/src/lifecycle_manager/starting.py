@@ -1,0 +1,40 @@
+"""The start of `klm run`, from the options that were given to the exit code."""
+
+import os
+from collections.abc import Iterable, Mapping
+
+import structlog
+import typer
+import uvloop
+
+from kube_runtime import AddressUnusable, KubeconfigInvalid
+from kyma_certs import FipsUnavailable, fips_mode
+from kyma_diagnostics import TracingUnavailable, tracing
+from kyma_diagnostics.debug_server import DebugSocketUnusable
+from lifecycle_manager.app import run
+from lifecycle_manager.page import PageUnusable
+from lifecycle_manager.process.logs import configure_logs
+from lifecycle_manager.process.settings import ProcessSettings
+from lifecycle_manager.replicas import ReplicaSettings
+from lifecycle_manager.settings import Settings, SettingsInvalid
+
+
+def start(given: Mapping[str, object], warnings: Iterable[str]) -> int:
+    """Run the Lifecycle Manager until it is stopped, and return its exit code."""
+    try:
+        settings = Settings(given, environment=os.environ)
+        process = settings[ProcessSettings]
+        fips_mode(only=process.fips_only)
+    except (SettingsInvalid, FipsUnavailable) as error:
+        typer.secho(str(error), err=True, fg="red")
+        return 2
+    configure_logs(process.log_level, process.log_format)
+    for warning in warnings:
+        structlog.get_logger("klm").warning(warning)
+    try:
+        with tracing(process.tracing(settings[ReplicaSettings].given_name)) as tracer:
+            uvloop.run(run(settings, tracer))
+    except (AddressUnusable, KubeconfigInvalid, TracingUnavailable, DebugSocketUnusable, PageUnusable) as error:
+        typer.secho(str(error), err=True, fg="red")
+        return 1
+    return 0

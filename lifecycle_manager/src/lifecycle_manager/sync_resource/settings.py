@@ -1,0 +1,23 @@
+"""The options of SyncResources."""
+
+from dataclasses import dataclass, field
+
+from lifecycle_manager.contract.options import Count, Seconds, SecretName, option, pull_secret_option
+from lifecycle_manager.skr.settings import BrakeSettings
+
+
+@dataclass(frozen=True, slots=True)
+class SyncResourceSettings:
+    """Options of this controller. `pull_secret`: the name of the image pull Secret."""
+
+    interval_seconds: Seconds = option(
+        120.0,
+        "sync-resource-requeue-success-interval",
+        "interval at which the objects of a SyncResource are reconciled without an event",
+    )
+    pull_secret: SecretName = pull_secret_option()
+    max_per_module: Count = option(
+        100, "max-sync-resources", "maximum of SyncResources that a module has for one Kyma; the oldest count"
+    )
+    concurrency: Count = option(50, "max-concurrent-sync-resource-reconciles", "concurrent reconciles of SyncResources")
+    brake: BrakeSettings = field(default_factory=BrakeSettings)
