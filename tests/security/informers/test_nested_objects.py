@@ -175,6 +175,19 @@ async def test_large_objects_are_listed_in_smaller_pages(monkeypatch: pytest.Mon
     assert min(server.limits) > 1
 
 
+async def test_few_large_objects_cost_small_pages_only_where_they_are() -> None:
+    server = Server()
+    server.texts = {f"{number:04}": text(SYNC_RESOURCES, f"{number:04}", 1) for number in range(1_000)}
+    large = text(SYNC_RESOURCES, "large", 1, depth=400)
+    server.texts |= {f"{number:04}-large": large for number in (0, 1, 2, 3, 250, 999)}
+    async with serving(server, qps=0) as client:
+        limits = JsonLimits(max_bytes=35_000, max_nodes=10_000, max_depth=None)
+        found = [each async for each in client.items_undecoded(SYNC_RESOURCES, limits=limits)]
+    assert len(found) == len(server.texts)
+    assert len(server.limits) < 120
+    assert server.limits.count(100) >= 9
+
+
 async def test_empty_pages_without_end_are_refused_at_the_first() -> None:
     class Endless(Server):
         async def answer(self, request: web.Request) -> web.StreamResponse:
@@ -183,7 +196,7 @@ async def test_empty_pages_without_end_are_refused_at_the_first() -> None:
 
     server = Endless()
     limits = JsonLimits(1_000_000, 100_000)
-    async with serving(server) as client:
+    async with serving(server) as client, asyncio.timeout(10):
         for read in (
             client.list(KYMAS),
             client.list_revisions(KYMAS),
@@ -202,7 +215,7 @@ async def test_pages_of_one_small_object_end_too() -> None:
 
     server = Endless()
     limits = JsonLimits(1_000_000, 100_000)
-    async with serving(server, max_list_bytes=1024 * 1024, qps=0) as client:
+    async with serving(server, max_list_bytes=1024 * 1024, qps=0) as client, asyncio.timeout(10):
         with pytest.raises(ResponseTooLarge):
             _ = [each async for each in client.items_undecoded(KYMAS, limits=limits)]
     assert len(server.limits) <= 65

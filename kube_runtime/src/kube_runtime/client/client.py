@@ -166,16 +166,19 @@ class Client:
         """Yield all objects one by one as bytes, which are views of their page: copy what is kept.
 
         `limits` hold for one page. One that exceeds them, or with an object nested too deep to be told from the others,
-        is requested again with fewer objects; alone, a nested one is yielded without its content, as nothing. Raises
+        is requested again in smaller pages; alone, a nested object is yielded without its content, as nothing. Raises
         ResponseTooLarge where a single object exceeds the limits, or the list the limit of this client.
         """
         decoding = decoding_for(resource.type)
-        page_sizes = list(_PAGE_SIZES)
+        sizes, ends = list(_PAGE_SIZES), list[int]()  # where the larger pages end that did not fit
         token: str | None = None
-        size = 0
+        position = size = 0
         while True:
-            target = _target(resource.path(), {"limit": page_sizes[-1], "continue": token})
-            is_smallest = len(page_sizes) == 1
+            while ends and position >= ends[-1]:
+                sizes.append(_PAGE_SIZES[len(sizes)])
+                ends.pop()
+            target = _target(resource.path(), {"limit": sizes[-1], "continue": token})
+            is_smallest = len(sizes) == 1
             try:
                 answer = await self._transport.request("GET", target, max_bytes=limits.max_bytes)
                 await check_json_aside(answer.body, limits)
@@ -184,15 +187,14 @@ class Client:
             except ResponseTooLarge:
                 if is_smallest:
                     raise
-                page_sizes.pop()
+                ends.append(position + sizes.pop())
                 continue
             size = self._measured(size, answer)
+            position += len(items)
             for item in items:
                 yield item
             if not token:
                 return
-            if not any(items):
-                page_sizes = list(_PAGE_SIZES)  # the others may be small
 
     async def list(
         self,
