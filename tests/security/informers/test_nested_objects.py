@@ -22,6 +22,7 @@ from kube_runtime import (
     ResponseTooLarge,
 )
 from kube_runtime.client import client as client_module
+from kube_runtime.client.list_pages import ListPages
 from kube_runtime.leases.lease import LEASES
 from lifecycle_manager.contract import resources
 from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, MODULE_CONFIGS, MODULE_TEMPLATES, SYNC_RESOURCES
@@ -175,6 +176,13 @@ async def test_large_objects_are_listed_in_smaller_pages(monkeypatch: pytest.Mon
     assert min(server.limits) > 1
 
 
+async def listed(client: Client, resource: Resource[Any], limits: JsonLimits) -> list[bytes]:
+    found, pages = list[bytes](), ListPages()
+    while not pages.is_complete:
+        found += map(bytes, await client.next_page(resource, pages, limits=limits))
+    return found
+
+
 async def test_few_large_objects_cost_small_pages_only_where_they_are() -> None:
     server = Server()
     server.texts = {f"{number:04}": text(SYNC_RESOURCES, f"{number:04}", 1) for number in range(1_000)}
@@ -182,7 +190,7 @@ async def test_few_large_objects_cost_small_pages_only_where_they_are() -> None:
     server.texts |= {f"{number:04}-large": large for number in (0, 1, 2, 3, 250, 999)}
     async with serving(server, qps=0) as client:
         limits = JsonLimits(max_bytes=35_000, max_nodes=10_000, max_depth=None)
-        found = [each async for each in client.items_undecoded(SYNC_RESOURCES, limits=limits)]
+        found = await listed(client, SYNC_RESOURCES, limits)
     assert len(found) == len(server.texts)
     assert len(server.limits) < 120
     assert server.limits.count(100) >= 9
@@ -200,7 +208,7 @@ async def test_empty_pages_without_end_are_refused_at_the_first() -> None:
         for read in (
             client.list(KYMAS),
             client.list_revisions(KYMAS),
-            anext(client.items_undecoded(KYMAS, limits=limits)),
+            client.next_page(KYMAS, ListPages(), limits=limits),
         ):
             with pytest.raises(ResponseInvalid, match="without objects"):
                 await read
@@ -217,5 +225,5 @@ async def test_pages_of_one_small_object_end_too() -> None:
     limits = JsonLimits(1_000_000, 100_000)
     async with serving(server, max_list_bytes=1024 * 1024, qps=0) as client, asyncio.timeout(10):
         with pytest.raises(ResponseTooLarge):
-            _ = [each async for each in client.items_undecoded(KYMAS, limits=limits)]
+            await listed(client, KYMAS, limits)
     assert len(server.limits) <= 65

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from kube_runtime import Client, JsonLimits, KubeError, Priority, Resource
 from kube_runtime.client.decoding import decoding_for
 from kube_runtime.client.json_limits import check_json
+from kube_runtime.client.list_pages import ListPages
 from lifecycle_manager.contract.resources import KYMAS, MODULE_CONFIGS
 from lifecycle_manager.contract.signals import ObjectReference, ReadScope
 from lifecycle_manager.contract.verdict import POSTPONED, QUOTA_EXCEEDED
 from lifecycle_manager.module_catalog.module_kinds import ModuleCrKind
 from lifecycle_manager.module_config import plan as rules
-from lifecycle_manager.module_config.keys import ModuleKey
 from lifecycle_manager.module_config.plan import (
     ApplyModuleConfig,
     DeleteModuleConfig,
@@ -28,16 +28,17 @@ from lifecycle_manager.module_config.plan import (
     sources_of,
     writes_of,
 )
-from lifecycle_manager.module_config.reading import ANSWER, Reading, find_all, find_some
+from lifecycle_manager.module_config.reading import ANSWER, Listing, Reading, find_some
 from lifecycle_manager.module_config.settings import Quota
 from lifecycle_manager.module_config.snapshot import ModuleConfigSnapshot
 from lifecycle_manager.module_config.texts import MAX_TEXT_BYTES, MODULE_CR, TextMaker, TextMemory, TextThread
+from lifecycle_manager.module_config.writes import MIN_WRITES
 from lifecycle_manager.skr.budget import CpuBudget
 from lifecycle_manager.skr.failure import INTERNAL_ERROR
 from lifecycle_manager_api import Condition, find
 from tests import builders
 from tests.clocks import ManualClock
-from tests.unit.module_config.test_controller import INTERVAL, NAME, Module, changed, module
+from tests.unit.module_config.test_controller import INTERVAL, KEY, NAME, Module, changed, module
 from tests.world import KCP, SKR
 
 KIND = ModuleCrKind("cloud-resources.kyma-project.io/v1beta1", "Infrastructure", "kyma-system", "default")
@@ -53,10 +54,11 @@ class Answers:
         group, _, version = api_version.partition("/")
         return Resource.dynamic(group, version, kind, "infrastructures", namespaced=True)
 
-    async def items_undecoded(self, resource: Resource[Any], *, limits: JsonLimits) -> AsyncIterator[msgspec.Raw]:
+    async def next_page(self, resource: Resource[Any], done: ListPages, *, limits: JsonLimits) -> Sequence[msgspec.Raw]:
         check_json(self.body, limits)
-        for item in decoding_for(resource.type).raw_list(self.body, without_nested=True)[0]:
-            yield item
+        items, token = decoding_for(resource.type).raw_list(self.body, without_nested=True)
+        done.add(len(items), token, len(self.body))
+        return items
 
     async def get_undecoded(self, *_: Any, limits: JsonLimits) -> bytes:
         check_json(self.body, limits)
@@ -94,7 +96,7 @@ def snapshot(reading: Reading) -> ModuleConfigSnapshot:
 
 async def steps_of(client: Client, *references: ObjectReference) -> tuple[rules.Write, ...]:
     """Return the steps that follow from the answer of an SKR: decoded, identified, as text, planned."""
-    found = await (find_some(client, [KIND], references) if references else find_all(client, [KIND]))
+    found = await (find_some(client, [KIND], references) if references else Listing([KIND]).read(client))
     identities = Reading(found.default, found.module_crs, found.complete)
     seen = snapshot(identities)
     reading = await maker().with_texts(found, acceptable(seen, identities), sources_of(seen, identities))
@@ -192,7 +194,7 @@ async def test_large_module_crs_leave_the_event_loop_to_others(value: bytes) -> 
     beat = asyncio.create_task(heartbeat())
     await asyncio.sleep(0)
     for body in bodies:
-        found = await find_all(skr(body), [KIND])
+        found = await Listing([KIND]).read(skr(body))
         reading = await maker().with_texts(found, set(found.module_crs), {})
         assert all(each is not None and not each.is_unread for each in reading.found.values())
     stop.set()
@@ -202,7 +204,7 @@ async def test_large_module_crs_leave_the_event_loop_to_others(value: bytes) -> 
 
 async def test_unchanged_module_cr_is_not_made_into_a_text_again() -> None:
     value = json.dumps(list(range(5000))).encode()
-    found = await find_all(skr(listed(raw("default", value))), [KIND])
+    found = await Listing([KIND]).read(skr(listed(raw("default", value))))
     made = maker(CpuBudget(burst=0.0001))
     (first,) = (await made.with_texts(found, set(found.module_crs), {})).found.values()
     assert first is not None
@@ -221,7 +223,7 @@ async def test_unchanged_module_cr_is_not_made_into_a_text_again() -> None:
 @pytest.mark.parametrize("values", [5_000, 20_000])
 async def test_module_cr_over_the_quota_is_made_into_a_text_once(values: int) -> None:
     value = json.dumps([{"a": "x" * 60} for _ in range(values)]).encode()
-    found = await find_all(skr(listed(raw("default", value))), [KIND])
+    found = await Listing([KIND]).read(skr(listed(raw("default", value))))
     made = maker(CpuBudget(burst=0.0001))
     (first,) = (await made.with_texts(found, set(found.module_crs), {}, 1_000)).found.values()
     assert first is not None
@@ -382,28 +384,64 @@ async def test_number_of_module_configs_is_limited_and_reported() -> None:
         assert len(configs) == 10
 
 
-async def test_event_does_not_wait_for_the_writes_of_hundreds_of_module_crs() -> None:
+async def test_event_does_not_wait_for_a_long_list_and_is_newer_than_its_pages() -> None:
     async with module() as it:
-        await it.write("one")
-        await it.reconcile(ReadScope.EVERYTHING)
         for number in range(150):
-            it.world.cluster("demo").create(large(f"n-{number:03}", 0) | {"spec": {}})
-        controller, key = (
-            it.world.manager.controllers["module-config"],
-            ModuleKey("kcp-system", "demo", "cloud-resources"),
-        )
-        controller.enqueue(key, changed(), priority=Priority.EVENT)
-        await it.reconcile(ReadScope.EVERYTHING)  # while the event waits
-        written = len((await it.world.kcp.list(MODULE_CONFIGS, KCP)).items)
-        assert 1 < written < 50
-        controller.queue.take_causes(key)
-        await it.write("two")
-        await it.reconcile(changed(version="older"))
-        assert "two" in await it.text()
-        assert len((await it.world.kcp.list(MODULE_CONFIGS, KCP)).items) == written
-        it.world.clock.advance(1)
+            await it.write("early", f"n-{number:03}")
+        await it.write("one")
+        since = it.world.requests
+        await it.reconcile(changed(version="older"), ReadScope.EVERYTHING)
+        assert it.requests(since) == ["list", "get"]
+        assert "one" in await it.text()
+        assert await it.number_of_configs() == 1
+        await it.delete("n-000")
+        await it.write("late", "n-001")
+        deleted, edited = changed("n-000", "DELETE"), changed("n-001", version="older")
+        await it.reconcile(deleted, edited)
+        configs = {each.spec.resource_ref.name: each for each in (await it.world.kcp.list(MODULE_CONFIGS, KCP)).items}
+        assert configs.keys() == {"default", *(f"n-{number:03}" for number in range(1, 150))}
+        assert "late" in configs["n-001"].spec.resource
+        since = it.world.requests
         await it.reconcile()
-        assert len((await it.world.kcp.list(MODULE_CONFIGS, KCP)).items) == 151
+        assert it.requests(since) == []
+
+
+async def test_what_concerns_all_module_crs_is_not_forgotten_during_a_list() -> None:
+    async with module() as it:
+        for number in range(150):
+            await it.write("early", f"n-{number:03}")
+        await it.write("one")
+        await it.reconcile(changed(version="older"), ReadScope.EVERYTHING)
+        await it.write("late", "n-001")
+        since = it.world.requests
+        await it.reconcile(ReadScope.EVERYTHING)
+        result = await it.reconcile()
+        assert it.requests(since) == ["list"] * 3
+        assert result.requeue_after is not None
+        assert result.requeue_after > INTERVAL / 2
+        configs = (await it.world.kcp.list(MODULE_CONFIGS, KCP)).items
+        assert len(configs) == 151
+        assert sum("late" in each.spec.resource for each in configs) == 1
+
+
+async def test_event_does_not_wait_for_the_writes_of_many_module_crs() -> None:
+    async with module() as it:
+        for number in range(90):
+            await it.write("one", f"n-{number:03}")
+        controller = it.world.manager.controllers["module-config"]
+        controller.enqueue(KEY, changed(), priority=Priority.EVENT)
+        await it.reconcile(ReadScope.EVERYTHING)  # while the event waits
+        written = await it.number_of_configs()
+        assert written <= MIN_WRITES
+        await it.write("two")
+        since = it.world.requests
+        await it.reconcile(changed(version="older"))
+        assert it.requests(since) == ["get"]
+        assert "two" in await it.text()
+        assert written < await it.number_of_configs() <= written + MIN_WRITES
+        controller.queue.take_causes(KEY)
+        await it.reconcile()
+        assert await it.number_of_configs() == 91
 
 
 async def test_exception_in_the_plan_becomes_a_condition(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,6 +22,7 @@ from kube_runtime.client.kubeconfig import (
     connection_from_kubeconfig,
     connection_of_environment,
 )
+from kube_runtime.client.list_pages import ListPages
 from kube_runtime.client.options import DEFAULT_OPTIONS, ClientOptions
 from kube_runtime.client.transport import ServerResponse, Transport
 from kube_runtime.exceptions import ApiError, ClusterUnreachable, ObjectUnreadable, ResponseInvalid, ResponseTooLarge
@@ -35,7 +36,6 @@ Document = Mapping[str, Any] | msgspec.Struct
 Propagation = Literal["Background", "Foreground", "Orphan"]
 
 _METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-_PAGE_SIZES = (1, 4, 100)  # an object has at most 1.5 MiB in etcd
 _WHOLE_LIST = 2_000
 MIN_PAGE_BYTES = 16 * 1024  # what a page counts at least: so small ones end too
 MAX_PAGE_BYTES = 32 * 1024 * 1024
@@ -162,39 +162,28 @@ class Client:
         await check_json_aside(answer.body, limits)
         return answer.body
 
-    async def items_undecoded(self, resource: Resource[Any], *, limits: JsonLimits) -> AsyncIterator[msgspec.Raw]:
-        """Yield all objects one by one as bytes, which are views of their page: copy what is kept.
+    async def next_page(self, resource: Resource[Any], done: ListPages, *, limits: JsonLimits) -> Sequence[msgspec.Raw]:
+        """Return the next objects of a list as bytes, which are views of their page: copy what is kept.
 
         `limits` hold for one page. One that exceeds them, or with an object nested too deep to be told from the others,
-        is requested again in smaller pages; alone, a nested object is yielded without its content, as nothing. Raises
+        is requested again in smaller pages; alone, a nested object is returned without its content, as nothing. Raises
         ResponseTooLarge where a single object exceeds the limits, or the list the limit of this client.
         """
-        decoding = decoding_for(resource.type)
-        sizes, ends = list(_PAGE_SIZES), list[int]()  # where the larger pages end that did not fit
-        token: str | None = None
-        position = size = 0
         while True:
-            while ends and position >= ends[-1]:
-                sizes.append(_PAGE_SIZES[len(sizes)])
-                ends.pop()
-            target = _target(resource.path(), {"limit": sizes[-1], "continue": token})
-            is_smallest = len(sizes) == 1
+            target = _target(resource.path(), {"limit": done.next_size, "continue": done.token})
+            is_smallest = done.next_size == 1
             try:
                 answer = await self._transport.request("GET", target, max_bytes=limits.max_bytes)
                 await check_json_aside(answer.body, limits)
                 await asyncio.sleep(0)  # counting takes milliseconds for megabytes, and so does decoding
-                items, token = decoding.raw_list(answer.body, without_nested=is_smallest)
+                items, token = decoding_for(resource.type).raw_list(answer.body, without_nested=is_smallest)
             except ResponseTooLarge:
                 if is_smallest:
                     raise
-                ends.append(position + sizes.pop())
+                done.shrink()
                 continue
-            size = self._measured(size, answer)
-            position += len(items)
-            for item in items:
-                yield item
-            if not token:
-                return
+            done.add(len(items), token, self._measured(done.size, answer))
+            return items
 
     async def list(
         self,

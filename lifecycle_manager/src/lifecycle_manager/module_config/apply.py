@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import assert_never
+from weakref import WeakSet
 
 from kube_runtime import Causes, Clock, Result
 from lifecycle_manager.contract.conditions import interval_for
@@ -19,19 +20,20 @@ from lifecycle_manager.module_config.plan import (
     WriteToKcp,
     writes_of,
 )
-from lifecycle_manager.module_config.reading import NOTHING_FOUND, Found, ModuleCr, find_all, find_some
+from lifecycle_manager.module_config.reading import NOTHING_FOUND, Found, Listing, ModuleCr, find_some
 from lifecycle_manager.module_config.snapshot import (
     ModuleConfigReader,
     ModuleConfigRequest,
     ModuleConfigSnapshot,
+    Reads,
 )
 from lifecycle_manager.module_config.status import failed
 from lifecycle_manager.module_config.texts import TextMaker, TextThread
 from lifecycle_manager.module_config.writes import ModuleConfigWrites
 from lifecycle_manager.skr import Connections, ObservedObject
 
-RESUME_SECONDS = 0.5
-"""When everything is read again after the writes of thousands of Module CRs stopped for an event."""
+MAX_LISTED_BYTES = 128 * 1024 * 1024
+"""Listings that were left for an announced change stay in memory, unless all have more."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +51,7 @@ class ModuleConfigActions:
     waiting_causes: Callable[[ModuleKey], Causes]
     interval_seconds: float
     thread: TextThread = field(default_factory=TextThread)
+    listings: WeakSet[Listing] = field(default_factory=WeakSet, init=False)
 
     async def apply(
         self, request: ModuleConfigRequest, seen: ModuleConfigSnapshot, step: ModuleConfigStep
@@ -75,12 +78,16 @@ class ModuleConfigActions:
             state.memory.postponed |= reads.left_out
             return Result(requeue_after=state.until_next_read(now))
         if not end.settles or seen.reading is None:
+            state.listing = None
             return Result()
         shown = {each: _seen(seen.reading.found.get(each.object)) for each in seen.pending}
         again = state.announcements.settle(shown, now=now)
-        if reads.complete:
-            interval = interval_for(seen.item, self.interval_seconds)
-            state.full_read_due = now + RESUME_SECONDS if seen.written is False else seen.started + interval
+        if (listing := state.listing) is not None:
+            listing.was_left = True
+            if listing.is_finished and seen.written is not False:
+                state.listing = None
+                if not listing.is_stale:
+                    state.full_read_due = seen.started + interval_for(seen.item, self.interval_seconds)
         until_next = state.until_next_read(now)
         return Result(requeue_after=until_next if again is None else min(until_next, again))
 
@@ -101,10 +108,25 @@ class ModuleConfigActions:
         state.budget.charge(reads.cpu_seconds, self.clock.monotonic())  # at once: others wait for their turn
         kinds = await self.kinds.of(step.template)
         skr = await request.shared("skr", lambda: self.connections.to(request.key.kyma))
-        found = await find_all(skr, kinds) if reads.complete else NOTHING_FOUND
-        if not found.complete and (missing := reads.named.difference(found.module_crs)):
-            found = found.with_others(await find_some(skr, kinds, sorted(missing)))
+        found, listing = NOTHING_FOUND, None
+        if reads.complete:
+            listing, state.listing = state.listing, None  # what fails begins again
+            if listing is None or listing.kinds != kinds:
+                listing = Listing(kinds)
+                self.listings.add(listing)
+            found = await listing.read(skr, lambda: self._may_leave(request.key, reads))
+            state.listing = listing
+        if reads.named and not (found.complete and listing is not None and not listing.was_left):
+            named = await find_some(skr, kinds, sorted(reads.named))
+            found = found.with_others(named)
+            if listing is not None:
+                listing.note(named)
         return found
+
+    def _may_leave(self, key: ModuleKey, reads: Reads) -> bool:
+        """Tell whether to leave a listing for changes that were announced. It stays in memory, if there is room."""
+        has_room = sum(listing.kept for listing in self.listings) < MAX_LISTED_BYTES
+        return has_room and bool(reads.named or self._waiting(key))
 
     async def _with_texts(
         self, request: ModuleConfigRequest, seen: ModuleConfigSnapshot, step: MakeTexts
@@ -114,8 +136,7 @@ class ModuleConfigActions:
         await asyncio.sleep(0)  # the plan takes milliseconds for thousands of Module CRs
         reading = await maker.with_texts(step.found, step.accepted, step.configs, step.remaining_bytes)
         await asyncio.sleep(0)
-        if not seen.reads.complete:
-            memory.postponed |= seen.reads.left_out
+        memory.postponed |= seen.reads.left_out
         read = (each for each in reading.found.values() if each is not None)
         superseded = frozenset(each.source for each in read if memory.is_superseded(each))
         made = replace(seen, reading=reading, accepted=step.accepted, superseded=superseded)

@@ -195,7 +195,7 @@ def remaining_bytes(seen: ModuleConfigSnapshot) -> int:
 
 
 def _steps_after(seen: ModuleConfigSnapshot, reading: Reading) -> tuple[Write, ...]:
-    """Return the writes, and the deletions of ModuleConfigs without Module CR.
+    """Return the writes, what was announced first, and the deletions of ModuleConfigs without Module CR.
 
     A Module CR that was read by name and does not exist has its ModuleConfig deleted by name, whether that is known or
     not. What was accepted before stays within the quota; of the others the newest exceed it.
@@ -203,6 +203,7 @@ def _steps_after(seen: ModuleConfigSnapshot, reading: Reading) -> tuple[Write, .
     existing = {config.metadata.name: config for config in seen.existing}
     named = _names(seen, reading)
     accepted = seen.accepted if seen.accepted is not None else acceptable(seen, reading)
+    announced, urgent = {each.object for each in seen.pending}, list[Write]()
     steps: list[Write] = []
     exceeding: list[ModuleCr] = []
     absent: set[str] = set(existing) if reading.complete else set()
@@ -235,10 +236,10 @@ def _steps_after(seen: ModuleConfigSnapshot, reading: Reading) -> tuple[Write, .
             read = replace(module_cr, problem=over_bytes(module_cr.source, seen.quota.max_bytes))
         elif module_cr.problem is None:
             size += growth
-        steps += _writes(config, name, read)
+        (urgent if module_cr.source in announced else steps).extend(_writes(config, name, read))
     being_deleted = {name for name, config in existing.items() if config.metadata.being_deleted}
     deletions = (DeleteModuleConfig(name) for name in sorted(deleted - being_deleted))
-    return (*steps, *_report(seen, reading, [each.source for each in exceeding], deleted), *deletions)
+    return (*urgent, *steps, *_report(seen, reading, [each.source for each in exceeding], deleted), *deletions)
 
 
 def _report(

@@ -4,15 +4,16 @@ An answer is bounded before it is decoded, and its objects are identified one at
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
 import msgspec
 import structlog
 
 from kube_runtime import UNDECODABLE, Client, JsonLimits, KindUnknown, NotFound, ResponseInvalid
+from kube_runtime.client.list_pages import ListPages
 from lifecycle_manager.contract.signals import ObjectReference
 from lifecycle_manager.module_catalog.module_kinds import ModuleCrKind
 from lifecycle_manager.module_config.status import SyncedCondition, undecodable
@@ -92,46 +93,88 @@ class Found:
     complete: bool
 
     def with_others(self, others: "Found") -> "Found":
-        return Found(
-            others.default, {**self.module_crs, **others.module_crs}, {**self.sources, **others.sources}, False
-        )
+        """Return these with others, which are newer."""
+        kept = {reference: each for reference, each in self.sources.items() if reference not in others.module_crs}
+        module_crs = {**self.module_crs, **others.module_crs}
+        return Found(others.default, module_crs, {**kept, **others.sources}, self.complete)
 
 
 NOTHING_FOUND = Found(None, {}, {}, complete=False)
 
 
-async def find_all(skr: Client, kinds: Sequence[ModuleCrKind]) -> Found:
-    """Read every Module CR of some kinds; the SKR need not know all of them (yet). Raises KubeError.
+@dataclass(eq=False, slots=True, weakref_slot=True)
+class Listing:
+    """Reads every Module CR of some kinds, page by page; the SKR need not know all kinds (yet).
 
-    Of a list that is too long, or that ends in what is no list, the first are read, and the result is not complete.
+    It can be left after any page, and goes on where it was. What was read by name meanwhile is newer than its pages
+    (`note`). Of a list that is too long, or that ends in what is no list, the first are read, and the result is
+    not complete; nor is it where everything is to be read again since it began (`is_stale`). `kept` are the bytes in
+    memory.
     """
-    module_crs: dict[ObjectReference, ModuleCr | None] = {}
-    sources: dict[ObjectReference, Source] = {}
-    complete, kept = True, 0
-    for kind in kinds:
-        with suppress(KindUnknown):  # without its CRD in the SKR there are no Module CRs
-            resource = await skr.mapper.resource(kind.api_version, kind.kind)
-            try:
-                async for item in skr.items_undecoded(resource, limits=ANSWER):
-                    raw: Source = memoryview(item)
-                    if len(raw) > LARGE_BYTES:
-                        await asyncio.sleep(0)
-                    else:
-                        raw = bytes(raw)  # or a small one would keep its page
-                    module_cr = _identified(kind, raw)
-                    if module_cr is None:
-                        complete = False
-                        continue
-                    source = module_cr.source
-                    module_crs[source], sources[source] = module_cr, raw
-                    kept += len(raw)
-                    while kept > MAX_KEPT_BYTES:
-                        largest = max(sources, key=lambda each: len(sources[each]))
-                        kept -= len(sources.pop(largest))
-            except ResponseInvalid as error:
-                log.warning("module crs not listed completely", kind=kind.kind, error=str(error))
-                complete = False
-    return Found(_default_of(kinds), module_crs, sources, complete)
+
+    kinds: Sequence[ModuleCrKind]
+    kept: int = 0
+    was_left: bool = False
+    is_stale: bool = False
+    _read_kinds: int = 0
+    _pages: ListPages = field(default_factory=ListPages)
+    _complete: bool = True
+    _newer: set[ObjectReference] = field(default_factory=set)
+    _module_crs: dict[ObjectReference, ModuleCr | None] = field(default_factory=dict)
+    _sources: dict[ObjectReference, Source] = field(default_factory=dict)
+
+    @property
+    def is_finished(self) -> bool:
+        return self._read_kinds == len(self.kinds)
+
+    async def read(self, skr: Client, is_awaited: Callable[[], bool] = lambda: False) -> Found:
+        """Read to the end, or for a page where something else is awaited. Raises KubeError."""
+        while not self.is_finished:
+            kind, has_more = self.kinds[self._read_kinds], False
+            with suppress(KindUnknown):  # without its CRD in the SKR there are no Module CRs
+                has_more = await self._has_more(skr, kind)
+            if not has_more:
+                self._read_kinds, self._pages = self._read_kinds + 1, ListPages()
+            elif is_awaited():
+                return NOTHING_FOUND
+        return Found(_default_of(self.kinds), self._module_crs, self._sources, self._complete and not self.is_stale)
+
+    def note(self, read: Found) -> None:
+        """Replace what the pages show, or will show, of objects that were read by name meanwhile."""
+        self._newer |= read.module_crs.keys()
+        for reference, module_cr in read.module_crs.items():
+            self._keep(reference, module_cr, read.sources.get(reference))
+
+    async def _has_more(self, skr: Client, kind: ModuleCrKind) -> bool:
+        """Read the next page, and tell whether another one follows."""
+        resource = await skr.mapper.resource(kind.api_version, kind.kind)
+        try:
+            for item in await skr.next_page(resource, self._pages, limits=ANSWER):
+                raw: Source = memoryview(item)
+                if len(raw) > LARGE_BYTES:
+                    await asyncio.sleep(0)
+                else:
+                    raw = bytes(raw)  # or a small one would keep its page
+                module_cr = _identified(kind, raw)
+                if module_cr is None:
+                    self._complete = False
+                elif module_cr.source not in self._newer:
+                    self._keep(module_cr.source, module_cr, raw)
+        except ResponseInvalid as error:
+            log.warning("module crs not listed completely", kind=kind.kind, error=str(error))
+            self._complete = False
+            return False
+        return not self._pages.is_complete
+
+    def _keep(self, reference: ObjectReference, module_cr: ModuleCr | None, raw: Source | None) -> None:
+        self._module_crs[reference] = module_cr
+        self.kept -= len(self._sources.pop(reference, b""))
+        if raw is not None:
+            self._sources[reference] = raw
+            self.kept += len(raw)
+        while self.kept > MAX_KEPT_BYTES:
+            largest = max(self._sources, key=lambda each: len(self._sources[each]))
+            self.kept -= len(self._sources.pop(largest))
 
 
 async def find_some(skr: Client, kinds: Sequence[ModuleCrKind], references: Iterable[ObjectReference]) -> Found:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from kube_runtime import Clock, ObjectKey, Request, Snapshot
 from lifecycle_manager.contract.signals import ObjectChanged, ObjectReference, ReadScope
 from lifecycle_manager.module_config.keys import ModuleKey, Modules
-from lifecycle_manager.module_config.reading import Found, Reading
+from lifecycle_manager.module_config.reading import Found, Listing, Reading
 from lifecycle_manager.module_config.settings import Quota
 from lifecycle_manager.module_config.status import SyncedCondition
 from lifecycle_manager.module_config.texts import TextMemory
@@ -77,11 +77,12 @@ class ModuleConfigSnapshot(Snapshot):
 class ModuleConfigState:
     """The state of one module: announced changes, and the monotonic time from which on everything is read.
 
-    The budget is that of the cluster.
+    `listing` reads everything, and was left for an announced change. The budget is that of the cluster.
     """
 
     announcements: Announcements = field(default_factory=Announcements)
     full_read_due: float = 0.0
+    listing: Listing | None = None
     memory: TextMemory = field(default_factory=TextMemory)
     budget: CpuBudget = field(default_factory=CpuBudget)
 
@@ -89,6 +90,8 @@ class ModuleConfigState:
         announced = [self.announcements.announce(change, now=now) for change in changes]
         if everything or not all(announced):
             self.full_read_due = 0.0
+            if self.listing is not None:
+                self.listing.is_stale = True
 
     def note_differing(self, configs: Iterable[ModuleConfig]) -> None:
         """Remember to read the Module CRs whose ModuleConfigs are gone, or all where others may differ, too."""
@@ -104,11 +107,14 @@ class ModuleConfigState:
         wanted = memory.postponed.union(each.object for each in self.announcements.of())
         left_out = frozenset(filter(memory.cost_of, wanted)) if is_short else frozenset[ObjectReference]()
         named = wanted - left_out
-        complete = now >= self.full_read_due and not (is_short and memory.cost_of_all > 0)
-        return Reads(named, memory.cost_of_all if complete else sum(map(memory.cost_of, named)), left_out, complete)
+        begins = self.listing is None and now >= self.full_read_due and not (is_short and memory.cost_of_all > 0)
+        cpu_seconds = memory.cost_of_all if begins else sum(map(memory.cost_of, named))
+        return Reads(named, cpu_seconds, left_out, begins or self.listing is not None)
 
     def until_next_read(self, now: float) -> float:
         """Return in how many seconds something is to be read, once the budget has room for it."""
+        if self.listing is not None:
+            return MIN_POSTPONED_SECONDS
         until_due, until_affordable = self.full_read_due - now, max(MIN_POSTPONED_SECONDS, self.budget.wait(now))
         if until_due <= 0:
             return until_affordable
@@ -117,6 +123,7 @@ class ModuleConfigState:
     def forget(self) -> None:
         """Forget what was read and announced: the module has no configuration any more."""
         self.announcements, self.full_read_due, self.memory = Announcements(), 0.0, TextMemory()
+        self.listing = None
 
 
 ModuleConfigRequest = Request[ModuleKey, ModuleConfigState]
