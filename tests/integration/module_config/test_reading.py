@@ -8,7 +8,7 @@ import msgspec
 from kube_runtime import Applier, Client, Resource, ResponseInvalid, dump_yaml, parse_objects
 from lifecycle_manager.contract.verdict import MODULE_CR_UNREADABLE
 from lifecycle_manager.module_catalog.module_kinds import ModuleCrKind
-from lifecycle_manager.module_config.reading import Listing, find_some
+from lifecycle_manager.module_config.reading import ModuleCrListing, find_some
 
 GROUP = "reading.example.com"
 TEAS: Resource[dict[str, Any]] = Resource.dynamic(GROUP, "v1", "Tea", "teas", namespaced=True)
@@ -48,7 +48,7 @@ async def test_module_crs_are_read_in_the_version_of_the_template_and_in_any_sco
     await client.create(POTS, {"metadata": {"name": f"pot-{namespace}"}}, field_manager="test")
     tea, pot = TEA.reference(namespace, "green"), POT.reference("", f"pot-{namespace}")
 
-    everything = await Listing((TEA, POT, UNKNOWN)).read(client)
+    everything = await ModuleCrListing((TEA, POT, UNKNOWN)).read(client)
     some = await find_some(
         client, (TEA, POT, UNKNOWN), [tea, TEA.reference(namespace, "black"), UNKNOWN.reference(namespace, "any")]
     )
@@ -81,7 +81,7 @@ async def test_deeply_nested_module_cr_hides_no_other(client: Client, namespace:
         document = {"metadata": {"name": name}, "spec": {"a": msgspec.Raw(spec.encode())}}
         with suppress(ResponseInvalid):  # the answer to the write has the nested object, too
             await client.create(cups, document, namespace, field_manager="test")
-    everything = await Listing((kind,)).read(client)
+    everything = await ModuleCrListing((kind,)).read(client)
     assert sorted(each.name for each in everything.module_crs) == ["one", "two", "zulu"]
     assert not everything.complete  # nothing is deleted for what was not read
     nested = kind.reference(namespace, "lists")

@@ -28,7 +28,7 @@ from lifecycle_manager.module_config.plan import (
     sources_of,
     writes_of,
 )
-from lifecycle_manager.module_config.reading import ANSWER, Listing, Reading, find_some
+from lifecycle_manager.module_config.reading import ANSWER, ModuleCrListing, Reading, find_some
 from lifecycle_manager.module_config.settings import Quota
 from lifecycle_manager.module_config.snapshot import ModuleConfigSnapshot
 from lifecycle_manager.module_config.texts import MAX_TEXT_BYTES, MODULE_CR, TextMaker, TextMemory, TextThread
@@ -96,7 +96,7 @@ def snapshot(reading: Reading) -> ModuleConfigSnapshot:
 
 async def steps_of(client: Client, *references: ObjectReference) -> tuple[rules.Write, ...]:
     """Return the steps that follow from the answer of an SKR: decoded, identified, as text, planned."""
-    found = await (find_some(client, [KIND], references) if references else Listing([KIND]).read(client))
+    found = await (find_some(client, [KIND], references) if references else ModuleCrListing([KIND]).read(client))
     identities = Reading(found.default, found.module_crs, found.complete)
     seen = snapshot(identities)
     reading = await maker().with_texts(found, acceptable(seen, identities), sources_of(seen, identities))
@@ -194,7 +194,7 @@ async def test_large_module_crs_leave_the_event_loop_to_others(value: bytes) -> 
     beat = asyncio.create_task(heartbeat())
     await asyncio.sleep(0)
     for body in bodies:
-        found = await Listing([KIND]).read(skr(body))
+        found = await ModuleCrListing([KIND]).read(skr(body))
         reading = await maker().with_texts(found, set(found.module_crs), {})
         assert all(each is not None and not each.is_unread for each in reading.found.values())
     stop.set()
@@ -204,7 +204,7 @@ async def test_large_module_crs_leave_the_event_loop_to_others(value: bytes) -> 
 
 async def test_unchanged_module_cr_is_not_made_into_a_text_again() -> None:
     value = json.dumps(list(range(5000))).encode()
-    found = await Listing([KIND]).read(skr(listed(raw("default", value))))
+    found = await ModuleCrListing([KIND]).read(skr(listed(raw("default", value))))
     made = maker(CpuBudget(burst=0.0001))
     (first,) = (await made.with_texts(found, set(found.module_crs), {})).found.values()
     assert first is not None
@@ -223,7 +223,7 @@ async def test_unchanged_module_cr_is_not_made_into_a_text_again() -> None:
 @pytest.mark.parametrize("values", [5_000, 20_000])
 async def test_module_cr_over_the_quota_is_made_into_a_text_once(values: int) -> None:
     value = json.dumps([{"a": "x" * 60} for _ in range(values)]).encode()
-    found = await Listing([KIND]).read(skr(listed(raw("default", value))))
+    found = await ModuleCrListing([KIND]).read(skr(listed(raw("default", value))))
     made = maker(CpuBudget(burst=0.0001))
     (first,) = (await made.with_texts(found, set(found.module_crs), {}, 1_000)).found.values()
     assert first is not None

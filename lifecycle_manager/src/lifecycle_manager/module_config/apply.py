@@ -20,7 +20,7 @@ from lifecycle_manager.module_config.plan import (
     WriteToKcp,
     writes_of,
 )
-from lifecycle_manager.module_config.reading import NOTHING_FOUND, Found, Listing, ModuleCr, find_some
+from lifecycle_manager.module_config.reading import NOTHING_FOUND, Found, ModuleCr, ModuleCrListing, find_some
 from lifecycle_manager.module_config.snapshot import (
     ModuleConfigReader,
     ModuleConfigRequest,
@@ -51,7 +51,7 @@ class ModuleConfigActions:
     waiting_causes: Callable[[ModuleKey], Causes]
     interval_seconds: float
     thread: TextThread = field(default_factory=TextThread)
-    listings: WeakSet[Listing] = field(default_factory=WeakSet, init=False)
+    listings: WeakSet[ModuleCrListing] = field(default_factory=WeakSet, init=False)
 
     async def apply(
         self, request: ModuleConfigRequest, seen: ModuleConfigSnapshot, step: ModuleConfigStep
@@ -112,7 +112,7 @@ class ModuleConfigActions:
         if reads.complete:
             listing, state.listing = state.listing, None  # what fails begins again
             if listing is None or listing.kinds != kinds:
-                listing = Listing(kinds)
+                listing = ModuleCrListing(kinds)
                 self.listings.add(listing)
             found = await listing.read(skr, lambda: self._may_leave(request.key, reads))
             state.listing = listing

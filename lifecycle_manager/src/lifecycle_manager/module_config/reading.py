@@ -103,7 +103,7 @@ NOTHING_FOUND = Found(None, {}, {}, complete=False)
 
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
-class Listing:
+class ModuleCrListing:
     """Reads every Module CR of some kinds, page by page; the SKR need not know all kinds (yet).
 
     It can be left after any page, and goes on where it was. What was read by name meanwhile is newer than its pages

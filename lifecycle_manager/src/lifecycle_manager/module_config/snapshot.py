@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from kube_runtime import Clock, ObjectKey, Request, Snapshot
 from lifecycle_manager.contract.signals import ObjectChanged, ObjectReference, ReadScope
 from lifecycle_manager.module_config.keys import ModuleKey, Modules
-from lifecycle_manager.module_config.reading import Found, Listing, Reading
+from lifecycle_manager.module_config.reading import Found, ModuleCrListing, Reading
 from lifecycle_manager.module_config.settings import Quota
 from lifecycle_manager.module_config.status import SyncedCondition
 from lifecycle_manager.module_config.texts import TextMemory
@@ -82,7 +82,7 @@ class ModuleConfigState:
 
     announcements: Announcements = field(default_factory=Announcements)
     full_read_due: float = 0.0
-    listing: Listing | None = None
+    listing: ModuleCrListing | None = None
     memory: TextMemory = field(default_factory=TextMemory)
     budget: CpuBudget = field(default_factory=CpuBudget)
 
