@@ -178,7 +178,7 @@ async def test_report_that_fails_does_not_replace_the_exception(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lifecycle_manager.sync_resource.plan.is_paused", fail)
-    monkeypatch.setattr("lifecycle_manager.sync_resource.apply.failure_of", _fail_otherwise)
+    monkeypatch.setattr("lifecycle_manager.object_set.reconciler.failure_of", _fail_otherwise)
     with pytest.raises(ValueError, match=SECRET):
         await service.reconcile("sync-resource", ObjectKey(KCP, "demo-api"))
 

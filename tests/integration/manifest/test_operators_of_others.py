@@ -6,7 +6,7 @@ import pytest
 
 from kube_runtime import InventoryEntry, KindUnknown, NotFound, parse_objects
 from kyma_local.sources import SourceFailed
-from lifecycle_manager.module_installation.snapshot import inventory_of
+from lifecycle_manager.object_set.inventory import inventory_of
 from tests.integration.manifest.published import OPERATORS, Operator
 from tests.manifest_clusters import Modules
 

@@ -10,7 +10,7 @@ import pytest
 
 from kube_runtime import Client, InventoryEntry, KindUnknown, NotFound
 from lifecycle_manager.contract.resources import SECRETS
-from lifecycle_manager.module_installation.snapshot import inventory_of
+from lifecycle_manager.object_set.inventory import inventory_of
 from lifecycle_manager_api import names
 from tests.kinds import CONFIG_MAPS
 from tests.manifest_clusters import Modules

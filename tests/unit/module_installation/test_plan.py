@@ -15,7 +15,7 @@ from lifecycle_manager.module_installation.managers import image_fault, managers
 from lifecycle_manager.module_installation.module_cr import DefaultCr, default_cr
 from lifecycle_manager.module_installation.plan import plan as plan_of
 from lifecycle_manager.module_installation.reading import KindObject
-from lifecycle_manager.module_installation.snapshot import ManifestSnapshot, Removal, affected_part, known_inventory
+from lifecycle_manager.module_installation.snapshot import ManifestSnapshot, Removal, affected_part
 from lifecycle_manager.module_installation.status import CrView, ManagerView, Seen
 from lifecycle_manager.module_installation.steps import (
     CheckManagersMissing,
@@ -25,8 +25,10 @@ from lifecycle_manager.module_installation.steps import (
     ReleaseObjects,
     Render,
 )
+from lifecycle_manager.object_set.inventory import known_inventory
 from lifecycle_manager.object_set.reporting import READY
 from lifecycle_manager.object_set.steps import RemoveFinalizer
+from lifecycle_manager.skr import SkrFailure
 from lifecycle_manager_api import LabelSelector, LabelSelectorRequirement, ManagerReference, Manifest, find, names
 from tests import builders
 
@@ -42,6 +44,7 @@ MODULE_CR = {
 NOW = builders.NOW
 DELETED: Any = {"deletionTimestamp": "2026-11-01T12:00:00Z"}
 HELD: Any = {"finalizers": [names.MANIFEST_FINALIZER]}
+UNREACHABLE = SkrFailure("ClusterUnreachable", "no answer")
 
 
 def manifest(
@@ -55,7 +58,7 @@ def manifest(
 
 def plan(thing: Manifest, remembered: tuple[InventoryEntry, ...] = ()) -> Step:
     inventory = known_inventory(thing, remembered)
-    return plan_of(ManifestSnapshot(manifest=thing, now=NOW, seconds=0.0, inventory=inventory, before=inventory))
+    return plan_of(ManifestSnapshot(resource=thing, now=NOW, seconds=0.0, inventory=inventory, before=inventory))
 
 
 def test_manifest_is_installed_from_its_source() -> None:
@@ -109,7 +112,7 @@ def test_finalizers_of_a_default_module_cr_stay_while_the_version_before_runs() 
         removal = Removal((), default_crs=((cr, live),))
         assert plan_of(
             ManifestSnapshot(
-                manifest=thing, now=NOW, seconds=0.0, inventory=inventory, before=inventory, removal=removal
+                resource=thing, now=NOW, seconds=0.0, inventory=inventory, before=inventory, removal=removal
             )
         ) == (CheckManagersMissing(checked))
 
@@ -138,7 +141,7 @@ def test_manifest_that_no_kyma_names_is_an_error_after_a_while(
     thing = manifest(synced=(DEPLOYMENT,), creationTimestamp=(NOW - age).isoformat())
     step = plan_of(
         ManifestSnapshot(
-            manifest=thing, now=NOW, seconds=0.0, inventory=(DEPLOYMENT,), before=(DEPLOYMENT,), is_named=is_named
+            resource=thing, now=NOW, seconds=0.0, inventory=(DEPLOYMENT,), before=(DEPLOYMENT,), is_named=is_named
         )
     )
     if expected is None:
@@ -154,7 +157,7 @@ def test_manifest_that_no_kyma_names_is_an_error_after_a_while(
 def test_orphaned_manifest_is_removed_like_any_other() -> None:
     thing = manifest(synced=(DEPLOYMENT,), creationTimestamp="2026-10-01T12:00:00Z", **DELETED, **HELD)
     seen = ManifestSnapshot(
-        manifest=thing, now=NOW, seconds=0.0, inventory=(DEPLOYMENT,), before=(DEPLOYMENT,), is_named=False
+        resource=thing, now=NOW, seconds=0.0, inventory=(DEPLOYMENT,), before=(DEPLOYMENT,), is_named=False
     )
     assert isinstance(plan_of(seen), FindModuleCRs)
 
@@ -268,8 +271,8 @@ def test_removal_that_users_have_to_help_with_is_deleting_and_says_so() -> None:
 
 
 def test_cluster_out_of_reach_is_an_error_and_a_removal_goes_on_waiting() -> None:
-    assert statuses.unreachable(manifest(), (), "ClusterUnreachable", "no answer", NOW).state == "Error"
-    assert statuses.unreachable(manifest(**DELETED), (), "ClusterUnreachable", "no answer", NOW).state == "Deleting"
+    assert statuses.unreachable(manifest(), UNREACHABLE, NOW).state == "Error"
+    assert statuses.unreachable(manifest(**DELETED), UNREACHABLE, NOW).state == "Deleting"
 
 
 def test_manager_is_the_one_that_is_named_or_else_the_workloads() -> None:

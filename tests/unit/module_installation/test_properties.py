@@ -34,7 +34,6 @@ from lifecycle_manager.module_installation.status import ManagerView, references
 from lifecycle_manager.module_installation.steps import (
     CheckManagersMissing,
     Connect,
-    CreateNamespace,
     DeleteDefaultCRs,
     FindModuleCRs,
     HandOverObjects,
@@ -42,14 +41,19 @@ from lifecycle_manager.module_installation.steps import (
     ListUsersObjects,
     ManifestDone,
     ReadManagers,
-    RecordInventory,
     Render,
-    ResolveObjects,
     StripFinalizers,
 )
 from lifecycle_manager.object_set.inventory import identities, is_crd, without
 from lifecycle_manager.object_set.ownership import Holder, SetOwner
-from lifecycle_manager.object_set.steps import ApplyObjects, DeleteObjects, PruneObjects, RemoveFinalizer
+from lifecycle_manager.object_set.steps import (
+    ApplyObjects,
+    DeleteObjects,
+    PruneObjects,
+    RecordIntent,
+    RemoveFinalizer,
+    ResolveObjects,
+)
 from lifecycle_manager.skr.deletion_brake import Brake, Hold
 from lifecycle_manager_api import Manifest, names
 from tests import builders
@@ -106,7 +110,7 @@ class Removing:
     def snapshot(self) -> ManifestSnapshot:
         inventory = tuple(sorted(self.inventory))
         return ManifestSnapshot(
-            manifest=manifest(self.inventory, deleted=True),
+            resource=manifest(self.inventory, deleted=True),
             now=builders.NOW,
             seconds=0.0,
             inventory=inventory,
@@ -159,8 +163,8 @@ class Removing:
                 seen = replace(seen, memory=ModuleMemory(self.settled, check_all=False))
             case ResolveObjects():
                 seen = replace(seen, wanted=self.newest)
-            case RecordInventory(entries):
-                seen = replace(seen, manifest=manifest({*entries}, deleted=True), inventory=entries)
+            case RecordIntent(entries):
+                seen = replace(seen, resource=manifest({*entries}, deleted=True), inventory=entries)
             case ApplyObjects():
                 seen = self.apply(seen, step)
             case ListObjectsOfCRDs(crds):
@@ -172,7 +176,7 @@ class Removing:
         return seen
 
     def apply(self, seen: ManifestSnapshot, step: ApplyObjects) -> ManifestSnapshot:
-        assert identities(step.inventory) <= identities(_recorded(seen.manifest)), "the intent is recorded before"
+        assert identities(step.inventory) <= identities(_recorded(seen.resource)), "the intent is recorded before"
         self.inventory |= self.newest
         self.initial |= self.newest
         self.deleted -= self.newest
@@ -282,8 +286,8 @@ def test_cluster_that_is_gone_needs_no_steps_and_a_deletion_that_is_held_takes_n
 ) -> None:
     removing = Removing(Any, {*ENTRIES}, (), None, True).snapshot()  # type: ignore[arg-type]
     deleted = {"deletion_timestamp": builders.NOW, "finalizers": (names.MANIFEST_FINALIZER,)}
-    metadata = msgspec.structs.replace(removing.manifest.metadata, **deleted, labels={names.KYMA_NAME: "demo"})
-    seen = replace(removing, manifest=msgspec.structs.replace(removing.manifest, metadata=metadata), brake=brake)
+    metadata = msgspec.structs.replace(removing.resource.metadata, **deleted, labels={names.KYMA_NAME: "demo"})
+    seen = replace(removing, resource=msgspec.structs.replace(removing.resource, metadata=metadata), brake=brake)
     step = planned.plan(seen)
     assert step == end if end is not None else isinstance(step, ManifestDone)
 
@@ -313,7 +317,7 @@ class Installing:
         inventory = tuple(sorted(self.has))
         before = manifest({*self.has})
         seen = ManifestSnapshot(
-            manifest=before,
+            resource=before,
             now=builders.NOW,
             seconds=0.0,
             inventory=inventory,
@@ -334,16 +338,14 @@ class Installing:
                 seen = replace(seen, memory=ModuleMemory(check_all=False))
             case ResolveObjects():
                 seen = replace(seen, wanted=self.wanted, others=self.others)
-            case RecordInventory(entries):
-                seen = replace(seen, manifest=manifest({*entries}), inventory=entries)
+            case RecordIntent(entries):
+                seen = replace(seen, resource=manifest({*entries}), inventory=entries)
             case HandOverObjects(objects):
                 assert {*objects} <= self.has - self.wanted
                 self.handed_over |= {*objects}
                 seen = replace(seen, inventory=without(seen.inventory, objects))
-            case CreateNamespace():
-                seen = replace(seen, namespace_created=True)
             case ApplyObjects():
-                assert identities(step.inventory) <= identities(entry for entry in _recorded(seen.manifest))
+                assert identities(step.inventory) <= identities(entry for entry in _recorded(seen.resource))
                 seen = self.apply(seen, step)
             case ListObjectsOfCRDs(crds):
                 self.listed |= {*crds}
@@ -424,7 +426,7 @@ def test_module_with_an_object_of_the_lifecycle_managers_own_changes_nothing(
 ) -> None:
     inventory = tuple(sorted(has))
     seen = ManifestSnapshot(
-        manifest=manifest(has),
+        resource=manifest(has),
         now=builders.NOW,
         seconds=0.0,
         inventory=inventory,

@@ -6,12 +6,20 @@ import msgspec
 import pytest
 
 from kube_runtime import ApplyResult, InventoryEntry, ObjectOutcome, Step, parse_objects
+from lifecycle_manager.object_set.inventory import inventory_of, known_inventory
 from lifecycle_manager.object_set.ownership import Claim, claim_key
-from lifecycle_manager.object_set.steps import ApplyObjects, DeleteObjects, RemoveFinalizer
+from lifecycle_manager.object_set.steps import (
+    ApplyObjects,
+    DeleteObjects,
+    RecordIntent,
+    RemoveFinalizer,
+    ResolveObjects,
+)
+from lifecycle_manager.skr import SkrFailure
 from lifecycle_manager.sync_resource import plan as planned
 from lifecycle_manager.sync_resource import status as statuses
-from lifecycle_manager.sync_resource.intent import TooManyObjects, begun, claim_index, inventory_of
-from lifecycle_manager.sync_resource.snapshot import SyncResourceSnapshot, known_inventory, read_text
+from lifecycle_manager.sync_resource.intent import TooManyObjects, begun, claim_index
+from lifecycle_manager.sync_resource.snapshot import SyncResourceSnapshot, read_text
 from lifecycle_manager.sync_resource.status import Refusal
 from lifecycle_manager_api import (
     KindRule,
@@ -39,11 +47,14 @@ def outcome(error: str | None = None, live: dict[str, Any] | None = None) -> Obj
 
 
 def snapshot(resource: SyncResource, kyma: Kyma | None, **given: Any) -> SyncResourceSnapshot:
-    known: dict[str, Any] = {"rules": anything(), "scopes": {}}
+    known: dict[str, Any] = {"rules": anything(), "wanted": frozenset()}
     text = read_text(resource.spec.resource)
     own = known_inventory(resource, ())
     return SyncResourceSnapshot(
-        resource=resource, kyma=kyma, now=builders.NOW, **{"inventory": own, "text": text} | known | given
+        resource=resource,
+        kyma=kyma,
+        now=builders.NOW,
+        **{"inventory": own, "before": own, "text": text} | known | given,
     )
 
 
@@ -105,7 +116,7 @@ def test_refusal_after_an_interrupted_apply_keeps_the_intended_objects() -> None
 
     for status in (
         statuses.refused(interrupted, Refusal("InvalidResource", "bad"), builders.NOW),
-        statuses.unreachable(interrupted, "ClusterUnreachable", "no answer", builders.NOW),
+        statuses.unreachable(interrupted, SkrFailure("ClusterUnreachable", "no answer"), builders.NOW),
     ):
         assert [(each.name, each.state) for each in status.synced] == [("one", State.PROCESSING)]
 
@@ -124,7 +135,7 @@ def test_objects_of_a_paused_kyma_stay_as_they_are_until_it_is_deleted(metadata:
     step = plan(resource, builders.kyma(labels=paused))
     assert isinstance(step, planned.SyncResourceDone)
     assert step.status == resource.status
-    assert step.result is None
+    assert step.applied is None
     leaving = plan(resource, builders.kyma(labels=paused, deletionTimestamp=DELETING))
     assert not isinstance(leaving, planned.SyncResourceDone) or leaving.status != resource.status
 
@@ -137,11 +148,14 @@ def test_too_many_objects_are_refused_before_any_is_applied() -> None:
 
 
 def test_object_that_the_cluster_resolves_to_one_of_ours_is_refused() -> None:
-    ours = InventoryEntry("example.com", "v1", "ClusterThing", "", "skr-webhook")
+    ours = InventoryEntry("", "v1", "Secret", "kyma-system", "skr-webhook-tls")
 
-    step = plan(builders.sync_resource(text=CONFIG_MAP), builders.kyma(), protected=(ours,))
+    step = plan(builders.sync_resource(text=CONFIG_MAP), builders.kyma(), wanted=frozenset({ours}))
 
-    assert reason(step) == ("Forbidden", "these objects belong to the Lifecycle Manager: ClusterThing skr-webhook")
+    assert reason(step) == (
+        "Forbidden",
+        "these objects belong to the Lifecycle Manager: Secret kyma-system/skr-webhook-tls",
+    )
 
 
 def test_objects_are_applied_with_the_inventory_to_prune_by() -> None:
@@ -250,22 +264,24 @@ def test_object_against_the_policy_refuses_the_whole_text() -> None:
     assert reason(step) == ("PolicyViolation", f"{message} with this name")
     assert isinstance(step, planned.SyncResourceDone)
     assert step.status.state is State.ERROR
-    allowed = plan(builders.sync_resource(text=text), builders.kyma())
-    assert isinstance(allowed, planned.RecordIntent)
+    allowed = plan(builders.sync_resource(text=text), builders.kyma(), wanted=frozenset({ENTRY}))
+    assert isinstance(allowed, RecordIntent)
 
 
 def test_scope_that_the_cluster_states_decides_over_the_namespace_in_the_text() -> None:
     text = "apiVersion: example.com/v1\nkind: Gate\nmetadata: {name: own, namespace: cloud-resources}\n"
     given: dict[str, Any] = {"rules": ModuleRules("cloud-resources")}
     resource = builders.sync_resource(text=text)
+    namespaces = ("", "cloud-resources")
+    in_cluster, in_namespace = (InventoryEntry("example.com", "v1", "Gate", each, "own") for each in namespaces)
 
-    first = plan(resource, builders.kyma(), scopes=None, **given)
-    cluster_scoped = plan(resource, builders.kyma(), scopes={("example.com", "Gate"): False}, **given)
+    first = plan(resource, builders.kyma(), wanted=None, **given)
+    cluster_scoped = plan(resource, builders.kyma(), wanted=frozenset({in_cluster}), **given)
 
-    assert isinstance(first, planned.ResolveScopes)
+    assert isinstance(first, ResolveObjects)
     assert reason(cluster_scoped)[1].startswith("document 0: Gate own: spec.clusterResources: ")
-    namespaced = plan(resource, builders.kyma(), scopes={("example.com", "Gate"): True}, **given)
-    assert isinstance(namespaced, planned.RecordIntent)
+    namespaced = plan(resource, builders.kyma(), wanted=frozenset({in_namespace}), **given)
+    assert isinstance(namespaced, RecordIntent)
 
 
 def test_object_against_the_policy_is_not_pruned_and_named() -> None:

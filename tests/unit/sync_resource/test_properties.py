@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kube_runtime import ApplyResult, InventoryEntry, ObjectOutcome, Step
 from lifecycle_manager.object_set.ownership import Claim, claimed_earlier
-from lifecycle_manager.object_set.steps import ApplyObjects, DeleteObjects, PruneObjects, RemoveFinalizer
+from lifecycle_manager.object_set.steps import ApplyObjects, DeleteObjects, PruneObjects, RecordIntent, RemoveFinalizer
 from lifecycle_manager.sync_resource import plan as planned
 from lifecycle_manager.sync_resource.snapshot import SyncResourceSnapshot, read_text, since
 from lifecycle_manager_api import names
@@ -41,10 +41,11 @@ def snapshot(text: set[str], has: set[str], claimed: dict[str, str], **metadata:
         kyma=builders.kyma(),
         now=builders.NOW,
         inventory=own,
+        before=own,
         text=found,
         claims=claims,
         rules=anything(),
-        scopes={},
+        wanted=frozenset(),
     )
 
 
@@ -52,7 +53,12 @@ def applied(seen: SyncResourceSnapshot, step: ApplyObjects, failing: set[str]) -
     wanted = [
         ObjectOutcome(entry(each.name), index, "failed", error="no")
         if each.name in failing
-        else ObjectOutcome(entry(each.name), index, "changed", live={"metadata": {"name": each.name}})
+        else ObjectOutcome(
+            entry(each.name),
+            index,
+            "changed",
+            live={"metadata": {"name": each.name, "uid": "1", "resourceVersion": "1"}},
+        )
         for index, each in enumerate(step.objects)
     ]
     named = {each.entry for each in wanted}
@@ -67,7 +73,7 @@ def steps_of(seen: SyncResourceSnapshot, failing: set[str]) -> list[Step]:
         step = planned.plan(seen)
         taken.append(step)
         match step:
-            case planned.RecordIntent():
+            case RecordIntent():
                 seen = replace(seen, recorded=True)
             case ApplyObjects():
                 seen = replace(seen, applied=applied(seen, step, failing))
@@ -126,7 +132,7 @@ def test_removal_deletes_what_the_inventory_names_and_no_older_one_has(has: set[
 @given(text=SUBSETS, has=SUBSETS)
 def test_nothing_changes_for_a_text_with_an_object_of_the_lifecycle_managers_own(text: set[str], has: set[str]) -> None:
     ours = InventoryEntry("", "v1", "Secret", "kyma-system", "skr-webhook-tls")
-    (done,) = steps_of(replace(snapshot(text, has, {}), protected=(ours,)), set())
+    (done,) = steps_of(replace(snapshot(text, has, {}), wanted=frozenset({ours})), set())
     assert isinstance(done, planned.SyncResourceDone)
     assert {condition.reason for condition in done.status.conditions} == {"Forbidden"}
 

@@ -31,7 +31,6 @@ from lifecycle_manager.module_catalog import (
     DescriptorUnreadable,
     Offer,
     module_of,
-    module_of_manifest,
     wanted_manifest,
 )
 from lifecycle_manager.module_installation.logins import Logins
@@ -131,8 +130,8 @@ def applier_objects(skr: Client, wanted: WantedSet, namespace: str) -> SkrObject
     """Return what compares the objects of an owner, with the owner's labels and annotations."""
     owner = wanted.owner
     if isinstance(owner, Manifest):
-        return SkrObjects.of(None, skr, owner=set_owner(owner, module_of_manifest(owner)), namespace=namespace)
-    return SkrObjects.of(None, skr, owner=set_owner(owner, owner.spec.module))
+        return SkrObjects.of(None, skr, owner=set_owner(owner), namespace=namespace)
+    return SkrObjects.of(None, skr, owner=set_owner(owner))
 
 
 def _of_sync_resource(resource: SyncResource) -> WantedSet:

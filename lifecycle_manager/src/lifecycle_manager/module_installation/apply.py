@@ -12,7 +12,6 @@ from kube_runtime import (
     AlreadyExists,
     ApplyResult,
     Client,
-    Clock,
     ClusterUnreachable,
     Informer,
     InventoryEntry,
@@ -20,13 +19,11 @@ from kube_runtime import (
     KindUnknown,
     KubeError,
     NotFound,
-    ObjectKey,
     Result,
     Step,
 )
 from kyma_oci import SourceError
 from lifecycle_manager.contract.resources import FIELD_MANAGER, Secret
-from lifecycle_manager.contract.signals import ObjectReference
 from lifecycle_manager.module_catalog import kyma_of_manifest, module_of_manifest
 from lifecycle_manager.module_installation import steps
 from lifecycle_manager.module_installation.logins import Logins
@@ -49,33 +46,32 @@ from lifecycle_manager.module_installation.snapshot import (
     ManifestState,
     ModuleMemory,
     Removal,
-    inventory_of,
 )
-from lifecycle_manager.module_installation.status import ORPHANED, CrView, begun, unreachable
+from lifecycle_manager.module_installation.status import ORPHANED, CrView
 from lifecycle_manager.module_installation.steps import ManifestDone, ManifestEnd, ManifestStep
 from lifecycle_manager.module_sources import ObjectStore, Source
-from lifecycle_manager.object_set import OwnerWrites, SkrObjects
 from lifecycle_manager.object_set.apply import hand_over, release
-from lifecycle_manager.object_set.inventory import identities, without
-from lifecycle_manager.object_set.ownership import Holder, SetOwner, is_managed_by_another, next_owners
-from lifecycle_manager.object_set.repairs import as_seen, seen_in
+from lifecycle_manager.object_set.inventory import identities, inventory_of, without
+from lifecycle_manager.object_set.ownership import Holder, next_owners
+from lifecycle_manager.object_set.reconciler import SetReconciler
 from lifecycle_manager.object_set.reporting import READY, set_owner
 from lifecycle_manager.object_set.steps import (
     ApplyObjects,
     DeleteObjects,
     NothingApplied,
     PruneObjects,
+    RecordIntent,
     RemoveFinalizer,
+    ResolveObjects,
 )
-from lifecycle_manager.skr import Connections, ObservedObject, failure_of
 from lifecycle_manager.skr.finalizers import strip_finalizers
-from lifecycle_manager_api import Manifest, ManifestStatus, State, find
+from lifecycle_manager_api import Manifest, State, find
 
 log = structlog.get_logger("manifest")
 
 
 REQUEUE_REASONS: Mapping[type[Step], str] = {
-    steps.RecordInventory: "manifest_add_finalizer",
+    RecordIntent: "manifest_add_finalizer",
     PruneObjects: "manifest_prune_diff_not_finished",
     ApplyObjects: "manifest_sync_resources_enqueue_required",
     steps.DeleteDefaultCRs: "manifest_pre_delete_enqueue_required",
@@ -85,15 +81,12 @@ REQUEUE_REASONS: Mapping[type[Step], str] = {
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ManifestActions:
+class ManifestActions(SetReconciler[Manifest]):
     """Keeps the modules of Manifests in their SKRs as they are wanted.
 
     `data` are the Secrets of KCP for the module DEPLOYER.
     """
 
-    writes: OwnerWrites[Manifest]
-    connections: Connections
-    clock: Clock
     neighbours: Neighbours
     store: ObjectStore
     logins: Logins
@@ -105,41 +98,31 @@ class ManifestActions:
         """Carry a step out. Raises KubeError, SkrAccessError or RecordingFailed."""
         if (reason := REQUEUE_REASONS.get(type(step))) is not None:
             seen = replace(seen, reasons=(*seen.reasons, reason))
+        if isinstance(step, steps.ModuleCrStep):
+            return await self._on_module_crs(await self.skr(request, seen), seen, step)
         match step:
             case steps.Render(source):
                 return await self._render(seen, source)
             case steps.Connect():
                 return await self._connect(request, seen)
-            case steps.ResolveObjects():
-                return await self._resolve(request, seen)
-            case steps.RecordInventory(entries):
-                manifest = await self.writes.intend(seen.manifest, begun(seen.manifest, sorted(entries)))
-                request.state.inventory = entries
-                return replace(seen, manifest=manifest, inventory=entries)
-            case steps.CreateNamespace(name):
-                await (await self._objects(request, seen)).create_namespaces([name])
-                return replace(seen, namespace_created=True)
+            case ResolveObjects():
+                seen = await self.carry_out(request, seen, step)
+                request.state.released -= identities(seen.wanted or ())
+                return replace(seen, others=self.neighbours.of(seen.resource))
+            case RecordIntent():
+                return await self.carry_out(request, seen, step)
             case ApplyObjects():
                 return await self._apply(request, seen, step)
-            case PruneObjects():
-                return await self._prune(request, seen, step)
-            case DeleteObjects(inventory):
-                return await self._delete_objects(request, seen, inventory)
+            case PruneObjects(entries=entries):
+                seen = _settled(request.state, await self.carry_out(request, seen, step))
+                self.neighbours.notify(seen.resource, without(entries, seen.inventory))
+                return seen
+            case DeleteObjects():
+                return await self._delete_objects(request, seen, step)
             case steps.HandOverObjects(objects):
                 return await self._hand_over(request, seen, objects)
             case steps.ReleaseObjects(objects):
                 return await self._release(request, seen, objects)
-            case (
-                steps.ListObjectsOfCRDs()
-                | steps.ReadManagers()
-                | steps.ReadModuleCR()
-                | steps.FindModuleCRs()
-                | steps.DeleteDefaultCRs()
-                | steps.CheckManagersMissing()
-                | steps.StripFinalizers()
-                | steps.ListUsersObjects()
-            ):
-                return await self._on_module_crs(await self._skr(request, seen), seen, step)
             case _:
                 assert_never(step)
 
@@ -157,8 +140,8 @@ class ManifestActions:
                 return replace(seen, module_cr=await _module_cr(skr, wanted, was_created=was_created))
             case steps.FindModuleCRs(inventory, default):
                 kinds = await module_kinds(skr, inventory, default)
-                crs = await default_crs(skr, seen.manifest, default, kinds, inventory)
-                return replace(seen, removal=Removal(kinds, crs), others=self.neighbours.of(seen.manifest))
+                crs = await default_crs(skr, seen.resource, default, kinds, inventory)
+                return replace(seen, removal=Removal(kinds, crs), others=self.neighbours.of(seen.resource))
             case steps.DeleteDefaultCRs(crs):
                 before = _removal(seen).default_crs
                 deleted = {cr: await _delete(skr, cr, live) for cr, live in before if cr in crs}
@@ -169,7 +152,7 @@ class ManifestActions:
                 return _removing(seen, manager_missing=bool(views) and all(each.readiness is None for each in views))
             case steps.StripFinalizers(crs):
                 for cr, live in crs:
-                    await strip_finalizers(skr, cr.resource, live, seen.manifest)
+                    await strip_finalizers(skr, cr.resource, live, seen.resource)
                 return _removing(seen, default_crs=tuple(x for x in _removal(seen).default_crs if x not in crs))
             case steps.ListUsersObjects(kinds, own):
                 return _removing(seen, users_objects=await objects_of_kinds(skr, kinds, own))
@@ -178,155 +161,95 @@ class ManifestActions:
 
     async def finish(self, request: ManifestRequest, seen: ManifestSnapshot, end: ManifestEnd) -> Result:
         """Write the status or remove the finalizer; return when to reconcile again. Raises KubeError."""
-        match end:
-            case ManifestDone():
-                await self.writes.report(seen.manifest, end.status)
-                return replace(self._settled(request.state, end), reasons=(*seen.reasons, _finished(end.status)))
-            case RemoveFinalizer(of_others=of_others):
-                await self.writes.remove_finalizer(seen.manifest, of_others=of_others)
-                return Result(reasons=(*seen.reasons, "manifest_reconcile_finished"))
-            case steps.LeaveAlone():
-                request.state.check_all = True  # nothing was corrected in the meantime
-                return Result()
-            case NothingApplied():
-                return Result()
-            case _:
-                assert_never(end)
-
-    async def report(self, key: ObjectKey, error: Exception) -> None:
-        """Report an unforeseen exception; the inventory stays. Raises KubeError."""
-        manifest = self.writes.informer.get(key)
-        if manifest is not None:
-            failure, known = failure_of(error), inventory_of(manifest)
-            status = unreachable(manifest, known, failure.reason, failure.message, self.clock.now())
-            await self.writes.report(manifest, status)
-
-    def _settled(self, state: ManifestState, end: ManifestDone) -> Result:
-        state.check_all = state.check_all or end.check_all
-        if end.error is not None:
+        state = request.state
+        if isinstance(end, steps.LeaveAlone):
+            state.check_all = True  # nothing was corrected in the meantime
             return Result()
-        if end.applied is not None:
-            state.repairs.remember(end.applied.outcomes)
-        wait = state.settle(_shown(end), now=self.clock.monotonic()) if end.settles else None
-        return Result(requeue_after=wait or end.requeue_after)
-
-    async def _skr(self, request: ManifestRequest, seen: ManifestSnapshot) -> Client:
-        kyma = kyma_of_manifest(seen.manifest)
-        return await request.shared("skr", lambda: self.connections.to(kyma))
+        result = await self.end(state, seen, end)
+        if isinstance(end, NothingApplied):
+            return result
+        if isinstance(end, ManifestDone):
+            state.check_all = state.check_all or end.check_all
+        return replace(result, reasons=(*seen.reasons, _finished(end)))
 
     async def _render(self, seen: ManifestSnapshot, source: Source) -> ManifestSnapshot:
         try:
             objects = await self.store.objects(
-                source, partial(self.logins.login, seen.manifest), self.logins.credentials_scope(seen.manifest)
+                source, partial(self.logins.login, seen.resource), self.logins.credentials_scope(seen.resource)
             )
-            spec, module = seen.manifest.spec, module_of_manifest(seen.manifest)
+            spec, module = seen.resource.spec, module_of_manifest(seen.resource)
             data = self.data.list() if self.data is not None and module == DEPLOYER else None
             rendering = self.renderings.of(objects, spec.localized_images, manager=spec.manager, data=data)
             return replace(seen, rendering=rendering)
         except SourceError as error:
             return replace(seen, source_error=error)
 
-    async def _objects(self, request: ManifestRequest, seen: ManifestSnapshot) -> SkrObjects:
-        """Return what applies the objects. Another client may lead to another cluster: all is applied anew."""
-        skr, state, namespace = await self._skr(request, seen), request.state, self.options.namespace
-        objects = SkrObjects.of(state.objects, skr, owner=_owner(seen.manifest), namespace=namespace)
-        if objects is not state.objects:
-            state.objects, state.settled, state.checked_at = objects, "", float("-inf")
-        return objects
-
     async def _connect(self, request: ManifestRequest, seen: ManifestSnapshot) -> ManifestSnapshot:
         state, interval = request.state, self.options.interval_seconds
         is_new, wanted = state.objects is None, _fingerprint(seen)
-        objects = await self._objects(request, seen)
-        if is_new and _was_ready(seen.manifest):
+        objects = await self.objects(request, seen)
+        if is_new and _was_ready(seen.resource):
             # A new process reads every object some time within the interval, not those of the whole fleet at once.
-            state.settled, state.inventory = wanted, inventory_of(seen.manifest)
+            state.settled, state.inventory = wanted, inventory_of(seen.resource)
             state.checked_at = seen.seconds - interval * random.random()  # noqa: S311 - no secret
         check_all = state.check_all or seen.seconds - state.checked_at >= interval
-        memory = ModuleMemory(state.settled, check_all, state.checked_at, bool(objects.namespaces))
+        if check_all:
+            objects.namespaces.clear()  # somebody may have deleted one
+        memory = ModuleMemory(state.settled, check_all, state.checked_at)
         return replace(seen, memory=memory, inventory=state.inventory if state.settled == wanted else seen.inventory)
-
-    async def _resolve(self, request: ManifestRequest, seen: ManifestSnapshot) -> ManifestSnapshot:
-        of_known_kinds, own_kinds = (
-            (seen.rendering.of_known_kinds, seen.rendering.own_kinds) if seen.rendering else ((), ())
-        )
-        known = await (await self._objects(request, seen)).applier.intended(of_known_kinds, ())
-        wanted = frozenset({*known, *own_kinds})
-        request.state.released -= identities(wanted)
-        return replace(seen, wanted=wanted, others=self.neighbours.of(seen.manifest))
 
     async def _hand_over(
         self, request: ManifestRequest, seen: ManifestSnapshot, objects: Mapping[InventoryEntry, Holder]
     ) -> ManifestSnapshot:
         neighbours = self.neighbours
-        async with neighbours.turn(seen.manifest):
-            given = next_owners(objects, neighbours.of(seen.manifest))
-            await hand_over(await self._skr(request, seen), _owner(seen.manifest), given)
+        async with neighbours.turn(seen.resource):
+            given = next_owners(objects, neighbours.of(seen.resource))
+            await hand_over(await self.skr(request, seen), set_owner(seen.resource), given)
             request.state.released |= identities(given)
         request.state.inventory = inventory = without(seen.inventory, given)
-        neighbours.notify(seen.manifest, given)
-        return replace(seen, inventory=inventory, others=neighbours.of(seen.manifest))
+        neighbours.notify(seen.resource, given)
+        return replace(seen, inventory=inventory, others=neighbours.of(seen.resource))
 
     async def _apply(self, request: ManifestRequest, seen: ManifestSnapshot, step: ApplyObjects) -> ManifestSnapshot:
-        state, others = request.state, self.neighbours.of(seen.manifest)
-        objects = await self._objects(request, seen)
+        state, checks_all = request.state, step.recheck is True
         state.inventory, state.settled = step.inventory, ""
-        checks_all = step.recheck is True
         if checks_all:
             state.check_all = False  # what is enqueued from here on may have seen something newer
-        result = await objects.apply(step, lambda entry, live: is_managed_by_another(entry, live, others))
+        seen = replace(seen, others=self.neighbours.of(seen.resource))
+        seen = _settled(state, await self.carry_out(request, seen, step))
         if checks_all:
             state.checked_at = seen.seconds
-        if result.changed:
-            self._log_applied(seen.manifest, result)
-        memory = replace(seen.memory or ModuleMemory(), checked_at=state.checked_at)
-        return replace(_with_result(request.state, seen, result), memory=memory, others=others)
-
-    async def _prune(self, request: ManifestRequest, seen: ManifestSnapshot, step: PruneObjects) -> ManifestSnapshot:
-        result = await (await self._objects(request, seen)).prune(step)
-        self.neighbours.notify(seen.manifest, without(step.entries, result.inventory))
-        return replace(_with_result(request.state, seen, result), pruned=True)
+        if (applied := seen.applied) is not None and applied.changed:
+            module, version = module_of_manifest(seen.resource), seen.resource.spec.version
+            counts = {"objects": len(applied.inventory), "failed": len(applied.failed)}
+            log.info("module applied", kyma=kyma_of_manifest(seen.resource), module=module, version=version, **counts)
+        return replace(seen, memory=replace(seen.memory or ModuleMemory(), checked_at=state.checked_at))
 
     async def _release(
         self, request: ManifestRequest, seen: ManifestSnapshot, objects: tuple[InventoryEntry, ...]
     ) -> ManifestSnapshot:
-        others = [each for each in self.neighbours.of(seen.manifest) if each.manages]
+        others = [each for each in self.neighbours.of(seen.resource) if each.manages]
         shared = next_owners(objects, others)
-        await release(await self._skr(request, seen), _owner(seen.manifest), without(objects, shared))
-        self.neighbours.notify(seen.manifest, tuple(shared))
+        await release(await self.skr(request, seen), set_owner(seen.resource), without(objects, shared))
+        self.neighbours.notify(seen.resource, tuple(shared))
         request.state.objects = None  # managed again, each object is read
         return replace(seen, released=True)
 
     async def _delete_objects(
-        self, request: ManifestRequest, seen: ManifestSnapshot, inventory: tuple[InventoryEntry, ...]
+        self, request: ManifestRequest, seen: ManifestSnapshot, step: DeleteObjects
     ) -> ManifestSnapshot:
-        result = await (await self._objects(request, seen)).applier.delete(inventory)
         request.state.settled = ""
-        self.neighbours.notify(seen.manifest, without(inventory, result.inventory))
-        result.raise_first_failure()
-        request.state.inventory = tuple(sorted({*without(seen.inventory, inventory), *result.inventory}))
-        removal = after_deleting(_removal(seen), result.inventory)
-        return replace(seen, inventory=request.state.inventory, removal=removal)
-
-    def _log_applied(self, manifest: Manifest, result: ApplyResult) -> None:
-        log.info(
-            "module applied",
-            kyma=kyma_of_manifest(manifest),
-            module=module_of_manifest(manifest),
-            version=manifest.spec.version,
-            objects=len(result.inventory),
-            failed=len(result.failed),
-        )
+        seen = await self.carry_out(request, seen, step)
+        removed = seen.removed or ApplyResult((), ())
+        self.neighbours.notify(seen.resource, without(step.inventory, removed.inventory))
+        removed.raise_first_failure()
+        return replace(seen, removal=after_deleting(_removal(seen), removed.inventory))
 
 
-def _with_result(state: ManifestState, seen: ManifestSnapshot, result: ApplyResult) -> ManifestSnapshot:
-    state.inventory = result.inventory
-    state.settled = _fingerprint(seen) if is_settled(result) else ""
-    return replace(seen, applied=result, inventory=result.inventory)
-
-
-def _owner(manifest: Manifest) -> SetOwner:
-    return set_owner(manifest, module_of_manifest(manifest))
+def _settled(state: ManifestState, seen: ManifestSnapshot) -> ManifestSnapshot:
+    """Remember whether the rendering is completely applied."""
+    state.settled = _fingerprint(seen) if seen.applied is not None and is_settled(seen.applied) else ""
+    return seen
 
 
 def _was_ready(manifest: Manifest) -> bool:
@@ -375,16 +298,7 @@ async def _module_cr(skr: Client, wanted: DefaultCr, *, was_created: bool) -> Cr
         return CrView(wanted, None, refused=str(error), created=was_created)
 
 
-def _finished(status: ManifestStatus) -> str:
+def _finished(end: ManifestDone | RemoveFinalizer) -> str:
     """Return upstream's name in the metric of requeues for the end of a reconcile."""
-    ready = find(status.conditions, READY)
+    ready = find(end.status.conditions, READY) if isinstance(end, ManifestDone) else None
     return "manifest_orphaned" if ready is not None and ready.reason == ORPHANED else "manifest_reconcile_finished"
-
-
-def _shown(end: ManifestDone) -> dict[ObjectReference, ObservedObject]:
-    found = seen_in(end.applied.outcomes) if end.applied is not None else {}
-    view = end.module_cr
-    if view is not None and view.live:
-        wanted = view.wanted
-        found[ObjectReference(wanted.group, wanted.kind, wanted.namespace, wanted.name)] = as_seen(view.live)
-    return found

@@ -57,6 +57,7 @@ from lifecycle_manager.module_installation.plan import plan
 from lifecycle_manager.module_installation.rendering import Renderings
 from lifecycle_manager.module_installation.settings import DEPLOYER, ManifestSettings
 from lifecycle_manager.module_installation.snapshot import ManifestReader, ManifestState, affected_part
+from lifecycle_manager.module_installation.status import unreachable
 from lifecycle_manager.module_sources import ObjectStore
 from lifecycle_manager.object_set import OwnerWrites, RecordingFailed
 from lifecycle_manager.object_set.policy import Policies, module_of_policy, policy_changed
@@ -159,6 +160,7 @@ def setup(
         writes=writes,
         connections=connections,
         clock=manager.clock,
+        unreachable=unreachable,
         neighbours=Neighbours(manifests, controller.state, enqueue_neighbour),
         store=store,
         logins=logins,

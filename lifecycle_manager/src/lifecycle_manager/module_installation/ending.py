@@ -5,11 +5,14 @@ from collections.abc import Collection
 from datetime import timedelta
 
 from kube_runtime import ApplyResult, InventoryEntry
+from lifecycle_manager.contract.signals import ObjectReference
 from lifecycle_manager.module_installation import status as statuses
 from lifecycle_manager.module_installation.snapshot import ManifestSnapshot
 from lifecycle_manager.module_installation.status import MODULE_CR, Seen
 from lifecycle_manager.module_installation.steps import ManifestDone
 from lifecycle_manager.object_set.inventory import failure_message, listed
+from lifecycle_manager.object_set.repairs import as_seen, seen_in
+from lifecycle_manager.skr import ObservedObject
 from lifecycle_manager_api import ManifestStatus, State, find
 
 FIRST_BUSY_SECONDS = 0.1
@@ -20,7 +23,7 @@ ORPHANED_AFTER = timedelta(minutes=5)
 
 
 def installed(seen: ManifestSnapshot, managers: tuple[statuses.ManagerView, ...]) -> ManifestDone:
-    manifest, applied = seen.manifest, seen.applied
+    manifest, applied = seen.resource, seen.applied
     held = {entry: found for entry, found in seen.crd_objects.items() if found} if applied is not None else {}
     view = Seen(
         applied.inventory if applied is not None else seen.inventory,
@@ -38,16 +41,24 @@ def installed(seen: ManifestSnapshot, managers: tuple[statuses.ManagerView, ...]
         requeue_after=FIRST_BUSY_SECONDS if is_first else _pause(seen, status),
         error=applied.first_failure if applied is not None else None,
         applied=applied,
-        module_cr=seen.module_cr,
+        shown=_shown(seen),
         check_all=check_all,
-        settles=True,
     )
+
+
+def _shown(seen: ManifestSnapshot) -> dict[ObjectReference, ObservedObject]:
+    """Return the objects that this reconcile has read, as they are now."""
+    found, view = seen_in(seen.applied.outcomes) if seen.applied is not None else {}, seen.module_cr
+    if view is not None and view.live:
+        wanted = view.wanted
+        found[ObjectReference(wanted.group, wanted.kind, wanted.namespace, wanted.name)] = as_seen(view.live)
+    return found
 
 
 def waiting(seen: ManifestSnapshot, waits_for: str, *, users: bool = False) -> ManifestDone:
     failures = tuple(map(failure_message, seen.applied.failed)) if seen.applied is not None else ()
     status = statuses.deleting(
-        seen.manifest,
+        seen.resource,
         seen.inventory,
         waits_for,
         seen.now,
@@ -59,7 +70,7 @@ def waiting(seen: ManifestSnapshot, waits_for: str, *, users: bool = False) -> M
 
 
 def refused(seen: ManifestSnapshot, reason: str, message: str, requeue_after: float | None = None) -> ManifestDone:
-    status = statuses.refused(seen.manifest, seen.inventory, reason, message, seen.now)
+    status = statuses.refused(seen.resource, seen.inventory, reason, message, seen.now)
     return ManifestDone(status=status, requeue_after=requeue_after)
 
 
@@ -77,7 +88,7 @@ def terminating(applied: ApplyResult, held: Collection[InventoryEntry] = ()) -> 
 
 def orphaned_in(seen: ManifestSnapshot) -> float:
     """Return in how many seconds a Manifest that no Kyma names counts as orphaned."""
-    created = seen.manifest.metadata.creation_timestamp
+    created = seen.resource.metadata.creation_timestamp
     if seen.is_named or created is None:
         return math.inf
     return (created + ORPHANED_AFTER - seen.now).total_seconds()
@@ -88,7 +99,7 @@ def _is_first_look(seen: ManifestSnapshot, status: ManifestStatus) -> bool:
 
     So one write says that it is ready. That a default Module CR was created is written at once: a user may delete it.
     """
-    before, applied = seen.manifest.status, seen.applied
+    before, applied = seen.resource.status, seen.applied
     if status.state is not State.PROCESSING or applied is None or not applied.changed:
         return False
     if applied.failed or terminating(applied) or before.state not in {State.PROCESSING, State.READY}:

@@ -9,7 +9,6 @@ May delete:
 - Both only from the inventory, and never what another module has: that is handed over to it.
 """
 
-from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from kube_runtime import ApplyResult, End, InventoryEntry
@@ -37,7 +36,6 @@ from lifecycle_manager.module_installation.snapshot import (
     Removal,
     has_finalizers,
     has_objects,
-    inventory_of,
     is_being_deleted,
     is_left_alone,
 )
@@ -49,28 +47,24 @@ from lifecycle_manager.object_set.inventory import (
     identities,
     is_crd,
     listed,
-    name_of,
     without,
 )
 from lifecycle_manager.object_set.owner_writes import RecordingFailed
 from lifecycle_manager.object_set.ownership import next_owners
-from lifecycle_manager.object_set.policy import held_back, message_of, objections, scopes_of
-from lifecycle_manager.object_set.protected import is_protected_entry
+from lifecycle_manager.object_set.plan import forbidden_of, held_in, kept, plan_intent, plan_prune, violations_of
+from lifecycle_manager.object_set.policy import message_of
 from lifecycle_manager.object_set.steps import (
     ApplyObjects,
     DeleteObjects,
     NothingApplied,
-    PruneObjects,
     RemoveFinalizer,
-    kept,
 )
 from lifecycle_manager.skr import failure_of
 from lifecycle_manager_api import State, boolean, names
-from lifecycle_manager_api.policy_checks import Violation
 
 
 def plan(seen: ManifestSnapshot) -> ManifestStep | ManifestEnd:
-    manifest = seen.manifest
+    manifest = seen.resource
     if seen.error is not None:
         return _failed(seen, seen.error)
     if manifest.metadata.being_deleted:
@@ -91,14 +85,14 @@ def _failed(seen: ManifestSnapshot, error: Exception) -> ManifestEnd:
     """Report a failure, unless that was the record of the intent."""
     if isinstance(error, RecordingFailed):
         return NothingApplied(error=error)
-    inventory, failure = sorted({*seen.before, *seen.inventory}), failure_of(error)
-    status = statuses.unreachable(seen.manifest, inventory, failure.reason, failure.message, seen.now)
+    inventory = sorted({*seen.before, *seen.inventory})
+    status = statuses.unreachable(seen.resource, failure_of(error), seen.now, inventory)
     return ManifestDone(status=status, error=error)
 
 
 def _release(seen: ManifestSnapshot) -> ManifestStep | ManifestEnd:
     """Release the objects of a module that is unmanaged, once."""
-    manifest = seen.manifest
+    manifest = seen.resource
     is_skipped = boolean(manifest.metadata.labels, names.SKIP_RECONCILIATION)
     if is_skipped or manifest.status.state is State.UNMANAGED or not kyma_of_manifest(manifest):
         return steps.LeaveAlone()
@@ -110,8 +104,8 @@ def _release(seen: ManifestSnapshot) -> ManifestStep | ManifestEnd:
 
 def plan_installation(seen: ManifestSnapshot, rendering: RenderedModule) -> ManifestStep | ManifestEnd:
     """Return the next step of a module whose objects are known."""
-    if seen.applied is None and (violated := _objections(seen, rendering)):
-        return refused(seen, POLICY_VIOLATION, message_of(violated))
+    if violated := violations_of(seen, rendering.objects):
+        return refused(seen, POLICY_VIOLATION, violated)
     memory = seen.memory
     if memory is None:
         return steps.Connect()
@@ -121,30 +115,17 @@ def plan_installation(seen: ManifestSnapshot, rendering: RenderedModule) -> Mani
             return step
     if seen.applied is not None and seen.applied.failed:
         return installed(seen, ())
-    if seen.applied is not None and (violated := _held(seen, seen.applied)[1]):
-        message = f"left in the cluster, because the module may not have it: {message_of(violated)}"
+    if seen.applied is not None and (held := held_in(seen, seen.applied)[1]):
+        message = f"left in the cluster, because the module may not have it: {message_of(held)}"
         return refused(seen, POLICY_VIOLATION, message)
     return _readiness(seen)
-
-
-def _objections(seen: ManifestSnapshot, rendering: RenderedModule) -> tuple[Violation, ...]:
-    """Return why the module may not have its objects. Once the SKR has stated it, it is known which are namespaced."""
-    if seen.rules is None:
-        return ()
-    scopes = scopes_of(seen.wanted) if seen.wanted is not None else None
-    return objections(rendering.objects, seen.rules, scopes, default_namespace=seen.options.namespace)
-
-
-def _held(seen: ManifestSnapshot, applied: ApplyResult) -> tuple[tuple[InventoryEntry, ...], tuple[Violation, ...]]:
-    """Return the objects that left the module and that it may not delete, and why."""
-    return held_back(kept(applied), seen.rules)
 
 
 def plan_removal(seen: ManifestSnapshot) -> ManifestStep | ManifestEnd:
     """Return the next step of the removal of a module that has something in its SKR."""
     found = seen.removal
     if found is None:
-        return steps.FindModuleCRs(seen.inventory, default_cr(seen.manifest, seen.options.namespace))
+        return steps.FindModuleCRs(seen.inventory, default_cr(seen.resource, seen.options.namespace))
     return _default_crs(seen, found) or _in_use(seen, found) or _objects(seen, found)
 
 
@@ -160,7 +141,7 @@ def _default_crs(seen: ManifestSnapshot, found: Removal) -> ManifestStep | Manif
 
 def _running(seen: ManifestSnapshot) -> tuple[InventoryEntry, ...]:
     """Return what may run the module: its manager, and until that is applied the workloads of the version before."""
-    named = managers_of(seen.manifest.spec.manager, seen.before, seen.options.namespace)
+    named = managers_of(seen.resource.spec.manager, seen.before, seen.options.namespace)
     known = identities(seen.before)
     if any(each.identity in known for each in named):
         return named
@@ -192,7 +173,7 @@ def _upkeep(seen: ManifestSnapshot) -> ManifestStep | ManifestEnd | None:
 
     Whatever is wrong with that version, the removal goes on as soon as nothing blocks it.
     """
-    manifest, error = seen.manifest, seen.source_error
+    manifest, error = seen.resource, seen.source_error
     if error is not None or is_left_alone(manifest) or names.MANIFEST_FINALIZER not in manifest.metadata.finalizers:
         return None
     step: ManifestStep | ManifestEnd | None
@@ -200,7 +181,7 @@ def _upkeep(seen: ManifestSnapshot) -> ManifestStep | ManifestEnd | None:
         step = _source(seen)
     elif seen.memory is None:
         step = steps.Connect()
-    elif _objections(seen, seen.rendering) or (seen.applied is None and _is_applied(seen, seen.memory)):
+    elif violations_of(seen, seen.rendering.objects) or (seen.applied is None and _is_applied(seen, seen.memory)):
         return None
     else:
         step = _application(seen, seen.rendering, check_all=False)
@@ -217,16 +198,6 @@ def _objects(seen: ManifestSnapshot, found: Removal) -> ManifestStep | ManifestE
     if shared := next_owners(stage, seen.others):
         return steps.HandOverObjects(shared)
     return DeleteObjects(stage) if stage or not found.objects_deleted else RemoveFinalizer()
-
-
-def prunable(applied: ApplyResult, crd_objects: Mapping[InventoryEntry, Collection[str]]) -> tuple[InventoryEntry, ...]:
-    """Return the objects that may be deleted after an apply: kept ones of the inventory.
-
-    None in a round with a failure; a CRD only if its objects were listed, and there are none.
-    """
-    if applied.failed:
-        return ()
-    return tuple(each for each in kept(applied) if not is_crd(each) or crd_objects.get(each) == ())
 
 
 def after_deleting(found: Removal, remaining: tuple[InventoryEntry, ...]) -> Removal:
@@ -247,10 +218,10 @@ def is_settled(applied: ApplyResult) -> bool:
 def _source(seen: ManifestSnapshot) -> ManifestStep | ManifestEnd:
     if (error := seen.source_error) is not None:
         awaited = isinstance(error, SourceAwaited)
-        status = statuses.refused(seen.manifest, seen.inventory, error.reason, str(error), seen.now, awaited=awaited)
+        status = statuses.refused(seen.resource, seen.inventory, error.reason, str(error), seen.now, awaited=awaited)
         return ManifestDone(status=status, requeue_after=error.again_after_seconds)
     try:
-        return steps.Render(source_in(seen.manifest.spec.install.source))
+        return steps.Render(source_in(seen.resource.spec.install.source))
     except SourceInvalid as invalid:
         return refused(seen, invalid.reason, str(invalid))
 
@@ -259,40 +230,29 @@ def _application(
     seen: ManifestSnapshot, rendering: RenderedModule, *, check_all: bool
 ) -> ManifestStep | ManifestEnd | None:
     """Return the next step towards the objects of a rendering in the SKR; None where none is left."""
-    if seen.wanted is None:
-        return steps.ResolveObjects()
-    if protected := sorted(each for each in seen.wanted if is_protected_entry(each, seen.options.pull_secret)):
-        named = listed([name_of(each) for each in protected])
-        return refused(seen, ObjectsForbidden.reason, f"these objects belong to the Lifecycle Manager: {named}")
-    if seen.applied is None:
-        return _before_apply(seen, rendering, seen.wanted, check_all=check_all)
-    if seen.pruned:
-        return None
-    unknown = tuple(each for each in kept(seen.applied) if is_crd(each) and each not in seen.crd_objects)
-    if unknown and not seen.applied.failed:
+    applied = seen.applied
+    if forbidden := forbidden_of(seen):
+        return refused(seen, ObjectsForbidden.reason, forbidden)
+    resolved, own_kinds = rendering.of_known_kinds, rendering.own_kinds
+    intent = plan_intent(seen, resolved, own_kinds, finalizer=names.MANIFEST_FINALIZER, begun=statuses.begun)
+    if intent is not None:
+        return intent
+    if applied is None:
+        if shared := next_owners(seen.leftover, seen.others):
+            return steps.HandOverObjects(shared)
+        namespaces = (seen.default_namespace,) if _needs_namespace(seen) else ()
+        new, recheck = frozenset(seen.wanted or ()) - {*seen.before}, check_all or seen.announced
+        return ApplyObjects(rendering.objects, seen.intended, recheck=recheck, new=new, namespaces=namespaces)
+    left_crds = tuple(each for each in kept(applied) if is_crd(each)) if not (seen.pruned or applied.failed) else ()
+    if unknown := without(left_crds, seen.crd_objects):
         return steps.ListObjectsOfCRDs(unknown)
-    entries = without(prunable(seen.applied, seen.crd_objects), _held(seen, seen.applied)[0])
-    return PruneObjects(rendering.objects, seen.applied, entries) if entries else None
-
-
-def _before_apply(
-    seen: ManifestSnapshot, rendering: RenderedModule, wanted: frozenset[InventoryEntry], *, check_all: bool
-) -> ManifestStep | ManifestEnd:
-    intended = (*seen.leftover, *sorted(wanted))
-    has_finalizer = names.MANIFEST_FINALIZER in seen.manifest.metadata.finalizers
-    if not has_finalizer or not identities(intended) <= identities(inventory_of(seen.manifest)):
-        return steps.RecordInventory(intended)
-    if shared := next_owners(seen.leftover, seen.others):
-        return steps.HandOverObjects(shared)
-    known = seen.namespace_created or (seen.memory is not None and seen.memory.has_namespace and not check_all)
-    if not known and _needs_namespace(seen):
-        return steps.CreateNamespace(seen.options.namespace)
-    return ApplyObjects(rendering.objects, intended, recheck=check_all or seen.announced, new=wanted - {*seen.before})
+    in_use = [each for each in left_crds if seen.crd_objects.get(each) != ()]
+    return plan_prune(seen, applied, rendering.objects, in_use)
 
 
 def _needs_namespace(seen: ManifestSnapshot) -> bool:
     """Tell whether something goes into the shared namespace, unless that is kyma-system, which exists."""
-    namespace, default = seen.options.namespace, default_cr(seen.manifest, seen.options.namespace)
+    namespace, default = seen.options.namespace, default_cr(seen.resource, seen.options.namespace)
     used = {
         *(each.namespace for each in (*seen.leftover, *(seen.wanted or ()))),
         default.namespace if default is not None else "",
@@ -305,7 +265,7 @@ def _readiness(seen: ManifestSnapshot) -> ManifestStep | ManifestEnd:
 
     A module that was ready and has a default Module CR is checked by that alone: one request.
     """
-    manifest, namespace = seen.manifest, seen.options.namespace
+    manifest, namespace = seen.resource, seen.options.namespace
     wanted = default_cr(manifest, namespace)
     status, generation = manifest.status, manifest.metadata.generation
     was_ready = status.state is State.READY and status.observed_generation == generation
@@ -325,7 +285,7 @@ def _readiness(seen: ManifestSnapshot) -> ManifestStep | ManifestEnd:
 
 
 def _deletion(seen: ManifestSnapshot) -> ManifestStep | ManifestEnd:
-    manifest = seen.manifest
+    manifest = seen.resource
     finalizers, brake = manifest.metadata.finalizers, seen.brake
     is_ours = bool({names.MANIFEST_FINALIZER, *former.MANIFEST_FINALIZERS} & {*finalizers})
     if not finalizers:

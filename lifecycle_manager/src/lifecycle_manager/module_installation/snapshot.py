@@ -3,12 +3,10 @@
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
 from functools import partial
 from typing import Any, Literal
 
 from kube_runtime import (
-    ApplyResult,
     Causes,
     Clock,
     Informer,
@@ -17,7 +15,6 @@ from kube_runtime import (
     ObjectKey,
     Request,
     Resource,
-    Snapshot,
 )
 from kyma_oci import SourceError
 from lifecycle_manager.contract.signals import ObjectChanged, ObjectReference, ReadScope
@@ -27,14 +24,14 @@ from lifecycle_manager.module_installation.reading import KindObject
 from lifecycle_manager.module_installation.rendering import RenderedModule
 from lifecycle_manager.module_installation.settings import Options
 from lifecycle_manager.module_installation.status import MODULE_CR, CrView, ManagerView
-from lifecycle_manager.object_set import Policies, SetState
-from lifecycle_manager.object_set.inventory import Identity, entries_of, identities, united
+from lifecycle_manager.object_set import Policies, SetState, SkrObjects
+from lifecycle_manager.object_set.inventory import Identity, identities, inventory_of, known_inventory
 from lifecycle_manager.object_set.ownership import Holder
 from lifecycle_manager.object_set.reporting import set_owner
+from lifecycle_manager.object_set.snapshot import SetSnapshot
 from lifecycle_manager.process.telemetry import LongReconciles
-from lifecycle_manager.skr import RELEASED, Brake, DeletionBrake
+from lifecycle_manager.skr import DeletionBrake
 from lifecycle_manager_api import CustomStateCheck, Kyma, Manifest, find, names
-from lifecycle_manager_api.policy_checks import ModuleRules
 
 Concern = Literal["module-cr", "of-its-kind", "object"]
 
@@ -46,7 +43,6 @@ class ModuleMemory:
     settled: str = ""
     check_all: bool = True
     checked_at: float = float("-inf")
-    has_namespace: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,53 +65,31 @@ class Removal:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ManifestSnapshot(Snapshot):
+class ManifestSnapshot(SetSnapshot[Manifest]):
     """One Manifest with all that its plan depends on.
 
-    - `inventory`: what is in the SKR or may be: by the status, and by the memory of this process
-    - `before`: the inventory at the beginning of the reconcile
-    - `rules`: what the module may have; None where it may have everything
-    - `brake`: whether its deletion is held
     - `announced`: the objects of the inventory that events reported
     - `others`: the other modules of the SKR, as read last
-    - `wanted`: what an apply of the rendering may create
     - `crd_objects`: the objects of CRDs that are no longer in the module
     - `released`: the objects were released to the users
     - `reasons`: what was begun, by upstream's names in the metric of requeues
     - `is_named`: the status of the Kyma names the Manifest, or it installs a mandatory module
     """
 
-    manifest: Manifest
-    now: datetime
     seconds: float
-    inventory: tuple[InventoryEntry, ...] = ()
-    before: tuple[InventoryEntry, ...] = ()
     options: Options = Options()
     announced: frozenset[Identity] = frozenset()
     checks: tuple[CustomStateCheck, ...] = ()
-    rules: ModuleRules | None = None
     rendering: RenderedModule | None = None
     source_error: SourceError | None = None
     memory: ModuleMemory | None = None
-    others: tuple[Holder, ...] = ()
-    wanted: frozenset[InventoryEntry] | None = None
-    namespace_created: bool = False
-    applied: ApplyResult | None = None
     crd_objects: Mapping[InventoryEntry, tuple[str, ...]] = field(default_factory=dict)
-    pruned: bool = False
     managers: tuple[ManagerView, ...] | None = None
     module_cr: CrView | None = None
     removal: Removal | None = None
-    brake: Brake = RELEASED
     released: bool = False
     is_named: bool = True
     reasons: tuple[str, ...] = ()
-
-    @property
-    def leftover(self) -> tuple[InventoryEntry, ...]:
-        """What the inventory names and the module no longer has."""
-        wanted = identities(self.wanted or ())
-        return tuple(each for each in self.inventory if each.identity not in wanted)
 
     @property
     def lives(self) -> Mapping[Identity, JsonObject]:
@@ -137,6 +111,9 @@ class ManifestState(SetState):
     settled: str = ""
     check_all: bool = False
     checked_at: float = float("-inf")
+
+    def renew(self, objects: SkrObjects) -> None:
+        self.objects, self.settled, self.checked_at = objects, "", float("-inf")
 
 
 ManifestRequest = Request[ObjectKey, ManifestState]
@@ -165,12 +142,14 @@ class ManifestReader:
         inventory, announced = known_inventory(manifest, state.inventory), state.announced()
         template = self.offers.current().installed(module_of_manifest(manifest), manifest.spec.version)
         return ManifestSnapshot(
-            manifest=manifest,
+            resource=manifest,
             now=self.clock.now(),
             seconds=self.clock.monotonic(),
             inventory=inventory,
             before=inventory,
             options=self.options,
+            pull_secret=self.options.pull_secret,
+            default_namespace=self.options.namespace,
             rules=self.policies.of_manifests(module_of_manifest(manifest), restricted=self.restricted),
             checks=template.spec.custom_state_check if template is not None else (),
             announced=announced & identities(inventory) if announced else announced,
@@ -217,16 +196,6 @@ def affected_part(
     return "object" if tuple(changed) in {each.identity for each in inventory_of(manifest)} else None
 
 
-def inventory_of(manifest: Manifest) -> tuple[InventoryEntry, ...]:
-    """Return what a Manifest records to be in the SKR, or about to be."""
-    return entries_of(manifest.status.synced)
-
-
-def known_inventory(manifest: Manifest, remembered: tuple[InventoryEntry, ...]) -> tuple[InventoryEntry, ...]:
-    """Return the inventory by the record of a Manifest and the memory of this process."""
-    return united(inventory_of(manifest), remembered)
-
-
 def has_objects(manifest: Manifest, inventory: Collection[InventoryEntry]) -> bool:
     """Tell whether a Manifest has something in the SKR, so that its removal begins there."""
     created = find(manifest.status.conditions, MODULE_CR)
@@ -250,7 +219,7 @@ def holder(manifest: Manifest, remembered: Iterable[InventoryEntry], released: C
     if manifest.metadata.being_deleted:
         return None
     has = identities((*inventory_of(manifest), *remembered)) - {*released}
-    return Holder(set_owner(manifest, module_of_manifest(manifest)), has, manages=not is_left_alone(manifest))
+    return Holder(set_owner(manifest), has, manages=not is_left_alone(manifest))
 
 
 def is_being_deleted(live: Mapping[str, Any]) -> bool:

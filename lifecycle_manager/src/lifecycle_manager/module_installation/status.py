@@ -16,8 +16,9 @@ from kyma_oci import SourceError
 from lifecycle_manager.contract import former
 from lifecycle_manager.module_installation.module_cr import DefaultCr
 from lifecycle_manager.module_installation.state_checks import PRECEDENCE, state_of
-from lifecycle_manager.object_set.inventory import entries_of
+from lifecycle_manager.object_set.inventory import inventory_of
 from lifecycle_manager.object_set.reporting import READY, with_conditions
+from lifecycle_manager.skr import SkrFailure
 from lifecycle_manager_api import (
     ConditionStatus,
     CustomStateCheck,
@@ -129,12 +130,13 @@ def refused(
 
 
 def unreachable(
-    manifest: Manifest, inventory: Iterable[InventoryEntry], reason: str, message: str, now: datetime
+    manifest: Manifest, failure: SkrFailure, now: datetime, inventory: Iterable[InventoryEntry] | None = None
 ) -> ManifestStatus:
     """Return the status of a Manifest whose cluster can't be reached. The inventory stays."""
-    conditions: list[NewCondition] = [(RESOURCES, "Unknown", reason, message), _not_ready(reason, message)]
+    why = (failure.reason, failure.message)
     state = State.DELETING if manifest.metadata.being_deleted else State.ERROR
-    return _status(manifest, now, state, inventory, conditions)
+    known = inventory_of(manifest) if inventory is None else inventory
+    return _status(manifest, now, state, known, [(RESOURCES, "Unknown", *why), _not_ready(*why)])
 
 
 def installed(manifest: Manifest, seen: Seen, checks: Sequence[CustomStateCheck], now: datetime) -> ManifestStatus:
@@ -241,7 +243,7 @@ def _status(
     conditions: Sequence[NewCondition],
 ) -> ManifestStatus:
     before, entries = manifest.status, tuple(inventory)
-    same = set(entries_of(before.synced)) == set(entries)
+    same = set(inventory_of(manifest)) == set(entries)
     return with_conditions(
         before,
         manifest.metadata,

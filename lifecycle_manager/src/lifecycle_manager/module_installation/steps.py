@@ -3,20 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kube_runtime import ApplyResult, End, InventoryEntry, JsonObject, Resource, Step
+from kube_runtime import End, InventoryEntry, JsonObject, Resource, Step
 from lifecycle_manager.module_installation.module_cr import DefaultCr
 from lifecycle_manager.module_installation.reading import KindObject
-from lifecycle_manager.module_installation.status import CrView
 from lifecycle_manager.module_sources import Source
 from lifecycle_manager.object_set.inventory import Identity
 from lifecycle_manager.object_set.ownership import Holder
-from lifecycle_manager.object_set.steps import (
-    ApplyObjects,
-    DeleteObjects,
-    NothingApplied,
-    PruneObjects,
-    RemoveFinalizer,
-)
+from lifecycle_manager.object_set.steps import NothingApplied, RemoveFinalizer, SetDone, SetStep
 from lifecycle_manager_api import ManifestStatus
 
 
@@ -31,27 +24,10 @@ class Connect(Step):
 
 
 @dataclass(frozen=True, slots=True)
-class ResolveObjects(Step):
-    """Find out what an apply of the rendering may create, and what the other modules have."""
-
-
-@dataclass(frozen=True, slots=True)
-class RecordInventory(Step):
-    """Record in the status what is in the SKR and about to be, and set the finalizer."""
-
-    entries: tuple[InventoryEntry, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class HandOverObjects(Step):
     """Hand objects over to other modules that have them too."""
 
     objects: Mapping[InventoryEntry, Holder]
-
-
-@dataclass(frozen=True, slots=True)
-class CreateNamespace(Step):
-    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,18 +103,11 @@ class LeaveAlone(End):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ManifestDone(End):
-    """Write the status.
-
-    `check_all` has the next reconcile read every object. `settles`: this one has read what events announced, as far as
-    `applied` and `module_cr` show.
-    """
+class ManifestDone(SetDone):
+    """Write the status. `check_all` has the next reconcile read every object."""
 
     status: ManifestStatus
-    applied: ApplyResult | None = None
-    module_cr: CrView | None = None
     check_all: bool = False
-    settles: bool = False
 
 
 ModuleCrStep = (
@@ -152,6 +121,5 @@ ModuleCrStep = (
     | ListUsersObjects
 )
 """Steps on what no inventory names: Module CRs, and what runs the module."""
-SetStep = RecordInventory | HandOverObjects | ApplyObjects | PruneObjects | ReleaseObjects | DeleteObjects
-ManifestStep = Render | Connect | ResolveObjects | CreateNamespace | SetStep | ModuleCrStep
+ManifestStep = Render | Connect | HandOverObjects | ReleaseObjects | SetStep | ModuleCrStep
 ManifestEnd = ManifestDone | RemoveFinalizer | LeaveAlone | NothingApplied

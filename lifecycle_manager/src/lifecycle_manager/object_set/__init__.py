@@ -1,15 +1,16 @@
 """A set of objects in an SKR on behalf of one resource in KCP.
 
+- `snapshot`, `state`: what the rules decide on, and what a process remembers: announced changes, repairs, the inventory
+- `plan`: the rules that all owners share, with the order of their `steps`
+- `reconciler`: carries the steps out and ends a reconcile; `apply` sends its requests to the SKR
 - `owner_writes`: the resource in KCP: its intent, its finalizer, its status and Events
-- `state`: what a process remembers of a set: announced changes, repairs, and the inventory
-- `steps`: what every owner of a set does; `apply` carries it out and is the only file that sends requests to an SKR
 - `inventory`: the objects that the resource's status names
 - `ownership`: which of several sets has an object: first come (`Claim`) or shared and handed over (`Holder`)
 - `protected`, `policy`: what may be in a set
 - `reporting`: what statuses and Events of such resources have in common
 
-Decisions are pure functions; the domains `module_installation`, `sync_resource` and `skr_webhook` put them together in
-their plans. The Watcher's objects have no resource of their own in KCP: the owner is `OwnObjects`.
+The plans of `module_installation` and `sync_resource` put the rules together; each adds which objects it wants, and its
+status. The Watcher's objects have no resource of their own in KCP: `skr_webhook` uses `apply` alone, as `OwnObjects`.
 """
 
 from lifecycle_manager.object_set.apply import SkrObjects

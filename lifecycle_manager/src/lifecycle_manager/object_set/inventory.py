@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable
 
 from kube_runtime import InventoryEntry, KubernetesObject, ObjectOutcome
-from lifecycle_manager_api import SyncedObject, SyncedReference
+from lifecycle_manager_api import Manifest, SyncedObject, SyncedReference, SyncResource
 
 Identity = tuple[str, str, str, str]
 """Group, kind, namespace and name of an object."""
@@ -17,19 +17,24 @@ def entries_of(references: Iterable[SyncedReference | SyncedObject]) -> tuple[In
     return tuple(InventoryEntry(each.group, each.version, each.kind, each.namespace, each.name) for each in references)
 
 
-def identities(entries: Iterable[InventoryEntry]) -> frozenset[Identity]:
-    return frozenset(each.identity for each in entries)
+def inventory_of(resource: Manifest | SyncResource) -> tuple[InventoryEntry, ...]:
+    """Return what the status of an owner names: the objects that exist in the SKR because of it, or may exist."""
+    return entries_of(resource.status.synced)
 
 
-def united(recorded: tuple[InventoryEntry, ...], remembered: tuple[InventoryEntry, ...]) -> tuple[InventoryEntry, ...]:
-    """Return the entries of both, sorted. They are mostly equal, which costs less to find out than to sort."""
+def known_inventory(
+    resource: Manifest | SyncResource, remembered: tuple[InventoryEntry, ...]
+) -> tuple[InventoryEntry, ...]:
+    """Return the inventory by the record of an owner and the memory of this process, sorted.
+
+    They are mostly equal, which costs less to find out than to sort.
+    """
+    recorded = inventory_of(resource)
     return recorded if recorded == remembered else tuple(sorted({*recorded, *remembered}))
 
 
-def missing_from(recorded: Iterable[InventoryEntry], intended: Iterable[InventoryEntry]) -> tuple[InventoryEntry, ...]:
-    """Return the intended objects that are not recorded yet, sorted."""
-    known = identities(recorded)
-    return tuple(each for each in sorted(intended) if each.identity not in known)
+def identities(entries: Iterable[InventoryEntry]) -> frozenset[Identity]:
+    return frozenset(each.identity for each in entries)
 
 
 def without(entries: Iterable[InventoryEntry], others: Iterable[InventoryEntry]) -> tuple[InventoryEntry, ...]:

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from kube_runtime import ObjectKey
+from lifecycle_manager.module_catalog import kyma_of_manifest, module_of_manifest
 from lifecycle_manager.object_set.ownership import SetOwner
 from lifecycle_manager_api import (
     Condition,
@@ -49,7 +50,12 @@ def with_conditions(
     )
 
 
-def set_owner(resource: Manifest | SyncResource, module: str) -> SetOwner:
+def cluster_of(resource: Manifest | SyncResource) -> str:
+    """Return the name of the Kyma whose SKR the set is in."""
+    return kyma_of_manifest(resource) if isinstance(resource, Manifest) else resource.spec.kyma
+
+
+def set_owner(resource: Manifest | SyncResource) -> SetOwner:
     """Return a resource as the owner of its objects.
 
     One that was restored from a backup has another uid than its objects name; its status has kept that.
@@ -57,6 +63,7 @@ def set_owner(resource: Manifest | SyncResource, module: str) -> SetOwner:
     metadata = resource.metadata
     uid = resource.status.owner_uid or metadata.uid
     is_module = isinstance(resource, Manifest)
+    module = module_of_manifest(resource) if isinstance(resource, Manifest) else resource.spec.module
     return SetOwner(ObjectKey(metadata.namespace, metadata.name), uid, module, is_module=is_module)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from kube_runtime import InventoryEntry
+from kube_runtime import InventoryEntry, KubernetesObject
 from lifecycle_manager.contract.signals import ObjectChanged, ObjectReference
 from lifecycle_manager.object_set.apply import SkrObjects
 from lifecycle_manager.object_set.inventory import Identity
@@ -23,6 +23,17 @@ class SetState:
     repairs: Repairs = field(default_factory=Repairs)
     objects: SkrObjects | None = None
     inventory: tuple[InventoryEntry, ...] = ()
+
+    def claim(self, objects: Iterable[KubernetesObject]) -> None:
+        """Note what is about to be applied, before the SKR has said which objects that are there."""
+
+    def remember(self, entries: Iterable[InventoryEntry]) -> None:
+        """Put these objects in the place of those that were known."""
+        self.inventory = tuple(entries)
+
+    def renew(self, objects: SkrObjects) -> None:
+        """Begin anew: another client may lead to another cluster."""
+        self.objects = objects
 
     def note(
         self, changes: Iterable[ObjectChanged], *, now: float, contested: Callable[[str], None], is_free: bool = False

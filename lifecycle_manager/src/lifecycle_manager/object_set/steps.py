@@ -1,9 +1,29 @@
 """The steps that every owner of a set takes. A domain adds its own; its plan decides on their order."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kube_runtime import ApplyResult, End, InventoryEntry, KubernetesObject, Step
+from lifecycle_manager.contract.signals import ObjectReference
 from lifecycle_manager.object_set.inventory import Identity
+from lifecycle_manager.object_set.owner_writes import Status
+from lifecycle_manager.skr import ObservedObject
+
+
+@dataclass(frozen=True, slots=True)
+class ResolveObjects(Step):
+    """Find out what an apply of these objects may create; `own_kinds` are of kinds that the set itself defines."""
+
+    objects: tuple[KubernetesObject, ...]
+    own_kinds: tuple[InventoryEntry, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RecordIntent(Step):
+    """Record in the status what is in the SKR and about to be, and set the finalizer."""
+
+    entries: tuple[InventoryEntry, ...]
+    status: Status
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +61,19 @@ class DeleteObjects(Step):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SetDone(End):
+    """Write the status.
+
+    `applied` is the result of this round; `shown` what it has read of objects that events announced, None where it has
+    not read them.
+    """
+
+    status: Status
+    applied: ApplyResult | None = None
+    shown: Mapping[ObjectReference, ObservedObject] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveFinalizer(End):
     """Remove the finalizer: nothing is left in the SKR, or it stays there for its users.
 
@@ -55,6 +88,5 @@ class NothingApplied(End):
     """The intent could not be recorded in KCP: nothing was applied, and there is no status to write."""
 
 
-def kept(applied: ApplyResult) -> tuple[InventoryEntry, ...]:
-    """Return the objects that an apply has kept although they are no longer among its objects."""
-    return tuple(each.entry for each in applied.outcomes if each.index is None and each.action == "kept")
+SetStep = ResolveObjects | RecordIntent | ApplyObjects | PruneObjects | DeleteObjects
+SetEnd = SetDone | RemoveFinalizer | NothingApplied

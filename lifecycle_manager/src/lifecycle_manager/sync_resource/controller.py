@@ -22,18 +22,17 @@ from lifecycle_manager.contract.indexes import MANIFESTS_BY_KYMA, SYNC_RESOURCES
 from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, SYNC_RESOURCES
 from lifecycle_manager.contract.signals import ClusterReachable, ClusterReplaced, ObjectChanged, ResyncRequested
 from lifecycle_manager.object_set import OwnerWrites, Policies, RecordingFailed
-from lifecycle_manager.object_set.inventory import identities
+from lifecycle_manager.object_set.inventory import identities, inventory_of
 from lifecycle_manager.object_set.ownership import claim_key
 from lifecycle_manager.object_set.policy import module_of_policy, policy_changed
 from lifecycle_manager.object_set.repairs import CONTESTED
 from lifecycle_manager.process.telemetry import ChangeLatency
 from lifecycle_manager.skr import Connections, DeletionBrake, SkrAccessError, deletion_continued
 from lifecycle_manager.sync_resource.apply import SyncResourceActions
-from lifecycle_manager.sync_resource.intent import inventory_of
 from lifecycle_manager.sync_resource.plan import creates_namespaces, is_paused, plan
 from lifecycle_manager.sync_resource.settings import SyncResourceSettings
 from lifecycle_manager.sync_resource.snapshot import SYNC_RESOURCES_BY_CLAIM, SyncResourceReader, SyncResourceState
-from lifecycle_manager.sync_resource.status import in_conflict
+from lifecycle_manager.sync_resource.status import in_conflict, unreachable
 from lifecycle_manager_api import Kyma, ModulePolicy, SyncResource, names
 
 SYNC_RESOURCES_WAITING: Index[SyncResource] = Index(
@@ -124,11 +123,18 @@ def setup(
         max_per_module=settings.max_per_module,
         unprotected=unprotected,
     )
-    actions = SyncResourceActions(writes, connections, manager.clock, latency, manager.publish)
+    actions = SyncResourceActions(
+        writes=writes,
+        connections=connections,
+        clock=manager.clock,
+        unreachable=unreachable,
+        latency=latency,
+        publish=manager.publish,
+    )
     controller.steps(
         read=reader.read,
         plan=plan,
-        apply=actions.apply,
+        apply=actions.carry_out,
         finish=actions.finish,
         unforeseen=actions.report,
         outcomes=(RecordingFailed,),

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 import msgspec
 
 from kube_runtime import InventoryEntry
-from lifecycle_manager.object_set.inventory import entries_of, missing_from
+from lifecycle_manager.object_set.inventory import inventory_of, without
 from lifecycle_manager.object_set.ownership import claim_key
 from lifecycle_manager_api import State, SyncedObject, SyncResource, SyncResourceStatus
 
@@ -19,11 +19,6 @@ MAX_STATUS_BYTES = 768 * 1024
 
 class TooManyObjects(Exception):
     """An intent does not fit into a status; the message says what to do."""
-
-
-def inventory_of(resource: SyncResource) -> tuple[InventoryEntry, ...]:
-    """Return the objects that exist in the SKR because of a SyncResource, or may exist."""
-    return entries_of(resource.status.synced)
 
 
 def claim_index(resource: SyncResource) -> Iterator[str]:
@@ -37,7 +32,7 @@ def begun(resource: SyncResource, intended: Collection[InventoryEntry]) -> SyncR
     Without new objects it differs only where it is the first one; conditions stay until there is a result.
     """
     before = resource.status
-    fresh = missing_from(inventory_of(resource), intended)
+    fresh = without(intended, inventory_of(resource))
     status = msgspec.structs.replace(
         before,
         state=State.PROCESSING if fresh or before.state is State.EMPTY else before.state,

@@ -17,23 +17,26 @@ operators may write there.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kube_runtime import ApplyResult, End, InventoryEntry, KubernetesObject, Step
+from kube_runtime import InventoryEntry, KubernetesObject
 from lifecycle_manager.contract.conditions import VALID
 from lifecycle_manager.contract.verdict import CONFLICT, FORBIDDEN, POLICY_VIOLATION, TOO_MANY_OBJECTS
-from lifecycle_manager.object_set.inventory import DEFAULT_NAMESPACE, listed, name_of, without
+from lifecycle_manager.object_set.inventory import DEFAULT_NAMESPACE, without
 from lifecycle_manager.object_set.owner_writes import RecordingFailed
 from lifecycle_manager.object_set.ownership import conflicts
+from lifecycle_manager.object_set.plan import forbidden_of, held_in, plan_intent, plan_prune, violations_of
 from lifecycle_manager.object_set.policy import held_back, message_of, objections
+from lifecycle_manager.object_set.repairs import seen_in
 from lifecycle_manager.object_set.steps import (
     ApplyObjects,
     DeleteObjects,
     NothingApplied,
-    PruneObjects,
     RemoveFinalizer,
-    kept,
+    SetDone,
+    SetStep,
 )
 from lifecycle_manager.skr import failure_of
 from lifecycle_manager.sync_resource import status as statuses
+from lifecycle_manager.sync_resource.intent import TooManyObjects, begun
 from lifecycle_manager.sync_resource.snapshot import SyncResourceSnapshot, read_text, since
 from lifecycle_manager.sync_resource.status import (
     KYMA_DELETING,
@@ -52,38 +55,18 @@ PROTECTION_SECONDS = 10.0
 """After how long it is looked up again whether the admission policy is in force."""
 
 
-@dataclass(frozen=True, slots=True)
-class ResolveScopes(Step):
-    """Find out which kinds are namespaced in the SKR."""
-
-    objects: tuple[KubernetesObject, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class RecordIntent(Step):
-    """Record which objects are about to be applied, and set the finalizer."""
-
-    objects: tuple[KubernetesObject, ...]
-    inventory: tuple[InventoryEntry, ...]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SyncResourceDone(End):
-    """Write the status.
-
-    `lost` are objects that belong to another SyncResource; `result` is that of this round.
-    """
+class SyncResourceDone(SetDone):
+    """Write the status. `lost` are objects that belong to another SyncResource."""
 
     status: SyncResourceStatus
     lost: frozenset[InventoryEntry] = frozenset()
-    result: ApplyResult | None = None
 
 
-SyncResourceStep = ResolveScopes | RecordIntent | ApplyObjects | PruneObjects | DeleteObjects
 SyncResourceEnd = SyncResourceDone | RemoveFinalizer | NothingApplied
 
 
-def plan(seen: SyncResourceSnapshot) -> SyncResourceStep | SyncResourceEnd:
+def plan(seen: SyncResourceSnapshot) -> SetStep | SyncResourceEnd:
     resource = seen.resource
     if seen.error is not None:
         return _failed(seen, seen.error)
@@ -96,24 +79,31 @@ def plan(seen: SyncResourceSnapshot) -> SyncResourceStep | SyncResourceEnd:
             return SyncResourceDone(status=resource.status, requeue_after=PROTECTION_SECONDS)
         return _removal(seen)
     if (refusal := _refusal(seen)) is not None:
-        status = statuses.refused(resource, refusal, seen.now)
-        return SyncResourceDone(status=status, requeue_after=seen.interval_seconds, lost=refusal.lost)
-    objects = _objects(seen)
-    if seen.scopes is None:
-        return ResolveScopes(objects)
-    if not seen.recorded:
-        return RecordIntent(objects, seen.inventory)
-    if seen.applied is None:
+        return _refused(seen, refusal)
+    return _refused(seen, seen.text) if isinstance(seen.text, Refusal) else _application(seen, seen.text)
+
+
+def _application(seen: SyncResourceSnapshot, objects: tuple[KubernetesObject, ...]) -> SetStep | SyncResourceEnd:
+    resource, applied = seen.resource, seen.applied
+    if applied is None and (refusal := _refusal_of(objects, seen)) is not None:
+        return _refused(seen, refusal)
+    try:
+        step = plan_intent(seen, objects, finalizer=names.SYNC_RESOURCE_FINALIZER, begun=begun)
+    except TooManyObjects as too_many:
+        return _refused(seen, Refusal(TOO_MANY_OBJECTS, str(too_many)))
+    if step is not None:
+        return step
+    if applied is None:
         namespaces = missing_namespaces(objects) if creates_namespaces(resource) else ()
         recheck = seen.announced if seen.announced is not None else not _just_changed(resource)
-        return ApplyObjects(objects, seen.inventory, recheck=recheck, namespaces=namespaces)
-    if not seen.pruned and (entries := prunable(seen, seen.applied)):
-        return PruneObjects(objects, seen.applied, entries)
-    _, held = held_back(kept(seen.applied) if resource.spec.prune else (), seen.rules)
-    status = statuses.applied(resource, seen.applied, seen.now, held)
+        return ApplyObjects(objects, seen.before, recheck=recheck, namespaces=namespaces)
+    if resource.spec.prune and (prune := plan_prune(seen, applied, objects)) is not None:
+        return prune
+    held = held_in(seen, applied)[1] if resource.spec.prune else ()
+    status = statuses.applied(resource, applied, seen.now, held)
     seconds = seen.interval_seconds if status.state is State.READY or held else READINESS_SECONDS
-    error = seen.applied.first_failure
-    return SyncResourceDone(status=status, requeue_after=seconds, result=seen.applied, error=error)
+    shown, error = seen_in(applied.outcomes), applied.first_failure
+    return SyncResourceDone(status=status, requeue_after=seconds, applied=applied, shown=shown, error=error)
 
 
 def is_paused(kyma: Kyma | None) -> bool:
@@ -121,17 +111,6 @@ def is_paused(kyma: Kyma | None) -> bool:
     if kyma is None or kyma.metadata.being_deleted:
         return False
     return boolean(kyma.metadata.labels, names.SKIP_RECONCILIATION)
-
-
-def prunable(seen: SyncResourceSnapshot, applied: ApplyResult) -> tuple[InventoryEntry, ...]:
-    """Return the objects of the inventory that the text no longer names and that the module may have.
-
-    None in a round with a failure.
-    """
-    if not seen.resource.spec.prune or applied.failed:
-        return ()
-    held, _ = held_back(kept(applied), seen.rules)
-    return without(kept(applied), held)
 
 
 def objection_to(resource: SyncResource, rules: ModuleRules) -> str | None:
@@ -158,12 +137,16 @@ def _failed(seen: SyncResourceSnapshot, error: Exception) -> SyncResourceEnd:
     """Report a failure, unless that was the record of the intent."""
     if isinstance(error, RecordingFailed):
         return NothingApplied(error=error)
-    failure = failure_of(error)
-    status = statuses.unreachable(seen.resource, failure.reason, failure.message, seen.now)
+    status = statuses.unreachable(seen.resource, failure_of(error), seen.now)
     return SyncResourceDone(status=status, error=error)
 
 
-def _removal(seen: SyncResourceSnapshot) -> SyncResourceStep | SyncResourceEnd:
+def _refused(seen: SyncResourceSnapshot, refusal: Refusal) -> SyncResourceDone:
+    status = statuses.refused(seen.resource, refusal, seen.now)
+    return SyncResourceDone(status=status, requeue_after=seen.interval_seconds, lost=refusal.lost)
+
+
+def _removal(seen: SyncResourceSnapshot) -> SetStep | SyncResourceEnd:
     has_finalizer = names.SYNC_RESOURCE_FINALIZER in seen.resource.metadata.finalizers
     if not has_finalizer or not seen.inventory or seen.is_misplaced or seen.brake.may_forget:
         return RemoveFinalizer()
@@ -197,29 +180,22 @@ def _refusal(seen: SyncResourceSnapshot) -> Refusal | None:
         return Refusal(NOT_PROTECTED, f"anybody may have written this: {seen.unprotected}")
     if seen.exceeds_quota:
         return Refusal(TOO_MANY_SYNC_RESOURCES, "the module has too many SyncResources for this Kyma; the oldest count")
-    if isinstance(seen.text, Refusal):
-        return seen.text
-    if not seen.recorded:
-        violated = objections(seen.text, seen.rules, seen.scopes, default_namespace=DEFAULT_NAMESPACE)
-        if violated:
-            return Refusal(POLICY_VIOLATION, message_of(violated))
-    if found := conflicts(seen.text, seen.inventory, since(resource), seen.claims):
-        lost = frozenset(each.claim.entry for each in found)
-        return Refusal(CONFLICT, "; ".join(map(str, found)), lost)
-    if seen.protected:
-        named = listed([name_of(each) for each in seen.protected])
-        return Refusal(FORBIDDEN, f"these objects belong to the Lifecycle Manager: {named}")
-    return Refusal(TOO_MANY_OBJECTS, seen.too_many) if seen.too_many else None
+    return None
+
+
+def _refusal_of(objects: tuple[KubernetesObject, ...], seen: SyncResourceSnapshot) -> Refusal | None:
+    if violated := violations_of(seen, objects):
+        return Refusal(POLICY_VIOLATION, violated)
+    if found := conflicts(objects, seen.inventory, since(seen.resource), seen.claims):
+        return Refusal(CONFLICT, "; ".join(map(str, found)), frozenset(each.claim.entry for each in found))
+    forbidden = forbidden_of(seen)
+    return Refusal(FORBIDDEN, forbidden) if forbidden else None
 
 
 def _is_accepted(resource: SyncResource) -> bool:
     """Tell whether the present text was applied before."""
     valid = find(resource.status.conditions, VALID)
     return valid is not None and valid.status == "True" and valid.observed_generation == resource.metadata.generation
-
-
-def _objects(seen: SyncResourceSnapshot) -> tuple[KubernetesObject, ...]:
-    return () if isinstance(seen.text, Refusal) else seen.text
 
 
 def _just_changed(resource: SyncResource) -> bool:

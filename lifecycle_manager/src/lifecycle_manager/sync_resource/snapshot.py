@@ -8,7 +8,6 @@ from functools import lru_cache, partial
 import msgspec
 
 from kube_runtime import (
-    ApplyResult,
     Causes,
     Clock,
     Index,
@@ -18,7 +17,6 @@ from kube_runtime import (
     ManifestInvalid,
     ObjectKey,
     Request,
-    Snapshot,
     parse_aside,
     parse_objects,
 )
@@ -28,14 +26,20 @@ from lifecycle_manager.contract.signals import ObjectChanged
 from lifecycle_manager.contract.verdict import INVALID_RESOURCE, TEXT_TOO_LARGE
 from lifecycle_manager.module_catalog import module_of_manifest
 from lifecycle_manager.object_set import Policies, SetState
-from lifecycle_manager.object_set.inventory import Identity, identities, united, without
+from lifecycle_manager.object_set.inventory import (
+    Identity,
+    identities,
+    inventory_of,
+    known_inventory,
+    unresolved_entries,
+    without,
+)
 from lifecycle_manager.object_set.ownership import Claim, Place, by_place, claim_key, claimed_earlier, place_of
-from lifecycle_manager.skr import RELEASED, Brake, DeletionBrake
-from lifecycle_manager.sync_resource.intent import claim_index, inventory_of
+from lifecycle_manager.object_set.snapshot import SetSnapshot
+from lifecycle_manager.skr import DeletionBrake
+from lifecycle_manager.sync_resource.intent import claim_index
 from lifecycle_manager.sync_resource.status import Refusal
 from lifecycle_manager_api import Kyma, Manifest, SyncResource, names
-from lifecycle_manager_api.policy_checks import ModuleRules
-from lifecycle_manager_api.policy_objects import Scopes
 
 MAX_CACHED_TEXT = 64 * 1024
 MAX_TEXT_BYTES = 704 * 1024
@@ -47,47 +51,27 @@ Text = tuple[KubernetesObject, ...] | Refusal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SyncResourceSnapshot(Snapshot):
+class SyncResourceSnapshot(SetSnapshot[SyncResource]):
     """One SyncResource with all that its plan depends on.
 
-    - `inventory`: what is in the SKR because of it or may be: by its own record, and by the memory of this process
     - `claims`: what other SyncResources of the Kyma have of the objects in the text
-    - `rules`: what the module may have; `scopes` are those of the kinds in the text, as the SKR has stated them
-    - `pull_secret`: the name of the image pull Secret, which no module may have
     - `announced`: the objects that events reported, where only these are to be read; None where all are
     - `has_module`: whether the Kyma has the module or is removing it; `exceeds_quota`: whether as many older
       SyncResources of the module are there as there may be
     - `unprotected`: why the admission policy that keeps modules apart is not in force, empty where it is; None before
       that is known
-    - `brake`: whether its deletion is held
     - `module_namespace`: the namespace in KCP that the module has by its ModulePolicy
-    - `recorded`: whether finalizer and intent are written; `too_many` says why the intent can't be, and `protected`
-      are objects of the text, as the SKR resolves them, that may not be applied
-    - `applied`, `removed`: the results of steps; `applied` with those of pruning once `pruned`
     """
 
-    resource: SyncResource
     kyma: Kyma | None = None
-    now: datetime
-    inventory: tuple[InventoryEntry, ...] = ()
     text: Text = ()
-    rules: ModuleRules = field(default_factory=lambda: ModuleRules(""))
-    scopes: Scopes | None = None
     claims: tuple[Claim, ...] = ()
     interval_seconds: float = 120.0
-    pull_secret: str = ""
     announced: frozenset[Identity] | None = None
     module_namespace: str = names.KCP_NAMESPACE
     has_module: bool = True
     exceeds_quota: bool = False
     unprotected: str | None = ""
-    brake: Brake = RELEASED
-    recorded: bool = False
-    too_many: str = ""
-    protected: tuple[InventoryEntry, ...] = ()
-    applied: ApplyResult | None = None
-    pruned: bool = False
-    removed: ApplyResult | None = None
 
     @property
     def is_misplaced(self) -> bool:
@@ -110,8 +94,11 @@ class SyncResourceState(SetState):
     claims: Mapping[Place, tuple[InventoryEntry, ...]] = field(default_factory=dict)
     check_due: float = float("-inf")
 
+    def claim(self, objects: Iterable[KubernetesObject]) -> None:
+        """Claim objects: of two SyncResources that want one object, the second sees the first's claim."""
+        self.claims = by_place(unresolved_entries(objects))
+
     def remember(self, entries: Iterable[InventoryEntry]) -> None:
-        """Put these objects in the place of those that were known."""
         self.inventory = tuple(entries)
         self.claims = by_place(self.inventory)
 
@@ -152,11 +139,13 @@ class SyncResourceReader:
         known = known_inventory(resource, request.state.inventory) if is_in_place else ()
         places = {*by_place(known), *(map(place_of, text) if isinstance(text, tuple) else ())}
         claims = tuple(dict.fromkeys(self._claims(request.key, resource.spec.kyma, places)))
+        inventory = without(known, claimed_earlier(known, since(resource), claims))
         return SyncResourceSnapshot(
             resource=resource,
             kyma=kyma,
             now=self.clock.now(),
-            inventory=without(known, claimed_earlier(known, since(resource), claims)),
+            inventory=inventory,
+            before=inventory,
             text=text,
             rules=self.policies.of_sync_resources(resource.spec.module),
             claims=claims,
@@ -219,11 +208,6 @@ class SyncResourceReader:
                 continue
             if claims(other):
                 yield from (Claim(entry, *since(other)) for place in common for entry in state.claims[place])
-
-
-def known_inventory(resource: SyncResource, remembered: tuple[InventoryEntry, ...]) -> tuple[InventoryEntry, ...]:
-    """Return the inventory by the record of a SyncResource and the memory of this process."""
-    return united(inventory_of(resource), remembered)
 
 
 def read_text(text: str) -> Text:

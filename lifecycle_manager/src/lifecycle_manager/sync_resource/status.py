@@ -15,6 +15,7 @@ from lifecycle_manager.contract.verdict import (
 from lifecycle_manager.object_set.inventory import entries_of, failure_message, identities
 from lifecycle_manager.object_set.policy import message_of
 from lifecycle_manager.object_set.reporting import READY, with_conditions
+from lifecycle_manager.skr import SkrFailure
 from lifecycle_manager.skr.deletion_brake import Hold
 from lifecycle_manager.sync_resource.intent import synced_object
 from lifecycle_manager_api import State, SyncedObject, SyncResource, SyncResourceStatus, aggregate, find
@@ -60,9 +61,10 @@ def refused(resource: SyncResource, refusal: Refusal, now: datetime) -> SyncReso
     return _status(resource, now, State.ERROR, tuple(kept), conditions)
 
 
-def unreachable(resource: SyncResource, reason: str, message: str, now: datetime) -> SyncResourceStatus:
+def unreachable(resource: SyncResource, failure: SkrFailure, now: datetime) -> SyncResourceStatus:
     """Return the status of a SyncResource whose cluster can't be reached. Its objects stay as they were."""
-    conditions: list[NewCondition] = [(APPLIED, "Unknown", reason, message), (READY, "False", reason, message)]
+    why = (failure.reason, failure.message)
+    conditions: list[NewCondition] = [(APPLIED, "Unknown", *why), (READY, "False", *why)]
     return _status(resource, now, State.ERROR, resource.status.synced, conditions)
 
 

@@ -1,0 +1,112 @@
+"""Carries out the common steps of a set, and ends its reconcile. Every step may be repeated."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+from typing import Any, Generic, TypeVar, assert_never
+
+from kube_runtime import ApplyResult, Client, Clock, ObjectKey, Request, Result
+from lifecycle_manager.object_set.apply import SkrObjects
+from lifecycle_manager.object_set.inventory import without
+from lifecycle_manager.object_set.owner_writes import Owner, OwnerWrites, Status
+from lifecycle_manager.object_set.ownership import is_managed_by_another
+from lifecycle_manager.object_set.reporting import cluster_of, set_owner
+from lifecycle_manager.object_set.snapshot import SetSnapshot
+from lifecycle_manager.object_set.state import SetState
+from lifecycle_manager.object_set.steps import (
+    ApplyObjects,
+    DeleteObjects,
+    NothingApplied,
+    PruneObjects,
+    RecordIntent,
+    RemoveFinalizer,
+    ResolveObjects,
+    SetDone,
+    SetEnd,
+    SetStep,
+)
+from lifecycle_manager.skr import Connections, SkrFailure, failure_of
+
+Seen = TypeVar("Seen", bound=SetSnapshot[Any])
+State = TypeVar("State", bound=SetState)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SetReconciler(Generic[Owner]):
+    """Keeps the sets of the owners of one kind. `unreachable` returns the status of one whose SKR can't be reached."""
+
+    writes: OwnerWrites[Owner]
+    connections: Connections
+    clock: Clock
+    unreachable: Callable[[Owner, SkrFailure, datetime], Status]
+
+    async def skr(self, request: Request[ObjectKey, State], seen: Seen) -> Client:
+        """Return the client of the SKR that all steps of a reconcile use. Raises SkrAccessError."""
+        return await request.shared("skr", lambda: self.connections.to(cluster_of(seen.resource)))
+
+    async def objects(self, request: Request[ObjectKey, State], seen: Seen) -> SkrObjects:
+        """Return what applies the objects. Another client may lead to another cluster: all is applied anew."""
+        skr, owner, state = await self.skr(request, seen), set_owner(seen.resource), request.state
+        objects = SkrObjects.of(state.objects, skr, owner=owner, namespace=seen.default_namespace)
+        if objects is not state.objects:
+            state.renew(objects)
+        return objects
+
+    async def carry_out(self, request: Request[ObjectKey, State], seen: Seen, step: SetStep) -> Seen:
+        """Carry a step out. Raises KubeError, SkrAccessError or RecordingFailed."""
+        state = request.state
+        match step:
+            case ResolveObjects():
+                state.claim(step.objects)  # before the first await
+                objects = await self.objects(request, seen)
+                known = await objects.applier.intended(step.objects, ())
+                return replace(seen, wanted=frozenset(known).union(step.own_kinds))
+            case RecordIntent():
+                resource = await self.writes.intend(seen.resource, step.status)
+                state.remember(step.entries)
+                return replace(seen, resource=resource, inventory=step.entries, recorded=True)
+            case ApplyObjects():
+                objects = await self.objects(request, seen)
+                leaves = partial(is_managed_by_another, others=seen.others)
+                return _applied(state, seen, await objects.apply(step, leaves))
+            case PruneObjects():
+                objects = await self.objects(request, seen)
+                return replace(_applied(state, seen, await objects.prune(step)), pruned=True)
+            case DeleteObjects():
+                objects = await self.objects(request, seen)
+                removed = await objects.applier.delete(step.inventory)
+                state.remember(sorted(set(removed.inventory).union(without(seen.inventory, step.inventory))))
+                return replace(seen, removed=removed, inventory=state.inventory)
+            case _:
+                assert_never(step)
+
+    async def end(self, state: State, seen: Seen, end: SetEnd) -> Result:
+        """Write the status or remove the finalizer; return when to reconcile again. Raises KubeError."""
+        match end:
+            case SetDone():
+                await self.writes.report(seen.resource, end.status)
+                if end.applied is not None and end.error is None:
+                    state.repairs.remember(end.applied.outcomes)
+                shows = end.shown is not None and end.error is None
+                wait = state.settle(end.shown or {}, now=self.clock.monotonic()) if shows else None
+                return Result(requeue_after=end.requeue_after if wait is None else wait)
+            case RemoveFinalizer(of_others=of_others):
+                await self.writes.remove_finalizer(seen.resource, of_others=of_others)
+                return Result()
+            case NothingApplied():
+                return Result()
+            case _:
+                assert_never(end)
+
+    async def report(self, key: ObjectKey, error: Exception) -> None:
+        """Report an unforeseen exception; the inventory stays. Raises KubeError."""
+        resource = self.writes.informer.get(key)
+        if resource is not None:
+            status = self.unreachable(resource, failure_of(error), self.clock.now())
+            await self.writes.report(resource, status)
+
+
+def _applied(state: SetState, seen: Seen, result: ApplyResult) -> Seen:
+    state.remember(result.inventory)
+    return replace(seen, applied=result, inventory=result.inventory)
