@@ -22,7 +22,8 @@ from lifecycle_manager.contract.resources import (
     MODULE_TEMPLATES,
 )
 from lifecycle_manager.contract.signals import ClusterReplaced
-from lifecycle_manager.kyma.ending import MAX_REPEATS, PROGRESS, USERS_PROGRESS
+from lifecycle_manager.kyma.ending import MAX_REPEATS
+from lifecycle_manager.kyma.status import PROGRESS, USERS_PROGRESS
 from lifecycle_manager.rollout import RolloutSettings
 from lifecycle_manager_api import ConditionStatus, State, find, names
 from tests import builders

@@ -11,6 +11,7 @@ from kube_runtime import ClusterUnreachable, Conflict, Forbidden, Invalid, Step
 from lifecycle_manager.contract.options import PurgeSettings
 from lifecycle_manager.kyma import steps
 from lifecycle_manager.kyma.crd import KymaCrd
+from lifecycle_manager.kyma.events import events_between
 from lifecycle_manager.kyma.limits import MAX_MODULES
 from lifecycle_manager.kyma.plan import visible_metadata
 from lifecycle_manager.kyma.settings import Timeouts
@@ -202,7 +203,8 @@ def test_unknown_module_is_reported_and_does_not_delay_others() -> None:
     assert modules.status == "False"
     assert "tpyo" in modules.message
     (recorded,) = [action for action in decided.in_skr if isinstance(action, steps.WriteSkrStatus)]
-    assert [each.reason for each in recorded.events if "tpyo" in each.note] == ["ModuleWarning"]
+    events = events_between(in_skr.status, recorded.status)
+    assert [each.reason for each in events if "tpyo" in each.note] == ["ModuleWarning"]
 
 
 def test_number_of_requested_modules_is_limited() -> None:

@@ -34,8 +34,7 @@ from lifecycle_manager.contract.signals import ClusterReplaced
 from lifecycle_manager.contract.writes import remove_finalizer, set_finalizers, write_status
 from lifecycle_manager.kyma import steps
 from lifecycle_manager.kyma.deletion import remove_finalizers, remove_in_skr
-from lifecycle_manager.kyma.ending import report
-from lifecycle_manager.kyma.events import KymaEvent
+from lifecycle_manager.kyma.events import KymaEvent, events_between, for_operators
 from lifecycle_manager.kyma.pull_secret.apply import sync_pull_secret
 from lifecycle_manager.kyma.pull_secret.plan import PullSecretCopy, SyncPullSecret
 from lifecycle_manager.kyma.reasons import MODULE_NOT_WRITTEN
@@ -98,18 +97,19 @@ class KymaActions:
         state = request.state
         state.repeats, state.pull_secret, state.progress_since = end.repeats, end.pull_secret, end.progress_since
         if end.status is not None:
-            await self._write_status(seen.kyma, end.status, end.events)
+            await self._write_status(seen.kyma, end.status)
         return Result(end.requeue_after, end.reasons)
 
     async def report(self, key: ObjectKey, error: Exception) -> None:
         """Report an unforeseen exception. Raises KubeError."""
         kyma = self.kymas.get(key)
         if kyma is not None:
-            status, events = report(kyma, internal_error_status(kyma, failure_of(error), self.manager.clock.now()))
-            if status is not None:
-                await self._write_status(kyma, status, events)
+            status = internal_error_status(kyma, failure_of(error), self.manager.clock.now())
+            if status != kyma.status:
+                await self._write_status(kyma, status)
 
-    async def _write_status(self, kyma: Kyma, status: KymaStatus, events: Iterable[KymaEvent]) -> None:
+    async def _write_status(self, kyma: Kyma, status: KymaStatus) -> None:
+        events = for_operators(events_between(kyma.status, status))
         # Those of a former version, which has the same field manager, stay until their domain replaces them.
         own = tuple(each for each in status.conditions if each.type in OWN_CONDITIONS or former.is_of_a_part(each))
         records = SkrRecords(kyma_crd=status.records.kyma_crd)
@@ -136,10 +136,10 @@ class KymaActions:
                 return seen.after(step, pull_secret=seen.pull_secret.written() if seen.pull_secret else None)
             case steps.SyncMetadata(labels, annotations):
                 await _patch(skr, {"metadata": {"labels": dict(labels), "annotations": dict(annotations)}})
-            case steps.WriteSkrStatus(status, events):
+            case steps.WriteSkrStatus(status):
                 await _patch(skr, {"status": {**NO_STATUS, **msgspec.to_builtins(status)}}, subresource="status")
                 if inner is not None:
-                    await self._record_in_skr(skr, inner, events)
+                    await self._record_in_skr(skr, inner, events_between(inner.status, status))
             case steps.RemoveSkrFinalizer():
                 await remove_finalizers(skr, inner)
             case _:

@@ -9,7 +9,7 @@ import msgspec
 
 from lifecycle_manager.contract.conditions import COMPLETE, PUBLIC_REASONS
 from lifecycle_manager.contract.verdict import config_of, verdict_of
-from lifecycle_manager.kyma.causes import Cause, for_users, format_causes
+from lifecycle_manager.kyma.causes import Cause, format_causes
 from lifecycle_manager.kyma.limits import MAX_MESSAGE_LENGTH, MAX_NAME_LENGTH
 from lifecycle_manager.kyma.reasons import (
     DESCRIPTOR_UNREADABLE,
@@ -56,8 +56,8 @@ class ModuleReport:
 
     def shown(self, *, to_users: bool) -> KymaModuleStatus:
         """Return the status with its message, in KCP or as the users of the SKR may read it."""
-        causes = for_users(self.causes) if to_users else self.causes
-        message = "; ".join(filter(None, (format_causes(causes, MAX_MESSAGE_LENGTH), self.note)))
+        causes = format_causes(self.causes, MAX_MESSAGE_LENGTH, to_users=to_users)
+        message = "; ".join(filter(None, (causes, self.note)))
         return msgspec.structs.replace(self.status, message=shortened(message, MAX_MESSAGE_LENGTH))
 
     @property

@@ -13,20 +13,18 @@ May delete: Manifests of modules that users do not request any more or that this
 mandatory modules. Nothing in the SKR, but for the finalizer on a Kyma CR that a user deletes.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 from typing import Any
 
 from kube_runtime import ApiError
-from lifecycle_manager.contract.conditions import is_introduced
 from lifecycle_manager.kyma import steps
 from lifecycle_manager.kyma.deletion import plan_deletion
-from lifecycle_manager.kyma.ending import MAX_REPEATS, ended, progress_shown_at
+from lifecycle_manager.kyma.ending import MAX_REPEATS, ended
 from lifecycle_manager.kyma.pull_secret.plan import plan_pull_secret
 from lifecycle_manager.kyma.snapshot import KymaSnapshot
-from lifecycle_manager.kyma.status import failed_status, status_of, write_in_skr
-from lifecycle_manager.kyma.steps import Decision, KymaDone, KymaStep
-from lifecycle_manager.kyma.wanted import WantedModules, wanted_of
+from lifecycle_manager.kyma.status import failed_status, status_of
+from lifecycle_manager.kyma.steps import Decision, KymaDone, KymaOutcome, KymaStep
+from lifecycle_manager.kyma.wanted import wanted_of
 from lifecycle_manager.skr import failure_of
 from lifecycle_manager_api import Kyma, names
 
@@ -47,13 +45,16 @@ VISIBLE_LABELS = frozenset(
 
 
 def plan(seen: KymaSnapshot) -> KymaStep | KymaDone:
+    found = plan_deletion(seen) if seen.kyma.metadata.being_deleted else _plan(seen)
+    return ended(seen, found) if isinstance(found, KymaOutcome) else found
+
+
+def _plan(seen: KymaSnapshot) -> KymaStep | KymaOutcome:
     metadata = seen.kyma.metadata
-    if metadata.being_deleted:
-        return plan_deletion(seen)
     if metadata.is_paused:
-        return replace(ended(seen), requeue_after=None)  # not even its SKR is read
+        return KymaOutcome()  # not even its SKR is read
     if names.KYMA_FINALIZER not in metadata.finalizers:  # without it nothing may be done in the SKR
-        return steps.AddFinalizer() if not seen.tried(steps.AddFinalizer) else ended(seen)
+        return steps.AddFinalizer() if not seen.tried(steps.AddFinalizer) else KymaOutcome()
     if (error := seen.skr_error) is not None:
         return _plan_failure(seen, error)
     if seen.skr is None:
@@ -70,28 +71,27 @@ def visible_metadata(kyma: Kyma) -> tuple[dict[str, str], dict[str, str]]:
     return labels, {names.OWNED_BY: f"{kyma.metadata.namespace}/{kyma.metadata.name}"}
 
 
-def _plan_failure(seen: KymaSnapshot, error: Exception) -> KymaStep | KymaDone:
+def _plan_failure(seen: KymaSnapshot, error: Exception) -> KymaStep | KymaOutcome:
     inner = seen.skr.kyma if seen.skr is not None else None
     if isinstance(error, ApiError) and inner is not None and not seen.tried(steps.ChangeModules):
-        changes = tuple(_changes(wanted_of(seen, inner.spec)))
+        changes = wanted_of(seen, inner.spec).changes
         if changes:
             return steps.ChangeModules(changes)
-    status, again = failed_status(seen, failure_of(error))
-    return ended(seen, status, again=again)
+    return KymaOutcome(*failed_status(seen, failure_of(error)))
 
 
-def _plan_creation(seen: KymaSnapshot) -> KymaStep | KymaDone:
+def _plan_creation(seen: KymaSnapshot) -> KymaStep | KymaOutcome:
     """Create the Kyma CR; nothing that is recorded of an SKR without it counts, unless the Kyma is new."""
     if not seen.tried(steps.InstallCrd):
         return steps.InstallCrd()
     if seen.tried(steps.CreateKyma):
-        return ended(seen, at_once=True)  # a user was faster
+        return KymaOutcome(at_once=True)  # a user was faster
     labels, annotations = visible_metadata(seen.kyma)
-    was_there = is_introduced(seen.kyma) or bool(seen.manifests)
-    return steps.CreateKyma(seen.kyma.spec, labels, annotations, is_replaced=was_there and seen.repeats < MAX_REPEATS)
+    is_replaced = seen.is_known and seen.repeats < MAX_REPEATS
+    return steps.CreateKyma(seen.kyma.spec, labels, annotations, is_replaced=is_replaced)
 
 
-def _plan_upkeep(seen: KymaSnapshot, inner: Kyma) -> KymaStep | KymaDone:
+def _plan_upkeep(seen: KymaSnapshot, inner: Kyma) -> KymaStep | KymaOutcome:
     is_deleted = inner.metadata.being_deleted  # by a user; it is created again
     is_held = is_deleted and names.KYMA_FINALIZER in inner.metadata.finalizers
     if seen.needs_crd:
@@ -100,17 +100,16 @@ def _plan_upkeep(seen: KymaSnapshot, inner: Kyma) -> KymaStep | KymaDone:
         return steps.RemoveSkrFinalizer()
     if not is_deleted and not seen.tried(steps.SyncMetadata) and (sync := _sync_metadata(seen.kyma, inner)):
         return sync
-    decision = _decided(seen) or _decide(seen, inner)
-    if not is_deleted and (until := progress_shown_at(seen, inner, decision)) is not None:
-        if decision.changes and not seen.tried(steps.ChangeModules):
-            return steps.ChangeModules(decision.changes, decision)
-        end = ended(seen, again=min(until, decision.again or until))
-        return replace(end, progress_since=seen.progress_since or seen.timing.now)
-    if not is_deleted and not seen.tried(steps.WriteSkrStatus) and (write := write_in_skr(inner, decision)):
-        return write
-    if decision.changes and not seen.tried(steps.ChangeModules):
-        return steps.ChangeModules(decision.changes, decision)
-    return ended(seen, decision.in_kcp, again=decision.again, at_once=is_held)
+    decision = _decided(seen) or status_of(seen, wanted_of(seen, inner.spec))
+    change = steps.ChangeModules(decision.changes, decision) if decision.changes else None
+    if seen.tried(steps.ChangeModules):
+        change = None
+    if not is_deleted and not seen.failures and (until := decision.shown_at) is not None:
+        since = seen.progress_since or seen.timing.now
+        return change or KymaOutcome(again=min(until, decision.again or until), progress_since=since)
+    if not is_deleted and decision.in_skr is not None and not seen.tried(steps.WriteSkrStatus):
+        return steps.WriteSkrStatus(decision.in_skr, decision)
+    return change or KymaOutcome(decision.in_kcp, decision.again, at_once=is_held)
 
 
 def _decided(seen: KymaSnapshot) -> Decision | None:
@@ -119,32 +118,12 @@ def _decided(seen: KymaSnapshot) -> Decision | None:
     return next((each.decision for each in writes), None)
 
 
-def _decide(seen: KymaSnapshot, inner: Kyma) -> Decision:
-    wanted = wanted_of(seen, inner.spec)
-    return status_of(seen, wanted)._replace(changes=tuple(_changes(wanted)))
-
-
 def _sync_metadata(kyma: Kyma, inner: Kyma) -> steps.SyncMetadata | None:
     labels, annotations = visible_metadata(kyma)
     gone = dict.fromkeys(sorted(VISIBLE_LABELS & inner.metadata.labels.keys() - labels.keys()))
     if gone or not _holds(inner.metadata.labels, labels) or not _holds(inner.metadata.annotations, annotations):
         return steps.SyncMetadata({**labels, **gone}, annotations)
     return None
-
-
-def _changes(wanted: WantedModules) -> Iterator[steps.ModuleChange]:
-    for module in wanted.modules:
-        known = module.manifest.metadata if module.manifest is not None else None
-        if known is not None and module.resolution.is_excluded:
-            if not known.being_deleted:
-                yield steps.DeleteManifest(known.name)
-        elif known is not None and not module.resolution.module.managed:
-            if names.IS_UNMANAGED not in known.annotations:
-                yield steps.MarkUnmanaged(known.name)
-        elif module.wanted is not None and module.to_be_written:
-            yield steps.ApplyManifest(module.wanted, known is not None and names.IS_UNMANAGED in known.annotations)
-    yield from (steps.DeleteManifest(each.metadata.name) for each in wanted.removed if not each.metadata.being_deleted)
-    yield from map(steps.UpdateTerminatingManifest, wanted.terminating)
 
 
 def _holds(actual: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:

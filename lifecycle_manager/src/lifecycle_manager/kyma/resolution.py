@@ -7,11 +7,13 @@ in force.
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from itertools import islice
 
 from lifecycle_manager.contract.options import parse_duration
+from lifecycle_manager.kyma.limits import MAX_MODULES
 from lifecycle_manager.kyma.reasons import (
     CHANNEL_NOT_FOUND,
     DOWNGRADE_NOT_ALLOWED,
@@ -94,6 +96,22 @@ class Resolution:
     def is_excluded(self) -> bool:
         """Whether the Kyma may not have the module at all, so that an installed version does not stay either."""
         return self.reason == BARRED
+
+
+def limited(requested: Sequence[KymaModule], known: Container[str]) -> tuple[tuple[KymaModule, ...], int]:
+    """Return the modules to decide on, and how many more there are.
+
+    These are all that are known by their name, and the first of the others. Of two entries for one module the first
+    counts.
+    """
+    entries: dict[str, KymaModule] = {}
+    for module in requested:
+        entries.setdefault(module.name, module)
+    if len(entries) <= MAX_MODULES:
+        return tuple(entries.values()), 0
+    others = set(islice((name for name in entries if name not in known), MAX_MODULES))
+    decided = tuple(module for name, module in entries.items() if name in known or name in others)
+    return decided, len(entries) - len(decided)
 
 
 def resolve(

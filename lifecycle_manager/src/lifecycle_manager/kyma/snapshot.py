@@ -17,7 +17,7 @@ from kube_runtime import (
     Snapshot,
     Step,
 )
-from lifecycle_manager.contract.conditions import was_reached
+from lifecycle_manager.contract.conditions import interval_for, is_introduced, was_reached
 from lifecycle_manager.contract.indexes import (
     BY_CHANNEL,
     BY_MODULE,
@@ -107,6 +107,18 @@ class KymaSnapshot(Snapshot):
     progress_since: datetime | None = None
     settings: KymaSettings = field(default_factory=KymaSettings)
     taken: tuple[Step, ...] = ()
+
+    @property
+    def interval_seconds(self) -> float:
+        """The seconds until the next reconcile without a trigger."""
+        if self.kyma.metadata.being_deleted:
+            return self.settings.deletion_interval_seconds
+        return interval_for(self.kyma, self.settings.interval_seconds)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether something may have been in the SKR before."""
+        return is_introduced(self.kyma) or bool(self.manifests)
 
     @property
     def needs_crd(self) -> bool:

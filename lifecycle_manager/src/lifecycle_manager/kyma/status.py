@@ -19,12 +19,11 @@ from lifecycle_manager.contract.conditions import (
     WEBHOOK,
 )
 from lifecycle_manager.kyma import reasons
-from lifecycle_manager.kyma.causes import HIDDEN, Cause, for_users, format_causes, named, worst_first
-from lifecycle_manager.kyma.events import events_between
+from lifecycle_manager.kyma.causes import HIDDEN, Cause, format_causes, named, worst_first
 from lifecycle_manager.kyma.limits import MAX_MESSAGE_LENGTH, MAX_SUMMARY_LENGTH, shown
 from lifecycle_manager.kyma.module_status import ModuleReport, module_report, reference_to, removed_module
 from lifecycle_manager.kyma.snapshot import KymaSnapshot
-from lifecycle_manager.kyma.steps import ApplyManifest, Decision, WriteSkrStatus
+from lifecycle_manager.kyma.steps import ApplyManifest, Decision
 from lifecycle_manager.kyma.wanted import WantedModules, chosen_manifests
 from lifecycle_manager.module_catalog import module_of_manifest
 from lifecycle_manager.rollout.held_removals import DELETION_HELD
@@ -52,6 +51,13 @@ _FAULTS = BROKEN_AFTER_WORKING | {CATALOG_SYNC_FAILED}
 _UNDER_WAY = frozenset({"Syncing", "Removing"})
 """Reasons of the catalog's condition that say nothing about a failure."""
 _FOR_EVER = timedelta(days=36_500)
+USERS_PROGRESS = timedelta(seconds=1)
+"""How long modules that were ready may stay so in the status while a change of their user is under way.
+
+Most modules are ready by then: one write in KCP and one in the SKR say so, and not two.
+"""
+PROGRESS = timedelta(seconds=10)
+"""The same for a change that no user of the cluster waits for, as a new version in a channel: it concerns many."""
 
 
 def status_of(snapshot: KymaSnapshot, wanted: WantedModules) -> Decision:
@@ -63,7 +69,39 @@ def status_of(snapshot: KymaSnapshot, wanted: WantedModules) -> Decision:
     in_kcp = _status(snapshot, reports, wanted.ignored, to_users=False)
     in_skr = _dated_as(in_kcp, _status(snapshot, reports, wanted.ignored, to_users=True))
     again = (*(report.again for report in reports), *(module.resolution.again for module in wanted.modules))
-    return Decision(in_kcp, in_skr, min((each for each in again if each is not None), default=None))
+    soonest = min((each for each in again if each is not None), default=None)
+    changes = wanted.changes
+    shown_at = progress_shown_at(snapshot, in_kcp, has_changes=bool(changes))
+    return Decision(in_kcp, _for_skr(snapshot, in_skr), soonest, changes, shown_at)
+
+
+def progress_shown_at(snapshot: KymaSnapshot, after: KymaStatus, *, has_changes: bool) -> datetime | None:
+    """Return until when a status is not written that says only that modules are being changed that were ready.
+
+    None where it is written: the time is over, something else has changed as well, or something failed.
+    """
+    before, inner = snapshot.kyma.status, snapshot.skr.kyma if snapshot.skr is not None else None
+    if inner is None or not _are_modules_ready(before) or _are_modules_ready(after) or snapshot.failures:
+        return None
+    if not has_changes and snapshot.progress_since is None:
+        return None
+    if {each.state for each in after.modules} - {State.READY, State.PROCESSING, State.UNMANAGED}:
+        return None
+    if others_of(before) != others_of(after):
+        return None
+    is_users = inner.status.observed_generation != inner.metadata.generation
+    until = (snapshot.progress_since or snapshot.timing.now) + (USERS_PROGRESS if is_users else PROGRESS)
+    return until if snapshot.timing.now < until else None
+
+
+def _are_modules_ready(status: KymaStatus) -> bool:
+    known = find(status.conditions, MODULES)
+    return known is not None and known.status == "True"
+
+
+def others_of(status: KymaStatus) -> list[tuple[str, str, str]]:
+    """Return the conditions that say something else than which modules are ready."""
+    return [(each.type, each.status, each.reason) for each in status.conditions if each.type not in {MODULES, READY}]
 
 
 def _status(snapshot: KymaSnapshot, reports: Sequence[ModuleReport], ignored: int, *, to_users: bool) -> KymaStatus:
@@ -72,12 +110,23 @@ def _status(snapshot: KymaSnapshot, reports: Sequence[ModuleReport], ignored: in
     pull_secret = snapshot.pull_secret_condition
     of_modules = [cause for report in reports for cause in report.causes_by_name]
     of_others = [*_other_domains(snapshot.kyma.status.conditions), *_of_pull_secret(pull_secret)]
-    if to_users:
-        of_modules, of_others = for_users(of_modules), for_users(of_others)
     state = aggregate([*(module.state for module in modules), *(cause.state for cause in of_others)])
     unasked = {PULL_SECRET_SYNC} if pull_secret is None else set[str]()
-    modules_ready, summary = _summary(modules, of_modules, ignored)
-    message = format_causes(of_others, MAX_SUMMARY_LENGTH) if modules_ready and of_others else summary
+    modules_ready, summary = _summary(modules, of_modules, ignored, to_users=to_users)
+    others = format_causes(of_others, MAX_SUMMARY_LENGTH, to_users=to_users)
+    message = others if modules_ready and of_others else summary
+    conditions: tuple[NewCondition, ...] = (
+        (REACHABLE, "True", reasons.REACHABLE, "the cluster answers"),
+        _crds_sync(snapshot),
+        *((pull_secret,) if pull_secret is not None else ()),
+        (
+            MODULES,
+            "True" if modules_ready else "False",
+            reasons.MODULES_READY if modules_ready else _reason_of_modules(of_modules),
+            summary,
+        ),
+        (READY, "True" if state is State.READY else "False", _reason(state, of_modules, of_others), message),
+    )
     return _finish(
         snapshot.kyma,
         snapshot.timing.now,
@@ -89,18 +138,7 @@ def _status(snapshot: KymaSnapshot, reports: Sequence[ModuleReport], ignored: in
         records=msgspec.structs.replace(
             snapshot.kyma.status.records, kyma_crd=snapshot.crd.digest or snapshot.crd_in_skr
         ),
-        conditions=(
-            (REACHABLE, "True", reasons.REACHABLE, "the cluster answers"),
-            _crds_sync(snapshot),
-            *((pull_secret,) if pull_secret is not None else ()),
-            (
-                MODULES,
-                "True" if modules_ready else "False",
-                reasons.MODULES_READY if modules_ready else _reason_of_modules(of_modules),
-                summary,
-            ),
-            (READY, "True" if state is State.READY else "False", _reason(state, of_modules, of_others), message),
-        ),
+        conditions=conditions,
         operation=f"kyma is {state.value.lower()}: {message}",
     )
 
@@ -203,15 +241,15 @@ def deleting_status(
         operation=message,
     )
     in_skr = msgspec.structs.replace(in_kcp, modules=tuple(each.shown(to_users=True) for each in reports))
-    return Decision(in_kcp, in_skr, again=stuck_at)
+    return Decision(in_kcp, _for_skr(snapshot, in_skr), again=stuck_at)
 
 
-def write_in_skr(skr_kyma: Kyma, decision: Decision) -> WriteSkrStatus | None:
-    """Return how a status that differs from the one in the SKR is written there, with what changed."""
-    shown_there = for_skr(decision.in_skr, skr_kyma)
-    if skr_kyma.status == shown_there:
+def _for_skr(snapshot: KymaSnapshot, status: KymaStatus) -> KymaStatus | None:
+    """Return what is to be written in the SKR; None where it says so already, or can't be read."""
+    if snapshot.skr is None or snapshot.skr.kyma is None or not snapshot.skr.is_readable:
         return None
-    return WriteSkrStatus(shown_there, events_between(skr_kyma.status, shown_there), decision)
+    shown_there = for_skr(status, snapshot.skr.kyma)
+    return shown_there if shown_there != snapshot.skr.kyma.status else None
 
 
 def for_skr(status: KymaStatus, skr_kyma: Kyma) -> KymaStatus:
@@ -297,7 +335,9 @@ def _crds_sync(snapshot: KymaSnapshot) -> NewCondition:
     return (CRDS_SYNC, "Unknown", reasons.CRDS_PENDING, "the CRDs of the module catalog are being applied")
 
 
-def _summary(modules: Sequence[KymaModuleStatus], causes: Sequence[Cause], ignored: int) -> tuple[bool, str]:
+def _summary(
+    modules: Sequence[KymaModuleStatus], causes: Sequence[Cause], ignored: int, *, to_users: bool
+) -> tuple[bool, str]:
     total = len(modules) + ignored
     ready = sum(module.state in {State.READY, State.UNMANAGED} for module in modules)
     if total == 0:
@@ -305,7 +345,7 @@ def _summary(modules: Sequence[KymaModuleStatus], causes: Sequence[Cause], ignor
     count = f"{ready} of {total} module{'' if total == 1 else 's'} {'is' if 1 in {ready, total} else 'are'} ready"
     if ready == len(modules):
         return True, count
-    return False, f"{count}; {format_causes(causes, MAX_SUMMARY_LENGTH)}"
+    return False, f"{count}; {format_causes(causes, MAX_SUMMARY_LENGTH, to_users=to_users)}"
 
 
 def _dated_as(status: KymaStatus, other: KymaStatus) -> KymaStatus:

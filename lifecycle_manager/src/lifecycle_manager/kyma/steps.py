@@ -9,7 +9,6 @@ from datetime import datetime
 from typing import NamedTuple
 
 from kube_runtime import End, Step
-from lifecycle_manager.kyma.events import KymaEvent
 from lifecycle_manager.kyma.pull_secret.plan import PullSecretCopy, SyncPullSecret
 from lifecycle_manager_api import KymaSpec, KymaStatus, Manifest, SyncResource
 
@@ -57,13 +56,31 @@ ModuleChange = ApplyManifest | UpdateTerminatingManifest | MarkUnmanaged | Delet
 class Decision(NamedTuple):
     """What follows for a Kyma whose SKR was read, computed once in a reconcile.
 
-    The status as KCP has it, and as the users of the SKR may read it; when it may change; and the changes of modules.
+    - `in_kcp`, `in_skr`: the status, and as the users of the SKR may read it; None where they read it already
+    - `again`: when it may change
+    - `changes`: those of modules
+    - `shown_at`: until when the status is not written, see `status.progress_shown_at`
     """
 
     in_kcp: KymaStatus
-    in_skr: KymaStatus
+    in_skr: KymaStatus | None
     again: datetime | None
     changes: tuple[ModuleChange, ...] = ()
+    shown_at: datetime | None = None
+
+
+class KymaOutcome(NamedTuple):
+    """How a reconcile ends, as the rules have it.
+
+    - `status`: None where it stays; `again`: when time alone changes the plan
+    - `at_once`: the outcome of the steps has to be read at once
+    - `progress_since`: when the change of modules began that the status does not show yet
+    """
+
+    status: KymaStatus | None = None
+    again: datetime | None = None
+    at_once: bool = False
+    progress_since: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +128,6 @@ class WriteSkrStatus(SkrStep):
     """Write the status of the Kyma CR in the SKR, and record there as Kubernetes Events what changed."""
 
     status: KymaStatus
-    events: tuple[KymaEvent, ...] = ()
     decision: Decision | None = field(default=None, compare=False, repr=False)
 
 
@@ -165,13 +181,12 @@ class RemoveKymaFinalizer(Step):
 class KymaDone(End):
     """The end of a reconcile.
 
-    - `status`: the status to be written in KCP, None where it stays; `events` are what changed
+    - `status`: the status to be written in KCP, with Events of what changed; None where it stays
     - `reasons`: for the metric of requeues
     - `repeats`, `pull_secret`, `progress_since`: what is remembered of the Kyma
     """
 
     status: KymaStatus | None = None
-    events: tuple[KymaEvent, ...] = ()
     reasons: tuple[str, ...] = ()
     repeats: int = 0
     pull_secret: PullSecretCopy = field(default_factory=PullSecretCopy)

@@ -10,9 +10,9 @@ from functools import lru_cache
 
 import msgspec
 
-from lifecycle_manager.kyma.limits import limited
+from lifecycle_manager.kyma import steps
 from lifecycle_manager.kyma.reasons import DESCRIPTOR_UNREADABLE, DESCRIPTOR_UNVERIFIED
-from lifecycle_manager.kyma.resolution import Installed, Resolution, resolve
+from lifecycle_manager.kyma.resolution import Installed, Resolution, limited, resolve
 from lifecycle_manager.kyma.snapshot import KymaSnapshot
 from lifecycle_manager.module_catalog import (
     DescriptorNotFound,
@@ -64,6 +64,19 @@ class WantedModule:
             return True
         return not self.manifest.metadata.being_deleted and differs(self.manifest, self.wanted)
 
+    @property
+    def change(self) -> steps.ModuleChange | None:
+        """How its Manifest has to be changed; None where it stays as it is."""
+        known = self.manifest.metadata if self.manifest is not None else None
+        is_unmanaged = known is not None and names.IS_UNMANAGED in known.annotations
+        if known is not None and self.resolution.is_excluded:
+            return steps.DeleteManifest(known.name) if not known.being_deleted else None
+        if known is not None and not self.resolution.module.managed:
+            return steps.MarkUnmanaged(known.name) if not is_unmanaged else None
+        return (
+            steps.ApplyManifest(self.wanted, is_unmanaged) if self.wanted is not None and self.to_be_written else None
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class WantedModules:
@@ -78,65 +91,62 @@ class WantedModules:
     ignored: int = 0
     terminating: tuple[Manifest, ...] = ()
 
+    @property
+    def changes(self) -> tuple[steps.ModuleChange, ...]:
+        """What has to be changed in KCP."""
+        removed = (each.metadata for each in self.removed)
+        deletions = (steps.DeleteManifest(each.name) for each in removed if not each.being_deleted)
+        changes = (each.change for each in self.modules)
+        updates = map(steps.UpdateTerminatingManifest, self.terminating)
+        return (*(each for each in changes if each is not None), *deletions, *updates)
+
 
 def wanted_of(snapshot: KymaSnapshot, spec: KymaSpec) -> WantedModules:
-    kyma = snapshot.kyma
+    kyma, offer, timing = snapshot.kyma, snapshot.offer, snapshot.timing
     manifests = {module_of_manifest(each): each for each in chosen_manifests(snapshot)}
-    requested, ignored = limited(spec.modules, snapshot.offer.modules | manifests.keys())
     installed = installed_in(kyma, manifests)
-    resolutions = resolve(
-        msgspec.structs.replace(spec, modules=requested),
-        kyma.metadata,
-        offer=snapshot.offer,
-        installed=installed,
-        timing=snapshot.timing,
+    terminating = {name: each for name, each in sorted(manifests.items()) if each.metadata.being_deleted}
+    still_there = {name: _installed_by(each) for name, each in terminating.items()}
+    requested, ignored = limited(spec.modules, offer.modules | manifests.keys())
+    chosen = {module.name: module for module in requested}
+    leaving = tuple(
+        chosen.get(name) or KymaModule(name=name, channel=each.channel) for name, each in still_there.items()
     )
+    of_requested, of_leaving = (msgspec.structs.replace(spec, modules=modules) for modules in (requested, leaving))
+    resolutions = resolve(of_requested, kyma.metadata, offer=offer, installed=installed, timing=timing)
+    newest = resolve(of_leaving, kyma.metadata, offer=offer, installed=still_there, timing=timing)
     modules = tuple(
         _wanted(snapshot, each, manifests.get(each.module.name), installed.get(each.module.name))
         for each in resolutions
     )
     stay = {module.name for module in modules if not module.installs_nothing or module.resolution.reason}
     removed = tuple(each for name, each in sorted(manifests.items()) if name not in stay)
-    chosen = {module.name: module for module in requested}
-    terminating = (
-        _terminating(snapshot, spec, chosen.get(name) or KymaModule(name=name, channel=_channel_of(each)), each)
-        for name, each in sorted(manifests.items())
-        if each.metadata.being_deleted
-    )
-    return WantedModules(modules, removed, ignored, tuple(each for each in terminating if each is not None))
+    updated = (_terminating(snapshot, each, terminating[each.module.name]) for each in newest)
+    return WantedModules(modules, removed, ignored, tuple(each for each in updated if each is not None))
 
 
-def _terminating(snapshot: KymaSnapshot, spec: KymaSpec, module: KymaModule, manifest: Manifest) -> Manifest | None:
+def _terminating(snapshot: KymaSnapshot, resolution: Resolution, manifest: Manifest) -> Manifest | None:
     """Return a Manifest that is being deleted with the version of its channel; None where it stays as it is.
 
     While something blocks its deletion the module runs, and its manager may need another version to clean up. The rules
     for changes of versions hold. What belongs to the deletion stays: the default Module CR and its policy.
     """
-    held = manifest.metadata
-    if not module.managed or names.IS_UNMANAGED in held.annotations or names.MANIFEST_FINALIZER not in held.finalizers:
+    held, offer, template = manifest.metadata, snapshot.offer, resolution.template
+    if names.IS_UNMANAGED in held.annotations or names.MANIFEST_FINALIZER not in held.finalizers:
         return None
-    kyma, offer = snapshot.kyma, snapshot.offer
-    (resolution,) = resolve(
-        msgspec.structs.replace(spec, modules=(module,)),
-        kyma.metadata,
-        offer=offer,
-        installed={module.name: _installed_by(manifest)},
-        timing=snapshot.timing,
-    )
-    if resolution.template is None or resolution.reason or resolution.keeps_content:
+    if template is None or resolution.reason or resolution.keeps_content:
         return None
     try:
-        component = offer.component(resolution.template)
+        component = offer.component(template)
     except DescriptorUnreadable:
         return None  # the module itself may not be requested any more
-    policy = manifest.spec.custom_resource_policy
     wanted = wanted_manifest(
-        kyma,
-        resolution.template,
+        snapshot.kyma,
+        template,
         component,
-        default_cr=offer.default_cr(resolution.template),
+        default_cr=offer.default_cr(template),
         channel=resolution.channel,
-        policy=policy,
+        policy=manifest.spec.custom_resource_policy,
         held=manifest,
     )
     if wanted is None:

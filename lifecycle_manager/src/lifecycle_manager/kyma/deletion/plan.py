@@ -16,30 +16,29 @@ from datetime import datetime, timedelta
 
 from lifecycle_manager.contract.conditions import PULL_SECRET_SYNC, modules_removed, remaining_parts, was_reached
 from lifecycle_manager.kyma import steps
-from lifecycle_manager.kyma.ending import ended
 from lifecycle_manager.kyma.module_status import module_cr_of
 from lifecycle_manager.kyma.snapshot import KymaSnapshot
-from lifecycle_manager.kyma.status import deleting_status, write_in_skr
-from lifecycle_manager.kyma.steps import KymaDone, KymaStep, ModuleChange
+from lifecycle_manager.kyma.status import deleting_status
+from lifecycle_manager.kyma.steps import KymaOutcome, KymaStep, ModuleChange
 from lifecycle_manager.module_catalog import module_of_manifest
 from lifecycle_manager.skr import AccessSecretMissing, ClusterClaimed, failure_of
 from lifecycle_manager_api import Kyma, Manifest, ModuleConfig, SyncResource, find, names
 
 
-def plan_deletion(seen: KymaSnapshot) -> KymaStep | KymaDone:
+def plan_deletion(seen: KymaSnapshot) -> KymaStep | KymaOutcome:
     error, finalizers = seen.skr_error, seen.kyma.metadata.finalizers
     if finalizers and (hold := seen.brake.hold) is not None:
         removed = modules_removed(seen.kyma)
         decision = deleting_status(seen, (hold.waits_for,), modules_removed=removed, reason=hold.reason)
-        return ended(seen, decision.in_kcp, again=seen.timing.now + timedelta(seconds=hold.seconds))
+        return KymaOutcome(decision.in_kcp, again=seen.timing.now + timedelta(seconds=hold.seconds))
     if seen.skr is None and error is None:
         return steps.ReadSkr(metadata_suffices=True)
     if seen.tried(steps.RemoveKymaFinalizer):
-        return ended(seen)
+        return KymaOutcome()
     has_no_access = isinstance(error, AccessSecretMissing) and not _may_have_objects(seen)
     is_abandoned = has_no_access and seen.settings.timeouts.others_finalizers
     if names.KYMA_FINALIZER not in finalizers:
-        return steps.RemoveKymaFinalizer(of_others=True) if is_abandoned and finalizers else ended(seen)
+        return steps.RemoveKymaFinalizer(of_others=True) if is_abandoned and finalizers else KymaOutcome()
     if seen.manifests:
         waits = tuple(sorted({f"module {module_of_manifest(each)}" for each in seen.manifests}))
         held = (each for each in seen.manifests if not each.metadata.being_deleted)
@@ -63,7 +62,7 @@ def _may_have_objects(seen: KymaSnapshot) -> bool:
     return was_reached(seen.kyma) and not seen.brake.may_forget
 
 
-def _plan_removal(seen: KymaSnapshot, inner: Kyma) -> KymaStep | KymaDone:
+def _plan_removal(seen: KymaSnapshot, inner: Kyma) -> KymaStep | KymaOutcome:
     """Delete the Kyma CR in the SKR, and wait until it is gone."""
     is_held = not inner.metadata.being_deleted or names.KYMA_FINALIZER in inner.metadata.finalizers
     purge = _is_purge_due(seen) and bool(inner.metadata.finalizers)
@@ -72,10 +71,10 @@ def _plan_removal(seen: KymaSnapshot, inner: Kyma) -> KymaStep | KymaDone:
     waits = (f"Kyma {names.SKR_NAMESPACE}/{names.DEFAULT_KYMA_NAME} in the cluster",)
     decision = deleting_status(seen, waits, modules_removed=True)
     again = _next(seen, decision.again, _purge_due(seen))
-    return ended(seen, decision.in_kcp, again=again, at_once=seen.tried(steps.DeleteKyma))
+    return KymaOutcome(decision.in_kcp, again=again, at_once=seen.tried(steps.DeleteKyma))
 
 
-def _plan_last_steps(seen: KymaSnapshot) -> KymaStep | KymaDone:
+def _plan_last_steps(seen: KymaSnapshot) -> KymaStep | KymaOutcome:
     synced, name = find(seen.kyma.status.conditions, PULL_SECRET_SYNC), seen.settings.pull_secret
     if name and synced is not None and synced.status == "True" and not seen.tried(steps.DeletePullSecret):
         return steps.DeletePullSecret(name)
@@ -89,21 +88,19 @@ def _wait(
     *,
     purge: tuple[Manifest | SyncResource, ...] | None = None,
     modules_removed: bool = False,
-) -> KymaStep | KymaDone:
+) -> KymaStep | KymaOutcome:
     """Show in the SKR and in KCP what the deletion waits for, and begin with it. `purge` are objects that block it."""
     decision = deleting_status(seen, waits, modules_removed=modules_removed)
     is_reachable = seen.skr is not None and seen.skr_error is None
-    if seen.skr is not None and is_reachable:
-        inner = seen.skr.kyma if seen.skr.is_readable else None
-        write = write_in_skr(inner, decision) if inner is not None else None
-        if write is not None and not seen.tried(steps.WriteSkrStatus):
-            return write
+    if is_reachable:
+        if decision.in_skr is not None and not seen.tried(steps.WriteSkrStatus):
+            return steps.WriteSkrStatus(decision.in_skr, decision)
         if purge and _is_purge_due(seen) and not seen.tried(steps.PurgeFinalizers):
             return steps.PurgeFinalizers(purge)
     if changes and not seen.tried(steps.ChangeModules):
         return steps.ChangeModules(changes)
     purge_due = _purge_due(seen) if purge is not None and is_reachable else None
-    return ended(seen, decision.in_kcp, again=_next(seen, decision.again, purge_due))
+    return KymaOutcome(decision.in_kcp, again=_next(seen, decision.again, purge_due))
 
 
 def _purge_due(seen: KymaSnapshot) -> datetime | None:
