@@ -44,7 +44,7 @@ from lifecycle_manager.module_installation.steps import (
     Render,
     StripFinalizers,
 )
-from lifecycle_manager.object_set.inventory import identities, is_crd, without
+from lifecycle_manager.object_set.inventory import identities, inventory_of, is_crd, without
 from lifecycle_manager.object_set.ownership import Holder, SetOwner
 from lifecycle_manager.object_set.steps import (
     ApplyObjects,
@@ -176,7 +176,7 @@ class Removing:
         return seen
 
     def apply(self, seen: ManifestSnapshot, step: ApplyObjects) -> ManifestSnapshot:
-        assert identities(step.inventory) <= identities(_recorded(seen.resource)), "the intent is recorded before"
+        assert identities(step.inventory) <= identities(inventory_of(seen.resource)), "the intent is recorded before"
         self.inventory |= self.newest
         self.initial |= self.newest
         self.deleted -= self.newest
@@ -233,7 +233,8 @@ class Removing:
         self.deleted |= {*entries} - left
         self.inventory -= {*entries} - left
         removal = planned.after_deleting(found, tuple(sorted(left)))
-        return replace(seen, inventory=tuple(sorted(self.inventory)), removal=removal)
+        removed = ApplyResult((), tuple(sorted(left)))
+        return replace(seen, inventory=tuple(sorted(self.inventory)), removal=removal, removed=removed)
 
     def nothing_is_in_use(self) -> None:
         assert not any(self.users.values()), "users have objects of the module's kinds"
@@ -345,7 +346,7 @@ class Installing:
                 self.handed_over |= {*objects}
                 seen = replace(seen, inventory=without(seen.inventory, objects))
             case ApplyObjects():
-                assert identities(step.inventory) <= identities(entry for entry in _recorded(seen.resource))
+                assert identities(step.inventory) <= identities(inventory_of(seen.resource))
                 seen = self.apply(seen, step)
             case ListObjectsOfCRDs(crds):
                 self.listed |= {*crds}
@@ -380,12 +381,6 @@ class Installing:
 
 def _error(entry: InventoryEntry, failing: frozenset[InventoryEntry]) -> str | None:
     return "refused" if entry in failing else None
-
-
-def _recorded(thing: Manifest) -> list[InventoryEntry]:
-    return [
-        InventoryEntry(each.group, each.version, each.kind, each.namespace, each.name) for each in thing.status.synced
-    ]
 
 
 @given(

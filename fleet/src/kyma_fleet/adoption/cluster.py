@@ -13,7 +13,7 @@ from kyma_fleet.problems import Problem
 from kyma_fleet.text import plain
 from lifecycle_manager.contract import former
 from lifecycle_manager.contract.resources import FIELD_MANAGER, MANIFESTS
-from lifecycle_manager.object_set.inventory import entries_of
+from lifecycle_manager.object_set.inventory import inventory_of
 from lifecycle_manager_api import Manifest, names
 
 T = TypeVar("T")
@@ -78,7 +78,7 @@ async def report_of(kcp: Client, kyma: str, policy: KubeconfigPolicy) -> Cluster
 
 
 async def _read(skr: Client, kyma: str, manifests: Iterable[Manifest]) -> ClusterReport:
-    owned = [(entry, each) for each in manifests for entry in entries_of(each.status.synced)]
+    owned = [(entry, each) for each in manifests for entry in inventory_of(each)]
     kinds = await each_of(owned[:MAX_OBJECTS], lambda pair: _kind_of(skr, *pair))
     watcher = await each_of(WATCHER, lambda entry: read_object(skr, entry))
     leftovers = await each_of(former.WATCHER_OBJECTS, lambda entry: read_object(skr, entry))

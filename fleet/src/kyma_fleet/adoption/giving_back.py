@@ -37,7 +37,7 @@ from lifecycle_manager.contract.resources import (
     SYNC_RESOURCES,
 )
 from lifecycle_manager.gardener import certificates as gardener
-from lifecycle_manager.object_set.inventory import entries_of
+from lifecycle_manager.object_set.inventory import inventory_of
 from lifecycle_manager.watcher_certificates import cert_manager
 from lifecycle_manager.watcher_certificates.tls_secret import CERTIFICATE_PURPOSE
 from lifecycle_manager_api import Kyma, Manifest, ObjectMeta, names
@@ -118,7 +118,7 @@ class GivingBack:
     async def _cluster(self, skr: Client, kyma: str, manifests: tuple[Manifest, ...]) -> int:
         changed = 0
         for manifest in manifests:
-            entries = entries_of(manifest.status.synced)
+            entries = inventory_of(manifest)
             changed += sum(await each_of(entries, partial(_return_module_object, skr, manifest)))
         watcher = await each_of(WATCHER, lambda entry: _return(skr, entry, back.of_watcher_object, back.WATCHER))
         changed += sum(watcher) + await _return_catalog(skr)

@@ -37,7 +37,7 @@ from lifecycle_manager.module_installation.logins import Logins
 from lifecycle_manager.module_installation.rendering import Renderings
 from lifecycle_manager.module_sources import Blobs, Downloads, ObjectStore, source_in
 from lifecycle_manager.object_set import SkrObjects
-from lifecycle_manager.object_set.inventory import entries_of
+from lifecycle_manager.object_set.inventory import DEFAULT_NAMESPACE, inventory_of
 from lifecycle_manager.object_set.reporting import set_owner
 from lifecycle_manager.skr.access import (
     AccessSecretUnusable,
@@ -128,10 +128,8 @@ async def wanted_after(
 
 def applier_objects(skr: Client, wanted: WantedSet, namespace: str) -> SkrObjects:
     """Return what compares the objects of an owner, with the owner's labels and annotations."""
-    owner = wanted.owner
-    if isinstance(owner, Manifest):
-        return SkrObjects.of(None, skr, owner=set_owner(owner), namespace=namespace)
-    return SkrObjects.of(None, skr, owner=set_owner(owner))
+    default = namespace if isinstance(wanted.owner, Manifest) else DEFAULT_NAMESPACE
+    return SkrObjects.of(None, skr, owner=set_owner(wanted.owner), namespace=default)
 
 
 def _of_sync_resource(resource: SyncResource) -> WantedSet:
@@ -140,7 +138,7 @@ def _of_sync_resource(resource: SyncResource) -> WantedSet:
     except ManifestInvalid as error:
         raise Problem(f"SyncResource {resource.metadata.name}: {error}") from None
     prunes = resource.spec.prune
-    return WantedSet(resource, tuple(objects), entries_of(resource.status.synced) if prunes else ())
+    return WantedSet(resource, tuple(objects), inventory_of(resource) if prunes else ())
 
 
 async def _of_manifest(kcp: Client, manifest: Manifest, namespace: str) -> WantedSet:
@@ -155,4 +153,4 @@ async def _of_manifest(kcp: Client, manifest: Manifest, namespace: str) -> Wante
         raise Problem(f"Manifest {manifest.metadata.name}: {error.reason}: {error}") from None
     finally:
         await registries.close()
-    return WantedSet(manifest, rendering.objects, entries_of(manifest.status.synced))
+    return WantedSet(manifest, rendering.objects, inventory_of(manifest))

@@ -51,14 +51,9 @@ from lifecycle_manager.object_set.inventory import (
 )
 from lifecycle_manager.object_set.owner_writes import RecordingFailed
 from lifecycle_manager.object_set.ownership import next_owners
-from lifecycle_manager.object_set.plan import forbidden_of, held_in, kept, plan_intent, plan_prune, violations_of
-from lifecycle_manager.object_set.policy import message_of
-from lifecycle_manager.object_set.steps import (
-    ApplyObjects,
-    DeleteObjects,
-    NothingApplied,
-    RemoveFinalizer,
-)
+from lifecycle_manager.object_set.plan import plan_intent, plan_prune
+from lifecycle_manager.object_set.policy import Objection, held_back, message_of, objection_in
+from lifecycle_manager.object_set.steps import ApplyObjects, DeleteObjects, NothingApplied, RemoveFinalizer, kept
 from lifecycle_manager.skr import failure_of
 from lifecycle_manager_api import State, boolean, names
 
@@ -104,8 +99,8 @@ def _release(seen: ManifestSnapshot) -> ManifestStep | ManifestEnd:
 
 def plan_installation(seen: ManifestSnapshot, rendering: RenderedModule) -> ManifestStep | ManifestEnd:
     """Return the next step of a module whose objects are known."""
-    if violated := violations_of(seen, rendering.objects):
-        return refused(seen, POLICY_VIOLATION, violated)
+    if (objection := _objection(seen, rendering)) is not None:
+        return refused(seen, *objection)
     memory = seen.memory
     if memory is None:
         return steps.Connect()
@@ -115,10 +110,14 @@ def plan_installation(seen: ManifestSnapshot, rendering: RenderedModule) -> Mani
             return step
     if seen.applied is not None and seen.applied.failed:
         return installed(seen, ())
-    if seen.applied is not None and (held := held_in(seen, seen.applied)[1]):
+    if seen.applied is not None and (held := held_back(kept(seen.applied), seen.rules)[1]):
         message = f"left in the cluster, because the module may not have it: {message_of(held)}"
         return refused(seen, POLICY_VIOLATION, message)
     return _readiness(seen)
+
+
+def _objection(seen: ManifestSnapshot, rendering: RenderedModule) -> Objection | None:
+    return objection_in(seen, rendering.objects, forbidden=ObjectsForbidden.reason)
 
 
 def plan_removal(seen: ManifestSnapshot) -> ManifestStep | ManifestEnd:
@@ -162,9 +161,9 @@ def _in_use(seen: ManifestSnapshot, found: Removal) -> ManifestStep | ManifestEn
         )
     if found.default_crs:
         return waiting(seen, f"waiting for deletion of {listed([str(cr) for cr, _ in found.default_crs])}")
-    if found.waits_for:
-        named = listed([f"{each.kind} {each.name}" for each in found.waits_for])
-        return waiting(seen, f"waiting for deletion of {len(found.waits_for)}: {named}")
+    if seen.removed is not None and (left := seen.removed.inventory):
+        named = listed([f"{each.kind} {each.name}" for each in left])
+        return waiting(seen, f"waiting for deletion of {len(left)}: {named}")
     return None
 
 
@@ -181,7 +180,7 @@ def _upkeep(seen: ManifestSnapshot) -> ManifestStep | ManifestEnd | None:
         step = _source(seen)
     elif seen.memory is None:
         step = steps.Connect()
-    elif violations_of(seen, seen.rendering.objects) or (seen.applied is None and _is_applied(seen, seen.memory)):
+    elif _objection(seen, seen.rendering) or (seen.applied is None and _is_applied(seen, seen.memory)):
         return None
     else:
         step = _application(seen, seen.rendering, check_all=False)
@@ -206,7 +205,7 @@ def after_deleting(found: Removal, remaining: tuple[InventoryEntry, ...]) -> Rem
     Users may have created objects meanwhile: they are listed again before the CRDs are deleted.
     """
     if remaining:
-        return replace(found, waits_for=remaining)
+        return found
     return replace(found, objects_deleted=True, users_objects=found.users_objects if found.objects_deleted else None)
 
 
@@ -231,8 +230,6 @@ def _application(
 ) -> ManifestStep | ManifestEnd | None:
     """Return the next step towards the objects of a rendering in the SKR; None where none is left."""
     applied = seen.applied
-    if forbidden := forbidden_of(seen):
-        return refused(seen, ObjectsForbidden.reason, forbidden)
     resolved, own_kinds = rendering.of_known_kinds, rendering.own_kinds
     intent = plan_intent(seen, resolved, own_kinds, finalizer=names.MANIFEST_FINALIZER, begun=statuses.begun)
     if intent is not None:

@@ -53,7 +53,6 @@ class Removal:
     - `manager_missing`: nothing that runs the module exists; None before that is known
     - `users_objects`: objects of the module's kinds that are not its own; None before they were listed
     - `objects_deleted`: all objects but CRDs are deleted
-    - `waits_for`: objects that are being deleted
     """
 
     kinds: tuple[Resource[JsonObject], ...]
@@ -61,7 +60,6 @@ class Removal:
     manager_missing: bool | None = None
     users_objects: tuple[str, ...] | None = None
     objects_deleted: bool = False
-    waits_for: tuple[InventoryEntry, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

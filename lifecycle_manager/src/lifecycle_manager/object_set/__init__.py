@@ -14,21 +14,17 @@ status. The Watcher's objects have no resource of their own in KCP: `skr_webhook
 """
 
 from lifecycle_manager.object_set.apply import SkrObjects
-from lifecycle_manager.object_set.inventory import Identity, entries_of, listed
 from lifecycle_manager.object_set.owner_writes import OwnerWrites, RecordingFailed
 from lifecycle_manager.object_set.policy import Policies, objections
 from lifecycle_manager.object_set.protected import is_protected
 from lifecycle_manager.object_set.state import SetState
 
 __all__ = [
-    "Identity",
     "OwnerWrites",
     "Policies",
     "RecordingFailed",
     "SetState",
     "SkrObjects",
-    "entries_of",
     "is_protected",
-    "listed",
     "objections",
 ]

@@ -23,10 +23,8 @@ from kube_runtime import (
 from lifecycle_manager.contract.resources import FIELD_MANAGER, NAMESPACES
 from lifecycle_manager.object_set.inventory import DEFAULT_NAMESPACE, identities
 from lifecycle_manager.object_set.ownership import OWN_LABELS, Holder, OwnObjects, SetOwner
-from lifecycle_manager.object_set.policy import scopes_of
 from lifecycle_manager.object_set.steps import ApplyObjects, PruneObjects
 from lifecycle_manager_api import names
-from lifecycle_manager_api.policy_objects import Scopes
 
 _IDENTITY = frozenset({"apiVersion", "kind", "metadata"})
 log = structlog.get_logger("object_set")
@@ -110,10 +108,6 @@ class SkrObjects:
             with suppress(AlreadyExists):
                 await self.skr.create(NAMESPACES, namespace, field_manager=FIELD_MANAGER)
             self.namespaces.add(name)
-
-    async def scopes(self, objects: Iterable[KubernetesObject]) -> Scopes:
-        """Return whether the kinds of objects are namespaced, as far as the SKR knows them. Raises KubeError."""
-        return scopes_of(await self.applier.intended(objects, ()))
 
     async def prune(self, step: PruneObjects) -> ApplyResult:
         """Delete objects that an apply has left over; return the result of both.

@@ -10,33 +10,11 @@ round with a failure, and none that the domain spares.
 from collections.abc import Callable, Iterable
 
 from kube_runtime import ApplyResult, InventoryEntry, KubernetesObject
-from lifecycle_manager.object_set.inventory import identities, inventory_of, listed, name_of, without
+from lifecycle_manager.object_set.inventory import identities, inventory_of, without
 from lifecycle_manager.object_set.owner_writes import Owner, Status
-from lifecycle_manager.object_set.policy import held_back, message_of, objections, scopes_of
-from lifecycle_manager.object_set.protected import is_protected_entry
+from lifecycle_manager.object_set.policy import held_back
 from lifecycle_manager.object_set.snapshot import SetSnapshot
-from lifecycle_manager.object_set.steps import PruneObjects, RecordIntent, ResolveObjects
-from lifecycle_manager_api.policy_checks import Violation
-
-
-def violations_of(seen: SetSnapshot[Owner], objects: Iterable[KubernetesObject]) -> str:
-    """Say which objects the module may not have by its policy; empty where there are none.
-
-    Once the SKR has stated it, it is known which are namespaced.
-    """
-    if seen.rules is None or seen.recorded or seen.applied is not None:
-        return ""
-    scopes = scopes_of(seen.wanted) if seen.wanted is not None else None
-    return message_of(objections(objects, seen.rules, scopes, default_namespace=seen.default_namespace))
-
-
-def forbidden_of(seen: SetSnapshot[Owner]) -> str:
-    """Say which of the wanted objects are the Lifecycle Manager's own; empty where none is."""
-    if seen.recorded or seen.applied is not None:
-        return ""
-    protected = sorted(each for each in seen.wanted or () if is_protected_entry(each, seen.pull_secret))
-    named = listed([name_of(each) for each in protected])
-    return f"these objects belong to the Lifecycle Manager: {named}" if protected else ""
+from lifecycle_manager.object_set.steps import PruneObjects, RecordIntent, ResolveObjects, kept
 
 
 def plan_intent(
@@ -71,15 +49,6 @@ def plan_prune(
     """Return how to delete what is no longer wanted, but for what is spared; None where that is done."""
     if seen.pruned or applied.failed:
         return None
-    entries = without(without(kept(applied), spared), held_in(seen, applied)[0])
+    left = without(kept(applied), spared)
+    entries = without(left, held_back(left, seen.rules)[0])
     return PruneObjects(objects, applied, entries) if entries else None
-
-
-def held_in(seen: SetSnapshot[Owner], applied: ApplyResult) -> tuple[tuple[InventoryEntry, ...], tuple[Violation, ...]]:
-    """Return the objects that are no longer wanted and that the module may not delete, and why."""
-    return held_back(kept(applied), seen.rules)
-
-
-def kept(applied: ApplyResult) -> tuple[InventoryEntry, ...]:
-    """Return the objects that an apply has kept although they are no longer among its objects."""
-    return tuple(each.entry for each in applied.outcomes if each.index is None and each.action == "kept")

@@ -12,11 +12,15 @@ changes while there are ModuleConfigs: the field is immutable, and `namespace_ob
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from kube_runtime import Change, Informer, InventoryEntry, KubernetesObject, Manager, ObjectKey
 from lifecycle_manager.contract.resources import MODULE_POLICIES
-from lifecycle_manager.object_set.inventory import listed
-from lifecycle_manager.object_set.protected import is_protected
+from lifecycle_manager.contract.verdict import FORBIDDEN, POLICY_VIOLATION
+from lifecycle_manager.object_set.inventory import listed, name_of
+from lifecycle_manager.object_set.owner_writes import Owner
+from lifecycle_manager.object_set.protected import is_protected, is_protected_entry
+from lifecycle_manager.object_set.snapshot import SetSnapshot
 from lifecycle_manager_api import ModuleConfig, ModulePolicy, SyncResource, names
 from lifecycle_manager_api.conditions import counted
 from lifecycle_manager_api.policy_checks import ModuleRules, Violation, misplaced, policy_violations
@@ -89,6 +93,33 @@ def namespace_objection(
         f"{present}; a module cannot move. First remove it from all Kymas, or set spec.enableModuleConfig of its "
         "ModuleTemplates to false, and wait until its ModuleConfigs are deleted"
     )
+
+
+class Objection(NamedTuple):
+    """Why objects are not applied."""
+
+    reason: str
+    message: str
+
+
+def objection_in(
+    seen: SetSnapshot[Owner], objects: Iterable[KubernetesObject], *, forbidden: str = FORBIDDEN
+) -> Objection | None:
+    """Return which objects the module may not have by its policy, or nobody but the Lifecycle Manager; None where none.
+
+    Once the SKR has stated it, it is known which are namespaced. `forbidden` is the reason of the latter.
+    """
+    if seen.recorded or seen.applied is not None:
+        return None
+    scopes = scopes_of(seen.wanted) if seen.wanted is not None else None
+    if seen.rules is not None and (
+        found := objections(objects, seen.rules, scopes, default_namespace=seen.default_namespace)
+    ):
+        return Objection(POLICY_VIOLATION, message_of(found))
+    if protected := sorted(each for each in seen.wanted or () if is_protected_entry(each, seen.pull_secret)):
+        named = listed([name_of(each) for each in protected])
+        return Objection(forbidden, f"these objects belong to the Lifecycle Manager: {named}")
+    return None
 
 
 def objections(

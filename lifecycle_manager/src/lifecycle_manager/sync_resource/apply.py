@@ -29,11 +29,7 @@ class SyncResourceActions(SetReconciler[SyncResource]):
     async def finish(self, request: SyncResourceRequest, seen: SyncResourceSnapshot, end: SyncResourceEnd) -> Result:
         """Write the status or remove the finalizer; return when to reconcile again. Raises KubeError."""
         try:
-            return await (
-                self._report(request, seen, end)
-                if isinstance(end, SyncResourceDone)
-                else self.end(request.state, seen, end)
-            )
+            return await self._end(request, seen, end)
         except (RequestTooLarge, ServerUnavailable) as error:
             if "too large" not in str(error).lower():
                 raise
@@ -46,16 +42,17 @@ class SyncResourceActions(SetReconciler[SyncResource]):
             log.warning("SyncResource in the wrong namespace", key=str(request.key), error=str(error))
             return Result(requeue_after=seen.interval_seconds)
 
-    async def _report(self, request: SyncResourceRequest, seen: SyncResourceSnapshot, end: SyncResourceDone) -> Result:
-        state, resource, applied = request.state, seen.resource, end.applied
+    async def _end(self, request: SyncResourceRequest, seen: SyncResourceSnapshot, end: SyncResourceEnd) -> Result:
+        state, resource = request.state, seen.resource
+        if not isinstance(end, SyncResourceDone) or end.requeue_after is None:
+            return await self.end(state, seen, end)
+        applied = end.applied
         if applied is None and seen.error is None:
             state.remember(set(state.inventory) - end.lost)
         elif applied is not None and applied.changed:
             self._report_change(resource, Counter(str(each.action) for each in applied.outcomes))
         if end.status != resource.status and seen.error is None:
             self.publish(SyncResourceApplied(msgspec.structs.replace(resource, status=end.status)))
-        if end.requeue_after is None:
-            return await self.end(state, seen, end)
         now = self.clock.monotonic()
         due = now + end.requeue_after
         check_due = due if seen.announced is None else min(due, state.check_due)

@@ -19,12 +19,12 @@ from dataclasses import dataclass
 
 from kube_runtime import InventoryEntry, KubernetesObject
 from lifecycle_manager.contract.conditions import VALID
-from lifecycle_manager.contract.verdict import CONFLICT, FORBIDDEN, POLICY_VIOLATION, TOO_MANY_OBJECTS
+from lifecycle_manager.contract.verdict import CONFLICT, TOO_MANY_OBJECTS
 from lifecycle_manager.object_set.inventory import DEFAULT_NAMESPACE, without
 from lifecycle_manager.object_set.owner_writes import RecordingFailed
 from lifecycle_manager.object_set.ownership import conflicts
-from lifecycle_manager.object_set.plan import forbidden_of, held_in, plan_intent, plan_prune, violations_of
-from lifecycle_manager.object_set.policy import held_back, message_of, objections
+from lifecycle_manager.object_set.plan import plan_intent, plan_prune
+from lifecycle_manager.object_set.policy import held_back, message_of, objection_in, objections
 from lifecycle_manager.object_set.repairs import seen_in
 from lifecycle_manager.object_set.steps import (
     ApplyObjects,
@@ -33,6 +33,7 @@ from lifecycle_manager.object_set.steps import (
     RemoveFinalizer,
     SetDone,
     SetStep,
+    kept,
 )
 from lifecycle_manager.skr import failure_of
 from lifecycle_manager.sync_resource import status as statuses
@@ -85,8 +86,11 @@ def plan(seen: SyncResourceSnapshot) -> SetStep | SyncResourceEnd:
 
 def _application(seen: SyncResourceSnapshot, objects: tuple[KubernetesObject, ...]) -> SetStep | SyncResourceEnd:
     resource, applied = seen.resource, seen.applied
-    if applied is None and (refusal := _refusal_of(objects, seen)) is not None:
-        return _refused(seen, refusal)
+    if (objection := objection_in(seen, objects)) is not None:
+        return _refused(seen, Refusal(*objection))
+    if applied is None and (found := conflicts(objects, seen.inventory, since(resource), seen.claims)):
+        lost = frozenset(each.claim.entry for each in found)
+        return _refused(seen, Refusal(CONFLICT, "; ".join(map(str, found)), lost))
     try:
         step = plan_intent(seen, objects, finalizer=names.SYNC_RESOURCE_FINALIZER, begun=begun)
     except TooManyObjects as too_many:
@@ -99,7 +103,7 @@ def _application(seen: SyncResourceSnapshot, objects: tuple[KubernetesObject, ..
         return ApplyObjects(objects, seen.before, recheck=recheck, namespaces=namespaces)
     if resource.spec.prune and (prune := plan_prune(seen, applied, objects)) is not None:
         return prune
-    held = held_in(seen, applied)[1] if resource.spec.prune else ()
+    held = held_back(kept(applied), seen.rules)[1] if resource.spec.prune else ()
     status = statuses.applied(resource, applied, seen.now, held)
     seconds = seen.interval_seconds if status.state is State.READY or held else READINESS_SECONDS
     shown, error = seen_in(applied.outcomes), applied.first_failure
@@ -181,15 +185,6 @@ def _refusal(seen: SyncResourceSnapshot) -> Refusal | None:
     if seen.exceeds_quota:
         return Refusal(TOO_MANY_SYNC_RESOURCES, "the module has too many SyncResources for this Kyma; the oldest count")
     return None
-
-
-def _refusal_of(objects: tuple[KubernetesObject, ...], seen: SyncResourceSnapshot) -> Refusal | None:
-    if violated := violations_of(seen, objects):
-        return Refusal(POLICY_VIOLATION, violated)
-    if found := conflicts(objects, seen.inventory, since(seen.resource), seen.claims):
-        return Refusal(CONFLICT, "; ".join(map(str, found)), frozenset(each.claim.entry for each in found))
-    forbidden = forbidden_of(seen)
-    return Refusal(FORBIDDEN, forbidden) if forbidden else None
 
 
 def _is_accepted(resource: SyncResource) -> bool:

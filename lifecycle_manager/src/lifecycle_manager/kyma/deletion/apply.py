@@ -10,6 +10,7 @@ from kube_runtime import Client, JsonObject, KindUnknown, NotFound, Resource
 from kube_runtime.finalizers import finalizers_patch
 from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS, FIELD_MANAGER, KYMAS, RAW_KYMAS, SECRETS
 from lifecycle_manager.kyma.steps import DeleteKyma, DeletePullSecret, PurgeFinalizers, RemoveCrd
+from lifecycle_manager.object_set.inventory import inventory_of
 from lifecycle_manager.skr.finalizers import is_held, strip_finalizers
 from lifecycle_manager_api import Kyma, Manifest, SyncResource, names
 
@@ -63,10 +64,9 @@ async def purge_finalizers(skr: Client, owners: Iterable[Manifest | SyncResource
 
 
 async def _purge_inventory(skr: Client, owner: Manifest | SyncResource) -> None:
-    for entry in owner.status.synced:
-        api_version = f"{entry.group}/{entry.version}" if entry.group else entry.version
+    for entry in inventory_of(owner):
         try:
-            resource = await skr.mapper.resource(api_version, entry.kind)
+            resource = await skr.mapper.resource(entry.api_version, entry.kind)
             live = await skr.get(resource, entry.name, entry.namespace or None)
         except (KindUnknown, NotFound):
             continue
