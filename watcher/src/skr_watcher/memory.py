@@ -10,6 +10,7 @@ collection of them takes tens of milliseconds, in which nobody is answered.
 
 import ctypes
 import gc
+from collections.abc import Callable
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 LARGE_BYTES = 512 * 1024
@@ -17,15 +18,22 @@ LARGE_BYTES = 512 * 1024
 
 def return_large_blocks() -> None:
     """Configure the C library to return large blocks; without effect if it lacks the option."""
-    try:
-        mallopt = ctypes.CDLL(None).mallopt
-    except (OSError, AttributeError):
-        return
-    for option in (M_MMAP_THRESHOLD, M_TRIM_THRESHOLD):
-        mallopt(option, LARGE_BYTES)
+    if mallopt := _of_c_library("mallopt"):
+        for option in (M_MMAP_THRESHOLD, M_TRIM_THRESHOLD):
+            mallopt(option, LARGE_BYTES)
 
 
 def keep_from_collector() -> None:
-    """Exclude the objects that exist now from garbage collection."""
+    """Exclude the objects that exist now from garbage collection, and return what the imports left behind."""
     gc.collect()
     gc.freeze()
+    if trim := _of_c_library("malloc_trim"):
+        trim(0)
+
+
+def _of_c_library(name: str) -> Callable[..., int] | None:
+    try:
+        found: Callable[..., int] = getattr(ctypes.CDLL(None), name)
+    except (OSError, AttributeError):
+        return None
+    return found
