@@ -22,8 +22,13 @@ async def require_control_plane(kcp: Client) -> None:
 
 
 async def with_close_name(kcp: Client, error: NotFound) -> KubeError | Problem:
-    """Return an error about an object that is not there as one that also names the object whose name is the closest."""
+    """Return an error about an object that is not there as one that also names the object whose name is the closest.
+
+    Raises Problem where a kind is not there, and the cluster is no control plane.
+    """
     wanted = error.details.get("name")
+    if not wanted:
+        await require_control_plane(kcp)
     kind = next((each for each in KINDS if each.resource.plural == error.details.get("kind", "kymas")), None)
     if not wanted or kind is None:
         return error

@@ -13,6 +13,7 @@ import uvloop
 from kube_runtime import Client, ClientOptions, KubeError, NotFound
 from kyma_fleet.control_plane import with_close_name
 from kyma_fleet.problems import Problem, line_for
+from kyma_fleet.screen import say
 
 FAILED = 2
 """The exit code of a command that could not do what it was asked for; 1 is an answer, such as that of a drift."""
@@ -47,7 +48,7 @@ def run(target: Target, command: Callable[[Client], Awaitable[int]]) -> None:
     try:
         code = uvloop.run(main())
     except (KubeError, Problem) as error:
-        typer.secho(f"klm: {line_for(error)}", err=True, fg=None if os.environ.get("NO_COLOR") else "red")
+        say(line_for(error), is_error=True)
         code = FAILED
     except BrokenPipeError:  # whoever reads the output has enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

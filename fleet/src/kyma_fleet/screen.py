@@ -10,7 +10,7 @@ from typing import Any, TextIO
 import typer
 from rich.cells import cell_len
 
-from kyma_fleet.text import cut, padded, plain
+from kyma_fleet.text import cut, padded, plain, wrapped
 from lifecycle_manager_api import State
 
 STATE_COLOURS: Mapping[str, dict[str, Any]] = {
@@ -65,6 +65,14 @@ class Screen:
     def state(self, text: str, *, pad: int = 0) -> str:
         """Return a state in its colour."""
         return self.painted(padded(text, pad), **STATE_COLOURS.get(text.strip(), {}))
+
+
+def say(text: object, *, is_error: bool = False) -> None:
+    """Print a line of `klm` itself to stderr: on a terminal in as many lines as it takes, elsewhere in one."""
+    width = shutil.get_terminal_size((80, 24)).columns if sys.stderr.isatty() else None
+    colour = "red" if is_error and not os.environ.get("NO_COLOR") else None
+    for line in wrapped(f"klm: {plain(text)}", width, 0):
+        typer.secho(line, err=True, fg=colour)
 
 
 @dataclass(eq=False)

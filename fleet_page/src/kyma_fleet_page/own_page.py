@@ -9,7 +9,9 @@ import secrets
 import sys
 import webbrowser
 from dataclasses import dataclass, field
-from functools import partial
+from html import escape
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from starlette.requests import Request
@@ -20,6 +22,7 @@ from kube_runtime import AddressUnusable, Client, Manager, Resource
 from kyma_fleet.checking.command import missing_rights
 from kyma_fleet.control_plane import require_control_plane
 from kyma_fleet.problems import ROLES, Problem
+from kyma_fleet.screen import say
 from kyma_fleet_page.access import AccessDecision
 from kyma_fleet_page.serving import BOUNDS, LOOPBACK, page_of
 from kyma_fleet_page.signing_in import SignIn
@@ -87,6 +90,17 @@ class OneTimeLink:
         return await sign_in.start_session(request, self.access.key, "/")
 
 
+def leading_to(address: str, folder: Path) -> Path:
+    """Return a file that leads a browser to an address, which does not become a part of its command line.
+
+    Everybody on this machine can read that; the file is in a folder that only its owner may enter.
+    """
+    file = folder / "fleet-page.html"
+    file.touch(0o600)
+    file.write_text(f'<!doctype html><meta http-equiv="refresh" content="0;url={escape(address)}">\n')
+    return file
+
+
 async def serve(kcp: Client, port: int, *, open_browser: bool) -> int:
     """Serve the page until it is cancelled. Raises Problem, KubeError."""
     await require_control_plane(kcp)
@@ -107,10 +121,11 @@ async def serve(kcp: Client, port: int, *, open_browser: bool) -> int:
     async def serve_and_tell() -> None:
         sys.stdout.write(f"{address}\n")
         sys.stdout.flush()
-        sys.stderr.write("klm: the fleet page is served until Ctrl-C; the address signs in once\n")
-        if open_browser:
-            await asyncio.to_thread(partial(webbrowser.open, address))
-        await server.serve_until_cancelled()
+        say("the fleet page is served until Ctrl-C; the address signs in once")
+        with TemporaryDirectory(prefix="klm-ui-") as folder:
+            if open_browser:
+                await asyncio.to_thread(webbrowser.open, leading_to(address, Path(folder)).as_uri())
+            await server.serve_until_cancelled()
 
     manager.serves(serve_and_tell, name="fleet page")
     await manager.run(asyncio.Event())

@@ -1,6 +1,7 @@
 """`klm ui` serves the fleet page of one operator, on a real API server, with the rights of their kubeconfig."""
 
 import asyncio
+import html
 import os
 import signal
 from collections.abc import AsyncIterator
@@ -24,10 +25,10 @@ BEFORE = "http://127.0.0.1:"
 
 
 @asynccontextmanager
-async def served(kubeconfig: Path) -> AsyncIterator[str]:
+async def served(kubeconfig: Path, **more: str) -> AsyncIterator[str]:
     """Yield the address that `klm ui` prints; it ends by Ctrl-C, with the exit code of an interrupt."""
-    environment = {**os.environ, "KUBECONFIG": str(kubeconfig)}
-    arguments = ("ui", "--no-browser")
+    environment = {**os.environ, "KUBECONFIG": str(kubeconfig), **more}
+    arguments = ("ui",) if more else ("ui", "--no-browser")
     process = await asyncio.create_subprocess_exec(
         KLM,
         *arguments,
@@ -67,6 +68,27 @@ async def test_page_shows_the_fleet_to_whoever_has_the_address_once(
         assert (await browser.get(address)).status_code == 401, "the address signs in once"
         assert (await browser.get(f"{root}/", headers={**session, "Host": "elsewhere.example"})).status_code == 421
     await control_plane.delete(KYMAS, "on-own-page", KCP)
+
+
+def leads_to(address: str, file: Path) -> bool:
+    modes = [path.stat().st_mode & 0o777 for path in (file, file.parent)]
+    return modes == [0o600, 0o700] and address in html.unescape(file.read_text())
+
+
+async def test_command_line_of_the_browser_has_no_key(control_plane: Client, kcp: Path, tmp_path: Path) -> None:
+    """Every user of a machine can read it."""
+    viewer = await identity(control_plane, kcp, tmp_path, "klm-viewer")
+    started = tmp_path / "started"
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$@" > {started}.new && mv {started}.new {started}\n')
+    browser.chmod(0o700)
+    async with served(viewer, BROWSER=f"{browser} %s", TMPDIR=str(tmp_path)) as address:
+        await eventually(started.exists, within=30, what="the browser")
+        argument = started.read_text().strip()
+        assert argument.startswith("file:///")
+        file = Path(argument.removeprefix("file://"))
+        assert leads_to(address, file)
+    assert not await asyncio.to_thread(file.exists)
 
 
 async def test_who_may_not_watch_the_fleet_gets_no_page(control_plane: Client, kcp: Path, tmp_path: Path) -> None:

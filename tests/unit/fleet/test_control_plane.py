@@ -1,5 +1,8 @@
 """Clusters that are no control plane, and names that are not quite right."""
 
+import asyncio
+import os
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -8,21 +11,23 @@ import pytest
 
 from kube_runtime import Client, KubeconfigPolicy, dump_yaml
 from kube_simulation import serve_simulation
-from lifecycle_manager.contract.resources import KYMAS, NAMESPACES
+from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS, KYMAS, NAMESPACES
 from lifecycle_manager.process.crd_installation import apply_crds
 from lifecycle_manager_api import names
-from tests.klm import run_klm
+from tests.klm import KLM, run_klm
 
 
 @asynccontextmanager
-async def cluster(folder: Path, *namespaces: str) -> AsyncIterator[tuple[Path, Client]]:
-    """Yield the kubeconfig and a client of a cluster with the CRDs."""
+async def cluster(folder: Path, *namespaces: str, without: str = "") -> AsyncIterator[tuple[Path, Client]]:
+    """Yield the kubeconfig and a client of a cluster with the CRDs, but for one."""
     async with serve_simulation() as simulation:
         kubeconfig = folder / "kubeconfig"
         kubeconfig.write_text(dump_yaml(simulation.cluster("one").kubeconfig))
         policy = KubeconfigPolicy(allow_insecure=True)
         async with await Client.from_kubeconfig(kubeconfig, policy=policy) as client:
             await apply_crds(client)
+            if without:
+                await client.delete(CUSTOM_RESOURCE_DEFINITIONS, without)
             for name in namespaces:
                 await client.apply(NAMESPACES, name, {}, field_manager="test")
             yield kubeconfig, client
@@ -34,6 +39,44 @@ async def test_cluster_of_a_user_is_no_control_plane(tmp_path: Path, command: tu
         result = await run_klm(kubeconfig, *command)
     assert (result.code, result.text) == (2, "")
     assert result.errors.startswith("klm: this is no control plane: it has no namespace kcp-system; choose another")
+
+
+@pytest.mark.parametrize("command", [("status",), ("get", "rollouts")])
+async def test_cluster_that_does_not_serve_a_kind_is_no_control_plane(tmp_path: Path, command: tuple[str, ...]) -> None:
+    """Users' clusters have the CRDs of Kymas and of the catalog."""
+    kind = "watchers" if command == ("status",) else "modulerollouts"
+    async with cluster(tmp_path, names.SKR_NAMESPACE, without=f"{kind}.{names.GROUP}") as (kubeconfig, _):
+        result = await run_klm(kubeconfig, *command)
+    assert (result.code, result.text) == (2, "")
+    assert result.errors.startswith("klm: this is no control plane: it has no namespace kcp-system; choose another")
+
+
+async def test_control_plane_without_a_kind_says_so(tmp_path: Path) -> None:
+    async with cluster(tmp_path, names.KCP_NAMESPACE, without=f"watchers.{names.GROUP}") as (kubeconfig, _):
+        result = await run_klm(kubeconfig, "status")
+    assert result.errors.startswith(
+        "klm: the server could not find the requested resource (404 NotFound); this may not be"
+    )
+
+
+async def test_errors_are_wrapped_on_a_terminal_and_whole_elsewhere(tmp_path: Path) -> None:
+    plain = await run_klm(tmp_path / "none", "get", "kymas")
+    ours, theirs = os.openpty()
+    with os.fdopen(ours, "rb") as terminal, os.fdopen(theirs):
+        process = await asyncio.create_subprocess_exec(
+            KLM,
+            "get",
+            "kymas",
+            stderr=theirs,
+            env={**os.environ, "KUBECONFIG": str(tmp_path / "none"), "COLUMNS": "60"},
+        )
+        assert await process.wait() == 2
+        lines = (await asyncio.to_thread(os.read, terminal.fileno(), 4096)).decode().splitlines()
+    shown = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in lines]
+    assert len(shown) > 1
+    assert max(map(len, shown)) <= 60
+    assert "".join(shown).replace(" ", "") == plain.errors.replace(" ", "").strip()
+    assert plain.errors.count("\n") == 1
 
 
 async def test_control_plane_without_kymas_is_one(tmp_path: Path) -> None:

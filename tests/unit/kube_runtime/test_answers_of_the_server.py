@@ -95,6 +95,12 @@ def test_causes_name_the_fields() -> None:
     assert error.causes == (StatusCause("FieldManagerConflict", 'conflict with "a"', ".data.a"),)
 
 
+def test_kind_that_is_not_served_is_said_in_words() -> None:
+    error = error_from_answer(404, b"404 page not found\n")
+    assert isinstance(error, NotFound)
+    assert str(error) == "the server could not find the requested resource (404 NotFound)"
+
+
 @pytest.mark.parametrize("body", [b"", b"<html>bad gateway</html>", b"\xff\xfe", b"[1]", b'{"code": "x"}'])
 def test_answer_that_is_no_status_is_an_error_all_the_same(body: bytes) -> None:
     error = error_from_answer(502, body)

@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-import sys
 
 from kube_runtime import Client, KubeconfigPolicy, ObjectUnreadable
 from kyma_fleet.adoption.cluster import ClusterReport, report_of
@@ -10,8 +9,7 @@ from kyma_fleet.adoption.findings import all_options, obstacles_of, rows_of
 from kyma_fleet.adoption.reading import read_control_plane
 from kyma_fleet.adoption.report import AdoptionCounts, AdoptionReport
 from kyma_fleet.documents import print_document
-from kyma_fleet.screen import Screen
-from kyma_fleet.text import plain
+from kyma_fleet.screen import Screen, say
 
 CLUSTERS_AT_ONCE = 5
 
@@ -53,4 +51,4 @@ async def check(
 
 
 def _left_out(error: ObjectUnreadable) -> None:
-    sys.stderr.write(f"klm: left out: {plain(error)}\n")
+    say(f"left out: {error}")

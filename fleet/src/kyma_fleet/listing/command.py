@@ -1,7 +1,6 @@
 """Reads what was asked for, page by page, writes it, and follows its changes."""
 
 import asyncio
-import sys
 from collections.abc import AsyncIterator, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -14,8 +13,7 @@ from kyma_fleet.listing.formats import Output, typed
 from kyma_fleet.listing.kinds import ListedKind
 from kyma_fleet.listing.selection import Selection
 from kyma_fleet.problems import Problem
-from kyma_fleet.screen import Screen
-from kyma_fleet.text import plain
+from kyma_fleet.screen import Screen, say
 
 PAGE_SIZE = 500
 RETRY_SECONDS = 1.0
@@ -117,7 +115,7 @@ class Listing:
 
     def _note(self, text: str) -> None:
         self.screen.flush()
-        sys.stderr.write(f"klm: {plain(text)}\n")
+        say(text)
 
     def _nothing(self) -> str:
         given = self.selection.given()

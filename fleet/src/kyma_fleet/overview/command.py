@@ -2,7 +2,6 @@
 
 import asyncio
 import io
-import sys
 import time
 from collections.abc import Iterable
 from dataclasses import replace
@@ -14,8 +13,7 @@ from kyma_fleet.control_plane import require_control_plane
 from kyma_fleet.documents import print_document
 from kyma_fleet.overview.report import status_of
 from kyma_fleet.overview.tally import Replica, Tally, rollouts_of
-from kyma_fleet.screen import Screen
-from kyma_fleet.text import plain
+from kyma_fleet.screen import Screen, say
 from lifecycle_manager.contract.resources import DATED_RELEASE_METAS, KYMAS, WATCHERS
 from lifecycle_manager_api import names
 
@@ -84,4 +82,4 @@ def replicas_of(leases: Iterable[Lease]) -> Iterable[Replica]:
 
 
 def _left_out(error: ObjectUnreadable) -> None:
-    sys.stderr.write(f"klm: left out: {plain(error)}\n")
+    say(f"left out: {error}")

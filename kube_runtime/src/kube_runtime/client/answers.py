@@ -30,6 +30,8 @@ from kube_runtime.exceptions import (
 __all__ = ["error_from_answer", "error_from_status"]
 
 MAX_MESSAGE_LENGTH = 2_000
+NOT_SERVED = "the server could not find the requested resource"
+"""What clients say where no kind is served; the server itself answers `404 page not found`, as a text."""
 MAX_RETRY_SECONDS = 86_400
 _BY_CODE: dict[int, type[ApiError]] = {
     400: BadRequest,
@@ -63,7 +65,8 @@ def error_from_answer(code: int, body: bytes, retry_after: str | None = None) ->
     try:
         status = _DECODER.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        status = _Status(message=body[:MAX_MESSAGE_LENGTH].decode(errors="replace"))
+        text = body[:MAX_MESSAGE_LENGTH].decode(errors="replace")
+        status = _Status(message=NOT_SERVED if text.strip() == "404 page not found" else text)
     return _error(code, status, _seconds(retry_after))
 
 
