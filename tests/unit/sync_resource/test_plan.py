@@ -159,8 +159,9 @@ def test_object_that_the_cluster_resolves_to_one_of_ours_is_refused() -> None:
 
 
 def test_objects_are_applied_with_the_inventory_to_prune_by() -> None:
-    step = plan(builders.sync_resource(text=CONFIG_MAP, status={"synced": SYNCED}), builders.kyma(), recorded=True)
-    assert isinstance(step, ApplyObjects)
+    resource = builders.sync_resource(text=CONFIG_MAP, status={"synced": SYNCED})
+    step = plan(resource, builders.kyma(), wanted=frozenset({ENTRY}))
+    assert isinstance(step, ApplyObjects), "the intent is recorded already"
     assert [each.name for each in step.objects] == ["one"]
     assert step.inventory == (ENTRY,)
 

@@ -1,4 +1,8 @@
-"""Carries out the steps for the catalog in an SKR, and reports on them in the status of the Kyma."""
+"""Carries out the steps for the catalog in an SKR, and reports on them in the status of the Kyma.
+
+Its objects are not written by `object_set`: their resource versions say that they are as they were, so that none is
+read before it is deleted, and one to which somebody has added fields is replaced.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping

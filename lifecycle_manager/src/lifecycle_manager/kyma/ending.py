@@ -4,7 +4,6 @@ Limits: MAX_REPEATS, REVERTED_SECONDS; the intervals are in `settings`.
 """
 
 from collections.abc import Iterator
-from datetime import datetime
 
 from kube_runtime import ApiError, KubeError
 from lifecycle_manager.kyma import steps
@@ -55,7 +54,8 @@ def ended(seen: KymaSnapshot, outcome: KymaOutcome) -> KymaDone:
 def _pause(seen: KymaSnapshot, outcome: KymaOutcome, repeats: int) -> float | None:
     """Return in how many seconds the Kyma is reconciled without a trigger."""
     error, metadata, known = seen.skr_error, seen.kyma.metadata, seen.pull_secret_outcome
-    again = _seconds_until(seen, outcome.again)
+    left = (outcome.again - seen.timing.now).total_seconds() if outcome.again is not None else None
+    again = max(left, 0.0) if left is not None else None
     if metadata.is_paused and not metadata.being_deleted:
         return None
     if isinstance(error, ClusterClaimed):
@@ -67,10 +67,6 @@ def _pause(seen: KymaSnapshot, outcome: KymaOutcome, repeats: int) -> float | No
     unseen = seen.skr.read_again_after if seen.skr is not None else None
     times = (again, unseen, known.retry_after if known is not None else None)
     return min((seen.interval_seconds, *(each for each in times if each is not None)))
-
-
-def _seconds_until(seen: KymaSnapshot, when: datetime | None) -> float | None:
-    return max((when - seen.timing.now).total_seconds(), 0.0) if when is not None else None
 
 
 def _reasons(seen: KymaSnapshot) -> Iterator[str]:

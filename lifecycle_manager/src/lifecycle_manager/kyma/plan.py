@@ -101,9 +101,8 @@ def _plan_upkeep(seen: KymaSnapshot, inner: Kyma) -> KymaStep | KymaOutcome:
     if not is_deleted and not seen.tried(steps.SyncMetadata) and (sync := _sync_metadata(seen.kyma, inner)):
         return sync
     decision = _decided(seen) or status_of(seen, wanted_of(seen, inner.spec))
-    change = steps.ChangeModules(decision.changes, decision) if decision.changes else None
-    if seen.tried(steps.ChangeModules):
-        change = None
+    is_changed = seen.tried(steps.ChangeModules) or not decision.changes
+    change = None if is_changed else steps.ChangeModules(decision.changes, decision)
     if not is_deleted and not seen.failures and (until := decision.shown_at) is not None:
         since = seen.progress_since or seen.timing.now
         return change or KymaOutcome(again=min(until, decision.again or until), progress_since=since)
