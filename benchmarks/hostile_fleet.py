@@ -1,9 +1,9 @@
 """Measures what hostile clusters and a hostile module team cost the others: of 500 clusters, ten do what they can.
 
-Each of the ten has 2,000 Module CRs, and four of 1.4 MB which are edited all the time, each edit with a signed event.
-For each a module team writes SyncResources whose YAML aliases expand to 20 MB. Half of the ten answer each request just
-under the time limit, too. Users of other clusters make small changes in their Module CRs meanwhile, and one of the ten,
-of those that answer, makes small changes as well.
+Each of the ten has 2,000 Module CRs, and four large ones which are edited all the time, each edit with a signed event:
+two of 1.4 MB, two of 45,000 numbers, which take the most CPU. For each a module team writes SyncResources whose YAML
+aliases expand to 20 MB. Half of the ten answer each request just under the time limit, too. Users of other clusters
+make small changes in their Module CRs meanwhile, and one of the ten, of those that answer, makes small changes as well.
 
 A second fleet with a Lifecycle Manager of its own runs beside it, and nobody attacks that one. Users of both make their
 changes in turns, so that whatever else the machine does delays both: wall time alone says nothing where others have the
@@ -15,9 +15,10 @@ ten; the memory; and whether the replica lost its membership. The clock means so
 cores: on stderr is the ratio of both fleets without an attack, too, and a bar that is missed by less means nothing. An
 event takes about 25 ms on a quiet machine, a fifth of which are 5 ms.
 
-Measure one attack at a time: together they ask for more CPU than a small machine has for the simulation alone.
+Measure one attack at a time: together they ask for more CPU than a small machine has for the simulation alone. With
+`--without` both Lifecycle Managers run without a mechanism of docs/fairness.md, to show what it is worth.
 
-Run by `python -m benchmarks.hostile_fleet --attacks large [--clusters 500] [--hostile 10] [--seconds 60]`.
+Run by `python -m benchmarks.hostile_fleet --attacks large [--clusters 500] [--seconds 60] [--without budget]`.
 """
 
 import argparse
@@ -52,10 +53,11 @@ from benchmarks.processes.fleet import (
     users_of,
 )
 from benchmarks.processes.simulated_fleet import CONFIGURED, kyma_name
+from benchmarks.processes.timed_lifecycle_manager import MECHANISMS
 from kyma_local.ports import free_port
 
 ATTACKS = ("large", "many", "stall", "aliases")
-LARGE, LARGE_BYTES, SMALL = 4, 1_400_000, 2_000
+LARGE, SMALL = 4, 2_000
 STALL_SECONDS = 9.5  # the time limit of a request to a cluster is 10 s
 TIMEOUT_SECONDS = 30.0
 LOST = ("expired: others may have taken over", "others removed its Lease, or hold it")
@@ -71,6 +73,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=60.0, help="how long each of the two phases takes")
     parser.add_argument("--edit-seconds", type=float, default=0.25, help="between edits in a hostile cluster")
     parser.add_argument("--attacks", default="all", help=f"what the hostile clusters do: all, none, or of {ATTACKS}")
+    parser.add_argument("--without", choices=MECHANISMS, help="a mechanism that is left out")
     options = parser.parse_args()
     named = {"all": ATTACKS, "none": ()}.get(options.attacks, options.attacks.split(","))
     if unknown := {*named} - {*ATTACKS}:
@@ -98,9 +101,10 @@ async def _side(options: argparse.Namespace, layers: Path, stack: AsyncExitStack
     fleet = await stack.enter_async_context(run_fleet(options, layers, "--configured", *more))
     kubeconfig, turns, port = folder / "kcp.kubeconfig", folder / "turns", free_port()
     kubeconfig.write_text(json.dumps(fleet.kubeconfig))
-    klm = (sys.executable, "-m", "benchmarks.processes.timed_lifecycle_manager", str(turns))
+    klm = (sys.executable, "-m", "benchmarks.processes.timed_lifecycle_manager", str(turns), options.without or "")
     manager = await stack.enter_async_context(run_lifecycle_manager(kubeconfig, port, folder, klm))
     await _wait_until_in_sync(fleet, manager)
+    await fleet.do("allow_config_maps")
     await _wait_until_settled(fleet)
     users = await users_of(range(min(options.users, options.kymas // 2)), fleet, port, folder, stack)
     return Side(fleet, manager, users, turns, port)
@@ -192,7 +196,7 @@ async def _begin(
     """Begin the attacks; return the tasks of those that go on."""
     for attacker in attackers:
         crowd = LARGE if "large" in attacks else 0, SMALL if "many" in attacks else 0
-        await others.do("crowd", kyma=attacker.kyma, large=crowd[0], large_bytes=LARGE_BYTES, small=crowd[1])
+        await others.do("crowd", kyma=attacker.kyma, large=crowd[0], small=crowd[1])
     for attacker in attackers[::2] if "stall" in attacks else ():
         await others.do("stall", kyma=attacker.kyma, seconds=STALL_SECONDS)
     return [asyncio.create_task(_attack(fleet, others, each, attacks, edits, ends, every=every)) for each in attackers]

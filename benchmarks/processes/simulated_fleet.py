@@ -376,11 +376,11 @@ class Fleet:
         self.versions[kyma, name] = metadata["resourceVersion"]
         return {"edited": kyma, "name": name, "uid": metadata["uid"], "version": replaced, "at": time.monotonic()}
 
-    def _crowd(self, kyma: int, large: int, large_bytes: int, small: int) -> Document:
-        """Create large Things in a cluster, and many small ones."""
-        filling = {f"entry-{number}": "x" * 10 for number in range(large_bytes // 30)}
+    def _crowd(self, kyma: int, large: int, small: int) -> Document:
+        """Create large Things in a cluster, of as many numbers or bytes as are taken by turns, and many small ones."""
+        contents = ({"numbers": [number * 0.37 for number in range(45_000)]}, {"lines": "é\n" * 350_000})
         for name, spec in (
-            *((f"large-{number}", {"entries": filling}) for number in range(large)),
+            *((f"large-{number}", contents[number % 2]) for number in range(large)),
             *((f"small-{number}", {"text": "small"}) for number in range(small)),
         ):
             thing = {**_thing(), "metadata": {"name": name, "namespace": names.SKR_NAMESPACE}, "spec": spec}
@@ -396,7 +396,6 @@ class Fleet:
     def _alias(self, kyma: int, text: str) -> Document:
         """Write a SyncResource for a cluster, as a module team does."""
         path = f"/apis/{names.GROUP}/v1alpha1/namespaces/{names.KCP_NAMESPACE}/syncresources"
-        self._allow_config_maps()
         name = f"{kyma_name(kyma)}-aliases"
         spec = {"kyma": kyma_name(kyma), "module": CONFIGURED, "resource": text}
         labels = {names.KYMA_NAME: kyma_name(kyma), names.MODULE_NAME: CONFIGURED}
@@ -410,7 +409,7 @@ class Fleet:
         assert answer.code < 300, answer.body
         return {"aliases": kyma}
 
-    def _allow_config_maps(self) -> None:
+    def _allow_config_maps(self) -> Document:
         """Let the configured module have ConfigMaps in kyma-system, so that its texts are not refused by policy."""
         path = f"/apis/{names.GROUP}/v1alpha1/namespaces/{names.KCP_NAMESPACE}/modulepolicies/{CONFIGURED}"
         document = {
@@ -421,6 +420,7 @@ class Fleet:
         }
         answer = self.kcp.answer_to("PATCH", f"{path}?fieldManager=operators&force=true", document, APPLY)
         assert answer.code < 300, answer.body
+        return {"allowed": CONFIGURED}
 
 
 def _thing() -> Document:

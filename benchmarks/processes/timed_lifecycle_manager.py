@@ -2,7 +2,9 @@
 
 For each change of a Module CR there is a line with the CPU time that the thread spent, on whatever, from the event
 until the ModuleConfig was written. It is CPU time of the loop's thread, so that it does not matter who else wants the
-core. Run by `python -m benchmarks.processes.timed_lifecycle_manager FILE ARGUMENTS OF klm`.
+core. A mechanism of docs/fairness.md can be left out.
+
+Run by `python -m benchmarks.processes.timed_lifecycle_manager FILE MECHANISM ARGUMENTS OF klm`; MECHANISM may be empty.
 """
 
 import asyncio
@@ -15,14 +17,41 @@ from typing import Any, TextIO
 
 import uvloop
 
+from kube_runtime.client.limits import LargeAnswers
+from kube_runtime.controller.shares import Shares
+from kube_runtime.parsing import parse_aside
 from lifecycle_manager.cli import main as klm
 from lifecycle_manager.events import EventPublisher, VerifiedEvent
+from lifecycle_manager.module_config import texts, writes
+from lifecycle_manager.module_config.apply import ModuleConfigActions
 from lifecycle_manager.module_config.plan import ApplyModuleConfig
+from lifecycle_manager.module_config.reading import ModuleCr
 from lifecycle_manager.module_config.snapshot import ModuleConfigSnapshot
+from lifecycle_manager.module_config.texts import TextThread
 from lifecycle_manager.module_config.writes import ModuleConfigWrites
+from lifecycle_manager.skr.budget import CpuBudget
 
 TICK_SECONDS = 0.002
 REPORTED_SECONDS = 0.005
+
+
+async def _at_once(*_: object) -> None:
+    """Wait for no turn."""
+
+
+async def _made(_: TextThread, module_cr: ModuleCr, raw: bytes) -> tuple[ModuleCr, float]:
+    return await parse_aside(len(raw), texts.timed, module_cr, raw)
+
+
+MECHANISMS: dict[str, tuple[object, str, object]] = {
+    "shares": (Shares, "_limit", lambda *_: sys.maxsize),
+    "budget": (CpuBudget, "charge", lambda *_: None),
+    "large-answers": (LargeAnswers, "turn", _at_once),
+    "text-thread": (TextThread, "make", _made),
+    "stopping-writes": (writes, "MIN_WRITES", sys.maxsize),
+    "leaving-lists": (ModuleConfigActions, "_may_leave", lambda *_: False),
+}
+"""What is replaced in this process to leave a mechanism out."""
 
 
 class _Events:
@@ -74,6 +103,9 @@ class _Turns:
 def main() -> None:
     """Run klm with the event loop that production uses, and a timer on it."""
     path, run = Path(sys.argv.pop(1)), uvloop.run
+    if mechanism := sys.argv.pop(1):
+        owner, name, replacement = MECHANISMS[mechanism]
+        setattr(owner, name, replacement)
     with path.open("a", buffering=1) as file:
 
         async def timed(service: Coroutine[Any, Any, Any]) -> Any:

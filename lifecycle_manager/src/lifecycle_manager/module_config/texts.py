@@ -172,7 +172,7 @@ class TextThread:
         except TimeoutError:
             return None
         try:
-            return await parse_aside(len(raw), _timed, module_cr, raw)
+            return await parse_aside(len(raw), timed, module_cr, raw)
         finally:
             self._lock.release()
 
@@ -289,7 +289,7 @@ def text_of(module_cr: Mapping[str, Any]) -> str:
     return dump_yaml(document, max_bytes=MAX_TEXT_BYTES)
 
 
-def _timed(module_cr: ModuleCr, raw: bytes) -> tuple[ModuleCr, float]:
+def timed(module_cr: ModuleCr, raw: bytes) -> tuple[ModuleCr, float]:
     began = time.thread_time()
     made = _with_text(module_cr, raw)
     return made, time.thread_time() - began
