@@ -117,7 +117,7 @@ async def _reconcile(kcp: Client, cluster: OneCluster, skr: Client, folder: Path
     controller = module_installation.setup(
         manager,
         cast("Connections", cluster),
-        module_catalog.setup(manager, NoComponents()),
+        module_catalog.setup(manager, NoComponents(), _no_link),
         ObjectStore(registries, _no_link, Blobs(folder / "layers")),
         Logins(kcp),
         ManifestSettings(),

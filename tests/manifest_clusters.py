@@ -1,5 +1,6 @@
 """The Manifest controller on a Manager, with a simulated control plane and a cluster of any kind as the SKR."""
 
+import hashlib
 from collections.abc import Hashable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -68,11 +69,16 @@ class Modules(Clusters):
         """Write the Manifest so that it names the objects in this text."""
         link = f"https://example.com/{len(self.texts)}.yaml"
         self.texts[link] = text
+        source = {"url": link, "digest": f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"}
         module = key.name.removeprefix("demo-")
         labels = {names.KYMA_NAME: "demo", names.MODULE_NAME: module, names.MANAGED_BY: names.LIFECYCLE_MANAGER}
         document = {
             "metadata": {"name": key.name, "namespace": key.namespace, "labels": labels},
-            "spec": {"install": {"name": "raw-manifest", "source": {"url": link}}, "remote": True, **spec},
+            "spec": {
+                "install": {"name": "raw-manifest", "source": source},
+                "remote": True,
+                **spec,
+            },
         }
         await self.kcp.apply(MANIFESTS, key.name, document, key.namespace, field_manager="test")
 

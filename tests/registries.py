@@ -21,6 +21,7 @@ from aiohttp import web
 from kyma_local.cache import locked
 from kyma_local.ports import free_port
 from kyma_local.starting import PortTaken, start_server
+from lifecycle_manager.module_sources import DownloadFailed
 
 PACKAGE = "docker-registry"
 CACHE = Path.home() / ".cache" / "kyma-lifecycle-manager" / PACKAGE
@@ -32,6 +33,11 @@ ATTEMPTS = 3
 
 class NoRegistry(Exception):
     """There is no registry on this machine, and none could be fetched."""
+
+
+async def no_link(link: str) -> str:
+    """Raise what a link raises that nobody is to read."""
+    raise DownloadFailed(f"{link} is not there")
 
 
 def find_registry() -> Path:

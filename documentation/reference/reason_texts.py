@@ -26,6 +26,7 @@ CONDITIONS: tuple[tuple[str, str, str], ...] = (
     ("ModuleConfig", "Ready", "written by the Module Manager: whether the change is in force"),
     ("Module CR", "Ready", "whether the version that was written last is in force"),
     ("ModuleTemplate", "DescriptorPinned", "whether the tag still names the descriptor that was found first"),
+    ("ModuleTemplate", "LinkPinned", "whether the link to the objects still has the content that was seen first"),
     ("ModuleTemplate", "DescriptorVerified", "whether the descriptor is signed as the ModulePolicy requires"),
     ("ModuleRollout", "Progressing", "whether clusters get the version, or soak"),
     ("ModuleRollout", "Halted", "whether something stops it until somebody acts"),
@@ -282,6 +283,8 @@ REASONS: Mapping[str, Texts] = {
     "Of a ModuleTemplate and of the CA": {
         "DescriptorPinned": ("The tag names the descriptor that was found first.", NONE),
         "TagMoved": ("The tag names another descriptor now; the first is used.", "Publish another version."),
+        "LinkPinned": ("The link has the content that was seen first.", NONE),
+        "LinkUnreadable": ("The link to the objects can't be read.", "Correct it, or make its server answer."),
         "DescriptorVerified": ("The component is signed by a trusted key.", NONE),
         "CAAnnounced": ("Another CA is trusted too, and issues once every cluster trusts it.", NONE),
         "CASpread": ("Every cluster has the CAs of this phase.", NONE),
@@ -294,6 +297,7 @@ REASONS: Mapping[str, Texts] = {
 SOURCE_HELP: Mapping[str, str] = {
     "SourceInvalid": "The module team names a repository and a digest.",
     "SourceNotAllowed": "Add the host to `--allowed-source-hosts`, or move the module.",
+    "LinkChanged": "Publish the content as another version.",
     "SourceAwaited": WAIT,
     "SourceUnreachable": "Check the registry, DNS and `networkPolicy.extraEgress`.",
     "RegistryBusy": WAIT,

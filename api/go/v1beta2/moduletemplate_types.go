@@ -163,6 +163,21 @@ type PinnedDescriptor struct {
 	Digest string `json:"digest"`
 }
 
+// PinnedLink is the content of the link to a version's objects when it was seen first.
+type PinnedLink struct {
+	// URL of the file.
+	// +required
+	Url string `json:"url"`
+
+	// Version of the module.
+	// +required
+	Version string `json:"version"`
+
+	// Digest of the content, sha256:...
+	// +required
+	Digest string `json:"digest"`
+}
+
 // ModuleTemplateStatus: What Lifecycle Manager has found for the version.
 type ModuleTemplateStatus struct {
 	// The descriptor in the registry that stands for an empty spec.descriptor. It stays in force whatever the tag
@@ -170,7 +185,12 @@ type ModuleTemplateStatus struct {
 	// +optional
 	PinnedDescriptor *PinnedDescriptor `json:"pinnedDescriptor,omitempty"`
 
-	// The conditions. DescriptorPinned says whether the tag in the registry still names the pinned descriptor.
+	// The content of the link to the objects. Nothing else is installed for this version, whatever is there later.
+	// +optional
+	PinnedLink *PinnedLink `json:"pinnedLink,omitempty"`
+
+	// The conditions. DescriptorPinned says whether the tag in the registry still names the pinned descriptor,
+	// LinkPinned whether the link still has the pinned content.
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }

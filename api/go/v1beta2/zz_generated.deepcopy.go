@@ -741,6 +741,10 @@ func (in *ModuleTemplateStatus) DeepCopyInto(out *ModuleTemplateStatus) {
 		in, out := &in.PinnedDescriptor, &out.PinnedDescriptor
 		*out = (*in).DeepCopy()
 	}
+	if in.PinnedLink != nil {
+		in, out := &in.PinnedLink, &out.PinnedLink
+		*out = (*in).DeepCopy()
+	}
 	if in.Conditions != nil {
 		in, out := &in.Conditions, &out.Conditions
 		*out = make([]metav1.Condition, len(*in))
@@ -786,6 +790,21 @@ func (in *PinnedDescriptor) DeepCopy() *PinnedDescriptor {
 		return nil
 	}
 	out := new(PinnedDescriptor)
+	in.DeepCopyInto(out)
+	return out
+}
+
+// DeepCopyInto copies the receiver into out, which must not be nil.
+func (in *PinnedLink) DeepCopyInto(out *PinnedLink) {
+	*out = *in
+}
+
+// DeepCopy returns a copy of the receiver.
+func (in *PinnedLink) DeepCopy() *PinnedLink {
+	if in == nil {
+		return nil
+	}
+	out := new(PinnedLink)
 	in.DeepCopyInto(out)
 	return out
 }

@@ -65,6 +65,7 @@ from lifecycle_manager_api.module_template import (
     ModuleTemplateSpec,
     ModuleTemplateStatus,
     PinnedDescriptor,
+    PinnedLink,
 )
 from lifecycle_manager_api.naming import joined_name, split_template_name, template_name
 from lifecycle_manager_api.raw import raw_object
@@ -137,6 +138,7 @@ __all__ = [
     "OwnerReference",
     "PartialMeta",
     "PinnedDescriptor",
+    "PinnedLink",
     "PodSecurityLevel",
     "ReadyVersion",
     "ResourceList",

@@ -96,14 +96,28 @@ class PinnedDescriptor(Struct, frozen=True, kw_only=True):
     """Digest of the component's manifest in the registry."""
 
 
+class PinnedLink(Struct, frozen=True, kw_only=True):
+    """The content of the link to a version's objects when it was seen first."""
+
+    url: str
+    """URL of the file."""
+    version: str
+    """Version of the module."""
+    digest: str
+    """Digest of the content, sha256:..."""
+
+
 class ModuleTemplateStatus(Struct, frozen=True, kw_only=True):
     """What Lifecycle Manager has found for the version."""
 
     pinned_descriptor: PinnedDescriptor | None = None
     """The descriptor in the registry that stands for an empty spec.descriptor. It stays in force whatever the tag names
     later."""
+    pinned_link: PinnedLink | None = None
+    """The content of the link to the objects. Nothing else is installed for this version, whatever is there later."""
     conditions: Conditions = ()
-    """The conditions. DescriptorPinned says whether the tag in the registry still names the pinned descriptor."""
+    """The conditions. DescriptorPinned says whether the tag in the registry still names the pinned descriptor,
+    LinkPinned whether the link still has the pinned content."""
 
 
 class ModuleTemplate(ApiObject, frozen=True, kw_only=True):

@@ -127,7 +127,7 @@ def _set_up(
     ours = takeover.setup(manager, kcp)
     skr.setup(manager, connections, options[skr.SkrSettings])
     restricted, namespace = manifests.restricted_modules, manifests.namespace
-    offers = module_catalog.setup(manager, components, restricted=restricted, namespace=namespace)
+    offers = module_catalog.setup(manager, components, downloads.text, restricted=restricted, namespace=namespace)
     process = options[ProcessSettings]
     fleet_metrics.setup(manager, offers, each_kyma=process.kyma_metrics, fips_only=process.fips_only)
     issuers, adopts = (CertManagerStore, GardenerStore), takeover.find_former_cas

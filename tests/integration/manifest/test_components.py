@@ -37,7 +37,7 @@ from lifecycle_manager.settings import Settings
 from lifecycle_manager_api import Manifest, as_document, names
 from tests import builders
 from tests.clusters import simulated_client, simulated_control_plane
-from tests.registries import NAME, PASSWORD, NoRegistry, packed, push, put_manifest, real_registry
+from tests.registries import NAME, PASSWORD, NoRegistry, no_link, packed, push, put_manifest, real_registry
 from tests.waiting import eventually
 
 COMPONENT = "kyma-project.io/module/telemetry"
@@ -85,10 +85,6 @@ class Shelf:
 
 async def login(_host: str) -> Login:
     return Login(NAME, PASSWORD)
-
-
-async def no_link(link: str) -> str:
-    raise AssertionError(link)
 
 
 def version_2(version: str, component: str = COMPONENT) -> dict[str, Any]:

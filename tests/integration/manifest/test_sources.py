@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import hashlib
 import io
 import tarfile
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -26,14 +27,14 @@ from kyma_oci.problems import (
 )
 from lifecycle_manager.module_sources import (
     Blobs,
-    DownloadFailed,
+    LinkChanged,
     ModuleObjects,
     ObjectsInvalid,
     ObjectStore,
     SourceAwaited,
     source_in,
 )
-from tests.registries import NAME, PASSWORD, NoRegistry, blob_server, digest_of, packed, push, real_registry
+from tests.registries import NAME, PASSWORD, NoRegistry, blob_server, digest_of, no_link, packed, push, real_registry
 
 REPOSITORY = "modules/component-descriptors/kyma-project.io/module/telemetry"
 CONFIG_MAP = dump_yaml({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one"}})
@@ -57,10 +58,6 @@ def login(given: Login | None = None) -> Callable[[str], Awaitable[Login | None]
         return given
 
     return for_host
-
-
-async def no_link(link: str) -> str:
-    raise DownloadFailed(f"{link} is not there")
 
 
 @pytest.fixture
@@ -223,29 +220,6 @@ async def test_nobody_stands_and_waits_for_what_another_fetches_slowly(tmp_path:
         assert names_in(await first) == ["one"]
         assert names_in(await store.objects(wanted, login())) == ["one"]
     await registries.close()
-
-
-async def test_link_that_is_slow_to_come_again_holds_what_it_held(tmp_path: Path) -> None:
-    now, asked, go_on = [0.0], asyncio.Event(), asyncio.Event()
-    go_on.set()
-
-    async def fetch(_link: str) -> str:
-        asked.set()
-        await go_on.wait()
-        return CONFIG_MAP
-
-    store = ObjectStore(Registries(), fetch, Blobs(tmp_path), max_wait_seconds=0.1, clock=lambda: now[0])
-    link = source_in(msgspec.Raw(b'{"url": "https://example.com/module.yaml"}'))
-    await store.objects(link, login())
-    asked.clear()
-    go_on.clear()
-    now[0] = 700.0
-    async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
-        again = tasks.create_task(store.objects(link, login()))
-        await asked.wait()
-        assert names_in(await store.objects(link, login())) == ["one"]
-        assert not again.done()
-        go_on.set()
 
 
 async def test_file_on_the_disk_that_is_not_what_its_name_says_is_fetched_again(tmp_path: Path) -> None:
@@ -440,18 +414,23 @@ async def test_wrong_credentials_of_one_keep_nobody_from_using_the_right_ones(st
         assert names_in(await store.objects(wanted, login(Login(NAME, PASSWORD)), "ours")) == ["one"]
 
 
-async def test_link_is_read_again_after_a_while_and_holds_what_it_held_when_it_is_gone(tmp_path: Path) -> None:
-    now, texts = [0.0], [CONFIG_MAP, OTHER_MAP]
+async def test_file_behind_a_link_that_has_another_digest_is_refused(tmp_path: Path) -> None:
+    now, texts = [0.0], [OTHER_MAP, CONFIG_MAP]
 
-    async def fetch(link: str) -> str:
-        return texts.pop(0) if texts else await no_link(link)
+    async def fetch(_link: str) -> str:
+        return texts.pop(0)
 
     store = ObjectStore(Registries(), fetch, Blobs(tmp_path), clock=lambda: now[0])
-    link = source_in(msgspec.Raw(b'{"url": "https://example.com/module.yaml"}'))
-    seen = []
-    for now[0] in (0.0, 500.0, 700.0, 1400.0):
-        seen += names_in(await store.objects(link, login()))
-    assert seen == ["one", "one", "two", "two"]
+    digest = f"sha256:{hashlib.sha256(CONFIG_MAP.encode()).hexdigest()}"
+    link = source_in(msgspec.Raw(msgspec.json.encode({"url": "https://example.com/module.yaml", "digest": digest})))
+    for now[0] in (0.0, 500.0):
+        with pytest.raises(LinkChanged, match=digest):
+            await store.objects(link, login())
+    assert texts == [CONFIG_MAP]
+    now[0] = 700.0
+    assert names_in(await store.objects(link, login())) == ["one"]
+    restarted = ObjectStore(Registries(), no_link, Blobs(tmp_path))
+    assert names_in(await restarted.objects(link, login())) == ["one"]
 
 
 @pytest.mark.parametrize(
@@ -462,6 +441,8 @@ async def test_link_is_read_again_after_a_while_and_holds_what_it_held_when_it_i
         b'{"url": "http://example.com/module.yaml"}',
         b'{"url": "file:///etc/passwd"}',
         b'{"url": "https://["}',
+        b'{"url": "https://example.com/module.yaml"}',
+        b'{"url": "https://example.com/module.yaml", "digest": "latest"}',
         b'{"type": "oci-ref", "repo": "[", "name": "b", "ref": "sha256:' + b"0" * 64 + b'"}',
         b'{"type": "helm-chart", "repo": "r.example.com/a", "name": "b", "ref": "1"}',
         b'{"type": "oci-ref", "repo": "r.example.com/a", "name": "b", "ref": "latest"}',

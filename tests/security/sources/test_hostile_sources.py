@@ -20,7 +20,7 @@ from kyma_oci import AllowedHosts, DockerConfig, Layer, Login, Registries, Sourc
 from kyma_oci.limits import MAX_MEMBERS
 from kyma_oci.problems import AccessRefused, LayerTooLarge, SourceNotAllowed
 from lifecycle_manager.module_sources import Blobs, DownloadFailed, Downloads, ObjectStore
-from tests.registries import digest_of
+from tests.registries import digest_of, no_link
 
 MANY = bytes(64 * 1024 * 1024)
 ENCODED = {
@@ -166,7 +166,7 @@ async def test_digest_of_a_private_layer_gives_nobody_access_to_it(tmp_path: Pat
     async with serving(basic_registry(OURS, received)) as host:
         private = layer("http", host)
         for _ in range(2):  # the second has what is on the disk alone
-            store = ObjectStore(registries, _no_link, Blobs(tmp_path / "layers"))
+            store = ObjectStore(registries, no_link, Blobs(tmp_path / "layers"))
             assert (await store.objects(private, using(OURS), "kcp-system/ours")).objects
             for login, whose in ((None, ""), (THEIRS, "kcp-system/theirs")):
                 with pytest.raises(AccessRefused):
@@ -240,7 +240,3 @@ async def test_registry_leads_to_no_host_that_is_not_allowed() -> None:
 
 async def _not_found(_: web.Request) -> web.Response:
     raise web.HTTPNotFound
-
-
-async def _no_link(link: str) -> str:
-    raise DownloadFailed(link)

@@ -22,6 +22,7 @@ from lifecycle_manager.module_catalog.pins import PINNED, TAG_MOVED
 from lifecycle_manager.module_catalog.validation import template_error, template_warnings
 from lifecycle_manager_api import Condition, ModuleTemplate, find
 from tests import builders
+from tests.registries import no_link
 from tests.waiting import eventually
 from tests.world import KCP, World, open_world
 
@@ -92,7 +93,7 @@ class Lookups:
 @asynccontextmanager
 async def lookups(registry: Registry, *offered: object, start_seconds: float = 60.0) -> AsyncIterator[Lookups]:
     async with open_world() as world:
-        offers = module_catalog.setup(world.manager, registry, start_seconds=start_seconds)
+        offers = module_catalog.setup(world.manager, registry, no_link, start_seconds=start_seconds)
         published: list[DescriptorFound] = []
         world.manager.on(DescriptorFound, published.append)
         await world.offer(*offered)
@@ -210,7 +211,7 @@ async def test_tag_that_is_moved_later_is_reported_and_not_installed_after_a_res
         assert (await it.condition()).status == "True"
         registry.tag = SECOND
         restarted = Manager(it.world.kcp, clock=it.world.clock, namespace=KCP)
-        offers = module_catalog.setup(restarted, registry)
+        offers = module_catalog.setup(restarted, registry, no_link)
         async with restarted.background():
             await restarted.wait_synced()
             await restarted.controllers["descriptor"].reconcile_now(WANTED)

@@ -1,6 +1,7 @@
 """The kinds of Module CRs, from the template and from files on an HTTPS server."""
 
 import asyncio
+import hashlib
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -92,11 +93,14 @@ def crd(kind: str, *, scope: str = "Namespaced", versions: tuple[str, ...] = ("v
     )
 
 
-def template(link: str, *, generation: int = 1) -> ModuleTemplate:
+def template(link: str, content: bytes = b"", *, generation: int = 1) -> ModuleTemplate:
+    """Return a template with a link, whose content is recorded."""
     made = builders.template(data=None, uid="uid-of-template", generation=generation)
     resources = [{"name": "rawManifest", "link": link}]
     document = msgspec.json.decode(msgspec.json.encode(made))
     document["spec"]["resources"] = resources
+    digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
+    document["status"] = {"pinnedLink": {"url": link, "version": made.spec.version, "digest": digest}}
     return msgspec.json.decode(msgspec.json.encode(document), type=ModuleTemplate)
 
 
@@ -106,7 +110,7 @@ DEPLOYMENT = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: operator}\
 async def test_kinds_are_those_of_the_crds_in_the_resources(files: Files, kinds: ModuleKinds) -> None:
     text = "---\n".join((crd("Tea", versions=("v1alpha1", "v1"), stored="v1"), DEPLOYMENT, crd("Cup", scope="Cluster")))
     files.contents["manifest.yaml"] = text.encode()
-    wanted = template(f"{files.base}/manifest.yaml")
+    wanted = template(f"{files.base}/manifest.yaml", files.contents["manifest.yaml"])
     assert kinds.known(wanted) == ()
 
     found = await kinds.of(wanted)
@@ -131,20 +135,21 @@ async def test_template_without_default_module_cr_and_link_has_no_kinds(kinds: M
 
 async def test_resources_are_downloaded_once_for_each_version(files: Files, kinds: ModuleKinds) -> None:
     files.contents["manifest.yaml"] = crd("Tea").encode()
-    wanted = template(f"{files.base}/manifest.yaml")
+    wanted = template(f"{files.base}/manifest.yaml", files.contents["manifest.yaml"])
 
     await asyncio.gather(*(kinds.of(wanted) for _ in range(20)))
     assert files.asked == ["manifest.yaml"]
 
     files.contents["manifest.yaml"] = crd("Coffee").encode()
-    assert [kind.kind for kind in await kinds.of(template(f"{files.base}/manifest.yaml", generation=2))] == ["Coffee"]
+    next_version = template(f"{files.base}/manifest.yaml", files.contents["manifest.yaml"], generation=2)
+    assert [kind.kind for kind in await kinds.of(next_version)] == ["Coffee"]
 
 
 async def test_redirect_is_followed_where_it_stays_on_https(files: Files, kinds: ModuleKinds) -> None:
     files.contents["there"] = crd("Tea").encode()
     files.redirects["here"] = f"{files.base}/there"
 
-    assert [kind.kind for kind in await kinds.of(template(f"{files.base}/here"))] == ["Tea"]
+    assert [kind.kind for kind in await kinds.of(template(f"{files.base}/here", files.contents["there"]))] == ["Tea"]
 
 
 @pytest.mark.parametrize(
@@ -170,7 +175,7 @@ async def test_unreadable_resources_are_reported_with_the_template(
     assert "ModuleTemplate cloud-resources-0.1.0: " in str(unreadable.value)
     assert expected in str(unreadable.value)
     files.contents[name], files.redirects = crd("Tea").encode(), {}
-    assert await kinds.of(template(f"{files.base}/{name}"))  # not remembered: it may be mended
+    assert await kinds.of(template(f"{files.base}/{name}", files.contents[name]))  # not remembered: it may be mended
 
 
 async def test_server_with_an_untrusted_certificate_is_not_read(files: Files) -> None:

@@ -27,6 +27,7 @@ from lifecycle_manager.module_catalog.verdicts import VERIFIED
 from lifecycle_manager.module_catalog.verification import RECHECK_SECONDS, WRITE_AGAIN_SECONDS
 from lifecycle_manager_api import Condition, ModuleResource, ModuleTemplate, find, names
 from tests import builders
+from tests.registries import no_link
 from tests.waiting import eventually
 from tests.world import KCP, World, open_world
 
@@ -145,7 +146,7 @@ class Catalog:
 @asynccontextmanager
 async def catalog(offered: ModuleTemplate, registry: Registry | None = None) -> AsyncIterator[Catalog]:
     async with open_world() as world:
-        offers = module_catalog.setup(world.manager, registry or Registry())
+        offers = module_catalog.setup(world.manager, registry or Registry(), no_link)
         published: list[DescriptorFound] = []
         world.manager.on(DescriptorFound, published.append)
         await world.offer(offered, RELEASE)

@@ -32,7 +32,7 @@ from lifecycle_manager.skr import SkrFailure
 from lifecycle_manager_api import LabelSelector, LabelSelectorRequirement, ManagerReference, Manifest, find, names
 from tests import builders
 
-SOURCE = {"url": "https://example.com/garden.yaml"}
+SOURCE = {"url": "https://example.com/garden.yaml", "digest": f"sha256:{'0' * 64}"}
 DEPLOYMENT = InventoryEntry("apps", "v1", "Deployment", "kyma-system", "garden")
 CONFIG_MAP = InventoryEntry("", "v1", "ConfigMap", "kyma-system", "garden")
 MODULE_CR = {

@@ -67,6 +67,7 @@ CRDS = {crd_of(kind): kind for kind in KINDS}
 OBJECTS = tuple(InventoryEntry("", "v1", "ConfigMap", "shop", name) for name in "abc")
 ENTRIES = (*OBJECTS, *CRDS)
 SUBSETS = st.sets(st.sampled_from(ENTRIES))
+OTHER_SOURCE = msgspec.Raw(msgspec.json.encode({"url": "https://example.com/x.yaml", "digest": f"sha256:{'0' * 64}"}))
 DEFAULT_CR = KindObject(KINDS[0], "shop", "default")
 MODULE_CR = {"apiVersion": "example.com/v1", "kind": "Rose", "metadata": {"name": "default", "namespace": "shop"}}
 
@@ -75,7 +76,7 @@ def manifest(inventory: set[InventoryEntry], *, deleted: bool = False) -> Manife
     metadata: dict[str, Any] = {"finalizers": [names.MANIFEST_FINALIZER]}
     metadata |= {"deletionTimestamp": "2026-11-01T12:00:00Z"} if deleted else {}
     thing = builders.manifest("garden", "1.0.0", **metadata)
-    install = msgspec.structs.replace(thing.spec.install, source=msgspec.Raw(b'{"url": "https://example.com/x.yaml"}'))
+    install = msgspec.structs.replace(thing.spec.install, source=OTHER_SOURCE)
     spec = msgspec.structs.replace(thing.spec, install=install, resource=msgspec.Raw(msgspec.json.encode(MODULE_CR)))
     status = msgspec.structs.replace(thing.status, synced=references_to(sorted(inventory)))
     return msgspec.structs.replace(thing, spec=spec, status=status)

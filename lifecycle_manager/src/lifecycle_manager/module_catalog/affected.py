@@ -10,19 +10,26 @@ from lifecycle_manager.contract.changes import metadata_changed, versions
 from lifecycle_manager.contract.indexes import BY_CHANNEL, BY_MODULE, BY_TEMPLATE
 from lifecycle_manager.contract.resources import DATED_RELEASE_METAS, KYMAS, MODULE_TEMPLATES, DatedReleaseMeta
 from lifecycle_manager.module_catalog.offer import is_mandatory, module_of, version_of
-from lifecycle_manager_api import Kyma, ModuleReleaseMeta, ModuleTemplate, names
+from lifecycle_manager_api import Kyma, ModuleReleaseMeta, ModuleTemplate, PinnedLink, names
 
 
 def offer_changed(change: Change[ModuleTemplate] | Change[DatedReleaseMeta]) -> bool:
-    """Tell whether a ModuleTemplate or ModuleReleaseMeta was created, deleted, or changed in spec or metadata."""
+    """Tell whether a ModuleTemplate or ModuleReleaseMeta was created, deleted, or changed in spec, metadata or
+    the content of its link.
+    """
     old, new = change.old, change.new
     return (
         old is None
         or new is None
         or old.spec != new.spec
+        or _pinned_link(old) != _pinned_link(new)
         or old.metadata.finalizers != new.metadata.finalizers
         or metadata_changed(old.metadata, new.metadata)
     )
+
+
+def _pinned_link(item: ModuleTemplate | DatedReleaseMeta) -> PinnedLink | None:
+    return item.status.pinned_link if isinstance(item, ModuleTemplate) else None
 
 
 def is_for_rollouts(change: Change[DatedReleaseMeta]) -> bool:

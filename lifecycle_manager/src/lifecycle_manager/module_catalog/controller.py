@@ -7,7 +7,7 @@ where the module would be installed, and retried. Descriptors that have to be si
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -19,6 +19,7 @@ from kyma_oci import ComponentVersion, FoundDescriptor, LookupFailed, is_left_ou
 from lifecycle_manager.contract.changes import versions
 from lifecycle_manager.contract.resources import DATED_RELEASE_METAS, MODULE_TEMPLATES, DatedReleaseMeta
 from lifecycle_manager.contract.signals import DescriptorFound
+from lifecycle_manager.module_catalog import links
 from lifecycle_manager.module_catalog.offer import Offer, module_of, version_of
 from lifecycle_manager.module_catalog.pins import Pins, pin_among
 from lifecycle_manager.module_catalog.template_status import TemplateStatuses
@@ -83,18 +84,21 @@ class Offers:
 def setup(
     manager: Manager,
     registry: ComponentRegistry,
+    fetch: Callable[[str], Awaitable[str]],
     *,
     restricted: Iterable[str] = (),
     namespace: str = names.SKR_NAMESPACE,
     start_seconds: float = START_SECONDS,
 ) -> Offers:
-    """Add the controllers that look descriptors up and verify them; return the offers of the catalog."""
+    """Add the controllers of descriptors and links; return the offers of the catalog. `fetch` reads a link."""
     templates = manager.informer(MODULE_TEMPLATES)
     releases = manager.informer(DATED_RELEASE_METAS)
     statuses = TemplateStatuses(manager.client, templates)
     lookups = Lookups(manager, templates, releases, statuses, registry, start_seconds)
     verifications = Verifications(manager, templates, statuses, lookups.found, registry, start_seconds)
-    return Offers(templates, releases, lookups, verifications, frozenset(restricted), namespace)
+    offers = Offers(templates, releases, lookups, verifications, frozenset(restricted), namespace)
+    links.setup(manager, statuses, fetch, offers.current)
+    return offers
 
 
 @dataclass(eq=False)

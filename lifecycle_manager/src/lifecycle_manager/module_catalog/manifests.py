@@ -13,7 +13,7 @@ from msgspec.structs import replace as with_fields
 from kyma_oci import Component
 from kyma_oci.descriptor import CONFIG, RAW_MANIFEST
 from lifecycle_manager.contract import former
-from lifecycle_manager.module_catalog.offer import module_of, version_of
+from lifecycle_manager.module_catalog.offer import link_of, link_pin_of, module_of, version_of
 from lifecycle_manager_api import (
     CustomResourcePolicy,
     ImageSpec,
@@ -29,7 +29,6 @@ from lifecycle_manager_api import (
     names,
 )
 
-RAW_MANIFEST_LINK = "rawManifest"
 _NULL = msgspec.Raw(b"null")
 _ENCODER = msgspec.json.Encoder(order="sorted")
 
@@ -77,7 +76,8 @@ def wanted_spec(
 ) -> ManifestSpec | None:
     """Return the spec of the Manifests that install a template; None where there is nothing to install."""
     link = link_of(template)
-    source = component.source(RAW_MANIFEST) or ({"url": link} if link is not None else None)
+    linked = {"url": link, "digest": link_pin_of(template)} if link is not None else None
+    source = component.source(RAW_MANIFEST) or linked
     if source is None:
         return None
     config = component.source(CONFIG)
@@ -140,11 +140,6 @@ def kyma_of_manifest(manifest: Manifest) -> str:
 
 def is_mandatory_manifest(manifest: Manifest) -> bool:
     return boolean(manifest.metadata.labels, names.MANDATORY_MODULE)
-
-
-def link_of(template: ModuleTemplate) -> str | None:
-    """Return the link to the objects of a template; None where it has none."""
-    return next((each.link for each in template.spec.resources if each.name == RAW_MANIFEST_LINK), None)
 
 
 def _labels(kyma: Kyma, module: str, channel: str, mandatory: bool) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """The kinds of a module's Module CRs, cached for each version of its ModuleTemplate."""
 
 import asyncio
+import hashlib
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -9,7 +10,7 @@ from weakref import WeakValueDictionary
 
 from kube_runtime import KubernetesObject, ManifestInvalid, parse_aside, parse_objects
 from lifecycle_manager.contract.signals import ObjectReference
-from lifecycle_manager.module_catalog.manifests import link_of
+from lifecycle_manager.module_catalog.offer import link_of, link_pin_of
 from lifecycle_manager.module_sources import DownloadFailed
 from lifecycle_manager_api import ModuleTemplate, boolean, names, raw_object
 
@@ -84,9 +85,13 @@ class ModuleKinds:
     async def _read(self, template: ModuleTemplate, link: str) -> tuple[ModuleCrKind, ...]:
         try:
             text = await self.fetch(link)
-            return kinds_of_crds(await parse_aside(len(text), parse_objects, text), self.namespace)
+            found = kinds_of_crds(await parse_aside(len(text), parse_objects, text), self.namespace)
         except (DownloadFailed, ManifestInvalid) as error:
             raise TemplateUnreadable(f"ModuleTemplate {template.metadata.name}: {error}") from error
+        if (digest := f"sha256:{hashlib.sha256(text.encode()).hexdigest()}") != link_pin_of(template):
+            why = f"{link} is {digest}, which is not what status.pinnedLink says"
+            raise TemplateUnreadable(f"ModuleTemplate {template.metadata.name}: {why}")
+        return found
 
 
 def kinds_of_crds(objects: Iterable[KubernetesObject], namespace: str) -> tuple[ModuleCrKind, ...]:

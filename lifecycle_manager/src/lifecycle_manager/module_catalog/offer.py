@@ -5,6 +5,7 @@ A ModuleReleaseMeta lists the version of each channel of a module; the ModuleTem
 """
 
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TypeVar
@@ -19,6 +20,7 @@ from kyma_oci import (
     component_of,
     is_left_out,
 )
+from kyma_oci.descriptor import RAW_MANIFEST
 from lifecycle_manager_api import (
     InvalidVersion,
     KymaSelector,
@@ -27,10 +29,12 @@ from lifecycle_manager_api import (
     Version,
     boolean,
     names,
+    raw_object,
     split_template_name,
     template_name,
 )
 
+RAW_MANIFEST_LINK = "rawManifest"
 NO_CHANNEL = "none"
 """The channel of older templates that are in no channel."""
 
@@ -57,6 +61,17 @@ def version_of(template: ModuleTemplate) -> str:
         return "" if is_left_out(template.spec.descriptor) else component_of(template.spec.descriptor).version
     except DescriptorUnreadable:
         return ""
+
+
+def link_of(template: ModuleTemplate) -> str | None:
+    """Return the link to the objects of a template; None where it has none."""
+    return next((each.link for each in template.spec.resources if each.name == RAW_MANIFEST_LINK), None)
+
+
+def link_pin_of(template: ModuleTemplate) -> str:
+    """Return the digest that is recorded for the link of a template in this version; "" where there is none."""
+    pin = template.status.pinned_link
+    return pin.digest if pin is not None and (pin.url, pin.version) == (link_of(template), version_of(template)) else ""
 
 
 def is_mandatory(template: ModuleTemplate) -> bool:
@@ -182,8 +197,25 @@ class Offer:
         except DescriptorUnreadable:
             return False
 
+    def reads_link(self, template: ModuleTemplate) -> bool:
+        """Tell whether the objects of a template, or the kinds of its Module CRs, are read from its link."""
+        if link_of(template) is None:
+            return False
+        if template.spec.enable_module_config and raw_object(template.spec.data) is None:
+            return True
+        with suppress(DescriptorUnreadable):
+            return RAW_MANIFEST not in self._component(template).layers
+        return False
+
     def component(self, template: ModuleTemplate) -> Component:
         """Return the component that a template installs. Raises DescriptorUnreadable."""
+        component = self._component(template)
+        link = link_of(template) if RAW_MANIFEST not in component.layers else None
+        if link is not None and not link_pin_of(template):
+            raise DescriptorNotFound(f"{link} was not read yet, see the conditions of the ModuleTemplate")
+        return component
+
+    def _component(self, template: ModuleTemplate) -> Component:
         name = template.metadata.name
         if name in self.problems:
             raise DescriptorNotFound(self.problems[name])

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 import structlog
+from msgspec import structs
 
 from kube_runtime import Clock, NotFound
 from kyma_oci import ComponentVersion, FoundDescriptor
@@ -49,7 +50,7 @@ def status_with(
         condition = (PINNED, "False", TAG_MOVED, message)
     pin = PinnedDescriptor(component=wanted.component, version=wanted.version, digest=found.digest)
     conditions = set_conditions(template.status.conditions, [condition], template.metadata.generation, now)
-    return ModuleTemplateStatus(pinned_descriptor=pin, conditions=conditions)
+    return structs.replace(template.status, pinned_descriptor=pin, conditions=conditions)
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,8 +6,7 @@ Each check is named by what it finds. What the schema of the CRD rejects is not 
 from collections.abc import Callable, Iterable
 
 from kyma_oci import DescriptorUnreadable, component_of, host_of, is_left_out
-from lifecycle_manager.module_catalog.manifests import RAW_MANIFEST_LINK, link_of
-from lifecycle_manager.module_catalog.offer import Offer, module_of
+from lifecycle_manager.module_catalog.offer import RAW_MANIFEST_LINK, Offer, link_of, module_of
 from lifecycle_manager.module_catalog.state_paths import PathBroken, state_path
 from lifecycle_manager_api import ModuleReleaseMeta, ModuleTemplate, State, raw_object, template_name
 

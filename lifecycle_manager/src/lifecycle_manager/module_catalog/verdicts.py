@@ -1,8 +1,8 @@
 """Whether somebody who is trusted vouches for a version of a module: pure functions.
 
 A signature by OCM is in the descriptor itself, one by cosign is for the artifact in the registry that holds it. Either
-is enough. What is installed then has to be named by the digests that are signed: layers are, images get them, and a
-link has none. The descriptor does not cover the rest of a ModuleTemplate, such as the default Module CR.
+is enough. What is installed then has to be named by the digests that are signed: layers are, images get them, and
+that of a link is not. The descriptor does not cover the rest of a ModuleTemplate, such as the default Module CR.
 """
 
 import base64
@@ -26,7 +26,7 @@ from kyma_oci.signatures import (
     verify_cosigned,
 )
 from lifecycle_manager.contract.resources import Secret
-from lifecycle_manager.module_catalog.manifests import link_of
+from lifecycle_manager.module_catalog.offer import link_of
 from lifecycle_manager_api import Condition, ModulePolicySpec, ModuleTemplate, ModuleTemplateStatus, find, names
 from lifecycle_manager_api.conditions import NewCondition, set_conditions
 
@@ -105,7 +105,7 @@ def _check_template(template: ModuleTemplate, descriptor: msgspec.Raw) -> None:
     if template.spec.version and template.spec.version != component.version:
         raise Unverified(f"spec.version is {template.spec.version}, and the descriptor is of {component.version}")
     if RAW_MANIFEST not in component.layers and link_of(template) is not None:
-        raise Unverified("its objects are behind a link of spec.resources, which has no digest")
+        raise Unverified("its objects are behind a link of spec.resources, which no signature covers")
 
 
 def is_unverified(template: ModuleTemplate) -> bool:

@@ -12,13 +12,14 @@ from lifecycle_manager.module_sources.blobs import Blobs
 from lifecycle_manager.module_sources.downloads import DownloadFailed, Downloads
 from lifecycle_manager.module_sources.parsing import ModuleObjects, ObjectsInvalid, read_yaml
 from lifecycle_manager.module_sources.references import HttpsLink, Source, source_in
-from lifecycle_manager.module_sources.store import ObjectStore, SourceAwaited
+from lifecycle_manager.module_sources.store import LinkChanged, ObjectStore, SourceAwaited
 
 __all__ = [
     "Blobs",
     "DownloadFailed",
     "Downloads",
     "HttpsLink",
+    "LinkChanged",
     "ModuleObjects",
     "ObjectStore",
     "ObjectsInvalid",

@@ -1,5 +1,6 @@
 """The source that a Manifest names: a layer in an OCI registry, or a link."""
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,15 +11,17 @@ from kyma_oci import Layer, SourceInvalid, host_of, layer_in
 
 @dataclass(frozen=True, slots=True)
 class HttpsLink:
-    """A file that is fetched over HTTPS."""
+    """A file that is fetched over HTTPS, and refused with another digest."""
 
     url: str
+    digest: str
 
     def __str__(self) -> str:
         return self.url
 
 
 Source = Layer | HttpsLink
+DIGEST = re.compile("sha256:[0-9a-f]{64}")
 
 
 def source_in(raw: msgspec.Raw) -> Source:
@@ -30,17 +33,19 @@ def source_in(raw: msgspec.Raw) -> Source:
     if not isinstance(fields, dict):
         raise SourceInvalid("spec.install.source is not an object")
     if isinstance(fields.get("url"), str):
-        return _link(fields["url"])
+        return _link(fields["url"], fields.get("digest"))
     try:
         return _layer(msgspec.convert(fields, _Location))
     except msgspec.ValidationError as error:
         raise SourceInvalid(f"spec.install.source: {error}") from None
 
 
-def _link(url: str) -> HttpsLink:
+def _link(url: str, digest: object) -> HttpsLink:
     if not host_of(url, "https"):
         raise SourceInvalid(f"spec.install.source.url {url!r} is not an https URL")
-    return HttpsLink(url)
+    if not isinstance(digest, str) or not DIGEST.fullmatch(digest):
+        raise SourceInvalid("spec.install.source.digest is not the digest of the file behind the url, sha256:...")
+    return HttpsLink(url, digest)
 
 
 class _Location(msgspec.Struct, frozen=True):

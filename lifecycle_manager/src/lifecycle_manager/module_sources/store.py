@@ -1,9 +1,9 @@
 """The objects of modules, fetched and parsed once for all clusters.
 
-Objects are cached up to a size: those of a link by the digest of their text; those of a layer by its repository, its
-digest and the credentials that gave access to it, so nobody gets a private layer by its digest alone. Layers are cached
-on disk likewise. Concurrent requests for one source wait for one download, and a failure is remembered, so thousands of
-Manifests do not repeat it. Waiting is bounded: otherwise a slow registry would occupy all workers.
+Objects are cached up to a size by the link or the repository, the digest, and the credentials that gave access to a
+layer, so nobody gets a private layer by its digest alone; what was fetched is cached on disk likewise. Concurrent
+requests for one source wait for one download, and a failure is remembered, so thousands of Manifests do not repeat it.
+Waiting is bounded: otherwise a slow registry would occupy all workers.
 """
 
 import asyncio
@@ -23,7 +23,6 @@ from lifecycle_manager.module_sources.references import HttpsLink, Source
 
 MAX_TEXT_BYTES = 32 * 1024 * 1024
 MAX_FAILURES = 1_000
-LINK_SECONDS = 600.0
 MAX_WAIT_SECONDS = 3.0
 
 _Asked = tuple[Source, str]
@@ -34,6 +33,12 @@ class SourceAwaited(SourceError):
     """It is being fetched for another Manifest, which takes too long to wait for."""
 
     again_after_seconds = 5.0
+
+
+class LinkChanged(SourceError):
+    """The file behind a link is another one than when it was read first."""
+
+    again_after_seconds = 600.0
 
 
 @dataclass(eq=False)
@@ -50,8 +55,7 @@ class ObjectStore:
     max_text_bytes: int = MAX_TEXT_BYTES
     max_wait_seconds: float = MAX_WAIT_SECONDS
     clock: Callable[[], float] = time.monotonic
-    _known: OrderedDict[_Asked | str, ModuleObjects] = field(default_factory=OrderedDict, init=False)
-    _links: OrderedDict[HttpsLink, tuple[float, str]] = field(default_factory=OrderedDict, init=False)
+    _known: OrderedDict[_Asked, ModuleObjects] = field(default_factory=OrderedDict, init=False)
     _failed: OrderedDict[_Asked, tuple[float, SourceError]] = field(default_factory=OrderedDict, init=False)
     _slow: set[_Asked] = field(default_factory=set, init=False)
     _busy: WeakValueDictionary[_Asked, asyncio.Lock] = field(default_factory=WeakValueDictionary, init=False)
@@ -62,25 +66,18 @@ class ObjectStore:
         `whose` names the credentials of `login_for`: what fails with some may work with others.
         """
         asked = source, whose if isinstance(source, Layer) else ""
-        if (known := self._remembered(asked)) is not None:
+        if (known := self._recent(asked)) is not None:
             return known
-        try:
-            return await self._fetched(asked, login_for)
-        except SourceError:
-            if (stale := self._stale(source)) is not None:
-                return stale
-            raise
-
-    async def _fetched(self, asked: _Asked, login_for: LoginFor) -> ModuleObjects:
         async with self._turn(asked):
-            if (known := self._remembered(asked)) is not None:
+            if (known := self._recent(asked)) is not None:
                 return known
             self._raise_if_failed_lately(asked)
             try:
                 found = await self._read(asked, login_for)
             except SourceError as error:
                 self._failed[asked] = (self.clock() + error.again_after_seconds, error)
-                _keep(self._failed, MAX_FAILURES)
+                while len(self._failed) > MAX_FAILURES:
+                    self._failed.popitem(last=False)
                 raise
         self._failed.pop(asked, None)
         return found
@@ -102,22 +99,7 @@ class ObjectStore:
             self._slow.discard(asked)
             lock.release()
 
-    def _remembered(self, asked: _Asked) -> ModuleObjects | None:
-        source = asked[0]
-        if isinstance(source, Layer):
-            return self._recent(asked)
-        until, digest = self._links.get(source, (0.0, ""))
-        return self._recent(digest) if self.clock() < until else None
-
-    def _stale(self, source: Source) -> ModuleObjects | None:
-        """Return the earlier content of a link that can't be read now; it is not requested again for a while."""
-        if isinstance(source, Layer) or source not in self._links:
-            return None
-        digest = self._links[source][1]
-        self._links[source] = (self.clock() + SourceUnreachable.again_after_seconds, digest)
-        return self._recent(digest)
-
-    def _recent(self, key: _Asked | str) -> ModuleObjects | None:
+    def _recent(self, key: _Asked) -> ModuleObjects | None:
         known = self._known.get(key)
         if known is not None:
             self._known.move_to_end(key)
@@ -130,46 +112,31 @@ class ObjectStore:
 
     async def _read(self, asked: _Asked, login_for: LoginFor) -> ModuleObjects:
         source, whose = asked
-        key: _Asked | str = asked
-        if isinstance(source, Layer):
-            found = await self._layer(source, login_for, whose)
+        access = f"{source.scheme}://{source.repository} {whose}" if isinstance(source, Layer) else source.url
+        content = await asyncio.to_thread(self.blobs.read, source.digest, access)
+        if content is not None:
+            found = await objects_in(source, source.digest, content)
         else:
-            text = await self._text(source)
-            digest = f"sha256:{hashlib.sha256(text).hexdigest()}"
-            found = self._recent(digest) or await objects_in(source, digest, text)
-            if not found.objects:
-                raise ObjectsInvalid(
-                    f"{source} holds no objects"
-                )  # an empty file may be a mistake: all objects of the module would be pruned
-            self._links[source] = (self.clock() + LINK_SECONDS, digest)
-            _keep(self._links, MAX_FAILURES)
-            key = digest
-        self._known[key] = found
+            content = await self._content(source, login_for)
+            writing = asyncio.create_task(asyncio.to_thread(self.blobs.write, source.digest, access, content))
+            try:
+                found = await objects_in(source, source.digest, content)
+            finally:
+                await writing
+        if isinstance(source, HttpsLink) and not found.objects:
+            raise ObjectsInvalid(f"{source} holds no objects")  # a mistake: all objects of the module would be pruned
+        self._known[asked] = found
         while len(self._known) > 1 and sum(each.size for each in self._known.values()) > self.max_text_bytes:
             self._known.popitem(last=False)
         return found
 
-    async def _layer(self, layer: Layer, login_for: LoginFor, whose: str) -> ModuleObjects:
-        access = f"{layer.scheme}://{layer.repository} {whose}"
-        kept = await asyncio.to_thread(self.blobs.read, layer.digest, access)
-        if kept is not None:
-            return await objects_in(layer, layer.digest, kept)
-        content = await self.registries.pull(layer, await login_for(layer.repository))
-        writing = asyncio.create_task(asyncio.to_thread(self.blobs.write, layer.digest, access, content))
+    async def _content(self, source: Source, login_for: LoginFor) -> bytes:
+        if isinstance(source, Layer):
+            return await self.registries.pull(source, await login_for(source.repository))
         try:
-            return await objects_in(layer, layer.digest, content)
-        finally:
-            await writing
-
-    async def _text(self, link: HttpsLink) -> bytes:
-        try:
-            return (await self.fetch(link.url)).encode()
+            content = (await self.fetch(source.url)).encode()
         except DownloadFailed as error:
             raise SourceUnreachable(str(error)) from None
-
-
-def _keep(
-    cache: OrderedDict[_Asked, tuple[float, SourceError]] | OrderedDict[HttpsLink, tuple[float, str]], most: int
-) -> None:
-    while len(cache) > most:
-        cache.popitem(last=False)
+        if (digest := f"sha256:{hashlib.sha256(content).hexdigest()}") != source.digest:
+            raise LinkChanged(f"{source} is {digest} by now, and {source.digest} is recorded for this version")
+        return content
