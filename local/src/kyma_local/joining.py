@@ -19,7 +19,7 @@ async def join(near: Streams, far: Streams) -> None:
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     with suppress(OSError):
-        while chunk := await reader.read(CHUNK):
+        while (chunk := await reader.read(CHUNK)) and not writer.is_closing():
             writer.write(chunk)
             await writer.drain()
     with suppress(OSError):
