@@ -1,11 +1,22 @@
 """`klm diff`: how differences are printed."""
 
 import io
+import threading
+from collections.abc import Awaitable, Callable
+from typing import Any
 
-from kube_runtime import InventoryEntry
+import pytest
+
+from kube_runtime import Client, InventoryEntry, KubeconfigPolicy, ResponseTooLarge
 from kube_runtime.apply.difference import ObjectDifference, difference_between
+from kube_simulation import Answer, ApiRequest, Rule, serve_simulation
+from kyma_fleet.comparison import reading
 from kyma_fleet.comparison.report import ClusterComparison, ComparedObject
 from kyma_fleet.screen import Screen
+from lifecycle_manager_api import names
+from tests import builders
+from tests.kinds import CONFIG_MAPS
+from tests.world import open_world
 
 ENTRY = InventoryEntry("", "v1", "ConfigMap", "ns", "limits")
 
@@ -36,3 +47,41 @@ def test_what_is_as_wanted_is_counted_alone() -> None:
     others = ObjectDifference(ENTRY, None, "prune"), ObjectDifference(ENTRY, 0, "fail", error="refused\nby policy")
     assert shown(same, *others).splitlines()[-1] == "3 objects: 1 as wanted, 1 no longer wanted, 1 not comparable"
     assert "can't be compared: refused by policy" in shown(*others)
+
+
+class Large(Rule):
+    """Answers with more values than an object has."""
+
+    async def around(self, request: ApiRequest, proceed: Callable[[], Awaitable[Answer]]) -> Answer:
+        return Answer(200, b'{"metadata":{"name":"a"},"data":[' + b"1," * 200_000 + b"1]}")
+
+
+async def test_answer_of_a_cluster_with_more_values_than_any_object_is_not_decoded() -> None:
+    async with serve_simulation() as simulation:
+        cluster = simulation.cluster("skr")
+        cluster.add_rule(Large())
+        policy = KubeconfigPolicy.permissive()
+        async with await Client.from_kubeconfig(
+            cluster.kubeconfig, options=reading.SKR_OPTIONS, policy=policy
+        ) as client:
+            with pytest.raises(ResponseTooLarge):
+                await client.get(CONFIG_MAPS, "a", "default")
+
+
+async def test_long_text_of_a_module_manager_is_read_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads, parse = list[threading.Thread](), reading.parse_objects
+
+    def noted(text: str) -> Any:
+        threads.append(threading.current_thread())
+        return parse(text)
+
+    monkeypatch.setattr(reading, "parse_objects", noted)
+    async with open_world() as world:
+        text = f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: a}}\ndata: {{a: {'a' * 9_000}}}\n"
+        resource = builders.sync_resource(
+            text=text, labels={names.KYMA_NAME: "demo", names.MODULE_NAME: "cloud-resources"}
+        )
+        await world.create(resource)
+        wanted = await reading.wanted_sets(world.kcp, "demo", "cloud-resources", "kyma-system")
+    assert [len(each.objects) for each in wanted] == [1]
+    assert threading.main_thread() not in threads

@@ -21,6 +21,7 @@ from kube_runtime import (
     KubeconfigRefused,
     KubernetesObject,
     ManifestInvalid,
+    parse_aside,
     parse_objects,
 )
 from kube_runtime.client.kubeconfig import STRICT
@@ -53,9 +54,10 @@ SKR_OPTIONS = ClientOptions(
     connect_timeout_seconds=5,
     attempts=2,
     user_agent="klm",
-    max_response_bytes=32 * 1024 * 1024,
-    max_list_bytes=64 * 1024 * 1024,
+    max_response_bytes=4 * 1024 * 1024,
+    max_values=100_000,
 )
+"""An answer is one object, of which etcd stores 1.5 MiB. The fleet page decodes it in the loop of a replica."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +100,7 @@ async def wanted_sets(kcp: Client, kyma: str, module: str, namespace: str) -> li
     selector = f"{names.KYMA_NAME}={kyma},{names.MODULE_NAME}={module}"
     manifests = (await kcp.list(MANIFESTS, names.KCP_NAMESPACE, label_selector=selector)).items
     resources = (await kcp.list(SYNC_RESOURCES, label_selector=selector)).items
-    found = [_of_sync_resource(each) for each in resources if not each.metadata.being_deleted]
+    found = [await _of_sync_resource(each) for each in resources if not each.metadata.being_deleted]
     found += [await _of_manifest(kcp, each, namespace) for each in manifests if not each.metadata.being_deleted]
     if not found:
         raise Problem(f"module {module} has no objects in the cluster of Kyma {kyma}; klm explain {kyma} says why")
@@ -132,9 +134,10 @@ def applier_objects(skr: Client, wanted: WantedSet, namespace: str) -> SkrObject
     return SkrObjects.of(None, skr, owner=set_owner(wanted.owner), namespace=default)
 
 
-def _of_sync_resource(resource: SyncResource) -> WantedSet:
+async def _of_sync_resource(resource: SyncResource) -> WantedSet:
+    text = resource.spec.resource
     try:
-        objects = parse_objects(resource.spec.resource)
+        objects = await parse_aside(len(text), parse_objects, text)
     except ManifestInvalid as error:
         raise Problem(f"SyncResource {resource.metadata.name}: {error}") from None
     prunes = resource.spec.prune
