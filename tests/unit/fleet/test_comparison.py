@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kube_runtime import Client, InventoryEntry, KubeconfigPolicy, ResponseTooLarge
+from kube_runtime import Client, InventoryEntry, KubeconfigPolicy, ResponseTooLarge, parse_objects
 from kube_runtime.apply.difference import ObjectDifference, difference_between
 from kube_simulation import Answer, ApiRequest, Rule, serve_simulation
 from kyma_fleet.comparison import reading
@@ -69,13 +69,13 @@ async def test_answer_of_a_cluster_with_more_values_than_any_object_is_not_decod
 
 
 async def test_long_text_of_a_module_manager_is_read_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    threads, parse = list[threading.Thread](), reading.parse_objects
+    threads = list[threading.Thread]()
 
     def noted(text: str) -> Any:
         threads.append(threading.current_thread())
-        return parse(text)
+        return parse_objects(text)
 
-    monkeypatch.setattr(reading, "parse_objects", noted)
+    monkeypatch.setattr("kyma_fleet.comparison.reading.parse_objects", noted)
     async with open_world() as world:
         text = f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: a}}\ndata: {{a: {'a' * 9_000}}}\n"
         resource = builders.sync_resource(
