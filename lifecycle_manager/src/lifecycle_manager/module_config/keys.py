@@ -73,9 +73,9 @@ class Modules:
         found = self.configs.by_index(MODULE_CONFIGS_BY_MODULE, f"{key.kyma}/{key.module}")
         return tuple(filter(self.policies.is_in_place, found))
 
-    def taken_names(self, key: ModuleKey, reading: Reading) -> frozenset[str]:
-        """Return the names that a module would use and that ModuleConfigs of others have."""
-        usual, namespace = usual_names(key.kyma, key.module, reading), self.policies.namespace_of(key.module)
+    def taken_names(self, key: ModuleKey, usual: Iterable[str]) -> frozenset[str]:
+        """Return those of the names that a module would use that ModuleConfigs of others have."""
+        namespace = self.policies.namespace_of(key.module)
         found = (self.configs.get(ObjectKey(namespace, name)) for name in usual)
         return frozenset(each.metadata.name for each in found if each is not None and _key_of_config(each) != key)
 
@@ -147,9 +147,9 @@ def distinct_name(kyma: str, module: str, reference: ObjectReference) -> str:
     return joined_name(kyma, module, distinct_by="/".join((kyma, module, *reference)))
 
 
-def usual_names(kyma: str, module: str, reading: Reading) -> frozenset[str]:
+def usual_names(kyma: str, module: str, reading: Reading) -> dict[ObjectReference, str]:
     """Return the usual names of the ModuleConfigs of the Module CRs that were read."""
-    return frozenset(config_name(kyma, module, reading.default, reference) for reference in reading.found)
+    return {reference: config_name(kyma, module, reading.default, reference) for reference in reading.found}
 
 
 def _key(kyma: Kyma, module: str) -> ModuleKey:

@@ -13,7 +13,7 @@ from kube_runtime import End, Step
 from kube_runtime.resource import version_number
 from lifecycle_manager.contract.signals import ObjectReference
 from lifecycle_manager.contract.verdict import MODULE_CR_TOO_LARGE
-from lifecycle_manager.module_config.keys import config_name, distinct_name
+from lifecycle_manager.module_config.keys import distinct_name, usual_names
 from lifecycle_manager.module_config.reading import Found, ModuleCr, Reading
 from lifecycle_manager.module_config.snapshot import ModuleConfigSnapshot, Reads
 from lifecycle_manager.module_config.status import (
@@ -306,14 +306,16 @@ def _is_gone(module_cr: ModuleCr | None) -> bool:
 
 def _names(seen: ModuleConfigSnapshot, reading: Reading) -> dict[ObjectReference, str]:
     """Return the names of the ModuleConfigs of all Module CRs: the one each has, or else one that nobody has."""
+    usual = seen.usual_names or usual_names(seen.kyma, seen.module, reading)
     existing = {config.metadata.name for config in seen.existing}
+    if not seen.taken and existing.issubset(usual.values()):
+        return dict(usual)  # thousands, and to make each of the other names takes time
 
     def name_of(reference: ObjectReference) -> str:
-        usual = config_name(seen.kyma, seen.module, reading.default, reference)
-        if usual in existing:
-            return usual
+        if usual[reference] in existing:
+            return usual[reference]
         distinct = distinct_name(seen.kyma, seen.module, reference)
-        return distinct if distinct in existing or usual in seen.taken else usual
+        return distinct if distinct in existing or usual[reference] in seen.taken else usual[reference]
 
     return {reference: name_of(reference) for reference in reading.found}
 

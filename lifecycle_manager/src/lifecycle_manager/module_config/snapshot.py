@@ -1,11 +1,11 @@
 """What a reconcile of a module's configuration knows: caches of KCP, announced changes, and what its steps read."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from kube_runtime import Clock, ObjectKey, Request, Snapshot
 from lifecycle_manager.contract.signals import ObjectChanged, ObjectReference, ReadScope
-from lifecycle_manager.module_config.keys import ModuleKey, Modules
+from lifecycle_manager.module_config.keys import ModuleKey, Modules, usual_names
 from lifecycle_manager.module_config.reading import Found, ModuleCrListing, Reading
 from lifecycle_manager.module_config.settings import Quota
 from lifecycle_manager.module_config.status import SyncedCondition
@@ -37,7 +37,7 @@ class ModuleConfigSnapshot(Snapshot):
     """The configuration of one module of a Kyma, in the namespace of the module.
 
     - `item`, `template`: the Kyma, and the template that the module resolved to; `is_excluded`: it may not have it
-    - `existing`: its ModuleConfigs; `taken`: names that this module would use and that those of others have
+    - `existing`: its ModuleConfigs; `usual_names`: those of what was read, where no others have them (`taken`)
     - `pending`: announced changes; `reads`: what to read because of them, at the monotonic time `started`
     - `found`: the Module CRs that were read, without their texts; `accepted` of them are within the quota
     - `reading`: with their texts; None where the module has no configuration, or the SKR can't be read
@@ -59,6 +59,7 @@ class ModuleConfigSnapshot(Snapshot):
     started: float = 0.0
     found: Found | None = None
     accepted: frozenset[ObjectReference] | None = None
+    usual_names: Mapping[ObjectReference, str] = field(default_factory=dict)
     taken: frozenset[str] = frozenset()
     reading: Reading | None = None
     superseded: frozenset[ObjectReference] = frozenset()
@@ -162,5 +163,6 @@ class ModuleConfigReader:
 
     def refreshed(self, key: ModuleKey, seen: ModuleConfigSnapshot) -> ModuleConfigSnapshot:
         """Return a snapshot with the ModuleConfigs of now, and the taken names, for the Module CRs that were read."""
-        taken = self.modules.taken_names(key, seen.identities)
-        return replace(seen, existing=self.modules.configs_of(key), taken=taken)
+        usual = seen.usual_names or usual_names(key.kyma, key.module, seen.identities)
+        taken = self.modules.taken_names(key, usual.values())
+        return replace(seen, existing=self.modules.configs_of(key), usual_names=usual, taken=taken)
