@@ -20,16 +20,26 @@ from lifecycle_manager.process.crd_installation import apply_objects
 from lifecycle_manager_api import Manifest, State, names
 from tests.integration.lifecycle_manager.catalog_entries import put_in_catalog, release, template, with_layer
 from tests.modules import ANY_MODULE
-from tests.nodes.clusters import NodeClusters, is_ready, pods_of
+from tests.nodes.clusters import NodeClusters, is_ready, kubectl, pods_of
 from tests.registries import NAME, PASSWORD, NoRegistry, packed, push, real_registry
 from tests.waiting import eventually, is_gone
 
 MODULE, OPERATOR, GROUP = "keda", "keda-manager", "operator.kyma-project.io"
-OLD, NEW, BROKEN, FIXED = "1.0.0", "1.1.0", "1.2.0", "1.3.0"
+OLD, NEW, BROKEN, FIXED, OTHER = "1.0.0", "1.1.0", "1.2.0", "1.3.0", "1.4.0"
 REGISTRY_PORT = 443  # to which the network policy of the Lifecycle Manager lets it connect
 SECONDS = 90.0
 CREDENTIALS = {f"{names.GROUP}/oci-registry-cred": "modules"}
 SKR = names.SKR_NAMESPACE
+FULL = "No space left on device"
+FILL = """
+import os
+file = os.open('/var/cache/lifecycle-manager/full', os.O_CREAT | os.O_WRONLY)
+try:
+    while True:
+        os.write(file, bytes(4096))
+except OSError as error:
+    print(error.strerror)
+"""
 
 
 # The Lifecycle Manager trusts the CA of its cluster, which has issued the certificate of the registry.
@@ -74,11 +84,8 @@ async def test_module_from_a_private_registry_comes_is_upgraded_and_goes(
     refused = await _manifest(world, State.ERROR, OLD)
     assert "credentials" in _messages(refused)
 
-    await world.kcp.create(SECRETS, _credentials(registry[1]), names.KCP_NAMESPACE, field_manager="operator")
     for entry in entries.values():
-        (resource,) = entry["spec"]["descriptor"]["component"]["resources"]
-        resource["labels"] = [{"name": next(iter(CREDENTIALS)), "value": CREDENTIALS, "version": "v1"}]
-        await put_in_catalog(world.kcp, entry)
+        await _put_with_login(world, registry, entry)
     for version in (OLD, NEW):
         await put_in_catalog(world.kcp, release(MODULE, regular=version))
         await _manifest(world, State.READY, version)
@@ -92,6 +99,58 @@ async def test_module_from_a_private_registry_comes_is_upgraded_and_goes(
     await _manifest(world, State.READY, FIXED)
     await _running(world, FIXED)
 
+    await _removed(world)
+
+
+async def test_module_is_installed_while_the_disk_of_the_layer_cache_is_full(
+    world: NodeClusters, registry: tuple[str, str]
+) -> None:
+    await _have_cache(world, {"medium": "Memory", "sizeLimit": "1Mi"})
+    group = world.pods.groups[0]
+    kubeconfig, of_pods = world.clusters.kcp.admin_kubeconfig, f"--namespace={group.namespace}"
+    pods = [pod["metadata"]["name"] for pod in await group.pods()]
+    for pod in pods:
+        assert FULL in await kubectl(kubeconfig, of_pods, "exec", pod, "--", "python3", "-c", FILL)
+    await apply_objects(world.skr, ANY_MODULE)
+    image = (await pods_of(world.skr, SKR, "skr-webhook"))[0]["spec"]["containers"][0]["image"]
+    await _put_with_login(world, registry, await _entry(registry, OTHER, image))
+    await put_in_catalog(world.kcp, release(MODULE, regular=OTHER))
+    await world.walkthrough.set_modules([{"name": demo_names.MODULE, "managed": True}, {"name": MODULE}])
+    await _manifest(world, State.READY, OTHER)
+    await _running(world, OTHER)
+    logs = [await kubectl(kubeconfig, of_pods, "logs", pod) for pod in pods]
+    assert any("layer not cached" in line and FULL in line for each in logs for line in each.splitlines())
+    await _removed(world)
+    await _have_cache(world, {"medium": "", "sizeLimit": "2Gi"})
+
+
+async def _have_cache(world: NodeClusters, volume: dict[str, str]) -> None:
+    """Give the Lifecycle Manager another volume for its layers."""
+    group, kubeconfig = world.pods.groups[0], world.clusters.kcp.admin_kubeconfig
+    volumes = {"volumes": [{"name": "cache", "emptyDir": volume}]}
+    patch = msgspec.json.encode({"spec": {"template": {"spec": volumes}}}).decode()
+    deployment = (f"--namespace={group.namespace}", f"deployment/{LIFECYCLE_MANAGER}")
+    await kubectl(kubeconfig, "patch", *deployment, "--patch", patch)
+    await kubectl(kubeconfig, "rollout", "status", *deployment, within=2 * SECONDS)
+
+    async def alone() -> bool:
+        return len(await group.pods()) == 2 and await group.is_ready()
+
+    await eventually(alone, what="the Lifecycle Manager with that volume", within=SECONDS)
+
+
+async def _put_with_login(world: NodeClusters, registry: tuple[str, str], entry: dict[str, Any]) -> None:
+    """Put a ModuleTemplate into the catalog that names the Secret with the login, and that Secret."""
+    secret = _credentials(registry[1])
+    name = secret["metadata"]["name"]
+    await world.kcp.apply(SECRETS, name, secret, names.KCP_NAMESPACE, field_manager="operator")
+    (resource,) = entry["spec"]["descriptor"]["component"]["resources"]
+    resource["labels"] = [{"name": next(iter(CREDENTIALS)), "value": CREDENTIALS, "version": "v1"}]
+    await put_in_catalog(world.kcp, entry)
+
+
+async def _removed(world: NodeClusters) -> None:
+    """Remove the module, and wait until nothing of it is left."""
     await world.walkthrough.set_modules([{"name": demo_names.MODULE, "managed": True}])
 
     async def gone() -> bool:
