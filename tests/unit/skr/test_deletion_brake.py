@@ -18,7 +18,7 @@ from lifecycle_manager.contract.resources import (
     SYNC_RESOURCES,
 )
 from lifecycle_manager.process.telemetry import ChangeLatency
-from lifecycle_manager.skr.deletion_brake import Deletion, DeletionBrake, is_of_former_crd, judge
+from lifecycle_manager.skr.deletion_brake import AT_ONCE_SECONDS, Deletion, DeletionBrake, is_of_former_crd, judge
 from lifecycle_manager.skr.settings import BrakeSettings
 from lifecycle_manager.sync_resource import SyncResourceSettings
 from lifecycle_manager_api import ObjectMeta, SyncResource, find, names
@@ -106,6 +106,25 @@ class Deleting:
         at = (self.world.clock.now() + timedelta(days=100_000)).isoformat()
         patch: dict[str, Any] = {"metadata": {"annotations": {names.CONTINUE_DELETION: at}}}
         await self.world.kcp.merge_patch(KYMAS, name, patch, KCP, field_manager="klm")
+
+
+async def test_texts_that_lost_all_objects_in_one_cluster_after_the_other_are_held() -> None:
+    async with open_world(brake=SETTINGS) as world:
+        deleting = Deleting(world)
+        clusters = ("a", "b", "c", "d", "e")
+        await deleting.install(*clusters)
+        for name in clusters:
+            await world.kcp.merge_patch(SYNC_RESOURCES, name, {"spec": {"resource": "# nothing\n"}}, KCP)
+            await deleting.reconcile(name)
+        assert [await deleting.has_object(name) for name in clusters] == [False, False, False, True, True]
+        reason, message = await deleting.condition("d")
+        assert (reason, "4 of 5 clusters" in message) == ("DeletionHeld", True)
+        await deleting.continue_deletion("d")
+        await deleting.reconcile("d")
+        assert not await deleting.has_object("d")
+        world.clock.advance(2 * AT_ONCE_SECONDS)
+        await deleting.reconcile("e")
+        assert not await deleting.has_object("e")
 
 
 async def test_access_secret_that_is_created_again_has_nothing_forgotten() -> None:

@@ -6,6 +6,7 @@ The plans of Kymas, Manifests and SyncResources ask it first. A deletion is held
   that of a SyncResource whose ModuleConfig was deleted with its CRD, after that CRD was created again
 - while Kymas or Manifests of more clusters than `limit` are being deleted that were deleted in about the same hour, and
   SyncResources of one module likewise: a module team can hold only its own
+- likewise where the texts of so many SyncResources of one module lost all their objects, which removes as much
 - while the access Secret is gone for less than the grace time, or that of more clusters than `limit`
 
 until the cause has passed or an operator continues it: the annotation `continue-deletion` of the Kyma (`klm continue`)
@@ -160,6 +161,7 @@ class DeletionBrake:
     sync_resources: Informer[SyncResource]
     crds: Mapping[str, Informer[JsonObject]]
     namespace: Informer[JsonObject]
+    _emptied: dict[str, dict[str, datetime]] = field(default_factory=dict, init=False)
     _deleting: tuple[float, "_Counts"] = field(default_factory=lambda: (float("-inf"), _Counts()), init=False)
     _without_access: tuple[float, int] = field(default=(float("-inf"), 0), init=False)
 
@@ -171,7 +173,7 @@ class DeletionBrake:
             # Not required: an installation with the rights of an earlier version can't read them.
             return manager.informer(resource, field_selector=f"metadata.name={name}", required=False)
 
-        return cls(
+        brake = cls(
             settings,
             manager.clock,
             connections,
@@ -181,6 +183,34 @@ class DeletionBrake:
             {each.plural_name: one(CUSTOM_RESOURCE_DEFINITIONS, each.plural_name) for each in _WATCHED_CRDS},
             one(NAMESPACES, names.KCP_NAMESPACE),
         )
+        brake.sync_resources.on_change(brake.note_text)
+        return brake
+
+    def note_text(self, change: Change[SyncResource]) -> None:
+        """Note that the text of a SyncResource lost all its objects, whichever replica removes them."""
+        new = change.new
+        if new is not None and new.spec.prune and new.status.synced and "kind" not in new.spec.resource:
+            self._note_emptied(new.spec.module, new.spec.kyma)
+
+    def of_text(self, resource: SyncResource) -> Brake:
+        """Return what the rule says of a text that has no objects any more, while the SKR has some."""
+        kyma, module = resource.spec.kyma, resource.spec.module
+        owner = self.kymas.get(ObjectKey(names.KCP_NAMESPACE, kyma))
+        seen = Deletion(
+            kyma=kyma,
+            began=self._note_emptied(module, kyma),
+            continued_at=continued_at(owner.metadata if owner is not None else None),
+            clusters=len(self.kymas.cache),
+            deleting=len(self._emptied[module]),
+        )
+        return judge(seen, self.settings)
+
+    def _note_emptied(self, module: str, kyma: str) -> datetime:
+        """Return when a text of a module for a Kyma lost its objects first, of those of the last hour."""
+        now, emptied = self.clock.now(), self._emptied.setdefault(module, {})
+        while emptied and now - emptied[first := next(iter(emptied))] >= timedelta(seconds=AT_ONCE_SECONDS):
+            del emptied[first]
+        return emptied.setdefault(kyma, now)
 
     def of(self, kyma: str, item: Kyma | Manifest | SyncResource, *, has_objects: bool) -> Brake:
         """Return what the rule says of the deletion of an object. `has_objects`: some may be in the SKR."""

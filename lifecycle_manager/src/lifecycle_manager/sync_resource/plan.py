@@ -5,7 +5,7 @@ pruned in a round with a failure; nothing is deleted that the inventory does not
 
 May delete: objects of its inventory that the text no longer names and that the module may have; once it is being
 deleted, all of its inventory. Never what an older SyncResource of the Kyma has, too, nor what another owner has by now,
-and nothing while the brake holds its deletion (`skr.deletion_brake`).
+and nothing while the brake holds its deletion, or the removal of all its objects (`skr.deletion_brake`).
 
 While the admission policy that keeps modules apart is not in force, a text that was not applied before is refused, and
 nothing is deleted but with its Kyma: anybody may have asked for it.
@@ -36,6 +36,7 @@ from lifecycle_manager.object_set.steps import (
     kept,
 )
 from lifecycle_manager.skr import failure_of
+from lifecycle_manager.skr.deletion_brake import Hold
 from lifecycle_manager.sync_resource import status as statuses
 from lifecycle_manager.sync_resource.intent import TooManyObjects, begun
 from lifecycle_manager.sync_resource.snapshot import SyncResourceSnapshot, read_text, since
@@ -81,7 +82,11 @@ def plan(seen: SyncResourceSnapshot) -> SetStep | SyncResourceEnd:
         return _removal(seen)
     if (refusal := _refusal(seen)) is not None:
         return _refused(seen, refusal)
-    return _refused(seen, seen.text) if isinstance(seen.text, Refusal) else _application(seen, seen.text)
+    if isinstance(seen.text, Refusal):
+        return _refused(seen, seen.text)
+    if seen.brake.hold is not None:  # the text has no objects any more, as those of too many clusters at once
+        return _held(seen, seen.brake.hold)
+    return _application(seen, seen.text)
 
 
 def _application(seen: SyncResourceSnapshot, objects: tuple[KubernetesObject, ...]) -> SetStep | SyncResourceEnd:
@@ -155,7 +160,7 @@ def _removal(seen: SyncResourceSnapshot) -> SetStep | SyncResourceEnd:
     if not has_finalizer or not seen.inventory or seen.is_misplaced or seen.brake.may_forget:
         return RemoveFinalizer()
     if (hold := seen.brake.hold) is not None:
-        return SyncResourceDone(status=statuses.braked(seen.resource, hold, seen.now), requeue_after=hold.seconds)
+        return _held(seen, hold)
     held, violated = held_back(seen.inventory, seen.rules)
     if seen.removed is None and (entries := without(seen.inventory, held)):
         return DeleteObjects(entries)
@@ -166,6 +171,10 @@ def _removal(seen: SyncResourceSnapshot) -> SetStep | SyncResourceEnd:
         status = statuses.holding(seen.resource, held, violated, seen.now)
         return SyncResourceDone(status=status, requeue_after=seen.interval_seconds)
     return RemoveFinalizer()
+
+
+def _held(seen: SyncResourceSnapshot, hold: Hold) -> SyncResourceDone:
+    return SyncResourceDone(status=statuses.braked(seen.resource, hold, seen.now), requeue_after=hold.seconds)
 
 
 def _refusal(seen: SyncResourceSnapshot) -> Refusal | None:

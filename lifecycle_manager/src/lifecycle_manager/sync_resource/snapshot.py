@@ -1,6 +1,6 @@
 """What a reconcile of a SyncResource knows: read once at its beginning, then with the outcome of each step."""
 
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache, partial
@@ -36,7 +36,7 @@ from lifecycle_manager.object_set.inventory import (
 )
 from lifecycle_manager.object_set.ownership import Claim, Place, by_place, claim_key, claimed_earlier, place_of
 from lifecycle_manager.object_set.snapshot import SetSnapshot
-from lifecycle_manager.skr import DeletionBrake
+from lifecycle_manager.skr import Brake, DeletionBrake
 from lifecycle_manager.sync_resource.intent import claim_index
 from lifecycle_manager.sync_resource.status import Refusal
 from lifecycle_manager_api import Kyma, Manifest, SyncResource, names
@@ -156,8 +156,14 @@ class SyncResourceReader:
             has_module=kyma is not None and self._has_module(kyma, resource.spec.module),
             exceeds_quota=self._exceeds_quota(resource),
             unprotected=self.unprotected(),
-            brake=self.brake.of(resource.spec.kyma, resource, has_objects=bool(known)),
+            brake=self._brake(resource, kyma, text, known),
         )
+
+    def _brake(self, resource: SyncResource, kyma: Kyma | None, text: Text, known: Sequence[InventoryEntry]) -> Brake:
+        is_kept = kyma is not None and not resource.metadata.being_deleted
+        if is_kept and known and text == () and resource.spec.prune:
+            return self.brake.of_text(resource)
+        return self.brake.of(resource.spec.kyma, resource, has_objects=bool(known))
 
     def _has_module(self, kyma: Kyma, module: str) -> bool:
         """Tell whether a Kyma has a module, or is removing it. Mandatory modules are in no status."""

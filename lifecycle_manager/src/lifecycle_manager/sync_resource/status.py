@@ -121,9 +121,10 @@ def deleting(
 
 
 def braked(resource: SyncResource, hold: Hold, now: datetime) -> SyncResourceStatus:
-    """Return the status of a SyncResource whose deletion is held. Its objects stay as they were."""
+    """Return the status of a SyncResource the removal of whose objects is held. They stay as they were."""
     condition: NewCondition = (READY, "False", hold.reason, f"waits for {hold.waits_for}")
-    return _status(resource, now, State.DELETING, resource.status.synced, [condition])
+    state = State.DELETING if resource.metadata.being_deleted else State.WARNING
+    return _status(resource, now, state, resource.status.synced, [condition])
 
 
 def _synced(result: ApplyResult, before: Sequence[SyncedObject]) -> tuple[SyncedObject, ...]:
