@@ -36,6 +36,7 @@ from lifecycle_manager import (
     watcher_certificates,
     watcher_crs,
 )
+from lifecycle_manager.contract.outlines import OUTLINES
 from lifecycle_manager.endpoint_settings import EndpointSettings, PageSettings
 from lifecycle_manager.gardener import GardenerStore
 from lifecycle_manager.kyma import fleet_metrics
@@ -99,6 +100,7 @@ async def lifecycle_manager(
         on_result=requeue_counter(registry),
         probes=(process.probes, process.metrics),
         sync_timeout_seconds=process.sync_timeout.total_seconds(),
+        outlines=OUTLINES,
         tracer=tracer,
         trace_annotation=names.TRACEPARENT,
     )
@@ -128,7 +130,7 @@ def _set_up(
     skr.setup(manager, connections, options[skr.SkrSettings])
     restricted, namespace = manifests.restricted_modules, manifests.namespace
     offers = module_catalog.setup(manager, components, downloads.text, restricted=restricted, namespace=namespace)
-    process = options[ProcessSettings]
+    process, configs = options[ProcessSettings], options[module_config.ModuleConfigSettings]
     fleet_metrics.setup(manager, offers, each_kyma=process.kyma_metrics, fips_only=process.fips_only)
     issuers, adopts = (CertManagerStore, GardenerStore), takeover.find_former_cas
     cas, leaves = watcher_certificates.setup(manager, kcp, certificates, issuers=issuers, adopts=adopts)
@@ -139,9 +141,7 @@ def _set_up(
     catalog_sync.setup(manager, connections, offers, options[catalog_sync.CatalogSettings])
     mandatory_modules.setup(manager, offers, options[mandatory_modules.MandatorySettings], rollout)
     module_installation.setup(manager, connections, offers, store, logins, manifests)
-    module_config.setup(
-        manager, connections, kinds=kinds, latency=latency, settings=options[module_config.ModuleConfigSettings]
-    )
+    module_config.setup(manager, connections, kinds=kinds, latency=latency, settings=configs)
     module_cr_status.setup(manager, connections, options[module_cr_status.ModuleCrStatusSettings])
     unprotected = module_authorization.setup(manager, kcp, options[module_authorization.ModuleAuthorizationSettings])
     sync_resource.setup(manager, connections, latency, options[sync_resource.SyncResourceSettings], unprotected)

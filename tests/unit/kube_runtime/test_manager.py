@@ -85,7 +85,7 @@ class Reconciler:
 
 
 @dataclass
-class Owned:
+class Owned(Alone):
     """A sharding that gives out what a test says."""
 
     mine: set[str] = field(default_factory=set)

@@ -10,6 +10,7 @@ import pytest_asyncio
 from prometheus_client import CollectorRegistry
 
 from kube_runtime.leases.lease import LeaseLost
+from kube_runtime.sharding import Alone
 from lifecycle_manager.contract.resources import KYMAS
 from lifecycle_manager.events import EventPublisher, UnknownRuntime, VerifiedEvent
 from lifecycle_manager.process.telemetry import ChangeLatency
@@ -28,10 +29,8 @@ SKIPPED = {names.SKIP_RECONCILIATION: "true"}
 KEPT = {names.SKIPPED_BY: names.FORMER_VERSION}
 
 
-class Replicas:
+class Replicas(Alone):
     """Replicas of which this one has the Kymas whose names begin with a letter."""
-
-    membership = None
 
     def __init__(self) -> None:
         self.lost = False
@@ -61,6 +60,9 @@ class Begun:
         self.calls.append((set(gained), set(lost)))
 
     async def finish(self, is_lost: Callable[[str], bool]) -> None:
+        raise AssertionError
+
+    async def complete(self) -> None:
         raise AssertionError
 
 

@@ -104,6 +104,7 @@ class Controller(Generic[K, S]):
         priority: Priority = Priority.CHANGE,
         after: float = 0.0,
         cause: Hashable | None = None,
+        of_others: bool = False,
     ) -> None:
         """Enqueue keys for the changes of a kind.
 
@@ -112,6 +113,8 @@ class Controller(Generic[K, S]):
         - `when`: the changes that matter
         - `after`: seconds to wait for more changes
         - `cause`: what the reconcile finds in its causes
+        - `of_others`: take changes of another replica's objects too, of which there is an outline. Else they are not
+          looked at: for a key whose owner is not that of the changed object
         """
         informer = source if isinstance(source, Informer) else self._sources.informer(source)
         is_own_kind = to is None and self._own_kind is None
@@ -139,7 +142,7 @@ class Controller(Generic[K, S]):
                 for key in keys_of(change):
                     self.enqueue(key, *causes, priority=priority, after=after, trace=trace)
 
-        self._watches.append((informer, handle))
+        self._watches.append((informer, handle if of_others else _of_whole_objects(informer, handle)))
 
     def receives(
         self,
@@ -403,6 +406,16 @@ def _is_replaced(resource: Resource[T], change: Change[T]) -> bool:
     if change.old is None:
         return False
     return change.new is None or resource.uid_of(change.old) != resource.uid_of(change.new)
+
+
+def _of_whole_objects(informer: Informer[T], handle: Callable[[Change[T]], None]) -> Callable[[Change[T]], None]:
+    """Return a handler that does not look at the objects of other replicas."""
+
+    def handle_own(change: Change[T]) -> None:
+        if not informer.is_outline(informer.resource.key_of(_one(change))):
+            handle(change)
+
+    return handle_own
 
 
 def _as_tuple(keys_of: Callable[[Change[T]], Iterable[K]]) -> Callable[[Change[T]], tuple[K, ...]]:

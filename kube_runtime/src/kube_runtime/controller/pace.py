@@ -18,6 +18,8 @@ from types import TracebackType
 __all__ = ["Pace"]
 
 _TICK_SECONDS = 0.005
+_CALM_TICK_SECONDS = 0.025
+"""The same while nobody waits for a place: each tick costs a turn of the loop."""
 _MIN_LIMIT = 4
 _INITIAL_LIMIT = 16.0
 
@@ -35,6 +37,7 @@ class Pace:
         self._under_way = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._measured_at: float | None = None
+        self._interval = _TICK_SECONDS
 
     @property
     def limit(self) -> int:
@@ -82,7 +85,7 @@ class Pace:
         """Measure the iterations of the loop, as long as anything is under way."""
         used = time.thread_time()
         if self._measured_at is not None:
-            if used - self._measured_at > _TICK_SECONDS + self._turn_seconds:
+            if used - self._measured_at > self._interval + self._turn_seconds:
                 self._limit = max(self._limit * 0.9, _MIN_LIMIT)
             elif self._waiting:
                 self._limit = min(self._limit + 1, self._max_limit)
@@ -91,4 +94,5 @@ class Pace:
             self._measured_at = None
             return
         self._measured_at = used
-        asyncio.get_running_loop().call_later(_TICK_SECONDS, self._tick)
+        self._interval = _TICK_SECONDS if self._waiting else _CALM_TICK_SECONDS
+        asyncio.get_running_loop().call_later(self._interval, self._tick)

@@ -29,6 +29,7 @@ from kube_runtime.exceptions import (
     WatchSilent,
 )
 from kube_runtime.informer.cache import Cache, Index
+from kube_runtime.informer.outlines import Outline, Outlines
 from kube_runtime.informer.own_writes import OwnWrites
 from kube_runtime.informer.sharing import sharer_for
 from kube_runtime.metrics import InformerMetrics, RuntimeMetrics
@@ -42,6 +43,8 @@ log = logging.getLogger(__name__)
 MAX_STALE_LISTS = 5
 STEADY_SECONDS = 5.0
 RESYNC_BATCH = 100
+OBJECTS_IN_A_TURN = 500
+"""How many objects are looked at before other tasks have their turn."""
 MAX_RETRY_AFTER_SECONDS = 60.0
 
 
@@ -69,7 +72,7 @@ class Informer(Generic[T]):
 
     `cache` is what the stream has shown. `get`, `list` and `by_index` show the same with this process's own writes
     that the stream has not reached yet; `wrote` remembers those. `resync_seconds` repeats every object to the handlers
-    once in that time, evenly spread.
+    once in that time, evenly spread. With an `outline` only the objects of owners that it `holds` are kept whole.
     """
 
     def __init__(
@@ -82,12 +85,15 @@ class Informer(Generic[T]):
         field_selector: str | None = None,
         indexes: Iterable[Index[T]] = (),
         resync_seconds: float | None = None,
+        outline: Outline[T] | None = None,
+        holds: Callable[[str], bool] = lambda _: True,
         page_size: int = 500,
         backoff: Backoff | None = None,
         metrics: RuntimeMetrics | None = None,
     ) -> None:
         self.resource = resource
         self.cache: Cache[T] = Cache(indexes)
+        self._outlines = Outlines(outline, holds) if outline is not None else None
         self.last_error: KubeError | None = None
         self._own: OwnWrites[T] = OwnWrites(resource, self.cache)
         self._client = client
@@ -156,6 +162,24 @@ class Informer(Generic[T]):
     def is_own_write(self, item: T) -> bool:
         """Tell whether an object is exactly as this process wrote it last."""
         return self._own.is_last(self.resource.key_of(item), version_number(self.resource.version_of(item)))
+
+    def is_outline(self, key: ObjectKey) -> bool:
+        """Tell whether only the outline of an object is kept, as it is another replica's."""
+        return self._outlines is not None and key in self._outlines
+
+    async def complete(self) -> None:
+        """Have the objects of this replica whole, and the others in outline. Tried until it succeeds."""
+        outlines = self._outlines
+        if outlines is None:
+            return
+        backoff, is_whole = Backoff(base=0.1, max=2.5), not await self._cut_down(outlines)
+        while not is_whole:
+            try:
+                await self._read_whole(outlines)  # what is in outline after it is gone, or can't be read
+                is_whole = True
+            except KubeError as error:
+                log.warning("%s of this replica could not be listed: %s", self.resource.plural_name, error)
+                await asyncio.sleep(max(backoff.next(), _retry_after(error)))
 
     def on_change(self, handler: Handler[T], *, replay: bool = True) -> None:
         """Call a function with each change, on the event loop; at once for each object already there.
@@ -242,6 +266,40 @@ class Informer(Generic[T]):
         self.last_error = None
         self._synced.set()
 
+    async def _cut_down(self, outlines: Outlines[T]) -> bool:
+        """Keep outlines of what is not held any more; return whether there are only outlines of what is held."""
+        is_lacking = False
+        for number, key in enumerate(self.cache.keys()):
+            if number % OBJECTS_IN_A_TURN == 0:
+                await asyncio.sleep(0)
+            known = self.cache.get(key)
+            if known is None:
+                continue
+            if key in outlines:
+                is_lacking = is_lacking or outlines.is_held(known)
+            elif not outlines.is_held(known):
+                self.cache.put(key, outlines.kept(key, known))
+        return is_lacking
+
+    async def _read_whole(self, outlines: Outlines[T]) -> None:
+        """List once more, beside the watch, and take the objects of which there is only an outline."""
+        self._metrics.lists += 1
+        pages = self._client.pages(
+            self.resource,
+            self._namespace,
+            page_size=self._page_size,
+            unreadable=self._note_unreadable,
+            label_selector=self._label_selector,
+            field_selector=self._field_selector,
+        )
+        async for page in pages:
+            self._highest = max(self._highest, version_number(page.resource_version))
+            for item in page.items:
+                key = self.resource.key_of(item)
+                if key in outlines and outlines.is_held(item):
+                    self._share(item)
+                    self._put(key, item)
+
     def _refuse_stale(self, version: str) -> None:
         """Raise ResponseInvalid for a list from the past; not for ever, as a server may be restored from a backup."""
         if version_number(version) >= self._highest:
@@ -303,16 +361,19 @@ class Informer(Generic[T]):
         self._own.advance(position)
 
     def _put(self, key: ObjectKey, new: T) -> None:
-        known, resource = self.cache.get(key), self.resource
+        known, resource, outlines = self.cache.get(key), self.resource, self._outlines
         if known is not None:
             version = resource.version_of(new)
             if version == resource.version_of(known) and resource.uid_of(known) == resource.uid_of(new):
+                if outlines is not None and key in outlines:
+                    self.cache.put(key, outlines.kept(key, new))
                 return
             if self._is_newer_known(key, version):
                 return
-        self.cache.put(key, new)
-        self._own.shown(key, new)
-        self._notify(Change(known, new))
+        kept = new if outlines is None else outlines.kept(key, new)
+        self.cache.put(key, kept)
+        self._own.shown(key, kept)
+        self._notify(Change(known, kept))
 
     def _is_newer_known(self, key: ObjectKey, version: str) -> bool:
         """Tell whether the cache holds a later state; never after its resourceVersion decreased."""
@@ -327,6 +388,8 @@ class Informer(Generic[T]):
         self._own.shown(key, None)
         if old is not None:
             self._notify(Change(old, None))
+        if self._outlines is not None:
+            self._outlines.dropped(key)
 
     async def _resync(self, seconds: float) -> None:
         """Repeat every object to the handlers once in so many seconds, a few at a time."""

@@ -9,7 +9,7 @@ Limits: the strategy's.
 
 from collections.abc import Iterable
 
-from kube_runtime import Change, Controller, Manager, ObjectKey, Priority
+from kube_runtime import Change, Controller, Manager, ObjectKey
 from lifecycle_manager.contract.changes import generation_changed, metadata_changed, versions
 from lifecycle_manager.contract.resources import (
     DATED_RELEASE_METAS,
@@ -93,9 +93,7 @@ def setup(manager: Manager, offers: Offers, settings: RolloutSettings) -> Contro
     controller.receives(DescriptorFound, to=of_descriptor)
     controller.watches(known.strategies, to=of_strategy, when=generation_changed)
     controller.watches(rollouts, to=of_rollout, when=generation_changed)
-    controller.watches(
-        known.manifests, to=of_manifest, when=progress_changed, priority=Priority.CHANGE, after=SETTLE_SECONDS
-    )
+    controller.watches(known.manifests, to=of_manifest, when=progress_changed, after=SETTLE_SECONDS, of_others=True)
     controller.starts_with(lambda: {key for each in releases.cache.list() for key in channels_of(each)})
     controller.starts_with(lambda: {key for each in templates.cache.list() for key in of_module(each)})
     owns = manager.sharding.owns
