@@ -1,0 +1,143 @@
+"""What is counted over the whole fleet is the same of an outline as of the object."""
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from kube_runtime import Resource
+from lifecycle_manager.contract.conditions import has_webhook, was_reached
+from lifecycle_manager.contract.indexes import (
+    BY_RUNTIME,
+    MANIFESTS_BY_KYMA,
+    MODULE_CONFIGS_BY_KYMA,
+    SYNC_RESOURCES_BY_KYMA,
+)
+from lifecycle_manager.contract.outlines import OUTLINES
+from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, MODULE_CONFIGS, SECRETS, SYNC_RESOURCES, Secret
+from lifecycle_manager.contract.watchers import recorded_watchers
+from lifecycle_manager.module_catalog import is_mandatory_manifest
+from lifecycle_manager.module_rollouts.snapshot import MANIFESTS_BY_CHANNEL, cluster_of
+from lifecycle_manager.rollout.change_brake import MANIFESTS_BY_MODULE, changes
+from lifecycle_manager.rollout.target import RolloutTarget
+from lifecycle_manager.skr.access import access_index
+from lifecycle_manager.skr.revocation import revoked_before
+from lifecycle_manager_api import Kyma, Manifest, ModuleRollout, ObjectMeta, names
+from tests import builders
+
+TIME = "2026-11-01T12:00:00Z"
+STATES = some.sampled_from(["Ready", "Error", "Processing", "Deleting"])
+VERSIONS = some.sampled_from(["1.0.0", "1.1.0", "2.0.0"])
+CONDITIONS = some.lists(
+    some.fixed_dictionaries(
+        {
+            "type": some.sampled_from(["SKRReachable", "SKRWebhook", "Modules", "Ready", "Resources", "Installation"]),
+            "status": some.sampled_from(["True", "False", "Unknown"]),
+            "reason": some.sampled_from(["Reachable", "WatcherReady", "NoEvents", "ModuleReady", "Applied"]),
+            "message": some.just("a message"),
+            "lastTransitionTime": some.just(TIME),
+        }
+    ),
+    unique_by=lambda each: str(each["type"]),
+)
+MARKS = some.dictionaries(
+    some.sampled_from([names.SKIP_RECONCILIATION, names.IS_UNMANAGED, names.REVOKED_BEFORE, names.PAUSED_AT]),
+    some.sampled_from(["true", TIME]),
+)
+
+
+@some.composite
+def kymas(draw: some.DrawFn) -> Kyma:
+    module = {"name": "api", "state": "Ready", "availableVersion": draw(some.sampled_from(["", "1.1.0"]))}
+    status = {
+        "state": draw(STATES),
+        "conditions": draw(CONDITIONS),
+        "modules": [module],
+        "skipMaintenanceWindows": draw(some.booleans()),
+    }
+    records = draw(some.sampled_from([{}, {"kymaCrd": "a", "watcher": "b/c", "trust": "d"}]))
+    return builders.kyma("one", status=status, records=records, labels=draw(MARKS), annotations=draw(MARKS))
+
+
+@some.composite
+def manifests(draw: some.DrawFn) -> Manifest:
+    version = draw(VERSIONS)
+    release = {"version": draw(VERSIONS), "rollout": "api-fast-1", "at": TIME}
+    status = {
+        "state": draw(STATES),
+        "conditions": draw(CONDITIONS),
+        "observedGeneration": draw(some.sampled_from([0, 1])),
+        "synced": [{"group": "", "version": "v1", "kind": "ConfigMap", "namespace": "default", "name": "one"}],
+        **draw(some.sampled_from([{}, {"release": release}, {"readyVersion": {"version": version, "since": TIME}}])),
+    }
+    return builders.manifest("api", kyma="one", version=version, status=status, annotations=draw(MARKS))
+
+
+def outline_of(resource: Resource[Any], item: Any) -> Any:
+    outline = OUTLINES[resource]
+    found = outline.of(item)
+    assert outline.owner(found) == outline.owner(item)
+    for identity in (resource.key_of, resource.version_of, resource.uid_of):
+        assert identity(found) == identity(item)
+    return found
+
+
+ROLLOUT = msgspec.convert(
+    {
+        "metadata": {"name": "api-fast-1"},
+        "spec": {"moduleName": "api", "channel": "fast", "version": "1.1.0", "strategy": {"waves": []}},
+    },
+    ModuleRollout,
+)
+
+
+@given(kymas(), manifests(), VERSIONS)
+def test_rollouts_and_brakes_count_outlines_as_the_objects(kyma: Kyma, manifest: Manifest, version: str) -> None:
+    target, since = RolloutTarget(version), datetime.fromisoformat(TIME)
+    cut_kyma, cut = outline_of(KYMAS, kyma), outline_of(MANIFESTS, manifest)
+    for at in (None, since):
+        counted = cluster_of(ROLLOUT, kyma, manifest, target=target, since=at)
+        assert cluster_of(ROLLOUT, cut_kyma, cut, target=target, since=at) == counted
+    assert changes(cut, target, ()) == changes(manifest, target, ())
+    assert is_mandatory_manifest(cut) == is_mandatory_manifest(manifest)
+    for index in (MANIFESTS_BY_KYMA, MANIFESTS_BY_MODULE, MANIFESTS_BY_CHANNEL):
+        assert [*index.values(cut)] == [*index.values(manifest)]
+
+
+@given(kymas())
+def test_watchers_and_rotations_count_outlines_as_the_kymas(kyma: Kyma) -> None:
+    cut = outline_of(KYMAS, kyma)
+    for rule in (was_reached, has_webhook, recorded_watchers, revoked_before, BY_RUNTIME.values):
+        assert rule(cut) == rule(kyma)
+    assert cut.status.records == kyma.status.records
+    assert cut.metadata.is_paused == kyma.metadata.is_paused
+
+
+def test_texts_are_not_in_outlines() -> None:
+    config = builders.module_config("one", kyma="one", module="api", spec={"resource": "a text"})
+    resource = builders.sync_resource("one", kyma="one", module="api", text="a text")
+    for kind, item, index in (
+        (MODULE_CONFIGS, config, MODULE_CONFIGS_BY_KYMA),
+        (SYNC_RESOURCES, resource, SYNC_RESOURCES_BY_KYMA),
+    ):
+        assert item.spec.resource
+        cut = outline_of(kind, item)
+        assert (cut.spec.resource, cut.spec.module, [*index.values(cut)]) == ("", "api", ["one"])
+
+
+def test_equal_specs_of_manifests_are_kept_once() -> None:
+    first, second = (outline_of(MANIFESTS, builders.manifest("api", kyma=kyma)) for kyma in ("one", "two"))
+    assert first.spec is second.spec
+
+
+@pytest.mark.parametrize(("purpose", "is_whole"), [("", True), ("watcher-certificate", False)])
+def test_access_secret_is_whole_in_every_replica(purpose: str, is_whole: bool) -> None:
+    labels = {names.KYMA_NAME: "one"} | ({names.PURPOSE: purpose} if purpose else {})
+    secret = Secret(metadata=ObjectMeta(name="one", namespace=names.KCP_NAMESPACE, labels=labels), data={"a": "eA=="})
+    outline = OUTLINES[SECRETS]
+    assert (outline.owner(secret) == "") == is_whole
+    assert [*access_index(outline.of(secret))] == [*access_index(secret)]
+    assert outline.of(secret).data == {}
