@@ -113,8 +113,8 @@ class Controller(Generic[K, S]):
         - `when`: the changes that matter
         - `after`: seconds to wait for more changes
         - `cause`: what the reconcile finds in its causes
-        - `of_others`: take changes of another replica's objects too, of which there is an outline. Else they are not
-          looked at: for a key whose owner is not that of the changed object
+        - `of_others`: take changes of another replica's objects too, of which there is an outline: where the owner of a
+          key is not that of the changed object
         """
         informer = source if isinstance(source, Informer) else self._sources.informer(source)
         is_own_kind = to is None and self._own_kind is None

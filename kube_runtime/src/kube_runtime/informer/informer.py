@@ -44,7 +44,7 @@ MAX_STALE_LISTS = 5
 STEADY_SECONDS = 5.0
 RESYNC_BATCH = 100
 OBJECTS_IN_A_TURN = 500
-"""How many objects are looked at before other tasks have their turn."""
+"""How many objects are compared before other tasks have their turn."""
 MAX_RETRY_AFTER_SECONDS = 60.0
 
 
