@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Thread
 from typing import Any
 
 from starlette.requests import Request
@@ -124,7 +125,9 @@ async def serve(kcp: Client, port: int, *, open_browser: bool) -> int:
         say("the fleet page is served until Ctrl-C; the address signs in once")
         with TemporaryDirectory(prefix="klm-ui-") as folder:
             if open_browser:
-                await asyncio.to_thread(webbrowser.open, leading_to(address, Path(folder)).as_uri())
+                address_of_file = leading_to(address, Path(folder)).as_uri()
+                # A browser may stay in the foreground, waiting for the page: nothing here waits for it.
+                Thread(target=webbrowser.open, args=(address_of_file,), daemon=True).start()
             await server.serve_until_cancelled()
 
     manager.serves(serve_and_tell, name="fleet page")

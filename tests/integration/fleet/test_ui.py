@@ -80,14 +80,19 @@ async def test_command_line_of_the_browser_has_no_key(control_plane: Client, kcp
     viewer = await identity(control_plane, kcp, tmp_path, "klm-viewer")
     started = tmp_path / "started"
     browser = tmp_path / "browser"
-    browser.write_text(f'#!/bin/sh\necho "$@" > {started}.new && mv {started}.new {started}\n')
+    waits = "exec tail --pid=$PPID -f /dev/null > /dev/null 2>&1"  # until `klm ui` has ended
+    browser.write_text(f'#!/bin/sh\necho "$@" > {started}.new && mv {started}.new {started} && {waits}\n')
     browser.chmod(0o700)
-    async with served(viewer, BROWSER=f"{browser} %s", TMPDIR=str(tmp_path)) as address:
+    async with (
+        served(viewer, BROWSER=f"{browser} %s", TMPDIR=str(tmp_path)) as address,
+        httpx.AsyncClient(trust_env=False, timeout=10) as page,
+    ):
         await eventually(started.exists, within=30, what="the browser")
         argument = started.read_text().strip()
         assert argument.startswith("file:///")
         file = Path(argument.removeprefix("file://"))
         assert leads_to(address, file)
+        assert (await page.get(address)).status_code == 200, "it is served while the browser is in the foreground"
     assert not await asyncio.to_thread(file.exists)
 
 
