@@ -52,11 +52,15 @@ async def _run(folder: Path, seconds: float) -> int:
                 if started >= end:
                     break
                 await fault(world)
+                took = time.monotonic() - started
+                await asyncio.sleep(max(0.0, FAULT_SECONDS - took))
+                longest, write = users.slowest_since_last()
                 print(
-                    f"{fault.__name__}: {time.monotonic() - started:.0f} s; changes so far: {users.summary}", flush=True
+                    f"{fault.__name__}: {took:.0f} s; slowest change {longest:.1f} s, slowest write {write:.1f} s; "
+                    f"{users.made} changes so far",
+                    flush=True,
                 )
-                await asyncio.sleep(max(0.0, started + FAULT_SECONDS - time.monotonic()))
-        print(f"changes: {users.summary}")
+        print(f"changes in force: {users.made}, all")
         await asyncio.sleep(SETTLED_SECONDS)
         before = await _versions(world)
         await asyncio.sleep(QUIET_SECONDS)

@@ -67,6 +67,13 @@ class Users:
         longest, write = max(user.longest for user in self.each), max(user.slowest_write for user in self.each)
         return f"{self.made} in {seconds:.0f} s, the slowest after {longest:.1f} s; slowest write {write:.1f} s"
 
+    def slowest_since_last(self) -> tuple[float, float]:
+        """Return how long the slowest change and the slowest write took that have ended since this was asked before."""
+        found = max(user.longest for user in self.each), max(user.slowest_write for user in self.each)
+        for user in self.each:
+            user.longest = user.slowest_write = 0.0
+        return found
+
     async def make(self, changes: int, *, within: float) -> None:
         """Wait until each user has made so many further changes."""
         goals = [user.made + changes for user in self.each]
