@@ -81,7 +81,7 @@ def wrong_in_klm(words: list[str], *, whole: bool, program: typer.Typer = app) -
             return f"{path} has no command {name}"
         command, path = command.commands[name], f"{path} {name}"
     if path == "klm run":
-        command, rest = run_command(rest)
+        command, rest = run_command(rest, lambda _given, _warnings: 0)
     if {"--help", "…", "..."} & {*rest}:
         return ""
     if not whole and rest and rest[-1].startswith("--"):

@@ -1,6 +1,6 @@
 """The command `klm`: everything on the control-plane side, and for people. Each command imports what it needs late."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points, version
 from pathlib import Path
@@ -106,10 +106,16 @@ class RunCommand(TyperCommand):
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         from lifecycle_manager.command_line import run_command
 
-        command, kept = run_command(args)
+        command, kept = run_command(args, _start)
         if extra.get("resilient_parsing"):
             leave_values(command)
         return command.make_context(info_name, kept, parent, **extra)
+
+
+def _start(given: Mapping[str, object], warnings: Sequence[str]) -> int:
+    from lifecycle_manager.starting import start  # its imports take longer than printing the help
+
+    return start(given, warnings)
 
 
 app = typer.Typer(

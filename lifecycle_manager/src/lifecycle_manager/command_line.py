@@ -1,7 +1,7 @@
 """The command line of `klm run`: an option for each of the settings, in the style of the other commands."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from typing import Annotated, Any, Literal, cast, get_args, get_origin
 
@@ -20,13 +20,15 @@ Each option is also read from the environment: {PREFIX} and its name in capitals
 """
 
 
-def run_command(arguments: list[str]) -> tuple[TyperCommand, list[str]]:
+Start = Callable[[Mapping[str, object], Sequence[str]], int]
+"""Runs with the options that were given, and logs these warnings; returns the exit code."""
+
+
+def run_command(arguments: list[str], start: Start) -> tuple[TyperCommand, list[str]]:
     """Return the command, and the arguments for it: those of the former version become those of this one."""
     kept, warnings = adapted(arguments)
 
     def run(**given: object) -> None:
-        from lifecycle_manager.starting import start  # its imports take longer than printing the help
-
         raise typer.Exit(start(present(given), warnings))
 
     return command_of(run), kept
