@@ -23,7 +23,6 @@ FILL_CACHE = """
 import os
 os.posix_fallocate(os.open('/var/cache/lifecycle-manager/full', os.O_CREAT | os.O_WRONLY), 0, 5 * 2**29)
 """
-LIVE = {"Pending", "Running"}  # a Pod that the kubelet has evicted stays, for instance as Succeeded
 NOT_PULLED = {"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull"}
 COREDNS = ("--namespace=kube-system", "scale", "deployment/coredns")
 
@@ -163,7 +162,7 @@ async def _evict(client: Client, group: PodGroup) -> None:
 
 async def _replaced(group: PodGroup, name: str) -> None:
     async def replaced() -> bool:
-        live = [each["metadata"]["name"] for each in await group.pods() if each["status"]["phase"] in LIVE]
+        live = [each["metadata"]["name"] for each in await group.pods()]
         return name not in live and await group.is_ready()
 
     await eventually(replaced, what=f"the replacement of {name}", within=FAULT_SECONDS)

@@ -21,6 +21,7 @@ PODS: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "Pod", "pods", names
 DEPLOYMENTS: Resource[dict[str, Any]] = Resource.dynamic("apps", "v1", "Deployment", "deployments", namespaced=True)
 RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
 LIFECYCLE_MANAGER, WATCHER = "lifecycle-manager", "skr-webhook"
+ENDED = {"Succeeded", "Failed"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +42,14 @@ class PodGroup:
         return bool(found["status"].get("availableReplicas", 0) == found["spec"]["replicas"])
 
     async def pods(self) -> list[dict[str, Any]]:
-        """Return the Pods that are not being deleted."""
+        """Return the Pods that are not being deleted and have not ended, as one has that the kubelet evicted."""
         found = (await self.client.list(PODS, self.namespace)).items
         return [
             each
             for each in found
             if each["metadata"]["name"].startswith(f"{self.deployment}-")
             and "deletionTimestamp" not in each["metadata"]
+            and each["status"].get("phase") not in ENDED
         ]
 
     async def logs(self) -> AsyncIterator[bytes]:
