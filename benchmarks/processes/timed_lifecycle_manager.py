@@ -17,13 +17,17 @@ from typing import Any, TextIO
 
 import uvloop
 
+from kube_runtime.client.limits import LargeAnswers
 from kube_runtime.controller.shares import Shares
+from kube_runtime.parsing import parse_aside
 from lifecycle_manager.cli import main as klm
 from lifecycle_manager.events import EventPublisher, VerifiedEvent
-from lifecycle_manager.module_config import writes
+from lifecycle_manager.module_config import texts, writes
 from lifecycle_manager.module_config.apply import ModuleConfigActions
 from lifecycle_manager.module_config.plan import ApplyModuleConfig
+from lifecycle_manager.module_config.reading import ModuleCr
 from lifecycle_manager.module_config.snapshot import ModuleConfigSnapshot
+from lifecycle_manager.module_config.texts import TextThread
 from lifecycle_manager.module_config.writes import ModuleConfigWrites
 from lifecycle_manager.skr.budget import CpuBudget
 
@@ -31,9 +35,19 @@ TICK_SECONDS = 0.002
 REPORTED_SECONDS = 0.005
 
 
+async def _at_once(*_: object) -> None:
+    """Wait for no turn."""
+
+
+async def _made(_: TextThread, module_cr: ModuleCr, raw: bytes) -> tuple[ModuleCr, float]:
+    return await parse_aside(len(raw), texts.timed, module_cr, raw)
+
+
 MECHANISMS: dict[str, tuple[object, str, object]] = {
     "shares": (Shares, "_limit", lambda *_: sys.maxsize),
     "budget": (CpuBudget, "charge", lambda *_: None),
+    "large-answers": (LargeAnswers, "turn", _at_once),
+    "text-thread": (TextThread, "make", _made),
     "stopping-writes": (writes, "MIN_WRITES", sys.maxsize),
     "leaving-lists": (ModuleConfigActions, "_may_leave", lambda *_: False),
 }

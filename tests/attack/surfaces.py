@@ -24,6 +24,7 @@ from kube_runtime import (
     dump_yaml,
     require_readable,
 )
+from kube_runtime.client.limits import LargeAnswers
 from kube_runtime.informer import Informer
 from kube_simulation import serve_simulation
 from kyma_oci import AllowedHosts, DescriptorUnreadable, Layer, Registries, SourceError, component_of
@@ -226,6 +227,7 @@ async def _api_server() -> AsyncIterator[Attack]:
         max_list_bytes=16 * 1024 * 1024,
         max_values=200_000,
         watch_silence_seconds=0.2,
+        large_answers=LargeAnswers(),
     )
     async with serve_simulation() as simulation, hostile_server(simulation.address) as hostile:
 

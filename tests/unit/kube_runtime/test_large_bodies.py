@@ -1,9 +1,34 @@
-"""Large bodies leave the event loop to others between their parts."""
+"""Large answers and bodies leave the event loop to others between their parts."""
 
 import asyncio
 from typing import Any
 
 from kube_runtime.client.bodies import PART_BYTES, RequestBody
+from kube_runtime.client.limits import LargeAnswers
+
+
+async def test_large_answers_take_turns() -> None:
+    """However many are read, each turn of the event loop has a part of one of them at most."""
+    answers, turn = LargeAnswers(), 0
+    read: list[int] = []
+    ends = asyncio.Event()
+
+    async def count_turns() -> None:
+        nonlocal turn
+        while not ends.is_set():
+            turn += 1
+            await asyncio.sleep(0)
+
+    async def read_parts() -> None:
+        for _ in range(5):
+            await answers.turn()
+            read.append(turn)
+
+    counting = asyncio.create_task(count_turns())
+    await asyncio.gather(*(read_parts() for _ in range(10)))
+    ends.set()
+    await counting
+    assert len(read) == len(set(read)) == 50
 
 
 async def test_large_body_is_sent_in_parts() -> None:

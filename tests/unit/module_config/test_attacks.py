@@ -31,7 +31,7 @@ from lifecycle_manager.module_config.plan import (
 from lifecycle_manager.module_config.reading import ANSWER, ModuleCrListing, Reading, find_some
 from lifecycle_manager.module_config.settings import Quota
 from lifecycle_manager.module_config.snapshot import ModuleConfigSnapshot
-from lifecycle_manager.module_config.texts import MAX_TEXT_BYTES, MODULE_CR, TextMaker, TextMemory
+from lifecycle_manager.module_config.texts import MAX_TEXT_BYTES, MODULE_CR, TextMaker, TextMemory, TextThread
 from lifecycle_manager.module_config.writes import MIN_WRITES
 from lifecycle_manager.skr.budget import CpuBudget
 from lifecycle_manager.skr.failure import INTERNAL_ERROR
@@ -79,7 +79,9 @@ def raw(name: str = "default", value: bytes = b"1") -> bytes:
 
 
 def maker(budget: CpuBudget | None = None) -> TextMaker:
-    return TextMaker(memory=TextMemory(), budget=budget or CpuBudget(burst=100.0), clock=ManualClock())
+    return TextMaker(
+        thread=TextThread(), memory=TextMemory(), budget=budget or CpuBudget(burst=100.0), clock=ManualClock()
+    )
 
 
 def snapshot(reading: Reading) -> ModuleConfigSnapshot:

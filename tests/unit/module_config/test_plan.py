@@ -363,3 +363,9 @@ def test_text_that_grows_beyond_the_quota_keeps_the_last_one() -> None:
     (mark,) = writes_of(replace(snapshot(reading(grown), config), quota=Quota(max_bytes=400)))
     assert isinstance(mark, SetCondition)
     assert (mark.name, mark.condition.reason) == ("demo-cloud-resources", QUOTA_EXCEEDED)
+
+
+def test_module_cr_that_is_read_later_keeps_its_config() -> None:
+    unread = replace(as_read(builders.infrastructure()), text=None)
+    read = Reading(KIND.default, {unread.source: unread}, complete=True)
+    assert writes_of(snapshot(read, builders.module_config())) == ()

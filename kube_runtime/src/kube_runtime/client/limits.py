@@ -1,6 +1,6 @@
-"""Client-side limits: a token bucket, and a number of concurrent requests.
+"""Client-side limits: a token bucket, a number of concurrent requests, and turns for large answers.
 
-Both let a request pass without touching the event loop while there is room, which is nearly always.
+The first two let a request pass without touching the event loop while there is room, which is nearly always.
 """
 
 import asyncio
@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable
 from types import TracebackType
 
-__all__ = ["RequestLimits", "TokenBucket"]
+__all__ = ["LargeAnswers", "RequestLimits", "TokenBucket"]
 
 
 class TokenBucket:
@@ -36,6 +36,21 @@ class TokenBucket:
     def give_back(self) -> None:
         """Return a token that was taken and not used."""
         self._tokens = min(self._burst, self._tokens + 1.0)
+
+
+class LargeAnswers:
+    """Makes large answers of many servers take turns: the next part of one of them is read in a turn of the event loop.
+
+    Whoever reads slowly is sent no more, so that many large answers at once make no turn of the loop longer.
+    """
+
+    def __init__(self) -> None:
+        self._reading = asyncio.Lock()
+
+    async def turn(self) -> None:
+        """Wait until the next part may be read."""
+        async with self._reading:
+            await asyncio.sleep(0)
 
 
 class RequestLimits:

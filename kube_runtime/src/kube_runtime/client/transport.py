@@ -263,6 +263,8 @@ class Transport:
             if size > limit:
                 raise ResponseTooLarge(f"the answer is longer than {limit} bytes")
             parts.append(chunk)
+            if size > self.options.read_buffer_bytes and self.options.large_answers is not None:
+                await self.options.large_answers.turn()
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def _check_encoding(self, response: aiohttp.ClientResponse) -> None:

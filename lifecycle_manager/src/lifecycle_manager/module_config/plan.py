@@ -222,6 +222,8 @@ def _steps_after(seen: ModuleConfigSnapshot, reading: Reading) -> tuple[Write, .
         if module_cr.source not in accepted:
             exceeding.append(module_cr)
             continue
+        if module_cr.is_unread:
+            continue  # read again soon
         is_past = module_cr.source in seen.superseded or (config is not None and _is_newer(config, module_cr.reference))
         if is_past and not reading.complete:
             continue

@@ -39,6 +39,7 @@ RECALLED_NODES = 10
 READ_SECONDS_PER_MIB = 0.025
 """CPU seconds for reading large Module CRs, whatever becomes of them."""
 MAX_REMEMBERED = 1000
+MAX_WAIT_SECONDS = 0.25
 
 
 class ContentDigest(NamedTuple):
@@ -158,15 +159,35 @@ class TextMemory:
         self.has_more = has_more
 
 
+class TextThread:
+    """Makes large texts, one at a time and off the event loop: two at once would contend for the interpreter."""
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+
+    async def make(self, module_cr: ModuleCr, raw: bytes) -> tuple[ModuleCr, float] | None:
+        """Return the Module CR with its text, and the CPU seconds spent; None where others take too long."""
+        try:
+            await asyncio.wait_for(self._lock.acquire(), MAX_WAIT_SECONDS)
+        except TimeoutError:
+            return None
+        try:
+            return await parse_aside(len(raw), timed, module_cr, raw)
+        finally:
+            self._lock.release()
+
+
 @dataclass(eq=False, kw_only=True)
 class TextMaker:
     """Makes the texts of one reading. `postponed` are those that it left for later."""
 
+    thread: TextThread
     memory: TextMemory
     budget: CpuBudget
     clock: Clock
     postponed: set[ObjectReference] = field(default_factory=set)
     _nodes: int = 0
+    _is_busy: bool = False
 
     async def with_texts(
         self,
@@ -234,7 +255,12 @@ class TextMaker:
         if self.budget.wait(self.clock.monotonic()) > 0:
             self.postponed.add(module_cr.source)
             return replace(module_cr, problem=postponed(module_cr.source))
-        made, seconds = await parse_aside(len(raw), _timed, module_cr, raw)
+        result = None if self._is_busy else await self.thread.make(module_cr, raw)
+        if result is None:
+            self._is_busy = True
+            self.postponed.add(module_cr.source)
+            return module_cr
+        made, seconds = result
         self.budget.charge(seconds, self.clock.monotonic())
         return made
 
@@ -263,7 +289,7 @@ def text_of(module_cr: Mapping[str, Any]) -> str:
     return dump_yaml(document, max_bytes=MAX_TEXT_BYTES)
 
 
-def _timed(module_cr: ModuleCr, raw: bytes) -> tuple[ModuleCr, float]:
+def timed(module_cr: ModuleCr, raw: bytes) -> tuple[ModuleCr, float]:
     began = time.thread_time()
     made = _with_text(module_cr, raw)
     return made, time.thread_time() - began

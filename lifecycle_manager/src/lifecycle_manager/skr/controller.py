@@ -19,6 +19,7 @@ from kube_runtime import (
     Result,
     RetryPolicy,
 )
+from kube_runtime.client.limits import LargeAnswers
 from lifecycle_manager.contract.resources import SECRETS, Secret
 from lifecycle_manager.contract.signals import ClusterReachable, ClusterSilent
 from lifecycle_manager.skr import token_renewal
@@ -56,6 +57,7 @@ def connections_of(manager: Manager, settings: SkrSettings = SkrSettings()) -> C
         max_values=MAX_VALUES,
         max_list_bytes=MAX_LIST_BYTES,
         read_buffer_bytes=READ_BUFFER_BYTES,
+        large_answers=LargeAnswers(),
         circuit=True,
     )
     policy = KubeconfigPolicy.permissive() if settings.allow_insecure_kubeconfigs else KubeconfigPolicy.strict()
