@@ -24,6 +24,7 @@ from lifecycle_manager.module_rollouts.snapshot import MANIFESTS_BY_CHANNEL, clu
 from lifecycle_manager.rollout.change_brake import MANIFESTS_BY_MODULE, changes
 from lifecycle_manager.rollout.target import RolloutTarget
 from lifecycle_manager.skr.access import access_index
+from lifecycle_manager.skr.deletion_brake import is_emptied
 from lifecycle_manager.skr.revocation import revoked_before
 from lifecycle_manager_api import Kyma, Manifest, ModuleRollout, ObjectMeta, names
 from tests import builders
@@ -117,15 +118,28 @@ def test_watchers_and_rotations_count_outlines_as_the_kymas(kyma: Kyma) -> None:
 
 
 def test_texts_are_not_in_outlines() -> None:
-    config = builders.module_config("one", kyma="one", module="api", spec={"resource": "a text"})
-    resource = builders.sync_resource("one", kyma="one", module="api", text="a text")
+    text = "kind: ConfigMap\nmetadata: {name: one}\n"
+    config = builders.module_config("one", kyma="one", module="api", spec={"resource": text})
+    resource = builders.sync_resource("one", kyma="one", module="api", text=text)
     for kind, item, index in (
         (MODULE_CONFIGS, config, MODULE_CONFIGS_BY_KYMA),
         (SYNC_RESOURCES, resource, SYNC_RESOURCES_BY_KYMA),
     ):
-        assert item.spec.resource
         cut = outline_of(kind, item)
-        assert (cut.spec.resource, cut.spec.module, [*index.values(cut)]) == ("", "api", ["one"])
+        assert len(cut.spec.resource) < len("ConfigMap")
+        assert (cut.spec.module, [*index.values(cut)]) == ("api", ["one"])
+
+
+@pytest.mark.parametrize("text", ["", "# no", "kind: ConfigMap\nmetadata: {name: one}\n"])
+@pytest.mark.parametrize("synced", [[], [{"group": "", "version": "v1", "kind": "ConfigMap", "name": "one"}]])
+def test_brake_counts_emptied_texts_of_other_replicas(text: str, synced: list[dict[str, str]]) -> None:
+    status = {"synced": [{**each, "namespace": "default"} for each in synced]}
+    resource = builders.sync_resource("one", kyma="one", module="api", text=text, status=status)
+    assert (
+        is_emptied(outline_of(SYNC_RESOURCES, resource))
+        == is_emptied(resource)
+        == (bool(synced) and "kind" not in text)
+    )
 
 
 def test_equal_specs_of_manifests_are_kept_once() -> None:

@@ -1,7 +1,8 @@
 """What a replica keeps of clusters that another one has: what is counted over the whole fleet, and no more.
 
 Rollouts and brakes count Manifests and Kymas of all clusters, a CA rotation and the status of Watcher CRs all Kymas,
-the brake on deletions SyncResources. Texts, inventories, and most conditions are read by the cluster's replica alone.
+the brake on deletions SyncResources, and those that have no objects any more. Texts, inventories, and most conditions
+are read by the cluster's replica alone.
 
 An access Secret is kept whole: a cluster may be claimed by a Kyma that another replica has.
 """
@@ -96,8 +97,14 @@ def _module_config(config: ModuleConfig) -> ModuleConfig:
 
 
 def _sync_resource(resource: SyncResource) -> SyncResource:
-    spec = replace(resource.spec, resource="")
-    return replace(resource, metadata=_metadata(resource.metadata), spec=spec, status=SyncResourceStatus())
+    spec = replace(resource.spec, resource="kind:" if may_have_objects(resource.spec.resource) else "")
+    status = SyncResourceStatus(synced=resource.status.synced[:1])
+    return replace(resource, metadata=_metadata(resource.metadata), spec=spec, status=status)
+
+
+def may_have_objects(text: str) -> bool:
+    """Tell whether a text of a SyncResource may have objects: each of them names its kind."""
+    return "kind" in text
 
 
 def _owner_of_secret(secret: Secret) -> str:

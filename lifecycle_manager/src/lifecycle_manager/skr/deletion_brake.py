@@ -21,6 +21,7 @@ from typing import Any
 
 from kube_runtime import Change, Clock, Index, Informer, JsonObject, Manager, ObjectKey
 from lifecycle_manager.contract.conditions import was_reached
+from lifecycle_manager.contract.outlines import may_have_objects
 from lifecycle_manager.contract.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     KYMAS,
@@ -189,7 +190,7 @@ class DeletionBrake:
     def note_text(self, change: Change[SyncResource]) -> None:
         """Note that the text of a SyncResource lost all its objects, whichever replica removes them."""
         new = change.new
-        if new is not None and new.spec.prune and new.status.synced and "kind" not in new.spec.resource:
+        if new is not None and is_emptied(new):
             self._note_emptied(new.spec.module, new.spec.kyma)
 
     def of_text(self, resource: SyncResource) -> Brake:
@@ -314,6 +315,11 @@ def _times(item: JsonObject) -> tuple[datetime | None, datetime | None]:
     metadata = item["metadata"]
     created, deleted = (metadata.get(name) for name in ("creationTimestamp", "deletionTimestamp"))
     return datetime.fromisoformat(created) if created else None, datetime.fromisoformat(deleted) if deleted else None
+
+
+def is_emptied(resource: SyncResource) -> bool:
+    """Tell whether a SyncResource has objects in its SKR and none in its text, so that all of them are removed."""
+    return resource.spec.prune and bool(resource.status.synced) and not may_have_objects(resource.spec.resource)
 
 
 def is_of_former_crd(metadata: ObjectMeta, crd: JsonObject) -> bool:
