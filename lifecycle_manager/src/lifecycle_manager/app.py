@@ -36,7 +36,6 @@ from lifecycle_manager import (
     watcher_certificates,
     watcher_crs,
 )
-from lifecycle_manager.contract.outlines import OUTLINES
 from lifecycle_manager.endpoint_settings import EndpointSettings, PageSettings
 from lifecycle_manager.gardener import GardenerStore
 from lifecycle_manager.kyma import fleet_metrics
@@ -100,7 +99,7 @@ async def lifecycle_manager(
         on_result=requeue_counter(registry),
         probes=(process.probes, process.metrics),
         sync_timeout_seconds=process.sync_timeout.total_seconds(),
-        outlines=OUTLINES,
+        outlines=page.outlines(settings[PageSettings]),
         tracer=tracer,
         trace_annotation=names.TRACEPARENT,
     )
