@@ -56,6 +56,7 @@ async def test_found_descriptor_enqueues_those_who_have_the_template_and_no_cata
         "kyma": {"uses-regular", "uses-fast"},
         "module-config": {"uses-regular/api", "uses-fast/api"},
         "manifest": {"uses-regular-api", "uses-fast-api"},
+        "module-link": {"api-1.0.0"},
         "module-rollout": {"api/regular", "api/fast", "api/mandatory"},  # what the template installs may differ now
     }
 
@@ -64,7 +65,11 @@ async def test_descriptor_of_a_mandatory_template_enqueues_the_installations(fle
     await fleet.apply(builders.template("warden", "1.0.0", mandatory=True))
     await fleet.empty()
     fleet.manager.publish(DescriptorFound(KCP, "warden-1.0.0"))
-    assert fleet.take() == {"mandatory-modules": ALL, "module-rollout": {"warden/mandatory"}}
+    assert fleet.take() == {
+        "mandatory-modules": ALL,
+        "module-link": {"warden-1.0.0"},
+        "module-rollout": {"warden/mandatory"},
+    }
 
 
 async def test_mandatory_version_enqueues_the_installations_and_no_catalog(fleet: Fleet) -> None:
@@ -85,6 +90,7 @@ async def test_template_of_the_mandatory_version_enqueues_the_installations_and_
     assert fleet.take() == {
         "mandatory-modules": ALL,
         "mandatory-modules-deletion": {"ModuleTemplate warden-1.0.0"},
+        "module-link": {"warden-1.0.0"},
         "module-rollout": {"warden/mandatory"},
     }
 
@@ -111,6 +117,7 @@ async def test_template_that_becomes_mandatory_enqueues_installations_and_catalo
         "catalog": ALL,
         "mandatory-modules": ALL,
         "mandatory-modules-deletion": {"ModuleTemplate api-1.0.0"},
+        "module-link": {"api-1.0.0"},
         "module-rollout": {"api/regular", "api/fast", "api/mandatory"},
     }
     assert fleet.after_what_users_wait_for() == {"catalog", "mandatory-modules"}

@@ -1,6 +1,7 @@
 """The harness lets a controller pass that is right, and finds what is wrong with others."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -71,6 +72,13 @@ async def test_reconcile_that_raises_what_no_cluster_does_is_reported() -> None:
     report = await check_under_faults(keepers.workload(keepers.careless), timeout_seconds=1.0)
 
     assert any("raised AssertionError" in finding.what for finding in report.findings)
+
+
+async def test_what_the_workload_foresees_is_not_reported() -> None:
+    careless = replace(keepers.workload(keepers.careless), foreseen=(AssertionError,))
+    report = await check_under_faults(careless, timeout_seconds=1.0)
+
+    assert not any("raised AssertionError" in finding.what for finding in report.findings)
 
 
 async def test_process_that_ends_by_itself_is_reported() -> None:

@@ -38,7 +38,7 @@ from lifecycle_manager.module_catalog import Offers
 from lifecycle_manager.module_installation import Logins, ManifestSettings
 from lifecycle_manager.module_sources import Blobs, ObjectStore
 from lifecycle_manager.rollout import RolloutSettings
-from lifecycle_manager.skr import ACCESS_SECRETS, OUR_SECRETS, Connections
+from lifecycle_manager.skr import ACCESS_SECRETS, OUR_SECRETS, Connections, SkrAccessError
 from lifecycle_manager_api import ConditionStatus, Kyma, as_document, crds, find, names
 from tests import builders
 from tests.observed_manager import ObservedManager
@@ -192,6 +192,7 @@ def workload(
         clusters=("kcp", "skr"),
         initial={"kcp": (kcp, *crds.all_crds()), "skr": (NAMESPACE, *in_skr)},
         ignored=frozenset({"catalog", "config", "observedGeneration", "ownerUid", names.OWNER_UID}),
+        foreseen=(SkrAccessError,),
         resync_seconds=SECONDS,
     )
 

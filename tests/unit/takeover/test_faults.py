@@ -14,6 +14,7 @@ import pytest
 
 from kube_simulation.faults import Users, Workload, check_under_faults
 from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, SECRETS
+from lifecycle_manager.skr import SkrAccessError
 from lifecycle_manager.takeover import lease
 from lifecycle_manager_api import State, crds, find, names
 from tests.registries import BlobServer, blob_server
@@ -129,6 +130,7 @@ def workload(script: Any, layers: BlobServer, folder: Path) -> Workload:
         clusters=("kcp", "skr"),
         initial={"kcp": (kcp, HELD, *crds.all_crds()), "skr": (skr, *in_skr)},
         ignored=frozenset({"catalog", "config", "observedGeneration", "ownerUid", names.OWNER_UID}),
+        foreseen=(SkrAccessError,),
         resync_seconds=SECONDS,
     )
 

@@ -208,6 +208,8 @@ class Run:
         self._paused_until.pop(key, None)
         try:
             return self._noted(key, await Stepped(reconcile, self._fault.at_await))
+        except self._workload.foreseen:
+            raise
         except (KubeError, ReconcileCut, TimeoutError):
             raise  # what a cluster does to everybody, and what was done on purpose
         except Exception as error:

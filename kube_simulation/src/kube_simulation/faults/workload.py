@@ -68,6 +68,7 @@ class Workload:
     - `clusters`: the names of the clusters that both speak to
     - `initial`: objects, such as definitions, that are in each cluster before anything runs; or by cluster
     - `ignored`: names of fields that need not be the same at the end, besides those of the server and times
+    - `foreseen`: what a reconcile may raise where a fault hides an object that it needs, besides KubeError
     """
 
     process: Callable[[Process], Awaitable[None]]
@@ -75,6 +76,7 @@ class Workload:
     clusters: tuple[str, ...] = ("one",)
     initial: tuple[JsonObject, ...] | Mapping[str, tuple[JsonObject, ...]] = ()
     ignored: frozenset[str] = frozenset()
+    foreseen: tuple[type[Exception], ...] = ()
     resync_seconds: float = 0.02
 
     def initial_of(self, cluster: str) -> tuple[JsonObject, ...]:
