@@ -11,7 +11,6 @@ OCM writes an image index in place of the artifact where a component has whole i
 is its first manifest, and the index is what the tag and the digest name.
 """
 
-import hashlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -20,6 +19,7 @@ import msgspec
 
 from kyma_oci.credentials import Login, LoginFor
 from kyma_oci.descriptor import ComponentVersion, DescriptorUnreadable, LookupFailed, component_of
+from kyma_oci.digests import content_digest
 from kyma_oci.packing import context_of, repository_of, tag_of
 from kyma_oci.problems import UNREADABLE, LayerNotFound, SourceError
 from kyma_oci.references import Artifact, artifact_in, is_digest
@@ -120,7 +120,7 @@ class Components:
             if not pinned:
                 raise
             return await self.registries.pull(replace(artifact, digest=pinned), login), ""
-        tagged = f"sha256:{hashlib.sha256(manifest).hexdigest()}"
+        tagged = content_digest(manifest)
         if pinned and pinned != tagged:
             manifest = await self.registries.pull(replace(artifact, digest=pinned), login)
         return manifest, tagged

@@ -4,7 +4,6 @@ Repository `<path>/component-descriptors/<component>`, the version as tag; layer
 `component-descriptor.yaml`, and each local blob a further layer, to which the descriptor refers by its digest.
 """
 
-import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +12,7 @@ import msgspec
 
 from kyma_oci.archives import archive_of
 from kyma_oci.descriptor import TAR, Json
+from kyma_oci.digests import content_digest
 from kyma_oci.references import COMPONENT_DESCRIPTORS
 
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
@@ -32,7 +32,7 @@ class Blob:
     @property
     def digest(self) -> str:
         """SHA-256 of the content, in the notation of registries."""
-        return f"sha256:{hashlib.sha256(self.content).hexdigest()}"
+        return content_digest(self.content)
 
     def descriptor(self) -> dict[str, Any]:
         """Return the reference to this blob for a manifest."""

@@ -5,7 +5,6 @@ the status of the ModuleTemplate, which Lifecycle Manager alone writes, before a
 it. Another content of the same version is refused, and reported in the condition `LinkPinned`.
 """
 
-import hashlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,6 +13,7 @@ from functools import partial
 from msgspec import structs
 
 from kube_runtime import Causes, Controller, Informer, KubeError, Manager, NotFound, ObjectKey, Result
+from kyma_oci.digests import content_digest
 from lifecycle_manager.contract.resources import MODULE_TEMPLATES
 from lifecycle_manager.contract.signals import DescriptorFound
 from lifecycle_manager.module_catalog.affected import offer_changed
@@ -36,12 +36,7 @@ def setup(
     """Add the controller that records the digests of links. `fetch` returns a text, and raises DownloadFailed."""
     templates = manager.informer(MODULE_TEMPLATES)
     links = Links(manager, templates, statuses, fetch, offer)
-    controller: Controller[ObjectKey, None] = manager.controller(
-        "module-link",
-        state=lambda: None,
-        owner=lambda _: "",
-        exists=lambda key: templates.get(key) is not None,
-    )
+    controller: Controller[ObjectKey, None] = manager.controller("module-link", owner=lambda _: "")
     controller.watches(templates, when=offer_changed)
     controller.receives(DescriptorFound, to=lambda found: (ObjectKey(found.namespace, found.template),))
     controller.reconciles(links.reconcile)
@@ -65,7 +60,7 @@ class Links:
         except DownloadFailed as error:
             digest, problem = "", str(error)
         else:
-            digest, problem = f"sha256:{hashlib.sha256(content).hexdigest()}", ""
+            digest, problem = content_digest(content), ""
         status_of = partial(status_with, digest=digest, problem=problem, now=self.manager.clock.now())
         try:
             await self.statuses.write(template, status_of)

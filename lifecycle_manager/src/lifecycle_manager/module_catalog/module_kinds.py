@@ -1,7 +1,6 @@
 """The kinds of a module's Module CRs, cached for each version of its ModuleTemplate."""
 
 import asyncio
-import hashlib
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -9,6 +8,7 @@ from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
 from kube_runtime import KubernetesObject, ManifestInvalid, parse_aside, parse_objects
+from kyma_oci.digests import content_digest
 from lifecycle_manager.contract.signals import ObjectReference
 from lifecycle_manager.module_catalog.offer import link_of, link_pin_of
 from lifecycle_manager.module_sources import DownloadFailed
@@ -88,7 +88,7 @@ class ModuleKinds:
             found = kinds_of_crds(await parse_aside(len(text), parse_objects, text), self.namespace)
         except (DownloadFailed, ManifestInvalid) as error:
             raise TemplateUnreadable(f"ModuleTemplate {template.metadata.name}: {error}") from error
-        if (digest := f"sha256:{hashlib.sha256(text.encode()).hexdigest()}") != link_pin_of(template):
+        if (digest := content_digest(text.encode())) != link_pin_of(template):
             why = f"{link} is {digest}, which is not what status.pinnedLink says"
             raise TemplateUnreadable(f"ModuleTemplate {template.metadata.name}: {why}")
         return found

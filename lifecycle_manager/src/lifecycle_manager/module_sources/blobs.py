@@ -13,6 +13,8 @@ from pathlib import Path
 
 import structlog
 
+from kyma_oci.digests import content_digest
+
 log = structlog.get_logger("manifest")
 
 MAX_BYTES = 1024 * 1024 * 1024
@@ -32,7 +34,7 @@ class Blobs:
             content = path.read_bytes()
         except OSError:
             return None
-        if f"sha256:{hashlib.sha256(content).hexdigest()}" != digest:
+        if content_digest(content) != digest:
             with suppress(OSError):
                 path.unlink()
             return None

@@ -7,7 +7,6 @@ Waiting is bounded: otherwise a slow registry would occupy all workers.
 """
 
 import asyncio
-import hashlib
 import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -16,6 +15,7 @@ from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
 from kyma_oci import Layer, LoginFor, Registries, SourceError, SourceUnreachable
+from kyma_oci.digests import content_digest
 from lifecycle_manager.module_sources.blobs import Blobs
 from lifecycle_manager.module_sources.downloads import DownloadFailed
 from lifecycle_manager.module_sources.parsing import ModuleObjects, ObjectsInvalid, objects_in
@@ -137,6 +137,6 @@ class ObjectStore:
             content = (await self.fetch(source.url)).encode()
         except DownloadFailed as error:
             raise SourceUnreachable(str(error)) from None
-        if (digest := f"sha256:{hashlib.sha256(content).hexdigest()}") != source.digest:
+        if (digest := content_digest(content)) != source.digest:
             raise LinkChanged(f"{source} is {digest} by now, and {source.digest} is recorded for this version")
         return content
