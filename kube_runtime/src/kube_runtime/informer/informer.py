@@ -10,7 +10,7 @@ after a newer one. Not guaranteed: that a handler gets every state in between.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -33,7 +33,7 @@ from kube_runtime.informer.outlines import Outline, Outlines
 from kube_runtime.informer.own_writes import OwnWrites
 from kube_runtime.informer.sharing import sharer_for
 from kube_runtime.metrics import InformerMetrics, RuntimeMetrics
-from kube_runtime.resource import ObjectKey, Resource, version_number
+from kube_runtime.resource import ObjectKey, ObjectList, Resource, version_number
 
 __all__ = ["Change", "Informer"]
 
@@ -234,19 +234,10 @@ class Informer(Generic[T]):
 
     async def _list(self) -> None:
         """Read everything and report what differs from the cache."""
-        self._metrics.lists += 1
         seen: set[ObjectKey] = set()
         unreadable: list[ObjectUnreadable] = []
         version = ""
-        pages = self._client.pages(
-            self.resource,
-            self._namespace,
-            page_size=0 if self._pages_expire else self._page_size,
-            unreadable=unreadable.append,
-            label_selector=self._label_selector,
-            field_selector=self._field_selector,
-        )
-        async for page in pages:
+        async for page in self._pages(unreadable.append, 0 if self._pages_expire else self._page_size):
             if not version:
                 self._refuse_stale(page.resource_version)
                 self._highest = max(self._highest, version_number(page.resource_version))  # even if the list breaks
@@ -266,6 +257,17 @@ class Informer(Generic[T]):
         self.last_error = None
         self._synced.set()
 
+    def _pages(self, unreadable: Callable[[ObjectUnreadable], None], page_size: int) -> AsyncIterator[ObjectList[T]]:
+        self._metrics.lists += 1
+        return self._client.pages(
+            self.resource,
+            self._namespace,
+            page_size=page_size,
+            unreadable=unreadable,
+            label_selector=self._label_selector,
+            field_selector=self._field_selector,
+        )
+
     async def _cut_down(self, outlines: Outlines[T]) -> bool:
         """Keep outlines of what is not held any more; return whether there are only outlines of what is held."""
         is_lacking = False
@@ -283,16 +285,7 @@ class Informer(Generic[T]):
 
     async def _read_whole(self, outlines: Outlines[T]) -> None:
         """List once more, beside the watch, and take the objects of which there is only an outline."""
-        self._metrics.lists += 1
-        pages = self._client.pages(
-            self.resource,
-            self._namespace,
-            page_size=self._page_size,
-            unreadable=self._note_unreadable,
-            label_selector=self._label_selector,
-            field_selector=self._field_selector,
-        )
-        async for page in pages:
+        async for page in self._pages(self._note_unreadable, self._page_size):
             self._highest = max(self._highest, version_number(page.resource_version))
             for item in page.items:
                 key = self.resource.key_of(item)
