@@ -18,10 +18,7 @@ from kube_runtime.leases import Membership
 from kyma_certs import Usage
 from lifecycle_manager import admission, events, replicas
 from lifecycle_manager.contract.conditions import has_webhook
-from lifecycle_manager.contract.options import (
-    REPLICA_HOST,
-    admission_names,
-)
+from lifecycle_manager.contract.options import REPLICA_HOST, admission_names
 from lifecycle_manager.contract.resources import FIELD_MANAGER, MODULE_CONFIGS, WATCHERS
 from lifecycle_manager.contract.signals import CAsChanged
 from lifecycle_manager.endpoint_settings import EndpointSettings
