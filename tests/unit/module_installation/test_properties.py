@@ -121,7 +121,7 @@ class Removing:
     def round(self) -> End:
         seen = self.snapshot()
         for _ in range(MAX_STEPS):
-            step = planned.plan_removal(seen)
+            step = planned.plan(seen)
             if isinstance(step, End):
                 return step
             seen = self.carry_out(seen, step)
@@ -328,7 +328,7 @@ class Installing:
         )
         seen = replace(seen, rendering=rendering({*self.wanted}))
         for _ in range(MAX_STEPS):
-            step = planned.plan_installation(seen, seen.rendering or rendering(set()))
+            step = planned.plan(seen)
             if isinstance(step, ManifestDone):
                 return step
             seen = self.carry_out(seen, step)
@@ -430,7 +430,7 @@ def test_module_with_an_object_of_the_lifecycle_managers_own_changes_nothing(
         wanted=frozenset(wanted | ours),
     )
     seen = replace(seen, rendering=rendering(wanted), memory=ModuleMemory(check_all=False))
-    done = planned.plan_installation(seen, seen.rendering or rendering(set()))
+    done = planned.plan(seen)
     assert isinstance(done, ManifestDone)
     assert {condition.reason for condition in done.status.conditions} == {"ObjectsForbidden"}
     assert {each.name for each in done.status.synced} == {each.name for each in has}

@@ -18,6 +18,7 @@ from lifecycle_manager.object_set.steps import (
 from lifecycle_manager.skr import SkrFailure
 from lifecycle_manager.sync_resource import plan as planned
 from lifecycle_manager.sync_resource import status as statuses
+from lifecycle_manager.sync_resource.ending import SyncResourceDone
 from lifecycle_manager.sync_resource.intent import TooManyObjects, begun, claim_index
 from lifecycle_manager.sync_resource.snapshot import SyncResourceSnapshot, read_text
 from lifecycle_manager.sync_resource.status import Refusal
@@ -64,7 +65,7 @@ def plan(resource: SyncResource, kyma: Kyma | None, **given: Any) -> Step:
 
 def reason(step: Step) -> tuple[str, str]:
     """Return reason and message of the condition Valid that a step writes."""
-    assert isinstance(step, planned.SyncResourceDone)
+    assert isinstance(step, SyncResourceDone)
     valid = find(step.status.conditions, "Valid")
     assert valid is not None
     return valid.reason, valid.message
@@ -133,11 +134,11 @@ def test_objects_of_a_paused_kyma_stay_as_they_are_until_it_is_deleted(metadata:
     resource = builders.sync_resource(text="", status=status, **metadata)
     paused = {names.SKIP_RECONCILIATION: "true"}
     step = plan(resource, builders.kyma(labels=paused))
-    assert isinstance(step, planned.SyncResourceDone)
+    assert isinstance(step, SyncResourceDone)
     assert step.status == resource.status
     assert step.applied is None
     leaving = plan(resource, builders.kyma(labels=paused, deletionTimestamp=DELETING))
-    assert not isinstance(leaving, planned.SyncResourceDone) or leaving.status != resource.status
+    assert not isinstance(leaving, SyncResourceDone) or leaving.status != resource.status
 
 
 def test_too_many_objects_are_refused_before_any_is_applied() -> None:
@@ -240,7 +241,7 @@ def test_conflict_refuses_the_whole_text_and_gives_up_the_claim() -> None:
 
     assert reason(step)[0] == "Conflict"
     assert "belongs to SyncResource other" in reason(step)[1]
-    assert isinstance(step, planned.SyncResourceDone)
+    assert isinstance(step, SyncResourceDone)
     assert step.status.synced == ()
 
 
@@ -263,7 +264,7 @@ def test_object_against_the_policy_refuses_the_whole_text() -> None:
         "document 1: ClusterRole all: spec.clusterResources: does not list ClusterRole of rbac.authorization.k8s.io"
     )
     assert reason(step) == ("PolicyViolation", f"{message} with this name")
-    assert isinstance(step, planned.SyncResourceDone)
+    assert isinstance(step, SyncResourceDone)
     assert step.status.state is State.ERROR
     allowed = plan(builders.sync_resource(text=text), builders.kyma(), wanted=frozenset({ENTRY}))
     assert isinstance(allowed, RecordIntent)
@@ -293,7 +294,7 @@ def test_object_against_the_policy_is_not_pruned_and_named() -> None:
 
     step = plan(builders.sync_resource(text=CONFIG_MAP), builders.kyma(), recorded=True, applied=result, rules=policy)
 
-    assert isinstance(step, planned.SyncResourceDone)
+    assert isinstance(step, SyncResourceDone)
     ready = find(step.status.conditions, "Ready")
     assert ready is not None
     assert ready.reason == "PolicyViolation"
@@ -313,7 +314,7 @@ def test_removal_keeps_objects_against_the_policy_until_the_kyma_leaves() -> Non
 
     assert isinstance(first, DeleteObjects)
     assert [each.kind for each in first.inventory] == ["ConfigMap"]
-    assert isinstance(last, planned.SyncResourceDone)
+    assert isinstance(last, SyncResourceDone)
     assert last.status.state is State.DELETING
     leaving = builders.kyma(deletionTimestamp=DELETING)
     assert isinstance(plan(resource, leaving, **done), RemoveFinalizer)

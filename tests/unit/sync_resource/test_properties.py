@@ -11,6 +11,7 @@ from kube_runtime import ApplyResult, InventoryEntry, ObjectOutcome, Step
 from lifecycle_manager.object_set.ownership import Claim, claimed_earlier
 from lifecycle_manager.object_set.steps import ApplyObjects, DeleteObjects, PruneObjects, RecordIntent, RemoveFinalizer
 from lifecycle_manager.sync_resource import plan as planned
+from lifecycle_manager.sync_resource.ending import SyncResourceDone
 from lifecycle_manager.sync_resource.snapshot import SyncResourceSnapshot, read_text, since
 from lifecycle_manager_api import names
 from tests import builders
@@ -133,7 +134,7 @@ def test_removal_deletes_what_the_inventory_names_and_no_older_one_has(has: set[
 def test_nothing_changes_for_a_text_with_an_object_of_the_lifecycle_managers_own(text: set[str], has: set[str]) -> None:
     ours = InventoryEntry("", "v1", "Secret", "kyma-system", "skr-webhook-tls")
     (done,) = steps_of(replace(snapshot(text, has, {}), wanted=frozenset({ours})), set())
-    assert isinstance(done, planned.SyncResourceDone)
+    assert isinstance(done, SyncResourceDone)
     assert {condition.reason for condition in done.status.conditions} == {"Forbidden"}
 
 
@@ -145,7 +146,7 @@ def test_sync_resource_outside_the_namespace_of_its_module_does_nothing_in_the_s
     metadata = {"deletionTimestamp": "2026-11-01T12:00:00Z"} if is_deleted else {}
     seen = replace(snapshot(text, has, {}, **metadata), module_namespace="module-cloud-resources")
     (step,) = steps_of(seen, set())
-    assert isinstance(step, RemoveFinalizer if is_deleted else planned.SyncResourceDone)
+    assert isinstance(step, RemoveFinalizer if is_deleted else SyncResourceDone)
 
 
 def _without_prune(resource: Any) -> Any:

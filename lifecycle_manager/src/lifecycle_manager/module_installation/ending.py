@@ -3,16 +3,26 @@
 import math
 from collections.abc import Collection
 from datetime import timedelta
+from typing import assert_never
 
 from kube_runtime import ApplyResult, InventoryEntry
 from lifecycle_manager.contract.signals import ObjectReference
 from lifecycle_manager.module_installation import status as statuses
 from lifecycle_manager.module_installation.snapshot import ManifestSnapshot
 from lifecycle_manager.module_installation.status import MODULE_CR, Seen
-from lifecycle_manager.module_installation.steps import ManifestDone
+from lifecycle_manager.module_installation.steps import (
+    Installed,
+    ManifestDone,
+    ManifestOutcome,
+    OthersFinalizers,
+    Refused,
+    Released,
+    Waiting,
+)
 from lifecycle_manager.object_set.inventory import failure_message, listed
 from lifecycle_manager.object_set.repairs import as_seen, seen_in
-from lifecycle_manager.skr import ObservedObject
+from lifecycle_manager.object_set.steps import Braked, Failed
+from lifecycle_manager.skr import ObservedObject, failure_of
 from lifecycle_manager_api import ManifestStatus, State, find
 
 FIRST_BUSY_SECONDS = 0.1
@@ -22,8 +32,35 @@ ORPHANED_AFTER = timedelta(minutes=5)
 """How old a Manifest is that no Kyma names: a Kyma names it moments after its creation."""
 
 
-def installed(seen: ManifestSnapshot, managers: tuple[statuses.ManagerView, ...]) -> ManifestDone:
-    manifest, applied = seen.resource, seen.applied
+def ended(seen: ManifestSnapshot, outcome: ManifestOutcome) -> ManifestDone:
+    manifest, now, inventory = seen.resource, seen.now, seen.inventory
+    match outcome:
+        case Failed(error):
+            known = sorted({*seen.before, *inventory})
+            status = statuses.unreachable(manifest, failure_of(error), now, known)
+            return ManifestDone(status=status, error=error)
+        case Braked(hold):
+            status = statuses.deleting(manifest, inventory, f"waits for {hold.waits_for}", now, hold.reason)
+            return ManifestDone(status=status, requeue_after=hold.seconds)
+        case Refused(reason, message, again, awaited):
+            status = statuses.refused(manifest, inventory, reason, message, now, awaited=awaited)
+            return ManifestDone(status=status, requeue_after=again)
+        case Installed():
+            return _installed(seen)
+        case Released():
+            return ManifestDone(status=statuses.unmanaged(manifest, inventory, now))
+        case Waiting():
+            return _waiting(seen, outcome)
+        case OthersFinalizers():
+            finalizers = ", ".join(manifest.metadata.finalizers)
+            message = f"waiting as other finalizers are present: {finalizers}"  # upstream's words
+            return ManifestDone(status=statuses.deleting(manifest, (), message, now))
+        case _:
+            assert_never(outcome)
+
+
+def _installed(seen: ManifestSnapshot) -> ManifestDone:
+    manifest, applied, managers = seen.resource, seen.applied, seen.managers or ()
     held = {entry: found for entry, found in seen.crd_objects.items() if found} if applied is not None else {}
     view = Seen(
         applied.inventory if applied is not None else seen.inventory,
@@ -55,23 +92,19 @@ def _shown(seen: ManifestSnapshot) -> dict[ObjectReference, ObservedObject]:
     return found
 
 
-def waiting(seen: ManifestSnapshot, waits_for: str, *, users: bool = False) -> ManifestDone:
-    failures = tuple(map(failure_message, seen.applied.failed)) if seen.applied is not None else ()
+def _waiting(seen: ManifestSnapshot, outcome: Waiting) -> ManifestDone:
+    applied = seen.applied
+    failures = tuple(map(failure_message, applied.failed)) if applied is not None else ()
     status = statuses.deleting(
         seen.resource,
         seen.inventory,
-        waits_for,
+        outcome.waits_for,
         seen.now,
-        needs_users=users,
+        needs_users=outcome.needs_users,
         problem=statuses.not_applied(failures, seen.source_error),
     )
-    error = seen.applied.first_failure if seen.applied is not None else None
-    return ManifestDone(status=status, requeue_after=_pause(seen, status), error=error, applied=seen.applied)
-
-
-def refused(seen: ManifestSnapshot, reason: str, message: str, requeue_after: float | None = None) -> ManifestDone:
-    status = statuses.refused(seen.resource, seen.inventory, reason, message, seen.now)
-    return ManifestDone(status=status, requeue_after=requeue_after)
+    error = applied.first_failure if applied is not None else None
+    return ManifestDone(status=status, requeue_after=_pause(seen, status), error=error, applied=applied)
 
 
 def terminating(applied: ApplyResult, held: Collection[InventoryEntry] = ()) -> tuple[str, ...]:

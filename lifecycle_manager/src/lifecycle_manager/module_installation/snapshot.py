@@ -19,14 +19,14 @@ from kube_runtime import (
 from kyma_oci import SourceError
 from lifecycle_manager.contract.signals import ObjectChanged, ObjectReference, ReadScope
 from lifecycle_manager.module_catalog import Offers, is_mandatory_manifest, kyma_of_manifest, module_of_manifest
-from lifecycle_manager.module_installation.module_cr import default_cr
+from lifecycle_manager.module_installation.module_cr import DefaultCr, default_cr
 from lifecycle_manager.module_installation.reading import KindObject
 from lifecycle_manager.module_installation.rendering import RenderedModule
 from lifecycle_manager.module_installation.settings import Options
 from lifecycle_manager.module_installation.status import MODULE_CR, CrView, ManagerView
 from lifecycle_manager.object_set import Policies, SetState, SkrObjects
 from lifecycle_manager.object_set.inventory import Identity, identities, inventory_of, known_inventory
-from lifecycle_manager.object_set.ownership import Holder
+from lifecycle_manager.object_set.ownership import Holder, next_owners
 from lifecycle_manager.object_set.reporting import set_owner
 from lifecycle_manager.object_set.snapshot import SetSnapshot
 from lifecycle_manager.process.telemetry import LongReconciles
@@ -88,6 +88,16 @@ class ManifestSnapshot(SetSnapshot[Manifest]):
     released: bool = False
     is_named: bool = True
     reasons: tuple[str, ...] = ()
+
+    @property
+    def default_cr(self) -> DefaultCr | None:
+        """The default Module CR that the module has; None where it has none."""
+        return default_cr(self.resource, self.options.namespace)
+
+    @property
+    def of_others(self) -> Mapping[InventoryEntry, Holder]:
+        """What other modules have of the inventory, each object with the module that gets it."""
+        return next_owners(self.inventory, self.others)
 
     @property
     def lives(self) -> Mapping[Identity, JsonObject]:

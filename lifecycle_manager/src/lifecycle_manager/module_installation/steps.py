@@ -1,4 +1,7 @@
-"""The steps of a Manifest, and how a reconcile ends. `plan` decides on them, `apply` carries them out."""
+"""The steps of a Manifest, and how a reconcile ends. `plan` decides on them, `apply` carries them out.
+
+An outcome is an end without its status: the plan says what is the case, `ending` how that is reported.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +12,7 @@ from lifecycle_manager.module_installation.reading import KindObject
 from lifecycle_manager.module_sources import Source
 from lifecycle_manager.object_set.inventory import Identity
 from lifecycle_manager.object_set.ownership import Holder
-from lifecycle_manager.object_set.steps import NothingApplied, RemoveFinalizer, SetDone, SetStep
+from lifecycle_manager.object_set.steps import Braked, Failed, NothingApplied, RemoveFinalizer, SetDone, SetStep
 from lifecycle_manager_api import ManifestStatus
 
 
@@ -110,6 +113,39 @@ class ManifestDone(SetDone):
     check_all: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The objects can't be read, or may not be applied. `awaited`: they are being fetched."""
+
+    reason: str
+    message: str
+    again: float | None = None
+    awaited: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """The objects are applied, or some were refused; what was found out about the module says whether it runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """The objects belong to the users from now on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The removal waits; with `needs_users` until these act."""
+
+    waits_for: str
+    needs_users: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OthersFinalizers:
+    """The Manifest is being deleted, has finalizers of others only, and waits for these."""
+
+
 ModuleCrStep = (
     ListObjectsOfCRDs
     | ReadManagers
@@ -123,3 +159,4 @@ ModuleCrStep = (
 """Steps on what no inventory names: Module CRs, and what runs the module."""
 ManifestStep = Render | Connect | HandOverObjects | ReleaseObjects | SetStep | ModuleCrStep
 ManifestEnd = ManifestDone | RemoveFinalizer | LeaveAlone | NothingApplied
+ManifestOutcome = Failed | Braked | Refused | Installed | Released | Waiting | OthersFinalizers

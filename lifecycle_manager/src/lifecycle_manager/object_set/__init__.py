@@ -1,12 +1,12 @@
 """A set of objects in an SKR on behalf of one resource in KCP.
 
 - `snapshot`, `state`: what the rules decide on, and what a process remembers: announced changes, repairs, the inventory
-- `plan`: the rules that all owners share, with the order of their `steps`
+- `plan`: the rules that all owners share, with the order of their `steps`, and what may be in a set
 - `reconciler`: carries the steps out and ends a reconcile; `apply` sends its requests to the SKR
 - `owner_writes`: the resource in KCP: its intent, its finalizer, its status and Events
 - `inventory`: the objects that the resource's status names
 - `ownership`: which of several sets has an object: first come (`Claim`) or shared and handed over (`Holder`)
-- `protected`, `policy`: what may be in a set
+- `protected`: the Lifecycle Manager's own objects; `policy`: what ModulePolicies allow
 - `reporting`: what statuses and Events of such resources have in common
 
 The plans of `module_installation` and `sync_resource` put the rules together; each adds which objects it wants, and its
@@ -15,7 +15,8 @@ status. The Watcher's objects have no resource of their own in KCP: `skr_webhook
 
 from lifecycle_manager.object_set.apply import SkrObjects
 from lifecycle_manager.object_set.owner_writes import OwnerWrites, RecordingFailed
-from lifecycle_manager.object_set.policy import Policies, objections
+from lifecycle_manager.object_set.plan import objections
+from lifecycle_manager.object_set.policy import Policies
 from lifecycle_manager.object_set.protected import is_protected
 from lifecycle_manager.object_set.state import SetState
 

@@ -1,32 +1,23 @@
-"""What a module may have in a user's cluster: what its ModulePolicy allows, never the Lifecycle Manager's own objects.
+"""What a module may have in a user's cluster: what its ModulePolicy allows.
 
 The Lifecycle Manager may write almost anything there, and so may every Module Manager that may write a SyncResource.
 SyncResources are written by module teams: without a ModulePolicy its defaults apply. Manifests are written by the
 Lifecycle Manager from the catalog of KCP: without a ModulePolicy they are unrestricted, unless an option says
-otherwise. The rules themselves are in `lifecycle_manager_api.policy_checks`.
+otherwise. `plan` has the rules that follow; those on single objects are in `lifecycle_manager_api.policy_checks`.
 
 The policy also names the namespace in KCP of the module's ModuleConfigs and SyncResources. Only operators write
 policies, so nobody else decides where a module has them; those in other namespaces have no effect. The namespace never
 changes while there are ModuleConfigs: the field is immutable, and `namespace_objection` refuses the rest at admission.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
 
-from kube_runtime import Change, Informer, InventoryEntry, KubernetesObject, Manager, ObjectKey
+from kube_runtime import Change, Informer, Manager, ObjectKey
 from lifecycle_manager.contract.resources import MODULE_POLICIES
-from lifecycle_manager.contract.verdict import FORBIDDEN, POLICY_VIOLATION
-from lifecycle_manager.object_set.inventory import listed, name_of
-from lifecycle_manager.object_set.owner_writes import Owner
-from lifecycle_manager.object_set.protected import is_protected, is_protected_entry
-from lifecycle_manager.object_set.snapshot import SetSnapshot
 from lifecycle_manager_api import ModuleConfig, ModulePolicy, SyncResource, names
 from lifecycle_manager_api.conditions import counted
-from lifecycle_manager_api.policy_checks import ModuleRules, Violation, misplaced, policy_violations
-from lifecycle_manager_api.policy_objects import Place, Scopes
-
-PROTECTED = "protected"
+from lifecycle_manager_api.policy_checks import ModuleRules
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -93,63 +84,3 @@ def namespace_objection(
         f"{present}; a module cannot move. First remove it from all Kymas, or set spec.enableModuleConfig of its "
         "ModuleTemplates to false, and wait until its ModuleConfigs are deleted"
     )
-
-
-class Objection(NamedTuple):
-    """Why objects are not applied."""
-
-    reason: str
-    message: str
-
-
-def objection_in(
-    seen: SetSnapshot[Owner], objects: Iterable[KubernetesObject], *, forbidden: str = FORBIDDEN
-) -> Objection | None:
-    """Return which objects the module may not have by its policy, or nobody but the Lifecycle Manager; None where none.
-
-    Once the SKR has stated it, it is known which are namespaced. `forbidden` is the reason of the latter.
-    """
-    if seen.recorded or seen.applied is not None:
-        return None
-    scopes = scopes_of(seen.wanted) if seen.wanted is not None else None
-    if seen.rules is not None and (
-        found := objections(objects, seen.rules, scopes, default_namespace=seen.default_namespace)
-    ):
-        return Objection(POLICY_VIOLATION, message_of(found))
-    if protected := sorted(each for each in seen.wanted or () if is_protected_entry(each, seen.pull_secret)):
-        named = listed([name_of(each) for each in protected])
-        return Objection(forbidden, f"these objects belong to the Lifecycle Manager: {named}")
-    return None
-
-
-def objections(
-    objects: Iterable[KubernetesObject], rules: ModuleRules, scopes: Scopes | None = None, *, default_namespace: str
-) -> tuple[Violation, ...]:
-    """Return why a module may not have a set of objects; nothing where it may.
-
-    `scopes` are those that the SKR has stated, see `policy_violations`.
-    """
-    things = tuple(objects)
-    protected = (
-        Violation(each.index, str(each), PROTECTED, "it belongs to the Lifecycle Manager")
-        for each in things
-        if is_protected(each)
-    )
-    return (*protected, *policy_violations(things, rules, scopes, default_namespace=default_namespace))
-
-
-def held_back(
-    entries: Iterable[InventoryEntry], rules: ModuleRules | None
-) -> tuple[tuple[InventoryEntry, ...], tuple[Violation, ...]]:
-    """Return the objects of an inventory that a module may not delete, and why."""
-    by_place = {Place(each.group, each.kind, each.namespace, each.name): each for each in entries}
-    found = tuple(misplaced(by_place, rules)) if rules is not None else ()
-    return tuple(dict.fromkeys(by_place[place] for place, _ in found)), tuple(violation for _, violation in found)
-
-
-def scopes_of(entries: Iterable[InventoryEntry]) -> Scopes:
-    return {(each.group, each.kind): bool(each.namespace) for each in entries}
-
-
-def message_of(found: Collection[Violation]) -> str:
-    return listed([str(each) for each in found])

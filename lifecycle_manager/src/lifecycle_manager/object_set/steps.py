@@ -1,4 +1,7 @@
-"""The steps that every owner of a set takes. A domain adds its own; its plan decides on their order."""
+"""The steps that every owner of a set takes, and how a reconcile ends. A domain adds its own; its plan decides.
+
+An outcome is an end without its status: the plan says what is the case, `ended` of the domain how that is reported.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,6 +11,7 @@ from lifecycle_manager.contract.signals import ObjectReference
 from lifecycle_manager.object_set.inventory import Identity
 from lifecycle_manager.object_set.owner_writes import Status
 from lifecycle_manager.skr import ObservedObject
+from lifecycle_manager.skr.deletion_brake import Hold
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +90,20 @@ class RemoveFinalizer(End):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NothingApplied(End):
     """The intent could not be recorded in KCP: nothing was applied, and there is no status to write."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A step of the reconcile failed."""
+
+    error: Exception
+
+
+@dataclass(frozen=True, slots=True)
+class Braked:
+    """The deletion of the set, or of all its objects, is held."""
+
+    hold: Hold
 
 
 SetStep = ResolveObjects | RecordIntent | ApplyObjects | PruneObjects | DeleteObjects

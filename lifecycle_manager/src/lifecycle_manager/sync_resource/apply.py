@@ -12,7 +12,7 @@ from lifecycle_manager.contract.signals import SyncResourceApplied
 from lifecycle_manager.contract.verdict import TEXT_TOO_LARGE
 from lifecycle_manager.object_set.reconciler import SetReconciler
 from lifecycle_manager.process.telemetry import ChangeLatency
-from lifecycle_manager.sync_resource.plan import SyncResourceDone, SyncResourceEnd
+from lifecycle_manager.sync_resource.ending import SyncResourceDone, SyncResourceEnd
 from lifecycle_manager.sync_resource.snapshot import SyncResourceRequest, SyncResourceSnapshot
 from lifecycle_manager_api import SyncResource, names
 

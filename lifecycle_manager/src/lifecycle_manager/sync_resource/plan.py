@@ -15,29 +15,41 @@ operators may write there.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
-from kube_runtime import InventoryEntry, KubernetesObject
+from kube_runtime import KubernetesObject
 from lifecycle_manager.contract.conditions import VALID
 from lifecycle_manager.contract.verdict import CONFLICT, TOO_MANY_OBJECTS
 from lifecycle_manager.object_set.inventory import DEFAULT_NAMESPACE, without
 from lifecycle_manager.object_set.owner_writes import RecordingFailed
 from lifecycle_manager.object_set.ownership import conflicts
-from lifecycle_manager.object_set.plan import plan_intent, plan_prune
-from lifecycle_manager.object_set.policy import held_back, message_of, objection_in, objections
-from lifecycle_manager.object_set.repairs import seen_in
+from lifecycle_manager.object_set.plan import (
+    held_back,
+    left_by_policy,
+    message_of,
+    objection_in,
+    objections,
+    plan_intent,
+    plan_prune,
+)
 from lifecycle_manager.object_set.steps import (
     ApplyObjects,
+    Braked,
     DeleteObjects,
+    Failed,
     NothingApplied,
     RemoveFinalizer,
-    SetDone,
     SetStep,
-    kept,
 )
-from lifecycle_manager.skr import failure_of
-from lifecycle_manager.skr.deletion_brake import Hold
-from lifecycle_manager.sync_resource import status as statuses
+from lifecycle_manager.sync_resource.ending import (
+    READINESS_SECONDS,
+    Applied,
+    Deleting,
+    Kept,
+    SyncResourceEnd,
+    SyncResourceOutcome,
+    Unchanged,
+    ended,
+)
 from lifecycle_manager.sync_resource.intent import TooManyObjects, begun
 from lifecycle_manager.sync_resource.snapshot import SyncResourceSnapshot, read_text, since
 from lifecycle_manager.sync_resource.status import (
@@ -49,70 +61,61 @@ from lifecycle_manager.sync_resource.status import (
     WRONG_NAMESPACE,
     Refusal,
 )
-from lifecycle_manager_api import Kyma, State, SyncResource, SyncResourceStatus, boolean, find, names
+from lifecycle_manager_api import Kyma, State, SyncResource, boolean, find, names
 from lifecycle_manager_api.policy_checks import ModuleRules
 
-READINESS_SECONDS = 2.0
 PROTECTION_SECONDS = 10.0
 """After how long it is looked up again whether the admission policy is in force."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SyncResourceDone(SetDone):
-    """Write the status. `lost` are objects that belong to another SyncResource."""
-
-    status: SyncResourceStatus
-    lost: frozenset[InventoryEntry] = frozenset()
-
-
-SyncResourceEnd = SyncResourceDone | RemoveFinalizer | NothingApplied
-
-
 def plan(seen: SyncResourceSnapshot) -> SetStep | SyncResourceEnd:
-    resource = seen.resource
+    found = _plan(seen)
+    return ended(seen, found) if isinstance(found, SyncResourceOutcome) else found
+
+
+def _plan(seen: SyncResourceSnapshot) -> SetStep | RemoveFinalizer | NothingApplied | SyncResourceOutcome:
+    resource, kyma = seen.resource, seen.kyma
+    if isinstance(seen.error, RecordingFailed):
+        return NothingApplied(error=seen.error)
     if seen.error is not None:
-        return _failed(seen, seen.error)
-    if is_paused(seen.kyma):
-        return SyncResourceDone(status=resource.status, requeue_after=seen.interval_seconds)
+        return Failed(seen.error)
+    if is_paused(kyma):
+        return Unchanged()
     if seen.unprotected is None and not _is_accepted(resource):
-        return SyncResourceDone(status=resource.status, requeue_after=READINESS_SECONDS)
+        return Unchanged(again=READINESS_SECONDS)
     if resource.metadata.being_deleted:
-        if seen.unprotected and seen.kyma is not None and not seen.kyma.metadata.being_deleted:
-            return SyncResourceDone(status=resource.status, requeue_after=PROTECTION_SECONDS)
+        if seen.unprotected and kyma is not None and not kyma.metadata.being_deleted:
+            return Unchanged(again=PROTECTION_SECONDS)
         return _removal(seen)
     if (refusal := _refusal(seen)) is not None:
-        return _refused(seen, refusal)
+        return refusal
     if isinstance(seen.text, Refusal):
-        return _refused(seen, seen.text)
+        return seen.text
     if seen.brake.hold is not None:  # the text has no objects any more, as those of too many clusters at once
-        return _held(seen, seen.brake.hold)
+        return Braked(seen.brake.hold)
     return _application(seen, seen.text)
 
 
-def _application(seen: SyncResourceSnapshot, objects: tuple[KubernetesObject, ...]) -> SetStep | SyncResourceEnd:
+def _application(seen: SyncResourceSnapshot, objects: tuple[KubernetesObject, ...]) -> SetStep | SyncResourceOutcome:
     resource, applied = seen.resource, seen.applied
     if (objection := objection_in(seen, objects)) is not None:
-        return _refused(seen, Refusal(*objection))
+        return Refusal(*objection)
     if applied is None and (found := conflicts(objects, seen.inventory, since(resource), seen.claims)):
         lost = frozenset(each.claim.entry for each in found)
-        return _refused(seen, Refusal(CONFLICT, "; ".join(map(str, found)), lost))
+        return Refusal(CONFLICT, "; ".join(map(str, found)), lost)
     try:
         step = plan_intent(seen, objects, finalizer=names.SYNC_RESOURCE_FINALIZER, begun=begun)
     except TooManyObjects as too_many:
-        return _refused(seen, Refusal(TOO_MANY_OBJECTS, str(too_many)))
+        return Refusal(TOO_MANY_OBJECTS, str(too_many))
     if step is not None:
         return step
     if applied is None:
         namespaces = missing_namespaces(objects) if creates_namespaces(resource) else ()
         recheck = seen.announced if seen.announced is not None else not _just_changed(resource)
         return ApplyObjects(objects, seen.before, recheck=recheck, namespaces=namespaces)
-    if resource.spec.prune and (prune := plan_prune(seen, applied, objects)) is not None:
-        return prune
-    held = held_back(kept(applied), seen.rules)[1] if resource.spec.prune else ()
-    status = statuses.applied(resource, applied, seen.now, held)
-    seconds = seen.interval_seconds if status.state is State.READY or held else READINESS_SECONDS
-    shown, error = seen_in(applied.outcomes), applied.first_failure
-    return SyncResourceDone(status=status, requeue_after=seconds, applied=applied, shown=shown, error=error)
+    if not resource.spec.prune:
+        return Applied(applied, ())
+    return plan_prune(seen, applied, objects) or Applied(applied, left_by_policy(seen))
 
 
 def is_paused(kyma: Kyma | None) -> bool:
@@ -142,39 +145,20 @@ def creates_namespaces(resource: SyncResource) -> bool:
     return boolean(resource.metadata.annotations, names.CREATE_NAMESPACES)
 
 
-def _failed(seen: SyncResourceSnapshot, error: Exception) -> SyncResourceEnd:
-    """Report a failure, unless that was the record of the intent."""
-    if isinstance(error, RecordingFailed):
-        return NothingApplied(error=error)
-    status = statuses.unreachable(seen.resource, failure_of(error), seen.now)
-    return SyncResourceDone(status=status, error=error)
-
-
-def _refused(seen: SyncResourceSnapshot, refusal: Refusal) -> SyncResourceDone:
-    status = statuses.refused(seen.resource, refusal, seen.now)
-    return SyncResourceDone(status=status, requeue_after=seen.interval_seconds, lost=refusal.lost)
-
-
-def _removal(seen: SyncResourceSnapshot) -> SetStep | SyncResourceEnd:
+def _removal(seen: SyncResourceSnapshot) -> SetStep | RemoveFinalizer | SyncResourceOutcome:
     has_finalizer = names.SYNC_RESOURCE_FINALIZER in seen.resource.metadata.finalizers
     if not has_finalizer or not seen.inventory or seen.is_misplaced or seen.brake.may_forget:
         return RemoveFinalizer()
-    if (hold := seen.brake.hold) is not None:
-        return _held(seen, hold)
-    held, violated = held_back(seen.inventory, seen.rules)
+    if seen.brake.hold is not None:
+        return Braked(seen.brake.hold)
+    held, violations = held_back(seen.inventory, seen.rules)
     if seen.removed is None and (entries := without(seen.inventory, held)):
         return DeleteObjects(entries)
     if seen.removed is not None and seen.removed.inventory:
-        status = statuses.deleting(seen.resource, seen.removed, seen.now, held)
-        return SyncResourceDone(status=status, requeue_after=READINESS_SECONDS)
+        return Deleting(seen.removed, held)
     if held and seen.kyma is not None and not seen.kyma.metadata.being_deleted:
-        status = statuses.holding(seen.resource, held, violated, seen.now)
-        return SyncResourceDone(status=status, requeue_after=seen.interval_seconds)
+        return Kept(held, violations)
     return RemoveFinalizer()
-
-
-def _held(seen: SyncResourceSnapshot, hold: Hold) -> SyncResourceDone:
-    return SyncResourceDone(status=statuses.braked(seen.resource, hold, seen.now), requeue_after=hold.seconds)
 
 
 def _refusal(seen: SyncResourceSnapshot) -> Refusal | None:

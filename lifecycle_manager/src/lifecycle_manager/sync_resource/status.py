@@ -13,7 +13,7 @@ from lifecycle_manager.contract.verdict import (
     POLICY_VIOLATION,
 )
 from lifecycle_manager.object_set.inventory import entries_of, failure_message, identities
-from lifecycle_manager.object_set.policy import message_of
+from lifecycle_manager.object_set.plan import message_of
 from lifecycle_manager.object_set.reporting import READY, with_conditions
 from lifecycle_manager.skr import SkrFailure
 from lifecycle_manager.skr.deletion_brake import Hold

@@ -1,0 +1,89 @@
+"""How a reconcile of a SyncResource ends: its status, and when it is reconciled again. Pure functions."""
+
+from dataclasses import dataclass
+from typing import assert_never
+
+from kube_runtime import ApplyResult, InventoryEntry
+from lifecycle_manager.object_set.repairs import seen_in
+from lifecycle_manager.object_set.steps import Braked, Failed, NothingApplied, RemoveFinalizer, SetDone
+from lifecycle_manager.skr import failure_of
+from lifecycle_manager.sync_resource import status as statuses
+from lifecycle_manager.sync_resource.snapshot import SyncResourceSnapshot
+from lifecycle_manager.sync_resource.status import Refusal
+from lifecycle_manager_api import State, SyncResourceStatus
+from lifecycle_manager_api.policy_checks import Violation
+
+READINESS_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncResourceDone(SetDone):
+    """Write the status. `lost` are objects that belong to another SyncResource."""
+
+    status: SyncResourceStatus
+    lost: frozenset[InventoryEntry] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Unchanged:
+    """The objects and the status stay as they are; `again` is when to reconcile, by default at the interval."""
+
+    again: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """The objects are applied, or some were refused. `held` says why some stay that are no longer wanted."""
+
+    result: ApplyResult
+    held: tuple[Violation, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Deleting:
+    """The objects are being deleted, but for those that are held: the module may not delete these."""
+
+    result: ApplyResult
+    held: tuple[InventoryEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """All that is left may not be deleted by the module."""
+
+    entries: tuple[InventoryEntry, ...]
+    violations: tuple[Violation, ...]
+
+
+SyncResourceEnd = SyncResourceDone | RemoveFinalizer | NothingApplied
+SyncResourceOutcome = Failed | Braked | Unchanged | Refusal | Applied | Deleting | Kept
+
+
+def ended(seen: SyncResourceSnapshot, outcome: SyncResourceOutcome) -> SyncResourceDone:
+    resource, now, interval = seen.resource, seen.now, seen.interval_seconds
+    match outcome:
+        case Failed(error):
+            return SyncResourceDone(status=statuses.unreachable(resource, failure_of(error), now), error=error)
+        case Braked(hold):
+            return SyncResourceDone(status=statuses.braked(resource, hold, now), requeue_after=hold.seconds)
+        case Unchanged(again):
+            return SyncResourceDone(status=resource.status, requeue_after=interval if again is None else again)
+        case Refusal(lost=lost):
+            return SyncResourceDone(status=statuses.refused(resource, outcome, now), requeue_after=interval, lost=lost)
+        case Applied(result, held):
+            status = statuses.applied(resource, result, now, held)
+            return SyncResourceDone(
+                status=status,
+                requeue_after=interval if status.state is State.READY or held else READINESS_SECONDS,
+                applied=result,
+                shown=seen_in(result.outcomes),
+                error=result.first_failure,
+            )
+        case Deleting(result, left):
+            status = statuses.deleting(resource, result, now, left)
+            return SyncResourceDone(status=status, requeue_after=READINESS_SECONDS)
+        case Kept(entries, violations):
+            status = statuses.holding(resource, entries, violations, now)
+            return SyncResourceDone(status=status, requeue_after=interval)
+        case _:
+            assert_never(outcome)
