@@ -11,17 +11,17 @@ from lifecycle_manager.module_installation import status as statuses
 from lifecycle_manager.module_installation.snapshot import ManifestSnapshot
 from lifecycle_manager.module_installation.status import MODULE_CR, Seen
 from lifecycle_manager.module_installation.steps import (
-    Installed,
     ManifestDone,
     ManifestOutcome,
+    ManifestRefused,
+    ModuleInstalled,
+    ModuleReleased,
     OthersFinalizers,
-    Refused,
-    Released,
-    Waiting,
+    RemovalWaits,
 )
 from lifecycle_manager.object_set.inventory import failure_message, listed
 from lifecycle_manager.object_set.repairs import as_seen, seen_in
-from lifecycle_manager.object_set.steps import Braked, Failed
+from lifecycle_manager.object_set.steps import SetBraked, SetFailed
 from lifecycle_manager.skr import ObservedObject, failure_of
 from lifecycle_manager_api import ManifestStatus, State, find
 
@@ -35,21 +35,21 @@ ORPHANED_AFTER = timedelta(minutes=5)
 def ended(seen: ManifestSnapshot, outcome: ManifestOutcome) -> ManifestDone:
     manifest, now, inventory = seen.resource, seen.now, seen.inventory
     match outcome:
-        case Failed(error):
+        case SetFailed(error):
             known = sorted({*seen.before, *inventory})
             status = statuses.unreachable(manifest, failure_of(error), now, known)
             return ManifestDone(status=status, error=error)
-        case Braked(hold):
+        case SetBraked(hold):
             status = statuses.deleting(manifest, inventory, f"waits for {hold.waits_for}", now, hold.reason)
             return ManifestDone(status=status, requeue_after=hold.seconds)
-        case Refused(reason, message, again, awaited):
+        case ManifestRefused(reason, message, again, awaited):
             status = statuses.refused(manifest, inventory, reason, message, now, awaited=awaited)
             return ManifestDone(status=status, requeue_after=again)
-        case Installed():
+        case ModuleInstalled():
             return _installed(seen)
-        case Released():
+        case ModuleReleased():
             return ManifestDone(status=statuses.unmanaged(manifest, inventory, now))
-        case Waiting():
+        case RemovalWaits():
             return _waiting(seen, outcome)
         case OthersFinalizers():
             finalizers = ", ".join(manifest.metadata.finalizers)
@@ -92,7 +92,7 @@ def _shown(seen: ManifestSnapshot) -> dict[ObjectReference, ObservedObject]:
     return found
 
 
-def _waiting(seen: ManifestSnapshot, outcome: Waiting) -> ManifestDone:
+def _waiting(seen: ManifestSnapshot, outcome: RemovalWaits) -> ManifestDone:
     applied = seen.applied
     failures = tuple(map(failure_message, applied.failed)) if applied is not None else ()
     status = statuses.deleting(

@@ -31,14 +31,14 @@ from lifecycle_manager.module_installation.snapshot import (
 )
 from lifecycle_manager.module_installation.status import KYMA_UNNAMED, ORPHANED, begun, was_created
 from lifecycle_manager.module_installation.steps import (
-    Installed,
     ManifestEnd,
     ManifestOutcome,
+    ManifestRefused,
     ManifestStep,
+    ModuleInstalled,
+    ModuleReleased,
     OthersFinalizers,
-    Refused,
-    Released,
-    Waiting,
+    RemovalWaits,
 )
 from lifecycle_manager.module_sources import SourceAwaited, source_in
 from lifecycle_manager.object_set.inventory import Identity, identities, is_crd, listed, without
@@ -47,11 +47,11 @@ from lifecycle_manager.object_set.ownership import next_owners
 from lifecycle_manager.object_set.plan import left_by_policy, message_of, objection_in, plan_intent, plan_prune
 from lifecycle_manager.object_set.steps import (
     ApplyObjects,
-    Braked,
     DeleteObjects,
-    Failed,
     NothingApplied,
     RemoveFinalizer,
+    SetBraked,
+    SetFailed,
     kept,
 )
 from lifecycle_manager_api import State, boolean, names
@@ -69,17 +69,17 @@ def _plan(seen: ManifestSnapshot) -> Found:
     if isinstance(error, RecordingFailed):
         return NothingApplied(error=error)
     if error is not None:
-        return Failed(error)
+        return SetFailed(error)
     if manifest.metadata.being_deleted:
         return _deletion(seen)
     if is_left_alone(manifest):
         return _release(seen)
     kyma = kyma_of_manifest(manifest)
     if not kyma:
-        return Refused(KYMA_UNNAMED, f"the label {names.KYMA_NAME} does not name the Kyma")
+        return ManifestRefused(KYMA_UNNAMED, f"the label {names.KYMA_NAME} does not name the Kyma")
     if orphaned_in(seen) <= 0:
         message = f"Kyma {kyma} does not exist or does not have this Manifest; delete it"
-        return Refused(ORPHANED, message, MAX_BUSY_SECONDS)
+        return ManifestRefused(ORPHANED, message, MAX_BUSY_SECONDS)
     return _source(seen) if seen.rendering is None else _installation(seen, seen.rendering)
 
 
@@ -90,14 +90,14 @@ def _release(seen: ManifestSnapshot) -> Found:
     if is_skipped or manifest.status.state is State.UNMANAGED or not kyma_of_manifest(manifest):
         return steps.LeaveAlone()
     if seen.released:
-        return Released()
+        return ModuleReleased()
     return steps.ReleaseObjects((*seen.inventory, *((default.entry,) if default is not None else ())))
 
 
 def _installation(seen: ManifestSnapshot, rendering: RenderedModule) -> Found:
     """Return the next step of a module whose objects are known."""
     if (objection := objection_in(seen, rendering.objects, forbidden=ObjectsForbidden.reason)) is not None:
-        return Refused(*objection)
+        return ManifestRefused(*objection)
     memory = seen.memory
     if memory is None:
         return steps.Connect()
@@ -106,10 +106,10 @@ def _installation(seen: ManifestSnapshot, rendering: RenderedModule) -> Found:
         if step is not None:
             return step
     if seen.applied is not None and seen.applied.failed:
-        return Installed()
+        return ModuleInstalled()
     if held := left_by_policy(seen):
         message = f"left in the cluster, because the module may not have it: {message_of(held)}"
-        return Refused(POLICY_VIOLATION, message)
+        return ManifestRefused(POLICY_VIOLATION, message)
     return _readiness(seen)
 
 
@@ -140,7 +140,7 @@ def _running(seen: ManifestSnapshot) -> tuple[InventoryEntry, ...]:
     return (*named, *managers_of(None, seen.before))
 
 
-def _in_use(seen: ManifestSnapshot, found: Removal) -> ManifestStep | Waiting | None:
+def _in_use(seen: ManifestSnapshot, found: Removal) -> ManifestStep | RemovalWaits | None:
     """Then nothing, while users have objects of the module's kinds whose CRDs go, or while something is deleted."""
     if found.users_objects is None:
         going = tuple(each for each in found.kinds if not next_owners([crd_of(each)], seen.others))
@@ -150,12 +150,12 @@ def _in_use(seen: ManifestSnapshot, found: Removal) -> ManifestStep | Waiting | 
         return step
     if found.users_objects:
         waits_for = f"delete them first; they are deleted with the module: {listed(found.users_objects)}"
-        return Waiting(waits_for, needs_users=True)
+        return RemovalWaits(waits_for, needs_users=True)
     if found.default_crs:
-        return Waiting(f"waiting for deletion of {listed([str(cr) for cr, _ in found.default_crs])}")
+        return RemovalWaits(f"waiting for deletion of {listed([str(cr) for cr, _ in found.default_crs])}")
     if seen.removed is not None and (left := seen.removed.inventory):
         named = listed([f"{each.kind} {each.name}" for each in left])
-        return Waiting(f"waiting for deletion of {len(left)}: {named}")
+        return RemovalWaits(f"waiting for deletion of {len(left)}: {named}")
     return None
 
 
@@ -201,13 +201,14 @@ def is_settled(applied: ApplyResult) -> bool:
     return not applied.failed and not terminating(applied)
 
 
-def _source(seen: ManifestSnapshot) -> steps.Render | Refused:
+def _source(seen: ManifestSnapshot) -> steps.Render | ManifestRefused:
     if (error := seen.source_error) is not None:
-        return Refused(error.reason, str(error), error.again_after_seconds, awaited=isinstance(error, SourceAwaited))
+        is_awaited = isinstance(error, SourceAwaited)
+        return ManifestRefused(error.reason, str(error), error.again_after_seconds, is_awaited)
     try:
         return steps.Render(source_in(seen.resource.spec.install.source))
     except SourceInvalid as invalid:
-        return Refused(invalid.reason, str(invalid))
+        return ManifestRefused(invalid.reason, str(invalid))
 
 
 def _application(seen: ManifestSnapshot, rendering: RenderedModule, *, check_all: bool) -> ManifestStep | None:
@@ -240,7 +241,7 @@ def _needs_namespace(seen: ManifestSnapshot) -> bool:
     return namespace != names.SKR_NAMESPACE and namespace in used
 
 
-def _readiness(seen: ManifestSnapshot) -> ManifestStep | Installed:
+def _readiness(seen: ManifestSnapshot) -> ManifestStep | ModuleInstalled:
     """Return the next step to find out whether a module runs whose objects are applied.
 
     A module that was ready and has a default Module CR is checked by that alone: one request.
@@ -257,7 +258,7 @@ def _readiness(seen: ManifestSnapshot) -> ManifestStep | Installed:
         created = was_created(manifest, wanted)
         if runs or created:
             return steps.ReadModuleCR(wanted, created)
-    return Installed()
+    return ModuleInstalled()
 
 
 def _deletion(seen: ManifestSnapshot) -> Found:
@@ -274,7 +275,7 @@ def _deletion(seen: ManifestSnapshot) -> Found:
         return RemoveFinalizer()  # its users manage what is in the SKR by now
     if is_ours and not (kyma_of_manifest(manifest) and has_objects(manifest, seen.before)):
         return RemoveFinalizer()
-    return Braked(brake.hold) if brake.hold is not None else _removal(seen)
+    return SetBraked(brake.hold) if brake.hold is not None else _removal(seen)
 
 
 def _own(seen: ManifestSnapshot, found: Removal) -> frozenset[Identity]:

@@ -12,7 +12,7 @@ from lifecycle_manager.module_installation.reading import KindObject
 from lifecycle_manager.module_sources import Source
 from lifecycle_manager.object_set.inventory import Identity
 from lifecycle_manager.object_set.ownership import Holder
-from lifecycle_manager.object_set.steps import Braked, Failed, NothingApplied, RemoveFinalizer, SetDone, SetStep
+from lifecycle_manager.object_set.steps import NothingApplied, RemoveFinalizer, SetBraked, SetDone, SetFailed, SetStep
 from lifecycle_manager_api import ManifestStatus
 
 
@@ -114,27 +114,27 @@ class ManifestDone(SetDone):
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
-    """The objects can't be read, or may not be applied. `awaited`: they are being fetched."""
+class ManifestRefused:
+    """The objects can't be read, or may not be applied. `is_awaited`: they are being fetched."""
 
     reason: str
     message: str
     again: float | None = None
-    awaited: bool = False
+    is_awaited: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Installed:
+class ModuleInstalled:
     """The objects are applied, or some were refused; what was found out about the module says whether it runs."""
 
 
 @dataclass(frozen=True, slots=True)
-class Released:
+class ModuleReleased:
     """The objects belong to the users from now on."""
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class RemovalWaits:
     """The removal waits; with `needs_users` until these act."""
 
     waits_for: str
@@ -159,4 +159,6 @@ ModuleCrStep = (
 """Steps on what no inventory names: Module CRs, and what runs the module."""
 ManifestStep = Render | Connect | HandOverObjects | ReleaseObjects | SetStep | ModuleCrStep
 ManifestEnd = ManifestDone | RemoveFinalizer | LeaveAlone | NothingApplied
-ManifestOutcome = Failed | Braked | Refused | Installed | Released | Waiting | OthersFinalizers
+ManifestOutcome = (
+    SetFailed | SetBraked | ManifestRefused | ModuleInstalled | ModuleReleased | RemovalWaits | OthersFinalizers
+)

@@ -93,14 +93,14 @@ class NothingApplied(End):
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class SetFailed:
     """A step of the reconcile failed."""
 
     error: Exception
 
 
 @dataclass(frozen=True, slots=True)
-class Braked:
+class SetBraked:
     """The deletion of the set, or of all its objects, is held."""
 
     hold: Hold

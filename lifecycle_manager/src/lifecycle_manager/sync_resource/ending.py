@@ -5,7 +5,7 @@ from typing import assert_never
 
 from kube_runtime import ApplyResult, InventoryEntry
 from lifecycle_manager.object_set.repairs import seen_in
-from lifecycle_manager.object_set.steps import Braked, Failed, NothingApplied, RemoveFinalizer, SetDone
+from lifecycle_manager.object_set.steps import NothingApplied, RemoveFinalizer, SetBraked, SetDone, SetFailed
 from lifecycle_manager.skr import failure_of
 from lifecycle_manager.sync_resource import status as statuses
 from lifecycle_manager.sync_resource.snapshot import SyncResourceSnapshot
@@ -32,7 +32,7 @@ class Unchanged:
 
 
 @dataclass(frozen=True, slots=True)
-class Applied:
+class ObjectsApplied:
     """The objects are applied, or some were refused. `held` says why some stay that are no longer wanted."""
 
     result: ApplyResult
@@ -40,7 +40,7 @@ class Applied:
 
 
 @dataclass(frozen=True, slots=True)
-class Deleting:
+class ObjectsDeleting:
     """The objects are being deleted, but for those that are held: the module may not delete these."""
 
     result: ApplyResult
@@ -48,7 +48,7 @@ class Deleting:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class ObjectsKept:
     """All that is left may not be deleted by the module."""
 
     entries: tuple[InventoryEntry, ...]
@@ -56,21 +56,21 @@ class Kept:
 
 
 SyncResourceEnd = SyncResourceDone | RemoveFinalizer | NothingApplied
-SyncResourceOutcome = Failed | Braked | Unchanged | Refusal | Applied | Deleting | Kept
+SyncResourceOutcome = SetFailed | SetBraked | Unchanged | Refusal | ObjectsApplied | ObjectsDeleting | ObjectsKept
 
 
 def ended(seen: SyncResourceSnapshot, outcome: SyncResourceOutcome) -> SyncResourceDone:
     resource, now, interval = seen.resource, seen.now, seen.interval_seconds
     match outcome:
-        case Failed(error):
+        case SetFailed(error):
             return SyncResourceDone(status=statuses.unreachable(resource, failure_of(error), now), error=error)
-        case Braked(hold):
+        case SetBraked(hold):
             return SyncResourceDone(status=statuses.braked(resource, hold, now), requeue_after=hold.seconds)
         case Unchanged(again):
             return SyncResourceDone(status=resource.status, requeue_after=interval if again is None else again)
         case Refusal(lost=lost):
             return SyncResourceDone(status=statuses.refused(resource, outcome, now), requeue_after=interval, lost=lost)
-        case Applied(result, held):
+        case ObjectsApplied(result, held):
             status = statuses.applied(resource, result, now, held)
             return SyncResourceDone(
                 status=status,
@@ -79,10 +79,10 @@ def ended(seen: SyncResourceSnapshot, outcome: SyncResourceOutcome) -> SyncResou
                 shown=seen_in(result.outcomes),
                 error=result.first_failure,
             )
-        case Deleting(result, left):
+        case ObjectsDeleting(result, left):
             status = statuses.deleting(resource, result, now, left)
             return SyncResourceDone(status=status, requeue_after=READINESS_SECONDS)
-        case Kept(entries, violations):
+        case ObjectsKept(entries, violations):
             status = statuses.holding(resource, entries, violations, now)
             return SyncResourceDone(status=status, requeue_after=interval)
         case _:

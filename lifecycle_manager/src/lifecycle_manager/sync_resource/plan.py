@@ -33,18 +33,18 @@ from lifecycle_manager.object_set.plan import (
 )
 from lifecycle_manager.object_set.steps import (
     ApplyObjects,
-    Braked,
     DeleteObjects,
-    Failed,
     NothingApplied,
     RemoveFinalizer,
+    SetBraked,
+    SetFailed,
     SetStep,
 )
 from lifecycle_manager.sync_resource.ending import (
     READINESS_SECONDS,
-    Applied,
-    Deleting,
-    Kept,
+    ObjectsApplied,
+    ObjectsDeleting,
+    ObjectsKept,
     SyncResourceEnd,
     SyncResourceOutcome,
     Unchanged,
@@ -78,7 +78,7 @@ def _plan(seen: SyncResourceSnapshot) -> SetStep | RemoveFinalizer | NothingAppl
     if isinstance(seen.error, RecordingFailed):
         return NothingApplied(error=seen.error)
     if seen.error is not None:
-        return Failed(seen.error)
+        return SetFailed(seen.error)
     if is_paused(kyma):
         return Unchanged()
     if seen.unprotected is None and not _is_accepted(resource):
@@ -92,7 +92,7 @@ def _plan(seen: SyncResourceSnapshot) -> SetStep | RemoveFinalizer | NothingAppl
     if isinstance(seen.text, Refusal):
         return seen.text
     if seen.brake.hold is not None:  # the text has no objects any more, as those of too many clusters at once
-        return Braked(seen.brake.hold)
+        return SetBraked(seen.brake.hold)
     return _application(seen, seen.text)
 
 
@@ -114,8 +114,8 @@ def _application(seen: SyncResourceSnapshot, objects: tuple[KubernetesObject, ..
         recheck = seen.announced if seen.announced is not None else not _just_changed(resource)
         return ApplyObjects(objects, seen.before, recheck=recheck, namespaces=namespaces)
     if not resource.spec.prune:
-        return Applied(applied, ())
-    return plan_prune(seen, applied, objects) or Applied(applied, left_by_policy(seen))
+        return ObjectsApplied(applied, ())
+    return plan_prune(seen, applied, objects) or ObjectsApplied(applied, left_by_policy(seen))
 
 
 def is_paused(kyma: Kyma | None) -> bool:
@@ -150,14 +150,14 @@ def _removal(seen: SyncResourceSnapshot) -> SetStep | RemoveFinalizer | SyncReso
     if not has_finalizer or not seen.inventory or seen.is_misplaced or seen.brake.may_forget:
         return RemoveFinalizer()
     if seen.brake.hold is not None:
-        return Braked(seen.brake.hold)
+        return SetBraked(seen.brake.hold)
     held, violations = held_back(seen.inventory, seen.rules)
     if seen.removed is None and (entries := without(seen.inventory, held)):
         return DeleteObjects(entries)
     if seen.removed is not None and seen.removed.inventory:
-        return Deleting(seen.removed, held)
+        return ObjectsDeleting(seen.removed, held)
     if held and seen.kyma is not None and not seen.kyma.metadata.being_deleted:
-        return Kept(held, violations)
+        return ObjectsKept(held, violations)
     return RemoveFinalizer()
 
 
