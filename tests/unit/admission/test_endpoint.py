@@ -39,7 +39,13 @@ async def test_object_nested_too_deep_is_not_admitted(depth: int, field: str) ->
     app = create_app({"moduletemplates": validator_for(ModuleTemplate)})
     objects = {"object": as_document(builders.template()), "oldObject": as_document(builders.template())}
     objects[field]["spec"]["data"] = "NESTED"
-    review = msgspec.json.encode({"request": {"uid": "u1", "operation": "UPDATE", **objects}})
+    of_a_server = {
+        "kind": {"group": "operator.kyma-project.io", "version": "v1beta2", "kind": "ModuleTemplate"},
+        "userInfo": {"username": "team", "groups": ["system:authenticated"], "extra": {"a": ["b"]}},
+        "options": {"kind": "UpdateOptions", "apiVersion": "meta.k8s.io/v1"},
+        "dryRun": False,
+    }
+    review = msgspec.json.encode({"request": {"uid": "u1", "operation": "UPDATE", **of_a_server, **objects}})
     nested = b'{"a":' * depth + b"1" + b"}" * depth
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="https://kcp") as client:
         response = await client.post("/validate/moduletemplates", content=review.replace(b'"NESTED"', nested))

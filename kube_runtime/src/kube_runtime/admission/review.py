@@ -2,7 +2,7 @@
 
 import base64
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Generic, TypeVar
 
 import msgspec
 
@@ -26,6 +26,7 @@ MAX_REVIEW_BYTES = 8 * 1024 * 1024
 MAX_BYTES, MAX_BYTES_PER_ADDRESS = 4 * MAX_REVIEW_BYTES, 2 * MAX_REVIEW_BYTES
 """Of all bodies that are read or validated at once, and of those that come from one address."""
 NULL = msgspec.Raw(b"null")
+T = TypeVar("T")
 Short = Annotated[str, msgspec.Meta(max_length=253)]
 """It is logged; no name in Kubernetes is longer."""
 
@@ -36,9 +37,7 @@ class UserInfo(msgspec.Struct, frozen=True):
     username: str = ""
 
 
-class ReviewedObject(msgspec.Struct, frozen=True, rename="camel"):
-    """One object to be stored or deleted, undecoded."""
-
+class _Request(msgspec.Struct, frozen=True, rename="camel"):
     uid: Short
     name: Short = ""
     namespace: Short = ""
@@ -46,6 +45,11 @@ class ReviewedObject(msgspec.Struct, frozen=True, rename="camel"):
     object: msgspec.Raw = NULL
     old_object: msgspec.Raw = NULL
     dry_run: bool = False
+
+
+class ReviewedObject(_Request, frozen=True, rename="camel"):
+    """One object to be stored or deleted, undecoded."""
+
     user_info: UserInfo = UserInfo()
 
     @property
@@ -54,11 +58,19 @@ class ReviewedObject(msgspec.Struct, frozen=True, rename="camel"):
         return self.operation == "DELETE"
 
 
-class _Review(msgspec.Struct, frozen=True):
-    request: ReviewedObject
+class _CutRequest(_Request, frozen=True, rename="camel"):
+    """The same where numbers stand for objects."""
+
+    user_info: msgspec.Raw = NULL
 
 
-_decoder = msgspec.json.Decoder(_Review)
+class _Review(msgspec.Struct, Generic[T], frozen=True):
+    request: T
+
+
+_decoder = msgspec.json.Decoder(_Review[ReviewedObject])
+_cut_decoder = msgspec.json.Decoder(_Review[_CutRequest])
+_user_decoder = msgspec.json.Decoder(UserInfo | None)
 
 
 def review_of(body: bytes) -> ReviewedObject:
@@ -70,11 +82,13 @@ def review_of(body: bytes) -> ReviewedObject:
         return _decoder.decode(body).request
     except RecursionError:
         text, parts = cut_json(body, 2)  # the review, and its request
-        request = _decoder.decode(text).request
-        new, old = (
-            NULL if each == NULL else msgspec.Raw(parts[int(each)]) for each in (request.object, request.old_object)
+        request = _cut_decoder.decode(text).request
+        new, old, user = (
+            NULL if each == NULL else msgspec.Raw(parts[int(each)])
+            for each in (request.object, request.old_object, request.user_info)
         )
-        return msgspec.structs.replace(request, object=new, old_object=old)
+        fields = msgspec.structs.asdict(request) | {"object": new, "old_object": old}
+        return ReviewedObject(**fields | {"user_info": _user_decoder.decode(user) or UserInfo()})
 
 
 def answer(
