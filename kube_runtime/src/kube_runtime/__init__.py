@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kube_runtime.apply import (
         Applier,
+        ApplyMemory,
         ApplyResult,
         InventoryEntry,
         KubernetesObject,
@@ -100,6 +101,7 @@ __all__ = [
     "AlreadyExists",
     "ApiError",
     "Applier",
+    "ApplyMemory",
     "ApplyResult",
     "Backoff",
     "BadRequest",
@@ -183,6 +185,7 @@ __all__ = [
 _MODULES: Mapping[str, tuple[str, ...]] = {
     "apply": (
         "Applier",
+        "ApplyMemory",
         "ApplyResult",
         "InventoryEntry",
         "KubernetesObject",

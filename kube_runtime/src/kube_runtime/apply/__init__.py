@@ -5,6 +5,7 @@ is known to change nothing, `results` is what it answers, `readiness` judges wha
 """
 
 from kube_runtime.apply.applier import Applier
+from kube_runtime.apply.memory import ApplyMemory
 from kube_runtime.apply.objects import InventoryEntry, KubernetesObject, parse_objects
 from kube_runtime.apply.readiness import Readiness, ReadinessState, readiness
 from kube_runtime.apply.results import Action, ApplyResult, ObjectOutcome
@@ -12,6 +13,7 @@ from kube_runtime.apply.results import Action, ApplyResult, ObjectOutcome
 __all__ = [
     "Action",
     "Applier",
+    "ApplyMemory",
     "ApplyResult",
     "InventoryEntry",
     "KubernetesObject",

@@ -39,7 +39,7 @@ Identity = tuple[str, str, str, str]
 
 
 class Applier:
-    """Applies sets of objects to one cluster. Keep it from round to round: it remembers what it applied.
+    """Applies sets of objects to one cluster. Keep it, or its `memory`, from round to round: of what was applied.
 
     - `labels`, `annotations`: put on every object
     - `owns`: tells whether an object, as it is in the cluster, may be deleted; by default one with these labels
@@ -62,6 +62,7 @@ class Applier:
         force: bool = True,
         former_managers: Collection[str] = (),
         established_seconds: float = 15.0,
+        memory: ApplyMemory | None = None,
     ) -> None:
         self._client = client
         self._field_manager = field_manager
@@ -72,7 +73,7 @@ class Applier:
         self._force = force
         self._former_managers = frozenset(former_managers)
         self._established_seconds = established_seconds
-        self._memory = ApplyMemory()
+        self._memory = ApplyMemory() if memory is None else memory
 
     async def apply(
         self,

@@ -31,6 +31,8 @@ class _Applied:
 class ApplyMemory:
     """Remembers the last apply of each object, in a few dozen bytes."""
 
+    __slots__ = ("_applied",)
+
     def __init__(self) -> None:
         self._applied: dict[tuple[str, str, str, str], _Applied] = {}
 

@@ -194,7 +194,7 @@ class ManifestActions(SetReconciler[Manifest]):
             state.checked_at = seen.seconds - interval * random.random()  # noqa: S311 - no secret
         check_all = state.check_all or seen.seconds - state.checked_at >= interval
         if check_all:
-            objects.namespaces.clear()  # somebody may have deleted one
+            objects.namespaces = ()  # somebody may have deleted one
         memory = ModuleMemory(state.settled, check_all, state.checked_at)
         return replace(seen, memory=memory, inventory=state.inventory if state.settled == wanted else seen.inventory)
 

@@ -10,6 +10,7 @@ import structlog
 from kube_runtime import (
     AlreadyExists,
     Applier,
+    ApplyMemory,
     ApplyResult,
     Client,
     Invalid,
@@ -30,18 +31,19 @@ _IDENTITY = frozenset({"apiVersion", "kind", "metadata"})
 log = structlog.get_logger("object_set")
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(eq=False, slots=True)
 class SkrObjects:
     """The objects of one owner in one SKR: part of the owner's state. `namespaces` are known to exist.
 
-    The Applier remembers what it applied, so it is kept as long as the client: another client may lead to another
-    cluster.
+    What was applied is remembered as long as the client is the same: another one may lead to another cluster. The
+    `default_namespace` is for objects that name none.
     """
 
     skr: Client
     owner: SetOwner | OwnObjects
-    applier: Applier
-    namespaces: set[str] = field(default_factory=set)
+    default_namespace: str
+    namespaces: tuple[str, ...] = ()
+    _memory: ApplyMemory = field(default_factory=ApplyMemory, init=False)
 
     @classmethod
     def of(
@@ -55,24 +57,30 @@ class SkrObjects:
         """Return what is kept for this client and owner, or start anew. `namespace` is for objects that name none."""
         if known is not None and known.skr is skr and known.owner == owner:
             return known
-        applier = Applier(
-            skr,
+        return cls(skr, owner, namespace)
+
+    @property
+    def applier(self) -> Applier:
+        """An Applier with the memory of its predecessors: one for each reconcile takes nothing in between."""
+        owner = self.owner
+        return Applier(
+            self.skr,
             field_manager=owner.field_manager,
             labels=owner.all_labels,
             annotations=owner.annotations,
             owns=owner.owns,
-            default_namespace=namespace,
+            default_namespace=self.default_namespace,
             former_managers=owner.former_managers,
+            memory=self._memory,
         )
-        return cls(skr, owner, applier)
 
     async def apply(
         self, step: ApplyObjects, leave: Callable[[InventoryEntry, JsonObject], bool] = lambda _entry, _live: False
     ) -> ApplyResult:
         """Apply objects and delete none: those that only the inventory names are kept, see `prune`."""
-        if missing := set(step.namespaces) - self.namespaces:
+        if missing := set(step.namespaces).difference(self.namespaces):
             await self.create_namespaces(missing)
-            self.namespaces.intersection_update(step.namespaces)
+            self.namespaces = tuple(step.namespaces)
         applied = await self.applier.apply(
             step.objects, step.inventory, new=step.new, prune=False, recheck=step.recheck, leave=leave
         )
@@ -107,7 +115,7 @@ class SkrObjects:
             namespace = {"metadata": {"name": name, "labels": OWN_LABELS}}
             with suppress(AlreadyExists):
                 await self.skr.create(NAMESPACES, namespace, field_manager=FIELD_MANAGER)
-            self.namespaces.add(name)
+            self.namespaces = (*self.namespaces, name)
 
     async def prune(self, step: PruneObjects) -> ApplyResult:
         """Delete objects that an apply has left over; return the result of both.

@@ -11,7 +11,7 @@ from typing import Any
 from kube_runtime import ObjectOutcome
 from lifecycle_manager.contract.signals import ObjectChanged, ObjectReference
 from lifecycle_manager.object_set.inventory import Identity
-from lifecycle_manager.skr import ObservedObject
+from lifecycle_manager.skr import NOTHING, ObservedObject
 
 REPAIRS_IN_A_ROW = 5
 SECONDS_FOR_A_REPAIR = 60.0
@@ -36,7 +36,7 @@ class _Budget:
 class Repairs:
     """The budgets of the objects of one set that were changed lately: part of the state of its owner's key."""
 
-    _budgets: dict[Identity, _Budget] = field(default_factory=dict)
+    _budgets: dict[Identity, _Budget] = field(default_factory=lambda: NOTHING)
 
     def grants(self, change: ObjectChanged, now: float) -> bool:
         """Tell whether a reported object is to be repaired at once. A change that is reported again counts once."""
@@ -47,7 +47,7 @@ class Repairs:
         granted = used_until - now <= (REPAIRS_IN_A_ROW - 1) * SECONDS_FOR_A_REPAIR
         used_until += SECONDS_FOR_A_REPAIR if granted else 0.0
         changed_by = budget.changed_by if budget is not None else ""
-        if len(self._budgets) >= MAX_BUDGETS:
+        if self._budgets is NOTHING or len(self._budgets) >= MAX_BUDGETS:
             self._budgets = {key: each for key, each in self._budgets.items() if each.used_until > now}
         self._budgets[change.reference] = _Budget(used_until, change, granted, changed_by)
         return granted

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         SkrAccessError,
         SkrUnreachable,
     )
-    from lifecycle_manager.skr.announcement import Announcement, Announcements, ObservedObject
+    from lifecycle_manager.skr.announcement import NOTHING, Announcement, Announcements, ObservedObject
     from lifecycle_manager.skr.connections import Connections
     from lifecycle_manager.skr.controller import connections_of, setup
     from lifecycle_manager.skr.deletion_brake import RELEASED, Brake, DeletionBrake, deletion_continued
@@ -31,7 +31,7 @@ else:
     __getattr__ = lazy(
         __name__,
         access="ACCESS_SECRETS OUR_SECRETS AccessSecretMissing ClusterClaimed SkrAccessError SkrUnreachable",
-        announcement="Announcement Announcements ObservedObject",
+        announcement="NOTHING Announcement Announcements ObservedObject",
         connections="Connections",
         controller="connections_of setup",
         deletion_brake="RELEASED Brake DeletionBrake deletion_continued",
@@ -41,6 +41,7 @@ else:
 
 __all__ = [
     "ACCESS_SECRETS",
+    "NOTHING",
     "OUR_SECRETS",
     "RELEASED",
     "AccessSecretMissing",

@@ -8,6 +8,7 @@ change that another webhook refused never shows: after a deadline the announceme
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
 from lifecycle_manager.contract.signals import ObjectChanged, ObjectReference, Trace
 
@@ -17,6 +18,8 @@ FIRST_RETRY_SECONDS = 0.003
 MAX_RETRY_SECONDS = 0.5
 MAX_OBJECTS = 100
 MAX_DIGITS = 100
+NOTHING: Final[dict[Any, Any]] = {}
+"""In the place of a dict of their own for the many that have nothing in it. It is never written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +69,8 @@ class Announcements:
     `now` is the monotonic time in seconds.
     """
 
-    _pending: dict[ObjectReference, Announcement] = field(default_factory=dict, init=False)
-    _announced: dict[ObjectChanged, None] = field(default_factory=dict, init=False)
+    _pending: dict[ObjectReference, Announcement] = field(default_factory=lambda: NOTHING, init=False)
+    _announced: dict[ObjectChanged, None] = field(default_factory=lambda: NOTHING, init=False)
 
     def announce(self, change: ObjectChanged, *, now: float) -> bool:
         """Remember that the next read of this object has to show a change.
@@ -87,6 +90,8 @@ class Announcements:
         known = self._pending.get(change.reference)
         if known is None and len(self._pending) >= MAX_OBJECTS:
             return False
+        if self._pending is NOTHING:
+            self._pending, self._announced = {}, {}
         if len(self._announced) >= MAX_OBJECTS:
             del self._announced[next(iter(self._announced))]
         self._announced[change] = None
@@ -112,6 +117,8 @@ class Announcements:
             else:
                 self._pending[announcement.object] = replace(announcement, attempts=announcement.attempts + 1)
         self._announced = {each: None for each in self._announced if each.reference in self._pending}
+        if not self._pending:
+            self._pending = self._announced = NOTHING
         waits = [wait for each in self._pending.values() if (wait := each.retry_after(now)) is not None]
         return min(waits, default=None)
 
