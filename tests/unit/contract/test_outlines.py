@@ -7,6 +7,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
+from msgspec.structs import replace
 
 from kube_runtime import Resource
 from lifecycle_manager.contract.conditions import has_webhook, was_reached
@@ -142,16 +143,21 @@ def test_brake_counts_emptied_texts_of_other_replicas(text: str, synced: list[di
     )
 
 
-def test_equal_specs_of_manifests_are_kept_once() -> None:
-    first, second = (outline_of(MANIFESTS, builders.manifest("api", kyma=kyma)) for kyma in ("one", "two"))
+def test_equal_parts_of_outlines_are_kept_once() -> None:
+    marks, status = {names.IS_UNMANAGED: "true"}, {"state": "Ready", "conditions": []}
+    made = (builders.manifest("api", kyma=kyma, annotations=marks, status=status) for kyma in ("one", "two"))
+    first, second = (outline_of(MANIFESTS, each) for each in made)
     assert first.spec is second.spec
+    assert first.status is second.status
+    assert first.metadata.annotations is second.metadata.annotations
 
 
-@pytest.mark.parametrize(("purpose", "is_whole"), [("", True), ("watcher-certificate", False)])
-def test_access_secret_is_whole_in_every_replica(purpose: str, is_whole: bool) -> None:
+@pytest.mark.parametrize("purpose", ["", "watcher-certificate"])
+def test_credentials_are_not_in_outlines(purpose: str) -> None:
     labels = {names.KYMA_NAME: "one"} | ({names.PURPOSE: purpose} if purpose else {})
     secret = Secret(metadata=ObjectMeta(name="one", namespace=names.KCP_NAMESPACE, labels=labels), data={"a": "eA=="})
     outline = OUTLINES[SECRETS]
-    assert (outline.owner(secret) == "") == is_whole
-    assert [*access_index(outline.of(secret))] == [*access_index(secret)]
-    assert outline.of(secret).data == {}
+    cut = outline.of(secret)
+    assert (outline.owner(secret), outline.owner(cut), cut.data) == ("one", "one", {})
+    assert [*access_index(cut)] == [*access_index(secret)]
+    assert outline.owner(replace(secret, metadata=ObjectMeta(name="klm-watcher"))) == ""

@@ -18,6 +18,7 @@ from kube_runtime import (
     Informer,
     KubeconfigPolicy,
     Manager,
+    NotFound,
     ObjectKey,
     Result,
 )
@@ -103,6 +104,21 @@ async def test_object_of_another_replica_is_kept_in_outline() -> None:
             assert [each["metadata"]["name"] for each in replica.informer.by_index(BY_TEXT, "a")] == ["mine", "of-all"]
             assert replica.informer.is_outline(key("theirs"))
             assert not replica.informer.is_outline(key("mine"))
+
+
+async def test_object_of_another_replica_is_read_where_it_is_needed_whole() -> None:
+    async with open_cluster() as (_, client):
+        await put(client, "mine", "a", owner="this")
+        await put(client, "theirs", "a", owner="other")
+        async with replica_that_holds(client, "this") as replica:
+            for name in ("mine", "theirs"):
+                found = replica.informer.get(key(name))
+                assert found is not None
+                assert (await replica.informer.whole(found))["data"]["text"] == "a"
+            assert replica.text("theirs") == "no text"
+            await client.delete(CONFIG_MAPS, "theirs", NAMESPACE)
+            with pytest.raises(NotFound):
+                await replica.informer.whole(found)
 
 
 async def test_gained_objects_are_whole_once_the_informer_is_complete() -> None:

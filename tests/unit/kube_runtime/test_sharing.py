@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from kube_runtime.client.decoding import decoding_for
-from kube_runtime.informer.sharing import MAX_CHARACTERS, Strings, sharer_for
+from kube_runtime.informer.sharing import MAX_CHARACTERS, Pool, sharer_for
 from lifecycle_manager.contract.resources import Secret
 from lifecycle_manager_api import Kyma, Manifest
 
@@ -17,6 +17,7 @@ DOCUMENTS: dict[type[Any], dict[str, Any]] = {
             "namespace": "kcp-system",
             "labels": {"operator.kyma-project.io/kyma-name": "a-kyma-with-a-name"},
             "annotations": {},
+            "creationTimestamp": "2026-11-01T12:00:00Z",
             "finalizers": ["declarative.kyma-project.io/finalizer"],
         },
         "spec": {"remote": True, "install": {"name": "raw-manifest", "source": {"type": "oci-ref", "ref": "some-ref"}}},
@@ -49,6 +50,12 @@ def test_equal_objects_have_the_same_strings(kind: type[Any]) -> None:
     assert [one for one, other in pairs if one is not other and len(one) <= MAX_CHARACTERS] == []
 
 
+def test_equal_objects_have_the_same_times() -> None:
+    first, second = (sharer_for(Manifest)(_decoded(Manifest)) for _ in range(2))
+    assert first.metadata.creation_timestamp is second.metadata.creation_timestamp
+    assert first.metadata.creation_timestamp == _decoded(Manifest).metadata.creation_timestamp
+
+
 def test_long_strings_such_as_credentials_are_left_alone() -> None:
     secret = _decoded(Secret)
     before = secret.data["config"]
@@ -56,7 +63,7 @@ def test_long_strings_such_as_credentials_are_left_alone() -> None:
 
 
 def test_strings_that_only_one_object_has_are_not_kept_for_ever() -> None:
-    strings = Strings(max_strings=100)
+    strings = Pool(max_values=100)
     for number in range(1000):
         strings.shared(f"only once {number}")
         assert len(strings) < 100

@@ -8,9 +8,11 @@ from typing import Any, cast
 import pytest
 
 from kube_runtime import ClientOptions, Informer, KubeconfigPolicy
-from lifecycle_manager.contract.resources import Secret
-from lifecycle_manager.skr import Connections
-from lifecycle_manager_api import ObjectMeta
+from lifecycle_manager.contract.outlines import OUTLINES
+from lifecycle_manager.contract.resources import SECRETS, Secret
+from lifecycle_manager.skr import ACCESS_SECRETS, Connections
+from lifecycle_manager_api import ObjectMeta, names
+from tests.world import open_world
 
 
 def open_gate() -> asyncio.Event:
@@ -134,3 +136,21 @@ async def test_slow_close_of_one_client_delays_no_borrower_of_another(lender: Le
     lender.closing["a 1"].set()
     assert await slow == "b 1"
     assert lender.open_clients() == ["c 1"]
+
+
+@pytest.mark.parametrize(("cluster", "is_the_same"), [("mine", True), ("theirs", False)])
+async def test_clusters_of_two_replicas_are_compared(cluster: str, is_the_same: bool) -> None:
+    """The Secret of the other replica's Kyma is not in the cache, so it is read."""
+    async with open_world() as world:
+        await world.register("mine")
+        await world.register("theirs", cluster=cluster)
+        outline, held = OUTLINES[SECRETS], {"mine"}
+        secrets = Informer(world.kcp, SECRETS, indexes=[ACCESS_SECRETS], outline=outline, holds=held.__contains__)
+        connections = Connections(secrets, ClientOptions(), KubeconfigPolicy.permissive())
+        running = asyncio.create_task(secrets.run())
+        await secrets.wait_synced(10)
+        assert connections.access_secret("theirs").data == {}
+        assert await connections.lead_to_the_same_cluster("mine", "theirs") is is_the_same
+        await world.kcp.merge_patch(SECRETS, "kubeconfig-theirs", {"data": None}, names.KCP_NAMESPACE)
+        assert not await connections.lead_to_the_same_cluster("mine", "theirs")
+        running.cancel()

@@ -167,6 +167,11 @@ class Informer(Generic[T]):
         """Tell whether only the outline of an object is kept, as it is another replica's."""
         return self._outlines is not None and key in self._outlines
 
+    async def whole(self, item: T) -> T:
+        """Return an object with all that it has: read from the API server where its outline is kept. Raises KubeError."""
+        key = self.resource.key_of(item)
+        return await self._client.get(self.resource, key.name, key.namespace) if self.is_outline(key) else item
+
     async def complete(self) -> None:
         """Have the objects of this replica whole, and the others in outline. Tried until it succeeds."""
         outlines = self._outlines

@@ -103,8 +103,10 @@ class OwnWrites(Generic[T]):
         if self._is_deletion(key) and (version is None or version > self._versions[key]):
             self._drop(key)
         last = self._last_versions.get(key, 0)
-        if last and last <= self.position and version != last:
+        if last and last <= self.position:
             del self._last_versions[key]
+            if version == last:
+                self._last_versions[key] = last  # by the strings of the object in the cache, not by those of the answer
 
     def drop_all(self) -> None:
         """Forget every write: the resourceVersion decreased."""

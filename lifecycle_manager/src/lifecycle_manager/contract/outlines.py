@@ -4,10 +4,10 @@ Rollouts and brakes count Manifests and Kymas of all clusters, a CA rotation and
 the brake on deletions SyncResources, and those that have no objects any more. Texts, inventories, and most conditions
 are read by the cluster's replica alone.
 
-An access Secret is kept whole: a cluster may be claimed by a Kyma that another replica has.
+Nor do other replicas have a cluster's credentials: the rare rule that compares two clusters reads those of the other.
 """
 
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -29,7 +29,6 @@ from lifecycle_manager_api import (
     KymaSpec,
     KymaStatus,
     Manifest,
-    ManifestSpec,
     ManifestStatus,
     ModuleConfig,
     ModuleConfigStatus,
@@ -39,17 +38,30 @@ from lifecycle_manager_api import (
     names,
 )
 
-MAX_SPECS = 5_000
-_SPECS: dict[bytes, ManifestSpec] = {}
-"""Manifests of one version of a module have the same spec in all clusters: it is kept once."""
+T = TypeVar("T")
+MAX_PARTS = 5_000
+_PARTS: dict[tuple[type[Any], bytes], Any] = {}
+"""Specs, annotations and what is left of a status are equal in many clusters: they are kept once."""
+
+
+def _shared(part: T) -> T:
+    known: T = _PARTS.setdefault((type(part), msgspec.json.encode(part)), part)
+    if len(_PARTS) > MAX_PARTS:
+        _PARTS.clear()
+    return known
 
 
 def _metadata(metadata: ObjectMeta) -> ObjectMeta:
-    return replace(metadata, finalizers=(), owner_references=())
+    return replace(metadata, annotations=_shared(metadata.annotations), finalizers=(), owner_references=())
 
 
 def _only(conditions: tuple[Condition, ...], *types: str) -> tuple[Condition, ...]:
-    return tuple(each for each in conditions if each.type in types)
+    """Return what is counted of conditions: those of these types, and since when they hold of Ready alone."""
+    return tuple(
+        each if each.type == names.READY_CONDITION else replace(each, last_transition_time=None)
+        for each in conditions
+        if each.type in types
+    )
 
 
 def _kyma(kyma: Kyma) -> Kyma:
@@ -57,13 +69,15 @@ def _kyma(kyma: Kyma) -> Kyma:
     return replace(
         kyma,
         metadata=_metadata(kyma.metadata),
-        spec=KymaSpec(channel=kyma.spec.channel),
-        status=KymaStatus(
-            state=status.state,
-            conditions=_only(status.conditions, REACHABLE, WEBHOOK),
-            skip_maintenance_windows=status.skip_maintenance_windows,
-            modules=tuple(each for each in status.modules if each.available_version),
-            records=status.records,
+        spec=_shared(KymaSpec(channel=kyma.spec.channel)),
+        status=_shared(
+            KymaStatus(
+                state=status.state,
+                conditions=_only(status.conditions, REACHABLE, WEBHOOK),
+                skip_maintenance_windows=status.skip_maintenance_windows,
+                modules=tuple(each for each in status.modules if each.available_version),
+                records=status.records,
+            )
         ),
     )
 
@@ -74,26 +88,21 @@ def _manifest(manifest: Manifest) -> Manifest:
         manifest,
         metadata=_metadata(manifest.metadata),
         spec=_shared(manifest.spec),
-        status=ManifestStatus(
-            state=status.state,
-            conditions=_only(status.conditions, names.READY_CONDITION, "Resources"),
-            observed_generation=status.observed_generation,
-            release=status.release,
-            ready_version=status.ready_version,
+        status=_shared(
+            ManifestStatus(
+                state=status.state,
+                conditions=_only(status.conditions, names.READY_CONDITION, "Resources"),
+                observed_generation=status.observed_generation,
+                release=status.release,
+                ready_version=status.ready_version,
+            )
         ),
     )
 
 
-def _shared(spec: ManifestSpec) -> ManifestSpec:
-    known = _SPECS.setdefault(msgspec.json.encode(spec), spec)
-    if len(_SPECS) > MAX_SPECS:
-        _SPECS.clear()
-    return known
-
-
 def _module_config(config: ModuleConfig) -> ModuleConfig:
     spec = replace(config.spec, resource="", resource_ref=None)
-    return replace(config, metadata=_metadata(config.metadata), spec=spec, status=ModuleConfigStatus())
+    return replace(config, metadata=_metadata(config.metadata), spec=spec, status=_shared(ModuleConfigStatus()))
 
 
 def _sync_resource(resource: SyncResource) -> SyncResource:
@@ -107,9 +116,8 @@ def may_have_objects(text: str) -> bool:
     return "kind" in text
 
 
-def _owner_of_secret(secret: Secret) -> str:
-    labels = secret.metadata.labels
-    return labels.get(names.KYMA_NAME, "") if names.PURPOSE in labels else ""
+def _secret(secret: Secret) -> Secret:
+    return replace(secret, metadata=_metadata(secret.metadata), data=_shared({}))
 
 
 OUTLINES: dict[Resource[Any], Outline[Any]] = {
@@ -117,6 +125,6 @@ OUTLINES: dict[Resource[Any], Outline[Any]] = {
     MANIFESTS: Outline(lambda manifest: manifest.metadata.labels.get(names.KYMA_NAME, ""), _manifest),
     MODULE_CONFIGS: Outline(lambda config: config.spec.kyma, _module_config),
     SYNC_RESOURCES: Outline(lambda resource: resource.spec.kyma, _sync_resource),
-    SECRETS: Outline(_owner_of_secret, lambda secret: replace(secret, data={})),
+    SECRETS: Outline(lambda secret: secret.metadata.labels.get(names.KYMA_NAME, ""), _secret),
 }
 """By kind. Controllers that look at the changes of all clusters say so: `watches(..., of_others=True)`."""

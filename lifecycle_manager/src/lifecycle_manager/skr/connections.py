@@ -22,6 +22,7 @@ from kube_runtime import (
     KubeconfigInvalid,
     KubeconfigPolicy,
     KubeconfigRefused,
+    NotFound,
 )
 from lifecycle_manager.contract.resources import Secret
 from lifecycle_manager.skr.access import (
@@ -121,11 +122,15 @@ class Connections:
         """
         return api_server_ca_in(self.access_secret(kyma_name))
 
-    def lead_to_the_same_cluster(self, *kyma_names: str) -> bool:
-        """Tell whether the access Secrets of these Kymas have the address of the same API server."""
+    async def lead_to_the_same_cluster(self, *kyma_names: str) -> bool:
+        """Tell whether the access Secrets of these Kymas have the address of the same API server. Raises KubeError.
+
+        That of another replica's Kyma is read from the API server.
+        """
         try:
-            servers = {server_in(kubeconfig_in(self.access_secret(name))) for name in kyma_names}
-        except SkrAccessError:
+            secrets = [await self.secrets.whole(self.access_secret(name)) for name in kyma_names]
+            servers = {server_in(kubeconfig_in(each)) for each in secrets}
+        except (SkrAccessError, NotFound):
             return False
         return len(servers) == 1 and None not in servers
 
