@@ -111,14 +111,13 @@ async def test_object_of_another_replica_is_read_where_it_is_needed_whole() -> N
         await put(client, "mine", "a", owner="this")
         await put(client, "theirs", "a", owner="other")
         async with replica_that_holds(client, "this") as replica:
-            for name in ("mine", "theirs"):
-                found = replica.informer.get(key(name))
-                assert found is not None
-                assert (await replica.informer.whole(found))["data"]["text"] == "a"
+            cached = {each["metadata"]["name"]: each for each in replica.informer.list()}
+            for each in cached.values():
+                assert (await replica.informer.whole(each))["data"]["text"] == "a"
             assert replica.text("theirs") == "no text"
             await client.delete(CONFIG_MAPS, "theirs", NAMESPACE)
             with pytest.raises(NotFound):
-                await replica.informer.whole(found)
+                await replica.informer.whole(cached["theirs"])
 
 
 async def test_gained_objects_are_whole_once_the_informer_is_complete() -> None:

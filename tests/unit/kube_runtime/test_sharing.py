@@ -63,7 +63,7 @@ def test_long_strings_such_as_credentials_are_left_alone() -> None:
 
 
 def test_strings_that_only_one_object_has_are_not_kept_for_ever() -> None:
-    strings = Pool(max_values=100)
+    strings: Pool[str] = Pool(max_values=100)
     for number in range(1000):
         strings.shared(f"only once {number}")
         assert len(strings) < 100

@@ -11,6 +11,7 @@ import os
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import aiohttp
@@ -134,14 +135,16 @@ class Transport:
         await self._limits.turn()
         headers = {**self._fixed, **await self._connection.credentials.headers()}
         try:
-            async with self._sessions.warm.get(
-                self._url(target),
-                headers=headers,
-                timeout=self._stream_timeout,
-                ssl=self._ssl,
-                allow_redirects=False,
-                **self._extra,
-            ) as response:
+            with self._sessions.lend_to_stream() as session:
+                opened = await session.get(
+                    self._url(target),
+                    headers=headers,
+                    timeout=self._stream_timeout,
+                    ssl=self._ssl,
+                    allow_redirects=False,
+                    **self._extra,
+                )
+            async with opened as response:
                 self._count(str(response.status), "GET")
                 self._check_encoding(response)
                 if response.status != 200:
@@ -299,6 +302,7 @@ def _part_of_trace(method: str, host: str, target: str) -> AbstractContextManage
     return part(f"{method} {what}", attributes, expected=_ANSWERS)
 
 
+@lru_cache(maxsize=64)
 def _time_limit(
     connect: float | None, *, total: float | None = None, read: float | None = None
 ) -> aiohttp.ClientTimeout:

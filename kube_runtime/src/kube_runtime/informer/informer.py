@@ -168,7 +168,7 @@ class Informer(Generic[T]):
         return self._outlines is not None and key in self._outlines
 
     async def whole(self, item: T) -> T:
-        """Return an object with all that it has: read from the API server where its outline is kept. Raises KubeError."""
+        """Return an object with all that it has, from the API server where an outline is kept. Raises KubeError."""
         key = self.resource.key_of(item)
         return await self._client.get(self.resource, key.name, key.namespace) if self.is_outline(key) else item
 

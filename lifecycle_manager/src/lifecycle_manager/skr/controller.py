@@ -19,6 +19,7 @@ from kube_runtime import (
     Result,
     RetryPolicy,
 )
+from kube_runtime.client.http_sessions import HttpSessions
 from kube_runtime.client.limits import LargeAnswers
 from lifecycle_manager.contract.resources import SECRETS, Secret
 from lifecycle_manager.contract.signals import ClusterReachable, ClusterSilent
@@ -58,6 +59,7 @@ def connections_of(manager: Manager, settings: SkrSettings = SkrSettings()) -> C
         max_list_bytes=MAX_LIST_BYTES,
         read_buffer_bytes=READ_BUFFER_BYTES,
         large_answers=LargeAnswers(),
+        sessions=HttpSessions(),
         circuit=True,
     )
     policy = KubeconfigPolicy.permissive() if settings.allow_insecure_kubeconfigs else KubeconfigPolicy.strict()

@@ -1,0 +1,62 @@
+"""The HTTP sessions of a client, or of many clients that share them.
+
+A session of aiohttp takes as much memory as the connection in it. So a process with clients of many servers has two
+sessions, one of warm connections and one of spare ones, and what a client adds is its connections.
+"""
+
+import socket
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Any
+
+import aiohttp
+
+__all__ = ["OPENING", "HttpSessions"]
+
+OPENING: ContextVar[Callable[[socket.socket], None] | None] = ContextVar("opening", default=None)
+"""Takes note of each connection that is opened, before anything is sent on it."""
+
+
+class HttpSessions:
+    """Sessions by the seconds for which they keep idle connections. Whoever made it closes it.
+
+    They are opened on the running event loop by the first request.
+    """
+
+    def __init__(self) -> None:
+        self._open: dict[float, aiohttp.ClientSession] = {}
+
+    def session(self, keep_alive_seconds: float, *, read_buffer_bytes: int, decompress: bool) -> aiohttp.ClientSession:
+        """Return a session. Clients that share sessions have the same options but for the server."""
+        found = self._open.get(keep_alive_seconds)
+        if found is None:
+            found = self._open[keep_alive_seconds] = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(
+                    limit=0, keepalive_timeout=keep_alive_seconds, ttl_dns_cache=30, socket_factory=_socket
+                ),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                trust_env=False,
+                read_bufsize=read_buffer_bytes,
+                auto_decompress=decompress,
+            )
+        return found
+
+    async def close(self) -> None:
+        """Close every connection."""
+        for each in self._open.values():
+            await each.close()
+
+
+def _socket(address: tuple[Any, ...]) -> socket.socket:
+    """Return a socket that sends at once, and notices after a minute that its peer is gone."""
+    family, kind, protocol = address[:3]
+    made = socket.socket(family=family, type=kind, proto=protocol)
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
+        if hasattr(socket, option):
+            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+    note = OPENING.get()
+    if note is not None:
+        note(made)
+    return made
