@@ -6,7 +6,6 @@ that. Content excludes status, version counters and managedFields.
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -18,28 +17,20 @@ __all__ = ["ApplyMemory", "digest_of"]
 
 _ENCODER = msgspec.json.Encoder(order="sorted")
 _VOLATILE = frozenset({"resourceVersion", "generation", "managedFields"})
-
-
-@dataclass(frozen=True, slots=True)
-class _Applied:
-    document: bytes
-    uid: str
-    version: str
-    content: bytes
+_DIGEST_BYTES = 16
 
 
 class ApplyMemory:
-    """Remembers the last apply of each object, in a few dozen bytes."""
+    """Remembers the last apply of each object: digests of document and content, uid and version, as one bytes."""
 
     __slots__ = ("_applied",)
 
     def __init__(self) -> None:
-        self._applied: dict[tuple[str, str, str, str], _Applied] = {}
+        self._applied: dict[tuple[str, str, str, str], bytes] = {}
 
     def has_same_document(self, entry: InventoryEntry, document: bytes) -> bool:
         """Tell whether exactly this was applied last."""
-        applied = self._applied.get(entry.identity)
-        return applied is not None and applied.document == document
+        return self._applied.get(entry.identity, b"").startswith(document)
 
     def knows(self, entry: InventoryEntry) -> bool:
         """Tell whether anything was applied."""
@@ -47,25 +38,20 @@ class ApplyMemory:
 
     def uid_of(self, entry: InventoryEntry) -> str:
         """Return which object was applied, empty where none was."""
-        applied = self._applied.get(entry.identity)
-        return applied.uid if applied is not None else ""
+        return self._applied.get(entry.identity, b"")[2 * _DIGEST_BYTES :].partition(b"\n")[0].decode()
 
     def is_as_applied(self, entry: InventoryEntry, document: bytes, live: JsonObject) -> bool:
         """Tell whether exactly this was applied last and the object still has the content that it had then."""
-        applied = self._applied.get(entry.identity)
-        metadata = live["metadata"]
-        if applied is None or applied.document != document or applied.uid != metadata.get("uid"):
+        if not self.has_same_document(entry, document) or live["metadata"].get("deletionTimestamp"):
             return False
-        if metadata.get("deletionTimestamp"):
-            return False
-        return applied.version == metadata.get("resourceVersion") or applied.content == _content_of(live)
+        content, revision = self._applied[entry.identity][_DIGEST_BYTES:], _revision_of(live)
+        if content[_DIGEST_BYTES:] == revision:
+            return True
+        return self.uid_of(entry) == _uid_of(live) and content.startswith(_content_of(live))
 
     def remember(self, entry: InventoryEntry, document: bytes, live: JsonObject) -> None:
         """Keep what was applied and what came of it."""
-        metadata = live["metadata"]
-        self._applied[entry.identity] = _Applied(
-            document, str(metadata.get("uid", "")), str(metadata.get("resourceVersion", "")), _content_of(live)
-        )
+        self._applied[entry.identity] = document + _content_of(live) + _revision_of(live)
 
     def forget(self, entry: InventoryEntry) -> None:
         """Drop an object."""
@@ -74,9 +60,17 @@ class ApplyMemory:
 
 def digest_of(value: Mapping[str, Any]) -> bytes:
     """Return a digest that is the same for the same JSON value, whatever the order of its keys."""
-    return hashlib.blake2b(_ENCODER.encode(value), digest_size=16).digest()
+    return hashlib.blake2b(_ENCODER.encode(value), digest_size=_DIGEST_BYTES).digest()
 
 
 def _content_of(live: JsonObject) -> bytes:
     metadata = {key: value for key, value in live["metadata"].items() if key not in _VOLATILE}
     return digest_of({**{key: value for key, value in live.items() if key != "status"}, "metadata": metadata})
+
+
+def _revision_of(live: JsonObject) -> bytes:
+    return f"{_uid_of(live)}\n{live['metadata'].get('resourceVersion', '')}".encode()
+
+
+def _uid_of(live: JsonObject) -> str:
+    return str(live["metadata"].get("uid", ""))

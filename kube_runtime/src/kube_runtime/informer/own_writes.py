@@ -67,6 +67,8 @@ class OwnWrites(Generic[T]):
             self._remember(key, version, answer)
         elif cached is None or version != self._version_of(cached):
             return
+        else:
+            key = self._resource.key_of(cached)  # its strings are kept anyway
         self._last_versions[key] = version
 
     def deleted(self, key: ObjectKey, version: int) -> None:

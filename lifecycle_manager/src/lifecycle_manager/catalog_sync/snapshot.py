@@ -125,13 +125,13 @@ class CatalogState:
 
     next_check: float | None = None
     turn: int = 0
-    suspected: set[str] = field(default_factory=set)
+    suspected: tuple[str, ...] = ()
 
     def checked(self, *, next_check: float) -> None:
         """Note that the catalog is as wanted: the other kind is checked next."""
         if not self.suspected:
             self.turn = (self.turn + 1) % len(KINDS)
-        self.suspected.clear()
+        self.suspected = ()
         self.next_check = next_check
 
 
@@ -152,7 +152,7 @@ class CatalogReader:
         kyma, state, now = self.kymas.get(request.key), request.state, self.clock.monotonic()
         if kyma is None:
             return None
-        state.suspected |= _kinds_in(request.causes)
+        state.suspected = tuple(sorted({*state.suspected, *_kinds_in(request.causes)}))
         if state.next_check is None:
             state.next_check = now + self.interval_seconds * random.random()  # noqa: S311 - not for cryptography
         return CatalogSnapshot(
@@ -160,7 +160,7 @@ class CatalogReader:
             now=self.clock.now(),
             wanted=self.catalogs.for_labels(self.offers.current(), kyma.metadata.labels),
             record=CatalogRecord.of(kyma),
-            kinds_to_check=tuple(sorted(state.suspected)) or (KINDS[state.turn],),
+            kinds_to_check=state.suspected or (KINDS[state.turn],),
             is_due=bool(state.suspected) or now >= state.next_check,
             seconds_until_due=max(state.next_check - now, 0.0),
             interval_seconds=self._interval(kyma),

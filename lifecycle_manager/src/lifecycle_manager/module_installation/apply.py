@@ -107,7 +107,8 @@ class ManifestActions(SetReconciler[Manifest]):
                 return await self._connect(request, seen)
             case ResolveObjects():
                 seen = await self.carry_out(request, seen, step)
-                request.state.released -= identities(seen.wanted or ())
+                if request.state.released:
+                    request.state.released -= identities(seen.wanted or ())
                 return replace(seen, others=self.neighbours.of(seen.resource))
             case RecordIntent():
                 return await self.carry_out(request, seen, step)
