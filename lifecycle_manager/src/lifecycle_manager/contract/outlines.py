@@ -73,7 +73,7 @@ def _kyma(kyma: Kyma) -> Kyma:
         status=_shared(
             KymaStatus(
                 state=status.state,
-                conditions=_only(status.conditions, REACHABLE, WEBHOOK),
+                conditions=_shared(_only(status.conditions, REACHABLE, WEBHOOK)),
                 skip_maintenance_windows=status.skip_maintenance_windows,
                 modules=tuple(each for each in status.modules if each.available_version),
                 records=status.records,
