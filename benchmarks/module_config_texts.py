@@ -22,7 +22,8 @@ from kyma_module_manager import ModuleContext, ModuleManager
 from kyma_module_manager.rendering import render
 from lifecycle_manager.contract.signals import ObjectReference
 from lifecycle_manager.module_config.reading import Found, ModuleCr
-from lifecycle_manager.module_config.texts import TextMaker, TextMemory, TextThread
+from lifecycle_manager.module_config.text_process import TextProcess
+from lifecycle_manager.module_config.texts import TextMaker, TextMemory
 from lifecycle_manager.skr.budget import CpuBudget
 from lifecycle_manager_api import ModuleConfig, ModuleConfigSpec, ObjectMeta, ResourceReference
 
@@ -127,7 +128,7 @@ async def _turns() -> bool:
     raw = msgspec.json.encode(many_small_values())
     found = {each.source: each for each in (_module_cr_of(number) for number in range(TEXTS))}
     budget = CpuBudget(burst=1e9)
-    maker = TextMaker(thread=TextThread(), memory=TextMemory(), budget=budget, clock=SYSTEM_CLOCK)
+    maker = TextMaker(process=TextProcess(), memory=TextMemory(), budget=budget, clock=SYSTEM_CLOCK)
     reading = await maker.with_texts(Found(None, found, dict.fromkeys(found, raw), complete=True), set(found), {})
     texts = [each.text for each in reading.found.values() if each is not None and each.text is not None]
     assert len(texts) == TEXTS

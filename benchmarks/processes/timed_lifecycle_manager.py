@@ -22,12 +22,11 @@ from kube_runtime.controller.shares import Shares
 from kube_runtime.parsing import parse_aside
 from lifecycle_manager.cli import main as klm
 from lifecycle_manager.events import EventPublisher, VerifiedEvent
-from lifecycle_manager.module_config import texts, writes
+from lifecycle_manager.module_config import text, writes
 from lifecycle_manager.module_config.apply import ModuleConfigActions
 from lifecycle_manager.module_config.plan import ApplyModuleConfig
-from lifecycle_manager.module_config.reading import ModuleCr
 from lifecycle_manager.module_config.snapshot import ModuleConfigSnapshot
-from lifecycle_manager.module_config.texts import TextThread
+from lifecycle_manager.module_config.text_process import TextProcess
 from lifecycle_manager.module_config.writes import ModuleConfigWrites
 from lifecycle_manager.skr.budget import CpuBudget
 
@@ -39,15 +38,15 @@ async def _at_once(*_: object) -> None:
     """Wait for no turn."""
 
 
-async def _made(_: TextThread, module_cr: ModuleCr, raw: bytes) -> tuple[ModuleCr, float]:
-    return await parse_aside(len(raw), texts.timed, module_cr, raw)
+async def _made_in_thread(_: TextProcess, task: text.Task) -> text.Made:
+    return await parse_aside(len(task.raw), text.make, task)
 
 
 MECHANISMS: dict[str, tuple[object, str, object]] = {
     "shares": (Shares, "_limit", lambda *_: sys.maxsize),
     "budget": (CpuBudget, "charge", lambda *_: None),
     "large-answers": (LargeAnswers, "turn", _at_once),
-    "text-thread": (TextThread, "make", _made),
+    "text-process": (TextProcess, "make", _made_in_thread),
     "stopping-writes": (writes, "MIN_WRITES", sys.maxsize),
     "leaving-lists": (ModuleConfigActions, "_may_leave", lambda *_: False),
 }

@@ -31,7 +31,9 @@ from lifecycle_manager.module_config.plan import (
 from lifecycle_manager.module_config.reading import ANSWER, ModuleCrListing, Reading, find_some
 from lifecycle_manager.module_config.settings import Quota
 from lifecycle_manager.module_config.snapshot import ModuleConfigSnapshot
-from lifecycle_manager.module_config.texts import MAX_TEXT_BYTES, MODULE_CR, TextMaker, TextMemory, TextThread
+from lifecycle_manager.module_config.text import MAX_TEXT_BYTES, MODULE_CR
+from lifecycle_manager.module_config.text_process import TextProcess
+from lifecycle_manager.module_config.texts import TextMaker, TextMemory
 from lifecycle_manager.module_config.writes import MIN_WRITES
 from lifecycle_manager.skr.budget import CpuBudget
 from lifecycle_manager.skr.failure import INTERNAL_ERROR
@@ -80,7 +82,7 @@ def raw(name: str = "default", value: bytes = b"1") -> bytes:
 
 def maker(budget: CpuBudget | None = None) -> TextMaker:
     return TextMaker(
-        thread=TextThread(), memory=TextMemory(), budget=budget or CpuBudget(burst=100.0), clock=ManualClock()
+        process=TextProcess(), memory=TextMemory(), budget=budget or CpuBudget(burst=100.0), clock=ManualClock()
     )
 
 

@@ -26,7 +26,8 @@ from lifecycle_manager.module_config.reading import ModuleCr, Reading
 from lifecycle_manager.module_config.settings import Quota
 from lifecycle_manager.module_config.snapshot import ModuleConfigSnapshot
 from lifecycle_manager.module_config.status import SyncedCondition, too_large, unreadable
-from lifecycle_manager.module_config.texts import MAX_TEXT_BYTES, ContentDigest, TextMemory, text_of
+from lifecycle_manager.module_config.text import MAX_TEXT_BYTES, text_of
+from lifecycle_manager.module_config.texts import ContentDigest, TextMemory
 from lifecycle_manager_api import ModuleConfig, ResourceReference
 from tests import builders
 

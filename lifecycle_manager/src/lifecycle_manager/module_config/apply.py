@@ -28,7 +28,8 @@ from lifecycle_manager.module_config.snapshot import (
     Reads,
 )
 from lifecycle_manager.module_config.status import failed
-from lifecycle_manager.module_config.texts import TextMaker, TextThread
+from lifecycle_manager.module_config.text_process import TextProcess
+from lifecycle_manager.module_config.texts import TextMaker
 from lifecycle_manager.module_config.writes import ModuleConfigWrites
 from lifecycle_manager.skr import Connections, ObservedObject
 
@@ -50,7 +51,7 @@ class ModuleConfigActions:
     clock: Clock
     waiting_causes: Callable[[ModuleKey], Causes]
     interval_seconds: float
-    thread: TextThread = field(default_factory=TextThread)
+    process: TextProcess = field(default_factory=TextProcess)
     listings: WeakSet[ModuleCrListing] = field(default_factory=WeakSet, init=False)
 
     async def apply(
@@ -132,7 +133,7 @@ class ModuleConfigActions:
         self, request: ModuleConfigRequest, seen: ModuleConfigSnapshot, step: MakeTexts
     ) -> ModuleConfigSnapshot:
         memory = request.state.memory
-        maker = TextMaker(thread=self.thread, memory=memory, budget=request.state.budget, clock=self.clock)
+        maker = TextMaker(process=self.process, memory=memory, budget=request.state.budget, clock=self.clock)
         await asyncio.sleep(0)  # the plan takes milliseconds for thousands of Module CRs
         reading = await maker.with_texts(step.found, step.accepted, step.configs, step.remaining_bytes)
         await asyncio.sleep(0)

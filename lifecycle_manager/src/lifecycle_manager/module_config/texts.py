@@ -1,36 +1,31 @@
 """The texts of Module CRs, within bounds.
 
-Small ones come first; large ones become texts in a thread, within the CPU budget of their cluster. What did not change
-since it became a text is not decoded again.
+Small ones come first; large ones become texts in another process, within the CPU budget of their cluster. What did not
+change since it became a text is not decoded again.
 """
 
 import asyncio
 import hashlib
-import time
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import msgspec
 from msgspec import structs
 
-from kube_runtime import UNDECODABLE, Clock, JsonLimits, ResponseTooLarge, TextTooLong, dump_yaml, parse_aside
-from kube_runtime.client.json_limits import check_json_aside
+from kube_runtime import Clock, ResponseTooLarge, parse_aside
+from kube_runtime.client.json_limits import check_json
 from kube_runtime.resource import version_number
-from lifecycle_manager.contract.owned_fields import owned_status_fields, without_owned
 from lifecycle_manager.contract.signals import ObjectReference
 from lifecycle_manager.contract.verdict import POSTPONED
 from lifecycle_manager.module_config.reading import MAX_KEPT_BYTES, Found, ModuleCr, Reading, Source
 from lifecycle_manager.module_config.status import SyncedCondition, postponed, too_large, undecodable
+from lifecycle_manager.module_config.text import MODULE_CR, Made, Task, make
+from lifecycle_manager.module_config.text_process import TextProcess
 from lifecycle_manager.skr.budget import CpuBudget
 from lifecycle_manager_api import ModuleConfig, ResourceReference
 
-LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-OF_THE_SERVER = frozenset({"managedFields", "resourceVersion"})
 MIB = 1024 * 1024
-MODULE_CR = JsonLimits(max_bytes=4 * MIB, max_nodes=50_000)
-# etcd stores objects of up to 1.5 MiB. The text is one of several fields, and its size is that of the JSON string.
-MAX_TEXT_BYTES = MIB
 SMALL_BYTES, SMALL_NODES = 16 * 1024, 500
 """What becomes a text on the event loop: about 5 ms for the most that the values may be."""
 RECALLED_NODES = 10
@@ -39,7 +34,6 @@ RECALLED_NODES = 10
 READ_SECONDS_PER_MIB = 0.025
 """CPU seconds for reading large Module CRs, whatever becomes of them."""
 MAX_REMEMBERED = 1000
-MAX_WAIT_SECONDS = 0.25
 
 
 class ContentDigest(NamedTuple):
@@ -53,7 +47,7 @@ class ContentDigest(NamedTuple):
         return cls(_digest(content) if is_small else await parse_aside(len(content), _digest, content), len(content))
 
 
-class Made(msgspec.Struct, frozen=True):
+class Remembered(msgspec.Struct, frozen=True):
     """What became of a Module CR with this digest: a text with its digest and size, or the problem with it.
 
     `uid` is that of the Module CR, `version` the newest that was read, and `source_size` that of its JSON.
@@ -76,7 +70,7 @@ class TextMemory:
     `has_more` tells whether Module CRs wait for room in the quota.
     """
 
-    made: dict[ObjectReference, Made] = field(default_factory=dict)
+    made: dict[ObjectReference, Remembered] = field(default_factory=dict)
     postponed: frozenset[ObjectReference] = frozenset()
     has_more: bool = False
 
@@ -111,7 +105,7 @@ class TextMemory:
         version = version_number(read.resource_version)
         if known is not None and known.uid == read.uid and not complete:
             version = max(version, known.version)
-        problem, made = module_cr.problem, Made(content.digest, read.uid, version, source_size=content.size)
+        problem, made = module_cr.problem, Remembered(content.digest, read.uid, version, source_size=content.size)
         if text is not None:
             self.made[module_cr.source] = structs.replace(made, text=text.digest, size=text.size)
         elif problem is not None and problem.reason != POSTPONED:
@@ -159,29 +153,11 @@ class TextMemory:
         self.has_more = has_more
 
 
-class TextThread:
-    """Makes large texts, one at a time and off the event loop: two at once would contend for the interpreter."""
-
-    def __init__(self) -> None:
-        self._lock = asyncio.Lock()
-
-    async def make(self, module_cr: ModuleCr, raw: bytes) -> tuple[ModuleCr, float] | None:
-        """Return the Module CR with its text, and the CPU seconds spent; None where others take too long."""
-        try:
-            await asyncio.wait_for(self._lock.acquire(), MAX_WAIT_SECONDS)
-        except TimeoutError:
-            return None
-        try:
-            return await parse_aside(len(raw), timed, module_cr, raw)
-        finally:
-            self._lock.release()
-
-
 @dataclass(eq=False, kw_only=True)
 class TextMaker:
     """Makes the texts of one reading. `postponed` are those that it left for later."""
 
-    thread: TextThread
+    process: TextProcess
     memory: TextMemory
     budget: CpuBudget
     clock: Clock
@@ -234,15 +210,17 @@ class TextMaker:
         if known is not None:
             await self._turn(RECALLED_NODES)
             return known
-        raw = bytes(source)  # one at a time, of those that are large
+        task = Task(module_cr.reference.api_version, module_cr.reference.kind, bytes(source))  # one at a time
+        if content.size > SMALL_BYTES:
+            return await self._made_aside(module_cr, task)
         try:
-            nodes = await check_json_aside(raw, MODULE_CR)
+            nodes = check_json(task.raw, MODULE_CR)
         except ResponseTooLarge as error:
             return replace(module_cr, problem=too_large(module_cr.source, str(error)))
-        if content.size > SMALL_BYTES or nodes > SMALL_NODES:
-            return await self._made_in_thread(module_cr, raw)
+        if nodes > SMALL_NODES:
+            return await self._made_aside(module_cr, task)
         await self._turn(nodes)
-        return _with_text(module_cr, raw)
+        return _with_result(module_cr, make(task))
 
     async def _turn(self, nodes: int) -> None:
         """Let others have the event loop after so many values."""
@@ -251,18 +229,19 @@ class TextMaker:
             self._nodes = nodes
             await asyncio.sleep(0)
 
-    async def _made_in_thread(self, module_cr: ModuleCr, raw: bytes) -> ModuleCr:
+    async def _made_aside(self, module_cr: ModuleCr, task: Task) -> ModuleCr:
         if self.budget.wait(self.clock.monotonic()) > 0:
             self.postponed.add(module_cr.source)
             return replace(module_cr, problem=postponed(module_cr.source))
-        result = None if self._is_busy else await self.thread.make(module_cr, raw)
-        if result is None:
-            self._is_busy = True
+        made = None if self._is_busy else await self.process.make(task)
+        self._is_busy = made is None
+        result = module_cr
+        if made is not None:
+            self.budget.charge(made.seconds, self.clock.monotonic())
+            result = _with_result(module_cr, made)
+        if result.is_unread:
             self.postponed.add(module_cr.source)
-            return module_cr
-        made, seconds = result
-        self.budget.charge(seconds, self.clock.monotonic())
-        return made
+        return result
 
 
 def read_seconds(size: int) -> float:
@@ -270,42 +249,15 @@ def read_seconds(size: int) -> float:
     return READ_SECONDS_PER_MIB * size / MIB if size > SMALL_BYTES else 0.0
 
 
-def text_of(module_cr: Mapping[str, Any]) -> str:
-    """Return a Module CR as YAML in a stable order, without what changes although its user changed nothing.
-
-    That is the managed fields, the resource version, the annotation of kubectl apply, and the fields of the status that
-    the Lifecycle Manager wrote. Raises TextTooLong.
-    """
-    metadata = {key: value for key, value in module_cr["metadata"].items() if key not in OF_THE_SERVER}
-    annotations = metadata.pop("annotations", None)
-    if isinstance(annotations, dict):
-        annotations = {key: value for key, value in annotations.items() if key != LAST_APPLIED}
-        if annotations:
-            metadata["annotations"] = annotations
-    document = {**module_cr, "metadata": metadata}
-    owned = owned_status_fields(module_cr["metadata"].get("managedFields"))
-    if owned and (status := without_owned(document.pop("status", None), owned)) is not None:
-        document["status"] = status
-    return dump_yaml(document, max_bytes=MAX_TEXT_BYTES)
-
-
-def timed(module_cr: ModuleCr, raw: bytes) -> tuple[ModuleCr, float]:
-    began = time.thread_time()
-    made = _with_text(module_cr, raw)
-    return made, time.thread_time() - began
-
-
-def _with_text(module_cr: ModuleCr, raw: bytes) -> ModuleCr:
+def _with_result(module_cr: ModuleCr, made: Made) -> ModuleCr:
     """Return the Module CR with its text, or the reason why it has none."""
-    reference = module_cr.source
-    try:
-        document = msgspec.json.decode(raw, type=dict[str, Any])
-        document |= {"apiVersion": module_cr.reference.api_version, "kind": module_cr.reference.kind}
-        return replace(module_cr, text=text_of(document))
-    except TextTooLong:
-        return replace(module_cr, problem=too_large(reference, f"its text has more than {MAX_TEXT_BYTES} bytes"))
-    except UNDECODABLE as error:
-        return replace(module_cr, problem=undecodable(reference, str(error)))
+    if made.text is not None:
+        return replace(module_cr, text=made.text)
+    if made.too_large:
+        return replace(module_cr, problem=too_large(module_cr.source, made.too_large))
+    if made.undecodable:
+        return replace(module_cr, problem=undecodable(module_cr.source, made.undecodable))
+    return module_cr
 
 
 def _digest(content: Source) -> bytes:
