@@ -3,27 +3,35 @@
 One text has many small values, the other one long descriptions, as a CRD has. The peer is PyYAML's C dumper and loader,
 in this process and in turns; it checks neither duplicate keys nor the cost of aliases. For the turns of the loop, ten
 Module CRs become texts as Lifecycle Manager makes them, and then objects as a Module Manager reads them, all at once.
+
+A user's change returns to the loop some 25 times. How long that takes beside large texts, and beside the same texts in
+a thread, is measured without the time in which the loop's thread waited for a core.
 """
 
 import asyncio
 import random
+import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
 import msgspec
+import uvloop
 import yaml
 
+from benchmarks.core_waits import waited_for_a_core
 from benchmarks.figures import Figure
-from kube_runtime import SYSTEM_CLOCK, dump_yaml, load_yaml
+from kube_runtime import SYSTEM_CLOCK, dump_yaml, load_yaml, parse_aside
 from kyma_module_manager import ModuleContext, ModuleManager
 from kyma_module_manager.rendering import render
 from lifecycle_manager.contract.signals import ObjectReference
 from lifecycle_manager.module_config.reading import Found, ModuleCr
+from lifecycle_manager.module_config.text import Task, make
 from lifecycle_manager.module_config.text_process import TextProcess
 from lifecycle_manager.module_config.texts import TextMaker, TextMemory
+from lifecycle_manager.process.gc_tuning import SWITCH_SECONDS
 from lifecycle_manager.skr.budget import CpuBudget
 from lifecycle_manager_api import ModuleConfig, ModuleConfigSpec, ObjectMeta, ResourceReference
 
@@ -32,6 +40,9 @@ ROUNDS = 5
 TEXTS = 10
 BAR_MS = 100.0
 BAR_TURN_MS = 20.0
+CHANGES, RETURNS = 100, 25
+ECHO = "import os, time\nwhile read := os.read(0, 1): time.sleep(0.0003); os.write(1, read)"
+"""What answers as quickly as an API server does."""
 WORDS = (
     "a field that",
     "selects: the",
@@ -55,6 +66,7 @@ def main() -> int:
         met.append(_report(f"{name}_written", write, write_as_peer, len(text)))
         met.append(_report(f"{name}_read", read, read_as_peer, len(text)))
     met.append(asyncio.run(_turns()))
+    met.append(uvloop.run(_beside()))
     return 0 if all(met) else 1
 
 
@@ -147,6 +159,55 @@ async def _turns() -> bool:
         met=ordered[-1] <= BAR_TURN_MS,
     ).print()
     return ordered[-1] <= BAR_TURN_MS
+
+
+async def _beside() -> bool:
+    """Measure a change beside texts that are made without a pause."""
+    task, process = Task(VERSION, KIND, msgspec.json.encode(many_small_values())), TextProcess()
+    await process.make(task)  # it is started by now
+    sys.setswitchinterval(SWITCH_SECONDS)
+    alone = await _median_change()
+    in_thread = await _median_change(lambda: parse_aside(MIB, make, task))
+    beside = await _median_change(lambda: process.make(task))
+    print(f"a change: {alone:.1f} ms alone, {beside:.1f} beside the process, {in_thread:.1f} beside a thread")
+    Figure(
+        name="module_config_text_change_beside",
+        unit="ms",
+        value=round(beside, 2),
+        peer="alone",
+        peer_value=round(alone, 2),
+        bar="at most 1.5 times",
+        met=beside <= 1.5 * alone,
+    ).print()
+    return beside <= 1.5 * alone
+
+
+async def _median_change(make_text: Callable[[], Awaitable[object]] | None = None) -> float:
+    """Return the milliseconds of the median change while texts are made."""
+    echo = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", ECHO, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+    )
+    assert echo.stdin is not None
+    assert echo.stdout is not None
+
+    async def make_all() -> None:
+        while make_text is not None and len(taken) < CHANGES:
+            await make_text()
+
+    taken: list[float] = []
+    making = asyncio.create_task(make_all())
+    for _ in range(CHANGES):
+        await asyncio.sleep(0.005)
+        began, waited = time.perf_counter(), waited_for_a_core()
+        for _ in range(RETURNS):
+            echo.stdin.write(b"x")
+            await echo.stdout.read(1)
+            sum(range(3_000))  # some of the loop's own work
+        taken.append(1000 * (time.perf_counter() - began - (waited_for_a_core() - waited)))
+    await making
+    echo.stdin.close()
+    await echo.wait()
+    return statistics.median(taken)
 
 
 async def _watch(turns: list[float]) -> None:

@@ -4,9 +4,9 @@ At the start the control plane has a catalog, and a Kyma with its access Secret 
 output answers one command, or reports an awaited Manifest: `{"applied": ["kyma-7", "module-a"], "at": 12.5}`, with the
 monotonic clock of the machine. Run by `benchmarks.fleet` and `benchmarks.hostile_fleet`.
 
-With `--first` it simulates the clusters from that number on, and no control plane: a second process of this kind, so
-that what these clusters do costs the others no time in the simulation. `--elsewhere` names the file with their
-kubeconfigs to the first process.
+With `--first` it simulates the clusters from that number on, and no control plane: a second process of this kind, with
+a lower priority, so that what these clusters do costs the others no time in the simulation. `--elsewhere` names the
+file with their kubeconfigs to the first process.
 """
 
 import argparse
@@ -15,6 +15,7 @@ import base64
 import gc
 import itertools
 import json
+import os
 import sys
 import time
 from collections import Counter
@@ -560,7 +561,10 @@ def main() -> None:
     parser.add_argument(
         "--layers", type=Path, required=True, help="file with the registry and the digests of the layers"
     )
-    uvloop.run(serve(parser.parse_args()))
+    arguments = parser.parse_args()
+    if arguments.first:
+        os.nice(10)
+    uvloop.run(serve(arguments))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """`klm` with the turns of its event loop timed: those that used much CPU time are appended to a file, a JSON line each.
 
 For each change of a Module CR there is a line with the CPU time that the thread spent, on whatever, from the event
-until the ModuleConfig was written. It is CPU time of the loop's thread, so that it does not matter who else wants the
-core. A mechanism of docs/fairness.md can be left out.
+until the ModuleConfig was written, and with the time by the clock less that in which the thread waited for a core: so
+it does not matter who else wants the core. A mechanism of docs/fairness.md can be left out.
 
 Run by `python -m benchmarks.processes.timed_lifecycle_manager FILE MECHANISM ARGUMENTS OF klm`; MECHANISM may be empty.
 """
@@ -17,6 +17,7 @@ from typing import Any, TextIO
 
 import uvloop
 
+from benchmarks.core_waits import waited_for_a_core
 from kube_runtime.client.limits import LargeAnswers
 from kube_runtime.controller.shares import Shares
 from kube_runtime.parsing import parse_aside
@@ -58,14 +59,14 @@ class _Events:
 
     def __init__(self, file: TextIO) -> None:
         self._file = file
-        self._began: dict[str, float] = {}
+        self._began: dict[str, tuple[float, float]] = {}
 
     def observe(self) -> None:
         """Begin to measure all events of this process."""
         take, write = EventPublisher.take, ModuleConfigWrites.apply
 
         def timed_take(publisher: EventPublisher, kyma_name: str, verified: VerifiedEvent) -> None:
-            self._began[kyma_name] = time.thread_time()
+            self._began[kyma_name] = _used()
             take(publisher, kyma_name, verified)
 
         async def timed_write(
@@ -75,12 +76,18 @@ class _Events:
             sources = {step.source for step in writing if isinstance(step, ApplyModuleConfig)}
             began = self._began.pop(seen.kyma, None) if sources else None
             if began is not None and sources & traces.keys():  # else the write was not that of the event
-                spent = time.thread_time() - began
-                self._file.write(json.dumps({"at": time.monotonic(), "kyma": seen.kyma, "event": spent}) + "\n")
+                cpu, clock = (now - before for now, before in zip(_used(), began, strict=True))
+                line = {"at": time.monotonic(), "kyma": seen.kyma, "event": cpu, "clock": clock}
+                self._file.write(json.dumps(line) + "\n")
             return await write(writes, seen, writing, traces, **options)
 
         setattr(EventPublisher, "take", timed_take)  # noqa: B010 - mypy takes no assignment to a method
         setattr(ModuleConfigWrites, "apply", timed_write)  # noqa: B010
+
+
+def _used() -> tuple[float, float]:
+    """Return the CPU time of this thread, and the clock without the time in which it waited for a core."""
+    return time.thread_time(), time.monotonic() - waited_for_a_core()
 
 
 class _Turns:
