@@ -32,7 +32,7 @@ AddressUnusable              an address of the program itself is in use, or is n
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 __all__ = [
     "AddressUnusable",
@@ -64,6 +64,8 @@ __all__ = [
     "UnsupportedMediaType",
     "WatchSilent",
 ]
+
+E = TypeVar("E", bound=BaseException)
 
 
 MAX_MESSAGE_LENGTH = 1_000
@@ -201,7 +203,7 @@ class KindUnknown(KubeError):
     """The API server serves no such kind (yet)."""
 
     def __init__(self, api_version: str, kind: str) -> None:
-        super().__init__(f"the cluster does not know the kind {kind} of {api_version}")
+        super().__init__(f"the cluster does not know the kind {_shortened(kind)} of {_shortened(api_version)}")
         self.api_version = api_version
         self.kind = kind
 
@@ -223,6 +225,26 @@ class ManifestInvalid(KubeError):
         super().__init__(f"{where}{message}")
         self.document_index = document_index
         self.message = message
+
+
+def without_frames(error: E) -> E:
+    """Return an exception to be kept, without its tracebacks and those of its causes.
+
+    Their frames hold answers of servers, of up to 64 MiB each. Mostly one of them also refers to the exception, so that
+    they would stay until the next full collection of garbage, or for ever where that freezes them.
+    """
+    seen: set[int] = set()
+    waiting: list[BaseException | None] = [error]
+    while waiting:
+        each = waiting.pop()
+        if each is None or id(each) in seen:
+            continue
+        seen.add(id(each))
+        each.__traceback__ = None
+        waiting += (each.__cause__, each.__context__)
+        if isinstance(each, BaseExceptionGroup):
+            waiting += each.exceptions
+    return error
 
 
 def _shortened(message: str) -> str:

@@ -27,6 +27,7 @@ from kube_runtime.exceptions import (
     NotFound,
     ObjectUnreadable,
     ServerUnavailable,
+    without_frames,
 )
 from kube_runtime.resource import JsonObject, Resource
 
@@ -195,7 +196,7 @@ class Applier:
             return await self._write(wanted, resource, entry, document, digest, before)
         except (KubeError, RecursionError) as error:
             self._memory.forget(entry)
-            cause = error if isinstance(error, KubeError) else _nested_too_deep(entry)
+            cause = without_frames(error) if isinstance(error, KubeError) else _nested_too_deep(entry)
             return ObjectOutcome(entry, wanted.index, "failed", _explain(cause), cause=cause)
 
     def _needs_nothing(self, entry: InventoryEntry, digest: bytes, document: JsonObject, live: JsonObject) -> bool:
@@ -301,7 +302,7 @@ class Applier:
         except (NotFound, KindUnknown):
             return ObjectOutcome(entry, None, "pruned")
         except KubeError as error:
-            return ObjectOutcome(entry, None, "failed", _explain(error), cause=error)
+            return ObjectOutcome(entry, None, "failed", _explain(error), cause=without_frames(error))
         return ObjectOutcome(entry, None, "pruned", live=live)
 
     async def _read(self, resource: Resource[JsonObject], entry: InventoryEntry) -> JsonObject | None:

@@ -4,7 +4,7 @@ After a request without a response the circuit is open: every request fails at o
 gets a response. A cluster that accepts connections and stays silent costs one timeout, and then a probe periodically.
 """
 
-from kube_runtime.exceptions import ClusterUnreachable
+from kube_runtime.exceptions import ClusterUnreachable, without_frames
 
 __all__ = ["Circuit"]
 
@@ -29,7 +29,7 @@ class Circuit:
     def failed(self, error: ClusterUnreachable) -> None:
         """Report a request without a response."""
         if self._enabled and self._failure is None:
-            self._failure = error
+            self._failure = without_frames(error)
 
     def answered(self) -> None:
         """Report a response, whatever its status."""

@@ -17,7 +17,7 @@ from kube_runtime.controller.held_causes import HeldCauses
 from kube_runtime.controller.queue import Priority, WorkQueue
 from kube_runtime.controller.steps import MAX_STEPS, Request, Snapshot, Stages, Step
 from kube_runtime.controller.workers import Failure, Result, Workers
-from kube_runtime.exceptions import Conflict, KubeError, TerminalError, TriggerMistaken
+from kube_runtime.exceptions import Conflict, KubeError, TerminalError, TriggerMistaken, without_frames
 from kube_runtime.informer import Change, Informer
 from kube_runtime.leases.lease import LeaseLost
 from kube_runtime.resource import Resource
@@ -356,6 +356,7 @@ class Controller(Generic[K, S]):
         except self._not_retried as error:
             log.debug("%s: %s waits for a trigger: %s", self.name, key, error)
             self.queue.return_causes(key, causes)
+            without_frames(error)
             result = Result()
         except Exception as error:
             self._on_result(self.name, error)

@@ -20,7 +20,7 @@ from typing import Any, Generic, TypeVar, cast
 from kube_runtime.controller.causes import NO_CAUSES, Causes
 from kube_runtime.controller.groups import leaves
 from kube_runtime.controller.workers import Result
-from kube_runtime.exceptions import Conflict, KubeError
+from kube_runtime.exceptions import Conflict, KubeError, without_frames
 from kube_runtime.tracing import part
 
 __all__ = ["End", "Request", "Snapshot", "Stages", "Step", "StepFailure", "TooManySteps"]
@@ -154,11 +154,13 @@ class Stages(Generic[K, S, V]):
             try:
                 return await self.apply(request, seen, step)
             except self.outcomes as error:
-                return replace(seen, failures=(*seen.failures, StepFailure(step, error)))
+                return replace(seen, failures=(*seen.failures, StepFailure(step, without_frames(error))))
             except ExceptionGroup as group:
                 unexpected = group.split(self.outcomes)[1]
                 if unexpected is not None:
                     raise
                 # A conflict is retried at once, so it decides only where nothing else failed.
                 errors = sorted(leaves(group), key=lambda error: isinstance(error, Conflict))
-                return replace(seen, failures=(*seen.failures, *(StepFailure(step, error) for error in errors)))
+                return replace(
+                    seen, failures=(*seen.failures, *(StepFailure(step, without_frames(error)) for error in errors))
+                )

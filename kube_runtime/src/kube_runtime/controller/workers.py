@@ -21,7 +21,7 @@ from kube_runtime.controller.pace import Pace
 from kube_runtime.controller.queue import Priority, QueueShutDown, WorkQueue
 from kube_runtime.controller.retries import DEFAULT_POLICY, RetryPolicy
 from kube_runtime.controller.turns import Turns
-from kube_runtime.exceptions import Conflict, KubeError, TerminalError
+from kube_runtime.exceptions import Conflict, KubeError, TerminalError, without_frames
 from kube_runtime.metrics import ControllerMetrics, RuntimeMetrics
 
 __all__ = ["Failure", "Result", "Workers"]
@@ -193,6 +193,7 @@ class Workers(Generic[K]):
             self.queue.forget(key)
             self._note(key, error)
             log.error("%s: %s failed with a terminal error: %s", self.name, key, error)  # noqa: TRY400 - the message says why
+            without_frames(error)
         except Exception as error:  # noqa: BLE001 - whatever it is, it concerns this key alone
             if deadline.expired():
                 self._metrics.timeouts += 1
@@ -233,6 +234,7 @@ class Workers(Generic[K]):
         else:
             self._metrics.panics += 1
             log.error("%s: %s failed", self.name, key, exc_info=error)
+        without_frames(error)
 
     def _note(self, key: K, error: BaseException) -> None:
         self._metrics.errors += 1

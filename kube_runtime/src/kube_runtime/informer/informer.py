@@ -27,6 +27,7 @@ from kube_runtime.exceptions import (
     TooManyRequests,
     TriggerMistaken,
     WatchSilent,
+    without_frames,
 )
 from kube_runtime.informer.cache import Cache, Index
 from kube_runtime.informer.outlines import Outline, Outlines
@@ -229,7 +230,7 @@ class Informer(Generic[T]):
         await asyncio.sleep(max(self._backoff.next(), retry_after))
 
     def _note_failure(self, error: KubeError) -> None:
-        self.last_error = error
+        self.last_error = without_frames(error)
         self._metrics.failures += 1
         if isinstance(error, WatchSilent | ResponseInvalid):
             # A silent server may have lost its past, and would never report what is new to it; a line that can't be

@@ -27,6 +27,7 @@ from kube_runtime import (
     Result,
     Revision,
 )
+from kube_runtime.exceptions import without_frames
 from lifecycle_manager.catalog_sync import plan
 from lifecycle_manager.catalog_sync.plan import is_as_wanted
 from lifecycle_manager.catalog_sync.snapshot import CatalogRecord, CatalogSnapshot, CatalogState, fingerprint
@@ -221,7 +222,7 @@ async def _carry_out(writes: Mapping[Key, Callable[[], Awaitable[T]]]) -> dict[K
             try:
                 results[key] = await write()
             except KubeError as error:
-                failures[key] = error
+                failures[key] = without_frames(error)
 
     async with asyncio.TaskGroup() as tasks:
         for key, write in writes.items():
