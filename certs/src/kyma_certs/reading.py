@@ -4,12 +4,16 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import lru_cache
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.x509.oid import NameOID
+
+MAX_REMEMBERED = 64
+"""Of how many certificates the contents and the issuers are remembered: several rules ask for those of one in a row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +28,7 @@ class CertificateInfo:
     ip_addresses: tuple[str, ...] = ()
 
 
+@lru_cache(maxsize=MAX_REMEMBERED)
 def describe(certificate_pem: bytes) -> CertificateInfo:
     """Read a PEM certificate. Raises ValueError if it is invalid."""
     return describe_certificate(x509.load_pem_x509_certificate(certificate_pem))
@@ -63,6 +68,7 @@ def key_of(certificate_pem: bytes) -> tuple[str, int]:
     return ("ED25519", 256) if isinstance(key, ed25519.Ed25519PublicKey) else ("", 0)
 
 
+@lru_cache(maxsize=MAX_REMEMBERED)
 def issued_by(certificate_pem: bytes, ca_pem: bytes) -> bool:
     """Return whether a CA signed a certificate. This does not verify the chain: see `verify_chain`."""
     certificate = x509.load_pem_x509_certificate(certificate_pem)
