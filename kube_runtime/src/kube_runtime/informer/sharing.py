@@ -19,7 +19,7 @@ __all__ = ["Pool", "sharer_for"]
 V = TypeVar("V", bound=Hashable)
 MAX_CHARACTERS = 128
 """Longer strings are rarely equal, and to look them up costs the more."""
-MAX_VALUES = 20_000
+MAX_VALUES = 5_000
 _OF_ONE_OBJECT = frozenset({"resource_version"})
 """Fields in which no two objects are equal."""
 
