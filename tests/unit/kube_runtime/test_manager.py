@@ -68,6 +68,7 @@ class Reconciler:
     reconciled: list[tuple[str, tuple[Any, ...], int]] = field(default_factory=list)
     gate: asyncio.Event = field(default_factory=asyncio.Event)
     failures: list[Exception] = field(default_factory=list)
+    result: Result = field(default_factory=Result)
 
     def __post_init__(self) -> None:
         self.gate.set()
@@ -78,7 +79,7 @@ class Reconciler:
         await self.gate.wait()
         if self.failures:
             raise self.failures.pop(0)
-        return Result()
+        return self.result
 
     def names(self) -> list[str]:
         return [name for name, _, _ in self.reconciled]
@@ -211,6 +212,17 @@ async def test_state_of_a_key_lasts_from_one_reconcile_to_the_next(client: Clien
         assert controller.state(key("a")) == Memory(2)
         assert controller.state(key("b")) is None
     assert reconciler.reconciled[-1] == ("a", ("again",), 2)
+
+
+async def test_state_that_a_reconcile_forgets_is_dropped(client: Client) -> None:
+    await put(client, "a")
+    manager, reconciler = manager_on(client), Reconciler(result=Result(forget=True))
+    controller = controller_of(manager, reconciler)
+    async with running(manager):
+        await until(lambda: len(reconciler.reconciled) == 1)
+        controller.enqueue(key("a"), "again")
+        await until(lambda: len(reconciler.reconciled) == 2 and controller.state(key("a")) is None)
+    assert reconciler.reconciled[-1] == ("a", ("again",), 1)
 
 
 async def test_state_of_an_object_that_is_deleted_is_dropped(client: Client) -> None:

@@ -1,8 +1,9 @@
 """One controller: what triggers its keys, the state it keeps for each, and the function that reconciles them.
 
-The state of a key is dropped when its object is deleted or replaced by another of that name, and when the key's owner
-moves to another replica or comes back from one: a returning key starts from scratch. Causes tell a reconcile what
-triggered it. A reconcile that raised gets its causes again, and a key that is gained those that came before.
+The state of a key is dropped when a reconcile says so, when its object is deleted or replaced by another of that name,
+and when the key's owner moves to another replica or comes back from one: a returning key starts from scratch. Causes
+tell a reconcile what triggered it. A reconcile that raised gets its causes again, and a key that is gained those that
+came before.
 """
 
 import inspect
@@ -361,6 +362,8 @@ class Controller(Generic[K, S]):
         except Exception as error:
             self._on_result(self.name, error)
             raise
+        if result.forget:
+            self._states.pop(key, None)
         self._on_result(self.name, result)
         return result
 

@@ -42,11 +42,13 @@ class Result:
     """The result of a successful reconcile: after how many seconds to reconcile again, None for never.
 
     0 or less is at once; a key for which that is so AT_ONCE times in a row waits as after failures.
-    `reasons` is for metrics: what it has begun and not seen the end of.
+    `reasons` is for metrics: what it has begun and not seen the end of. With `forget` the state of the key is dropped:
+    there is nothing to remember.
     """
 
     requeue_after: float | None = None
     reasons: tuple[str, ...] = field(default=(), compare=False)
+    forget: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,8 +72,7 @@ class ModuleConfigActions:
         """Settle what was announced, and return when to read again."""
         state, now, reads = request.state, self.clock.monotonic(), seen.reads
         if end.forgets:
-            state.forget()
-            return Result()
+            return Result(forget=True)
         if end.postpones:
             state.announcements.settle({each: ObservedObject() for each in seen.pending}, now=now)
             state.memory.postponed |= reads.left_out

@@ -121,11 +121,6 @@ class ModuleConfigState:
             return until_affordable
         return min(until_due, until_affordable) if self.memory.postponed else until_due
 
-    def forget(self) -> None:
-        """Forget what was read and announced: the module has no configuration any more."""
-        self.announcements, self.full_read_due, self.memory = Announcements(), 0.0, TextMemory()
-        self.listing = None
-
 
 ModuleConfigRequest = Request[ModuleKey, ModuleConfigState]
 
