@@ -71,7 +71,8 @@ class Modules:
     def configs_of(self, key: ModuleKey) -> tuple[ModuleConfig, ...]:
         """Return the ModuleConfigs of a module, in the namespace of the module."""
         found = self.configs.by_index(MODULE_CONFIGS_BY_MODULE, f"{key.kyma}/{key.module}")
-        return tuple(filter(self.policies.is_in_place, found))
+        namespace = self.policies.namespace_of(key.module)  # once, for what may be hundreds
+        return tuple(each for each in found if each.metadata.namespace == namespace)
 
     def taken_names(self, key: ModuleKey, usual: Iterable[str]) -> frozenset[str]:
         """Return those of the names that a module would use that ModuleConfigs of others have."""
