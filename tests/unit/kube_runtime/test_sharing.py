@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from kube_runtime.client.decoding import decoding_for
-from kube_runtime.informer.sharing import MAX_CHARACTERS, Pool, sharer_for
+from kube_runtime.informer.sharing import MAX_CHARACTERS, sharer_for
+from kube_runtime.pool import Pool
 from lifecycle_manager.contract.resources import Secret
 from lifecycle_manager_api import Kyma, Manifest
 

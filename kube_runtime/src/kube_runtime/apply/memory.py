@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from kube_runtime.apply.objects import InventoryEntry
+from kube_runtime.pool import Pool
 from kube_runtime.resource import JsonObject
 
 __all__ = ["ApplyMemory", "digest_of"]
@@ -18,6 +19,8 @@ __all__ = ["ApplyMemory", "digest_of"]
 _ENCODER = msgspec.json.Encoder(order="sorted")
 _VOLATILE = frozenset({"resourceVersion", "generation", "managedFields"})
 _DIGEST_BYTES = 16
+_IDENTITIES: Pool[tuple[str, str, str, str]] = Pool()
+"""Many clusters have the same objects."""
 
 
 class ApplyMemory:
@@ -51,7 +54,7 @@ class ApplyMemory:
 
     def remember(self, entry: InventoryEntry, document: bytes, live: JsonObject) -> None:
         """Keep what was applied and what came of it."""
-        self._applied[entry.identity] = document + _content_of(live) + _revision_of(live)
+        self._applied[_IDENTITIES.shared(entry.identity)] = document + _content_of(live) + _revision_of(live)
 
     def forget(self, entry: InventoryEntry) -> None:
         """Drop an object."""

@@ -15,6 +15,7 @@ import msgspec
 from kube_runtime.client.built_in_kinds import BUILT_IN_KINDS
 from kube_runtime.client.transport import Transport
 from kube_runtime.exceptions import KindUnknown, NotFound, ResponseInvalid
+from kube_runtime.pool import Pool
 from kube_runtime.resource import JsonObject, Resource
 
 __all__ = ["RestMapper"]
@@ -54,6 +55,8 @@ class _Crd(msgspec.Struct):
     spec: _CrdSpec
 
 
+MAX_SHARED_CHARACTERS = 128
+_RESOURCES: Pool[Resource[JsonObject]] = Pool()
 _DECODER = msgspec.json.Decoder(_ResourceList)
 
 
@@ -109,7 +112,7 @@ class RestMapper:
             raise ResponseInvalid(f"the CRD {crd['metadata']['name']} can't be read: {error}") from None
         for version in spec.versions:
             if version.served and _PLURAL.fullmatch(spec.names.plural):
-                resource = Resource.dynamic(
+                resource = _resource(
                     spec.group, version.name, spec.names.kind, spec.names.plural, spec.scope == "Namespaced"
                 )
                 self._known.setdefault(resource.api_version, {})[resource.kind] = resource
@@ -130,8 +133,12 @@ class RestMapper:
             served = _DECODER.decode(answer.body).resources
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise ResponseInvalid(f"the discovery of {api_version} can't be read: {error}") from None
-        return {
-            each.kind: Resource.dynamic(group, version, each.kind, each.name, each.namespaced)
-            for each in served
-            if _PLURAL.fullmatch(each.name)
-        }
+        found = (_resource(group, version, each.kind, each.name, each.namespaced) for each in served)
+        return {each.kind: each for each in found if _PLURAL.fullmatch(each.plural)}
+
+
+def _resource(group: str, version: str, kind: str, plural: str, namespaced: bool) -> Resource[JsonObject]:
+    """Return a resource, the same one for all clusters that serve it. The texts of a hostile cluster are not kept."""
+    made = Resource.dynamic(group, version, kind, plural, namespaced)
+    is_short = sum(map(len, (group, version, kind, plural))) <= MAX_SHARED_CHARACTERS
+    return _RESOURCES.shared(made) if is_short else made

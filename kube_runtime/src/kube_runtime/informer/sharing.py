@@ -1,45 +1,24 @@
 """Keeping the strings and times once that many objects have: kinds, namespaces, labels, reasons.
 
 More than half of what a decoded object takes are strings that other objects have as well. `sharer_for` returns a
-function that replaces them by one copy, made once a kind from its annotations. It does not use `sys.intern`: what
-Python 3.12 interns is never freed.
+function that replaces them by one copy, made once a kind from its annotations.
 """
 
-from collections.abc import Hashable
 from datetime import datetime
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import msgspec
 from msgspec import inspect
 
+from kube_runtime.pool import Pool
 from kube_runtime.rewriting import Rewrite, rewriter_for
 
-__all__ = ["Pool", "sharer_for"]
+__all__ = ["sharer_for"]
 
-V = TypeVar("V", bound=Hashable)
 MAX_CHARACTERS = 128
 """Longer strings are rarely equal, and to look them up costs the more."""
-MAX_VALUES = 5_000
 _OF_ONE_OBJECT = frozenset({"resource_version"})
 """Fields in which no two objects are equal."""
-
-
-class Pool(Generic[V]):
-    """The values that were seen lately, each once. Where they become too many, all are forgotten."""
-
-    def __init__(self, max_values: int = MAX_VALUES) -> None:
-        self._max_values = max_values
-        self._known: dict[V, V] = {}
-
-    def __len__(self) -> int:
-        return len(self._known)
-
-    def shared(self, value: V) -> V:
-        """Return the equal value that was seen first, or this one from now on."""
-        known = self._known.setdefault(value, value)
-        if known is value and len(self._known) >= self._max_values:
-            self._known.clear()
-        return known
 
 
 _STRINGS: Pool[str] = Pool()
