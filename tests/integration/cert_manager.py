@@ -69,9 +69,13 @@ def find_controller(folder: Path) -> Path:
     return target
 
 
+def run_controller(program: Path, kubeconfig: Path, log: Path) -> AbstractAsyncContextManager[None]:
+    return run_program((str(program), f"--kubeconfig={kubeconfig}", f"--namespace={NAMESPACE}"), log)
+
+
 @asynccontextmanager
-async def run_controller(program: Path, kubeconfig: Path, log: Path) -> AsyncGenerator[None, None]:
-    command = (str(program), f"--kubeconfig={kubeconfig}", f"--namespace={NAMESPACE}")
+async def run_program(command: tuple[str, ...], log: Path) -> AsyncGenerator[None, None]:
+    """Run a controller of certificates until the block ends."""
     with log.open("wb") as output:
         process = await asyncio.create_subprocess_exec(*command, stdout=output, stderr=output)
         try:

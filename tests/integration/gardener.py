@@ -1,21 +1,47 @@
-"""Gardener's certificate management in a control plane of the tests: its CRDs as far as we use them, and a simulation.
+"""Gardener's certificate management in a control plane of the tests: the program itself, or a simulation of it.
 
-The fields are those of gardener/cert-management (pkg/apis/cert/v1alpha1), and so is what the simulation does.
+With GARDENER_CERT_MANAGEMENT=path of the program `cert-controller-manager` that runs, with the CRDs it installs. It
+is built from the source of gardener/cert-management by `go build ./cmd/cert-controller-manager`.
+
+The simulation has its CRDs as far as we use them, with the fields of pkg/apis/cert/v1alpha1 there.
 """
 
 import base64
-from contextlib import AbstractAsyncContextManager
+import os
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
 from typing import Any
 
-from kube_runtime import Client
+import pytest
+
+from kube_runtime import Client, KubeError
 from kyma_certs import LeafRequest, describe
 from lifecycle_manager.gardener.certificates import CERTIFICATES, ISSUERS
+from lifecycle_manager.process.crd_installation import apply_objects
 from lifecycle_manager_api import names
-from tests.integration.cert_manager import ALGORITHMS, find_secret, issue_into, looking_at_all, now
+from tests.integration.cert_manager import ALGORITHMS, find_secret, issue_into, looking_at_all, now, run_program
+from tests.waiting import eventually
 
 NAMESPACE = names.KCP_NAMESPACE
+PROGRAM = "GARDENER_CERT_MANAGEMENT"
+DNS_ENTRIES = """
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: dnsentries.dns.gardener.cloud}
+spec:
+  group: dns.gardener.cloud
+  names: {kind: DNSEntry, listKind: DNSEntryList, plural: dnsentries, singular: dnsentry}
+  scope: Namespaced
+  versions:
+    - name: v1alpha1
+      served: true
+      storage: true
+      schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+"""
+"""Of another program of Gardener's, for challenges by DNS: the program does not start without it."""
 CRDS = """
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -85,9 +111,32 @@ spec:
 """
 
 
-def simulate_gardener(client: Client) -> AbstractAsyncContextManager[None]:
+@asynccontextmanager
+async def run_gardener(client: Client, kubeconfig: Path, log: Path) -> AsyncGenerator[None, None]:
+    """Run the program until the block ends, and wait for its CRDs; skip the test without the program."""
+    program = os.environ.get(PROGRAM)
+    if not program:
+        pytest.skip(f"{PROGRAM} is not set: give the program cert-controller-manager of Gardener's cert-management")
+    await apply_objects(client, DNS_ENTRIES)
+    places = (f"--kubeconfig={kubeconfig}", f"--namespace={NAMESPACE}", f"--issuer-namespace={NAMESPACE}")
+    async with run_program((program, *places, "--controllers=issuer", "--omit-lease"), log):
+        await eventually(partial(_is_served, client), what=f"the CRDs, see {log}", within=30)
+        yield
+
+
+@asynccontextmanager
+async def simulate_gardener(client: Client) -> AsyncGenerator[None, None]:
     """Issue certificates that are missing, other than wanted, or requested again, until the block ends."""
-    return looking_at_all(client, CERTIFICATES, partial(_issue, client))
+    await apply_objects(client, CRDS)
+    async with looking_at_all(client, CERTIFICATES, partial(_issue, client)):
+        yield
+
+
+async def _is_served(client: Client) -> bool:
+    try:
+        return all([await client.list(each, NAMESPACE) for each in (ISSUERS, CERTIFICATES)])
+    except KubeError:
+        return False
 
 
 async def _issue(client: Client, certificate: dict[str, Any]) -> None:

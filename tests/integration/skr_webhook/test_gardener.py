@@ -1,6 +1,7 @@
-"""Certificates that Gardener's certificate management issues: its kinds on a real API server, itself simulated."""
+"""Certificates that Gardener's certificate management issues, which runs itself or is simulated."""
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
@@ -10,12 +11,11 @@ from kyma_certs import RotationStep, describe, issued_by
 from lifecycle_manager.contract.resources import SECRETS
 from lifecycle_manager.gardener import GardenerStore
 from lifecycle_manager.gardener.certificates import CERTIFICATES, ISSUERS
-from lifecycle_manager.process.crd_installation import apply_objects
 from lifecycle_manager.watcher_certificates import CertificateMemory, LeafRules
 from lifecycle_manager.watcher_certificates.issued_certificates import CertificatePending
 from lifecycle_manager_api import names
 from tests.integration.cert_manager import now
-from tests.integration.gardener import CRDS, simulate_gardener
+from tests.integration.gardener import run_gardener, simulate_gardener
 from tests.integration.restricted import restricted
 from tests.integration.skr_webhook.kymas import have_control_plane, register
 from tests.integration.skr_webhook.test_cert_manager import Setting
@@ -23,12 +23,15 @@ from tests.integration.skr_webhook.test_cert_manager import Setting
 NAMESPACE = names.KCP_NAMESPACE
 
 
-@pytest_asyncio.fixture
-async def gardener(client: Client, administrator: str) -> AsyncIterator[Client]:
+@pytest_asyncio.fixture(params=["played", "real"])
+async def gardener(
+    request: pytest.FixtureRequest, client: Client, administrator: str, kcp: Path, tmp_path: Path
+) -> AsyncIterator[Client]:
     """Ours, with its roles, in a control plane in which Gardener's certificate management works."""
-    await apply_objects(client, CRDS)
+    is_real = request.param == "real"
+    at_work = run_gardener(client, kcp, tmp_path / "gardener.log") if is_real else simulate_gardener(client)
     await have_control_plane(client)
-    async with simulate_gardener(client), restricted(client, administrator, "kcp", "kcp-gardener") as ours:
+    async with at_work, restricted(client, administrator, "kcp", "kcp-gardener") as ours:
         yield ours
 
 
