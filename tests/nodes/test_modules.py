@@ -1,34 +1,27 @@
 """A module with an operator, from a registry that asks for a login: its Pod runs, is upgraded, and goes with it."""
 
-import base64
-import ssl
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import pytest
 import pytest_asyncio
 
 from kube_runtime import dump_yaml
 from kyma_demo import names as demo_names
 from kyma_demo.pods import LIFECYCLE_MANAGER
-from kyma_local.certificates import issue_for, write_key_pair
-from kyma_local.helm import WAITING
-from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS, MANIFESTS, SECRETS
+from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS, MANIFESTS
 from lifecycle_manager.process.crd_installation import apply_objects
 from lifecycle_manager_api import Manifest, State, names
-from tests.integration.lifecycle_manager.catalog_entries import put_in_catalog, release, template, with_layer
+from tests.integration.lifecycle_manager.catalog_entries import put_in_catalog, release, template
 from tests.modules import ANY_MODULE
 from tests.nodes.clusters import NodeClusters, is_ready, kubectl, pods_of
-from tests.registries import NAME, PASSWORD, NoRegistry, packed, push, real_registry
+from tests.nodes.registry import PrivateRegistry, private_registry
 from tests.waiting import eventually, is_gone
 
 MODULE, OPERATOR, GROUP = "keda", "keda-manager", "operator.kyma-project.io"
 OLD, NEW, BROKEN, FIXED, OTHER = "1.0.0", "1.1.0", "1.2.0", "1.3.0", "1.4.0"
-REGISTRY_PORT = 443  # to which the network policy of the Lifecycle Manager lets it connect
 SECONDS = 90.0
-CREDENTIALS = {f"{names.GROUP}/oci-registry-cred": "modules"}
 SKR = names.SKR_NAMESPACE
 FULL = "No space left on device"
 FILL = """
@@ -42,36 +35,14 @@ except OSError as error:
 """
 
 
-# The Lifecycle Manager trusts the CA of its cluster, which has issued the certificate of the registry.
-TRUST = {
-    "extraEnv": [{"name": "SSL_CERT_FILE", "value": "/registry/ca.crt"}],
-    "extraVolumes": [{"name": "registry", "configMap": {"name": "kube-root-ca.crt"}}],
-    "extraVolumeMounts": [{"name": "registry", "mountPath": "/registry", "readOnly": True}],
-}
-
-
 @pytest_asyncio.fixture(loop_scope="session")
-async def registry(world: NodeClusters, tmp_path: Path) -> AsyncIterator[tuple[str, str]]:
-    """A registry with a login: the host by which it is reached from here, and that by which it is from Pods in KCP."""
-    network = world.kcp_node.network
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    pair = issue_for(world.clusters.kcp.ca, "registry", addresses=(network.address,))
-    tls.load_cert_chain(*write_key_pair(pair, tmp_path, "registry"))
-    trust = (f"--set-json={name}={msgspec.json.encode(value).decode()}" for name, value in TRUST.items())
-    arguments = (*world.pods.lifecycle_manager_arguments(), *trust, *WAITING)
-    await world.pods.helm.run("upgrade", LIFECYCLE_MANAGER, *arguments)
-    try:
-        async with (
-            real_registry(tmp_path, private=True) as host,
-            network.forwarding(int(host.rpartition(":")[2]), port=REGISTRY_PORT, tls=tls),
-        ):
-            yield host, f"{network.address}:{REGISTRY_PORT}"
-    except NoRegistry as error:
-        pytest.skip(str(error))
+async def registry(world: NodeClusters, tmp_path: Path) -> AsyncIterator[PrivateRegistry]:
+    async with private_registry(world, tmp_path) as running:
+        yield running
 
 
 async def test_module_from_a_private_registry_comes_is_upgraded_and_goes(
-    world: NodeClusters, registry: tuple[str, str]
+    world: NodeClusters, registry: PrivateRegistry
 ) -> None:
     await apply_objects(world.skr, ANY_MODULE)
     image = (await pods_of(world.skr, SKR, "skr-webhook"))[0]["spec"]["containers"][0]["image"]
@@ -85,7 +56,7 @@ async def test_module_from_a_private_registry_comes_is_upgraded_and_goes(
     assert "credentials" in _messages(refused)
 
     for entry in entries.values():
-        await _put_with_login(world, registry, entry)
+        await registry.put_with_login(world, entry)
     for version in (OLD, NEW):
         await put_in_catalog(world.kcp, release(MODULE, regular=version))
         await _manifest(world, State.READY, version)
@@ -103,7 +74,7 @@ async def test_module_from_a_private_registry_comes_is_upgraded_and_goes(
 
 
 async def test_module_is_installed_while_the_disk_of_the_layer_cache_is_full(
-    world: NodeClusters, registry: tuple[str, str]
+    world: NodeClusters, registry: PrivateRegistry
 ) -> None:
     await _have_cache(world, {"medium": "Memory", "sizeLimit": "1Mi"})
     group = world.pods.groups[0]
@@ -113,7 +84,7 @@ async def test_module_is_installed_while_the_disk_of_the_layer_cache_is_full(
         assert FULL in await kubectl(kubeconfig, of_pods, "exec", pod, "--", "python3", "-c", FILL)
     await apply_objects(world.skr, ANY_MODULE)
     image = (await pods_of(world.skr, SKR, "skr-webhook"))[0]["spec"]["containers"][0]["image"]
-    await _put_with_login(world, registry, await _entry(registry, OTHER, image))
+    await registry.put_with_login(world, await _entry(registry, OTHER, image))
     await put_in_catalog(world.kcp, release(MODULE, regular=OTHER))
     await world.walkthrough.set_modules([{"name": demo_names.MODULE, "managed": True}, {"name": MODULE}])
     await _manifest(world, State.READY, OTHER)
@@ -139,16 +110,6 @@ async def _have_cache(world: NodeClusters, volume: dict[str, str]) -> None:
     await eventually(alone, what="the Lifecycle Manager with that volume", within=SECONDS)
 
 
-async def _put_with_login(world: NodeClusters, registry: tuple[str, str], entry: dict[str, Any]) -> None:
-    """Put a ModuleTemplate into the catalog that names the Secret with the login, and that Secret."""
-    secret = _credentials(registry[1])
-    name = secret["metadata"]["name"]
-    await world.kcp.apply(SECRETS, name, secret, names.KCP_NAMESPACE, field_manager="operator")
-    (resource,) = entry["spec"]["descriptor"]["component"]["resources"]
-    resource["labels"] = [{"name": next(iter(CREDENTIALS)), "value": CREDENTIALS, "version": "v1"}]
-    await put_in_catalog(world.kcp, entry)
-
-
 async def _removed(world: NodeClusters) -> None:
     """Remove the module, and wait until nothing of it is left."""
     await world.walkthrough.set_modules([{"name": demo_names.MODULE, "managed": True}])
@@ -160,18 +121,10 @@ async def _removed(world: NodeClusters) -> None:
     await eventually(gone, what="the end of the module", within=SECONDS)
 
 
-async def _entry(registry: tuple[str, str], version: str, image: str) -> dict[str, Any]:
-    """Bring the layer of a version to the registry, and return its ModuleTemplate."""
-    here, there = registry
-    document = template(MODULE, version, data=None)
-    component = document["spec"]["descriptor"]["component"]
-    text = "---\n".join(map(dump_yaml, _objects(version, image)))
-    digest = await push(
-        here, f"modules/component-descriptors/{component['name']}", packed({"all.yaml": text}), private=True
+async def _entry(registry: PrivateRegistry, version: str, image: str) -> dict[str, Any]:
+    return await registry.filled(
+        template(MODULE, version, data=None), "---\n".join(map(dump_yaml, _objects(version, image)))
     )
-    document = with_layer(document, there, digest)
-    component["repositoryContexts"][0]["baseUrl"] = f"https://{there}/modules"
-    return document
 
 
 async def _manifest(world: NodeClusters, state: State, version: str) -> Manifest:
@@ -197,16 +150,6 @@ async def _running(world: NodeClusters, version: str) -> None:
         return [pod["spec"]["containers"][0]["env"][0]["value"] for pod in ready] == [version]
 
     await eventually(reached, what=f"the Pod of {MODULE} {version}", within=SECONDS)
-
-
-def _credentials(host: str) -> dict[str, Any]:
-    login = base64.b64encode(f"{NAME}:{PASSWORD}".encode()).decode()
-    config = msgspec.json.encode({"auths": {host: {"auth": login}}})
-    return {
-        "metadata": {"name": "modules-registry", "labels": CREDENTIALS},
-        "type": "kubernetes.io/dockerconfigjson",
-        "data": {".dockerconfigjson": base64.b64encode(config).decode()},
-    }
 
 
 def _objects(version: str, image: str) -> list[dict[str, Any]]:

@@ -67,6 +67,12 @@ class LocalNode:
         return tuple(self._children)
 
     @property
+    def process(self) -> int:
+        """Its process 1, as this machine counts: it has the namespaces of the node."""
+        (process,) = _children_of(self._children[-1].pid)
+        return process
+
+    @property
     def cgroup(self) -> str:
         """The cgroup of its Pods, below the root of each hierarchy."""
         return self.folder.name
