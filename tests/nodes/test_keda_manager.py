@@ -25,14 +25,14 @@ from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS, KY
 from lifecycle_manager.process.crd_installation import apply_objects
 from lifecycle_manager_api import Kyma, State, names
 from tests.integration.lifecycle_manager.catalog_entries import put_in_catalog, release, template
-from tests.kinds import DEPLOYMENTS
+from tests.kinds import DEPLOYMENTS, NAMESPACES
 from tests.modules import ANY_MODULE
 from tests.nodes.clusters import NodeClusters, is_ready, pods_of
 from tests.nodes.registry import private_registry
 from tests.waiting import eventually, is_gone
 
 SOURCE = "KEDA_MANAGER"
-MODULE, VERSION, IMAGE, OPERATOR = "keda", "2.20.1", "localhost/keda-manager:upstream", "keda-manager"
+MODULE, VERSION, IMAGE, OPERATOR = "upstream-keda", "2.20.1", "localhost/keda-manager:upstream", "keda-manager"
 IN_IMAGE = ("bin/manager", "keda.yaml", "keda-networkpolicies.yaml", "keda-addon-networkpolicies.yaml")
 KEDAS: Resource[dict[str, Any]] = Resource.dynamic(
     "operator.kyma-project.io", "v1alpha1", "Keda", "kedas", namespaced=True
@@ -61,6 +61,9 @@ async def test_upstreams_module_comes_reports_its_state_and_goes(
         await put_in_catalog(world.kcp, release(MODULE, regular=VERSION))
         await world.walkthrough.set_modules([{"name": demo_names.MODULE, "managed": True}, {"name": MODULE}])
 
+        refused = f"Deployment {names.SKR_NAMESPACE}/{OPERATOR}: 0 of 1 replicas are updated: pods"
+        await eventually(lambda: _says(world, refused, "violates PodSecurity"), what="why no Pod runs", within=SECONDS)
+        await _enforce(world, "baseline")  # upstream's Pod names no seccomp profile
         await eventually(lambda: _runs(world), what="the Pod of keda-manager", within=SECONDS)
         state = await eventually(lambda: _own_state(world), what="a state of its Keda CR", within=SECONDS)
         await eventually(lambda: _is_shown(world), what=f"the state {state} in the Kyma", within=SECONDS)
@@ -70,6 +73,7 @@ async def test_upstreams_module_comes_reports_its_state_and_goes(
 
         await world.walkthrough.set_modules([{"name": demo_names.MODULE, "managed": True}])
         await eventually(lambda: _is_gone(world), what="the end of the module and of KEDA", within=SECONDS)
+        await _enforce(world, "restricted")
 
 
 def _image(source: Path, folder: Path) -> Path:
@@ -107,6 +111,19 @@ def _selector() -> str:
 
 async def _runs(world: NodeClusters) -> bool:
     return any(is_ready(each) for each in await pods_of(world.skr, names.SKR_NAMESPACE, OPERATOR))
+
+
+async def _says(world: NodeClusters, *words: str) -> bool:
+    """Tell whether the user's Kyma says these words of the module."""
+    kymas = (await world.skr.list(KYMAS)).items
+    messages = [module.message for kyma in kymas for module in kyma.status.modules]
+    return any(all(word in message for word in words) for message in messages)
+
+
+async def _enforce(world: NodeClusters, level: str) -> None:
+    """Have the user's cluster enforce a Pod Security Standard where the modules are."""
+    labels = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": level}}}
+    await world.skr.merge_patch(NAMESPACES, names.SKR_NAMESPACE, labels, field_manager="user")
 
 
 async def _own_state(world: NodeClusters) -> str:

@@ -58,7 +58,9 @@ def _deployment(live: Live) -> Readiness:
     wanted = _number(spec, "replicas", 1)
     updated, total = _number(status, "updatedReplicas"), _number(status, "replicas")
     if updated < wanted:
-        return _in_progress(f"{updated} of {wanted} replicas are updated")
+        is_refused = _condition(live, "ReplicaFailure").get("status") == "True"
+        why = f": {_message(live, 'ReplicaFailure')}" if is_refused else ""
+        return _in_progress(f"{updated} of {wanted} replicas are updated{why}")
     if total > wanted:
         return _in_progress(f"{total - wanted} replicas of an earlier revision are still there")
     available = _number(status, "availableReplicas")
