@@ -246,6 +246,8 @@ def _report(
     seen: ModuleConfigSnapshot, reading: Reading, exceeding: Sequence[ObjectReference], deleted: Collection[str]
 ) -> tuple[Write, ...]:
     """Return the step by which one ModuleConfig names what exceeds the quota, or says that nothing does any more."""
+    if not exceeding and not reading.complete:
+        return ()
     configs = sorted(
         (each for each in seen.existing if each.metadata.name not in deleted and not each.metadata.being_deleted),
         key=lambda each: (not is_incomplete(each), each.metadata.name),
@@ -327,4 +329,4 @@ def _age(module_cr: ModuleCr) -> tuple[str, ObjectReference]:
 
 
 def _size(text: str) -> int:
-    return len(text.encode())
+    return len(text) if text.isascii() else len(text.encode())
