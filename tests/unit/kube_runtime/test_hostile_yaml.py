@@ -6,7 +6,7 @@ import time
 import msgspec
 import pytest
 
-from kube_runtime import ManifestInvalid, YamlLimits, load_yaml, parse_aside, parse_objects
+from kube_runtime import KindUnknown, ManifestInvalid, YamlLimits, load_yaml, parse_aside, parse_objects
 from kube_runtime.parsing import MAX_INLINE_BYTES
 
 
@@ -81,3 +81,7 @@ async def test_large_text_is_parsed_outside_the_event_loop() -> None:
     assert await parse_aside(len(large), parse, large) != threading.get_ident()
     with pytest.raises(ManifestInvalid):
         await parse_aside(len(large), parse, large + "]")
+
+
+def test_message_about_a_kind_of_any_length_is_short() -> None:
+    assert len(str(KindUnknown("v" * 300_000, "K" * 300_000))) < 3_000

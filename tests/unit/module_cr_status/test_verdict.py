@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -177,7 +178,9 @@ def test_fields_of_the_module_manager_are_bounded_and_cannot_replace_ours() -> N
     given_fields = {"state": "Ready", "conditions": [], "observedGeneration": 99, "vpcs": {"a": "10.0.0.0/8"}}
     assert verdict_of(config(status={"moduleStatus": given_fields}), [made()]).status == {"vpcs": {"a": "10.0.0.0/8"}}
     large = {"text": "x" * MAX_STATUS_BYTES}
-    assert verdict_of(config(status={"moduleStatus": large}), [made()]).status == {}
+    deep = msgspec.json.decode(b'{"a":' * 99 + b"1" + b"}" * 99)
+    for fields in (large, deep):
+        assert verdict_of(config(status={"moduleStatus": fields}), [made()]).status == {}
 
 
 def owner(uid: str = "uid-of-demo-cloud-resources") -> dict[str, str]:

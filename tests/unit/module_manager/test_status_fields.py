@@ -122,9 +122,10 @@ def test_any_status_is_plain_values_within_the_limits_or_refused(status: Any) ->
 
 
 def test_limits_are_those_of_lifecycle_manager() -> None:
-    assert (sdk.MANAGED_FIELDS, sdk.MAX_STATUS_BYTES) == (
+    assert (sdk.MANAGED_FIELDS, sdk.MAX_STATUS_BYTES, sdk.MAX_STATUS_DEPTH) == (
         verdict.MANAGED_FIELDS,
         verdict.MAX_STATUS_BYTES,
+        verdict.MAX_STATUS_DEPTH,
     )
 
 

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kube_runtime import UNDECODABLE
+from kube_runtime import UNDECODABLE, ResponseTooLarge
+from kube_runtime.client.json_limits import JsonLimits, check_json
 from lifecycle_manager_api import (
     Condition,
     ModuleConfig,
@@ -54,8 +55,8 @@ WAITING_FOR_MANAGER = "WaitingForModuleManager"
 
 MANAGED_FIELDS = frozenset({"state", "observedGeneration", "conditions"})
 """Fields of a Module CR's status that the Lifecycle Manager writes."""
-MAX_STATUS_BYTES = 16 * 1024
-"""How large the fields are that a Module Manager adds."""
+MAX_STATUS_BYTES, MAX_STATUS_DEPTH = 16 * 1024, 16
+"""Of the fields that a Module Manager adds. Deeper ones would make the Module CR unreadable."""
 MAX_MESSAGE_LENGTH = 1024
 MAX_NAMED = 3
 MAX_DIGITS = 20
@@ -226,10 +227,9 @@ def _is_current(config: ModuleConfig, observed: int | None) -> bool:
 def _status_of_the_module(config: ModuleConfig) -> Mapping[str, Any]:
     """Return the fields that the Module Manager adds to the status; none of them where they are too large."""
     given = config.status.module_status
-    if len(bytes(given)) > MAX_STATUS_BYTES:
-        return {}
     try:
+        check_json(bytes(given), JsonLimits(MAX_STATUS_BYTES, MAX_STATUS_BYTES, MAX_STATUS_DEPTH))
         fields = raw_object(given) or {}
-    except UNDECODABLE:
+    except (ResponseTooLarge, *UNDECODABLE):
         return {}
     return {key: value for key, value in fields.items() if key not in MANAGED_FIELDS}
