@@ -13,10 +13,10 @@ import msgspec
 import pytest
 
 from kube_runtime import SYSTEM_CLOCK, Client, KubeconfigPolicy
-from kube_runtime.admission.budget import ByteBudget, TooManyBytes
 from kube_runtime.admission.review import MAX_BYTES_PER_ADDRESS, MAX_REVIEW_BYTES, ReviewedObject
 from kube_runtime.admission.serving import WebhookServer
 from kube_runtime.admission.webhooks import Webhook
+from kube_runtime.byte_budget import ByteBudget, TooManyBytes
 from kube_runtime.manager import Manager
 from kube_simulation import Simulation
 from kyma_certs import CAs, KeyPair, LeafRequest, create_ca, issue

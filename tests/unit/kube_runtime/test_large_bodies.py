@@ -3,8 +3,15 @@
 import asyncio
 from typing import Any
 
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from kube_runtime import Client, ClientOptions, KubeconfigPolicy, ResponseInvalid
 from kube_runtime.client.bodies import PART_BYTES, RequestBody
-from kube_runtime.client.limits import LargeAnswers
+from kube_runtime.client.limits import FREE_BYTES, MIB, LargeAnswers
+from tests.kinds import CONFIG_MAPS
+from tests.unit.kube_runtime.until import until
 
 
 async def test_large_answers_take_turns() -> None:
@@ -29,6 +36,52 @@ async def test_large_answers_take_turns() -> None:
     ends.set()
     await counting
     assert len(read) == len(set(read)) == 50
+
+
+def test_large_answers_share_the_memory_and_small_ones_are_always_read() -> None:
+    answers = LargeAnswers(3 * MIB, per_server=2 * MIB)
+    with answers.reading("a") as grow:
+        grow(FREE_BYTES + 2 * MIB)
+        with answers.reading("a") as another, pytest.raises(ResponseInvalid, match="other large answers"):
+            another(FREE_BYTES + 1)
+        with answers.reading("b") as of_another_server:
+            of_another_server(FREE_BYTES + MIB)
+            with pytest.raises(ResponseInvalid):
+                of_another_server(FREE_BYTES + MIB + 1)
+        with answers.reading("b") as small:
+            small(FREE_BYTES)
+    with answers.reading("a") as grow:
+        grow(FREE_BYTES + 2 * MIB)
+
+
+async def test_server_that_does_not_end_its_answers_fills_no_more_than_its_share() -> None:
+    sent = 0
+    ends = asyncio.Event()
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        nonlocal sent
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(b" " * (FREE_BYTES + MIB))
+        sent += 1
+        await ends.wait()
+        return response
+
+    app = web.Application()
+    app.router.add_get("/{path:.*}", answer)
+    async with TestServer(app) as server:
+        cluster = {"name": "c", "cluster": {"server": str(server.make_url("/")).rstrip("/")}}
+        context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
+        config = {"current-context": "c", "contexts": [context], "clusters": [cluster], "users": [{"name": "u"}]}
+        policy, large = KubeconfigPolicy(allow_insecure=True), LargeAnswers(4 * MIB, 2 * MIB)
+        options = ClientOptions(large_answers=large)
+        async with await Client.from_kubeconfig(config, options=options, policy=policy) as client:
+            reading = [asyncio.ensure_future(client.get(CONFIG_MAPS, "x", "y")) for _ in range(5)]
+            await until(lambda: sent == 5 and sum(each.done() for each in reading) == 3)
+            refused = [each.exception() for each in reading if each.done()]
+            assert {type(each) for each in refused} == {ResponseInvalid}
+            ends.set()
+            await asyncio.gather(*reading, return_exceptions=True)
 
 
 async def test_large_body_is_sent_in_parts() -> None:

@@ -19,10 +19,10 @@ from typing import Any
 
 from aiohttp import web
 
-from kube_runtime.admission.budget import ByteBudget, TooManyBytes
 from kube_runtime.admission.review import MAX_BYTES, MAX_BYTES_PER_ADDRESS, MAX_REVIEW_BYTES, review_of
 from kube_runtime.admission.webhooks import Webhook
 from kube_runtime.apply.settled import is_settled
+from kube_runtime.byte_budget import ByteBudget, TooManyBytes
 from kube_runtime.client.client import Client
 from kube_runtime.controller.causes import Causes
 from kube_runtime.controller.controller import Controller

@@ -5,10 +5,18 @@ The first two let a request pass without touching the event loop while there is 
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 
+from kube_runtime.byte_budget import ByteBudget, TooManyBytes
+from kube_runtime.exceptions import ResponseInvalid
+
 __all__ = ["LargeAnswers", "RequestLimits", "TokenBucket"]
+
+MIB = 1024 * 1024
+FREE_BYTES = MIB
+MAX_LARGE_BYTES, MAX_LARGE_BYTES_PER_SERVER = 192 * MIB, 64 * MIB
 
 
 class TokenBucket:
@@ -41,11 +49,30 @@ class TokenBucket:
 class LargeAnswers:
     """Makes large answers of many servers take turns: the next part of one of them is read in a turn of the event loop.
 
-    Whoever reads slowly is sent no more, so that many large answers at once make no turn of the loop longer.
+    Whoever reads slowly is sent no more, so that many large answers at once make no turn of the loop longer. What an
+    answer has beyond FREE_BYTES counts while it is read: servers that never end their answers would fill the memory.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, max_bytes: int = MAX_LARGE_BYTES, per_server: int = MAX_LARGE_BYTES_PER_SERVER) -> None:
         self._reading = asyncio.Lock()
+        self._budget = ByteBudget(max_bytes, per_server)
+
+    @contextmanager
+    def reading(self, server: str) -> Iterator[Callable[[int], None]]:
+        """Give a function that is told the size so far. Raises ResponseInvalid where others have taken all room."""
+        with self._budget.share(server) as take:
+            taken = 0
+
+            def grow(size: int) -> None:
+                nonlocal taken
+                more = max(0, size - FREE_BYTES) - taken
+                try:
+                    take(more)
+                except TooManyBytes:
+                    raise ResponseInvalid("other large answers have to be read before; it is requested again") from None
+                taken += more
+
+            yield grow
 
     async def turn(self) -> None:
         """Wait until the next part may be read."""

@@ -261,13 +261,17 @@ class Transport:
         limit = min(max_bytes or math.inf, self.options.max_response_bytes)
         parts: list[bytes] = []
         size = 0
-        while chunk := await response.content.readany():
-            size += len(chunk)
-            if size > limit:
-                raise ResponseTooLarge(f"the answer is longer than {limit} bytes")
-            parts.append(chunk)
-            if size > self.options.read_buffer_bytes and self.options.large_answers is not None:
-                await self.options.large_answers.turn()
+        large = self.options.large_answers
+        with nullcontext() if large is None else large.reading(self._host) as grow:
+            while chunk := await response.content.readany():
+                size += len(chunk)
+                if size > limit:
+                    raise ResponseTooLarge(f"the answer is longer than {limit} bytes")
+                if grow is not None:
+                    grow(size)
+                parts.append(chunk)
+                if size > self.options.read_buffer_bytes and large is not None:
+                    await large.turn()
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def _check_encoding(self, response: aiohttp.ClientResponse) -> None:

@@ -14,7 +14,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from kube_runtime import UNDECODABLE, parse_aside, require_readable
-from kube_runtime.admission.budget import ByteBudget, TooManyBytes
 from kube_runtime.admission.review import (
     MAX_BYTES,
     MAX_BYTES_PER_ADDRESS,
@@ -24,6 +23,7 @@ from kube_runtime.admission.review import (
     answer,
     review_of,
 )
+from kube_runtime.byte_budget import ByteBudget, TooManyBytes
 from lifecycle_manager.process.serving import BodyTooLarge, read_body
 from lifecycle_manager_api import ApiObject, NotDecodable, decode
 

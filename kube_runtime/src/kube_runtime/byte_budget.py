@@ -1,4 +1,4 @@
-"""How much memory the bodies of requests may take: whoever reaches the port may send them."""
+"""How much memory bodies may take at once: of requests, which anybody may send, and of answers of foreign servers."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -9,12 +9,12 @@ __all__ = ["ByteBudget", "TooManyBytes"]
 
 
 class TooManyBytes(Exception):
-    """The bodies of all requests together have more bytes than the endpoint keeps."""
+    """All bodies together have more bytes than are kept."""
 
 
 @dataclass(eq=False)
 class ByteBudget:
-    """How many bytes of bodies an endpoint keeps at once, of all clients together and of those with one address."""
+    """How many bytes of bodies are kept at once, of all peers together and of those with one address."""
 
     total: int
     per_address: int
@@ -28,7 +28,7 @@ class ByteBudget:
         def take(size: int) -> None:
             nonlocal mine
             if self.taken.total() + size > self.total or self.taken[address] + size > self.per_address:
-                raise TooManyBytes("too many bytes of other requests are in memory")
+                raise TooManyBytes("too many bytes of others are in memory")
             self.taken[address] += size
             mine += size
 
