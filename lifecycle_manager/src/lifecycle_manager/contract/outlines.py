@@ -39,7 +39,7 @@ from lifecycle_manager_api import (
 )
 
 T = TypeVar("T")
-MAX_PARTS = 5_000
+MAX_PARTS = 1_000
 _PARTS: dict[tuple[type[Any], bytes], Any] = {}
 """Specs, annotations and what is left of a status are equal in many clusters: they are kept once."""
 
@@ -70,14 +70,12 @@ def _kyma(kyma: Kyma) -> Kyma:
         kyma,
         metadata=_metadata(kyma.metadata),
         spec=_shared(KymaSpec(channel=kyma.spec.channel)),
-        status=_shared(
-            KymaStatus(
-                state=status.state,
-                conditions=_shared(_only(status.conditions, REACHABLE, WEBHOOK)),
-                skip_maintenance_windows=status.skip_maintenance_windows,
-                modules=tuple(each for each in status.modules if each.available_version),
-                records=status.records,
-            )
+        status=KymaStatus(
+            state=status.state,
+            conditions=_shared(_only(status.conditions, REACHABLE, WEBHOOK)),
+            skip_maintenance_windows=status.skip_maintenance_windows,
+            modules=tuple(each for each in status.modules if each.available_version),
+            records=status.records,
         ),
     )
 
