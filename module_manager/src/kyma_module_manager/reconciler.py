@@ -10,7 +10,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import structlog
 
-from kube_runtime import SYSTEM_CLOCK, Causes, Clock, Forbidden, Invalid, ObjectKey, Result
+from kube_runtime import SYSTEM_CLOCK, Causes, Clock, Forbidden, Invalid, KubeError, ObjectKey, Result
 from kube_runtime.tracing import exemplar, handed_on, part
 from kyma_module_manager.context import ModuleContext
 from kyma_module_manager.declaration import ModuleManager
@@ -88,7 +88,8 @@ class Reconciler(Generic[T]):
         """
         attempt = await self.attempt(key, state)
         if attempt.failure is not None and not isinstance(attempt.failure, PermanentError):
-            raise attempt.failure
+            refusal = attempt.failure.__cause__
+            raise refusal if isinstance(refusal, KubeError) else attempt.failure
         return Result(requeue_after=attempt.requeue_after)
 
     async def attempt(self, key: ObjectKey, state: KeyState) -> Attempt:
@@ -144,7 +145,9 @@ class Reconciler(Generic[T]):
             written = await self.writer.sync_resource(document)
         except (Invalid, Forbidden) as error:  # retried, since a policy or a role may change
             message = f"the control plane rejected the SyncResource: {error}"
-            return RenderingFailed(message, reason="SyncResourceRefused")
+            refused = RenderingFailed(message, reason="SyncResourceRefused")
+            refused.__cause__ = error
+            return refused
         if written is not None:
             self.sync_resources.wrote(written)
             state.written_at = self.clock.monotonic()

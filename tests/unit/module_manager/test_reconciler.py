@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 import pytest
 
-from kube_runtime import Causes, ObjectKey, Result
+from kube_runtime import Causes, Forbidden, ObjectKey, Result
 from kyma_module_manager import ModuleManager, PermanentError, RenderingFailed, module_manager
 from kyma_module_manager.metrics import ManagerMetrics
 from kyma_module_manager.reconciler import KeyState, Reconciler
@@ -226,6 +226,22 @@ async def test_failure_is_written_to_the_status_and_retried(
     ((kind, document),) = plane.written
     assert kind == "status"
     assert document["status"]["state"] == "Error"
+
+
+async def test_refusal_of_the_control_plane_is_in_the_status_and_one_line_of_the_log(
+    plane: ControlPlane, key: ObjectKey, make_config: MakeConfig, now: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(_: Mapping[str, Any]) -> SyncResource:
+        raise Forbidden(403, "Forbidden", "its CRD is terminating")
+
+    monkeypatch.setattr(plane, "sync_resource", refuse)
+    plane.configs[key] = make_config()
+
+    with pytest.raises(Forbidden):  # logged in one line; other exceptions are mistakes, with their traces
+        await Loop(plane, now).reconcile(key)
+    ((kind, document),) = plane.written
+    rendered = next(each for each in document["status"]["conditions"] if each["type"] == "Rendered")
+    assert (kind, rendered["reason"]) == ("status", "SyncResourceRefused")
 
 
 async def test_permanent_error_is_written_to_the_status_and_not_retried(
