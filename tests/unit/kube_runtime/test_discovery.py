@@ -1,25 +1,35 @@
-"""Clusters that serve the same kinds share what is known of them."""
+"""Which resource serves a kind: what is remembered of the answers of a server."""
+
+from typing import Any
 
 import pytest
 
-from kube_runtime import Client, ClientOptions, KubeconfigPolicy
-from kube_simulation import serve_simulation
-from tests.kinds import CONFIG_MAPS
+from kube_runtime import KindUnknown, NotFound
+from kube_runtime.client.discovery import MAX_GROUP_VERSIONS, RestMapper
 
 
-@pytest.mark.parametrize(("kind", "is_shared"), [("Widget", True), ("W" * 200, False)])
-async def test_resource_is_the_same_for_all_clusters_unless_its_names_are_long(kind: str, is_shared: bool) -> None:
-    found = []
-    async with serve_simulation() as simulation:
-        for name in ("one", "two"):
-            kubeconfig = simulation.cluster(name).kubeconfig
-            options, policy = ClientOptions(qps=0), KubeconfigPolicy(allow_insecure=True)
-            async with await Client.from_kubeconfig(kubeconfig, options=options, policy=policy) as client:
-                names = {"kind": kind, "plural": "widgets"}
-                version = {"name": "v1", "served": True}
-                spec = {"group": "example.com", "names": names, "scope": "Namespaced", "versions": [version]}
-                client.mapper.learn({"metadata": {"name": "widgets.example.com"}, "spec": spec})
-                found.append(await client.mapper.resource("example.com/v1", kind))
-                assert await client.mapper.resource("v1", "ConfigMap") == CONFIG_MAPS
-    assert found[0] == found[1]
-    assert (found[0] is found[1]) == is_shared
+class Transport:
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    async def request(self, _method: str, target: str) -> None:
+        self.asked.append(target)
+        raise NotFound(404, "NotFound", "there is no such group")
+
+
+async def test_groups_that_texts_make_up_are_remembered_within_a_bound() -> None:
+    transport: Any = Transport()
+    mapper = RestMapper(transport, clock=lambda: 0.0)
+
+    async def ask(number: int) -> None:
+        with pytest.raises(KindUnknown):
+            await mapper.resource(f"made-up-{number}.example/v1", "Thing")
+
+    await ask(0)
+    await ask(0)
+    assert len(transport.asked) == 1
+    for number in range(1, MAX_GROUP_VERSIONS + 1):
+        await ask(number)
+    await ask(0)
+    assert transport.asked[-1] == transport.asked[0]
+    assert len(transport.asked) == MAX_GROUP_VERSIONS + 2

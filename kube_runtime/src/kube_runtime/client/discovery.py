@@ -20,6 +20,7 @@ from kube_runtime.resource import JsonObject, Resource
 
 __all__ = ["RestMapper"]
 
+MAX_GROUP_VERSIONS = 1_000
 _PLURAL = re.compile(r"[a-z0-9]([-a-z0-9]{0,251}[a-z0-9])?")
 _GROUP_VERSION = re.compile(r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
@@ -90,6 +91,8 @@ class RestMapper:
             return found
         if not _GROUP_VERSION.fullmatch(api_version):
             raise KindUnknown(api_version, kind)
+        if len(self._asking) >= MAX_GROUP_VERSIONS:
+            self._forget_most()
         called_at = self._clock()
         async with self._asking.setdefault(api_version, asyncio.Lock()):
             asked_at = self._asked_at.get(api_version, float("-inf"))
@@ -121,6 +124,12 @@ class RestMapper:
         """Ask for every kind again when it is next needed."""
         self._known.clear()
         self._asked_at.clear()
+
+    def _forget_most(self) -> None:
+        """Forget every group and version that is not being asked for: texts of others may name any number of them."""
+        for each in [each for each, asking in self._asking.items() if not asking.locked()]:
+            for kept in (self._asking, self._asked_at, self._known):
+                kept.pop(each, None)
 
     async def _ask(self, api_version: str) -> dict[str, Resource[JsonObject]]:
         group, _, version = api_version.rpartition("/")
