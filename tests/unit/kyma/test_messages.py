@@ -163,6 +163,23 @@ def test_manifest_is_reported_with_its_reason_and_the_object() -> None:
     assert condition_of(inner, "Ready")[1] == "ModuleProcessing"
 
 
+def test_deletion_that_is_held_is_a_warning_for_operators() -> None:
+    what = f"waits for an operator's word: klm continue demo (deleted in the control plane: CRD {SECRET})"
+    held = {"state": "Deleting", "conditions": [condition("Ready", "DeletionHeld", what)]}
+    gone: dict[str, Any] = {"deletionTimestamp": "2026-11-01T12:00:00Z"}
+    of_a_manager = builders.sync_resource(f"demo-{SECRET}-bad", status=held, **gone)
+    whole = builders.manifest(status=held, **gone)
+    for snapshot in (
+        seen(current(), module_configs=(config(),), sync_resources=(of_a_manager,)),
+        seen(current(), sync_resources=(of_a_manager,)),
+        seen(current(), OFFER, manifests=(whole,)),
+    ):
+        outer, inner = written(snapshot)
+        assert (outer.state, outer.modules[0].state) == (State.WARNING, State.WARNING)
+        assert outer.modules[0].message.startswith(f"{what} (DeletionHeld)")
+        assert SECRET not in msgspec.json.encode(inner).decode()
+
+
 def test_hosts_of_the_control_plane_are_shown_to_its_operators_alone() -> None:
     message = "registry.internal.example answers 401 for modules/telemetry; check the registry's credentials"
     outer, inner = written(installed(manifest("Error", "RegistryAccessRefused", message)))

@@ -22,6 +22,7 @@ from lifecycle_manager.kyma.reasons import (
 from lifecycle_manager.kyma.snapshot import KymaSnapshot
 from lifecycle_manager.kyma.wanted import WantedModule
 from lifecycle_manager.module_catalog import module_of_manifest
+from lifecycle_manager.rollout.held_removals import DELETION_HELD
 from lifecycle_manager_api import (
     KymaModuleStatus,
     Manifest,
@@ -149,7 +150,8 @@ def _cause_of_manifest(module: WantedModule) -> Cause | None:
         return Cause(State.PROCESSING, INSTALLING, "is being installed") if module.wanted is not None else None
     reason, why = _message_of(manifest)
     if manifest.metadata.being_deleted:
-        return Cause(State.DELETING, REMOVING, "is being removed, and is installed again after that")
+        again = Cause(State.DELETING, REMOVING, "is being removed, and is installed again after that")
+        return Cause(State.WARNING, reason, why, is_internal=True) if reason == DELETION_HELD else again
     observed = manifest.status.observed_generation
     outdated = observed is not None and observed < manifest.metadata.generation
     is_settled = manifest.status.state in {State.READY, State.UNMANAGED}
@@ -168,7 +170,8 @@ def _causes_of_module_crs(snapshot: KymaSnapshot, name: str) -> Iterator[Cause |
     A change of a module that was ready is no cause while it is under way: each edit would be two writes of the status.
     """
     configs = [each for each in snapshot.module_configs if each.spec.module == name]
-    made = _by_config(each for each in snapshot.sync_resources if each.spec.module == name)
+    of_the_module = [each for each in snapshot.sync_resources if each.spec.module == name]
+    made = _by_config(of_the_module)
     was_ready = any(each.name == name and each.state is State.READY for each in snapshot.kyma.status.modules)
     for config in configs:
         verdict = verdict_of(config, made.pop(config.metadata.name, ()))
@@ -180,9 +183,12 @@ def _causes_of_module_crs(snapshot: KymaSnapshot, name: str) -> Iterator[Cause |
         complete = find(config.status.conditions, COMPLETE)
         if complete is not None and complete.status == "False":
             yield Cause(State.WARNING, complete.reason, complete.message)
-    for resource in chain(*made.values()):  # of a manager that names them as it likes
-        if resource.status.state not in {State.READY, State.UNMANAGED}:
-            reason, why = _message_of(resource)
+    others = {each.metadata.name for each in chain(*made.values())}  # of a manager that names them as it likes
+    for resource in of_the_module:
+        reason, why = _message_of(resource)
+        if reason == DELETION_HELD:
+            yield Cause(State.WARNING, reason, why, is_internal=True)
+        elif resource.metadata.name in others and resource.status.state not in {State.READY, State.UNMANAGED}:
             is_internal = bool(why) and reason not in PUBLIC_REASONS
             yield Cause(resource.status.state, reason, why or "objects are being applied", is_internal=is_internal)
 
