@@ -2,7 +2,7 @@
 
 KEDA_MANAGER names the folder of its source, kyma-project/keda-manager; in `bin` there is what it releases, made by
 
-    CGO_ENABLED=0 go build -o bin/manager .
+    GOFIPS140=v1.0.0 CGO_ENABLED=0 go build -o bin/manager .
     kustomize build config/default > bin/keda-manager.yaml
 
 The images of KEDA itself, which the manager installs, can't be pulled here: the Keda CR never becomes ready.
@@ -37,6 +37,7 @@ IN_IMAGE = ("bin/manager", "keda.yaml", "keda-networkpolicies.yaml", "keda-addon
 KEDAS: Resource[dict[str, Any]] = Resource.dynamic(
     "operator.kyma-project.io", "v1alpha1", "Keda", "kedas", namespaced=True
 )
+FIPS = "fips140=only,tlsmlkem=0"  # as in upstream's image; without it the manager does not start
 SECONDS = 120.0
 
 
@@ -82,7 +83,7 @@ def _image(source: Path, folder: Path) -> Path:
     with tarfile.open(layer, "w") as tar:
         for name in IN_IMAGE:
             tar.add(source / name, Path(name).name)
-    config = {"User": "65532:65532", "WorkingDir": "/", "Entrypoint": ["/manager"]}
+    config = {"User": "65532:65532", "WorkingDir": "/", "Entrypoint": ["/manager"], "Env": [f"GODEBUG={FIPS}"]}
     layers = (LayerArchive.of(layer),)
     return write_image(folder / "keda-manager.tar", name=IMAGE, layers=layers, config=config, created=CREATED).path
 
