@@ -25,7 +25,7 @@ MIB = 1024 * 1024
 MODULE_CR = JsonLimits(max_bytes=4 * MIB, max_nodes=50_000)
 # etcd stores objects of up to 1.5 MiB. The text is one of several fields, and its size is that of the JSON string.
 MAX_TEXT_BYTES = MIB
-NICENESS = 10
+NICENESS = 5
 _LENGTH_BYTES = 8
 
 
