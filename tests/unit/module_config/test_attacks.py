@@ -16,11 +16,13 @@ from kube_runtime import Client, JsonLimits, KubeError, Priority, Resource
 from kube_runtime.client.decoding import decoding_for
 from kube_runtime.client.json_limits import check_json
 from kube_runtime.client.list_pages import ListPages
+from kube_runtime.one_by_one import OneByOne
 from lifecycle_manager.contract.resources import KYMAS, MODULE_CONFIGS
 from lifecycle_manager.contract.signals import ObjectReference, ReadScope
 from lifecycle_manager.contract.verdict import POSTPONED, QUOTA_EXCEEDED
 from lifecycle_manager.module_catalog.module_kinds import ModuleCrKind
 from lifecycle_manager.module_config import plan as rules
+from lifecycle_manager.module_config.apply import MANY_OBJECTS
 from lifecycle_manager.module_config.plan import (
     ApplyModuleConfig,
     DeleteModuleConfig,
@@ -295,6 +297,29 @@ async def test_large_module_crs_delay_no_small_one() -> None:
         await it.reconcile()
         assert 1 < written < 11
         assert state.budget.wait(it.world.clock.monotonic()) >= 0
+
+
+async def test_only_what_takes_long_waits_for_a_turn_of_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits, turn = 0, OneByOne.turn
+
+    async def counted(turns: OneByOne) -> None:
+        nonlocal waits
+        waits += 1
+        await turn(turns)
+
+    monkeypatch.setattr(OneByOne, "turn", counted)
+    async with module() as it:
+        await it.write("one")
+        await it.reconcile()
+        assert waits == 0
+        for number in range(MANY_OBJECTS):
+            await it.write("small", name=f"small-{number}")
+        await it.reconcile(ReadScope.EVERYTHING)
+        assert waits >= 3  # before names, texts and writes
+        waits = 0
+        it.world.cluster("demo").create(large("large-0", 0))
+        await it.reconcile(ReadScope.EVERYTHING)
+        assert waits > 3
 
 
 async def test_large_module_cr_is_not_requested_before_there_is_time_for_its_text() -> None:

@@ -175,7 +175,9 @@ class Client:
             try:
                 answer = await self._transport.request("GET", target, max_bytes=limits.max_bytes)
                 await check_json_aside(answer.body, limits)
-                await asyncio.sleep(0)  # counting takes milliseconds for megabytes, and so does decoding
+                large = self._transport.options.large_answers
+                # Counting takes milliseconds for megabytes, and so does decoding.
+                await (asyncio.sleep(0) if large is None else large.turn())
                 items, token = decoding_for(resource.type).raw_list(answer.body, without_nested=is_smallest)
             except ResponseTooLarge:
                 if is_smallest:

@@ -11,6 +11,7 @@ from types import TracebackType
 
 from kube_runtime.byte_budget import ByteBudget, TooManyBytes
 from kube_runtime.exceptions import ResponseInvalid
+from kube_runtime.one_by_one import OneByOne
 
 __all__ = ["LargeAnswers", "RequestLimits", "TokenBucket"]
 
@@ -46,7 +47,7 @@ class TokenBucket:
         self._tokens = min(self._burst, self._tokens + 1.0)
 
 
-class LargeAnswers:
+class LargeAnswers(OneByOne):
     """Makes large answers of many servers take turns: the next part of one of them is read in a turn of the event loop.
 
     Whoever reads slowly is sent no more, so that many large answers at once make no turn of the loop longer. What an
@@ -54,7 +55,7 @@ class LargeAnswers:
     """
 
     def __init__(self, max_bytes: int = MAX_LARGE_BYTES, per_server: int = MAX_LARGE_BYTES_PER_SERVER) -> None:
-        self._reading = asyncio.Lock()
+        super().__init__()
         self._budget = ByteBudget(max_bytes, per_server)
 
     @contextmanager
@@ -73,11 +74,6 @@ class LargeAnswers:
                 taken += more
 
             yield grow
-
-    async def turn(self) -> None:
-        """Wait until the next part may be read."""
-        async with self._reading:
-            await asyncio.sleep(0)
 
 
 class RequestLimits:

@@ -1,12 +1,12 @@
 """Carries out the steps for a module's configuration, and settles what was announced at its end."""
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 from weakref import WeakSet
 
 from kube_runtime import Causes, Clock, Result
+from kube_runtime.one_by_one import OneByOne
 from lifecycle_manager.contract.conditions import interval_for
 from lifecycle_manager.contract.signals import ObjectChanged
 from lifecycle_manager.module_catalog.module_kinds import ModuleKinds
@@ -20,7 +20,14 @@ from lifecycle_manager.module_config.plan import (
     WriteToKcp,
     writes_of,
 )
-from lifecycle_manager.module_config.reading import NOTHING_FOUND, Found, ModuleCr, ModuleCrListing, find_some
+from lifecycle_manager.module_config.reading import (
+    LARGE_BYTES,
+    NOTHING_FOUND,
+    Found,
+    ModuleCr,
+    ModuleCrListing,
+    find_some,
+)
 from lifecycle_manager.module_config.snapshot import (
     ModuleConfigReader,
     ModuleConfigRequest,
@@ -33,6 +40,8 @@ from lifecycle_manager.module_config.texts import TextMaker
 from lifecycle_manager.module_config.writes import ModuleConfigWrites
 from lifecycle_manager.skr import Connections, ObservedObject
 
+MANY_OBJECTS = 50
+"""Module CRs and ModuleConfigs that are compared without asking for a turn: in half a millisecond."""
 MAX_LISTED_BYTES = 128 * 1024 * 1024
 """Listings that were left for an announced change stay in memory, unless all have more."""
 
@@ -52,6 +61,7 @@ class ModuleConfigActions:
     waiting_causes: Callable[[ModuleKey], Causes]
     interval_seconds: float
     process: TextProcess = field(default_factory=TextProcess)
+    turns: OneByOne = field(default_factory=OneByOne)
     listings: WeakSet[ModuleCrListing] = field(default_factory=WeakSet, init=False)
 
     async def apply(
@@ -60,7 +70,9 @@ class ModuleConfigActions:
         """Carry a step out. Raises KubeError, SkrAccessError or TemplateUnreadable."""
         match step:
             case ListModuleCrs():
-                return self.reader.refreshed(request.key, replace(seen, found=await self._found(request, step)))
+                found = await self._found(request, step)
+                await self._turn(seen, found)
+                return self.reader.refreshed(request.key, replace(seen, found=found))
             case MakeTexts():
                 return await self._with_texts(request, seen, step)
             case WriteToKcp(writes):
@@ -112,7 +124,7 @@ class ModuleConfigActions:
         if reads.complete:
             listing, state.listing = state.listing, None  # what fails begins again
             if listing is None or listing.kinds != kinds:
-                listing = ModuleCrListing(kinds)
+                listing = ModuleCrListing(kinds, self.turns)
                 self.listings.add(listing)
             found = await listing.read(skr, lambda: self._may_leave(request.key, reads))
             state.listing = listing
@@ -132,15 +144,23 @@ class ModuleConfigActions:
         self, request: ModuleConfigRequest, seen: ModuleConfigSnapshot, step: MakeTexts
     ) -> ModuleConfigSnapshot:
         memory = request.state.memory
-        maker = TextMaker(process=self.process, memory=memory, budget=request.state.budget, clock=self.clock)
-        await asyncio.sleep(0)  # the plan takes milliseconds for thousands of Module CRs
+        maker = TextMaker(
+            process=self.process, memory=memory, budget=request.state.budget, clock=self.clock, turns=self.turns
+        )
+        await self._turn(seen, step.found)
         reading = await maker.with_texts(step.found, step.accepted, step.configs, step.remaining_bytes)
-        await asyncio.sleep(0)
+        await self._turn(seen, step.found)
         memory.postponed |= seen.reads.left_out
         read = (each for each in reading.found.values() if each is not None)
         superseded = frozenset(each.source for each in read if memory.is_superseded(each))
         made = replace(seen, reading=reading, accepted=step.accepted, superseded=superseded)
         return self.reader.refreshed(request.key, made)
+
+    async def _turn(self, seen: ModuleConfigSnapshot, found: Found) -> None:
+        """Wait for a turn of the loop where names, plan and texts take milliseconds, maybe of many clusters at once."""
+        size = sum(map(len, found.sources.values()))
+        if len(found.module_crs) + len(seen.existing) > MANY_OBJECTS or size > LARGE_BYTES:
+            await self.turns.turn()
 
     async def _written(
         self, request: ModuleConfigRequest, seen: ModuleConfigSnapshot, writes: tuple[Write, ...]

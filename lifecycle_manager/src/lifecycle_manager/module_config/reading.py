@@ -3,7 +3,6 @@
 An answer is bounded before it is decoded, and its objects are identified one at a time; `texts` does the rest.
 """
 
-import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ import structlog
 
 from kube_runtime import UNDECODABLE, Client, JsonLimits, KindUnknown, NotFound, ResponseInvalid
 from kube_runtime.client.list_pages import ListPages
+from kube_runtime.one_by_one import OneByOne
 from lifecycle_manager.contract.signals import ObjectReference
 from lifecycle_manager.module_catalog.module_kinds import ModuleCrKind
 from lifecycle_manager.module_config.status import SyncedCondition, undecodable
@@ -113,6 +113,7 @@ class ModuleCrListing:
     """
 
     kinds: Sequence[ModuleCrKind]
+    turns: OneByOne = field(default_factory=OneByOne)
     kept: int = 0
     was_left: bool = False
     is_stale: bool = False
@@ -152,7 +153,7 @@ class ModuleCrListing:
             for item in await skr.next_page(resource, self._pages, limits=ANSWER):
                 raw: Source = memoryview(item)
                 if len(raw) > LARGE_BYTES:
-                    await asyncio.sleep(0)
+                    await self.turns.turn()
                 else:
                     raw = bytes(raw)  # or a small one would keep its page
                 module_cr = _identified(kind, raw)

@@ -4,7 +4,6 @@ Small ones come first; large ones become texts in another process, within the CP
 change since it became a text is not decoded again.
 """
 
-import asyncio
 import hashlib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -15,6 +14,7 @@ from msgspec import structs
 
 from kube_runtime import Clock, ResponseTooLarge, parse_aside
 from kube_runtime.client.json_limits import check_json
+from kube_runtime.one_by_one import OneByOne
 from kube_runtime.resource import version_number
 from lifecycle_manager.contract.signals import ObjectReference
 from lifecycle_manager.contract.verdict import POSTPONED
@@ -161,6 +161,7 @@ class TextMaker:
     memory: TextMemory
     budget: CpuBudget
     clock: Clock
+    turns: OneByOne = field(default_factory=OneByOne)
     postponed: set[ObjectReference] = field(default_factory=set)
     _nodes: int = 0
     _is_busy: bool = False
@@ -227,7 +228,7 @@ class TextMaker:
         self._nodes += nodes
         if self._nodes > SMALL_NODES:
             self._nodes = nodes
-            await asyncio.sleep(0)
+            await self.turns.turn()
 
     async def _made_aside(self, module_cr: ModuleCr, task: Task) -> ModuleCr:
         if self.budget.wait(self.clock.monotonic()) > 0:
