@@ -18,8 +18,8 @@ from typing import Any, TextIO
 import uvloop
 
 from benchmarks.core_waits import waited_for_a_core
-from kube_runtime.client.limits import LargeAnswers
 from kube_runtime.controller.shares import Shares
+from kube_runtime.one_by_one import OneByOne
 from kube_runtime.parsing import parse_aside
 from lifecycle_manager.cli import main as klm
 from lifecycle_manager.events import EventPublisher, VerifiedEvent
@@ -36,7 +36,8 @@ REPORTED_SECONDS = 0.005
 
 
 async def _at_once(*_: object) -> None:
-    """Wait for no turn."""
+    """Wait for nobody else's step."""
+    await asyncio.sleep(0)
 
 
 async def _made_in_thread(_: TextProcess, task: text.Task) -> text.Made:
@@ -46,7 +47,7 @@ async def _made_in_thread(_: TextProcess, task: text.Task) -> text.Made:
 MECHANISMS: dict[str, tuple[object, str, object]] = {
     "shares": (Shares, "_limit", lambda *_: sys.maxsize),
     "budget": (CpuBudget, "charge", lambda *_: None),
-    "large-answers": (LargeAnswers, "turn", _at_once),
+    "one-by-one": (OneByOne, "turn", _at_once),
     "text-process": (TextProcess, "make", _made_in_thread),
     "stopping-writes": (writes, "MIN_WRITES", sys.maxsize),
     "leaving-lists": (ModuleConfigActions, "_may_leave", lambda *_: False),
