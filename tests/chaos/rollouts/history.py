@@ -13,11 +13,15 @@ from lifecycle_manager_api import Kyma, Manifest, ModuleRollout, names
 
 @dataclass(eq=False)
 class Rollout:
-    """A rollout, with what it has released to clusters so far: when, which of them are settled, how often updated."""
+    """A rollout, with what it has released to clusters so far: when, which of them are settled, how often updated.
+
+    `had` are the clusters that had its version, also without a release, and also those that have a later one by now.
+    """
 
     spec: ModuleRollout
     released: dict[str, set[object]] = field(default_factory=dict)
     settled: set[str] = field(default_factory=set)
+    had: set[str] = field(default_factory=set)
     updates: Counter[str] = field(default_factory=Counter)
 
 
@@ -39,12 +43,14 @@ class History:
             case "ModuleRollout":
                 spec = msgspec.json.decode(change.after.body, type=ModuleRollout)
                 self.rollouts.setdefault(spec.metadata.name, Rollout(spec))
+                self._note_versions()
             case "Manifest":
                 self._note_manifest(msgspec.json.decode(change.after.body, type=Manifest))
 
     def _note_manifest(self, manifest: Manifest) -> None:
         cluster = manifest.metadata.labels[names.KYMA_NAME]
         before, self.manifests[cluster] = self.manifests.get(cluster), manifest
+        self._note_versions()
         release = manifest.status.release
         rollout = self.rollouts[release.rollout] if release is not None else None
         if before is not None and before.spec.version != manifest.spec.version:
@@ -71,12 +77,14 @@ class History:
             going = len(released - rollout.settled)
             if going > plan.max_concurrent(len(members)):
                 yield f"{going} of {len(members)} clusters of wave {plan.name} at a time"
-            if released and not earlier <= rollout.settled | self._with_version(spec.version):
+            if released and not earlier <= rollout.settled | rollout.had:
                 yield f"wave {plan.name} began before the one before it was completed"
             earlier |= members
 
-    def _with_version(self, version: str) -> set[str]:
-        return {name for name, each in self.manifests.items() if each.spec.version == version}
+    def _note_versions(self) -> None:
+        for rollout in self.rollouts.values():
+            version = rollout.spec.spec.version
+            rollout.had |= {name for name, each in self.manifests.items() if each.spec.version == version}
 
 
 def wrong_in(changes: Iterable[StoredChange]) -> list[str]:
