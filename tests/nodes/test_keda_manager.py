@@ -11,7 +11,8 @@ The images of KEDA itself, which the manager installs, can't be pulled here: the
 import asyncio
 import os
 import tarfile
-from collections.abc import Iterable
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,7 @@ async def test_upstreams_module_comes_reports_its_state_and_goes(
     await apply_objects(world.skr, ANY_MODULE)
     objects = list(load_documents((source / "bin" / "keda-manager.yaml").read_text()))
     default = next(iter(load_documents((source / "config" / "samples" / "keda-default-cr.yaml").read_text())))
-    async with private_registry(world, tmp_path) as registry:
+    async with private_registry(world, tmp_path) as registry, AsyncExitStack() as stack:
         entry = await registry.filled(template(MODULE, VERSION, data=default), _text(objects))
         await registry.put_with_login(world, entry)
         await put_in_catalog(world.kcp, release(MODULE, regular=VERSION))
@@ -64,7 +65,7 @@ async def test_upstreams_module_comes_reports_its_state_and_goes(
 
         refused = f"Deployment {names.SKR_NAMESPACE}/{OPERATOR}: 0 of 1 replicas are updated: pods"
         await eventually(lambda: _says(world, refused, "violates PodSecurity"), what="why no Pod runs", within=SECONDS)
-        await _enforce(world, "baseline")  # upstream's Pod names no seccomp profile
+        await stack.enter_async_context(_enforced(world, "baseline"))  # upstream's Pod names no seccomp profile
         await eventually(lambda: _runs(world), what="the Pod of keda-manager", within=SECONDS)
         state = await eventually(lambda: _own_state(world), what="a state of its Keda CR", within=SECONDS)
         await eventually(lambda: _is_shown(world), what=f"the state {state} in the Kyma", within=SECONDS)
@@ -74,7 +75,6 @@ async def test_upstreams_module_comes_reports_its_state_and_goes(
 
         await world.walkthrough.set_modules([{"name": demo_names.MODULE, "managed": True}])
         await eventually(lambda: _is_gone(world), what="the end of the module and of KEDA", within=SECONDS)
-        await _enforce(world, "restricted")
 
 
 def _image(source: Path, folder: Path) -> Path:
@@ -121,10 +121,19 @@ async def _says(world: NodeClusters, *words: str) -> bool:
     return any(all(word in message for word in words) for message in messages)
 
 
-async def _enforce(world: NodeClusters, level: str) -> None:
-    """Have the user's cluster enforce a Pod Security Standard where the modules are."""
-    labels = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": level}}}
-    await world.skr.merge_patch(NAMESPACES, names.SKR_NAMESPACE, labels, field_manager="user")
+@asynccontextmanager
+async def _enforced(world: NodeClusters, level: str) -> AsyncGenerator[None, None]:
+    """Have the user's cluster enforce another Pod Security Standard where the modules are, until the block ends."""
+
+    async def enforce(level: str) -> None:
+        labels = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": level}}}
+        await world.skr.merge_patch(NAMESPACES, names.SKR_NAMESPACE, labels, field_manager="user")
+
+    await enforce(level)
+    try:
+        yield
+    finally:
+        await enforce("restricted")
 
 
 async def _own_state(world: NodeClusters) -> str:
