@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 __all__ = ["Pool"]
 
-V = TypeVar("V", bound=Hashable)
+V = TypeVar("V")
 MAX_VALUES = 5_000
 
 
@@ -17,14 +17,17 @@ class Pool(Generic[V]):
 
     def __init__(self, max_values: int = MAX_VALUES) -> None:
         self._max_values = max_values
-        self._known: dict[V, V] = {}
+        self._known: dict[Hashable, V] = {}
 
     def __len__(self) -> int:
         return len(self._known)
 
-    def shared(self, value: V) -> V:
-        """Return the equal value that was seen first, or this one from now on."""
-        known = self._known.setdefault(value, value)
+    def shared(self, value: V, key: Hashable = None) -> V:
+        """Return the equal value that was seen first, or this one from now on.
+
+        Values that can't be hashed have a `key`, which is equal where they are.
+        """
+        known = self._known.setdefault(value if key is None else key, value)
         if known is value and len(self._known) >= self._max_values:
             self._known.clear()
         return known

@@ -65,7 +65,7 @@ async def test_process_that_ended_meanwhile_is_replaced() -> None:
     assert await pid_of_process() != pid
 
 
-async def test_text_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_text_that_takes_too_long_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     pid = await pid_of_process()
     os.kill(pid, signal.SIGSTOP)
     with monkeypatch.context() as patch:

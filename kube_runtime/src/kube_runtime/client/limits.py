@@ -60,7 +60,7 @@ class LargeAnswers(OneByOne):
 
     @contextmanager
     def reading(self, server: str) -> Iterator[Callable[[int], None]]:
-        """Give a function that is told the size so far. Raises ResponseInvalid where others have taken all room."""
+        """Yield what takes note of the size so far, and raises ResponseInvalid where others have taken all room."""
         with self._budget.share(server) as take:
             taken = 0
 

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from kube_runtime import Resource
 from kube_runtime.informer import Outline
+from kube_runtime.pool import Pool
 from lifecycle_manager.contract.conditions import REACHABLE, WEBHOOK
 from lifecycle_manager.contract.resources import (
     KYMAS,
@@ -39,15 +40,12 @@ from lifecycle_manager_api import (
 )
 
 T = TypeVar("T")
-MAX_PARTS = 1_000
-_PARTS: dict[tuple[type[Any], bytes], Any] = {}
+_PARTS: Pool[Any] = Pool(1_000)
 """Specs, annotations and what is left of a status are equal in many clusters: they are kept once."""
 
 
 def _shared(part: T) -> T:
-    known: T = _PARTS.setdefault((type(part), msgspec.json.encode(part)), part)
-    if len(_PARTS) > MAX_PARTS:
-        _PARTS.clear()
+    known: T = _PARTS.shared(part, key=(type(part), msgspec.json.encode(part)))
     return known
 
 

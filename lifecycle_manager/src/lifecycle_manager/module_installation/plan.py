@@ -282,5 +282,5 @@ def _own(seen: ManifestSnapshot, found: Removal) -> frozenset[Identity]:
     """Return what of the module's kinds is its own: none once its objects are deleted."""
     if found.objects_deleted:
         return frozenset()
-    own = identities(without(seen.inventory, seen.of_others))
+    own = identities(without(seen.inventory, next_owners(seen.inventory, seen.others)))
     return own | {cr.identity for cr, _ in found.default_crs}

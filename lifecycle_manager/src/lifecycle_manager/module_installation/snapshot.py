@@ -26,7 +26,7 @@ from lifecycle_manager.module_installation.settings import Options
 from lifecycle_manager.module_installation.status import MODULE_CR, CrView, ManagerView
 from lifecycle_manager.object_set import Policies, SetState, SkrObjects
 from lifecycle_manager.object_set.inventory import Identity, identities, inventory_of, known_inventory
-from lifecycle_manager.object_set.ownership import Holder, next_owners
+from lifecycle_manager.object_set.ownership import Holder
 from lifecycle_manager.object_set.reporting import set_owner
 from lifecycle_manager.object_set.snapshot import SetSnapshot
 from lifecycle_manager.process.telemetry import LongReconciles
@@ -93,11 +93,6 @@ class ManifestSnapshot(SetSnapshot[Manifest]):
     def default_cr(self) -> DefaultCr | None:
         """The default Module CR that the module has; None where it has none."""
         return default_cr(self.resource, self.options.namespace)
-
-    @property
-    def of_others(self) -> Mapping[InventoryEntry, Holder]:
-        """What other modules have of the inventory, each object with the module that gets it."""
-        return next_owners(self.inventory, self.others)
 
     @property
     def lives(self) -> Mapping[Identity, JsonObject]:
