@@ -31,6 +31,9 @@ WITHOUT_TOKENS = [
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def cluster() -> AsyncIterator[LocalCluster]:
     async with LocalClusters.start(skrs=0) as clusters:
+        await clusters.kcp.stop_api_server()
+        clusters.kcp.flags = ("--service-account-max-token-expiration=1h",)
+        await clusters.kcp.start_api_server()
         yield clusters.kcp
 
 
@@ -137,3 +140,13 @@ async def test_identity_that_was_there_before_stays_where_joining_again_fails(
         for kind in (CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES):
             for each in (await skr.list(kind, label_selector="app.kubernetes.io/managed-by=klm")).items:
                 await skr.delete(kind, each["metadata"]["name"])
+
+
+async def test_lifetime_that_the_cluster_issued_is_reported(
+    control_plane: Client, kcp: Path, cluster: LocalCluster
+) -> None:
+    result = await join(kcp, cluster, "shortened", "--token-lifetime", "72h", "--timeout", "1s")
+    assert result.code == 1, result.errors
+    assert "a token for 1h," in result.text
+    await control_plane.delete(KYMAS, "shortened", KCP)
+    await control_plane.delete(SECRETS, "kubeconfig-shortened", KCP)

@@ -5,6 +5,7 @@ It can be run again at any time: it gives new credentials where the old ones hav
 
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
+from datetime import timedelta
 from typing import Any
 
 from kube_runtime import AlreadyExists, Client, KubeconfigInvalid, KubeconfigPolicy, KubeconfigRefused
@@ -26,6 +27,7 @@ from kyma_fleet.screen import Screen
 from kyma_fleet.text import plain
 from lifecycle_manager.contract.conditions import REACHABLE
 from lifecycle_manager.contract.resources import KYMAS, SECRETS, Secret
+from lifecycle_manager.skr.token import TokenUnusable, token_in
 from lifecycle_manager_api import Kyma, find, names
 
 
@@ -43,14 +45,14 @@ async def join(kcp: Client, screen: Screen, joining: Joining) -> int:
     await _write_kyma(kcp, joining, known, dry_run=True)
     connecting = Client.from_environment(joining.kubeconfig, options=OPTIONS, context=joining.context)
     async with await connecting as cluster, AsyncExitStack() as undo:
-        document = secret_document(name, secret, await _identity(kcp, cluster, screen, joining, roles, undo))
-        written = await _write_secret(kcp, document, secret, dry_run=False)
+        config, lifetime = await _identity(kcp, cluster, screen, joining, roles, undo)
+        written = await _write_secret(kcp, secret_document(name, secret, config), secret, dry_run=False)
         if secret is None:
             found = written.metadata
             undo.push_async_callback(kcp.delete, SECRETS, found.name, names.KCP_NAMESPACE, uid=found.uid)
         await _write_kyma(kcp, joining, known, dry_run=False)
         undo.pop_all()
-    _print_written(screen, joining, written, known)
+    _print_written(screen, joining, written, known, lifetime=lifetime)
     screen.flush()
     if await follow(kcp, screen, name, _is_reached, joining.timeout):
         screen.print(f"{name} has joined: Lifecycle Manager reaches the cluster")
@@ -79,8 +81,10 @@ async def _write_kyma(kcp: Client, joining: Joining, known: Kyma | None, *, dry_
         await kcp.merge_patch(KYMAS, joining.name, patch, where, field_manager=FIELD_MANAGER, dry_run=dry_run)
 
 
-def _print_written(screen: Screen, joining: Joining, secret: Secret, known: Kyma | None) -> None:
-    kyma, lasts = f"Kyma {names.KCP_NAMESPACE}/{joining.name}", duration(joining.lifetime)
+def _print_written(
+    screen: Screen, joining: Joining, secret: Secret, known: Kyma | None, *, lifetime: timedelta
+) -> None:
+    kyma, lasts = f"Kyma {names.KCP_NAMESPACE}/{joining.name}", duration(lifetime)
     where = f"{names.KCP_NAMESPACE}/{secret.metadata.name}"
     screen.print(f"Secret {where}: a token for {lasts}, which Lifecycle Manager renews in time")
     if known is None:
@@ -98,8 +102,8 @@ async def _identity(
     joining: Joining,
     roles: tuple[Mapping[str, Any], ...],
     undo: AsyncExitStack,
-) -> str:
-    """Return a kubeconfig that Lifecycle Manager may use, and that works from here."""
+) -> tuple[str, timedelta]:
+    """Return a kubeconfig that Lifecycle Manager may use, and works from here; for how long its token was issued."""
     if cluster.server == kcp.server:
         raise Problem(
             f"{joining.kubeconfig} leads to the control plane itself; --kubeconfig is of the cluster that joins, "
@@ -122,9 +126,13 @@ async def _identity(
         server=joining.server,
         undo=undo,
     )
+    try:
+        lifetime = token_in(config).lifetime  # the API server may have a shorter maximum than was requested
+    except TokenUnusable as error:
+        raise Problem(f"Lifecycle Manager can't renew the token of the cluster: {error}") from None
     screen.print(f"cluster {joining.server or cluster.server}, {plain(version)}")
     screen.print(f"ServiceAccount {ACCOUNT_NAMESPACE}/{ACCOUNT}: {len(roles)} roles")
-    return config
+    return config, lifetime
 
 
 def _is_reached(kyma: Kyma | None) -> bool:
