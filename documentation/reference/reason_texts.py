@@ -97,6 +97,10 @@ REASONS: Mapping[str, Texts] = {
     },
     "Of a module in a Kyma": {
         "ModuleUnmanaged": ("`managed: false`: it stays installed as it is.", "Set `managed: true` to update it."),
+        "NamespaceNotWritable": (
+            "Nothing can be written in the namespace that the ModulePolicy names.",
+            "Create the namespace and its roles: install the module's chart.",
+        ),
         "ModuleNotFound": ("There is no such module.", "Choose one of the module catalog."),
         "ChannelNotFound": ("The module has no such channel.", "The message lists those that it has."),
         "ModuleTemplateNotFound": ("The version has no ModuleTemplate.", "The message lists those that there are."),
@@ -232,10 +236,6 @@ REASONS: Mapping[str, Texts] = {
         "QuotaExceeded": ("The cluster has more Module CRs than allowed.", "Delete some; see `--max-module-crs`."),
         "WithinQuota": ("Every Module CR is synchronized.", NONE),
         "TemplateUnreadable": ("The default Module CR in the ModuleTemplate cannot be read.", "Correct `spec.data`."),
-        "NamespaceNotWritable": (
-            "Nothing can be written in the namespace that the ModulePolicy names.",
-            "Create the namespace and its roles: install the module's chart.",
-        ),
         "Rendered": ("The Module Manager made objects of the text.", NONE),
         "RenderingFailed": ("The module's function raised an exception or timed out.", "Read the manager's log."),
         "SyncFailed": ("The ModuleConfig could not be turned into objects.", "Read the message."),

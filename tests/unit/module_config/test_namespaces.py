@@ -6,13 +6,14 @@ import pytest
 
 from kube_runtime import KubeError
 from kube_simulation import ApiRequest, Refuse, Refused
+from lifecycle_manager.contract.conditions import NAMESPACE_NOT_WRITABLE, namespace_problem
 from lifecycle_manager.contract.resources import MODULE_CONFIGS, MODULE_POLICIES, NAMESPACES
-from lifecycle_manager.contract.signals import ReadScope
-from lifecycle_manager.module_config.writes import NAMESPACE_NOT_WRITABLE
+from lifecycle_manager.contract.signals import ModuleConfigsWritten, ReadScope
+from lifecycle_manager.kyma.snapshot import KymaState
 from lifecycle_manager_api import names
 from tests import builders
 from tests.unit.module_config.test_controller import MODULE, NAME, Module, changed, module
-from tests.world import KCP, NO_API
+from tests.world import KCP, NO_API, key_of
 
 OWN, FOREIGN = "module-cloud-resources", "foreign"
 
@@ -98,6 +99,42 @@ async def test_namespace_in_which_nothing_can_be_written_is_an_event_of_the_poli
         assert await texts(it) == {}  # in no other namespace instead
         await it.reconcile()
         assert await texts(it) == {(OWN, NAME): "one"}
+
+
+async def test_kyma_says_whose_module_configs_cannot_be_written_beside_other_causes() -> None:
+    def is_own(request: ApiRequest) -> bool:
+        return request.is_write and f"/namespaces/{OWN}/" in request.path
+
+    async with module() as it:
+        await own_namespace(it)
+        await it.write("one")
+        await it.world.choose(MODULE, "unknown")
+        published: list[ModuleConfigsWritten] = []
+        it.world.manager.on(ModuleConfigsWritten, published.append)
+
+        async def shown() -> dict[str, tuple[str, str]]:
+            await it.world.turn("kyma", key_of("demo"), *published)
+            published.clear()
+            return {each.name: (each.state.value, each.message) for each in (await it.world.in_kcp()).status.modules}
+
+        refused = Refused(404, "NotFound", f'namespaces "{OWN}" not found')
+        with it.world.cluster("kcp").ruled_by(Refuse(is_own, refused=refused)):
+            for _ in range(2):
+                with pytest.raises(KubeError):
+                    await it.reconcile()
+                state, message = (await shown())[MODULE]
+                assert state == "Warning"
+                assert f"{namespace_problem(OWN, 'there is no such namespace')} ({NAMESPACE_NOT_WRITABLE})" in message
+        assert "unknown" in (await shown())
+        in_skr = {each.name: each for each in (await it.world.in_skr()).status.modules}
+        assert NAMESPACE_NOT_WRITABLE in in_skr[MODULE].message
+        assert OWN not in in_skr[MODULE].message
+        kyma = await it.world.in_kcp()
+        assert MODULE in KymaState().note_problems(kyma, ())  # as after a restart
+        await it.reconcile()
+        assert NAMESPACE_NOT_WRITABLE not in (await shown())[MODULE][1]
+        await it.reconcile()
+        assert published == []
 
 
 async def test_nothing_is_written_before_the_policies_are_known() -> None:

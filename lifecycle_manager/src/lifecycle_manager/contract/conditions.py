@@ -6,6 +6,7 @@ the Kyma CR. Each controller waits until the condition of the part before its ow
 is removed that something else still needs.
 """
 
+import re
 from collections.abc import Mapping
 from datetime import datetime
 from types import MappingProxyType
@@ -109,6 +110,10 @@ PUBLIC_REASONS = frozenset(
 Those of all other conditions may name Secrets, hosts or other objects of the control plane, or other Kymas.
 """
 
+NAMESPACE_NOT_WRITABLE = "NamespaceNotWritable"
+"""The reason of a module whose ModuleConfigs can't be written in its namespace in KCP."""
+_NOT_WRITABLE = re.compile(rf"(ModuleConfigs can't be written in [^;]+) \({NAMESPACE_NOT_WRITABLE}\)")
+
 _PARTS = ((WEBHOOK, "the Watcher in the cluster"), (CATALOG, "the module catalog in the cluster"))
 
 
@@ -168,6 +173,16 @@ def may_have(kyma: Kyma, part: str) -> bool:
     """
     condition = find(kyma.status.conditions, part)
     return is_introduced(kyma) if condition is None else condition.reason != REMOVED
+
+
+def namespace_problem(namespace: str, why: str) -> str:
+    return f"ModuleConfigs can't be written in namespace {namespace} (spec.controlPlaneNamespace): {why}"
+
+
+def namespace_problems(kyma: Kyma) -> dict[str, str]:
+    """Return why ModuleConfigs can't be written, as the status of a Kyma says it, by module."""
+    found = ((each.name, _NOT_WRITABLE.search(each.message)) for each in kyma.status.modules)
+    return {module: match[1] for module, match in found if match is not None}
 
 
 async def write_condition(

@@ -89,6 +89,17 @@ class ResyncRequested(KymaSignal):
 
 
 @dataclass(frozen=True, slots=True)
+class ModuleConfigsWritten(KymaSignal):
+    """The ModuleConfigs of a module were written, or can't be in its namespace: `problem` says why.
+
+    No ModuleConfig can say so: the first one may be what can't be written.
+    """
+
+    module: str
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterSilent(KymaSignal):
     """A request to an SKR timed out or could not connect."""
 

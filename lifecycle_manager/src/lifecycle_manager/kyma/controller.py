@@ -6,6 +6,7 @@
 - the Kyma CRD and the image pull Secret in KCP: all Kymas
 - the Kyma CR in its SKR (`ObjectChanged`), other changes there and lost events (`UnclaimedChange`, `ResyncRequested`)
 - its SKR can be reached again (`ClusterReachable`)
+- ModuleConfigs of a module can't be written in its namespace, or again (`ModuleConfigsWritten`)
 - the intervals in `settings`, and times that `plan` names
 """
 
@@ -31,6 +32,7 @@ from lifecycle_manager.contract.resources import (
 from lifecycle_manager.contract.signals import (
     ClusterReachable,
     DescriptorFound,
+    ModuleConfigsWritten,
     ObjectChanged,
     ObjectReference,
     ResyncRequested,
@@ -129,6 +131,7 @@ def setup(
     )
     controller.receives(ClusterReachable, to=lambda signal: (signal.key,), priority=Priority.CHANGE)
     controller.receives(ResyncRequested, to=lambda signal: (signal.key,))
+    controller.receives(ModuleConfigsWritten, to=lambda signal: (signal.key,), priority=Priority.RESYNC)
     controller.receives(UnclaimedChange, to=lambda signal: (signal.key,))
     controller.receives(ObjectChanged, to=changed_in_skr)
     actions = KymaActions(manager, connections, kymas, manifests)

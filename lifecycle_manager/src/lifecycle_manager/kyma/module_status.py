@@ -7,7 +7,7 @@ from itertools import chain
 
 import msgspec
 
-from lifecycle_manager.contract.conditions import COMPLETE, PUBLIC_REASONS
+from lifecycle_manager.contract.conditions import COMPLETE, NAMESPACE_NOT_WRITABLE, PUBLIC_REASONS
 from lifecycle_manager.contract.verdict import config_of, verdict_of
 from lifecycle_manager.kyma.causes import Cause, format_causes
 from lifecycle_manager.kyma.limits import MAX_MESSAGE_LENGTH, MAX_NAME_LENGTH
@@ -140,6 +140,8 @@ def _causes(snapshot: KymaSnapshot, module: WantedModule) -> Iterator[Cause | da
         return
     if (cause := _cause_of_manifest(module)) is not None:
         yield cause
+    if problem := snapshot.namespace_problems.get(module.name):
+        yield Cause(State.WARNING, NAMESPACE_NOT_WRITABLE, problem, is_internal=True)
     yield from _causes_of_module_crs(snapshot, module.name)
 
 

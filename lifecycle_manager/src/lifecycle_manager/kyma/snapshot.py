@@ -1,5 +1,6 @@
 """What the rules of a Kyma decide on: the caches at one moment, and what the steps of the reconcile found and did."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -17,7 +18,7 @@ from kube_runtime import (
     Snapshot,
     Step,
 )
-from lifecycle_manager.contract.conditions import interval_for, is_introduced, was_reached
+from lifecycle_manager.contract.conditions import interval_for, is_introduced, namespace_problems, was_reached
 from lifecycle_manager.contract.indexes import (
     BY_CHANNEL,
     BY_MODULE,
@@ -36,7 +37,7 @@ from lifecycle_manager.contract.resources import (
     SECRETS,
     SYNC_RESOURCES,
 )
-from lifecycle_manager.contract.signals import ObjectChanged
+from lifecycle_manager.contract.signals import ModuleConfigsWritten, ObjectChanged
 from lifecycle_manager.kyma.crd import KymaCrd, KymaCrds
 from lifecycle_manager.kyma.pull_secret.plan import PullSecret, PullSecretCopy, SyncPullSecret
 from lifecycle_manager.kyma.settings import KymaSettings
@@ -68,13 +69,22 @@ class SkrView:
 class KymaState:
     """What is remembered of one Kyma: changes that its SKR has to show yet, and how often in a row it was repeated.
 
-    `progress_since` is when the change of modules began that its status does not show yet.
+    - `progress_since`: when the change of modules began that its status does not show yet
+    - `namespace_problems`: why ModuleConfigs can't be written, by module; None until they were read from its status
     """
 
     announcements: Announcements = field(default_factory=Announcements)
     progress_since: datetime | None = None
     pull_secret: PullSecretCopy = field(default_factory=PullSecretCopy)
     repeats: int = 0
+    namespace_problems: dict[str, str] | None = None
+
+    def note_problems(self, kyma: Kyma, written: Iterable[ModuleConfigsWritten]) -> Mapping[str, str]:
+        """Note whose ModuleConfigs can't be written, and return it; after a restart what the status says counts."""
+        if self.namespace_problems is None:
+            self.namespace_problems = namespace_problems(kyma)
+        self.namespace_problems |= {each.module: each.problem for each in written}
+        return dict(self.namespace_problems)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +99,7 @@ class KymaSnapshot(Snapshot):
     - `pull_secret`: None where there is none to copy
     - `repeats`: how often in a row the outcome was read at once
     - `progress_since`: when the change of modules began that the status does not show yet
+    - `namespace_problems`: why ModuleConfigs can't be written, by module; empty where they can
     - `taken`: the steps of this reconcile that succeeded
     """
 
@@ -105,6 +116,7 @@ class KymaSnapshot(Snapshot):
     pull_secret: PullSecret | None = None
     repeats: int = 0
     progress_since: datetime | None = None
+    namespace_problems: Mapping[str, str] = field(default_factory=dict)
     settings: KymaSettings = field(default_factory=KymaSettings)
     taken: tuple[Step, ...] = ()
 
@@ -213,6 +225,7 @@ class KymaSnapshots:
             pull_secret=self._pull_secret(kyma, request.state),
             repeats=request.state.repeats,
             progress_since=request.state.progress_since,
+            namespace_problems=request.state.note_problems(kyma, request.causes.of(ModuleConfigsWritten)),
             settings=self.settings,
         )
 

@@ -83,6 +83,8 @@ class ModuleConfigActions:
     async def finish(self, request: ModuleConfigRequest, seen: ModuleConfigSnapshot, end: ModuleConfigEnd) -> Result:
         """Settle what was announced, and return when to read again."""
         state, now, reads = request.state, self.clock.monotonic(), seen.reads
+        if end.forgets or end.settles:
+            self.writes.report_problem(seen, "")
         if end.forgets:
             return Result(forget=True)
         if end.postpones:

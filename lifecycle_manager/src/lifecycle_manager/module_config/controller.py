@@ -80,7 +80,9 @@ def setup(
     controller.receives(WebhookRulesChanged, to=modules.of_kyma, priority=Priority.CHANGE)
     controller.receives(DescriptorFound, to=modules.of_descriptor, priority=Priority.CHANGE)
 
-    writes = ModuleConfigWrites(manager.client, configs, policies, manager.events, latency, manager.clock)
+    writes = ModuleConfigWrites(
+        manager.client, configs, policies, manager.events, latency, manager.clock, manager.publish
+    )
     reader = ModuleConfigReader(modules, connections, manager.clock, settings.quota)
     actions = ModuleConfigActions(
         reader,

@@ -10,8 +10,9 @@ import structlog
 
 from kube_runtime import Client, Clock, EventRecorder, Forbidden, Informer, NotFound
 from kube_runtime.tracing import handed_on
+from lifecycle_manager.contract.conditions import NAMESPACE_NOT_WRITABLE, namespace_problem, namespace_problems
 from lifecycle_manager.contract.resources import FIELD_MANAGER, MODULE_CONFIGS, MODULE_POLICIES
-from lifecycle_manager.contract.signals import ObjectReference, Trace
+from lifecycle_manager.contract.signals import ModuleConfigsWritten, ObjectReference, Trace
 from lifecycle_manager.contract.verdict import SYNCED
 from lifecycle_manager.contract.writes import write_status
 from lifecycle_manager.module_config.plan import ApplyModuleConfig, DeleteModuleConfig, SetCondition, Write
@@ -23,7 +24,6 @@ from lifecycle_manager_api import ModuleConfig, ObjectMeta, names
 
 log = structlog.get_logger("module_config")
 
-NAMESPACE_NOT_WRITABLE = "NamespaceNotWritable"
 MODULE_ROLE = "lifecycle-manager-modules"
 MIN_WRITES = 20
 """So many writes are carried out in any case, so that events without end delay them and do not prevent them."""
@@ -37,6 +37,7 @@ class ModuleConfigWrites:
     events: EventRecorder
     latency: ChangeLatency
     clock: Clock
+    publish: Callable[[ModuleConfigsWritten], int]
 
     async def apply(
         self,
@@ -49,7 +50,7 @@ class ModuleConfigWrites:
         """Carry out the writes in their order. Raises KubeError at the first that fails.
 
         Returns false where it stopped after some of them, because the key is awaited for something more urgent. Where
-        nothing can be written in the namespace, an Event of the ModulePolicy says so.
+        nothing can be written in the namespace, an Event of the ModulePolicy and the status of the Kyma say so.
         """
         for number, step in enumerate(writes):
             if number >= MIN_WRITES and is_awaited():
@@ -79,12 +80,18 @@ class ModuleConfigWrites:
         if policy is None:
             return  # it has the namespace of the Lifecycle Manager itself
         why = "there is no such namespace" if isinstance(error, NotFound) else "Lifecycle Manager has no rights there"
+        problem = namespace_problem(seen.namespace, why)
+        self.report_problem(seen, problem)
         note = (
-            f"ModuleConfigs can't be written in namespace {seen.namespace} (spec.controlPlaneNamespace): {why}; create "
-            f"the namespace, and in it a RoleBinding of ClusterRole {MODULE_ROLE} to the ServiceAccount of Lifecycle "
-            "Manager, as the chart of the Module Manager does"
+            f"{problem}; create the namespace, and in it a RoleBinding of ClusterRole {MODULE_ROLE} to the "
+            "ServiceAccount of Lifecycle Manager, as the chart of the Module Manager does"
         )
         self.events.record(MODULE_POLICIES, policy, NAMESPACE_NOT_WRITABLE, note, type="Warning", action="Write")
+
+    def report_problem(self, seen: ModuleConfigSnapshot, problem: str) -> None:
+        """Have the status of the Kyma say why ModuleConfigs of the module can't be written, or no longer do so."""
+        if seen.item is not None and namespace_problems(seen.item).get(seen.module, "") != problem:
+            self.publish(ModuleConfigsWritten(seen.kyma, seen.module, problem))
 
     async def _write(self, seen: ModuleConfigSnapshot, step: ApplyModuleConfig, trace: Trace) -> None:
         origin = {names.TRACEPARENT: handed_on(trace.traceparent), names.OBSERVED_AT: trace.observed_at}
