@@ -166,10 +166,10 @@ async def test_image_that_can_not_be_pulled_is_an_error_at_once(world: Modules, 
     await world.reconcile()
     assert await world.state() == ("Processing", "ManagerNotReady")
 
-    async def waits(reason: str) -> None:
+    async def waits(reason: str, **more: Any) -> None:
         state = {"waiting": {"reason": reason, "message": "manifest unknown"}}
         container = {"name": "manager", "image": "registry.example.com/absent:1", "imageID": "", "ready": False}
-        containers = [{**container, "restartCount": 0, "state": state}]
+        containers = [{**container, "restartCount": 0, "state": state, **more}]
         await world.skr.merge_patch(
             PODS, "sown-0", {"status": {"containerStatuses": containers}}, SKR, subresource="status"
         )
@@ -180,5 +180,8 @@ async def test_image_that_can_not_be_pulled_is_an_error_at_once(world: Modules, 
     assert "ImagePullBackOff: image registry.example.com/absent:1" in (await world.condition()).message
     await waits("ContainerCreating")
     assert await world.state() == ("Processing", "ManagerNotReady")
+    await waits("CrashLoopBackOff", lastState={"terminated": {"exitCode": 2, "reason": "Error"}})
+    assert await world.state() == ("Processing", "ManagerNotReady")
+    assert "CrashLoopBackOff: container manager ended with exit code 2" in (await world.condition()).message
     await world.skr.delete(PODS, "sown-0", SKR)
     await remove(world)

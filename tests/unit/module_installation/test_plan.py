@@ -11,7 +11,7 @@ from kube_runtime import InventoryEntry, Readiness, Resource, Step
 from lifecycle_manager.contract.signals import ObjectReference
 from lifecycle_manager.module_installation import status as statuses
 from lifecycle_manager.module_installation.logins import as_query, selector_of
-from lifecycle_manager.module_installation.managers import image_fault, managers_of, pods_of
+from lifecycle_manager.module_installation.managers import managers_of, pods_of, with_pods
 from lifecycle_manager.module_installation.module_cr import DefaultCr, default_cr
 from lifecycle_manager.module_installation.plan import plan as plan_of
 from lifecycle_manager.module_installation.reading import KindObject
@@ -41,6 +41,7 @@ MODULE_CR = {
     "metadata": {"name": "mine"},
     "status": {"state": "Ready"},
 }
+NOT_READY = Readiness("InProgress", "0 of 1 replicas are available")
 NOW = builders.NOW
 DELETED: Any = {"deletionTimestamp": "2026-11-01T12:00:00Z"}
 HELD: Any = {"finalizers": [names.MANIFEST_FINALIZER]}
@@ -324,15 +325,28 @@ def test_selector_asks_the_server_what_it_means() -> None:
     ],
 )
 def test_pod_that_does_not_name_a_fault_of_its_image_is_none(pod: dict[str, Any]) -> None:
-    assert image_fault([pod]) == ""
+    assert with_pods(NOT_READY, [pod]) == NOT_READY
 
 
 @pytest.mark.parametrize("containers", ["containerStatuses", "initContainerStatuses"])
 def test_fault_of_an_image_names_the_image_up_to_a_length(containers: str) -> None:
     waiting = {"image": "x" * 10_000, "state": {"waiting": {"reason": "InvalidImageName"}}}
-    fault = image_fault([{}, {"status": {containers: [{"state": {}}, waiting]}}])
-    assert fault.startswith("InvalidImageName: image xxx")
-    assert len(fault) < 300
+    found = with_pods(NOT_READY, [{}, {"status": {containers: [{"state": {}}, waiting]}}])
+    assert found.state == "Failed"
+    assert found.message.startswith("InvalidImageName: image xxx")
+    assert len(found.message) < 300
+
+
+@pytest.mark.parametrize("state", [{"waiting": {"reason": "CrashLoopBackOff"}}, {"running": {}}])
+@pytest.mark.parametrize("before", [NOT_READY, Readiness("Failed", "it has timed out progressing.")])
+def test_crash_of_a_container_is_named_and_no_failure_by_itself(state: dict[str, Any], before: Readiness) -> None:
+    ended = {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}
+    well = {"name": "proxy", "ready": True, "restartCount": 1, "lastState": ended}
+    crashed = {"name": "manager", "ready": False, "restartCount": 2, "state": state, "lastState": ended}
+    found = with_pods(before, [{"status": {"containerStatuses": [well, crashed]}}])
+    crash = "CrashLoopBackOff: container manager ended with exit code 137 (OOMKilled)"
+    assert found == Readiness(before.state, f"{before.message.rstrip('.')}: {crash}")
+    assert with_pods(before, [{"status": {"containerStatuses": [well]}}]) == before
 
 
 def test_pods_are_looked_for_by_the_whole_selector_of_a_workload_that_has_some() -> None:

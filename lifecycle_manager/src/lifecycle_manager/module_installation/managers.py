@@ -3,8 +3,8 @@
 Where none is named, Jobs and PersistentVolumeClaims count as well while they exist: a completed Job may be deleted.
 CRDs are not checked here, since an apply waits until they are established. Pure functions.
 
-Whether an image can be pulled is in the status of Pods alone: the workload says so when its deadline has passed, a
-StatefulSet never.
+Why containers do not run is in the status of Pods alone: the workload says that they don't when its deadline has
+passed, a StatefulSet never.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,14 +12,16 @@ from typing import Any
 
 import msgspec
 
-from kube_runtime import InventoryEntry
+from kube_runtime import InventoryEntry, Readiness
 from lifecycle_manager.module_installation.logins import as_query
 from lifecycle_manager_api import LabelSelector, ManagerReference, names
 from lifecycle_manager_api.conditions import shortened
 
 _WORKLOADS = frozenset({("apps", "Deployment"), ("apps", "StatefulSet"), ("apps", "DaemonSet")})
 _PULL_FAULTS = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
+_CRASHES = "CrashLoopBackOff"
 _MAX_IMAGE_LENGTH = 256
+_MAX_NAME_LENGTH = 63
 _OPTIONAL = frozenset({("batch", "Job"), ("", "PersistentVolumeClaim")})
 
 
@@ -50,13 +52,23 @@ class _Waiting(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
+class _Terminated(msgspec.Struct, frozen=True, rename="camel"):
+    exit_code: int = 0
+    reason: str = ""
+
+
 class _ContainerState(msgspec.Struct, frozen=True):
     waiting: _Waiting | None = None
+    terminated: _Terminated | None = None
 
 
-class _Container(msgspec.Struct, frozen=True):
+class _Container(msgspec.Struct, frozen=True, rename="camel"):
+    name: str = ""
     image: str = ""
+    ready: bool = False
+    restart_count: int = 0
     state: _ContainerState = _ContainerState()
+    last_state: _ContainerState = _ContainerState()
 
 
 class _Containers(msgspec.Struct, frozen=True, rename="camel"):
@@ -94,14 +106,26 @@ def pods_of(entry: InventoryEntry, live: Mapping[str, Any]) -> str:
     return as_query(workload.spec.selector) if has_pods else ""
 
 
-def image_fault(pods: Iterable[Mapping[str, Any]]) -> str:
-    """Return why an image of a Pod can't be pulled; empty where none is known. What is malformed counts as absent."""
+def with_pods(found: Readiness, pods: Iterable[Mapping[str, Any]]) -> Readiness:
+    """Return the readiness of a workload that is not ready with the cause in its Pods, as far as they name one.
+
+    An image that can't be pulled fails the workload at once; a container that crashes may still recover. It is named
+    while it runs again, too: else the text would change with each crash. What is malformed counts as absent.
+    """
+    crash = ""
     for pod in pods:
         try:
-            found = msgspec.convert(pod, _Pod).status
+            status = msgspec.convert(pod, _Pod).status
         except msgspec.ValidationError:
             continue
-        for each in (*found.init_container_statuses, *found.container_statuses):
-            if each.state.waiting is not None and each.state.waiting.reason in _PULL_FAULTS:
-                return f"{each.state.waiting.reason}: image {shortened(each.image, _MAX_IMAGE_LENGTH)}"
-    return ""
+        for each in (*status.init_container_statuses, *status.container_statuses):
+            reason = each.state.waiting.reason if each.state.waiting is not None else ""
+            if reason in _PULL_FAULTS:
+                return Readiness("Failed", f"{reason}: image {shortened(each.image, _MAX_IMAGE_LENGTH)}")
+            ended = each.last_state.terminated
+            if not each.ready and ended is not None and (each.restart_count > 0 or reason == _CRASHES):
+                crash = crash or (
+                    f"{_CRASHES}: container {shortened(each.name, _MAX_NAME_LENGTH)} ended with exit code "
+                    f"{ended.exit_code} ({shortened(ended.reason, _MAX_NAME_LENGTH)})"
+                )
+    return Readiness(found.state, f"{found.message.rstrip('.')}: {crash}") if crash else found

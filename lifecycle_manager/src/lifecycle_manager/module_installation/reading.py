@@ -1,6 +1,6 @@
 """Reads what the plan of a Manifest depends on from its SKR. Nothing here changes anything."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from kube_runtime import (
@@ -10,12 +10,11 @@ from kube_runtime import (
     JsonObject,
     KindUnknown,
     NotFound,
-    Readiness,
     Resource,
     readiness,
 )
 from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS
-from lifecycle_manager.module_installation.managers import image_fault, pods_of
+from lifecycle_manager.module_installation.managers import pods_of, with_pods
 from lifecycle_manager.module_installation.module_cr import DefaultCr, owner_of
 from lifecycle_manager.module_installation.status import ManagerView
 from lifecycle_manager.object_set.inventory import CRD_GROUP, CRD_KIND, Identity, is_crd, name_of
@@ -128,20 +127,19 @@ async def read_manager(skr: Client, entry: InventoryEntry, live: JsonObject | No
     except (KindUnknown, NotFound):
         return ManagerView(name_of(entry), None)
     found = readiness(live)
-    if found.state == "InProgress" and (selector := pods_of(entry, live)):
-        fault = await _image_fault(skr, entry.namespace, selector)
-        found = Readiness("Failed", fault) if fault else found
+    if found.state in {"InProgress", "Failed"} and (selector := pods_of(entry, live)):
+        found = with_pods(found, await _pods(skr, entry.namespace, selector))
     return ManagerView(name_of(entry), found)
 
 
-async def _image_fault(skr: Client, namespace: str, selector: str) -> str:
-    """Return why an image of a workload's Pods can't be pulled, empty where none is known. Raises KubeError."""
+async def _pods(skr: Client, namespace: str, selector: str) -> Sequence[JsonObject]:
+    """Return the first Pods of a workload. Raises KubeError."""
     try:
         async for page in skr.pages(PODS, namespace, label_selector=selector, page_size=MAX_PODS):
-            return image_fault(page.items)
+            return page.items
     except Forbidden:
         pass  # an SKR with the role of an earlier version: its workloads say so once their deadline has passed
-    return ""
+    return ()
 
 
 async def _created_for(
