@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -36,9 +37,19 @@ class Target:
 
 
 def run(target: Target, command: Callable[[Client], Awaitable[int]]) -> None:
-    """Run a command with a client, and leave with its exit code."""
+    """Run a command with a client, and leave with its exit code. SIGTERM ends it as Ctrl-C does: it cleans up."""
+    ended_by = signal.SIGINT
 
     async def main() -> int:
+        task = asyncio.current_task()
+
+        def terminate() -> None:
+            nonlocal ended_by
+            ended_by = signal.SIGTERM
+            if task is not None:
+                task.cancel()
+
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, terminate)
         async with await target.client() as kcp:
             try:
                 return await command(kcp)
@@ -54,5 +65,5 @@ def run(target: Target, command: Callable[[Client], Awaitable[int]]) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
     except (KeyboardInterrupt, asyncio.CancelledError):
-        code = 130
+        code = 128 + ended_by
     raise typer.Exit(code)

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 import httpx
+import pytest
 
 from kube_runtime import Client
 from kyma_fleet.identities import create_identity
@@ -25,8 +26,8 @@ BEFORE = "http://127.0.0.1:"
 
 
 @asynccontextmanager
-async def served(kubeconfig: Path, **more: str) -> AsyncIterator[str]:
-    """Yield the address that `klm ui` prints; it ends by Ctrl-C, with the exit code of an interrupt."""
+async def served(kubeconfig: Path, ended_by: int = signal.SIGINT, **more: str) -> AsyncIterator[str]:
+    """Yield the address that `klm ui` prints; it ends by a signal, with the exit code of that."""
     environment = {**os.environ, "KUBECONFIG": str(kubeconfig), **more}
     arguments = ("ui",) if more else ("ui", "--no-browser")
     process = await asyncio.create_subprocess_exec(
@@ -41,9 +42,9 @@ async def served(kubeconfig: Path, **more: str) -> AsyncIterator[str]:
         async with asyncio.timeout(60):
             yield (await process.stdout.readline()).decode().strip()
     finally:
-        process.send_signal(signal.SIGINT)
+        process.send_signal(ended_by)
         async with asyncio.timeout(30):
-            assert await process.wait() == 130
+            assert await process.wait() == 128 + ended_by
 
 
 async def test_page_shows_the_fleet_to_whoever_has_the_address_once(
@@ -75,8 +76,11 @@ def leads_to(address: str, file: Path) -> bool:
     return modes == [0o600, 0o700] and address in html.unescape(file.read_text())
 
 
-async def test_command_line_of_the_browser_has_no_key(control_plane: Client, kcp: Path, tmp_path: Path) -> None:
-    """Every user of a machine can read it."""
+@pytest.mark.parametrize("ended_by", [signal.SIGINT, signal.SIGTERM])
+async def test_command_line_of_the_browser_has_no_key(
+    control_plane: Client, kcp: Path, tmp_path: Path, ended_by: int
+) -> None:
+    """Every user of a machine can read it; the file with the key is deleted at the end."""
     viewer = await identity(control_plane, kcp, tmp_path, "klm-viewer")
     started = tmp_path / "started"
     browser = tmp_path / "browser"
@@ -84,7 +88,7 @@ async def test_command_line_of_the_browser_has_no_key(control_plane: Client, kcp
     browser.write_text(f'#!/bin/sh\necho "$@" > {started}.new && mv {started}.new {started} && {waits}\n')
     browser.chmod(0o700)
     async with (
-        served(viewer, BROWSER=f"{browser} %s", TMPDIR=str(tmp_path)) as address,
+        served(viewer, ended_by, BROWSER=f"{browser} %s", TMPDIR=str(tmp_path)) as address,
         httpx.AsyncClient(trust_env=False, timeout=10) as page,
     ):
         await eventually(started.exists, within=30, what="the browser")
