@@ -74,7 +74,9 @@ async def test_text_that_takes_too_long_is_lost(monkeypatch: pytest.MonkeyPatch)
     assert await pid_of_process() != pid
 
 
-async def test_text_for_which_nobody_waits_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_text_for_which_nobody_waits_ends_and_is_no_failure(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     pid, sent = await pid_of_process(), threading.Event()
     os.kill(pid, signal.SIGSTOP)
     with monkeypatch.context() as patch:
@@ -85,6 +87,7 @@ async def test_text_for_which_nobody_waits_ends(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(asyncio.CancelledError):
         await making
     assert await pid_of_process() != pid
+    assert "ended" not in capfd.readouterr().out
 
 
 async def test_lost_text_is_postponed_and_charged(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,17 +54,18 @@ class TextProcess:
             _PROCESS.kill()
             return Made(seconds=LOST_SECONDS)
         except asyncio.CancelledError:
-            _PROCESS.kill()  # nobody waits for it any more
+            _PROCESS.abandon()
             raise
         finally:
             self._lock.release()
 
 
 class _Process:
-    """The process, started where it does not run. Only `kill` may be called from another thread."""
+    """The process, started where it does not run. Only `kill` and `abandon` may be called from another thread."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
+        self._abandoned: subprocess.Popen[bytes] | None = None
 
     @property
     def pid(self) -> int | None:
@@ -85,12 +86,18 @@ class _Process:
         if made is not None:
             return made
         self.close()
-        log.warning("the process that makes large texts ended", exit_code=process.returncode)
+        if process is not self._abandoned:
+            log.warning("the process that makes large texts ended", exit_code=process.returncode)
         return Made(seconds=LOST_SECONDS)
 
     def kill(self) -> None:
         if self._process is not None:
             self._process.kill()
+
+    def abandon(self) -> None:
+        """End the process, for whose answer nobody waits any more: that is no failure."""
+        self._abandoned = self._process
+        self.kill()
 
     def close(self) -> None:
         """End the process."""
