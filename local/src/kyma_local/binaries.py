@@ -8,12 +8,12 @@
 
 import os
 import shutil
-import tempfile
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
 from kyma_local.cache import Binaries, cache_folder, is_complete, locked, present_binaries
+from kyma_local.claims import scratch_folder
 from kyma_local.envtest_downloads import download_envtest
 from kyma_local.go_build import build_from_modules
 from kyma_local.platforms import Platform
@@ -76,8 +76,8 @@ def _fill(
 ) -> None:
     """Fill the cache from the first source that works, in one step: an interrupted run leaves nothing behind."""
     for name, source in sources:
-        with tempfile.TemporaryDirectory(dir=cache.parent, prefix="fetching-") as scratch:
-            target = Path(scratch) / "bin"
+        with scratch_folder("fetching-", cache.parent) as scratch:
+            target = scratch / "bin"
             target.mkdir()
             try:
                 source(target, wanted, listener)

@@ -6,6 +6,8 @@ whether the process still runs.
 
 import fcntl
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import count
@@ -49,6 +51,28 @@ def first_unclaimed(folder: Path) -> Iterator[Path]:
                 continue
             yield candidate
             return
+
+
+@contextmanager
+def scratch_folder(prefix: str, parent: Path | None = None) -> Iterator[Path]:
+    """Claim a new folder that is deleted at the end, by default in the temporary folder.
+
+    Those of killed processes are deleted, too: their claim names a process, and is not locked.
+    """
+    root = parent or Path(tempfile.gettempdir())
+    for each in root.glob(f"{prefix}*"):
+        if _is_left_behind(each):
+            shutil.rmtree(each, ignore_errors=True)  # another process may be deleting it, too
+    with tempfile.TemporaryDirectory(prefix=prefix, dir=root) as folder, claimed(Path(folder)) as claim:
+        yield claim
+
+
+def _is_left_behind(folder: Path) -> bool:
+    try:
+        is_own = folder.lstat().st_uid == os.getuid() and not folder.is_symlink()
+        return is_own and bool((folder / CLAIM).read_text()) and holder(folder) is None
+    except OSError:  # deleted meanwhile, without a claim, or no folder
+        return False
 
 
 def holder(folder: Path) -> int | None:

@@ -1,7 +1,6 @@
 """Real API servers on this machine: one etcd, a control plane (KCP) and user clusters (SKRs), all on loopback."""
 
 import asyncio
-import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from pathlib import Path
 from kyma_local.binaries import find_binaries
 from kyma_local.cache import Binaries
 from kyma_local.certificates import create_local_ca
+from kyma_local.claims import scratch_folder
 from kyma_local.cluster import AuditLevel, LocalCluster
 from kyma_local.etcd import LocalEtcd
 from kyma_local.nodes.network import NodeNetwork, joined_networks
@@ -50,7 +50,7 @@ class LocalClusters:
         programs = binaries if binaries is not None else await asyncio.to_thread(find_binaries)
         # The path of a unix socket is limited to 107 bytes; that of `directory` may be longer.
         async with AsyncExitStack() as stack:
-            scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="klm-")))
+            scratch = stack.enter_context(scratch_folder("klm-local-"))
             folder = directory or scratch / "clusters"
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             etcd = await stack.enter_async_context(_etcd(programs, folder))

@@ -1,11 +1,11 @@
 """Programs of published Go modules in the versions pinned here: each is built once, and cached."""
 
 import os
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from kyma_local.cache import cache_root, locked
+from kyma_local.claims import scratch_folder
 from kyma_local.go_modules import GoModule, find_go
 from kyma_local.progress import Listener, Silent
 from kyma_local.sources import install
@@ -36,10 +36,10 @@ class GoProgram:
         return program
 
     def _build(self, target: Path, listener: Listener) -> None:
-        with tempfile.TemporaryDirectory(dir=target.parent, prefix="fetching-") as scratch:
-            go = find_go(Path(scratch), listener)
+        with scratch_folder("fetching-", target.parent) as scratch:
+            go = find_go(scratch, listener)
             package = f"{self.module}/cmd/{self.name}"
-            module = GoModule(go, Path(scratch) / "module", {self.module: self.version}, (package,))
+            module = GoModule(go, scratch / "module", {self.module: self.version}, (package,))
             listener.doing(f"{self.name} {self.version}: downloading its Go modules")
             module.prepare()
             listener.doing(f"{self.name} {self.version}: building, once")

@@ -2,10 +2,10 @@
 
 import os
 import shutil
-import tempfile
 from pathlib import Path
 
 from kyma_local.cache import cache_root, locked
+from kyma_local.claims import scratch_folder
 from kyma_local.downloads import VerifiedDownloads
 from kyma_local.go_build import build_kubernetes
 from kyma_local.platforms import Platform
@@ -34,11 +34,11 @@ def find_kubectl(listener: Listener | None = None) -> Path:
 
 
 def _fetch(target: Path, listener: Listener) -> None:
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix="fetching-") as scratch:
-        fetched = Path(scratch) / "bin"
+    with scratch_folder("fetching-", target.parent) as scratch:
+        fetched = scratch / "bin"
         fetched.mkdir()
         try:
-            with VerifiedDownloads.into(Path(scratch), listener) as downloads:
+            with VerifiedDownloads.into(scratch, listener) as downloads:
                 program = download_kubernetes_program(NAME, KUBERNETES, downloads, platform=Platform.current())
             install(program, fetched)
         except SourceFailed as error:

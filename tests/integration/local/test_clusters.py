@@ -19,7 +19,7 @@ import pytest
 
 from kube_runtime import Client, Forbidden, load_yaml
 from kyma_local.binaries import find_binaries
-from kyma_local.claims import holder
+from kyma_local.claims import holder, scratch_folder
 from kyma_local.clusters import LocalClusters
 from tests.kinds import CONFIG_MAPS, NAMESPACES
 from tests.waiting import eventually
@@ -34,6 +34,7 @@ class Run(NamedTuple):
 
     process: "subprocess.Popen[str]"
     output: str
+    temporary: Path
 
 
 @contextmanager
@@ -58,7 +59,7 @@ def up(cwd: Path, *options: str) -> Iterator[Run]:
                 line = process.stdout.readline()
                 assert line, output
                 output += line
-            yield Run(process, output)
+            yield Run(process, output, Path(temporary))
         finally:
             process.terminate()
 
@@ -109,11 +110,15 @@ async def test_two_runs_in_one_folder_are_separate_and_stopped_separately(tmp_pa
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel ends children with their parent on Linux only")
-async def test_kill_of_a_run_ends_its_children(tmp_path: Path) -> None:
+async def test_kill_of_a_run_ends_its_children_and_the_next_deletes_its_scratch_folder(tmp_path: Path) -> None:
     with up(tmp_path, "--dir", str(tmp_path)) as run:
         assert len(children_of(tmp_path)) == 4
+        scratch = set(run.temporary.iterdir())
         run.process.send_signal(signal.SIGKILL)
         await eventually(lambda: not children_of(tmp_path), what="every child has ended")
+        assert set(run.temporary.iterdir()) == scratch != set()
+        with scratch_folder("klm-local-", run.temporary) as folder:
+            assert list(run.temporary.iterdir()) == [folder]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for the processes in /proc")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kyma_local.claims import CLAIM, FolderInUse, claimed, first_unclaimed, holder
+from kyma_local.claims import CLAIM, FolderInUse, claimed, first_unclaimed, holder, scratch_folder
 
 CLAIM_AND_WAIT = """
 import sys, time
@@ -57,3 +57,22 @@ def test_ending_claim_has_no_process_id(tmp_path: Path) -> None:
     with claimed(tmp_path):
         (tmp_path / CLAIM).write_text("")
         assert holder(tmp_path) is None
+
+
+def test_scratch_folder_of_a_killed_process_is_deleted_and_no_other(tmp_path: Path) -> None:
+    killed, foreign, starting = (tmp_path / f"klm-{name}" for name in ("killed", "foreign", "starting"))
+    for folder in (killed, tmp_path / "other"):
+        with subprocess.Popen([sys.executable, "-c", CLAIM_AND_WAIT, str(folder)], stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline()
+            process.kill()
+    foreign.mkdir()
+    starting.mkdir()
+    (starting / CLAIM).touch()
+    (tmp_path / "klm-link").symlink_to(tmp_path / "other")
+    with scratch_folder("klm-", tmp_path) as first, scratch_folder("klm-", tmp_path) as second:
+        assert first.is_dir()
+        assert second.is_dir()
+        assert not killed.exists()
+    kept = {"klm-foreign", "klm-starting", "klm-link", "other"}
+    assert {each.name for each in tmp_path.iterdir()} == kept

@@ -1,12 +1,12 @@
 """The programs of nodes: built once from the Go modules, for each version, and cached."""
 
 import os
-import tempfile
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 
 from kyma_local.cache import cache_root, locked
+from kyma_local.claims import scratch_folder
 from kyma_local.go_build import build_kubernetes
 from kyma_local.go_modules import GoModule, find_go
 from kyma_local.progress import Listener, Silent
@@ -39,8 +39,8 @@ def _lacking(cache: Path, names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _build_kubernetes(target: Path, names: tuple[str, ...], version: str, listener: Listener) -> None:
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix="fetching-") as scratch:
-        built = Path(scratch) / "bin"
+    with scratch_folder("fetching-", target.parent) as scratch:
+        built = scratch / "bin"
         built.mkdir()
         build_kubernetes(built, names, version, listener)
         for name in names:
@@ -48,10 +48,10 @@ def _build_kubernetes(target: Path, names: tuple[str, ...], version: str, listen
 
 
 def _build_own(target: Path, listener: Listener) -> None:
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix="fetching-") as scratch:
-        go = find_go(Path(scratch), listener)
+    with scratch_folder("fetching-", target.parent) as scratch:
+        go = find_go(scratch, listener)
         packages = tuple(f"./{name}" for name in OWN_PROGRAMS)
-        module = GoModule(go, Path(scratch) / "own", MODULES, packages, _sources())
+        module = GoModule(go, scratch / "own", MODULES, packages, _sources())
         listener.doing("CoreDNS and the agent of network policies: downloading their Go modules")
         module.prepare()
         listener.doing("CoreDNS and the agent of network policies: building, some minutes, once")
