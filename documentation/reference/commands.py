@@ -11,7 +11,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from documentation.markdown import code, escaped, table
-from kube_runtime.command import main as kube_runtime_command
+from kube_runtime.cli import main as kube_runtime_command
 from kyma_module_manager.cli import app as module_manager
 from lifecycle_manager.cli import app as klm
 

@@ -17,7 +17,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from documentation.markdown import blocks, prose
-from kube_runtime.command import parser
+from kube_runtime.cli import parser
 from kyma_module_manager.cli import app as module_manager
 from lifecycle_manager.cli import app
 from lifecycle_manager.command_line import run_command

@@ -1,13 +1,11 @@
-"""The command `kube-runtime`: creates an operator's project, runs the operator in a file, and prints its CRDs."""
+"""What the command `kube-runtime` does: it creates an operator's project, runs an operator, and prints its CRDs."""
 
 import argparse
 import logging
 import re
 import socket
 import sys
-from collections.abc import Sequence
 from datetime import UTC, datetime
-from functools import partial
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
@@ -22,12 +20,11 @@ from kube_runtime.leases import LeaseSharding
 from kube_runtime.manager import Manager
 from kube_runtime.operator import OPERATOR_NAME, Operator
 from kube_runtime.project import bounds_of, load_file, render_project, write_files
-from kube_runtime.resource import ObjectKey
 from kube_runtime.running import run
 from kube_runtime.sharding import ALONE, Sharding
 from kube_runtime.yaml_output import dump_yaml
 
-__all__ = ["JsonLines", "load_operator", "main", "parser"]
+__all__ = ["JsonLines", "execute", "load_operator"]
 
 
 class OperatorMistaken(Exception):
@@ -49,9 +46,8 @@ class JsonLines(logging.Formatter):
         return msgspec.json.encode(line).decode()
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; return its exit code."""
-    given = parser().parse_args(arguments)
+def execute(given: argparse.Namespace) -> int:
+    """Run the command that was given; return its exit code."""
     try:
         if given.command == "new":
             _new(given.name)
@@ -135,52 +131,3 @@ def _run(operator: Operator, given: argparse.Namespace) -> None:
 
 
 _TEXT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
-
-
-def _address(text: str) -> tuple[str, int]:
-    host, separator, port = text.rpartition(":")
-    if not separator or not port.isdecimal():
-        raise argparse.ArgumentTypeError(f"invalid address {text!r}: expected host:port")
-    return host.strip("[]"), int(port)
-
-
-def _service(text: str) -> ObjectKey:
-    namespace, _, name = text.partition("/")
-    if not namespace or not name:
-        raise argparse.ArgumentTypeError(f"invalid Service {text!r}: expected NAMESPACE/NAME")
-    return ObjectKey(namespace, name)
-
-
-def parser() -> argparse.ArgumentParser:
-    """Return what parses the arguments of the command."""
-    parser = argparse.ArgumentParser(prog="kube-runtime", description="Operators for Kubernetes in Python.")
-    add = partial(parser.add_subparsers(dest="command", required=True).add_parser, allow_abbrev=False)
-    new = add("new", help="create a project: an operator, its tests, Dockerfile and manifest")
-    new.add_argument("name", help="name of the operator and of the folder")
-    crds = add("crds", help="print the CRDs of the operator's kinds as YAML")
-    runs = add("run", help="run the operator until SIGTERM or Ctrl-C")
-    for each in (crds, runs):
-        each.add_argument("file", type=Path, help="the Python file that declares the operator")
-    runs.add_argument("--kubeconfig", type=Path, help="by default that of kubectl; in a Pod, its ServiceAccount")
-    runs.add_argument("--context", help="context of the kubeconfig")
-    runs.add_argument("--namespace", help="reconcile objects in this namespace alone")
-    runs.add_argument("--probes", type=_address, metavar="HOST:PORT", help="serve /healthz, /readyz and /metrics there")
-    replicas = runs.add_mutually_exclusive_group()
-    replicas.add_argument("--leader-elect", action="store_true", help="one of several replicas reconciles")
-    replicas.add_argument("--shards", action="store_true", help="all replicas share the objects among them")
-    runs.add_argument("--lease-namespace", help="namespace of the replicas' Leases; by default that of the Pod")
-    runs.add_argument("--webhooks", type=_address, metavar="HOST:PORT", help="serve validation and mutation there")
-    runs.add_argument("--webhook-service", type=_service, metavar="NAMESPACE/NAME", help="the Service that leads there")
-    runs.add_argument(
-        "--log-format",
-        choices=("json", "text"),
-        default="text" if sys.stderr.isatty() else "json",
-        help="by default text on a terminal, else json",
-    )
-    runs.add_argument(
-        "--log-level",
-        choices=("debug", "info", "warning", "error"),
-        default="info",
-        help="the least level that is logged",
-    )
-    return parser

@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 from kube_runtime import Applier, Client, NotFound, Resource, parse_objects
-from kube_runtime.command import main
+from kube_runtime.cli import main
 from kube_runtime.leases.lease import LEASES
 from tests.kinds import CONFIG_MAPS
 from tests.waiting import eventually

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from kube_runtime.command import main as kube_runtime
+from kube_runtime.cli import main as kube_runtime
 from kyma_module_manager.project.generation import generate_project
 from kyma_module_manager.project.names import ModuleNames
 

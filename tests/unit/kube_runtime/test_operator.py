@@ -10,7 +10,7 @@ import pytest
 
 from kube_crds import Condition, Conditions, ConditionStatus, CustomResource, Struct, crd_of
 from kube_runtime import Client, KubeconfigPolicy, NotFound, Resource, TriggerMistaken
-from kube_runtime.command import main
+from kube_runtime.cli import main
 from kube_runtime.operator import Operator, Owner
 from kube_simulation import SimulatedCluster, Simulation
 from kube_simulation.faults import Users

@@ -49,6 +49,7 @@ SLOW = {
             "from kube_runtime import Client, Informer, Manager, run",
             {"aiohttp", "msgspec", "prometheus_client", "yaml"},
         ),
+        ("from kube_runtime.cli import parser; parser().format_help()", set()),
         ("import kube_runtime.command", {"aiohttp", "msgspec", "prometheus_client", "yaml"}),
     ],
 )
