@@ -72,7 +72,7 @@ class ModuleConfigActions:
             case ListModuleCrs():
                 found = await self._found(request, step)
                 await self._turn(seen, found)
-                return self.reader.refreshed(request.key, replace(seen, found=found))
+                return await self.reader.refreshed(request.key, replace(seen, found=found), self.turns)
             case MakeTexts():
                 return await self._with_texts(request, seen, step)
             case WriteToKcp(writes):
@@ -156,7 +156,9 @@ class ModuleConfigActions:
         read = (each for each in reading.found.values() if each is not None)
         superseded = frozenset(each.source for each in read if memory.is_superseded(each))
         made = replace(seen, reading=reading, accepted=step.accepted, superseded=superseded)
-        return self.reader.refreshed(request.key, made)
+        made = await self.reader.refreshed(request.key, made, self.turns)
+        await self._turn(seen, step.found)
+        return made
 
     async def _turn(self, seen: ModuleConfigSnapshot, found: Found) -> None:
         """Wait for a turn of the loop where names, plan and texts take milliseconds, maybe of many clusters at once."""
