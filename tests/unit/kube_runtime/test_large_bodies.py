@@ -10,36 +10,13 @@ from aiohttp.test_utils import TestServer
 from kube_runtime import Client, ClientOptions, KubeconfigPolicy, ResponseInvalid
 from kube_runtime.client.bodies import PART_BYTES, RequestBody
 from kube_runtime.client.limits import FREE_BYTES, MIB, LargeAnswers
+from kube_runtime.one_by_one import OneByOne
 from tests.kinds import CONFIG_MAPS
 from tests.unit.kube_runtime.until import until
 
 
-async def test_large_answers_take_turns() -> None:
-    """However many are read, each turn of the event loop has a part of one of them at most."""
-    answers, turn = LargeAnswers(), 0
-    read: list[int] = []
-    ends = asyncio.Event()
-
-    async def count_turns() -> None:
-        nonlocal turn
-        while not ends.is_set():
-            turn += 1
-            await asyncio.sleep(0)
-
-    async def read_parts() -> None:
-        for _ in range(5):
-            await answers.turn()
-            read.append(turn)
-
-    counting = asyncio.create_task(count_turns())
-    await asyncio.gather(*(read_parts() for _ in range(10)))
-    ends.set()
-    await counting
-    assert len(read) == len(set(read)) == 50
-
-
 def test_large_answers_share_the_memory_and_small_ones_are_always_read() -> None:
-    answers = LargeAnswers(3 * MIB, per_server=2 * MIB)
+    answers = LargeAnswers(OneByOne(), 3 * MIB, per_server=2 * MIB)
     with answers.reading("a") as grow:
         grow(FREE_BYTES + 2 * MIB)
         with answers.reading("a") as another, pytest.raises(ResponseInvalid, match="other large answers"):
@@ -73,7 +50,7 @@ async def test_server_that_does_not_end_its_answers_fills_no_more_than_its_share
         cluster = {"name": "c", "cluster": {"server": str(server.make_url("/")).rstrip("/")}}
         context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
         config = {"current-context": "c", "contexts": [context], "clusters": [cluster], "users": [{"name": "u"}]}
-        policy, large = KubeconfigPolicy(allow_insecure=True), LargeAnswers(4 * MIB, 2 * MIB)
+        policy, large = KubeconfigPolicy(allow_insecure=True), LargeAnswers(OneByOne(), 4 * MIB, 2 * MIB)
         options = ClientOptions(large_answers=large)
         async with await Client.from_kubeconfig(config, options=options, policy=policy) as client:
             reading = [asyncio.ensure_future(client.get(CONFIG_MAPS, "x", "y")) for _ in range(5)]

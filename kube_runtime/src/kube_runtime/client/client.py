@@ -177,7 +177,7 @@ class Client:
                 await check_json_aside(answer.body, limits)
                 large = self._transport.options.large_answers
                 # Counting takes milliseconds for megabytes, and so does decoding.
-                await (asyncio.sleep(0) if large is None else large.turn())
+                await (asyncio.sleep(0) if large is None else large.turns.turn())
                 items, token = decoding_for(resource.type).raw_list(answer.body, without_nested=is_smallest)
             except ResponseTooLarge:
                 if is_smallest:

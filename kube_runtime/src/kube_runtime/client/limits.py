@@ -47,15 +47,17 @@ class TokenBucket:
         self._tokens = min(self._burst, self._tokens + 1.0)
 
 
-class LargeAnswers(OneByOne):
+class LargeAnswers:
     """Makes large answers of many servers take turns: the next part of one of them is read in a turn of the event loop.
 
     Whoever reads slowly is sent no more, so that many large answers at once make no turn of the loop longer. What an
     answer has beyond FREE_BYTES counts while it is read: servers that never end their answers would fill the memory.
     """
 
-    def __init__(self, max_bytes: int = MAX_LARGE_BYTES, per_server: int = MAX_LARGE_BYTES_PER_SERVER) -> None:
-        super().__init__()
+    def __init__(
+        self, turns: OneByOne, max_bytes: int = MAX_LARGE_BYTES, per_server: int = MAX_LARGE_BYTES_PER_SERVER
+    ) -> None:
+        self.turns = turns
         self._budget = ByteBudget(max_bytes, per_server)
 
     @contextmanager

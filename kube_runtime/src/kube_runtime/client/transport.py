@@ -271,7 +271,7 @@ class Transport:
                     grow(size)
                 parts.append(chunk)
                 if size > self.options.read_buffer_bytes and large is not None:
-                    await large.turn()
+                    await large.turns.turn()
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def _check_encoding(self, response: aiohttp.ClientResponse) -> None:

@@ -92,6 +92,7 @@ def setup(
         manager.clock,
         waiting_causes=controller.waiting_causes,
         interval_seconds=settings.interval_seconds,
+        turns=manager.long_work,
     )
     controller.steps(
         read=reader.read,

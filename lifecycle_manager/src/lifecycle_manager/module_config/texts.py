@@ -28,6 +28,8 @@ from lifecycle_manager_api import ModuleConfig, ResourceReference
 MIB = 1024 * 1024
 SMALL_BYTES, SMALL_NODES = 16 * 1024, 500
 """What becomes a text on the event loop: about 5 ms for the most that the values may be."""
+TURN_NODES = 100
+"""So many values become texts in one turn of the event loop: about 1 ms."""
 RECALLED_NODES = 10
 """What it costs to recognize a small one, in values of one that becomes a text."""
 
@@ -225,10 +227,10 @@ class TextMaker:
 
     async def _turn(self, nodes: int) -> None:
         """Let others have the event loop after so many values."""
-        self._nodes += nodes
-        if self._nodes > SMALL_NODES:
-            self._nodes = nodes
+        if self._nodes and self._nodes + nodes > TURN_NODES:
+            self._nodes = 0
             await self.turns.turn()
+        self._nodes += nodes
 
     async def _made_aside(self, module_cr: ModuleCr, task: Task) -> ModuleCr:
         if self.budget.wait(self.clock.monotonic()) > 0:

@@ -58,7 +58,7 @@ def connections_of(manager: Manager, settings: SkrSettings = SkrSettings()) -> C
         max_values=MAX_VALUES,
         max_list_bytes=MAX_LIST_BYTES,
         read_buffer_bytes=READ_BUFFER_BYTES,
-        large_answers=LargeAnswers(),
+        large_answers=LargeAnswers(manager.long_work),
         sessions=HttpSessions(),
         circuit=True,
     )
