@@ -96,7 +96,8 @@ async def test_step_waits_while_a_worker_reconciles_an_event() -> None:
 
     workers = Workers("events", reconcile, event_workers=1, long_work=turns)
     running = asyncio.create_task(workers.run())
-    await asyncio.sleep(0)
+    for _ in range(5):  # until its workers wait
+        await asyncio.sleep(0)
     workers.queue.add("demo", Priority.EVENT)
     await began.wait()
     step = asyncio.ensure_future(turns.turn())
