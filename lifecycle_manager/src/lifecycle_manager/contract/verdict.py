@@ -69,7 +69,7 @@ class Verdict:
     - `reason`, `message`: of what counts, in the words of who found it; without names of objects in KCP
     - `generation`: the generation of the Module CR that this is about; where the state is Ready, it is in force. None
       where it is not known
-    - `status`: further fields, from the Module Manager
+    - `status`: further fields, from the Module Manager (`module_fields_of`), for whoever writes them
     - `is_settled`: False while a change is on its way, which usually takes less than a second
     """
 
@@ -108,7 +108,6 @@ def verdict_of(config: ModuleConfig, sync_resources: Iterable[SyncResource]) -> 
         reason,
         shortened(message, MAX_MESSAGE_LENGTH),
         reference.generation if reference is not None else None,
-        status=_status_of_the_module(config),
         is_settled=state is not State.PROCESSING,
     )
 
@@ -224,7 +223,7 @@ def _is_current(config: ModuleConfig, observed: int | None) -> bool:
     return observed == config.metadata.generation
 
 
-def _status_of_the_module(config: ModuleConfig) -> Mapping[str, Any]:
+def module_fields_of(config: ModuleConfig) -> Mapping[str, Any]:
     """Return the fields that the Module Manager adds to the status; none of them where they are too large."""
     given = config.status.module_status
     try:

@@ -1,13 +1,13 @@
 """What the plan for the status of a Module CR is decided on, and what is remembered from reconcile to reconcile."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
 from kube_runtime import Causes, Clock, Index, Informer, ObjectKey, Request, Snapshot
 from lifecycle_manager.contract.signals import ClusterReachable, ClusterReplaced, SyncResourceApplied
-from lifecycle_manager.contract.verdict import NOT_ACCESSIBLE, Verdict, config_of, verdict_of
+from lifecycle_manager.contract.verdict import NOT_ACCESSIBLE, Verdict, config_of, module_fields_of, verdict_of
 from lifecycle_manager.module_cr_status.schema import StatusSchema, StatusSchemas
 from lifecycle_manager.module_cr_status.status import ModuleCrEvent
 from lifecycle_manager.object_set import Policies
@@ -104,7 +104,7 @@ class ModuleCrReader:
         if config is None or not self.policies.is_in_place(config):
             return None
         reference, seconds = config.spec.resource_ref, self.clock.monotonic()
-        verdict = verdict_of(config, self._resources(config, causes))
+        verdict = replace(verdict_of(config, self._resources(config, causes)), status=module_fields_of(config))
         memory = request.state.remembered(reference.uid if reference is not None else "", causes)
         memory.note(verdict, seconds)
         return ModuleCrSnapshot(
