@@ -7,7 +7,7 @@ from contextvars import ContextVar
 
 __all__ = ["OneByOne"]
 
-PATIENCE_SECONDS = 0.02
+MAX_WAIT_SECONDS = 0.02
 """So long a step waits for events, and so long one event is waited for: either may go on without end."""
 
 _EVENT: ContextVar[object | None] = ContextVar("event", default=None)
@@ -32,14 +32,14 @@ class OneByOne:
             await asyncio.sleep(0)
             if self._events:
                 self._calm = asyncio.get_running_loop().create_future()
-                await asyncio.wait([self._calm], timeout=PATIENCE_SECONDS)
+                await asyncio.wait([self._calm], timeout=MAX_WAIT_SECONDS)
 
     @contextmanager
     def event(self) -> Iterator[None]:
         """Have the steps of others wait while the work on an event is under way here."""
         event = object()
         self._events.add(event)
-        late = asyncio.get_running_loop().call_later(PATIENCE_SECONDS, self._end, event)
+        late = asyncio.get_running_loop().call_later(MAX_WAIT_SECONDS, self._end, event)
         outer = _EVENT.set(event)
         try:
             yield
