@@ -183,6 +183,7 @@ class LocalCluster:
             f"--service-cluster-ip-range={SERVICE_ADDRESSES}",
             "--endpoint-reconciler-type=none",
             f"--egress-selector-config-file={at / 'egress.yaml'}",
+            "--shutdown-watch-termination-grace-period=1s",  # by default it waits a minute for its watches to end
             "--profiling=false",
             "--v=1",
             *self.flags,

@@ -17,10 +17,10 @@ from typing import NamedTuple
 import httpx
 import pytest
 
-from kube_runtime import Client, Forbidden, load_yaml
+from kube_runtime import Client, Forbidden, Informer, load_yaml
 from kyma_local.binaries import find_binaries
 from kyma_local.claims import holder, scratch_folder
-from kyma_local.clusters import LocalClusters
+from kyma_local.clusters import LocalCluster, LocalClusters
 from tests.kinds import CONFIG_MAPS, NAMESPACES
 from tests.waiting import eventually
 
@@ -136,7 +136,7 @@ async def test_rbac_is_enforced_and_state_is_kept_across_restarts(tmp_path: Path
         async with await Client.from_environment(clusters.kcp.kubeconfig_for("nobody")) as nobody:
             with pytest.raises(Forbidden, match="nobody"):
                 await nobody.list(CONFIG_MAPS, "default")
-        await clusters.kcp.stop_api_server()
+        await _stop_while_it_is_watched(clusters.kcp)
         await clusters.kcp.start_api_server()
         async with await Client.from_environment(clusters.kcp.admin_kubeconfig) as client:
             assert (await client.get(CONFIG_MAPS, "kept", "default"))["metadata"]["name"] == "kept"
@@ -145,6 +145,18 @@ async def test_rbac_is_enforced_and_state_is_kept_across_restarts(tmp_path: Path
         await Client.from_environment(again.kcp.admin_kubeconfig) as client,
     ):
         assert (await client.get(CONFIG_MAPS, "kept", "default"))["metadata"]["name"] == "kept"
+
+
+async def _stop_while_it_is_watched(cluster: LocalCluster) -> None:
+    (server,) = (each for each in cluster.children if "apiserver" in each.name)
+    async with await Client.from_environment(cluster.admin_kubeconfig) as client:
+        informer = Informer(client, NAMESPACES)
+        watching = asyncio.create_task(informer.run())
+        await informer.wait_synced(30)
+        await cluster.stop_api_server()
+        watching.cancel()
+        await asyncio.wait([watching])
+    assert server.returncode == 0, "it waited for the watch to end, and was killed"
 
 
 async def test_cluster_whose_port_is_in_use_starts_on_another(tmp_path: Path) -> None:
