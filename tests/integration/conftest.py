@@ -16,10 +16,16 @@ asyncio.set_event_loop(None)  # else looptime creates one that is not closed
 
 
 @pytest.fixture(scope="package")
-def kcp() -> Iterator[Path]:
-    """The kubeconfig of a cluster's administrator."""
+def real() -> Iterator[Path]:
+    """The kubeconfig of the administrator of a cluster that the tests of a worker share."""
     with running_api_server() as kubeconfig:
         yield kubeconfig
+
+
+@pytest.fixture(scope="package")
+def kcp(real: Path) -> Path:
+    """The kubeconfig of a cluster's administrator."""
+    return real
 
 
 @pytest.fixture(scope="package")

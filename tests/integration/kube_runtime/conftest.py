@@ -16,9 +16,13 @@ from kube_simulation import Simulation, serve_simulation
 
 
 @pytest.fixture(scope="package")
-def kcp(request: pytest.FixtureRequest, kcp: Path, simulated: Path) -> Path:
-    """The kubeconfig of an administrator of a cluster: a real one, or the simulated one where that is asked for."""
-    return simulated if getattr(request, "param", "real") == "simulated" else kcp
+def kcp(request: pytest.FixtureRequest) -> Path:
+    """The kubeconfig of an administrator of a cluster: a real one, or the simulated one where that is asked for.
+
+    Only that one is started, and once: a fixture that depended on this one's parameter would be made anew with it.
+    """
+    kubeconfig: Path = request.getfixturevalue(getattr(request, "param", "real"))
+    return kubeconfig
 
 
 @pytest.fixture(scope="package")

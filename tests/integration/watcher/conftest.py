@@ -19,8 +19,8 @@ async def control_plane(tmp_path: Path) -> AsyncIterator[ControlPlane]:
 
 
 @pytest.fixture
-async def watchers(tmp_path: Path) -> AsyncIterator[StartWatcher]:
-    """Start Watchers: `watchers(control_plane.port, **environment)`."""
+async def watchers(tmp_path: Path, control_plane: ControlPlane) -> AsyncIterator[StartWatcher]:
+    """Start Watchers: `watchers(control_plane.port, **environment)`. They end first: without it they wait."""
     async with AsyncExitStack() as stack:
 
         async def start(kcp_port: int, **environment: str) -> Watcher:

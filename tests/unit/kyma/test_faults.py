@@ -148,7 +148,7 @@ async def register(layers: BlobServer, users: Users) -> None:
     for _ in range(MAX_ATTEMPTS):  # not seconds: a machine that is paused has none
         if await has_catalog(users):
             break
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(0.05)
     await users.settled()
 
 

@@ -172,7 +172,7 @@ def workload(answers: set[tuple[str, str] | None]) -> Workload:
 async def test_answer_is_that_to_the_last_edit_whatever_happens() -> None:
     """Until it is known the status is Processing, or about an earlier generation."""
     answers: set[tuple[str, str] | None] = set()
-    report = await check_under_faults(workload(answers), max_places=PLACES, at_once=4, timeout_seconds=90)
+    report = await check_under_faults(workload(answers), max_places=PLACES, timeout_seconds=90)
     report.raise_findings()
     assert report.runs["KillAfterWrite"] == report.runs["CutAtAwait"] == PLACES
     assert answers - {None} == {("Ready", "Applied")}

@@ -43,7 +43,7 @@ async def check_under_faults(
     workload: Workload,
     *,
     max_places: int = 60,
-    at_once: int = 8,
+    at_once: int = 32,
     timeout_seconds: float = 60.0,
     stale_writes: int = 1,
 ) -> FaultReport:

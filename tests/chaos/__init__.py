@@ -1,0 +1,1 @@
+"""Faults of servers, networks and processes."""

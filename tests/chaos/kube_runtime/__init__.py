@@ -1,0 +1,1 @@
+"""The runtime on an API server that these tests share, stop and restart."""

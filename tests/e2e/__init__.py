@@ -1,0 +1,1 @@
+"""The demo and the product, as a user runs them."""

@@ -1,0 +1,1 @@
+"""Behaviour on real API servers, charts and images."""

@@ -1,0 +1,1 @@
+"""The charts, installed by Helm in clusters that these tests share."""

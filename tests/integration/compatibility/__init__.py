@@ -1,0 +1,1 @@
+"""The former version beside the present one, in clusters that these tests share."""

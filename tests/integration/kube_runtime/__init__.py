@@ -1,0 +1,1 @@
+"""The runtime on a real API server and on a simulated one."""

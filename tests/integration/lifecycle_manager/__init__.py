@@ -1,0 +1,1 @@
+"""The whole product on real API servers, which these tests share."""
