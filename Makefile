@@ -7,6 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 export UV_PROJECT_ENVIRONMENT := $(VENV)
+unexport PYTHONDONTWRITEBYTECODE # else each of the many programs that are started compiles all that it imports
 export UV_NO_PROGRESS := $(if $(CI),1,0)
 
 .DEFAULT_GOAL := help

@@ -22,13 +22,27 @@ from tests.registries import BlobServer, blob_server
 from tests.waiting import eventually
 
 
+FAULTS = {
+    "test_cert_manager",
+    "test_event_path",
+    "test_outages",
+    "test_silent_clusters",
+    "test_slow_writes",
+    "test_traces",
+    "test_watcher_replicas",
+    "test_watcher_resources",
+}
+"""Most of them wait for alarms: about half of the time, in which another worker runs the other half."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run these tests in one event loop and one worker: they share the clusters."""
+    """Run these tests in one event loop, and each half in one worker: they share the clusters."""
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents:
+            half = "faults" if item.path.stem in FAULTS else "lifecycle_manager"
             item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
-            item.add_marker(pytest.mark.xdist_group("lifecycle_manager"))
+            item.add_marker(pytest.mark.xdist_group(half))
 
 
 @pytest_asyncio.fixture(scope="package", loop_scope="session")
