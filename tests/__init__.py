@@ -1,1 +1,1 @@
-"""All tests. Folders with this file are packages to pytest, which stops what a package shares as soon as its tests are done."""
+"""All tests. Folders with this file are packages to pytest: what a package shares ends when its tests are done."""

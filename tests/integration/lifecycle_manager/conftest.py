@@ -21,7 +21,6 @@ from tests.modules import ANY_MODULE
 from tests.registries import BlobServer, blob_server
 from tests.waiting import eventually
 
-
 FAULTS = {
     "test_cert_manager",
     "test_event_path",
