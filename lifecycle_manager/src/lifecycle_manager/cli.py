@@ -1,6 +1,11 @@
 """The command `klm`: everything on the control-plane side, and for people. Each command imports what it needs late."""
 
+import io
+import shutil
+import sys
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points, version
 from pathlib import Path
@@ -53,7 +58,12 @@ class KlmGroup(TyperGroup):
         leave_absent_values(self)
         if extra.get("resilient_parsing"):
             leave_values(self)
-        return super().make_context(info_name, args, parent, **extra)
+        with readable_errors():
+            return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: Any) -> Any:
+        with readable_errors():
+            return super().invoke(ctx)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, command, rest = super().resolve_command(ctx, args)
@@ -62,6 +72,22 @@ class KlmGroup(TyperGroup):
         if ctx.resilient_parsing and command is not None:
             leave_values(command)
         return name, command, rest
+
+
+@contextmanager
+def readable_errors() -> Iterator[None]:
+    """Have an error of the usage take as many lines as it needs on a terminal, as all other errors do."""
+    try:
+        yield
+    except typer.TyperException as error:
+        error.message = error.message.removeprefix("Value error, ")  # of the library that reads values
+        if not sys.stderr.isatty():
+            raise
+        text, width = io.StringIO(), shutil.get_terminal_size((80, 24)).columns
+        cast("Any", error).show(text)
+        for line in text.getvalue().splitlines():
+            typer.echo(textwrap.fill(line, width, break_on_hyphens=False), err=True)
+        raise typer.Exit(error.exit_code) from None
 
 
 class Optional(TyperOption):

@@ -1,5 +1,7 @@
 """The command `klm`."""
 
+import os
+import pty
 import subprocess
 import sys
 from typing import Any
@@ -14,6 +16,7 @@ from lifecycle_manager.process.settings import ProcessSettings
 from lifecycle_manager.replicas import ReplicaSettings
 from lifecycle_manager.settings import Settings, SettingsInvalid, all_fields, options
 from lifecycle_manager.skr import SkrSettings
+from tests.klm import KLM
 
 
 @pytest.mark.parametrize(("option", "shown"), [("--version", "klm 0."), ("--help", "--install-completion")])
@@ -108,3 +111,19 @@ def test_page_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) ->
     served: Any = None
     with pytest.raises(page.PageUnusable, match="install the distribution kyma-fleet-page"):
         page.setup(served, served, served, PageSettings(address=("127.0.0.1", 8090)))
+
+
+@pytest.mark.parametrize("arguments", [["get", "kymas", "-o", "unknown"], ["--a-long-option-that-nobody-has"]])
+def test_usage_error_fits_the_terminal_and_is_one_line_elsewhere(arguments: list[str]) -> None:
+    ours, theirs = pty.openpty()
+    command = [str(KLM), *arguments]
+    environment = {**os.environ, "COLUMNS": "40"}
+    assert subprocess.run(command, stderr=theirs, check=False, timeout=60, env=environment).returncode == 2
+    os.close(theirs)
+    shown = os.read(ours, 64 * 1024).decode()
+    os.close(ours)
+    assert max(map(len, shown.splitlines())) <= 40
+    piped = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env=environment).stderr
+    assert piped.splitlines()[-1].startswith("Error: ")
+    assert shown.split() == piped.split()
+    assert "Value error" not in piped
