@@ -122,9 +122,34 @@ async def test_texts_that_lost_all_objects_in_one_cluster_after_the_other_are_he
         await deleting.continue_deletion("d")
         await deleting.reconcile("d")
         assert not await deleting.has_object("d")
+        held: SyncResource = await world.kcp.get(SYNC_RESOURCES, "e", KCP)
+        restarted = DeletionBrake.watched_by(world.manager, world.connections, SETTINGS)
+        assert restarted.of_text(held).hold is not None, "it has counted none, and the status says that it is held"
         world.clock.advance(2 * AT_ONCE_SECONDS)
         await deleting.reconcile("e")
+        assert await deleting.has_object("e")
+        await deleting.continue_deletion("e")
+        await deleting.reconcile("e")
         assert not await deleting.has_object("e")
+
+
+async def test_text_that_has_objects_again_is_held_no_more() -> None:
+    async with open_world(brake=SETTINGS) as world:
+        deleting = Deleting(world)
+        clusters = ("a", "b", "c", "d")
+        await deleting.install(*clusters)
+        before = (await world.kcp.get(SYNC_RESOURCES, "d", KCP)).spec.resource
+        for name in clusters:
+            await world.kcp.merge_patch(SYNC_RESOURCES, name, {"spec": {"resource": ""}}, KCP)
+            await deleting.reconcile(name)
+        assert (await deleting.condition("d"))[0] == "DeletionHeld"
+        await world.kcp.merge_patch(SYNC_RESOURCES, "d", {"spec": {"resource": before}}, KCP)
+        await deleting.reconcile("d")
+        assert (await deleting.condition("d"))[0] != "DeletionHeld"
+        world.clock.advance(2 * AT_ONCE_SECONDS)
+        await world.kcp.merge_patch(SYNC_RESOURCES, "d", {"spec": {"resource": ""}}, KCP)
+        await deleting.reconcile("d")
+        assert not await deleting.has_object("d")
 
 
 async def test_access_secret_that_is_created_again_has_nothing_forgotten() -> None:

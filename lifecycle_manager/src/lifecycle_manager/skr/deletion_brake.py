@@ -6,7 +6,8 @@ The plans of Kymas, Manifests and SyncResources ask it first. A deletion is held
   that of a SyncResource whose ModuleConfig was deleted with its CRD, after that CRD was created again
 - while Kymas or Manifests of more clusters than `limit` are being deleted that were deleted in about the same hour, and
   SyncResources of one module likewise: a module team can hold only its own
-- likewise where the texts of so many SyncResources of one module lost all their objects, which removes as much
+- likewise where the texts of so many SyncResources of one module lost all their objects, which removes as much; these
+  are counted in memory, so what was held stays held by its status, after a restart as well
 - while the access Secret is gone for less than the grace time, or that of more clusters than `limit`
 
 until the cause has passed or an operator continues it: the annotation `continue-deletion` of the Kyma (`klm continue`)
@@ -35,7 +36,7 @@ from lifecycle_manager.contract.resources import (
 from lifecycle_manager.skr.access import AccessSecretMissing
 from lifecycle_manager.skr.connections import Connections
 from lifecycle_manager.skr.settings import BrakeSettings
-from lifecycle_manager_api import Kyma, Manifest, ObjectMeta, SyncResource, names
+from lifecycle_manager_api import Kyma, Manifest, ObjectMeta, SyncResource, find, names
 
 DELETION_HELD = "DeletionHeld"
 """The reason of conditions of what the brake holds."""
@@ -77,6 +78,7 @@ class Deletion:
     - `crds`: the CRDs and the Namespace of KCP whose deletion explains this one
     - `clusters`: how many there are; in `deleting` of them such a deletion is under way that began when this one did
       and that no operator continued, and `without_access` were reached and have no access Secret
+    - `was_held`: the status of a text says so already
     - `missing_for`: for how many seconds this cluster has had none; None where it has one, or has nothing to forget
     """
 
@@ -88,6 +90,7 @@ class Deletion:
     deleting: int = 0
     without_access: int = 0
     missing_for: float | None = None
+    was_held: bool = False
 
 
 def judge(seen: Deletion, settings: BrakeSettings) -> Brake:
@@ -101,6 +104,8 @@ def judge(seen: Deletion, settings: BrakeSettings) -> Brake:
         many = f"{seen.deleting} of {seen.clusters} clusters have deletions at once, the limit is {limit}"
     elif seen.without_access > limit:
         many = f"{seen.without_access} of {seen.clusters} clusters have no access Secret, the limit is {limit}"
+    elif seen.was_held:
+        many = "its text lost all objects when those of very many clusters did"
     if many:
         return Brake(Hold(f"an operator's word: klm continue {seen.kyma} ({many})"))
     if seen.missing_for is None:
@@ -197,12 +202,14 @@ class DeletionBrake:
         """Return what the rule says of a text that has no objects any more, while the SKR has some."""
         kyma, module = resource.spec.kyma, resource.spec.module
         owner = self.kymas.get(ObjectKey(names.KCP_NAMESPACE, kyma))
+        ready = find(resource.status.conditions, names.READY_CONDITION)
         seen = Deletion(
             kyma=kyma,
             began=self._note_emptied(module, kyma),
             continued_at=continued_at(owner.metadata if owner is not None else None),
             clusters=len(self.kymas.cache),
             deleting=len(self._emptied[module]),
+            was_held=ready is not None and ready.reason == DELETION_HELD,
         )
         return judge(seen, self.settings)
 
