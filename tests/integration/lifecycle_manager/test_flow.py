@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kube_runtime import NotFound
+from kube_runtime import NotFound, dump_yaml
 from kyma_demo.environment import infrastructure
 from kyma_demo.module_cr import ready_of
 from kyma_demo.object_watcher import CONFIG_MAPS
@@ -131,12 +131,23 @@ async def test_second_module_cr_has_its_own_module_config_which_is_deleted_with_
 async def test_disabled_module_leaves_nothing_behind_and_can_be_enabled_again(walkthrough: Walkthrough) -> None:
     environment = walkthrough.environment
     await walkthrough.change_volume("160Gi")
+    unowned = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "of-no-owner-nfs-data", "namespace": "kyma-system"},
+    }
+    spec = {"kyma": "demo", "module": "cloud-resources", "resource": dump_yaml(unowned)}
+    document = {"metadata": {"name": "of-no-owner", "namespace": NAMESPACE}, "spec": spec}
+    await environment.kcp.apply(SYNC_RESOURCES, "of-no-owner", document, NAMESPACE, field_manager="test")
+    left = [(CONFIG_MAPS, "default-nfs-media"), (CONFIG_MAPS, "of-no-owner-nfs-data")]
+    await eventually(lambda: get_or_none(environment.skr.get(*left[1], "kyma-system")), what="its object")
     await walkthrough.set_modules([])
 
     async def gone() -> bool:
-        return await get_or_none(environment.kcp.get(MODULE_CONFIGS, CONFIG, NAMESPACE)) is None and (
-            await get_or_none(environment.skr.get(CONFIG_MAPS, "default-nfs-media", "kyma-system")) is None
-        )
+        in_skr = [await get_or_none(environment.skr.get(*each, "kyma-system")) for each in left]
+        in_kcp = [await get_or_none(environment.kcp.get(MODULE_CONFIGS, CONFIG, NAMESPACE))]
+        in_kcp += [await get_or_none(environment.kcp.get(SYNC_RESOURCES, "of-no-owner", NAMESPACE))]
+        return in_kcp + in_skr == [None] * 4
 
     await eventually(gone)
     await walkthrough.set_modules([{"name": "cloud-resources", "managed": True}])

@@ -373,6 +373,29 @@ RESTRICTED = Offer.of(
 )
 
 
+def test_removed_module_takes_the_sync_resources_that_nothing_else_takes() -> None:
+    """Those of its ModuleConfigs are deleted with these; those of modules that are requested or there stay."""
+    listed = list(map(builders.module_status, ("gone", "there", "mandatory")))
+    kyma = introduced(status={"state": "Ready", "modules": listed})
+    owner = {"apiVersion": "v1", "kind": "ModuleConfig", "name": "of-a-config", "uid": "uid"}
+    resources = (
+        builders.sync_resource("left", module="gone"),
+        builders.sync_resource("of-a-config", module="gone", ownerReferences=[owner]),
+        builders.sync_resource("deleting", module="gone", deletionTimestamp=DELETED),
+        builders.sync_resource("of-another", module="there"),
+        builders.sync_resource("of-a-mandatory-one", module="mandatory"),
+        builders.sync_resource("never-listed", module="other"),
+    )
+    manifests = (builders.manifest("there"), builders.manifest("mandatory", mandatory=True))
+    for modules, deleted in ((["gone"], []), ([], ["left"])):
+        inner = skr_kyma(kyma, modules=[{"name": each} for each in modules])
+        seen = snapshot(kyma, SkrView(inner), sync_resources=resources, manifests=manifests)
+        changes = wanted_of(seen, inner.spec).changes
+        assert [each.name for each in changes if isinstance(each, steps.DeleteSyncResource)] == deleted
+    seen = snapshot(introduced(), SkrView(inner), sync_resources=resources)
+    assert not wanted_of(seen, inner.spec).changes  # whose status was lost
+
+
 def test_module_that_a_kyma_may_no_longer_have_is_removed_although_it_is_requested() -> None:
     kyma = introduced(status=OTHERS_READY)
     manifest = builders.manifest(finalizers=[names.MANIFEST_FINALIZER])

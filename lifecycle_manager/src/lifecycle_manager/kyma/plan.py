@@ -10,7 +10,8 @@ for a module; then the status says what was refused, and the reconcile is retrie
 a module, the others are changed and the status is written, and the reconcile is retried.
 
 May delete: Manifests of modules that users do not request any more or that this Kyma may not have, never those of
-mandatory modules. Nothing in the SKR, but for the finalizer on a Kyma CR that a user deletes.
+mandatory modules; then the SyncResources of the module that no ModuleConfig takes with it. Nothing in the SKR, but for
+the finalizer on a Kyma CR that a user deletes.
 """
 
 from collections.abc import Mapping

@@ -4,7 +4,7 @@ A requested module that is unmanaged, deferred or refused keeps the Manifest tha
 any more is being removed as long as its Manifest exists.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -30,9 +30,11 @@ from lifecycle_manager_api import (
     KymaModule,
     KymaSpec,
     Manifest,
+    ModuleConfig,
     ModuleTemplate,
     PartialMeta,
     State,
+    SyncResource,
     TrackingObject,
     boolean,
     names,
@@ -83,13 +85,15 @@ class WantedModules:
     """The requested modules, and the Manifests of those that are not requested any more.
 
     `ignored` counts requested modules beyond the limit for unknown ones. `terminating` are the Manifests that are being
-    deleted and get another version meanwhile, as they have to be.
+    deleted and get another version meanwhile, as they have to be. `left` are the SyncResources of removed modules that
+    no ModuleConfig takes with it.
     """
 
     modules: tuple[WantedModule, ...]
     removed: tuple[Manifest, ...]
     ignored: int = 0
     terminating: tuple[Manifest, ...] = ()
+    left: tuple[SyncResource, ...] = ()
 
     @property
     def changes(self) -> tuple[steps.ModuleChange, ...]:
@@ -98,7 +102,8 @@ class WantedModules:
         deletions = (steps.DeleteManifest(each.name) for each in removed if not each.being_deleted)
         changes = (each.change for each in self.modules)
         updates = map(steps.UpdateTerminatingManifest, self.terminating)
-        return (*(each for each in changes if each is not None), *deletions, *updates)
+        left = (steps.DeleteSyncResource(each.metadata.name, each.metadata.namespace) for each in self.left)
+        return (*(each for each in changes if each is not None), *deletions, *updates, *left)
 
 
 def wanted_of(snapshot: KymaSnapshot, spec: KymaSpec) -> WantedModules:
@@ -122,7 +127,18 @@ def wanted_of(snapshot: KymaSnapshot, spec: KymaSpec) -> WantedModules:
     stay = {module.name for module in modules if not module.installs_nothing or module.resolution.reason}
     removed = tuple(each for name, each in sorted(manifests.items()) if name not in stay)
     updated = (_terminating(snapshot, each, terminating[each.module.name]) for each in newest)
-    return WantedModules(modules, removed, ignored, tuple(each for each in updated if each is not None))
+    terminating_anew = tuple(each for each in updated if each is not None)
+    return WantedModules(modules, removed, ignored, terminating_anew, tuple(_left(snapshot, spec)))
+
+
+def _left(snapshot: KymaSnapshot, spec: KymaSpec) -> Iterator[SyncResource]:
+    """Yield the SyncResources of modules that the status lists for the last time: removed, with nothing to wait for."""
+    there = {module.name for module in spec.modules} | {module_of_manifest(each) for each in snapshot.manifests}
+    removed = {status.name for status in snapshot.kyma.status.modules} - there
+    for each in snapshot.sync_resources if removed else ():
+        is_owned = any(owner.kind == ModuleConfig.KIND for owner in each.metadata.owner_references)
+        if each.spec.module in removed and not is_owned and not each.metadata.being_deleted:
+            yield each
 
 
 def _terminating(snapshot: KymaSnapshot, resolution: Resolution, manifest: Manifest) -> Manifest | None:
