@@ -6,7 +6,19 @@ from collections.abc import Iterator
 
 import pytest
 
-from kube_runtime import Causes, ClusterUnreachable, End, KubeError, Request, ResponseInvalid, Result, Snapshot, Step
+from kube_runtime import (
+    Causes,
+    ClusterUnreachable,
+    End,
+    InventoryEntry,
+    KubeError,
+    ObjectOutcome,
+    Request,
+    ResponseInvalid,
+    Result,
+    Snapshot,
+    Step,
+)
 from kube_runtime.client.circuit import Circuit
 from kube_runtime.controller.steps import Stages
 from kube_runtime.exceptions import TerminalError
@@ -88,4 +100,14 @@ async def test_open_circuit_keeps_no_part_of_an_answer() -> None:
     except ClusterUnreachable as error:
         circuit.failed(error)
     assert circuit.failure is not None
+    assert server.kept == 0
+
+
+async def test_outcome_of_an_object_keeps_no_part_of_an_answer() -> None:
+    server, entry = Server(ResponseInvalid), InventoryEntry("", "v1", "ConfigMap", "default", "one")
+    try:
+        await server.read()
+    except ResponseInvalid as error:
+        outcome = ObjectOutcome(entry, None, "failed", cause=error)
+    assert isinstance(outcome.cause, ResponseInvalid)
     assert server.kept == 0

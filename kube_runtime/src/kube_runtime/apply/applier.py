@@ -27,7 +27,6 @@ from kube_runtime.exceptions import (
     NotFound,
     ObjectUnreadable,
     ServerUnavailable,
-    without_frames,
 )
 from kube_runtime.resource import JsonObject, Resource
 
@@ -196,7 +195,7 @@ class Applier:
             return await self._write(wanted, resource, entry, document, digest, before)
         except (KubeError, RecursionError) as error:
             self._memory.forget(entry)
-            cause = without_frames(error) if isinstance(error, KubeError) else _nested_too_deep(entry)
+            cause = error if isinstance(error, KubeError) else _nested_too_deep(entry)
             return ObjectOutcome(entry, wanted.index, "failed", _explain(cause), cause=cause)
 
     def _needs_nothing(self, entry: InventoryEntry, digest: bytes, document: JsonObject, live: JsonObject) -> bool:
@@ -302,7 +301,7 @@ class Applier:
         except (NotFound, KindUnknown):
             return ObjectOutcome(entry, None, "pruned")
         except KubeError as error:
-            return ObjectOutcome(entry, None, "failed", _explain(error), cause=without_frames(error))
+            return ObjectOutcome(entry, None, "failed", _explain(error), cause=error)
         return ObjectOutcome(entry, None, "pruned", live=live)
 
     async def _read(self, resource: Resource[JsonObject], entry: InventoryEntry) -> JsonObject | None:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from kube_runtime.apply.objects import InventoryEntry
-from kube_runtime.exceptions import KubeError
+from kube_runtime.exceptions import KubeError, without_frames
 from kube_runtime.resource import JsonObject
 
 __all__ = ["Action", "ApplyResult", "ObjectOutcome"]
@@ -34,6 +34,10 @@ class ObjectOutcome:
     live: JsonObject | None = field(default=None, repr=False)
     cause: KubeError | None = field(default=None, repr=False)
     changed_by: str = ""
+
+    def __post_init__(self) -> None:
+        if self.cause is not None:
+            without_frames(self.cause)
 
 
 @dataclass(frozen=True, slots=True)

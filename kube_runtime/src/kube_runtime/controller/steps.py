@@ -59,6 +59,9 @@ class StepFailure:
     step: Step
     error: Exception
 
+    def __post_init__(self) -> None:
+        without_frames(self.error)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
@@ -154,13 +157,11 @@ class Stages(Generic[K, S, V]):
             try:
                 return await self.apply(request, seen, step)
             except self.outcomes as error:
-                return replace(seen, failures=(*seen.failures, StepFailure(step, without_frames(error))))
+                return replace(seen, failures=(*seen.failures, StepFailure(step, error)))
             except ExceptionGroup as group:
                 unexpected = group.split(self.outcomes)[1]
                 if unexpected is not None:
                     raise
                 # A conflict is retried at once, so it decides only where nothing else failed.
                 errors = sorted(leaves(group), key=lambda error: isinstance(error, Conflict))
-                return replace(
-                    seen, failures=(*seen.failures, *(StepFailure(step, without_frames(error)) for error in errors))
-                )
+                return replace(seen, failures=(*seen.failures, *(StepFailure(step, error) for error in errors)))

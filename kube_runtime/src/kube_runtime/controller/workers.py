@@ -199,9 +199,8 @@ class Workers(Generic[K]):
         except TerminalError as error:
             self._metrics.terminal_errors += 1
             self.queue.forget(key)
-            self._note(key, error)
             log.error("%s: %s failed with a terminal error: %s", self.name, key, error)  # noqa: TRY400 - the message says why
-            without_frames(error)
+            self._note(key, error)
         except Exception as error:  # noqa: BLE001 - whatever it is, it concerns this key alone
             if deadline.expired():
                 self._metrics.timeouts += 1
@@ -234,17 +233,18 @@ class Workers(Generic[K]):
             )
 
     def _retry(self, key: K, error: BaseException, causes: Causes) -> None:
-        self._note(key, error)
-        soon = CONFLICT_SECONDS if isinstance(error, Conflict) else None
-        self.queue.add_rate_limited(key, self._retry_priority, first_seconds=soon, causes=causes)
         if isinstance(error, KubeError | TimeoutError):
             log.warning("%s: %s failed: %s: %s", self.name, key, type(error).__name__, error)
         else:
             self._metrics.panics += 1
             log.error("%s: %s failed", self.name, key, exc_info=error)
-        without_frames(error)
+        self._note(key, error)
+        soon = CONFLICT_SECONDS if isinstance(error, Conflict) else None
+        self.queue.add_rate_limited(key, self._retry_priority, first_seconds=soon, causes=causes)
 
     def _note(self, key: K, error: BaseException) -> None:
+        """Note a failure that was logged: from here on it has no frames."""
+        without_frames(error)
         self._metrics.errors += 1
         self._metrics.results["error"] += 1
         text = f"{type(error).__name__}: {error}"
