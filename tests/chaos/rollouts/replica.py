@@ -8,13 +8,14 @@ import sys
 from pathlib import Path
 
 from kube_runtime import Client, ClientOptions, KubeconfigPolicy, Manager
-from kube_runtime.leases import LeaseSharding
+from kube_runtime.leases import LeaseSharding, LeaseTiming
 from lifecycle_manager import module_rollouts
 from lifecycle_manager.contract.resources import DATED_RELEASE_METAS, MODULE_TEMPLATES
 from lifecycle_manager.module_catalog import Offers
 from lifecycle_manager.rollout import RolloutSettings
 from tests.unit.module_rollouts.small_fleet import KCP, Installer
 
+LEASE = LeaseTiming(lease_seconds=6, act_seconds=4.0, renew_seconds=1.5)
 REQUEST_TIMEOUT_SECONDS = 120.0
 """A request that the process had begun when it was frozen goes on afterwards."""
 
@@ -27,7 +28,7 @@ async def main(kubeconfig: Path, name: str) -> None:
         await Client.from_kubeconfig(kubeconfig, options=options, policy=policy) as leases,
         await Client.from_kubeconfig(kubeconfig, options=options, policy=policy) as kcp,
     ):
-        sharding = LeaseSharding(leases, namespace=KCP, group="rollouts", name=name)
+        sharding = LeaseSharding(leases, namespace=KCP, group="rollouts", name=name, timing=LEASE)
         manager = Manager(kcp, namespace=KCP, sharding=sharding)
         offers = Offers(manager.informer(MODULE_TEMPLATES), manager.informer(DATED_RELEASE_METAS))
         module_rollouts.setup(manager, offers, RolloutSettings())

@@ -21,6 +21,7 @@ from kube_simulation.rules import Proceed
 from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, MODULE_RELEASE_METAS
 from lifecycle_manager_api import crds, names
 from tests.chaos.rollouts.history import wrong_in
+from tests.chaos.rollouts.replica import LEASE
 from tests.unit.module_rollouts.fleet import CHANNEL, MODULE, released
 from tests.unit.module_rollouts.small_fleet import (
     CLUSTERS,
@@ -33,7 +34,7 @@ from tests.unit.module_rollouts.small_fleet import (
 )
 from tests.waiting import consistently, eventually
 
-FROZEN_SECONDS = 14.0
+FROZEN_SECONDS = LEASE.lease_seconds + 3.0
 """Longer than a Lease is valid."""
 TAKE_OVER_SECONDS = 120.0
 ROOT = Path(__file__).parents[3]

@@ -22,11 +22,17 @@ from kyma_local.processes import ChildProcess
 from lifecycle_manager.contract.resources import MANIFESTS
 from lifecycle_manager_api import names
 from tests.chaos.rollouts.history import History, wrong_in
+from tests.chaos.rollouts.replica import LEASE
 from tests.chaos.rollouts.test_replicas import FROZEN_SECONDS, TAKE_OVER_SECONDS
 from tests.waiting import eventually
 
 CLUSTERS = 40
 POLL_SECONDS = 0.5
+OPTIONS = (
+    f"--leader-election-lease-duration={LEASE.lease_seconds}s",
+    f"--leader-election-renew-deadline={LEASE.act_seconds}s",
+    f"--leader-election-retry-period={LEASE.renew_seconds}s",
+)
 
 
 async def freeze_in_turn(kcp: Client, replicas: Mapping[str, ChildProcess]) -> None:
@@ -67,7 +73,7 @@ async def test_replicas_of_the_service_keep_the_limits_while_each_is_frozen_in_t
         for number in range(count):
             program = processes.lifecycle_manager_of_simulation(kubeconfig, free_port())
             name = f"replica-{number}"
-            named = replace(program, name=name, command=(*program.command, f"--replica-name={name}"))
+            named = replace(program, name=name, command=(*program.command, f"--replica-name={name}", *OPTIONS))
             replicas[name] = await processes.start(named, tmp_path / "logs")
             stack.push_async_callback(replicas[name].stop)
         options, policy = ClientOptions(qps=0, timeout_seconds=60), KubeconfigPolicy.permissive()
