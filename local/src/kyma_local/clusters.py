@@ -113,8 +113,7 @@ async def _running(clusters: tuple[LocalCluster, ...]) -> AsyncGenerator[None, N
             for task in serving:
                 task.cancel()
     finally:
-        for cluster in clusters:
-            await cluster.stop()
+        await asyncio.gather(*(cluster.stop() for cluster in clusters))
 
 
 @asynccontextmanager

@@ -106,6 +106,7 @@ async def test_watcher_runs_as_the_images_user_on_a_read_only_tree(installed: In
         "METRICS_HOST": "127.0.0.1",
         "METRICS_PORT": str(metrics),
         "KCP_ADDR": f"127.0.0.1:{free_port()}",
+        "DRAIN_SECONDS": "0.5",  # there is no control plane to deliver to
         "TLS_CERT": str(tls / "tls.crt"),
         "TLS_KEY": str(tls / "tls.key"),
         "CA_CERT": str(tls / "ca.crt"),
