@@ -36,6 +36,7 @@ def setup(
     """Add the controller that records the digests of links. `fetch` returns a text, and raises DownloadFailed."""
     templates = manager.informer(MODULE_TEMPLATES)
     links = Links(manager, templates, statuses, fetch, offer)
+    # Each replica reads them all: where the fleet is split, a replica has Kymas alone.
     controller: Controller[ObjectKey, None] = manager.controller("module-link", owner=lambda _: "")
     controller.watches(templates, when=offer_changed)
     controller.receives(DescriptorFound, to=lambda found: (ObjectKey(found.namespace, found.template),))
