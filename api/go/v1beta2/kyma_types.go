@@ -155,7 +155,7 @@ type SkrRecords struct {
 	// +optional
 	KymaCRD string `json:"kymaCrd,omitempty"`
 
-	// The module catalog, and the resource versions of its objects.
+	// The CRDs of the module catalog, and the catalog.
 	// +optional
 	Catalog string `json:"catalog,omitempty"`
 

@@ -86,7 +86,7 @@ class SkrRecords(Struct, frozen=True, kw_only=True):
     kyma_crd: str = ""
     """The CRD of Kymas."""
     catalog: str = ""
-    """The module catalog, and the resource versions of its objects."""
+    """The CRDs of the module catalog, and the catalog."""
     watcher: str = ""
     """The Watcher, and the Watcher CRs that its webhooks are made from."""
     trust: str = ""

@@ -12,8 +12,9 @@ from kube_runtime import KubeError, NotFound, Result
 from kube_simulation import ApiRequest, Freeze, Refuse
 from lifecycle_manager import catalog_sync
 from lifecycle_manager.catalog_sync import CatalogSettings
-from lifecycle_manager.catalog_sync.snapshot import KindChanged
+from lifecycle_manager.catalog_sync.snapshot import MAX_HOLD_SECONDS, KindChanged
 from lifecycle_manager.catalog_sync.status import REMOVING
+from lifecycle_manager.catalog_sync.wanted import KINDS
 from lifecycle_manager.contract.conditions import CATALOG, CATALOG_SYNC_FAILED, CATALOG_SYNCED, WEBHOOK
 from lifecycle_manager.contract.options import PurgeSettings
 from lifecycle_manager.contract.resources import (
@@ -135,6 +136,47 @@ async def test_catalog_that_is_not_due_needs_no_request() -> None:
         world.clock.advance(600)
         await sync(world)
         assert len(world.cluster("demo").requests(since=before)) == 1
+
+
+async def test_new_version_is_written_unread_and_its_record_waits_for_another_write() -> None:
+    async with catalog_world(interval_seconds=600.0) as world:
+        await world.offer(builders.template("api", "1.0.0"), builders.template("api", "2.0.0"))
+        await world.offer(builders.release("api", regular="1.0.0"))
+        await world.introduced()
+        await sync(world)
+        before = world.requests
+        await world.offer(builders.release("api", regular="2.0.0"))
+        assert (await sync(world)).requeue_after == MAX_HOLD_SECONDS
+        requests = world.cluster("demo").requests(since=before)
+        assert sorted((each.verb, each.name) for each in requests) == [
+            ("apply", "api"),
+            ("apply", "api-2.0.0"),
+            ("delete", "api-1.0.0"),
+        ]
+        assert (await sync(world)).requeue_after == MAX_HOLD_SECONDS
+        assert [each for each in world.writes_to("kcp", before) if each.resource.startswith("kymas")] == []
+        known = (await world.in_kcp()).status.records
+        world.clock.advance(MAX_HOLD_SECONDS)
+        await sync(world)
+        assert (await world.in_kcp()).status.records != known
+        assert world.cluster("demo").requests(since=before) == requests
+
+
+async def test_what_users_change_under_a_new_version_is_found_by_the_next_check() -> None:
+    async with catalog_world(interval_seconds=600.0) as world:
+        await world.offer(builders.template("api", "1.0.0"), builders.release("api", regular="1.0.0"))
+        await world.offer(builders.template("nats", "1.0.0"), builders.release("nats", regular="1.0.0"))
+        await world.introduced()
+        await sync(world)
+        skr = await world.skr()
+        await skr.delete(MODULE_TEMPLATES, "nats-1.0.0", SKR)
+        await world.offer(builders.template("api", "2.0.0"), builders.release("api", regular="2.0.0"))
+        await sync(world)
+        assert not await _exists(skr, MODULE_TEMPLATES, "nats-1.0.0")
+        for _ in KINDS:
+            world.clock.advance(600)
+            await sync(world)
+        assert await _exists(skr, MODULE_TEMPLATES, "nats-1.0.0")
 
 
 async def test_record_that_the_cache_does_not_have_yet_counts() -> None:

@@ -12,9 +12,15 @@ from lifecycle_manager.catalog_sync import plan
 from lifecycle_manager.catalog_sync.snapshot import CatalogRecord, CatalogSnapshot
 from lifecycle_manager.catalog_sync.status import failed, synced
 from lifecycle_manager.catalog_sync.wanted import KINDS, Key, wanted_catalog
-from lifecycle_manager.contract.conditions import CATALOG, CATALOG_SYNCED, CLUSTER_CLAIMED, REACHABLE
+from lifecycle_manager.contract.conditions import (
+    CATALOG,
+    CATALOG_SYNC_FAILED,
+    CATALOG_SYNCED,
+    CLUSTER_CLAIMED,
+    REACHABLE,
+)
 from lifecycle_manager.module_catalog import Offer
-from lifecycle_manager_api import Kyma, names
+from lifecycle_manager_api import Kyma, ModuleTemplate, names
 from tests import builders
 
 CRDS = "crds"
@@ -22,6 +28,8 @@ OFFER = Offer.of(
     [builders.template("api", "1.0.0"), builders.template("nats", "2.0.0")], [builders.release("api", regular="1.0.0")]
 )
 WANTED = wanted_catalog(OFFER, {})
+FORMER = [builders.template("api", "1.0.0"), builders.template("api", "0.9.0")]
+EARLIER = wanted_catalog(Offer.of(FORMER, [builders.release("api", regular="0.9.0")]), {})
 FROZEN = wanted_catalog(OFFER, {names.SYNC: "false"})
 
 
@@ -29,7 +37,7 @@ def synced_kyma(
     *,
     reason: str = "Reachable",
     catalog: str = "",
-    message: str = synced(len(WANTED.items), is_frozen=False).message,
+    message: str = synced(is_frozen=False).message,
     record: CatalogRecord | None = None,
     **metadata: Any,
 ) -> Kyma:
@@ -79,14 +87,14 @@ class Cluster:
 
     def _check(self, seen: CatalogSnapshot, kinds: tuple[str, ...]) -> CatalogSnapshot:
         known = [kind for kind in kinds if kind in self.kinds]
-        same = {kind for kind in known if self.fingerprint(kind) == seen.record.fingerprint_of(kind)}
+        same = {kind for kind in known if self.fingerprint(kind) == seen.fingerprints.get(kind)}
         changed = tuple(kind for kind in kinds if kind not in same)
         return replace(seen, changed_kinds=changed, are_crds_missing=len(known) < len(kinds))
 
     def _read(self, seen: CatalogSnapshot, kinds: tuple[str, ...]) -> CatalogSnapshot:
         if not self.kinds.issuperset(kinds):
             return replace(seen, are_crds_missing=True)
-        items = {key: WANTED.items[key].item for key in self.objects if key in WANTED.items and key[0] in kinds}
+        items = {key: (WANTED.items.get(key) or EARLIER.items[key]).item for key in self.objects if key[0] in kinds}
         return replace(seen, live=items)
 
     def _write(self, seen: CatalogSnapshot, step: plan.WriteItems) -> CatalogSnapshot:
@@ -95,16 +103,21 @@ class Cluster:
             assert key[0] in self.kinds
             self.objects[key] = self.objects.get(key, 0) + 1
             self.writes.append(key)
-        fingerprints = {kind: self.fingerprint(kind) for kind in step.kinds}
-        record = replace(seen.record, catalog=seen.wanted.digest).with_fingerprints(fingerprints)
-        return replace(seen, record=record, changed_kinds=())
+        for key in step.delete:
+            self.objects.pop(key, None)
+            self.writes.append(key)
+        touched = {kind for kind, _ in self.writes}
+        fingerprints = {kind: each for kind, each in seen.fingerprints.items() if kind not in touched}
+        fingerprints |= {kind: self.fingerprint(kind) for kind in step.kinds}
+        record = replace(seen.record, catalog=seen.wanted.digest)
+        return replace(seen, record=record, fingerprints=fingerprints, changed_kinds=() if step.kinds else None)
 
 
-def sync(cluster: Cluster, seen: CatalogSnapshot) -> plan.CatalogDone:
+def sync(cluster: Cluster, seen: CatalogSnapshot) -> tuple[CatalogSnapshot, plan.CatalogDone]:
     for _ in range(MAX_STEPS):
         step = plan.plan(seen)
         if isinstance(step, plan.CatalogDone):
-            return step
+            return seen, step
         seen = cluster.carry_out(seen, step)
     raise AssertionError("the plan does not come to an end")
 
@@ -112,35 +125,70 @@ def sync(cluster: Cluster, seen: CatalogSnapshot) -> plan.CatalogDone:
 RECORDS = st.builds(
     CatalogRecord,
     crds=st.sampled_from(["", CRDS]),
-    catalog=st.sampled_from(["", WANTED.digest]),
-    templates=st.sampled_from(["", "x"]),
-    releases=st.sampled_from(["", "x"]),
+    catalog=st.sampled_from(["", EARLIER.digest, WANTED.digest]),
 )
 
 
 @given(
     kinds=st.sets(st.sampled_from(KINDS)),
-    present=st.sets(st.sampled_from(sorted(WANTED.items))),
+    present=st.sets(st.sampled_from(sorted({**WANTED.items, **EARLIER.items}))),
     record=st.none() | RECORDS,
     condition=st.sampled_from(["", CATALOG_SYNCED]),
+    is_remembered=st.booleans(),
 )
-def test_sync_ends_with_the_wanted_catalog_and_the_next_one_writes_nothing(
-    kinds: set[str], present: set[Key], record: CatalogRecord | None, condition: str
+def test_check_ends_with_the_wanted_catalog_and_the_next_one_writes_nothing(
+    kinds: set[str], present: set[Key], record: CatalogRecord | None, condition: str, is_remembered: bool
 ) -> None:
+    """Whatever an SKR has, and whatever its record says."""
     cluster = Cluster(set(kinds), {key: 1 for key in present if key[0] in kinds})
-    done = sync(cluster, snapshot(synced_kyma(catalog=condition, record=record)))
+    former = EARLIER if is_remembered and record is not None and record.catalog == EARLIER.digest else None
+    seen, done = sync(cluster, snapshot(synced_kyma(catalog=condition, record=record), former=former))
     assert done.condition is not None
     assert done.condition.reason == CATALOG_SYNCED
     assert set(cluster.objects) == set(WANTED.items)
     cluster.writes.clear()
-    again = sync(cluster, snapshot(synced_kyma(catalog=CATALOG_SYNCED, record=done.record)))
+    known = synced_kyma(catalog=CATALOG_SYNCED, record=done.record)
+    _, again = sync(cluster, snapshot(known, fingerprints=seen.fingerprints))
     assert again.condition is not None
     assert cluster.writes == []
 
 
+def test_cluster_with_a_remembered_catalog_gets_the_differences_unread() -> None:
+    former = Cluster(set(KINDS), dict.fromkeys(EARLIER.items, 1))
+    known = synced_kyma(catalog=CATALOG_SYNCED, record=CatalogRecord(CRDS, EARLIER.digest))
+    seen = snapshot(known, former=EARLIER, is_due=False, seconds_until_due=60.0, hold_seconds=15.0)
+    assert isinstance(plan.plan(seen), plan.WriteItems)
+    _, done = sync(former, seen)
+    assert set(former.objects) == set(WANTED.items)
+    assert done == plan.CatalogDone(record=CatalogRecord(CRDS, WANTED.digest), requeue_after=15.0)
+
+
+def test_cluster_is_read_before_the_next_catalog_where_something_says_that_it_has_another_one() -> None:
+    known = synced_kyma(catalog=CATALOG_SYNCED, record=CatalogRecord(CRDS, EARLIER.digest))
+    failed_before = synced_kyma(catalog=CATALOG_SYNC_FAILED, record=CatalogRecord(CRDS, EARLIER.digest))
+    for seen in (snapshot(known), snapshot(failed_before, former=EARLIER)):
+        assert plan.plan(seen) == plan.ReadItems(KINDS)
+
+
+def test_object_that_the_former_catalog_only_left_in_place_is_not_deleted_unread() -> None:
+    beta = builders.template("api", "0.9.0", labels={names.BETA: "true"})
+    left = wanted_catalog(Offer.of([beta, builders.template("api", "1.0.0")], []), {})
+    assert plan.between(left, wanted_catalog(Offer.of([builders.template("api", "1.0.0")], []), {})) is None
+    assert plan.between(left, wanted_catalog(Offer.of([beta], []), {})) == ((), ((ModuleTemplate.KIND, "api-1.0.0"),))
+
+
+def test_new_record_alone_waits_for_another_write_but_not_for_ever() -> None:
+    known = synced_kyma(catalog=CATALOG_SYNCED, record=CatalogRecord(CRDS, EARLIER.digest))
+    record = CatalogRecord(CRDS, WANTED.digest)
+    held = snapshot(known, record=record, is_due=False, seconds_until_due=60.0, hold_seconds=7.0)
+    assert plan.plan(held) == plan.CatalogDone(record=record, requeue_after=7.0)
+    written = plan.plan(replace(held, hold_seconds=0.0))
+    assert written == plan.CatalogDone(condition=synced(is_frozen=False), record=record, requeue_after=60.0)
+
+
 def test_catalog_whose_synchronization_is_off_is_not_written() -> None:
     cluster = Cluster(set(), {})
-    done = sync(cluster, snapshot(synced_kyma(), wanted=FROZEN))
+    _, done = sync(cluster, snapshot(synced_kyma(), wanted=FROZEN))
     assert done.condition is not None
     assert cluster.writes == []
 
@@ -152,7 +200,7 @@ def test_kyma_that_is_skipped_claimed_or_was_not_read_needs_no_step() -> None:
 
 
 def test_catalog_that_is_up_to_date_waits_until_it_is_due() -> None:
-    record = CatalogRecord(CRDS, WANTED.digest, "a", "b")
+    record = CatalogRecord(CRDS, WANTED.digest)
     current = snapshot(synced_kyma(catalog=CATALOG_SYNCED, record=record), is_due=False, seconds_until_due=7.0)
     assert plan.plan(current) == plan.CatalogDone(requeue_after=7.0)
     assert plan.plan(replace(current, is_due=True)) == plan.CheckResourceVersions(KINDS)
@@ -160,10 +208,9 @@ def test_catalog_that_is_up_to_date_waits_until_it_is_due() -> None:
 
 def test_catalog_that_was_written_before_it_is_due_is_recorded() -> None:
     """Its condition says the same as before, but not its record: else each reconcile would read all objects again."""
-    earlier = synced_kyma(catalog=CATALOG_SYNCED, record=CatalogRecord(CRDS, "earlier", "a", "b"))
-    done = sync(Cluster(set(KINDS), {}), snapshot(earlier, is_due=False, seconds_until_due=60.0))
-    assert done.record is not None
-    assert done.record.catalog == WANTED.digest
+    earlier = synced_kyma(catalog=CATALOG_SYNCED, record=CatalogRecord(CRDS, "earlier"))
+    _, done = sync(Cluster(set(KINDS), {}), snapshot(earlier, is_due=False, seconds_until_due=60.0))
+    assert done.record == CatalogRecord(CRDS, WANTED.digest)
 
 
 def test_step_that_failed_ends_the_sync_with_its_error() -> None:
@@ -179,13 +226,8 @@ def test_cluster_that_never_knows_the_crds_is_not_asked_for_ever() -> None:
     assert done.condition == failed(done.error)
 
 
-def test_condition_of_an_earlier_catalog_is_not_left_by_a_process_that_crashed() -> None:
+def test_condition_in_the_words_of_an_earlier_version_is_not_written_again() -> None:
     record = CatalogRecord(crds=CRDS, catalog=WANTED.digest)
-    recorded = synced_kyma(catalog=CATALOG_SYNCED, record=record)
-    assert isinstance(plan.plan(snapshot(recorded, is_due=False, seconds_until_due=60.0)), plan.CatalogDone)
-    untold = synced_kyma(catalog=CATALOG_SYNCED, message="9 objects of the catalog are in the cluster", record=record)
-    seen = snapshot(untold, is_due=False, seconds_until_due=60.0)
-    assert plan.plan(seen) == plan.CheckResourceVersions(KINDS)
-    condition = synced(len(WANTED.items), is_frozen=False)
-    done = plan.CatalogDone(condition=condition, requeue_after=600.0, record=record)
-    assert plan.plan(replace(seen, changed_kinds=())) == done
+    known = synced_kyma(catalog=CATALOG_SYNCED, message="objects of the catalog in the cluster: 9", record=record)
+    seen = snapshot(known, is_due=False, seconds_until_due=60.0)
+    assert plan.plan(seen) == plan.CatalogDone(requeue_after=60.0)

@@ -151,6 +151,8 @@ async def test_new_version_that_runs_at_the_next_look_is_one_write_of_the_status
     before = simulation.requests()[-1].number
     await world.reconcile()
     assert await generation_reported(world) == 1
+    asked = simulation.requests(lambda it: it.cluster == "skr" and not it.is_write, since=before)
+    assert [each.resource for each in asked if each.resource.startswith(("gardens", "pods"))] == []
     await runs(world, new)
     await world.reconcile()
     assert (await world.state(), await generation_reported(world)) == (("Ready", "ModuleReady"), 2)

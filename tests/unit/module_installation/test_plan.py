@@ -357,3 +357,4 @@ def test_pods_are_looked_for_by_the_whole_selector_of_a_workload_that_has_some()
     assert pods_of(DEPLOYMENT, {**live, "status": {}}) == ""
     assert pods_of(DEPLOYMENT, {**live, "spec": {"selector": {"matchLabels": 7}}}) == ""
     assert pods_of(DEPLOYMENT, {**live, "spec": {}}) == ""
+    assert pods_of(DEPLOYMENT, {**live, "metadata": {"generation": 2}}) == "", "these are of the version before"

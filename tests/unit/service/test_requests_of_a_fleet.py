@@ -16,6 +16,7 @@ from kube_simulation import ApiRequest
 from kube_simulation.requests import Answer
 from kube_simulation.rules import Proceed, Rule
 from lifecycle_manager.app import lifecycle_manager
+from lifecycle_manager.catalog_sync.snapshot import MAX_HOLD_SECONDS
 from lifecycle_manager.contract.resources import KYMAS
 from lifecycle_manager.contract.signals import ObjectChanged, WatcherEventReceived
 from lifecycle_manager.kyma.controller import SKR_KYMA
@@ -121,21 +122,35 @@ async def test_quiet_fleet_renews_a_lease_and_tests_what_no_event_proves() -> No
 
 
 @pytest.mark.looptime
-async def test_new_version_is_three_writes_for_each_cluster_and_the_record_of_its_catalog() -> None:
+async def test_new_version_is_three_writes_for_each_cluster_and_reads_no_catalog() -> None:
+    """The status of the Kyma takes the record of the catalog along."""
     async with quiet_fleet() as (world, _):
         since, began = world.requests, asyncio.get_running_loop().time()
         await world.offer(builders.release(CHOSEN[0], regular=VERSIONS[1]))
         await eventually(partial(are_at, world, VERSIONS[1]), every=0.05)
         seconds = asyncio.get_running_loop().time() - began
-        await asyncio.sleep(10)
+        await asyncio.sleep(2 * MAX_HOLD_SECONDS)
         written = writes_to_kcp(world, since)
+        in_skrs = [each for each in world.simulation.records if each.number > since and each.cluster != "kcp"]
     assert written == {
         ("lifecycle-manager", "manifests", ""): len(NAMES),
         ("lifecycle-manager", "manifests", "status"): len(NAMES),
         ("lifecycle-manager", "kymas", "status"): len(NAMES),
-        ("lifecycle-manager-catalog", "kymas", "status"): len(NAMES),
     }
     assert seconds <= 0.5
+    assert not [each for each in in_skrs if each.verb == "list"]
+
+
+@pytest.mark.looptime
+async def test_catalog_that_changes_twice_is_recorded_once_where_no_other_status_is_written() -> None:
+    async with quiet_fleet() as (world, _):
+        since = world.requests
+        await world.offer(builders.release(MODULES[8], regular=VERSIONS[1]))
+        await asyncio.sleep(1)
+        await world.offer(builders.release(MODULES[9], regular=VERSIONS[1]))
+        await asyncio.sleep(2 * MAX_HOLD_SECONDS)
+        written = writes_to_kcp(world, since)
+    assert written == {("lifecycle-manager-catalog", "kymas", "status"): len(NAMES)}
 
 
 @pytest.mark.looptime

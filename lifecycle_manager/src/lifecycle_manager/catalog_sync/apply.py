@@ -1,7 +1,7 @@
 """Carries out the steps for the catalog in an SKR, and reports on them in the status of the Kyma.
 
-Its objects are not written by `object_set`: their resource versions say that they are as they were, so that none is
-read before it is deleted, and one to which somebody has added fields is replaced.
+Its objects are not written by `object_set`: their resource versions or the record say that they are as they were, so
+that none is read before it is deleted, and one to which somebody has added fields is replaced.
 """
 
 import asyncio
@@ -16,10 +16,10 @@ import structlog
 from kube_runtime import (
     Applier,
     Client,
-    Clock,
     ClusterUnreachable,
     Informer,
     KubeError,
+    Manager,
     NotFound,
     ObjectKey,
     Request,
@@ -36,6 +36,7 @@ from lifecycle_manager.catalog_sync.wanted import CRDS, KINDS, Item, Key, Wanted
 from lifecycle_manager.contract import former
 from lifecycle_manager.contract.conditions import CATALOG, ConditionContent, write_condition
 from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS, MODULE_RELEASE_METAS, MODULE_TEMPLATES
+from lifecycle_manager.contract.signals import CatalogRecorded
 from lifecycle_manager.skr import Connections
 from lifecycle_manager.skr.finalizers import is_held, strip_finalizers
 from lifecycle_manager_api import Kyma, ModuleReleaseMeta, ModuleTemplate, names
@@ -91,18 +92,23 @@ class CatalogActions:
 
 @dataclass(frozen=True, eq=False)
 class CatalogReports:
-    kcp: Client
+    manager: Manager
     kymas: Informer[Kyma]
-    clock: Clock
 
     async def finish(
         self, request: Request[ObjectKey, CatalogState], seen: CatalogSnapshot, end: plan.CatalogDone
     ) -> Result:
         """Report the end of a reconcile. Raises KubeError."""
+        state, now = request.state, self.manager.clock.monotonic()
+        state.fingerprints = seen.fingerprints
         if end.condition is not None:
             await self._write(self.kymas.get(request.key) or seen.kyma, end.condition, end.record)
-        if end.record is not None:
-            request.state.checked(next_check=self.clock.monotonic() + seen.interval_seconds)
+        elif end.record is not None:
+            recorded = CatalogRecorded(request.key.name, seen.kyma.status.records.catalog, str(end.record))
+            state.hold(recorded, until=now + seen.hold_seconds)
+            self.manager.publish(recorded)
+        if end.is_checked:
+            state.checked(next_check=now + seen.interval_seconds)
         return Result(end.requeue_after)
 
     async def unforeseen(self, key: ObjectKey, error: Exception) -> None:
@@ -113,9 +119,11 @@ class CatalogReports:
 
     async def _write(self, kyma: Kyma, condition: ConditionContent, record: CatalogRecord | None = None) -> None:
         """Write the condition, and the record unless that is None, where they differ."""
-        records = {"catalog": kyma.status.records.catalog if record is None else str(record)}
+        is_known = record is None or record == CatalogRecord.of(kyma)
+        records = {"catalog": kyma.status.records.catalog if is_known else str(record)}
+        now = self.manager.clock.now()
         written = await write_condition(
-            self.kcp, kyma, CATALOG, condition, now=self.clock.now(), field_manager=FIELD_MANAGER, records=records
+            self.manager.client, kyma, CATALOG, condition, now=now, field_manager=FIELD_MANAGER, records=records
         )
         if written is not None:
             self.kymas.wrote(written)
@@ -137,13 +145,12 @@ async def _apply_crds(skr: Client, seen: CatalogSnapshot) -> CatalogSnapshot:
 
 
 async def _check(skr: Client, seen: CatalogSnapshot, kinds: Iterable[str]) -> CatalogSnapshot:
-    found = {kind: await _revisions(skr, kind, own=True) for kind in kinds}
-    changed = (
-        kind
-        for kind, revisions in found.items()
-        if revisions is None or fingerprint(revisions) != seen.record.fingerprint_of(kind)
-    )
-    return replace(seen, changed_kinds=tuple(changed), are_crds_missing=None in found.values())
+    """Find the kinds that changed. One whose resource versions are not known counts as changed without a request."""
+    known = seen.fingerprints
+    found = {kind: await _revisions(skr, kind, own=True) for kind in kinds if kind in known}
+    same = {kind for kind, each in found.items() if each is not None and fingerprint(each) == known[kind]}
+    changed = tuple(kind for kind in kinds if kind not in same)
+    return replace(seen, changed_kinds=changed, are_crds_missing=None in found.values())
 
 
 async def _read(skr: Client, seen: CatalogSnapshot, kinds: Iterable[str]) -> CatalogSnapshot:
@@ -158,20 +165,29 @@ async def _read(skr: Client, seen: CatalogSnapshot, kinds: Iterable[str]) -> Cat
 
 
 async def _write(skr: Client, seen: CatalogSnapshot, step: plan.WriteItems) -> CatalogSnapshot:
-    """Write the differences. Raises CatalogRefused after all objects were tried."""
+    """Write the differences. Raises CatalogRefused after all objects were tried.
+
+    An SKR that has lost a CRD meanwhile is not read before: all of it is written again.
+    """
     writes: dict[Key, Callable[[], Awaitable[Any]]] = {
         **{(each.item.KIND, each.item.metadata.name): partial(_apply, skr, each) for each in step.apply},
         **{key: partial(_delete, skr, key) for key in step.delete},
     }
-    written = await _carry_out(writes)
+    try:
+        written = await _carry_out(writes)
+    except CatalogRefused as refused:
+        if step.kinds or not refused.is_kind_missing:
+            raise
+        return replace(seen, are_crds_missing=True)
     if writes:
         log.info("catalog synchronized", server=skr.server, applied=len(step.apply), deleted=len(step.delete))
     # The objects as they were written, not as they are by now: a change since then has to be seen as a change.
     left = {key: item for key, item in {**(seen.live or {}), **written}.items() if key not in step.delete}
-    record = replace(seen.record, catalog=seen.wanted.digest).with_fingerprints(
-        {kind: fingerprint(item for (of, _), item in left.items() if of == kind) for kind in step.kinds}
-    )
-    return replace(seen, record=record, changed_kinds=())
+    unknown = {kind for kind, _ in writes}
+    fingerprints = {kind: each for kind, each in seen.fingerprints.items() if kind not in unknown}
+    fingerprints |= {kind: fingerprint(item for (of, _), item in left.items() if of == kind) for kind in step.kinds}
+    record = replace(seen.record, catalog=seen.wanted.digest)
+    return replace(seen, record=record, fingerprints=fingerprints, changed_kinds=() if step.kinds else None)
 
 
 async def _delete_crds(skr: Client, seen: CatalogSnapshot, kinds: tuple[str, ...]) -> CatalogSnapshot:
@@ -231,7 +247,8 @@ async def _carry_out(writes: Mapping[Key, Callable[[], Awaitable[T]]]) -> dict[K
         if isinstance(error, ClusterUnreachable):
             raise error
     if failures:
-        raise CatalogRefused("; ".join(f"{kind} {name}: {failures[kind, name]}" for kind, name in sorted(failures)))
+        text = "; ".join(f"{kind} {name}: {failures[kind, name]}" for kind, name in sorted(failures))
+        raise CatalogRefused(text, is_kind_missing=any(isinstance(each, NotFound) for each in failures.values()))
     return results
 
 

@@ -8,7 +8,8 @@ A catalog is reconciled when
 - its SKR answers again, is replaced by another, or all of it is to be read again
 - the interval has passed: the resource versions of one kind are listed, the two kinds in turns
 
-Limits: `CatalogSettings`; `CONCURRENT_WRITES` in apply.py; `MAX_SILENT_SECONDS` in snapshot.py.
+Limits: `CatalogSettings`; `CONCURRENT_WRITES` in apply.py; `MAX_SILENT_SECONDS`, `MAX_HOLD_SECONDS` in snapshot.py;
+`MAX_REMEMBERED` in wanted.py.
 """
 
 from collections.abc import Iterable
@@ -51,7 +52,7 @@ def setup(
         removal_interval_seconds=settings.removal_interval_seconds,
         purge_after=settings.purge.after,
     )
-    reports = CatalogReports(manager.client, kymas, manager.clock)
+    reports = CatalogReports(manager, kymas)
     controller.steps(
         read=reader.read,
         plan=plan,

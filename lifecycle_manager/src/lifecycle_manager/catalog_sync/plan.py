@@ -21,10 +21,16 @@ from lifecycle_manager_api import ModuleReleaseMeta, find
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogDone(End):
-    """The reconcile ends, with this condition unless it is None. `record` is that of a catalog that is as wanted."""
+    """The reconcile ends.
+
+    - `condition`: what is written; None where it stays, and then `record` too waits for another write
+    - `record`: that of a catalog that is as wanted
+    - `is_checked`: the objects in the SKR were compared
+    """
 
     condition: ConditionContent | None = None
     record: CatalogRecord | None = None
+    is_checked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +40,7 @@ class ApplyCatalogCRDs(Step):
 
 @dataclass(frozen=True, slots=True)
 class CheckResourceVersions(Step):
-    """List the resource versions of LM's objects, and compare them with the record."""
+    """List the resource versions of LM's objects, and compare them with those that are remembered."""
 
     kinds: tuple[str, ...]
 
@@ -51,7 +57,7 @@ class ReadItems(Step):
 
 @dataclass(frozen=True, slots=True)
 class WriteItems(Step):
-    """Apply and delete objects, then record the resource versions of some kinds."""
+    """Apply and delete objects. `kinds` are those that were read: the resource versions of these are known then."""
 
     kinds: tuple[str, ...]
     apply: tuple[WantedItem, ...]
@@ -103,14 +109,59 @@ def _synchronization(seen: CatalogSnapshot) -> SyncStep | CatalogDone:
         return CatalogDone(condition=failed(error), error=error)
     if seen.are_crds_missing or seen.record.crds != seen.crds_digest:
         return ApplyCatalogCRDs()
-    changed = seen.changed_kinds if seen.record.catalog == seen.wanted.digest else KINDS
+    changed = seen.changed_kinds
+    if seen.record.catalog != seen.wanted.digest:
+        if (found := _known_differences(seen)) is not None:
+            return WriteItems((), *found)
+        changed = KINDS
     if changed is None:
+        if not seen.is_due and seen.record != CatalogRecord.of(seen.kyma):
+            return _done(seen, seen.seconds_until_due)
         return CheckResourceVersions(seen.kinds_to_check)
     if not changed:
-        return CatalogDone(condition=_condition(seen), requeue_after=seen.interval_seconds, record=seen.record)
+        return _done(seen, seen.interval_seconds, is_checked=True)
     if seen.live is None:
         return ReadItems(tuple(kind for kind in changed if kind not in (seen.new_kinds or ())))
     return WriteItems(changed, *differences(seen.wanted, seen.live, changed))
+
+
+def _done(seen: CatalogSnapshot, requeue_after: float, *, is_checked: bool = False) -> CatalogDone:
+    """Return the end with a catalog that is as wanted. A new record alone waits for another write to the status."""
+    is_new = seen.record != CatalogRecord.of(seen.kyma)
+    if is_new and _is_reported(seen) and seen.hold_seconds > 0:
+        again = min(requeue_after, seen.hold_seconds)
+        return CatalogDone(record=seen.record, requeue_after=again, is_checked=is_checked)
+    return CatalogDone(
+        condition=_condition(seen), record=seen.record, requeue_after=requeue_after, is_checked=is_checked
+    )
+
+
+def _known_differences(seen: CatalogSnapshot) -> tuple[tuple[WantedItem, ...], tuple[Key, ...]] | None:
+    """Return what to write in an SKR that has another catalog by its record; None where it has to be read first.
+
+    It need not be read while nothing says that it has something else; the next check finds that.
+    """
+    if seen.former is None or seen.changed_kinds is not None or seen.new_kinds is not None or not _is_reported(seen):
+        return None
+    return between(seen.former, seen.wanted)
+
+
+def between(former: WantedCatalog, wanted: WantedCatalog) -> tuple[tuple[WantedItem, ...], tuple[Key, ...]] | None:
+    """Return what to apply and what to delete to get from one catalog to another.
+
+    None where something is to be deleted that the former one left as it was: the SKR need not have it from LM.
+    """
+    if wanted.is_frozen:
+        return (), ()
+    leaving = former.known - wanted.known - wanted.items.keys()
+    if former.is_frozen or not leaving <= former.items.keys():
+        return None
+    new = (
+        each
+        for key, each in wanted.items.items()
+        if key not in former.items or former.items[key].document != each.document
+    )
+    return tuple(new), tuple(sorted(leaving))
 
 
 def _removal(seen: CatalogSnapshot) -> RemovalStep | CatalogDone:
@@ -163,14 +214,18 @@ def is_as_wanted(live: Item, wanted: Item) -> bool:
 
 
 def _condition(seen: CatalogSnapshot) -> ConditionContent:
-    return synced(len(seen.wanted.items), is_frozen=seen.wanted.is_frozen)
+    return synced(is_frozen=seen.wanted.is_frozen)
 
 
 def _is_up_to_date(seen: CatalogSnapshot) -> bool:
     """Tell whether condition and record of the Kyma say that its catalog is as wanted."""
-    found, record = find(seen.kyma.status.conditions, CATALOG), CatalogRecord.of(seen.kyma)
-    is_reported = found is not None and (found.status, found.reason, found.message) == _condition(seen)
-    return is_reported and (record.crds, record.catalog) == (seen.crds_digest, seen.wanted.digest)
+    return _is_reported(seen) and CatalogRecord.of(seen.kyma) == CatalogRecord(seen.crds_digest, seen.wanted.digest)
+
+
+def _is_reported(seen: CatalogSnapshot) -> bool:
+    """Tell whether the condition of the Kyma says that its catalog is as wanted, be it in the words of a former one."""
+    found = find(seen.kyma.status.conditions, CATALOG)
+    return found is not None and (found.status, found.reason) == _condition(seen)[:2]
 
 
 def _uids(items: Mapping[str, tuple[Revision, ...]]) -> set[str]:

@@ -1,60 +1,47 @@
 """What the plan of a catalog is decided on: the Kyma, the wanted catalog, its record, and what the steps have shown.
 
-Only LM writes the objects of a catalog, and they have no status. As long as their resource versions are the recorded
-ones, they are unchanged, and listing the resource versions is enough. The record is in the status of the Kyma, so it
-outlives the process: after a restart no SKR has to be read.
+Only LM writes the objects of a catalog, and they have no status. As long as their resource versions are the remembered
+ones, they are unchanged, and listing the resource versions is enough. The record, which catalog an SKR has, is in the
+status of the Kyma, so it outlives the process: after a restart no SKR has to be read at once.
 """
 
 import hashlib
 import random
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from kube_runtime import Causes, Clock, Informer, ObjectKey, Request, Revision, Snapshot
 from lifecycle_manager.catalog_sync.wanted import CRDS_DIGEST, KINDS, Catalogs, Item, Key, WantedCatalog
 from lifecycle_manager.contract.conditions import is_event_path_faulty
-from lifecycle_manager.contract.signals import ClusterReplaced, ResyncRequested
+from lifecycle_manager.contract.signals import CatalogRecorded, ClusterReplaced, ResyncRequested
 from lifecycle_manager.module_catalog import Offers
 from lifecycle_manager_api import Kyma, ModuleReleaseMeta, ModuleTemplate
 
 MAX_SILENT_SECONDS = 30.0
 """The interval while no events arrive from an SKR that should send some."""
+MAX_HOLD_SECONDS = 15.0
+"""How long the record of a changed catalog may wait for another write to the Kyma's status.
+
+A new version is in the catalog at once; some seconds later the status of each Kyma with that module is written.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class CatalogRecord:
-    """What an SKR had after its last synchronization.
-
-    - `crds`: the digest of the CRDs
-    - `catalog`: the digest of the wanted catalog
-    - `templates`, `releases`: fingerprints of the objects' resource versions
-    """
+    """What an SKR had after its last synchronization: the digests of the CRDs and of the wanted catalog."""
 
     crds: str = ""
     catalog: str = ""
-    templates: str = ""
-    releases: str = ""
 
     @classmethod
     def of(cls, kyma: Kyma) -> "CatalogRecord":
-        """Parse the record of a Kyma; an invalid one is empty."""
+        """Parse the record of a Kyma; an invalid one is empty. Those of earlier versions have more parts."""
         parts = kyma.status.records.catalog.split("/")
-        return cls(*parts) if len(parts) == 4 else cls()
-
-    def fingerprint_of(self, kind: str) -> str:
-        return self.templates if kind == ModuleTemplate.KIND else self.releases
-
-    def with_fingerprints(self, fingerprints: Mapping[str, str]) -> "CatalogRecord":
-        """Return the record with new fingerprints, by kind."""
-        return replace(
-            self,
-            templates=fingerprints.get(ModuleTemplate.KIND, self.templates),
-            releases=fingerprints.get(ModuleReleaseMeta.KIND, self.releases),
-        )
+        return cls(*parts[:2]) if len(parts) > 1 else cls()
 
     def __str__(self) -> str:
-        return "/".join((self.crds, self.catalog, self.templates, self.releases))
+        return f"{self.crds}/{self.catalog}"
 
 
 def fingerprint(revisions: Iterable[Revision | ModuleTemplate | ModuleReleaseMeta]) -> str:
@@ -69,7 +56,10 @@ def fingerprint(revisions: Iterable[Revision | ModuleTemplate | ModuleReleaseMet
 class CatalogSnapshot(Snapshot):
     """The catalog of an SKR, which is kept up to date until its Kyma is being deleted, and then removed.
 
-    - `record`: that of the Kyma, with what the steps added
+    - `record`: that of the Kyma, or the newer one that is not written yet, with what the steps added
+    - `hold_seconds`: for how long the writing of a newer record may wait for another write to the Kyma's status
+    - `former`: the catalog that the SKR has by its record; None where it is not remembered
+    - `fingerprints`: those of the objects as they were read or written last, by kind, as far as they are known
     - `crds_digest`: of the CRDs that the SKR has to have
     - `kinds_to_check`: the kinds whose resource versions are listed, if anything is
     - `is_due`: the interval has passed, or an event reported a change; else `seconds_until_due` remain
@@ -80,7 +70,7 @@ class CatalogSnapshot(Snapshot):
     - `are_crds_missing`: the SKR answered that it does not know a kind
     - `new_kinds`: those whose CRD a step has just created, so there are no objects of them yet; None before CRDs
       were applied
-    - `changed_kinds`: kinds whose objects differ from the record; None until their resource versions are listed
+    - `changed_kinds`: kinds whose objects are not as they were; None until their resource versions are listed
     - `live`: LM's objects of the changed kinds in the SKR; None until they are read
 
     Found while it is removed, where a kind without CRD is in neither mapping:
@@ -92,6 +82,9 @@ class CatalogSnapshot(Snapshot):
     now: datetime
     wanted: WantedCatalog
     record: CatalogRecord
+    hold_seconds: float = 0.0
+    former: WantedCatalog | None = None
+    fingerprints: Mapping[str, str] = field(default_factory=dict)
     crds_digest: str = CRDS_DIGEST
     kinds_to_check: tuple[str, ...] = KINDS
     is_due: bool = True
@@ -121,11 +114,19 @@ class CatalogState:
     - `next_check`: the monotonic time of the next check; None before the first reconcile
     - `turn`: which kind is checked then, as an index of KINDS
     - `suspected`: kinds that may have changed, until they are checked
+    - `fingerprints`: those of the objects as they were read or written last, by kind
+    - `held`: a record that is not written yet, and until when that may wait
     """
 
     next_check: float | None = None
     turn: int = 0
     suspected: tuple[str, ...] = ()
+    fingerprints: Mapping[str, str] = field(default_factory=dict)
+    held: tuple[CatalogRecorded, float] | None = None
+
+    def hold(self, recorded: CatalogRecorded, *, until: float) -> None:
+        """Note a record that is not written yet; a newer one waits no longer than the first."""
+        self.held = (recorded, until if self.held is None else self.held[1])
 
     def checked(self, *, next_check: float) -> None:
         """Note that the catalog is as wanted: the other kind is checked next."""
@@ -155,11 +156,19 @@ class CatalogReader:
         state.suspected = tuple(sorted({*state.suspected, *_kinds_in(request.causes)}))
         if state.next_check is None:
             state.next_check = now + self.interval_seconds * random.random()  # noqa: S311 - not for cryptography
+        if state.held is not None and state.held[0].before != kyma.status.records.catalog:
+            state.held = None  # it is written
+        record, until = CatalogRecord.of(kyma), now + MAX_HOLD_SECONDS
+        if state.held is not None:
+            record, until = CatalogRecord(*state.held[0].record.split("/")), state.held[1]
         return CatalogSnapshot(
             kyma=kyma,
             now=self.clock.now(),
             wanted=self.catalogs.for_labels(self.offers.current(), kyma.metadata.labels),
-            record=CatalogRecord.of(kyma),
+            record=record,
+            hold_seconds=max(until - now, 0.0),
+            former=self.catalogs.of_digest(record.catalog),
+            fingerprints=state.fingerprints,
             kinds_to_check=state.suspected or (KINDS[state.turn],),
             is_due=bool(state.suspected) or now >= state.next_check,
             seconds_until_due=max(state.next_check - now, 0.0),

@@ -14,16 +14,18 @@ REMOVING = "Removing"
 class CatalogRefused(KubeError):
     """The SKR refused objects of the catalog, all others were written; or it does not have its CRDs."""
 
+    def __init__(self, message: str, *, is_kind_missing: bool = False) -> None:
+        super().__init__(message)
+        self.is_kind_missing = is_kind_missing
+
 
 GONE = ConditionContent("False", REMOVED, "the catalog is removed from the cluster")
 
 
-def synced(items: int, *, is_frozen: bool) -> ConditionContent:
-    if is_frozen:
-        message = f"synchronization of the catalog is off: the Kyma has the label {names.SYNC}=false"
-    else:
-        message = f"objects of the catalog in the cluster: {items}"
-    return ConditionContent("True", CATALOG_SYNCED, message)
+def synced(*, is_frozen: bool) -> ConditionContent:
+    """Return the condition of a catalog that is as wanted; the same for each, or each would be written."""
+    off = f"synchronization of the catalog is off: the Kyma has the label {names.SYNC}=false"
+    return ConditionContent("True", CATALOG_SYNCED, off if is_frozen else "the catalog is in the cluster")
 
 
 def removing(objects: int) -> ConditionContent:

@@ -30,7 +30,7 @@ from lifecycle_manager.contract.resources import (
     RAW_KYMAS,
     SYNC_RESOURCES,
 )
-from lifecycle_manager.contract.signals import ClusterReplaced
+from lifecycle_manager.contract.signals import CatalogRecorded, ClusterReplaced
 from lifecycle_manager.contract.writes import remove_finalizer, set_finalizers, write_status
 from lifecycle_manager.kyma import steps
 from lifecycle_manager.kyma.deletion import remove_finalizers, remove_in_skr
@@ -97,7 +97,7 @@ class KymaActions:
         state = request.state
         state.repeats, state.pull_secret, state.progress_since = end.repeats, end.pull_secret, end.progress_since
         if end.status is not None:
-            await self._write_status(seen.kyma, end.status)
+            await self._write_status(seen.kyma, end.status, state.recorded)
         return Result(end.requeue_after, end.reasons)
 
     async def report(self, key: ObjectKey, error: Exception) -> None:
@@ -108,11 +108,14 @@ class KymaActions:
             if status != kyma.status:
                 await self._write_status(kyma, status)
 
-    async def _write_status(self, kyma: Kyma, status: KymaStatus) -> None:
+    async def _write_status(self, kyma: Kyma, status: KymaStatus, recorded: CatalogRecorded | None = None) -> None:
         events = for_operators(events_between(kyma.status, status))
         # Those of a former version, which has the same field manager, stay until their domain replaces them.
         own = tuple(each for each in status.conditions if each.type in OWN_CONDITIONS or former.is_of_a_part(each))
-        records = SkrRecords(kyma_crd=status.records.kyma_crd)
+        catalog = (self.kymas.get(KYMAS.key_of(kyma)) or kyma).status.records.catalog
+        if recorded is not None and recorded.before == catalog:
+            catalog = recorded.record
+        records = SkrRecords(kyma_crd=status.records.kyma_crd, catalog=catalog)
         status = msgspec.structs.replace(status, conditions=own, records=records)
         self.kymas.wrote(await write_status(self.manager.client, KYMAS, kyma.metadata, status))
         for kind, reason, note in events:

@@ -30,6 +30,7 @@ from lifecycle_manager.contract.resources import (
     DatedReleaseMeta,
 )
 from lifecycle_manager.contract.signals import (
+    CatalogRecorded,
     ClusterReachable,
     DescriptorFound,
     ModuleConfigsWritten,
@@ -134,6 +135,11 @@ def setup(
     controller.receives(ModuleConfigsWritten, to=lambda signal: (signal.key,), priority=Priority.RESYNC)
     controller.receives(UnclaimedChange, to=lambda signal: (signal.key,))
     controller.receives(ObjectChanged, to=changed_in_skr)
+
+    def note(recorded: CatalogRecorded) -> None:
+        controller.state_or_new(recorded.key).recorded = recorded
+
+    manager.on(CatalogRecorded, note)
     actions = KymaActions(manager, connections, kymas, manifests)
     controller.steps(read=seen.read, plan=plan, apply=actions.apply, finish=actions.finish, unforeseen=actions.report)
     return controller

@@ -37,7 +37,7 @@ from lifecycle_manager.contract.resources import (
     SECRETS,
     SYNC_RESOURCES,
 )
-from lifecycle_manager.contract.signals import ModuleConfigsWritten, ObjectChanged
+from lifecycle_manager.contract.signals import CatalogRecorded, ModuleConfigsWritten, ObjectChanged
 from lifecycle_manager.kyma.crd import KymaCrd, KymaCrds
 from lifecycle_manager.kyma.pull_secret.plan import PullSecret, PullSecretCopy, SyncPullSecret
 from lifecycle_manager.kyma.settings import KymaSettings
@@ -71,8 +71,10 @@ class KymaState:
 
     - `progress_since`: when the change of modules began that its status does not show yet
     - `namespace_problems`: why ModuleConfigs can't be written, by module; None until they were read from its status
+    - `recorded`: the record of its catalog that the next write to its status takes along
     """
 
+    recorded: CatalogRecorded | None = None
     announcements: Announcements = field(default_factory=Announcements)
     progress_since: datetime | None = None
     pull_secret: PullSecretCopy = field(default_factory=PullSecretCopy)

@@ -132,12 +132,16 @@ def _is_first_look(seen: ManifestSnapshot, status: ManifestStatus) -> bool:
 
     So one write says that it is ready. That a default Module CR was created is written at once: a user may delete it.
     """
-    before, applied = seen.resource.status, seen.applied
-    if status.state is not State.PROCESSING or applied is None or not applied.changed:
+    is_starting = status.state is State.PROCESSING and is_just_applied(seen)
+    return is_starting and _created(seen.resource.status) == _created(status)
+
+
+def is_just_applied(seen: ManifestSnapshot) -> bool:
+    """Tell whether this reconcile has changed objects of a module, and nothing was wrong with it."""
+    applied = seen.applied
+    if applied is None or not applied.changed or applied.failed or terminating(applied):
         return False
-    if applied.failed or terminating(applied) or before.state not in {State.PROCESSING, State.READY}:
-        return False
-    return _created(before) == _created(status)
+    return seen.resource.status.state in {State.PROCESSING, State.READY}
 
 
 def _created(status: ManifestStatus) -> tuple[str, str]:

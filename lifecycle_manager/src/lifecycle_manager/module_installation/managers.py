@@ -84,26 +84,34 @@ class _Spec(msgspec.Struct, frozen=True):
     selector: LabelSelector = LabelSelector()
 
 
+class _Generation(msgspec.Struct, frozen=True):
+    generation: int = 0
+
+
 class _Counts(msgspec.Struct, frozen=True, rename="camel"):
+    observed_generation: int = 0
     replicas: int = 0
     current_number_scheduled: int = 0
 
 
 class _Workload(msgspec.Struct, frozen=True):
+    metadata: _Generation = _Generation()
     spec: _Spec = _Spec()
     status: _Counts = _Counts()
 
 
 def pods_of(entry: InventoryEntry, live: Mapping[str, Any]) -> str:
-    """Return the label selector of a workload's Pods; empty where it has none (yet)."""
+    """Return the label selector of a workload's Pods; empty where it has none (yet), or only those of its past."""
     if (entry.group, entry.kind) not in _WORKLOADS:
         return ""
     try:
         workload = msgspec.convert(live, _Workload)
     except msgspec.ValidationError:
         return ""  # malformed counts as absent
-    has_pods = workload.status.replicas > 0 or workload.status.current_number_scheduled > 0
-    return as_query(workload.spec.selector) if has_pods else ""
+    status = workload.status
+    has_pods = status.replicas > 0 or status.current_number_scheduled > 0
+    is_observed = status.observed_generation >= workload.metadata.generation
+    return as_query(workload.spec.selector) if has_pods and is_observed else ""
 
 
 def with_pods(found: Readiness, pods: Iterable[Mapping[str, Any]]) -> Readiness:

@@ -17,7 +17,13 @@ from lifecycle_manager.contract import former
 from lifecycle_manager.contract.verdict import POLICY_VIOLATION
 from lifecycle_manager.module_catalog import kyma_of_manifest
 from lifecycle_manager.module_installation import steps
-from lifecycle_manager.module_installation.ending import MAX_BUSY_SECONDS, ended, orphaned_in, terminating
+from lifecycle_manager.module_installation.ending import (
+    MAX_BUSY_SECONDS,
+    ended,
+    is_just_applied,
+    orphaned_in,
+    terminating,
+)
 from lifecycle_manager.module_installation.managers import managers_of, optional_managers_of
 from lifecycle_manager.module_installation.reading import crd_of
 from lifecycle_manager.module_installation.rendering import ObjectsForbidden, RenderedModule
@@ -244,7 +250,8 @@ def _needs_namespace(seen: ManifestSnapshot) -> bool:
 def _readiness(seen: ManifestSnapshot) -> ManifestStep | ModuleInstalled:
     """Return the next step to find out whether a module runs whose objects are applied.
 
-    A module that was ready and has a default Module CR is checked by that alone: one request.
+    A module that was ready and has a default Module CR is checked by that alone: one request. Right after an apply that
+    CR is not read while the manager starts: what it says then is not written.
     """
     manifest, wanted, status = seen.resource, seen.default_cr, seen.resource.status
     was_ready = status.state is State.READY and status.observed_generation == manifest.metadata.generation
@@ -254,9 +261,9 @@ def _readiness(seen: ManifestSnapshot) -> ManifestStep | ModuleInstalled:
         managers = managers_of(named, seen.inventory, seen.options.namespace)
         return steps.ReadManagers(managers, optional_managers_of(named, seen.inventory))
     if wanted is not None and seen.module_cr is None:
-        runs = all(each.readiness is not None and each.readiness.state == "Current" for each in seen.managers or ())
-        created = was_created(manifest, wanted)
-        if runs or created:
+        states = {each.readiness.state if each.readiness is not None else "Failed" for each in seen.managers or ()}
+        created, starts = was_created(manifest, wanted), "Failed" not in states and is_just_applied(seen)
+        if states <= {"Current"} or (created and not starts):
             return steps.ReadModuleCR(wanted, created)
     return ModuleInstalled()
 
