@@ -163,7 +163,7 @@ def test_cluster_with_a_remembered_catalog_gets_the_differences_unread() -> None
     assert done == plan.CatalogDone(record=CatalogRecord(CRDS, WANTED.digest), requeue_after=15.0)
 
 
-def test_cluster_is_read_before_the_next_catalog_where_something_says_that_it_has_another_one() -> None:
+def test_cluster_whose_catalog_is_in_doubt_is_read_before_the_next_one() -> None:
     known = synced_kyma(catalog=CATALOG_SYNCED, record=CatalogRecord(CRDS, EARLIER.digest))
     failed_before = synced_kyma(catalog=CATALOG_SYNC_FAILED, record=CatalogRecord(CRDS, EARLIER.digest))
     for seen in (snapshot(known), snapshot(failed_before, former=EARLIER)):
