@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import sys
+import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,7 +50,8 @@ def run(target: Target, command: Callable[[Client], Awaitable[int]]) -> None:
             if task is not None:
                 task.cancel()
 
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, terminate)
+        if threading.current_thread() is threading.main_thread():  # no other hears signals
+            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, terminate)
         async with await target.client() as kcp:
             try:
                 return await command(kcp)
