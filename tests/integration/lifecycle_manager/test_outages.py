@@ -1,19 +1,32 @@
 """No change is lost while a program or API server is stopped."""
 
+import asyncio
+import base64
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
-from kube_runtime import ClusterUnreachable, dump_yaml
+from kube_runtime import ClusterUnreachable, Resource, dump_yaml, load_yaml
 from kyma_demo.environment import Environment
 from kyma_demo.object_watcher import CONFIG_MAPS
 from kyma_demo.walkthrough import Walkthrough
-from lifecycle_manager.contract.resources import MODULE_CONFIGS, SYNC_RESOURCES
+from lifecycle_manager.contract.resources import KYMAS, MODULE_CONFIGS, SYNC_RESOURCES
 from lifecycle_manager_api import SyncResource, names
 from tests.integration.lifecycle_manager.event_path import has_received, is_event_recorded, moment, webhook_message
 from tests.integration.lifecycle_manager.slow_webhook import blocked_config_maps
 from tests.waiting import eventually
+
+LEVELS: Resource[dict[str, Any]]
+FLOWS: Resource[dict[str, Any]]
+LEVELS, FLOWS = (
+    Resource.dynamic("flowcontrol.apiserver.k8s.io", "v1", kind, f"{kind.lower()}s", namespaced=False)
+    for kind in ("PriorityLevelConfiguration", "FlowSchema")
+)
 
 
 async def test_edit_while_kcp_is_down_succeeds_and_is_applied_after_its_start(walkthrough: Walkthrough) -> None:
@@ -27,6 +40,64 @@ async def test_edit_while_kcp_is_down_succeeds_and_is_applied_after_its_start(wa
     await kcp.start_api_server()
     await walkthrough.wait_for_volume("511Gi", within=120)
     await walkthrough.change_volume("512Gi")
+
+
+async def test_edit_while_kcp_has_too_many_requests_is_applied_after_that(walkthrough: Walkthrough) -> None:
+    environment = walkthrough.environment
+    await walkthrough.change_volume("550Gi")
+    log = environment.logs / "lifecycle-manager.log"
+    async with _only_one_request_at_a_time(environment):
+        before = len(log.read_text())
+        await walkthrough.patch_volume("551Gi")
+        await eventually(lambda: "TooManyRequests" in log.read_text()[before:], what="a refusal in the log")
+        assert "551Gi" not in str(await environment.kcp.list(MODULE_CONFIGS, names.KCP_NAMESPACE))
+    await walkthrough.wait_for_volume("551Gi")
+    assert "Traceback" not in log.read_text()[before:]
+    await walkthrough.change_volume("552Gi")
+
+
+@asynccontextmanager
+async def _only_one_request_at_a_time(environment: Environment) -> AsyncIterator[None]:
+    """Have KCP answer Lifecycle Manager with 429: its priority level has one seat, and a request that never ends."""
+    kcp, ends = environment.kcp, asyncio.Event()
+    config = load_yaml((environment.directory / "lifecycle-manager.kubeconfig").read_text())
+    cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
+    context = ssl.create_default_context(cadata=base64.b64decode(cluster["certificate-authority-data"]).decode())
+    headers = {"Authorization": f"Bearer {user['token']}", "Content-Type": "application/json"}
+    seats = {"nominalConcurrencyShares": 0, "borrowingLimitPercent": 0, "limitResponse": {"type": "Reject"}}
+    level = {"metadata": {"name": "one-seat"}, "spec": {"type": "Limited", "limited": seats}}
+    account = {"name": "lifecycle-manager", "namespace": names.KCP_NAMESPACE}
+    anything = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "namespaces": ["*"], "clusterScope": True}
+    rules = {"subjects": [{"kind": "ServiceAccount", "serviceAccount": account}], "resourceRules": [anything]}
+    flow = {"priorityLevelConfiguration": {"name": "one-seat"}, "matchingPrecedence": 2, "rules": [rules]}
+
+    async def never_ending() -> AsyncIterator[bytes]:
+        yield b"{"
+        await ends.wait()
+
+    async with httpx.AsyncClient(base_url=cluster["server"], headers=headers, verify=context, timeout=120) as client:
+        path = f"/apis/{KYMAS.group}/v1beta2/namespaces/{names.KCP_NAMESPACE}"
+
+        async def is_refused() -> bool:
+            return (await client.get(f"{path}/kymas")).status_code == 429
+
+        async def is_in_force() -> bool:
+            answer = await client.get(f"{path}/kymas")
+            return bool(answer.headers["X-Kubernetes-PF-PriorityLevel-UID"] == created["metadata"]["uid"])
+
+        created = await kcp.create(LEVELS, level, field_manager="test")
+        await kcp.create(FLOWS, {"metadata": {"name": "one-seat"}, "spec": flow}, field_manager="test")
+        await eventually(is_in_force)
+        async with asyncio.TaskGroup() as tasks:
+            holding = tasks.create_task(client.post(f"{path}/manifests?dryRun=All", content=never_ending()))
+            try:
+                await eventually(is_refused)
+                yield
+            finally:
+                ends.set()
+                await kcp.delete(FLOWS, "one-seat")
+                await kcp.delete(LEVELS, "one-seat")
+        assert holding.result().status_code == 400
 
 
 async def test_edit_while_lifecycle_manager_is_stopped_is_applied_after_its_start(walkthrough: Walkthrough) -> None:
