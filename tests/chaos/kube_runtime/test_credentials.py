@@ -119,8 +119,13 @@ async def test_client_certificate_that_ended_is_replaced_by_the_new_one(
     servers: Servers, direct: Client, namespace: str, tmp_path: Path, source: str
 ) -> None:
     def issue(lifetime: timedelta) -> tuple[Path, Path]:
-        pair = issue_for(servers.cluster.ca, "robot", ADMINISTRATORS, lifetime=lifetime)
-        return write_key_pair(pair, tmp_path, "robot")
+        pair, current = issue_for(servers.cluster.ca, "robot", ADMINISTRATORS, lifetime=lifetime), tmp_path / "current"
+        folder, link = tmp_path / f"{lifetime.days}", tmp_path / "link"
+        folder.mkdir()
+        certificate, key = write_key_pair(pair, folder, "robot")
+        link.symlink_to(folder)
+        link.replace(current)  # at once, as the kubelet does: who reads one half gets no certificate, or another's
+        return current / certificate.name, current / key.name
 
     await populate(direct, namespace)
     importlib.import_module("kubernetes_asyncio.config.kube_config")  # it takes as long as the certificate lasts

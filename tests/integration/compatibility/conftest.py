@@ -17,6 +17,7 @@ from tempfile import TemporaryDirectory
 import pytest
 import pytest_asyncio
 
+from kube_runtime import ServerUnavailable
 from kyma_local.cache import cache_root, locked
 from kyma_local.helm import find_helm
 from lifecycle_manager.process.crd_installation import apply_objects, crds_as_yaml
@@ -131,11 +132,19 @@ class Fleet:
     ) -> None:
         """Have each part run in a version. The entry in the catalog is that of the CRDs' version."""
         await apply_objects(self.world.kcp, crds.crds)
-        await self.world.offer_the_module(crds.sample)
+        await eventually(partial(self._is_offered, crds.sample), what="the module is offered")
         image = f"--set=watcher.image=skr-watcher:{watcher.name}"
         await self.install_lifecycle_manager(lifecycle_manager, "--set=crds.install=false", "--force-conflicts", image)
         await self.install_module_manager(module_manager)
         await self.wait_for(lifecycle_manager, watcher, module_manager)
+
+    async def _is_offered(self, sample: Path) -> bool:
+        """Offer the module; the API server accepts fields of a changed CRD only some time after the CRD."""
+        try:
+            await self.world.offer_the_module(sample)
+        except ServerUnavailable:
+            return False
+        return True
 
     async def wait_for(self, lifecycle_manager: Version, watcher: Version, module_manager: Version) -> None:
         """Wait until only Pods of these versions run, and all are ready."""
