@@ -28,7 +28,7 @@ POLICIES: Resource[Document] = Resource.dynamic(
     "networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies", namespaced=True
 )
 DEPLOYMENTS = WORKLOADS["Deployment"]
-ROTATIONS = 6
+ROTATIONS = 3
 
 
 async def is_there(world: Product, resource: Resource[Document], name: str) -> None:
