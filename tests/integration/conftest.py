@@ -28,11 +28,6 @@ def kcp(real: Path) -> Path:
     return real
 
 
-@pytest.fixture(scope="package")
-def administrator(kcp: Path) -> str:
-    return kcp.read_text()
-
-
 @pytest_asyncio.fixture
 async def client(kcp: Path) -> AsyncIterator[Client]:
     async with await Client.from_environment(kcp, options=ClientOptions(qps=0, timeout_seconds=60)) as made:

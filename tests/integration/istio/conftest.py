@@ -94,13 +94,13 @@ def new_ca() -> Any:
 
 
 @pytest_asyncio.fixture
-async def world(client: Client, administrator: str) -> AsyncIterator[Routes]:
+async def world(client: Client, kcp: Path) -> AsyncIterator[Routes]:
     """A control plane with Istio's kinds; afterwards without any of their objects."""
     await have_control_plane(client)
     await apply_crds(client)
     await apply_objects(client, CRDS)
     await apply_objects(client, f"{{apiVersion: v1, kind: Namespace, metadata: {{name: {ISTIO}}}}}")
-    async with restricted(client, administrator, "kcp", "kcp-istio") as ours:
+    async with restricted(client, kcp, "kcp", "kcp-istio") as ours:
         yield Routes(client, ours)
     resources: tuple[Resource[Any], ...] = (WATCHERS, VIRTUAL_SERVICES, GATEWAYS)
     for resource in resources:

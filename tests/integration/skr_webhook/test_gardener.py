@@ -24,14 +24,12 @@ NAMESPACE = names.KCP_NAMESPACE
 
 
 @pytest_asyncio.fixture(params=["played", "real"])
-async def gardener(
-    request: pytest.FixtureRequest, client: Client, administrator: str, kcp: Path, tmp_path: Path
-) -> AsyncIterator[Client]:
+async def gardener(request: pytest.FixtureRequest, client: Client, kcp: Path, tmp_path: Path) -> AsyncIterator[Client]:
     """Ours, with its roles, in a control plane in which Gardener's certificate management works."""
     is_real = request.param == "real"
     at_work = run_gardener(client, kcp, tmp_path / "gardener.log") if is_real else simulate_gardener(client)
     await have_control_plane(client)
-    async with at_work, restricted(client, administrator, "kcp", "kcp-gardener") as ours:
+    async with at_work, restricted(client, kcp, "kcp", "kcp-gardener") as ours:
         yield ours
 
 
