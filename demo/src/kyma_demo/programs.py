@@ -107,13 +107,18 @@ class Programs:
         return "".join(ended)
 
     async def start(self, program: processes.Program) -> None:
-        """Start a program, in place of one of that name that runs; `stack` stops it."""
-        if program.name in self.running:
+        """Start a program, in place of one of that name that runs; `stack` stops those first that were added last.
+
+        So the Watcher ends before the Lifecycle Manager, to which it delivers what is pending.
+        """
+        is_new = program.name not in self.running
+        if not is_new:
             await self.stop(program.name)
         self.started[program.name] = program
         process = await processes.start(program, self.environment.logs)
         self.running[program.name] = process
-        self.stack.push_async_callback(process.stop)
+        if is_new:
+            self.stack.push_async_callback(self.stop, program.name)
 
     async def _wait_for_log(self, name: str, text: str) -> None:
         """Wait until a program's log contains a text. Raises ProcessEnded if it ends before."""

@@ -166,8 +166,9 @@ async def open_world(
                     walkthrough,
                     port,
                 )
-            for task in running:
-                task.cancel()
+                for task in reversed(running):  # Watchers end while there is somebody to deliver to
+                    task.cancel()
+                    await asyncio.wait([task])
 
 
 async def _found(client: Client, resource: Resource[Any], name: str, namespace: str | None) -> Any:

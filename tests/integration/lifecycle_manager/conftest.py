@@ -72,7 +72,6 @@ async def walkthrough(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator
         variables.setenv("KLM_KYMA_REQUEUE_SUCCESS_INTERVAL", "30s")
         variables.setenv("KLM_MODULE_CONFIG_REQUEUE_SUCCESS_INTERVAL", "30s")
         variables.setenv("HEARTBEAT_SECONDS", "0.5")
-        variables.setenv("DRAIN_SECONDS", "3")
         async with _set_up(folder) as walkthrough:
             yield walkthrough
 
