@@ -20,6 +20,11 @@ class Ownership:
         self._mine: frozenset[str] = frozenset()
         self._identity = ""
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether none was."""
+        return not self._mine
+
     def update(self, identity: str, mine: frozenset[str]) -> tuple[frozenset[str], frozenset[str]]:
         """Return which owners were gained and lost since.
 
@@ -90,8 +95,8 @@ class LeaseSharding:
 
     def _compare(self) -> None:
         """Begin with the owners that are this replica's by now and were not before."""
-        if self._work is None:
-            return
+        if self._work is None or (self._ownership.is_empty and not self.membership.has_share):
+            return  # to find that out for each owner of a large fleet takes long
         mine = frozenset(owner for owner in self._work.owners() if self.membership.owns(owner))
         gained, lost = self._ownership.update(self.membership.identity, mine)
         if gained or lost:

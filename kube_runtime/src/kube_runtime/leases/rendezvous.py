@@ -12,6 +12,8 @@ def rendezvous(key: str, members: Collection[str]) -> str | None:
     Each member has a number for each key, and the highest one owns it: a new member takes only keys for which it has
     the highest, and one that leaves gives its keys to all others evenly.
     """
+    if len(members) == 1:
+        return next(iter(members))
     return max(members, key=lambda member: _draw(key, member), default=None)
 
 
