@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -22,12 +23,19 @@ class HttpsLink:
 
 Source = Layer | HttpsLink
 DIGEST = re.compile("sha256:[0-9a-f]{64}")
+MAX_REMEMBERED = 1_000
+"""How many sources are remembered: thousands of Manifests name the same one."""
 
 
 def source_in(raw: msgspec.Raw) -> Source:
     """Return the source that a Manifest names. Raises SourceInvalid."""
+    return _source_in(bytes(raw))
+
+
+@lru_cache(MAX_REMEMBERED)
+def _source_in(text: bytes) -> Source:
     try:
-        fields: Any = msgspec.json.decode(raw)
+        fields: Any = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise SourceInvalid(f"spec.install.source is not JSON: {error}") from None
     if not isinstance(fields, dict):

@@ -165,20 +165,26 @@ class Connections:
         Nothing is awaited here once the user is counted: it could be cancelled, and would be counted for ever.
         """
         closing: set[asyncio.Task[None]] = set()
-        async with self._opening.setdefault(kyma_name, asyncio.Lock()):
-            secret = self.access_secret(kyma_name)
-            version = (secret.metadata.uid, secret.metadata.resource_version)
-            connection = self._connections.get(kyma_name)
-            if connection is None or connection.secret_version != version:
-                opened = _Connection(version, await self._open(secret))
-                if kyma_name in self._connections:  # it may have been retired meanwhile
-                    closing |= self._retire(kyma_name)
-                self._connections[kyma_name] = connection = opened
+        connection = self._current(kyma_name, self.access_secret(kyma_name))
+        if connection is None:
+            async with self._opening.setdefault(kyma_name, asyncio.Lock()):
+                secret = self.access_secret(kyma_name)
+                connection = self._current(kyma_name, secret)
+                if connection is None:
+                    connection = _Connection(_version_of(secret), await self._open(secret))
+                    if kyma_name in self._connections:  # it may have been retired meanwhile
+                        closing |= self._retire(kyma_name)
+                    self._connections[kyma_name] = connection
         connection.users += 1
         self._connections.move_to_end(kyma_name)
         while len(self._connections) > self.max_clients:
             closing |= self._retire(next(iter(self._connections)))
         return connection, closing
+
+    def _current(self, kyma_name: str, secret: Secret) -> _Connection | None:
+        """Return the connection of a Kyma, None where there is none with this access Secret."""
+        connection = self._connections.get(kyma_name)
+        return connection if connection is not None and connection.secret_version == _version_of(secret) else None
 
     async def _open(self, secret: Secret) -> Client:
         try:
@@ -202,6 +208,10 @@ class Connections:
         self._closing.add(closing)
         closing.add_done_callback(self._closing.discard)
         return closing
+
+
+def _version_of(secret: Secret) -> tuple[str | None, str | None]:
+    return secret.metadata.uid, secret.metadata.resource_version
 
 
 async def _ended(tasks: set["asyncio.Task[None]"]) -> None:
