@@ -34,6 +34,7 @@ from benchmarks.processes.fleet import (
     serve_layers,
 )
 from kyma_local.ports import free_port
+from lifecycle_manager.catalog_sync.snapshot import MAX_HOLD_SECONDS
 
 OF_A_KYMA = frozenset({"Kyma", "Manifest", "Secret", "ModuleConfig", "SyncResource", "Event", "Lease"})
 UNITS = {
@@ -124,6 +125,7 @@ async def _measure(options: argparse.Namespace, replicas: int) -> Cost:
             quiet = _requests(counted, await fleet.do("counts"))
             cpu, counted = _cpu(managers), await fleet.do("counts")
             bump_seconds = await _bump(fleet)
+            await asyncio.sleep(MAX_HOLD_SECONDS)  # then the records of all catalogs are written
             await _wait_until_settled(fleet)
             bump = _requests(counted, await fleet.do("counts"))
             memory = [manager.peak_memory() for manager in managers]
