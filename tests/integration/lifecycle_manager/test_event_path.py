@@ -162,7 +162,7 @@ async def watcher_with(walkthrough: Walkthrough, pair: KeyPair, trust: bytes) ->
     files = {"TLS_CERT": str(folder / "tls.crt"), "TLS_KEY": str(folder / "tls.key"), "CA_CERT": str(folder / "ca.crt")}
     original = programs.started[WATCHER]
     await programs.stop(WATCHER)
-    await programs.start(with_options(original, **files))
+    await programs.start(with_options(original, **files, DRAIN_SECONDS="1"))  # what it has pending nobody accepts
     try:
         yield
     finally:
