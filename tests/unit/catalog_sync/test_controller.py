@@ -6,12 +6,14 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
-from kube_runtime import KubeError, NotFound, Result
+from kube_runtime import Change, KubeError, NotFound, Result
 from kube_simulation import ApiRequest, Freeze, Refuse
 from lifecycle_manager import catalog_sync
 from lifecycle_manager.catalog_sync import CatalogSettings
+from lifecycle_manager.catalog_sync.controller import channels_changed
 from lifecycle_manager.catalog_sync.snapshot import MAX_HOLD_SECONDS, KindChanged
 from lifecycle_manager.catalog_sync.status import REMOVING
 from lifecycle_manager.catalog_sync.wanted import KINDS
@@ -22,9 +24,10 @@ from lifecycle_manager.contract.resources import (
     KYMAS,
     MODULE_RELEASE_METAS,
     MODULE_TEMPLATES,
+    DatedReleaseMeta,
 )
 from lifecycle_manager.contract.signals import ClusterReplaced, ObjectChanged, ObjectReference, ResyncRequested
-from lifecycle_manager_api import Condition, ModuleTemplate, find, names
+from lifecycle_manager_api import Condition, ModuleTemplate, as_document, find, names
 from tests import builders
 from tests.waiting import eventually, is_gone
 from tests.world import NO_API, World, key_of, open_world
@@ -177,6 +180,18 @@ async def test_what_users_change_under_a_new_version_is_found_by_the_next_check(
             world.clock.advance(600)
             await sync(world)
         assert await _exists(skr, MODULE_TEMPLATES, "nats-1.0.0")
+
+
+def test_kymas_of_a_channel_come_first_where_its_version_changes_at_once() -> None:
+    def api(version: str, **annotations: str) -> DatedReleaseMeta:
+        release = builders.release("api", regular=version, metadata={"annotations": annotations})
+        return msgspec.convert(as_document(release), DatedReleaseMeta)
+
+    waves = {names.ROLLOUT_STRATEGY: "waves"}
+    assert channels_changed(Change(api("1.0.0"), api("2.0.0")))
+    assert not channels_changed(Change(api("1.0.0"), api("1.0.0")))
+    assert not channels_changed(Change(None, api("1.0.0"))), "a process that starts has no version to bring"
+    assert not channels_changed(Change(api("1.0.0", **waves), api("2.0.0", **waves)))
 
 
 async def test_record_that_the_cache_does_not_have_yet_counts() -> None:

@@ -4,6 +4,7 @@ A catalog is reconciled when
 
 - its Kyma changes in more than the times and records of its status
 - a ModuleTemplate or ModuleReleaseMeta changes that is in the catalogs: those of all Kymas
+- the version of a channel changes: those of its Kymas first, so that one write to the status reports both
 - an event reports a change of an object of the catalog: its kind is checked at once
 - its SKR answers again, is replaced by another, or all of it is to be read again
 - the interval has passed: the resource versions of one kind are listed, the two kinds in turns
@@ -14,17 +15,18 @@ Limits: `CatalogSettings`; `CONCURRENT_WRITES` in apply.py; `MAX_SILENT_SECONDS`
 
 from collections.abc import Iterable
 
-from kube_runtime import Controller, Manager, ObjectKey, Priority
+from kube_runtime import Change, Controller, Manager, ObjectKey, Priority
 from lifecycle_manager.catalog_sync.apply import CatalogActions, CatalogReports
 from lifecycle_manager.catalog_sync.plan import plan
 from lifecycle_manager.catalog_sync.settings import CatalogSettings
 from lifecycle_manager.catalog_sync.snapshot import CatalogReader, CatalogState, KindChanged
 from lifecycle_manager.catalog_sync.wanted import KINDS
 from lifecycle_manager.contract.changes import kyma_changed
-from lifecycle_manager.contract.resources import KYMAS
+from lifecycle_manager.contract.indexes import BY_CHANNEL, BY_MODULE
+from lifecycle_manager.contract.resources import DATED_RELEASE_METAS, KYMAS, DatedReleaseMeta
 from lifecycle_manager.contract.signals import ClusterReachable, ClusterReplaced, ObjectChanged, ResyncRequested
 from lifecycle_manager.module_catalog import Offers
-from lifecycle_manager.module_catalog.affected import watch_offer
+from lifecycle_manager.module_catalog.affected import is_for_rollouts, kymas_using_release, watch_offer
 from lifecycle_manager.skr import Connections, SkrAccessError
 from lifecycle_manager_api import names
 
@@ -33,12 +35,17 @@ def setup(
     manager: Manager, connections: Connections, offers: Offers, settings: CatalogSettings
 ) -> Controller[ObjectKey, CatalogState]:
     """Add the controller of the catalogs; its keys are those of the Kymas."""
-    kymas = manager.informer(KYMAS)
+    kymas = manager.informer(KYMAS, indexes=(BY_MODULE, BY_CHANNEL))
     controller: Controller[ObjectKey, CatalogState] = manager.controller(
         "catalog", state=CatalogState, concurrency=settings.concurrency, not_retried=(SkrAccessError,)
     )
     controller.watches(kymas, when=kyma_changed)
     watch_offer(controller, manager, affects=lambda affected: affected.catalogs)
+    controller.watches(
+        manager.informer(DATED_RELEASE_METAS),
+        to=lambda change: map(KYMAS.key_of, kymas_using_release(change, kymas=kymas)),
+        when=channels_changed,
+    )
     controller.receives(ClusterReachable, to=_key_of, priority=Priority.CHANGE)
     controller.receives(ObjectChanged, to=_key_of_catalog_object, cause=lambda it: KindChanged(it.reference.kind))
     controller.receives(ClusterReplaced, to=_key_of, priority=Priority.CHANGE)
@@ -61,6 +68,14 @@ def setup(
         unforeseen=reports.unforeseen,
     )
     return controller
+
+
+def channels_changed(change: Change[DatedReleaseMeta]) -> bool:
+    """Tell whether Kymas get another version at once, as no rollout brings it to them."""
+    old, new = change.old, change.new
+    if old is None or new is None or is_for_rollouts(change):
+        return False
+    return old.spec.channels != new.spec.channels
 
 
 def _key_of(signal: ClusterReachable | ClusterReplaced | ResyncRequested) -> Iterable[ObjectKey]:
