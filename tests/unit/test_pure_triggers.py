@@ -15,6 +15,7 @@ from lifecycle_manager.contract.signals import (
     CAsChanged,
     DescriptorFound,
     KymaSignal,
+    ModuleConfigsWritten,
     ObjectChanged,
     ObjectReference,
     SyncResourceApplied,
@@ -170,19 +171,18 @@ def variants(item: Any) -> Iterable[Any]:
 
 
 def signals_of(signal: type[Any]) -> Iterable[Any]:
-    if signal is ObjectChanged:
-        references = [
-            ObjectReference(names.GROUP, "ModuleTemplate", names.SKR_NAMESPACE, "api-1.0.0"),
-            ObjectReference(names.GROUP, "Kyma", names.SKR_NAMESPACE, "default"),
-            ObjectReference("", "ConfigMap", "default", "one"),
-        ]
-        return [ObjectChanged("uses-fast", each, "UPDATE") for each in references]
-    if signal is DescriptorFound:
-        return [DescriptorFound(KCP, "api-1.0.0")]
-    if signal is SyncResourceApplied:
-        return [SyncResourceApplied(builders.sync_resource("uses-fast-sync", kyma="uses-fast", module="api"))]
-    if signal is WatcherEventReceived:
-        return [WatcherEventReceived("uses-fast", is_canary=each, at=0.0) for each in (True, False)]
-    if signal is CAsChanged:
-        return [CAsChanged()]
-    return [signal("uses-fast")] if issubclass(signal, KymaSignal) else []
+    references = [
+        ObjectReference(names.GROUP, "ModuleTemplate", names.SKR_NAMESPACE, "api-1.0.0"),
+        ObjectReference(names.GROUP, "Kyma", names.SKR_NAMESPACE, "default"),
+        ObjectReference("", "ConfigMap", "default", "one"),
+    ]
+    applied = builders.sync_resource("uses-fast-sync", kyma="uses-fast", module="api")
+    given: dict[type[Any], list[Any]] = {
+        CAsChanged: [CAsChanged()],
+        DescriptorFound: [DescriptorFound(KCP, "api-1.0.0")],
+        ModuleConfigsWritten: [ModuleConfigsWritten("uses-fast", "api", problem) for problem in ("", "forbidden")],
+        ObjectChanged: [ObjectChanged("uses-fast", each, "UPDATE") for each in references],
+        SyncResourceApplied: [SyncResourceApplied(applied)],
+        WatcherEventReceived: [WatcherEventReceived("uses-fast", is_canary=each, at=0.0) for each in (True, False)],
+    }
+    return given.get(signal) or ([signal("uses-fast")] if issubclass(signal, KymaSignal) else [])
