@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from kube_runtime import Client, dump_yaml
+from kube_runtime import Client, KindUnknown, NotFound, dump_yaml
 from tests.kinds import CRDS
 from tests.takeover_from_go.played import LONG_AGO
 from tests.takeover_from_go.recordings import FOLDER as RECORDING
@@ -108,8 +108,11 @@ async def objects_of(cluster: Client) -> list[Document]:
         kinds.append((f"{spec['group']}/{stored}", spec["names"]["kind"]))
     found: list[Document] = []
     for api_version, kind in kinds:
-        resource = await cluster.mapper.resource(api_version, kind)
-        items = (await cluster.list(resource)).items
+        try:
+            resource = await cluster.mapper.resource(api_version, kind)
+            items = (await cluster.list(resource)).items
+        except (KindUnknown, NotFound):
+            continue  # deleted meanwhile, with its objects
         found += [{"apiVersion": api_version, "kind": kind, **each} for each in items if not _is_left_out(kind, each)]
     return found
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from kube_runtime import ObjectKey, Priority
 from lifecycle_manager.contract.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     KYMAS,
@@ -42,7 +43,11 @@ async def test_version_bump_enqueues_kymas_that_use_the_channel_before_all_catal
         "mandatory-modules-deletion": {"ModuleReleaseMeta api"},
         "module-rollout": {"api/regular", "api/fast"},
     }
-    assert fleet.after_what_users_wait_for() == {"catalog"}
+    catalogs = fleet.manager.controllers["catalog"].queue
+    first = await catalogs.get(Priority.CHANGE)
+    assert first == ObjectKey(KCP, "uses-fast"), "with its Kyma"
+    assert not catalogs.holds(Priority.CHANGE), "all others after what users wait for"
+    catalogs.done(first)
 
 
 async def test_release_that_is_only_touched_enqueues_nothing(fleet: Fleet) -> None:

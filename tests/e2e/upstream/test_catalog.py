@@ -11,8 +11,11 @@ from tests.waiting import eventually
 ALLOWED = f"{names.GROUP}/restricted-module"
 
 
-async def offers(world: Product, module: Module, **versions: str) -> None:
-    """Wait until the user cluster has the templates of these versions alone, and the release with these channels."""
+async def offers(world: Product, module: Module, *kept: str, **versions: str) -> None:
+    """Wait until the user cluster has the release with these channels, and the templates of these versions alone.
+
+    Templates of the `kept` versions are there, too, although no channel names them.
+    """
 
     async def is_so() -> bool:
         templates = (await world.skr.list(MODULE_TEMPLATES, SKR)).items
@@ -20,7 +23,7 @@ async def offers(world: Product, module: Module, **versions: str) -> None:
         releases = (await world.skr.list(MODULE_RELEASE_METAS, SKR)).items
         channels = [each.spec.channels for each in releases if each.spec.module_name == module.name]
         named = {each.channel: each.version for every in channels for each in every}
-        return found == {*versions.values()} and named == versions and len(channels) == bool(versions)
+        return found == {*kept, *versions.values()} and named == versions and len(channels) == bool(versions)
 
     await eventually(is_so, within=20, what=f"{module.name} is offered as {versions}")
 
@@ -46,7 +49,7 @@ async def test_modulereleasemeta_sync(world: Product) -> None:
     # A user may have it by now: it stays, as long as it is not deleted in KCP.
     await offers(world, module, regular=OLD, fast=NEW)
     await label_template(world, module, OLD, beta=None, internal=None)
-    await offers(world, module, regular=OLD, fast=NEW)
+    await offers(world, module, NEW, regular=OLD)
     await world.release(module, regular=NEW)
     await world.kcp.delete(MODULE_TEMPLATES, f"{module.name}-{OLD}", KCP)
     await label_template(world, module, NEW, beta=None, internal=None)

@@ -14,7 +14,7 @@ from kube_simulation import ApiRequest, Freeze, Refuse
 from lifecycle_manager import catalog_sync
 from lifecycle_manager.catalog_sync import CatalogSettings
 from lifecycle_manager.catalog_sync.controller import channels_changed
-from lifecycle_manager.catalog_sync.snapshot import MAX_HOLD_SECONDS, KindChanged
+from lifecycle_manager.catalog_sync.snapshot import MAX_HOLD_SECONDS, CatalogState, KindChanged
 from lifecycle_manager.catalog_sync.status import REMOVING
 from lifecycle_manager.catalog_sync.wanted import KINDS
 from lifecycle_manager.contract.conditions import CATALOG, CATALOG_SYNC_FAILED, CATALOG_SYNCED, WEBHOOK
@@ -163,6 +163,43 @@ async def test_new_version_is_written_unread_and_its_record_waits_for_another_wr
         await sync(world)
         assert (await world.in_kcp()).status.records != known
         assert world.cluster("demo").requests(since=before) == requests
+
+
+async def test_version_that_is_taken_back_before_it_is_recorded_goes_again() -> None:
+    async with catalog_world(interval_seconds=600.0) as world:
+        await world.offer(builders.template("api", "1.0.0"), builders.template("api", "2.0.0"))
+        await world.offer(builders.release("api", regular="1.0.0"))
+        await world.introduced()
+        await sync(world)
+        known, skr = (await world.in_kcp()).status.records, await world.skr()
+        for version in ("2.0.0", "1.0.0"):
+            await world.offer(builders.release("api", regular=version))
+            await sync(world)
+            assert await _exists(skr, MODULE_TEMPLATES, f"api-{version}")
+        assert not await _exists(skr, MODULE_TEMPLATES, "api-2.0.0")
+        for _ in range(2):
+            world.clock.advance(MAX_HOLD_SECONDS)
+            await sync(world)
+        assert (await world.in_kcp()).status.records == known
+
+
+async def test_process_that_did_not_bring_the_catalog_reads_it_before_it_brings_the_next() -> None:
+    """The record in KCP may be older than what the former process has written."""
+    async with catalog_world(interval_seconds=600.0) as world:
+        await world.offer(builders.template("api", "1.0.0"), builders.template("api", "2.0.0"))
+        await world.offer(builders.release("api", regular="1.0.0"))
+        await world.introduced()
+        await sync(world)
+        await world.offer(builders.release("api", regular="2.0.0"))
+        await sync(world)
+        state: CatalogState = world.manager.controllers["catalog"].state_or_new(key_of("demo"))
+        state.confirmed, state.held, state.fingerprints = "", None, {}  # those of a process that has just started
+        await world.offer(builders.template("nats", "1.0.0"), builders.release("nats", regular="1.0.0"))
+        await world.offer(builders.release("api", regular="1.0.0"))
+        await sync(world)
+        skr = await world.skr()
+        assert not await _exists(skr, MODULE_TEMPLATES, "api-2.0.0")
+        assert await _exists(skr, MODULE_TEMPLATES, "api-1.0.0")
 
 
 async def test_what_users_change_under_a_new_version_is_found_by_the_next_check() -> None:

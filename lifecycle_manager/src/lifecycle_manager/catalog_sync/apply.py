@@ -101,8 +101,13 @@ class CatalogReports:
         """Report the end of a reconcile. Raises KubeError."""
         state, now = request.state, self.manager.clock.monotonic()
         state.fingerprints = seen.fingerprints
+        if end.record is not None and (seen.is_confirmed or seen.fingerprints.keys() >= {*KINDS}):
+            state.confirmed = end.record.catalog
         if end.condition is not None:
             await self._write(self.kymas.get(request.key) or seen.kyma, end.condition, end.record)
+            if state.held is not None:  # what the next write to the status would take along is out of date
+                self.manager.publish(replace(state.held[0], record=state.held[0].before))
+                state.held = None
         elif end.record is not None:
             recorded = CatalogRecorded(request.key.name, seen.kyma.status.records.catalog, str(end.record))
             state.hold(recorded, until=now + seen.hold_seconds)
@@ -187,7 +192,13 @@ async def _write(skr: Client, seen: CatalogSnapshot, step: plan.WriteItems) -> C
     fingerprints = {kind: each for kind, each in seen.fingerprints.items() if kind not in unknown}
     fingerprints |= {kind: fingerprint(item for (of, _), item in left.items() if of == kind) for kind in step.kinds}
     record = replace(seen.record, catalog=seen.wanted.digest)
-    return replace(seen, record=record, fingerprints=fingerprints, changed_kinds=() if step.kinds else None)
+    return replace(
+        seen,
+        record=record,
+        fingerprints=fingerprints,
+        changed_kinds=() if step.kinds else None,
+        is_confirmed=not step.kinds or {*step.kinds} >= {*KINDS},
+    )
 
 
 async def _delete_crds(skr: Client, seen: CatalogSnapshot, kinds: tuple[str, ...]) -> CatalogSnapshot:

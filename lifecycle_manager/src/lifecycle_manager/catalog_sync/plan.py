@@ -219,7 +219,8 @@ def _condition(seen: CatalogSnapshot) -> ConditionContent:
 
 def _is_up_to_date(seen: CatalogSnapshot) -> bool:
     """Tell whether condition and record of the Kyma say that its catalog is as wanted."""
-    return _is_reported(seen) and CatalogRecord.of(seen.kyma) == CatalogRecord(seen.crds_digest, seen.wanted.digest)
+    wanted = CatalogRecord(seen.crds_digest, seen.wanted.digest)
+    return _is_reported(seen) and wanted == seen.record == CatalogRecord.of(seen.kyma)
 
 
 def _is_reported(seen: CatalogSnapshot) -> bool:

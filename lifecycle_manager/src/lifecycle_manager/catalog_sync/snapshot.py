@@ -58,8 +58,9 @@ class CatalogSnapshot(Snapshot):
 
     - `record`: that of the Kyma, or the newer one that is not written yet, with what the steps added
     - `hold_seconds`: for how long the writing of a newer record may wait for another write to the Kyma's status
-    - `former`: the catalog that the SKR has by its record; None where it is not remembered
+    - `former`: the catalog that the SKR has; None where that is not known, or not remembered
     - `fingerprints`: those of the objects as they were read or written last, by kind, as far as they are known
+    - `is_confirmed`: a step has brought all of the catalog, to an SKR that was read or is known
     - `crds_digest`: of the CRDs that the SKR has to have
     - `kinds_to_check`: the kinds whose resource versions are listed, if anything is
     - `is_due`: the interval has passed, or an event reported a change; else `seconds_until_due` remain
@@ -85,6 +86,7 @@ class CatalogSnapshot(Snapshot):
     hold_seconds: float = 0.0
     former: WantedCatalog | None = None
     fingerprints: Mapping[str, str] = field(default_factory=dict)
+    is_confirmed: bool = False
     crds_digest: str = CRDS_DIGEST
     kinds_to_check: tuple[str, ...] = KINDS
     is_due: bool = True
@@ -115,6 +117,7 @@ class CatalogState:
     - `turn`: which kind is checked then, as an index of KINDS
     - `suspected`: kinds that may have changed, until they are checked
     - `fingerprints`: those of the objects as they were read or written last, by kind
+    - `confirmed`: the catalog that this process has found in the SKR, or brought there; that of the record may be older
     - `held`: a record that is not written yet, and until when that may wait
     """
 
@@ -122,6 +125,7 @@ class CatalogState:
     turn: int = 0
     suspected: tuple[str, ...] = ()
     fingerprints: Mapping[str, str] = field(default_factory=dict)
+    confirmed: str = ""
     held: tuple[CatalogRecorded, float] | None = None
 
     def hold(self, recorded: CatalogRecorded, *, until: float) -> None:
@@ -167,7 +171,7 @@ class CatalogReader:
             wanted=self.catalogs.for_labels(self.offers.current(), kyma.metadata.labels),
             record=record,
             hold_seconds=max(until - now, 0.0),
-            former=self.catalogs.of_digest(record.catalog),
+            former=self.catalogs.of_digest(record.catalog) if record.catalog == state.confirmed else None,
             fingerprints=state.fingerprints,
             kinds_to_check=state.suspected or (KINDS[state.turn],),
             is_due=bool(state.suspected) or now >= state.next_check,
