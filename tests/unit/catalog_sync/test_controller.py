@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from typing import Any
 
@@ -43,6 +43,17 @@ async def catalog_world(**settings: Any) -> AsyncIterator[World]:
         given: dict[str, Any] = {"interval_seconds": 0.0} | settings
         catalog_sync.setup(world.manager, world.connections, world.offers, CatalogSettings(**given))
         await world.register()
+        yield world
+
+
+@asynccontextmanager
+async def brought() -> AsyncIterator[World]:
+    """Open a world whose SKR has the first of two versions."""
+    async with catalog_world(interval_seconds=600.0) as world:
+        await world.offer(builders.template("api", "1.0.0"), builders.template("api", "2.0.0"))
+        await world.offer(builders.release("api", regular="1.0.0"))
+        await world.introduced()
+        await sync(world)
         yield world
 
 
@@ -142,11 +153,7 @@ async def test_catalog_that_is_not_due_needs_no_request() -> None:
 
 
 async def test_new_version_is_written_unread_and_its_record_waits_for_another_write() -> None:
-    async with catalog_world(interval_seconds=600.0) as world:
-        await world.offer(builders.template("api", "1.0.0"), builders.template("api", "2.0.0"))
-        await world.offer(builders.release("api", regular="1.0.0"))
-        await world.introduced()
-        await sync(world)
+    async with brought() as world:
         before = world.requests
         await world.offer(builders.release("api", regular="2.0.0"))
         assert (await sync(world)).requeue_after == MAX_HOLD_SECONDS
@@ -166,11 +173,7 @@ async def test_new_version_is_written_unread_and_its_record_waits_for_another_wr
 
 
 async def test_version_that_is_taken_back_before_it_is_recorded_goes_again() -> None:
-    async with catalog_world(interval_seconds=600.0) as world:
-        await world.offer(builders.template("api", "1.0.0"), builders.template("api", "2.0.0"))
-        await world.offer(builders.release("api", regular="1.0.0"))
-        await world.introduced()
-        await sync(world)
+    async with brought() as world:
         known, skr = (await world.in_kcp()).status.records, await world.skr()
         for version in ("2.0.0", "1.0.0"):
             await world.offer(builders.release("api", regular=version))
@@ -183,13 +186,23 @@ async def test_version_that_is_taken_back_before_it_is_recorded_goes_again() -> 
         assert (await world.in_kcp()).status.records == known
 
 
+async def test_version_that_is_taken_back_after_a_failure_goes_again() -> None:
+    async with brought() as world:
+        await world.offer(builders.release("api", regular="2.0.0"))
+        await sync(world)
+        world.clock.advance(600)
+        with world.cluster("demo").ruled_by(Refuse(lambda request: request.verb == "list")), suppress(KubeError):
+            await sync(world)
+        await world.offer(builders.release("api", regular="1.0.0"))
+        await sync(world)
+        skr = await world.skr()
+        assert not await _exists(skr, MODULE_TEMPLATES, "api-2.0.0")
+        assert (await skr.get(MODULE_RELEASE_METAS, "api", SKR)).spec.channels[0].version == "1.0.0"
+
+
 async def test_process_that_did_not_bring_the_catalog_reads_it_before_it_brings_the_next() -> None:
     """The record in KCP may be older than what the former process has written."""
-    async with catalog_world(interval_seconds=600.0) as world:
-        await world.offer(builders.template("api", "1.0.0"), builders.template("api", "2.0.0"))
-        await world.offer(builders.release("api", regular="1.0.0"))
-        await world.introduced()
-        await sync(world)
+    async with brought() as world:
         await world.offer(builders.release("api", regular="2.0.0"))
         await sync(world)
         state: CatalogState = world.manager.controllers["catalog"].state_or_new(key_of("demo"))

@@ -322,6 +322,11 @@ async def test_only_what_takes_long_waits_for_a_turn_of_the_loop(monkeypatch: py
         assert waits > 3
 
 
+async def test_small_module_crs_of_a_long_list_do_not_keep_its_pages() -> None:
+    found = await ModuleCrListing([KIND]).read(skr(listed(*(raw(f"small-{number}") for number in range(500)))))
+    assert {type(each) for each in found.sources.values()} == {bytes}
+
+
 async def test_large_module_cr_is_not_requested_before_there_is_time_for_its_text() -> None:
     async with module() as it:
         cluster = it.world.cluster("demo")

@@ -1,7 +1,7 @@
 """Carries out the steps for the catalog in an SKR, and reports on them in the status of the Kyma.
 
-Its objects are not written by `object_set`: their resource versions or the record say that they are as they were, so
-that none is read before it is deleted, and one to which somebody has added fields is replaced.
+Its objects are not written by `object_set`: their resource versions, or what this process has brought, say that they
+are as they were, so that none is read before it is deleted, and one to which somebody has added fields is replaced.
 """
 
 import asyncio
@@ -105,7 +105,9 @@ class CatalogReports:
             state.confirmed = end.record.catalog
         if end.condition is not None:
             await self._write(self.kymas.get(request.key) or seen.kyma, end.condition, end.record)
-            if state.held is not None:  # what the next write to the status would take along is out of date
+            if (
+                end.record is not None and state.held is not None
+            ):  # what the next write to the status would take along is out of date
                 self.manager.publish(replace(state.held[0], record=state.held[0].before))
                 state.held = None
         elif end.record is not None:

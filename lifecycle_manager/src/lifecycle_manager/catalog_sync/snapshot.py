@@ -36,8 +36,13 @@ class CatalogRecord:
 
     @classmethod
     def of(cls, kyma: Kyma) -> "CatalogRecord":
-        """Parse the record of a Kyma; an invalid one is empty. Those of earlier versions have more parts."""
-        parts = kyma.status.records.catalog.split("/")
+        """Return the record of a Kyma."""
+        return cls.parse(kyma.status.records.catalog)
+
+    @classmethod
+    def parse(cls, text: str) -> "CatalogRecord":
+        """Return a record; an invalid one is empty. Those of earlier versions have more parts."""
+        parts = text.split("/")
         return cls(*parts[:2]) if len(parts) > 1 else cls()
 
     def __str__(self) -> str:
@@ -164,7 +169,7 @@ class CatalogReader:
             state.held = None  # it is written
         record, until = CatalogRecord.of(kyma), now + MAX_HOLD_SECONDS
         if state.held is not None:
-            record, until = CatalogRecord(*state.held[0].record.split("/")), state.held[1]
+            record, until = CatalogRecord.parse(state.held[0].record), state.held[1]
         return CatalogSnapshot(
             kyma=kyma,
             now=self.clock.now(),

@@ -154,9 +154,10 @@ class ModuleCrListing:
         try:
             for number, item in enumerate(await skr.next_page(resource, self._pages, limits=ANSWER), start=1):
                 raw: Source = memoryview(item)
-                if len(raw) > LARGE_BYTES or number % IDENTIFIED_AT_ONCE == 0:
+                is_large = len(raw) > LARGE_BYTES
+                if is_large or number % IDENTIFIED_AT_ONCE == 0:
                     await self.turns.turn()
-                else:
+                if not is_large:
                     raw = bytes(raw)  # or a small one would keep its page
                 module_cr = _identified(kind, raw)
                 if module_cr is None:
