@@ -239,7 +239,7 @@ def test_name_that_another_kyma_and_module_have_is_not_touched() -> None:
     read = reading(builders.infrastructure())
     taken = frozenset({"demo-cloud-resources"})
     for kyma, module in (("demo-cloud", "resources"), ("demo", "cloud-resources")):
-        assert taken == {*usual_names(kyma, module, read).values()}
+        assert taken == {*usual_names(kyma, module, read.default, read.found).values()}
 
     write, mark = writes_of(replace(snapshot(read), taken=taken))
 

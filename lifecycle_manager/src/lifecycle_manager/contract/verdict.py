@@ -14,6 +14,7 @@ from kube_runtime.client.json_limits import JsonLimits, check_json
 from lifecycle_manager_api import (
     Condition,
     ModuleConfig,
+    OwnerReference,
     State,
     SyncedObject,
     SyncResource,
@@ -83,8 +84,12 @@ class Verdict:
 
 def config_of(resource: SyncResource) -> str:
     """Return the name of the ModuleConfig that a SyncResource was made from: its owner, or else the same name."""
-    owners = (each.name for each in resource.metadata.owner_references if each.kind == ModuleConfig.KIND)
-    return next(owners, resource.metadata.name)
+    return next((each.name for each in owning_configs(resource)), resource.metadata.name)
+
+
+def owning_configs(resource: SyncResource) -> tuple[OwnerReference, ...]:
+    """Return the references to the ModuleConfigs with which a SyncResource is deleted."""
+    return tuple(each for each in resource.metadata.owner_references if each.kind == ModuleConfig.KIND)
 
 
 def belongs_to(config: ModuleConfig, resource: SyncResource) -> bool:
@@ -93,7 +98,7 @@ def belongs_to(config: ModuleConfig, resource: SyncResource) -> bool:
         return False
     if resource.metadata.namespace != config.metadata.namespace:
         return False
-    owners = [each.uid for each in resource.metadata.owner_references if each.kind == ModuleConfig.KIND]
+    owners = [each.uid for each in owning_configs(resource)]
     return config.metadata.uid in owners if owners else resource.metadata.name == config.metadata.name
 
 

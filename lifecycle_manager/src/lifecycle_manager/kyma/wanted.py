@@ -10,6 +10,7 @@ from functools import lru_cache
 
 import msgspec
 
+from lifecycle_manager.contract.verdict import owning_configs
 from lifecycle_manager.kyma import steps
 from lifecycle_manager.kyma.reasons import DESCRIPTOR_UNREADABLE, DESCRIPTOR_UNVERIFIED
 from lifecycle_manager.kyma.resolution import Installed, Resolution, limited, resolve
@@ -30,7 +31,6 @@ from lifecycle_manager_api import (
     KymaModule,
     KymaSpec,
     Manifest,
-    ModuleConfig,
     ModuleTemplate,
     PartialMeta,
     State,
@@ -136,8 +136,7 @@ def _left(snapshot: KymaSnapshot, spec: KymaSpec) -> Iterator[SyncResource]:
     there = {module.name for module in spec.modules} | {module_of_manifest(each) for each in snapshot.manifests}
     removed = {status.name for status in snapshot.kyma.status.modules} - there
     for each in snapshot.sync_resources if removed else ():
-        is_owned = any(owner.kind == ModuleConfig.KIND for owner in each.metadata.owner_references)
-        if each.spec.module in removed and not is_owned and not each.metadata.being_deleted:
+        if each.spec.module in removed and not owning_configs(each) and not each.metadata.being_deleted:
             yield each
 
 

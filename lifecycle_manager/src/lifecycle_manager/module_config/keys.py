@@ -21,7 +21,6 @@ from lifecycle_manager.module_catalog import is_excluded, module_of
 from lifecycle_manager.module_catalog.affected import kymas_using_release, kymas_using_template
 from lifecycle_manager.module_catalog.module_kinds import ModuleKinds
 from lifecycle_manager.module_catalog.offer import release_of
-from lifecycle_manager.module_config.reading import Reading
 from lifecycle_manager.object_set import Policies
 from lifecycle_manager_api import Kyma, ModuleConfig, ModuleTemplate, joined_name, names
 
@@ -148,9 +147,11 @@ def distinct_name(kyma: str, module: str, reference: ObjectReference) -> str:
     return joined_name(kyma, module, distinct_by="/".join((kyma, module, *reference)))
 
 
-def usual_names(kyma: str, module: str, reading: Reading) -> dict[ObjectReference, str]:
-    """Return the usual names of the ModuleConfigs of the Module CRs that were read."""
-    return {reference: config_name(kyma, module, reading.default, reference) for reference in reading.found}
+def usual_names(
+    kyma: str, module: str, default: ObjectReference | None, references: Iterable[ObjectReference]
+) -> dict[ObjectReference, str]:
+    """Return the usual names of the ModuleConfigs of Module CRs."""
+    return {reference: config_name(kyma, module, default, reference) for reference in references}
 
 
 def _key(kyma: Kyma, module: str) -> ModuleKey:

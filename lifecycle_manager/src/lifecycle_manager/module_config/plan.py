@@ -310,7 +310,7 @@ def _is_gone(module_cr: ModuleCr | None) -> bool:
 
 def _names(seen: ModuleConfigSnapshot, reading: Reading) -> dict[ObjectReference, str]:
     """Return the names of the ModuleConfigs of all Module CRs: the one each has, or else one that nobody has."""
-    usual = seen.usual_names or usual_names(seen.kyma, seen.module, reading)
+    usual = seen.usual_names or usual_names(seen.kyma, seen.module, reading.default, reading.found)
     existing = {config.metadata.name for config in seen.existing}
     if not seen.taken and existing.issubset(usual.values()):
         return dict(usual)  # thousands, and to make each of the other names takes time

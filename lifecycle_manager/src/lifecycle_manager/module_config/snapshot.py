@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from kube_runtime import Clock, ObjectKey, Request, Snapshot
 from kube_runtime.one_by_one import OneByOne
 from lifecycle_manager.contract.signals import ObjectChanged, ObjectReference, ReadScope
-from lifecycle_manager.module_config.keys import ModuleKey, Modules, config_name
+from lifecycle_manager.module_config.keys import ModuleKey, Modules, usual_names
 from lifecycle_manager.module_config.reading import Found, ModuleCrListing, Reading
 from lifecycle_manager.module_config.settings import Quota
 from lifecycle_manager.module_config.status import SyncedCondition
@@ -170,7 +170,8 @@ class ModuleConfigReader:
             if start:
                 await turns.turn()
             part = references[start : start + NAMED_AT_ONCE]
-            usual |= {each: config_name(key.kyma, key.module, read.default, each) for each in part if each not in usual}
+            new = [each for each in part if each not in usual]
+            usual |= usual_names(key.kyma, key.module, read.default, new)
             taken |= self.modules.taken_names(key, map(usual.__getitem__, part))
         existing = self.modules.configs_of(key)
         return replace(seen, existing=existing, usual_names=usual, taken=frozenset(taken))

@@ -95,7 +95,7 @@ class _Process:
             self._process.kill()
 
     def abandon(self) -> None:
-        """End the process, for whose answer nobody waits any more: that is no failure."""
+        """End the process because its answer is not needed any more; that is not logged as a failure."""
         self._abandoned = self._process
         self.kill()
 
