@@ -391,9 +391,22 @@ def test_removed_module_takes_the_sync_resources_that_nothing_else_takes() -> No
         inner = skr_kyma(kyma, modules=[{"name": each} for each in modules])
         seen = snapshot(kyma, SkrView(inner), sync_resources=resources, manifests=manifests)
         changes = wanted_of(seen, inner.spec).changes
-        assert [each.name for each in changes if isinstance(each, steps.DeleteSyncResource)] == deleted
+        found = [each.resource.metadata.name for each in changes if isinstance(each, steps.DeleteSyncResource)]
+        assert found == deleted
     seen = snapshot(introduced(), SkrView(inner), sync_resources=resources)
     assert not wanted_of(seen, inner.spec).changes  # whose status was lost
+
+
+def test_removed_module_is_listed_until_kcp_accepts_the_deletion_of_what_it_left() -> None:
+    kyma = introduced(status={"state": "Ready", "modules": [builders.module_status("gone")]})
+    resources = (builders.sync_resource("left", module="gone"),)
+    seen = snapshot(kyma, SkrView(skr_kyma(kyma, modules=[])), sync_resources=resources)
+    refused = planned(seen, {steps.ChangeModules: Forbidden(403, "Forbidden", "not now")})
+    assert [each.name for each in refused.status.modules] == ["gone"]
+    assert isinstance(refused.end.error, Forbidden)
+    again = planned(replace(seen, kyma=msgspec.structs.replace(kyma, status=refused.status)))
+    assert again.in_kcp == (steps.DeleteSyncResource(*resources),)
+    assert again.status.modules == ()
 
 
 def test_module_that_a_kyma_may_no_longer_have_is_removed_although_it_is_requested() -> None:
@@ -641,7 +654,7 @@ def test_deletion_has_the_order_that_leaves_no_objects() -> None:
         assert removing.reason == "Removing"
 
     third = planned(replace(there, manifests=(), module_configs=()))
-    assert steps.DeleteSyncResource("left", names.KCP_NAMESPACE) in third.in_kcp
+    assert steps.DeleteSyncResource(*there.sync_resources) in third.in_kcp
 
     modules_gone = replace(there, manifests=(), module_configs=(), sync_resources=())
     fourth = planned(modules_gone)

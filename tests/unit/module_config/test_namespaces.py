@@ -78,14 +78,28 @@ async def test_module_config_in_another_namespace_is_neither_counted_nor_changed
         assert await texts(it) == {(FOREIGN, NAME): ""}
 
 
-@pytest.mark.parametrize(
-    ("refused", "why"),
-    [
-        (Refused(403, "Forbidden", "no RoleBinding"), "has no rights there"),
-        (Refused(404, "NotFound", f'namespaces "{OWN}" not found'), "there is no such namespace"),
-    ],
+HAS_NO_ROOM = (
+    'moduleconfigs.operator.kyma-project.io "demo-cloud-resources" is forbidden: exceeded quota: few, '
+    "requested: count/moduleconfigs.operator.kyma-project.io=1, used: count/moduleconfigs.operator.kyma-project.io=0, "
+    "limited: count/moduleconfigs.operator.kyma-project.io=0"
 )
-async def test_namespace_in_which_nothing_can_be_written_is_an_event_of_the_policy(refused: Refused, why: str) -> None:
+IS_GOING = f"unable to create new content in namespace {OWN} because it is being terminated"
+GOING_CAUSE = {"reason": "NamespaceTerminating", "message": f"namespace {OWN} is being terminated"}
+
+
+@pytest.mark.parametrize(
+    ("refused", "why", "advice"),
+    [
+        (Refused(403, "Forbidden", "no RoleBinding"), "has no rights there", True),
+        (Refused(404, "NotFound", f'namespaces "{OWN}" not found'), "there is no such namespace", True),
+        (Refused(403, "Forbidden", HAS_NO_ROOM), "a ResourceQuota there is used up", False),
+        (Refused(403, "Forbidden", IS_GOING, {"causes": [GOING_CAUSE]}), "it is being deleted", False),
+    ],
+    ids=["rights", "namespace", "quota", "terminating"],
+)
+async def test_namespace_in_which_nothing_can_be_written_is_an_event_of_the_policy(
+    refused: Refused, why: str, *, advice: bool
+) -> None:
     def is_own(request: ApiRequest) -> bool:
         return request.is_write and f"/namespaces/{OWN}/" in request.path
 
@@ -95,7 +109,8 @@ async def test_namespace_in_which_nothing_can_be_written_is_an_event_of_the_poli
         with it.world.cluster("kcp").ruled_by(Refuse(is_own, refused=refused)), pytest.raises(KubeError):
             await it.reconcile()
         (note,) = (note for reason, note in it.world.events if reason == NAMESPACE_NOT_WRITABLE)
-        assert all(each in note for each in (OWN, why, "RoleBinding of ClusterRole lifecycle-manager-modules"))
+        assert all(each in note for each in (OWN, why))
+        assert ("RoleBinding of ClusterRole lifecycle-manager-modules" in note) == advice
         assert await texts(it) == {}  # in no other namespace instead
         await it.reconcile()
         assert await texts(it) == {(OWN, NAME): "one"}

@@ -226,9 +226,9 @@ class KymaActions:
                 await self._annotate(name, namespace, {names.IS_UNMANAGED: "true"})
             case steps.DeleteManifest(name):
                 await delete_manifest(kcp, name, namespace)
-            case steps.DeleteSyncResource(name, own_namespace):
+            case steps.DeleteSyncResource(resource):
                 with suppress(NotFound):  # deleted meanwhile
-                    await kcp.delete(SYNC_RESOURCES, name, own_namespace)
+                    await kcp.delete(SYNC_RESOURCES, resource.metadata.name, resource.metadata.namespace)
             case _:
                 assert_never(change)
 

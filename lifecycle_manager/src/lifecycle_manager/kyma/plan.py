@@ -17,6 +17,8 @@ the finalizer on a Kyma CR that a user deletes.
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from kube_runtime import ApiError
 from lifecycle_manager.kyma import steps
 from lifecycle_manager.kyma.deletion import plan_deletion
@@ -27,7 +29,7 @@ from lifecycle_manager.kyma.status import failed_status, status_of
 from lifecycle_manager.kyma.steps import Decision, KymaDone, KymaOutcome, KymaStep
 from lifecycle_manager.kyma.wanted import wanted_of
 from lifecycle_manager.skr import failure_of
-from lifecycle_manager_api import Kyma, names
+from lifecycle_manager_api import Kyma, KymaStatus, names
 
 # The labels of the Kyma in KCP that the users of the SKR may see.
 VISIBLE_LABELS = frozenset(
@@ -109,7 +111,18 @@ def _plan_upkeep(seen: KymaSnapshot, inner: Kyma) -> KymaStep | KymaOutcome:
         return change or KymaOutcome(again=min(until, decision.again or until), progress_since=since)
     if not is_deleted and decision.in_skr is not None and not seen.tried(steps.WriteSkrStatus):
         return steps.WriteSkrStatus(decision.in_skr, decision)
-    return change or KymaOutcome(decision.in_kcp, decision.again, at_once=is_held)
+    return change or KymaOutcome(_in_kcp(seen, decision), decision.again, at_once=is_held)
+
+
+def _in_kcp(seen: KymaSnapshot, decision: Decision) -> KymaStatus:
+    """Return the status in KCP. It lists removed modules until KCP has accepted the deletion of what they left."""
+    if seen.failure_of(steps.ChangeModules) is None:
+        return decision.in_kcp
+    listed = {each.name for each in decision.in_kcp.modules}
+    deletions = (each.resource for each in decision.changes if isinstance(each, steps.DeleteSyncResource))
+    left = {each.spec.module for each in deletions} - listed
+    kept = (each for each in seen.kyma.status.modules if each.name in left)
+    return msgspec.structs.replace(decision.in_kcp, modules=(*decision.in_kcp.modules, *kept))
 
 
 def _decided(seen: KymaSnapshot) -> Decision | None:

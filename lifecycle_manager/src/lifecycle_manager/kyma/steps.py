@@ -46,8 +46,7 @@ class DeleteManifest:
 class DeleteSyncResource:
     """Remove the objects that a Module Manager wanted in the SKR."""
 
-    name: str
-    namespace: str
+    resource: SyncResource
 
 
 ModuleChange = ApplyManifest | UpdateTerminatingManifest | MarkUnmanaged | DeleteManifest | DeleteSyncResource

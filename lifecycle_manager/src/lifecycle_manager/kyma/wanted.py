@@ -102,7 +102,7 @@ class WantedModules:
         deletions = (steps.DeleteManifest(each.name) for each in removed if not each.being_deleted)
         changes = (each.change for each in self.modules)
         updates = map(steps.UpdateTerminatingManifest, self.terminating)
-        left = (steps.DeleteSyncResource(each.metadata.name, each.metadata.namespace) for each in self.left)
+        left = map(steps.DeleteSyncResource, self.left)
         return (*(each for each in changes if each is not None), *deletions, *updates, *left)
 
 

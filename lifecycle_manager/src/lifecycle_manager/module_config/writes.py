@@ -25,6 +25,8 @@ from lifecycle_manager_api import ModuleConfig, ObjectMeta, names
 log = structlog.get_logger("module_config")
 
 MODULE_ROLE = "lifecycle-manager-modules"
+NO_NAMESPACE = "there is no such namespace"
+NO_RIGHTS = "Lifecycle Manager has no rights there"
 MIN_WRITES = 20
 """So many writes are carried out in any case, so that events without end delay them and do not prevent them."""
 
@@ -79,13 +81,14 @@ class ModuleConfigWrites:
         policy = self.policies.policy_of(seen.module)
         if policy is None:
             return  # it has the namespace of the Lifecycle Manager itself
-        why = "there is no such namespace" if isinstance(error, NotFound) else "Lifecycle Manager has no rights there"
+        why = why_refused(error)
         problem = namespace_problem(seen.namespace, why)
         self.report_problem(seen, problem)
-        note = (
-            f"{problem}; create the namespace, and in it a RoleBinding of ClusterRole {MODULE_ROLE} to the "
+        advice = (
+            f"; create the namespace, and in it a RoleBinding of ClusterRole {MODULE_ROLE} to the "
             "ServiceAccount of Lifecycle Manager, as the chart of the Module Manager does"
         )
+        note = problem + (advice if why in {NO_NAMESPACE, NO_RIGHTS} else "")
         self.events.record(MODULE_POLICIES, policy, NAMESPACE_NOT_WRITABLE, note, type="Warning", action="Write")
 
     def report_problem(self, seen: ModuleConfigSnapshot, problem: str) -> None:
@@ -137,3 +140,12 @@ class ModuleConfigWrites:
             status = {"conditions": [condition]}
             written = await write_status(self.kcp, MODULE_CONFIGS, metadata, status, field_manager=manager)
             self.module_configs.wrote(written)
+
+
+def why_refused(error: Forbidden | NotFound) -> str:
+    """Return why nothing can be written in a namespace. Of a quota the API server says so in the message alone."""
+    if isinstance(error, NotFound):
+        return NO_NAMESPACE
+    if any(cause.reason == "NamespaceTerminating" for cause in error.causes):
+        return "it is being deleted"
+    return "a ResourceQuota there is used up" if "exceeded quota" in error.message else NO_RIGHTS

@@ -152,5 +152,5 @@ def _stray_sync_resources(seen: KymaSnapshot) -> tuple[ModuleChange, ...]:
     """Return the deletions of the SyncResources that are not deleted with a ModuleConfig."""
     if _configs(seen):
         return ()
-    held = (each.metadata for each in seen.sync_resources if not each.metadata.being_deleted)
-    return tuple(steps.DeleteSyncResource(each.name, each.namespace) for each in held)
+    held = (each for each in seen.sync_resources if not each.metadata.being_deleted)
+    return tuple(map(steps.DeleteSyncResource, held))
