@@ -29,6 +29,19 @@ class LabelSelectorRequirement(Struct, frozen=True, kw_only=True):
             case "DoesNotExist":
                 return self.key not in labels
 
+    def __str__(self) -> str:
+        """As the parameter `labelSelector` of a request has it."""
+        values = ",".join(self.values)
+        match self.operator:
+            case "In":
+                return f"{self.key} in ({values})"
+            case "NotIn":
+                return f"{self.key} notin ({values})"
+            case "Exists":
+                return self.key
+            case "DoesNotExist":
+                return f"!{self.key}"
+
 
 class LabelSelector(Struct, frozen=True, kw_only=True):
     """Selects objects by their labels: those that meet all requirements. An empty selector matches all objects."""
@@ -45,6 +58,11 @@ class LabelSelector(Struct, frozen=True, kw_only=True):
         return all(labels.get(key) == value for key, value in self.match_labels.items()) and all(
             each.matches(labels) for each in self.match_expressions
         )
+
+    def __str__(self) -> str:
+        """As the parameter `labelSelector` of a request has it."""
+        equal = (f"{key}={value}" for key, value in self.match_labels.items())
+        return ",".join((*equal, *map(str, self.match_expressions)))
 
 
 class KymaSelector(LabelSelector, frozen=True, kw_only=True):

@@ -66,3 +66,13 @@ def test_empty_selector_of_a_release_matches_no_kyma(selector: bytes) -> None:
 
     assert release.spec.kyma_selector is not None
     assert not release.spec.kyma_selector.matches(LABELS)
+
+
+def test_selector_asks_the_server_what_it_means() -> None:
+    demands = [("a", "In", ("x", "y")), ("b", "NotIn", ("z",)), ("c", "Exists", ()), ("d", "DoesNotExist", ())]
+    expressions = tuple(
+        LabelSelectorRequirement(key=key, operator=operator, values=values)  # type: ignore[arg-type]
+        for key, operator, values in demands
+    )
+    selector = LabelSelector(match_labels={"z": "1"}, match_expressions=expressions)
+    assert str(selector) == "z=1,a in (x,y),b notin (z),c,!d"

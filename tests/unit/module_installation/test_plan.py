@@ -10,8 +10,8 @@ import pytest
 from kube_runtime import InventoryEntry, Readiness, Resource, Step
 from lifecycle_manager.contract.signals import ObjectReference
 from lifecycle_manager.module_installation import status as statuses
-from lifecycle_manager.module_installation.logins import as_query, selector_of
-from lifecycle_manager.module_installation.managers import managers_of, pods_of, with_pods
+from lifecycle_manager.module_installation.logins import selector_of
+from lifecycle_manager.module_installation.managers import managers_of
 from lifecycle_manager.module_installation.module_cr import DefaultCr, default_cr
 from lifecycle_manager.module_installation.plan import plan as plan_of
 from lifecycle_manager.module_installation.reading import KindObject
@@ -29,7 +29,7 @@ from lifecycle_manager.object_set.inventory import known_inventory
 from lifecycle_manager.object_set.reporting import READY
 from lifecycle_manager.object_set.steps import RemoveFinalizer
 from lifecycle_manager.skr import SkrFailure
-from lifecycle_manager_api import LabelSelector, LabelSelectorRequirement, ManagerReference, Manifest, find, names
+from lifecycle_manager_api import ManagerReference, Manifest, find, names
 from tests import builders
 
 SOURCE = {"url": "https://example.com/garden.yaml", "digest": f"sha256:{'0' * 64}"}
@@ -301,60 +301,5 @@ def test_credentials_are_selected_by_the_source_or_by_the_configuration_beside_i
     for each in (by_config, by_source):
         found = selector_of(each)
         assert found is not None
-        assert as_query(found) == "registry=ours"
+        assert str(found) == "registry=ours"
     assert selector_of(manifest()) is None
-
-
-def test_selector_asks_the_server_what_it_means() -> None:
-    demands = [("a", "In", ("x", "y")), ("b", "NotIn", ("z",)), ("c", "Exists", ()), ("d", "DoesNotExist", ())]
-    expressions = tuple(
-        LabelSelectorRequirement(key=key, operator=operator, values=values)  # type: ignore[arg-type]
-        for key, operator, values in demands
-    )
-    assert as_query(LabelSelector(match_expressions=expressions)) == "a in (x,y),b notin (z),c,!d"
-
-
-@pytest.mark.parametrize(
-    "pod",
-    [
-        {},
-        {"status": {"containerStatuses": [{"state": {"waiting": {"reason": "ContainerCreating"}}}]}},
-        {"status": {"containerStatuses": [{"state": {"running": {}}}]}},
-        {"status": {"containerStatuses": "many"}},
-        {"status": {"containerStatuses": [{"image": 7, "state": {"waiting": {"reason": "ErrImagePull"}}}]}},
-    ],
-)
-def test_pod_that_does_not_name_a_fault_of_its_image_is_none(pod: dict[str, Any]) -> None:
-    assert with_pods(NOT_READY, [pod]) == NOT_READY
-
-
-@pytest.mark.parametrize("containers", ["containerStatuses", "initContainerStatuses"])
-def test_fault_of_an_image_names_the_image_up_to_a_length(containers: str) -> None:
-    waiting = {"image": "x" * 10_000, "state": {"waiting": {"reason": "InvalidImageName"}}}
-    found = with_pods(NOT_READY, [{}, {"status": {containers: [{"state": {}}, waiting]}}])
-    assert found.state == "Failed"
-    assert found.message.startswith("InvalidImageName: image xxx")
-    assert len(found.message) < 300
-
-
-@pytest.mark.parametrize("state", [{"waiting": {"reason": "CrashLoopBackOff"}}, {"running": {}}])
-@pytest.mark.parametrize("before", [NOT_READY, Readiness("Failed", "it has timed out progressing.")])
-def test_crash_of_a_container_is_named_and_no_failure_by_itself(state: dict[str, Any], before: Readiness) -> None:
-    ended = {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}
-    well = {"name": "proxy", "ready": True, "restartCount": 1, "lastState": ended}
-    crashed = {"name": "manager", "ready": False, "restartCount": 2, "state": state, "lastState": ended}
-    found = with_pods(before, [{"status": {"containerStatuses": [well, crashed]}}])
-    crash = "CrashLoopBackOff: container manager ended with exit code 137 (OOMKilled)"
-    assert found == Readiness(before.state, f"{before.message.rstrip('.')}: {crash}")
-    assert with_pods(before, [{"status": {"containerStatuses": [well]}}]) == before
-
-
-def test_pods_are_looked_for_by_the_whole_selector_of_a_workload_that_has_some() -> None:
-    selector = {"matchLabels": {"a": "1"}, "matchExpressions": [{"key": "b", "operator": "Exists"}]}
-    live = {"spec": {"selector": selector}, "status": {"replicas": 1}}
-    assert pods_of(DEPLOYMENT, live) == "a=1,b"
-    assert pods_of(CONFIG_MAP, live) == ""
-    assert pods_of(DEPLOYMENT, {**live, "status": {}}) == ""
-    assert pods_of(DEPLOYMENT, {**live, "spec": {"selector": {"matchLabels": 7}}}) == ""
-    assert pods_of(DEPLOYMENT, {**live, "spec": {}}) == ""
-    assert pods_of(DEPLOYMENT, {**live, "metadata": {"generation": 2}}) == "", "these are of the version before"

@@ -25,11 +25,12 @@ from lifecycle_manager.sync_resource.controller import (
     pause_ended,
     spec_changed,
 )
+from lifecycle_manager.sync_resource.ending import READINESS_SECONDS
 from lifecycle_manager_api import Kyma, find, names
 from lifecycle_manager_api.documents import plain
 from tests import builders
 from tests.clusters import Clusters, simulated_clusters
-from tests.kinds import CONFIG_MAPS
+from tests.kinds import CONFIG_MAPS, DEPLOYMENTS, PODS
 from tests.policies import ANYTHING
 from tests.waiting import eventually
 
@@ -127,6 +128,38 @@ async def test_objects_follow_the_text_and_are_deleted_with_it(world: Syncing) -
     await world.reconcile("first")
     assert await world.objects() == set()
     assert not (await world.kcp.list(SYNC_RESOURCES, KCP)).items
+
+
+async def test_workload_that_is_not_ready_is_reported_with_what_its_pods_say(world: Syncing) -> None:
+    labels, metadata = {"app": "garden"}, {"name": "garden", "namespace": SKR}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "manager", "image": "garden:1"}]}}
+    spec = {"selector": {"matchLabels": labels}, "template": template}
+    deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}
+    await world.write("first", resource=json.dumps(deployment))
+    await world.reconcile("first")
+    status = {"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1}
+    await world.skr.merge_patch(DEPLOYMENTS, "garden", {"status": status}, SKR, subresource="status")
+    pod = {"metadata": {"name": "garden-0", "namespace": SKR, "labels": labels}, "spec": template["spec"]}
+    await world.skr.create(PODS, pod, SKR, field_manager="test")
+    for reason, message in (
+        ("ImagePullBackOff", "ImagePullBackOff: image garden:1"),
+        ("CrashLoopBackOff", "CrashLoopBackOff: container manager ended with exit code 2 (Error)"),
+    ):
+        ended = {"terminated": {"exitCode": 2, "reason": "Error"}}
+        container = {"name": "manager", "image": "garden:1", "imageID": "", "ready": False, "restartCount": 1}
+        container |= {"state": {"waiting": {"reason": reason}}, "lastState": ended}
+        await world.skr.merge_patch(
+            PODS, "garden-0", {"status": {"containerStatuses": [container]}}, SKR, subresource="status"
+        )
+        result = await world.reconcile("first")
+        assert result.requeue_after == READINESS_SECONDS
+        (synced,) = (await world.kcp.get(SYNC_RESOURCES, "first", KCP)).status.synced
+        assert synced.message.endswith(message)
+    await world.skr.merge_patch(
+        DEPLOYMENTS, "garden", {"status": {**status, "availableReplicas": 1}}, SKR, subresource="status"
+    )
+    await world.reconcile("first")
+    assert await world.reason("first") == "ObjectsReady"
 
 
 async def test_objects_stay_while_the_kyma_is_paused_and_follow_when_it_is_resumed(world: Syncing) -> None:

@@ -25,7 +25,7 @@ class Logins:
     def credentials_scope(self, manifest: Manifest) -> str:
         """Name the credentials of a Manifest: Manifests with the same credentials fail alike."""
         selector = selector_of(manifest)
-        return f"{manifest.metadata.namespace}/{as_query(selector)}" if selector is not None else ""
+        return f"{manifest.metadata.namespace}/{selector}" if selector is not None else ""
 
     async def default_login(self, repository: str) -> Login | None:
         """Return the operator's own login for a repository. Raises CredentialsInvalid."""
@@ -35,10 +35,9 @@ class Logins:
         selector = selector_of(manifest)
         if selector is None:
             return await self._default()
-        query = as_query(selector)
-        found = (await self.kcp.list(SECRETS, manifest.metadata.namespace, label_selector=query)).items
+        found = (await self.kcp.list(SECRETS, manifest.metadata.namespace, label_selector=str(selector))).items
         if not found:
-            raise CredentialsInvalid(f"no Secret in {manifest.metadata.namespace} has the labels {query}")
+            raise CredentialsInvalid(f"no Secret in {manifest.metadata.namespace} has the labels {selector}")
         return found
 
     async def _default(self) -> Iterable[Secret]:
@@ -58,20 +57,6 @@ def selector_of(manifest: Manifest) -> LabelSelector | None:
         source = ImageSpec()
     config = manifest.spec.config or ImageSpec()
     return source.cred_secret_selector or config.cred_secret_selector
-
-
-def as_query(selector: LabelSelector) -> str:
-    parts = [f"{key}={value}" for key, value in selector.match_labels.items()]
-    for each in selector.match_expressions:
-        values = ",".join(each.values)
-        forms = {
-            "In": f"{each.key} in ({values})",
-            "NotIn": f"{each.key} notin ({values})",
-            "Exists": each.key,
-            "DoesNotExist": f"!{each.key}",
-        }
-        parts.append(forms[each.operator])
-    return ",".join(parts)
 
 
 async def _login(reading: Awaitable[Iterable[Secret]], repository: str) -> Login | None:

@@ -1,28 +1,15 @@
 """Reads what the plan of a Manifest depends on from its SKR. Nothing here changes anything."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
-from kube_runtime import (
-    Client,
-    Forbidden,
-    InventoryEntry,
-    JsonObject,
-    KindUnknown,
-    NotFound,
-    Resource,
-    readiness,
-)
+from kube_runtime import Client, InventoryEntry, JsonObject, KindUnknown, NotFound, Resource
 from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS
-from lifecycle_manager.module_installation.managers import pods_of, with_pods
 from lifecycle_manager.module_installation.module_cr import DefaultCr, owner_of
 from lifecycle_manager.module_installation.status import ManagerView
 from lifecycle_manager.object_set.inventory import CRD_GROUP, CRD_KIND, Identity, is_crd, name_of
+from lifecycle_manager.object_set.workloads import readiness_with_pods
 from lifecycle_manager_api import Manifest, names
-
-PODS: Resource[JsonObject] = Resource.dynamic("", "v1", "Pod", "pods", namespaced=True)
-MAX_PODS = 20
-"""How many Pods of a workload are read."""
 
 
 class KindObject(NamedTuple):
@@ -126,20 +113,7 @@ async def read_manager(skr: Client, entry: InventoryEntry, live: JsonObject | No
             live = await skr.get(resource, entry.name, entry.namespace or None)
     except (KindUnknown, NotFound):
         return ManagerView(name_of(entry), None)
-    found = readiness(live)
-    if found.state in {"InProgress", "Failed"} and (selector := pods_of(entry, live)):
-        found = with_pods(found, await _pods(skr, entry.namespace, selector))
-    return ManagerView(name_of(entry), found)
-
-
-async def _pods(skr: Client, namespace: str, selector: str) -> Sequence[JsonObject]:
-    """Return the first Pods of a workload. Raises KubeError."""
-    try:
-        async for page in skr.pages(PODS, namespace, label_selector=selector, page_size=MAX_PODS):
-            return page.items
-    except Forbidden:
-        pass  # an SKR with the role of an earlier version: its workloads say so once their deadline has passed
-    return ()
+    return ManagerView(name_of(entry), await readiness_with_pods(skr, entry, live))
 
 
 async def _created_for(

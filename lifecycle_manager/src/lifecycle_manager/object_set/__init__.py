@@ -7,6 +7,7 @@
 - `inventory`: the objects that the resource's status names
 - `ownership`: which of several sets has an object: first come (`Claim`) or shared and handed over (`Holder`)
 - `protected`: the Lifecycle Manager's own objects; `policy`: what ModulePolicies allow
+- `workloads`: the readiness of workloads, with what their Pods say
 - `reporting`: what statuses and Events of such resources have in common
 
 The plans of `module_installation` and `sync_resource` put the rules together; each adds which objects it wants, and its

@@ -1,8 +1,9 @@
-"""Ends a reconcile of a SyncResource; its steps are those of every set of objects."""
+"""Carries out the steps of a SyncResource, most of which are those of every set of objects, and ends a reconcile."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import assert_never
 
 import msgspec
 import structlog
@@ -11,8 +12,11 @@ from kube_runtime import Forbidden, RequestTooLarge, Result, ServerUnavailable
 from lifecycle_manager.contract.signals import SyncResourceApplied
 from lifecycle_manager.contract.verdict import TEXT_TOO_LARGE
 from lifecycle_manager.object_set.reconciler import SetReconciler
+from lifecycle_manager.object_set.steps import ApplyObjects, DeleteObjects, PruneObjects, RecordIntent, ResolveObjects
+from lifecycle_manager.object_set.workloads import readiness_with_pods
 from lifecycle_manager.process.telemetry import ChangeLatency
 from lifecycle_manager.sync_resource.ending import SyncResourceDone, SyncResourceEnd
+from lifecycle_manager.sync_resource.plan import ReadPods, SyncResourceStep
 from lifecycle_manager.sync_resource.snapshot import SyncResourceRequest, SyncResourceSnapshot
 from lifecycle_manager_api import SyncResource, names
 
@@ -25,6 +29,20 @@ class SyncResourceActions(SetReconciler[SyncResource]):
 
     latency: ChangeLatency
     publish: Callable[[object], int]
+
+    async def apply(
+        self, request: SyncResourceRequest, seen: SyncResourceSnapshot, step: SyncResourceStep
+    ) -> SyncResourceSnapshot:
+        """Carry a step out. Raises KubeError, SkrAccessError or RecordingFailed."""
+        match step:
+            case ReadPods(workloads):
+                skr = await self.skr(request, seen)
+                found = {entry: await readiness_with_pods(skr, entry, live) for entry, live in workloads}
+                return replace(seen, workloads=found)
+            case ResolveObjects() | RecordIntent() | ApplyObjects() | PruneObjects() | DeleteObjects():
+                return await self.carry_out(request, seen, step)
+            case _:
+                assert_never(step)
 
     async def finish(self, request: SyncResourceRequest, seen: SyncResourceSnapshot, end: SyncResourceEnd) -> Result:
         """Write the status or remove the finalizer; return when to reconcile again. Raises KubeError."""

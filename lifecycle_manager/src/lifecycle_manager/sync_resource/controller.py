@@ -134,7 +134,7 @@ def setup(
     controller.steps(
         read=reader.read,
         plan=plan,
-        apply=actions.carry_out,
+        apply=actions.apply,
         finish=actions.finish,
         unforeseen=actions.report,
         outcomes=(RecordingFailed,),

@@ -1,9 +1,10 @@
 """How a reconcile of a SyncResource ends: its status, and when it is reconciled again. Pure functions."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import assert_never
 
-from kube_runtime import ApplyResult, InventoryEntry
+from kube_runtime import ApplyResult, InventoryEntry, Readiness
 from lifecycle_manager.object_set.repairs import seen_in
 from lifecycle_manager.object_set.steps import NothingApplied, RemoveFinalizer, SetBraked, SetDone, SetFailed
 from lifecycle_manager.skr import failure_of
@@ -33,10 +34,14 @@ class Unchanged:
 
 @dataclass(frozen=True, slots=True)
 class ObjectsApplied:
-    """The objects are applied, or some were refused. `held` says why some stay that are no longer wanted."""
+    """The objects are applied, or some were refused. `held` says why some stay that are no longer wanted.
+
+    `workloads` are those that are not ready, with what their Pods say.
+    """
 
     result: ApplyResult
     held: tuple[Violation, ...]
+    workloads: Mapping[InventoryEntry, Readiness] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +75,8 @@ def ended(seen: SyncResourceSnapshot, outcome: SyncResourceOutcome) -> SyncResou
             return SyncResourceDone(status=resource.status, requeue_after=interval if again is None else again)
         case Refusal(lost=lost):
             return SyncResourceDone(status=statuses.refused(resource, outcome, now), requeue_after=interval, lost=lost)
-        case ObjectsApplied(result, held):
-            status = statuses.applied(resource, result, now, held)
+        case ObjectsApplied(result, held, workloads):
+            status = statuses.applied(resource, result, now, held, workloads)
             return SyncResourceDone(
                 status=status,
                 requeue_after=interval if status.state is State.READY or held else READINESS_SECONDS,

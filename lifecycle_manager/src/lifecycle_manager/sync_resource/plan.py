@@ -15,8 +15,10 @@ operators may write there.
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import islice
 
-from kube_runtime import KubernetesObject
+from kube_runtime import ApplyResult, InventoryEntry, JsonObject, KubernetesObject, Step, readiness
 from lifecycle_manager.contract.conditions import VALID
 from lifecycle_manager.contract.verdict import CONFLICT, TOO_MANY_OBJECTS
 from lifecycle_manager.object_set.inventory import DEFAULT_NAMESPACE, without
@@ -40,6 +42,7 @@ from lifecycle_manager.object_set.steps import (
     SetFailed,
     SetStep,
 )
+from lifecycle_manager.object_set.workloads import is_workload
 from lifecycle_manager.sync_resource.ending import (
     READINESS_SECONDS,
     ObjectsApplied,
@@ -64,16 +67,28 @@ from lifecycle_manager.sync_resource.status import (
 from lifecycle_manager_api import Kyma, State, SyncResource, boolean, find, names
 from lifecycle_manager_api.policy_checks import ModuleRules
 
+MAX_WORKLOADS = 5
+"""Of how many workloads the Pods are read."""
 PROTECTION_SECONDS = 10.0
 """After how long it is looked up again whether the admission policy is in force."""
 
 
-def plan(seen: SyncResourceSnapshot) -> SetStep | SyncResourceEnd:
+@dataclass(frozen=True, slots=True)
+class ReadPods(Step):
+    """Read why these workloads are not ready."""
+
+    workloads: tuple[tuple[InventoryEntry, JsonObject], ...]
+
+
+SyncResourceStep = SetStep | ReadPods
+
+
+def plan(seen: SyncResourceSnapshot) -> SyncResourceStep | SyncResourceEnd:
     found = _plan(seen)
     return ended(seen, found) if isinstance(found, SyncResourceOutcome) else found
 
 
-def _plan(seen: SyncResourceSnapshot) -> SetStep | RemoveFinalizer | NothingApplied | SyncResourceOutcome:
+def _plan(seen: SyncResourceSnapshot) -> SyncResourceStep | RemoveFinalizer | NothingApplied | SyncResourceOutcome:
     resource, kyma = seen.resource, seen.kyma
     if isinstance(seen.error, RecordingFailed):
         return NothingApplied(error=seen.error)
@@ -96,7 +111,9 @@ def _plan(seen: SyncResourceSnapshot) -> SetStep | RemoveFinalizer | NothingAppl
     return _application(seen, seen.text)
 
 
-def _application(seen: SyncResourceSnapshot, objects: tuple[KubernetesObject, ...]) -> SetStep | SyncResourceOutcome:
+def _application(
+    seen: SyncResourceSnapshot, objects: tuple[KubernetesObject, ...]
+) -> SyncResourceStep | SyncResourceOutcome:
     resource, applied = seen.resource, seen.applied
     if (objection := objection_in(seen, objects)) is not None:
         return Refusal(*objection)
@@ -113,9 +130,18 @@ def _application(seen: SyncResourceSnapshot, objects: tuple[KubernetesObject, ..
         namespaces = missing_namespaces(objects) if creates_namespaces(resource) else ()
         recheck = seen.announced if seen.announced is not None else not _just_changed(resource)
         return ApplyObjects(objects, seen.before, recheck=recheck, namespaces=namespaces)
-    if not resource.spec.prune:
-        return ObjectsApplied(applied, ())
-    return plan_prune(seen, applied, objects) or ObjectsApplied(applied, left_by_policy(seen))
+    if resource.spec.prune and (prune := plan_prune(seen, applied, objects)) is not None:
+        return prune
+    if seen.workloads is None and (waiting := waiting_workloads(applied)):
+        return ReadPods(waiting)
+    return ObjectsApplied(applied, left_by_policy(seen) if resource.spec.prune else (), seen.workloads or {})
+
+
+def waiting_workloads(applied: ApplyResult) -> tuple[tuple[InventoryEntry, JsonObject], ...]:
+    """Return the first workloads that were read and are not ready, as they are in the SKR."""
+    read = ((each.entry, each.live) for each in applied.outcomes if each.error is None)
+    workloads = ((entry, live) for entry, live in read if live is not None and is_workload(entry))
+    return tuple(islice((each for each in workloads if readiness(each[1]).state != "Current"), MAX_WORKLOADS))
 
 
 def is_paused(kyma: Kyma | None) -> bool:

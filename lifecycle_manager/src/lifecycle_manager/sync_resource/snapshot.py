@@ -16,6 +16,7 @@ from kube_runtime import (
     KubernetesObject,
     ManifestInvalid,
     ObjectKey,
+    Readiness,
     Request,
     parse_aside,
     parse_objects,
@@ -61,6 +62,7 @@ class SyncResourceSnapshot(SetSnapshot[SyncResource]):
     - `unprotected`: why the admission policy that keeps modules apart is not in force, empty where it is; None before
       that is known
     - `module_namespace`: the namespace in KCP that the module has by its ModulePolicy
+    - `workloads`: the readiness of workloads that are not ready, with what their Pods say; None until these are read
     """
 
     kyma: Kyma | None = None
@@ -72,6 +74,7 @@ class SyncResourceSnapshot(SetSnapshot[SyncResource]):
     has_module: bool = True
     exceeds_quota: bool = False
     unprotected: str | None = ""
+    workloads: Mapping[InventoryEntry, Readiness] | None = None
 
     @property
     def is_misplaced(self) -> bool:

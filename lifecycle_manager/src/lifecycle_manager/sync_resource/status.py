@@ -1,10 +1,11 @@
 """The status of a SyncResource. Pure functions, and the reasons of its conditions."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from types import MappingProxyType
 
-from kube_runtime import ApplyResult, InventoryEntry, ObjectOutcome, readiness
+from kube_runtime import ApplyResult, InventoryEntry, ObjectOutcome, Readiness, readiness
 from lifecycle_manager.contract.conditions import APPLIED, VALID
 from lifecycle_manager.contract.verdict import (
     APPLY_FAILED,
@@ -32,6 +33,7 @@ WRONG_NAMESPACE = "WrongNamespace"
 MODULE_NOT_ENABLED = "ModuleNotEnabled"
 NOT_PROTECTED = "ModulesNotProtected"
 TOO_MANY_SYNC_RESOURCES = "TooManySyncResources"
+NO_WORKLOADS: Mapping[InventoryEntry, Readiness] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +71,17 @@ def unreachable(resource: SyncResource, failure: SkrFailure, now: datetime) -> S
 
 
 def applied(
-    resource: SyncResource, result: ApplyResult, now: datetime, held: Sequence[Violation] = ()
+    resource: SyncResource,
+    result: ApplyResult,
+    now: datetime,
+    held: Sequence[Violation] = (),
+    workloads: Mapping[InventoryEntry, Readiness] = NO_WORKLOADS,
 ) -> SyncResourceStatus:
-    """Return the status after a round of applying: each object, and their sum. `held` says what may not be deleted."""
-    synced = _synced(result, resource.status.synced)
+    """Return the status after a round of applying: each object, and their sum. `held` says what may not be deleted.
+
+    Of `workloads` more is known than of the other objects.
+    """
+    synced = _synced(result, resource.status.synced, workloads)
     count = _objects(len(synced))
     valid: NewCondition = (VALID, "True", TEXT_VALID, "the text holds Kubernetes objects")
     if result.failed:
@@ -127,22 +136,27 @@ def braked(resource: SyncResource, hold: Hold, now: datetime) -> SyncResourceSta
     return _status(resource, now, state, resource.status.synced, [condition])
 
 
-def _synced(result: ApplyResult, before: Sequence[SyncedObject]) -> tuple[SyncedObject, ...]:
+def _synced(
+    result: ApplyResult, before: Sequence[SyncedObject], workloads: Mapping[InventoryEntry, Readiness]
+) -> tuple[SyncedObject, ...]:
     outcomes = {outcome.entry: outcome for outcome in result.outcomes}
     known = {entry.identity: each for each, entry in zip(before, entries_of(before), strict=True)}
     return tuple(
-        _synced_object(entry, outcomes.get(entry), known.get(entry.identity)) for entry in sorted(result.inventory)
+        _synced_object(entry, outcomes.get(entry), known.get(entry.identity), workloads.get(entry))
+        for entry in sorted(result.inventory)
     )
 
 
-def _synced_object(entry: InventoryEntry, outcome: ObjectOutcome | None, before: SyncedObject | None) -> SyncedObject:
+def _synced_object(
+    entry: InventoryEntry, outcome: ObjectOutcome | None, before: SyncedObject | None, workload: Readiness | None
+) -> SyncedObject:
     if outcome is None:
         return synced_object(entry, State.PROCESSING, "left from an earlier revision")
     if outcome.error is not None:
         return synced_object(entry, State.ERROR, outcome.error)
     if outcome.live is None:  # not requested again, so unchanged
         return before or synced_object(entry, State.PROCESSING, "")
-    ready = readiness(outcome.live)
+    ready = workload or readiness(outcome.live)
     states = {"Current": State.READY, "Failed": State.ERROR}
     state = states.get(ready.state, State.PROCESSING)
     return synced_object(entry, state, "" if state is State.READY else ready.message)
