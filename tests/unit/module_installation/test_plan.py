@@ -1,6 +1,5 @@
 """The rules of a Manifest, and what it says of itself."""
 
-import dataclasses
 from datetime import timedelta
 from typing import Any
 
@@ -53,7 +52,7 @@ def manifest(
 ) -> Manifest:
     document = msgspec.json.decode(msgspec.json.encode(builders.manifest("garden", "1.0.0", **metadata)))
     document["spec"] |= {"install": {"name": "raw-manifest", "source": SOURCE}} | (spec or {})
-    document["status"] |= {"synced": [dataclasses.asdict(each) for each in synced]}
+    document["status"] |= {"synced": [msgspec.structs.asdict(each) for each in synced]}
     return msgspec.json.decode(msgspec.json.encode(document), type=Manifest)
 
 

@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from kube_runtime.exceptions import ManifestInvalid
 from kube_runtime.resource import JsonObject
 from kube_runtime.yaml_text import DEFAULT_LIMITS, YamlLimits, load_documents
@@ -11,9 +13,11 @@ from kube_runtime.yaml_text import DEFAULT_LIMITS, YamlLimits, load_documents
 __all__ = ["InventoryEntry", "KubernetesObject", "parse_objects"]
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class InventoryEntry:
-    """Names one object in a cluster. The version is the one that it was applied by, and no part of its identity."""
+class InventoryEntry(msgspec.Struct, frozen=True, order=True, gc=False):
+    """Names one object in a cluster. The version is the one that it was applied by, and no part of its identity.
+
+    A struct, because inventories are made and compared as a whole, at each reconcile.
+    """
 
     group: str
     version: str

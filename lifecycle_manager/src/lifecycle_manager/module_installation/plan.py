@@ -253,6 +253,8 @@ def _readiness(seen: ManifestSnapshot) -> ManifestStep | ModuleInstalled:
     A module that was ready and has a default Module CR is checked by that alone: one request. Right after an apply that
     CR is not read while the manager starts: what it says then is not written.
     """
+    if seen.module_cr is not None:
+        return ModuleInstalled()
     manifest, wanted, status = seen.resource, seen.default_cr, seen.resource.status
     was_ready = status.state is State.READY and status.observed_generation == manifest.metadata.generation
     is_close = seen.applied is not None or not was_ready or wanted is None
@@ -260,7 +262,7 @@ def _readiness(seen: ManifestSnapshot) -> ManifestStep | ModuleInstalled:
         named = manifest.spec.manager
         managers = managers_of(named, seen.inventory, seen.options.namespace)
         return steps.ReadManagers(managers, optional_managers_of(named, seen.inventory))
-    if wanted is not None and seen.module_cr is None:
+    if wanted is not None:
         states = {each.readiness.state if each.readiness is not None else "Failed" for each in seen.managers or ()}
         created, starts = was_created(manifest, wanted), "Failed" not in states and is_just_applied(seen)
         if states <= {"Current"} or (created and not starts):
