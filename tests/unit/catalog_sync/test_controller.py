@@ -9,10 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from kube_runtime import Change, KubeError, NotFound, Result
+from kube_runtime import Change, KubeError, NotFound
 from kube_simulation import ApiRequest, Freeze, Refuse
-from lifecycle_manager import catalog_sync
-from lifecycle_manager.catalog_sync import CatalogSettings
 from lifecycle_manager.catalog_sync.controller import channels_changed
 from lifecycle_manager.catalog_sync.snapshot import MAX_HOLD_SECONDS, CatalogState, KindChanged
 from lifecycle_manager.catalog_sync.status import REMOVING
@@ -29,21 +27,12 @@ from lifecycle_manager.contract.resources import (
 from lifecycle_manager.contract.signals import ClusterReplaced, ObjectChanged, ObjectReference, ResyncRequested
 from lifecycle_manager_api import Condition, ModuleTemplate, as_document, find, names
 from tests import builders
+from tests.unit.catalog_sync.worlds import catalog_world, sync
 from tests.waiting import eventually, is_gone
-from tests.world import NO_API, World, key_of, open_world
+from tests.world import NO_API, World, key_of
 
 SKR = names.SKR_NAMESPACE
 TEMPLATE = ObjectReference(names.GROUP, ModuleTemplate.KIND, SKR, "api-1.0.0")
-
-
-@asynccontextmanager
-async def catalog_world(**settings: Any) -> AsyncIterator[World]:
-    """Open a world with the domain, and a Kyma whose SKR was read once."""
-    async with open_world() as world:
-        given: dict[str, Any] = {"interval_seconds": 0.0} | settings
-        catalog_sync.setup(world.manager, world.connections, world.offers, CatalogSettings(**given))
-        await world.register()
-        yield world
 
 
 @asynccontextmanager
@@ -55,10 +44,6 @@ async def brought() -> AsyncIterator[World]:
         await world.introduced()
         await sync(world)
         yield world
-
-
-async def sync(world: World, *causes: object) -> Result:
-    return await world.turn("catalog", key_of("demo"), *causes)
 
 
 async def condition_of(world: World) -> Condition | None:

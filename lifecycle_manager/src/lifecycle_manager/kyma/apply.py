@@ -97,7 +97,10 @@ class KymaActions:
         state = request.state
         state.repeats, state.pull_secret, state.progress_since = end.repeats, end.pull_secret, end.progress_since
         if end.status is not None:
-            await self._write_status(seen.kyma, end.status, state.recorded)
+            recorded = state.recorded
+            await self._write_status(seen.kyma, end.status, recorded)
+            if state.recorded is recorded:  # it is written, and holds no longer than that
+                state.recorded = None
         return Result(end.requeue_after, end.reasons)
 
     async def report(self, key: ObjectKey, error: Exception) -> None:

@@ -1,0 +1,123 @@
+"""Whatever happens between two syncs, an SKR gets the catalog; and where nothing failed, the next sync brings it."""
+
+import asyncio
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from kube_runtime import KubeError, NotFound
+from kube_simulation import ApiRequest, Refuse
+from lifecycle_manager.catalog_sync.snapshot import MAX_HOLD_SECONDS, KindChanged
+from lifecycle_manager.contract.resources import MODULE_RELEASE_METAS, MODULE_TEMPLATES
+from lifecycle_manager_api import ModuleTemplate, names
+from tests import builders
+from tests.unit.catalog_sync.worlds import catalog_world, sync
+from tests.world import World
+
+SKR = names.SKR_NAMESPACE
+INTERVAL = 600.0
+MODULES, VERSIONS = ("api", "nats"), ("1.0.0", "2.0.0", "3.0.0")
+STEPS = st.one_of(
+    st.tuples(st.just("offer"), st.sampled_from(MODULES), st.sampled_from(VERSIONS)),
+    st.tuples(st.sampled_from(["sync", "write the status", "hold is over", "interval is over", "restart"])),
+    st.tuples(st.just("fail"), st.integers(0, 3)),
+    st.tuples(st.just("delete"), st.sampled_from(MODULES), st.booleans()),
+)
+SECONDS = {"sync": 0.0, "hold is over": MAX_HOLD_SECONDS, "interval is over": INTERVAL}
+IN_DOUBT = frozenset({"fail", "delete", "restart"})
+
+
+def is_write(request: ApiRequest) -> bool:
+    return request.is_write and f"/namespaces/{SKR}/module" in request.path
+
+
+@dataclass
+class Walk:
+    world: World
+    offered: dict[str, str] = field(default_factory=dict)
+    turns: int = 0
+
+    async def take(self, step: tuple[object, ...]) -> None:
+        match step:
+            case ("offer", str(module), str(version)):
+                self.offered[module] = version
+                await self.world.offer(builders.release(module, regular=version))
+            case ("write the status",):
+                self.turns += 1
+                await self.world.choose(f"unknown-{self.turns}")
+                await self.world.reconcile()
+            case ("sync" | "hold is over" | "interval is over" as moment,):
+                self.world.clock.advance(SECONDS[moment])
+                await sync(self.world)
+            case ("restart",):
+                for controller in self.world.manager.controllers.values():
+                    controller.begin(gained={"demo"}, lost=set())
+            case ("fail", int(after)):
+                writes = iter(range(after))
+                rule = Refuse(lambda request: is_write(request) and next(writes, None) is None)
+                with self.world.cluster("demo").ruled_by(rule), suppress(KubeError):
+                    await sync(self.world)
+            case ("delete", str(module), bool(is_reported)):
+                skr = await self.world.skr()
+                with suppress(NotFound):
+                    await skr.delete(MODULE_TEMPLATES, f"{module}-{self.offered[module]}", SKR)
+                if is_reported:
+                    await sync(self.world, KindChanged(ModuleTemplate.KIND))
+            case _:
+                raise AssertionError(step)
+
+    async def catalog(self) -> tuple[set[str], dict[str, str]]:
+        """Return the names of the templates in the SKR, and the versions of its releases."""
+        skr = await self.world.skr()
+        templates = {each.metadata.name for each in (await skr.list(MODULE_TEMPLATES, SKR)).items}
+        releases = (await skr.list(MODULE_RELEASE_METAS, SKR)).items
+        return templates, {each.metadata.name: each.spec.channels[0].version for each in releases}
+
+    @property
+    def wanted(self) -> tuple[set[str], dict[str, str]]:
+        return {f"{module}-{version}" for module, version in self.offered.items()}, self.offered
+
+
+async def run(steps: Iterable[tuple[object, ...]]) -> None:
+    async with catalog_world(interval_seconds=INTERVAL) as world:
+        await world.offer(*(builders.template(module, version) for module in MODULES for version in VERSIONS))
+        walk = Walk(world)
+        for module in MODULES:
+            await walk.take(("offer", module, VERSIONS[0]))
+        await world.introduced()
+        await sync(world)
+        for step in steps:
+            await walk.take(step)
+        await sync(world)
+        if not any(step[0] in IN_DOUBT for step in steps):
+            assert await walk.catalog() == walk.wanted
+        for _ in range(3):
+            await walk.take(("interval is over",))
+        assert await walk.catalog() == walk.wanted
+        record = (await world.in_kcp()).status.records.catalog
+        await walk.take(("write the status",))
+        assert (await world.in_kcp()).status.records.catalog == record, "what is true is not overwritten"
+        before = world.requests
+        await walk.take(("hold is over",))
+        assert world.writes_to("demo", before) == []
+
+
+TAKEN_BACK_AFTER_A_FAILURE = [
+    ("offer", "api", "2.0.0"),
+    ("sync",),
+    ("write the status",),
+    ("offer", "nats", "2.0.0"),
+    ("fail", 0),
+    ("offer", "nats", "1.0.0"),
+    ("offer", "api", "1.0.0"),
+]
+
+
+@settings(max_examples=25)
+@example(steps=TAKEN_BACK_AFTER_A_FAILURE)
+@given(steps=st.lists(STEPS, max_size=8))
+def test_catalog_arrives_whatever_happens(steps: list[tuple[object, ...]]) -> None:
+    asyncio.run(run(steps))
