@@ -1,4 +1,4 @@
-"""Users who change Module CRs without a pause, each change after the previous one of that Module CR is in force."""
+"""Users who change Module CRs again and again, each change after the previous one of that Module CR is in force."""
 
 import asyncio
 import time
@@ -26,6 +26,7 @@ class User:
     walkthrough: Walkthrough
     name: str
     within: float
+    pause: float
     made: int = 0
     longest: float = 0.0
     slowest_write: float = 0.0
@@ -48,6 +49,7 @@ class User:
             )
             self.longest = max(self.longest, seen - started)
             self.made += 1
+            await asyncio.sleep(self.pause)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,12 +98,14 @@ async def changing(walkthrough: Walkthrough, *, within: float, users: int = USER
 
 
 @asynccontextmanager
-async def at_work(walkthrough: Walkthrough, *, within: float, users: int = USERS) -> AsyncGenerator[Users, None]:
-    """Have users change Module CRs, some times before and after what happens meanwhile.
+async def at_work(
+    walkthrough: Walkthrough, *, within: float, users: int = USERS, pause: float = 0.0
+) -> AsyncGenerator[Users, None]:
+    """Have users change Module CRs, some times before and after what happens meanwhile; `pause` seconds in between.
 
     Raises NotSeen for a change that is not in force within so many seconds.
     """
-    working = Users(tuple(User(walkthrough, f"user-{number}", within) for number in range(users)))
+    working = Users(tuple(User(walkthrough, f"user-{number}", within, pause) for number in range(users)))
     async with asyncio.TaskGroup() as tasks:
         running = [tasks.create_task(user.run()) for user in working.each]
         await working.make(CHANGES, within=CHANGES * within)

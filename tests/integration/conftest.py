@@ -10,6 +10,7 @@ import pytest_asyncio
 
 from kube_runtime import Client, ClientOptions
 from kyma_local.pytest_plugin import running_api_server
+from lifecycle_manager.process.crd_installation import install_crds
 from tests.kinds import NAMESPACES
 
 asyncio.set_event_loop(None)  # else looptime creates one that is not closed
@@ -26,6 +27,12 @@ def real() -> Iterator[Path]:
 def kcp(real: Path) -> Path:
     """The kubeconfig of a cluster's administrator."""
     return real
+
+
+@pytest_asyncio.fixture(scope="package", loop_scope="session")
+async def installed_crds(kcp: Path) -> None:
+    """Apply our CRDs, once for the tests of a worker: an API server works longer at that than at most tests."""
+    await install_crds(kcp)
 
 
 @pytest_asyncio.fixture

@@ -1,13 +1,10 @@
 """A real API server with the CRDs of the API package."""
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
 
 from kube_runtime import Client
-from lifecycle_manager.process.crd_installation import apply_crds
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -17,8 +14,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group("api"))
 
 
-@pytest_asyncio.fixture
-async def served(client: Client) -> AsyncIterator[Client]:
+@pytest.fixture
+def served(client: Client, installed_crds: None) -> Client:
     """A client to the API server, which serves every kind."""
-    await apply_crds(client)
-    yield client
+    return client

@@ -11,7 +11,7 @@ from kube_runtime import Client, parse_objects
 from kyma_fleet.identities import create_identity
 from kyma_local.private_files import write_private
 from lifecycle_manager.contract.resources import KYMAS
-from lifecycle_manager.process.crd_installation import apply_crds, apply_objects
+from lifecycle_manager.process.crd_installation import apply_objects
 from lifecycle_manager_api import names
 from tests.klm import Output, run_klm
 
@@ -26,9 +26,8 @@ Klm = Callable[..., Awaitable[Output]]
 
 
 @pytest_asyncio.fixture
-async def control_plane(client: Client) -> Client:
+async def control_plane(client: Client, installed_crds: None) -> Client:
     await apply_objects(client, NAMESPACES)
-    await apply_crds(client)
     return client
 
 

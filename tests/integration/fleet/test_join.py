@@ -18,6 +18,7 @@ from tests.kinds import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES
 from tests.klm import Output, run_klm
 from tests.waiting import is_gone
 
+pytestmark = pytest.mark.xdist_group("join")  # a cluster that all share
 KCP = names.KCP_NAMESPACE
 JOIN = "lifecycle-manager", "kube-system"
 RULES = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}]

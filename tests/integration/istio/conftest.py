@@ -17,7 +17,7 @@ from lifecycle_manager import istio
 from lifecycle_manager.contract.options import EventNames
 from lifecycle_manager.contract.resources import WATCHERS
 from lifecycle_manager.istio.snapshot import GATEWAYS, VIRTUAL_SERVICES
-from lifecycle_manager.process.crd_installation import apply_crds, apply_objects
+from lifecycle_manager.process.crd_installation import apply_objects
 from lifecycle_manager.watcher_crs import setup as setup_status
 from lifecycle_manager_api import Condition, Watcher, find, names
 from tests.integration.istio.gateways import CRDS
@@ -94,10 +94,9 @@ def new_ca() -> Any:
 
 
 @pytest_asyncio.fixture
-async def world(client: Client, kcp: Path) -> AsyncIterator[Routes]:
+async def world(client: Client, kcp: Path, installed_crds: None) -> AsyncIterator[Routes]:
     """A control plane with Istio's kinds; afterwards without any of their objects."""
     await have_control_plane(client)
-    await apply_crds(client)
     await apply_objects(client, CRDS)
     await apply_objects(client, f"{{apiVersion: v1, kind: Namespace, metadata: {{name: {ISTIO}}}}}")
     async with restricted(client, kcp, "kcp", "kcp-istio") as ours:

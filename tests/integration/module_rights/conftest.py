@@ -7,7 +7,7 @@ import pytest_asyncio
 
 from kube_runtime import Client, dump_yaml
 from kyma_module_manager.rights import lease_namespace_of, roles_of
-from lifecycle_manager.process.crd_installation import apply_crds, apply_objects
+from lifecycle_manager.process.crd_installation import apply_objects
 from lifecycle_manager_api import names
 from lifecycle_manager_api.module_authorization import module_authorization_as_yaml
 from tests.integration.module_rights.identities import (
@@ -21,11 +21,10 @@ NAMESPACES = (KCP, names.KCP_LEASE_NAMESPACE, *map(lease_namespace_of, ("telemet
 
 
 @pytest_asyncio.fixture
-async def admin(client: Client) -> Client:
+async def admin(client: Client, installed_crds: None) -> Client:
     """The administrator of a control plane that is prepared for Lifecycle Manager and two modules."""
     documents = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in NAMESPACES]
     await apply_objects(client, "\n---\n".join(map(dump_yaml, documents)))
-    await apply_crds(client)
     await apply_objects(client, module_authorization_as_yaml())
     return client
 
