@@ -108,7 +108,7 @@ def outcome(seen: WatcherSnapshot, step: WatcherStep, *, unknown: tuple[str, ...
             return replace(seen, desired=Desired(objects, RECORDS, ModuleCrRules((), unknown), with_webhook))
         case ApplyObjects():
             drifted = seen.desired is not None and is_recorded(seen.kyma, seen.desired)
-            timers = seen.timers.repaired(TIMES, now=seen.now, drifted=drifted)
+            timers = seen.timers.repaired(TIMES, now=seen.now, again=TIMES.interval, drifted=drifted)
             return replace(seen, applied=ApplyResult((), ()), timers=timers)
         case SendCanary(path, write):
             timers = replace(seen.timers, path=path.sent(seen.now, write=write))
@@ -222,6 +222,20 @@ def test_only_the_path_is_tested_where_all_was_in_order_and_nothing_happened(
         assert reported(computed).reason == WATCHER_READY
         assert (end.timers.path, end.requeue_after) == (computed.timers.path, computed.requeue_after)
         assert quiet.now < end.timers.in_order_until == until + 2000
+
+
+@given(snapshots(), st.floats(1, 300), st.booleans())
+def test_watcher_in_order_is_reconciled_when_its_objects_are_due(
+    seen: WatcherSnapshot, due_in: float, is_triggered: bool
+) -> None:
+    path = EventPath(TIMES.canary, seen.now + 1000, seen.now + 1000)
+    timers = replace(
+        seen.timers, path=path, last_event_at=seen.now, repair_at=seen.now + due_in, in_order_until=seen.now + 300
+    )
+    ready = replace(seen, kyma=of_reason(WATCHER_READY, recorded=True), timers=timers, is_triggered=is_triggered)
+    again = end_of(replace(ready, times=replace(TIMES, silence=1000.0))).requeue_after
+    assert again is not None
+    assert again <= due_in + 1e-6
 
 
 @given(snapshots(), st.sampled_from(REASONS))

@@ -6,13 +6,13 @@ and one that requires downtime waits for a maintenance window. Where a rule defe
 in force.
 """
 
-import hashlib
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import islice
 
 from lifecycle_manager.contract.options import parse_duration
+from lifecycle_manager.contract.turns import share_of
 from lifecycle_manager.kyma.limits import MAX_MODULES
 from lifecycle_manager.kyma.reasons import (
     CHANNEL_NOT_FOUND,
@@ -322,5 +322,4 @@ def _outside_of_maintenance(
 
 def _share(kyma: ObjectMeta, found: Resolution) -> float:
     """Return at which share of a rollout it is a Kyma's turn: always the same, and evenly spread over the fleet."""
-    text = f"{kyma.uid or kyma.name}/{found.module.name}/{found.version}"
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=6).digest()) / 2**48
+    return share_of(f"{kyma.uid or kyma.name}/{found.module.name}/{found.version}")

@@ -1,6 +1,5 @@
 """Carries out the steps of a Manifest, and writes its end. Every step may be repeated."""
 
-import random
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -24,6 +23,7 @@ from kube_runtime import (
 )
 from kyma_oci import SourceError
 from lifecycle_manager.contract.resources import FIELD_MANAGER, Secret
+from lifecycle_manager.contract.turns import until_check, until_turn
 from lifecycle_manager.module_catalog import kyma_of_manifest, module_of_manifest
 from lifecycle_manager.module_installation import steps
 from lifecycle_manager.module_installation.logins import Logins
@@ -192,11 +192,11 @@ class ManifestActions(SetReconciler[Manifest]):
         if is_new and _was_ready(seen.resource):
             # A new process reads every object some time within the interval, not those of the whole fleet at once.
             state.settled, state.inventory = wanted, inventory_of(seen.resource)
-            state.checked_at = seen.seconds - interval * random.random()  # noqa: S311 - no secret
-        check_all = state.check_all or seen.seconds - state.checked_at >= interval
+            state.next_check = seen.seconds + until_turn(kyma_of_manifest(seen.resource), interval, now=seen.now)
+        check_all = state.check_all or seen.seconds >= state.next_check
         if check_all:
             objects.namespaces = ()  # somebody may have deleted one
-        memory = ModuleMemory(state.settled, check_all, state.checked_at)
+        memory = ModuleMemory(state.settled, check_all, state.next_check)
         return replace(seen, memory=memory, inventory=state.inventory if state.settled == wanted else seen.inventory)
 
     async def _hand_over(
@@ -219,12 +219,13 @@ class ManifestActions(SetReconciler[Manifest]):
         seen = replace(seen, others=self.neighbours.of(seen.resource))
         seen = _settled(state, await self.carry_out(request, seen, step))
         if checks_all:
-            state.checked_at = seen.seconds
+            wait = until_check(kyma_of_manifest(seen.resource), self.options.interval_seconds, now=seen.now)
+            state.next_check = seen.seconds + wait
         if (applied := seen.applied) is not None and applied.changed:
             module, version = module_of_manifest(seen.resource), seen.resource.spec.version
             counts = {"objects": len(applied.inventory), "failed": len(applied.failed)}
             log.info("module applied", kyma=kyma_of_manifest(seen.resource), module=module, version=version, **counts)
-        return replace(seen, memory=replace(seen.memory or ModuleMemory(), checked_at=state.checked_at))
+        return replace(seen, memory=replace(seen.memory or ModuleMemory(), next_check=state.next_check))
 
     async def _release(
         self, request: ManifestRequest, seen: ManifestSnapshot, objects: tuple[InventoryEntry, ...]

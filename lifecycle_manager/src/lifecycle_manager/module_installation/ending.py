@@ -154,9 +154,8 @@ def _pause(seen: ManifestSnapshot, status: ManifestStatus) -> float:
     """Return when to reconcile again: soon while something is in progress, less often the longer it takes."""
     options = seen.options
     if status.state is State.READY:
-        checked_at = seen.memory.checked_at if seen.memory is not None else seen.seconds
-        left = min(checked_at + options.interval_seconds - seen.seconds, orphaned_in(seen))
-        return max(left, options.busy_seconds)
+        left = seen.memory.next_check - seen.seconds if seen.memory is not None else options.interval_seconds
+        return max(min(left, orphaned_in(seen)), options.busy_seconds)
     last = status.last_operation
     since = last.last_update_time if last is not None else None
     age = (seen.now - since).total_seconds() if since is not None else 0.0

@@ -42,7 +42,7 @@ class ModuleMemory:
 
     settled: str = ""
     check_all: bool = True
-    checked_at: float = float("-inf")
+    next_check: float = float("-inf")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,16 +107,16 @@ class ManifestState(SetState):
 
     - `released`: what it has handed over to other modules, from before the status says so
     - `settled`: the rendering that is completely applied; empty where something is left to do
-    - `check_all`: every object is to be read: somebody may have changed one; `checked_at` is when that was done last
+    - `check_all`: every object is to be read: somebody may have changed one; so it is from `next_check` on
     """
 
     released: frozenset[Identity] = frozenset()
     settled: str = ""
     check_all: bool = False
-    checked_at: float = float("-inf")
+    next_check: float = float("-inf")
 
     def renew(self, objects: SkrObjects) -> None:
-        self.objects, self.settled, self.checked_at = objects, "", float("-inf")
+        self.objects, self.settled, self.next_check = objects, "", float("-inf")
 
 
 ManifestRequest = Request[ObjectKey, ManifestState]

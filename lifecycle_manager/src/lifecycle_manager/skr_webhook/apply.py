@@ -21,6 +21,7 @@ from lifecycle_manager.contract import former
 from lifecycle_manager.contract.conditions import WEBHOOK, ConditionContent, write_condition
 from lifecycle_manager.contract.resources import KYMAS
 from lifecycle_manager.contract.signals import WebhookRulesChanged
+from lifecycle_manager.contract.turns import until_check
 from lifecycle_manager.contract.watchers import valid_watchers
 from lifecycle_manager.object_set import SkrObjects
 from lifecycle_manager.object_set.ownership import OwnObjects
@@ -127,7 +128,8 @@ class WatcherActions:
         recorded = seen.desired is not None and plan.is_recorded(seen.kyma, seen.desired)
         if step.recheck or step.new:
             drifted = recorded and any(outcome.action != "unchanged" for outcome in applied.outcomes)
-            timers = timers.repaired(seen.times, now=now, drifted=drifted)
+            again = until_check(seen.kyma.metadata.name, seen.times.interval, now=self.manager.clock.now())
+            timers = timers.repaired(seen.times, now=now, again=again, drifted=drifted)
         if not recorded and seen.desired is not None and not seen.desired.with_webhook:
             timers = replace(timers, since=now)
         return replace(seen, applied=applied, timers=timers)

@@ -12,7 +12,6 @@ A Watcher is reconciled when
 - its event path is to be tested, its silence would be too long, or the interval has passed
 """
 
-import random
 from collections.abc import Iterable, Iterator
 
 from kube_runtime import Controller, Manager, ObjectKey, Priority
@@ -35,7 +34,7 @@ from lifecycle_manager.skr_webhook.plan import plan
 from lifecycle_manager.skr_webhook.settings import WatcherSettings
 from lifecycle_manager.skr_webhook.snapshot import ModuleRuleReader, WatcherReader, WatcherState
 from lifecycle_manager.skr_webhook.status import NO_CERTIFICATE
-from lifecycle_manager.skr_webhook.timers import NO_TIMERS, Timers
+from lifecycle_manager.skr_webhook.timers import NO_TIMERS
 from lifecycle_manager.watcher_certificates import CARotation, LeafStore
 from lifecycle_manager.watcher_certificates.metrics import AtScrape, renewal_metrics
 
@@ -58,12 +57,8 @@ def setup(
     kymas, watchers = manager.informer(KYMAS), manager.informer(WATCHERS)
     clock, times = manager.clock, settings.times
 
-    def new_state() -> WatcherState:
-        share = random.random()  # noqa: S311 - spreads load, guards nothing
-        return WatcherState(Timers.started(times, now=clock.monotonic(), share=share))
-
     controller: Controller[ObjectKey, WatcherState] = manager.controller(
-        "watcher", state=new_state, concurrency=settings.concurrency, not_retried=(SkrAccessError,)
+        "watcher", state=WatcherState, concurrency=settings.concurrency, not_retried=(SkrAccessError,)
     )
 
     def all_kymas(_: object) -> Iterable[ObjectKey]:
@@ -71,7 +66,7 @@ def setup(
 
     def changes_condition(event: WatcherEventReceived) -> bool:
         state, waiting = controller.state(event.key), controller.waiting_causes(event.key)
-        timers = state.timers if state is not None else NO_TIMERS
+        timers = state.timers if state is not None and state.timers is not None else NO_TIMERS
         return timers.received(times, waiting.of(WatcherEventReceived)).is_condition_changed_by(times, event)
 
     controller.watches(kymas, when=kyma_changed, cause=CHANGED)

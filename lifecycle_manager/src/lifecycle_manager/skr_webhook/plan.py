@@ -183,9 +183,10 @@ def _canary(seen: WatcherSnapshot, path: EventPath) -> SendCanary:
 
 
 def _check_after(seen: WatcherSnapshot, path: EventPath) -> float:
-    """Return the seconds until the path is to be tested or reported, or the Watcher would be silent."""
+    """Return the seconds until the path is to be tested or reported, the objects compared, or the Watcher is silent."""
     silent_in = seen.times.silence - seen.timers.silent_for(seen.now) + 0.1
-    return min(seen.times.interval, silent_in, path.check_after(seen.now) + 0.01)
+    repair_in = max(seen.timers.repair_at - seen.now, 0.0)
+    return min(seen.times.interval, silent_in, repair_in, path.check_after(seen.now) + 0.01)
 
 
 def is_silent(seen: WatcherSnapshot) -> bool:

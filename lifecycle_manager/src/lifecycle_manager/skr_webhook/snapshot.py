@@ -39,7 +39,7 @@ log = structlog.get_logger("skr_webhook")
 class WatcherState:
     """What a process remembers of one Watcher, lost with the process or when another replica gets the Kyma."""
 
-    timers: Timers
+    timers: Timers | None = None
     certificate: CertificateMemory = field(default_factory=CertificateMemory)
     renewal_overdue: bool = False
     objects: SkrObjects | None = None
@@ -101,14 +101,16 @@ class WatcherReader:
         kyma, causes, state = self.kymas.get(request.key), request.causes, request.state
         if kyma is None:
             return None
-        state.timers = state.timers.received(self.times, causes.of(WatcherEventReceived))
-        if causes.of(ClusterReplaced) or causes.overflowed:
-            state.timers = state.timers.repair_now()
-        is_triggered = causes.overflowed or len(causes) > len(causes.of(WatcherEventReceived))
         now = self.clock.monotonic()
+        timers = state.timers or Timers.started(self.times, request.key.name, now=now, at=self.clock.now())
+        timers = timers.received(self.times, causes.of(WatcherEventReceived))
+        if causes.of(ClusterReplaced) or causes.overflowed:
+            timers = timers.repair_now()
+        is_triggered = causes.overflowed or len(causes) > len(causes.of(WatcherEventReceived))
         if causes.of(ResyncRequested):  # a Watcher that has just started learns by a canary that it can be reached
-            state.timers = state.timers.suspected(self.times, now)
-        return WatcherSnapshot(kyma=kyma, now=now, times=self.times, timers=state.timers, is_triggered=is_triggered)
+            timers = timers.suspected(self.times, now)
+        state.timers = timers
+        return WatcherSnapshot(kyma=kyma, now=now, times=self.times, timers=timers, is_triggered=is_triggered)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,13 +1,16 @@
 """What one process remembers of one Watcher: its last event, when to compare its objects, when to test its path.
 
-All of it is lost with the process, and a new one does without: it spreads the first comparison and the first canary
-over their intervals, and takes over from the condition what a former process has found. Times are monotonic seconds.
+All of it is lost with the process, and a new one does without: it compares the objects at the Kyma's turn, spreads the
+first canaries over their interval, and takes over from the condition what a former process has found. Times are
+monotonic seconds.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from lifecycle_manager.contract.signals import WatcherEventReceived
+from lifecycle_manager.contract.turns import share_of, until_turn
 from lifecycle_manager.skr_webhook.canary import EventPath
 from lifecycle_manager.skr_webhook.settings import WatcherTimes
 
@@ -31,9 +34,9 @@ class Timers:
     in_order_until: float = float("-inf")
 
     @classmethod
-    def started(cls, times: WatcherTimes, *, now: float, share: float) -> "Timers":
-        """Return the timers of a process that has just begun to manage a Watcher."""
-        return cls(since=now, repair_at=now + times.interval * share, share=share)
+    def started(cls, times: WatcherTimes, kyma: str, *, now: float, at: datetime) -> "Timers":
+        """Return the timers of a process that has just begun to manage the Watcher of a Kyma. `at` is the time now."""
+        return cls(since=now, repair_at=now + until_turn(kyma, times.interval, now=at), share=share_of(kyma))
 
     @property
     def has_received(self) -> bool:
@@ -63,10 +66,13 @@ class Timers:
         ends_silence = not self.has_received or self.silent_for(event.at) > times.silence
         return ends_silence or (event.is_canary and self.path_or_untested(times, event.at).broken_for(event.at) > 0)
 
-    def repaired(self, times: WatcherTimes, *, now: float, drifted: bool) -> "Timers":
-        """Return the timers once the objects were applied; `drifted` where somebody else had changed them."""
+    def repaired(self, times: WatcherTimes, *, now: float, again: float, drifted: bool) -> "Timers":
+        """Return the timers once the objects were applied; `drifted` where somebody else had changed them.
+
+        They are compared again after `again` seconds.
+        """
         timers = self.suspected(times, now) if drifted else self
-        return replace(timers, repair_at=now + times.interval)
+        return replace(timers, repair_at=now + again)
 
     def suspected(self, times: WatcherTimes, now: float) -> "Timers":
         """Return the timers by which the path is tested at once."""

@@ -5,13 +5,13 @@ Limit: a refused Secret is written again after RETRY_SECONDS.
 May delete: the Secret of that name in an SKR, where a field of it may not be changed, to create it again.
 """
 
-import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from kube_runtime import ApiError, Change, Invalid, Step, StepFailure
 from lifecycle_manager.contract.conditions import PULL_SECRET_REFUSED, PULL_SECRET_SYNC
 from lifecycle_manager.contract.resources import Secret
+from lifecycle_manager.contract.turns import share_of
 from lifecycle_manager.kyma import reasons
 from lifecycle_manager_api import Kyma, find, names
 from lifecycle_manager_api.conditions import NewCondition
@@ -77,8 +77,7 @@ class PullSecret:
         if self.copy.version or self.secret is None or known is None or known.status != "True":
             return self
         condition = (known.type, known.status, known.reason, known.message)
-        share = int.from_bytes(hashlib.blake2b(kyma.metadata.name.encode(), digest_size=6).digest()) / 2**48
-        return self._with_copy(condition, self.interval_seconds * share)
+        return self._with_copy(condition, self.interval_seconds * share_of(kyma.metadata.name))
 
     def written(self) -> "PullSecret":
         condition: NewCondition = (PULL_SECRET_SYNC, "True", reasons.READY, f"the cluster has the Secret {self.name}")
