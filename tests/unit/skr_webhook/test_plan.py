@@ -238,6 +238,15 @@ def test_watcher_in_order_is_reconciled_when_its_objects_are_due(
     assert again <= due_in + 1e-6
 
 
+@given(snapshots(), st.floats(1, 300))
+def test_watcher_that_is_starting_is_reconciled_when_its_objects_are_due(seen: WatcherSnapshot, due_in: float) -> None:
+    timers = replace(seen.timers, since=seen.now, last_event_at=None, repair_at=seen.now + due_in)
+    starting = replace(seen, kyma=of_reason(WATCHER_STARTING, recorded=True), timers=timers)
+    again = end_of(replace(starting, times=replace(TIMES, silence=1000.0))).requeue_after
+    assert again is not None
+    assert again <= due_in + 1e-6
+
+
 @given(snapshots(), st.sampled_from(REASONS))
 def test_what_is_not_ready_is_never_in_order(seen: WatcherSnapshot, reason: str) -> None:
     end = end_of(replace(seen, kyma=of_reason(reason, recorded=True)))

@@ -185,8 +185,12 @@ def _canary(seen: WatcherSnapshot, path: EventPath) -> SendCanary:
 def _check_after(seen: WatcherSnapshot, path: EventPath) -> float:
     """Return the seconds until the path is to be tested or reported, the objects compared, or the Watcher is silent."""
     silent_in = seen.times.silence - seen.timers.silent_for(seen.now) + 0.1
-    repair_in = max(seen.timers.repair_at - seen.now, 0.0)
-    return min(seen.times.interval, silent_in, repair_in, path.check_after(seen.now) + 0.01)
+    return min(seen.times.interval, silent_in, _repair_in(seen), path.check_after(seen.now) + 0.01)
+
+
+def _repair_in(seen: WatcherSnapshot) -> float:
+    """Return the seconds until the objects in the SKR are to be compared."""
+    return max(seen.timers.repair_at - seen.now, 0.0)
 
 
 def is_silent(seen: WatcherSnapshot) -> bool:
@@ -200,7 +204,7 @@ def _without_webhook(seen: WatcherSnapshot) -> WatcherDone:
     left = seen.times.silence - seen.timers.silent_for(seen.now)
     if left > 0 and reason_of(seen.kyma) != NO_WATCHER_EVENTS:
         message = "the Watcher is installed and has not sent an event yet"
-        return _done(seen, ConditionContent("False", WATCHER_STARTING, message), left + 0.1)
+        return _done(seen, ConditionContent("False", WATCHER_STARTING, message), min(left + 0.1, _repair_in(seen)))
     message = "the Watcher is installed and has never sent an event; changes are found at intervals"
     return _fault(seen, NO_WATCHER_EVENTS, message)
 
