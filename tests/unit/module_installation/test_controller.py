@@ -57,6 +57,14 @@ async def runs(world: Modules, deployment: Document) -> None:
     await world.skr.merge_patch(resource, name, {"status": status_of(live)}, SKR, subresource="status")
 
 
+async def name_manifest(world: Modules) -> None:
+    """Have a Kyma name the Manifest in its status."""
+    await world.kcp.apply(KYMAS, "demo", builders.as_written(builders.kyma()), KEY.namespace, field_manager="test")
+    named = {"apiVersion": MANIFESTS.api_version, "kind": "Manifest", "metadata": {"name": KEY.name, "namespace": "x"}}
+    status = {"status": {"state": "Processing", "modules": [{"name": "garden", "state": "", "manifest": named}]}}
+    await world.kcp.merge_patch(KYMAS, "demo", status, KEY.namespace, subresource="status")
+
+
 async def generation_reported(world: Modules) -> int | None:
     manifest = await world.manifest()
     return manifest.status.observed_generation if manifest is not None else None
@@ -512,6 +520,39 @@ async def test_process_that_begins_does_not_ask_for_what_was_in_order_all_at_onc
     assert "a" in await brought(world)
 
 
+async def test_process_that_begins_relies_on_the_status_of_a_module_until_its_check(
+    world: Modules, simulation: Simulation
+) -> None:
+    await name_manifest(world)
+    await world.want([config_map("rose")])
+    await world.reconcile()
+    await world.restart()
+    await world.see(KYMAS)
+    before = simulation.requests()[-1].number
+    first, again = await world.reconcile(), await world.reconcile()
+    assert first.requeue_after is not None
+    assert again.requeue_after == pytest.approx(first.requeue_after, abs=1.0)  # the same check
+    assert first.requeue_after <= 300.0
+    assert not simulation.requests(lambda it: it.cluster == "skr", since=before)
+
+    await world.skr.delete(CONFIG_MAPS, "rose", SKR)
+    world.controller.state_or_new(KEY).next_check -= 300.0
+    await world.reconcile()
+    assert await brought(world) == {"rose"}
+
+
+async def test_process_that_begins_reads_the_object_that_changed_before(world: Modules) -> None:
+    await name_manifest(world)
+    await world.want([config_map("rose")])
+    await world.reconcile()
+    await world.restart()
+    await world.see(KYMAS)
+    await world.reconcile()
+    await world.skr.delete(CONFIG_MAPS, "rose", SKR)
+    await world.reconcile(KEY, ObjectChanged("demo", ObjectReference("", "ConfigMap", SKR, "rose"), "DELETE", "", ""))
+    assert await brought(world) == {"rose"}
+
+
 async def test_module_that_is_managed_again_is_put_right(world: Modules) -> None:
     await world.want([config_map("rose")])
     await world.reconcile()
@@ -531,10 +572,7 @@ async def test_manifest_is_orphaned_until_the_status_of_its_kyma_names_it(
     await world.reconcile()
     assert await world.state() == ("Error", "Orphaned")
     assert await brought(world) == set()
-    await world.kcp.apply(KYMAS, "demo", builders.as_written(builders.kyma()), KEY.namespace, field_manager="test")
-    named = {"apiVersion": MANIFESTS.api_version, "kind": "Manifest", "metadata": {"name": KEY.name, "namespace": "x"}}
-    status = {"status": {"state": "Processing", "modules": [{"name": "garden", "state": "", "manifest": named}]}}
-    await world.kcp.merge_patch(KYMAS, "demo", status, KEY.namespace, subresource="status")
+    await name_manifest(world)
     await world.see(KYMAS)
     await world.reconcile()
     assert await world.state() == ("Ready", "ModuleReady")

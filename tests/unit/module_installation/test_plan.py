@@ -1,5 +1,6 @@
 """The rules of a Manifest, and what it says of itself."""
 
+import dataclasses
 from datetime import timedelta
 from typing import Any
 
@@ -23,12 +24,14 @@ from lifecycle_manager.module_installation.steps import (
     ManifestDone,
     ReleaseObjects,
     Render,
+    WaitForCheck,
 )
 from lifecycle_manager.object_set.inventory import known_inventory
 from lifecycle_manager.object_set.reporting import READY
 from lifecycle_manager.object_set.steps import RemoveFinalizer
 from lifecycle_manager.skr import SkrFailure
 from lifecycle_manager_api import ManagerReference, Manifest, find, names
+from lifecycle_manager_api.policy_checks import ModuleRules
 from tests import builders
 
 SOURCE = {"url": "https://example.com/garden.yaml", "digest": f"sha256:{'0' * 64}"}
@@ -65,6 +68,31 @@ def test_manifest_is_installed_from_its_source() -> None:
     step = plan(manifest(synced=(DEPLOYMENT,)), (CONFIG_MAP,))
     assert isinstance(step, Render)
     assert str(step.source) == SOURCE["url"]
+
+
+SETTLED: dict[str, Any] = {"status": {"state": "Ready", "observedGeneration": 1}}
+
+
+def test_status_of_a_settled_module_is_relied_on_until_its_check() -> None:
+    """A new process has seen nothing else, and nothing that it gets to know may have changed meanwhile."""
+    settled = ManifestSnapshot(resource=manifest(**SETTLED), now=NOW, seconds=0.0, seconds_until_check=7.0)
+    assert plan_of(settled) == WaitForCheck(requeue_after=7.0)
+    released = {"release": {"rollout": "garden-1", "version": "1.0.0", "at": NOW.isoformat()}}
+    default: dict[str, Any] = {"resource": MODULE_CR, "customResourcePolicy": "CreateAndDelete"}
+    others = (
+        manifest(status=SETTLED["status"] | {"state": "Warning"}),
+        manifest(status=SETTLED["status"], generation=2),
+        manifest(status=SETTLED["status"] | released),
+        manifest(spec=default, **SETTLED),
+    )
+    unlike = (
+        {"seconds_until_check": 0.0},
+        {"rules": ModuleRules("garden")},
+        {"is_named": False},
+        *({"resource": each} for each in others),
+    )
+    for difference in unlike:
+        assert isinstance(plan_of(dataclasses.replace(settled, **difference)), Render), difference
 
 
 def test_source_that_is_invalid_forgets_nothing_that_was_applied() -> None:

@@ -82,8 +82,9 @@ class Fleet:
         return len(self.manager.informer(MANIFESTS, namespace=KCP).cache)
 
     async def triggered(self, count: int) -> dict[str, Causes]:
-        """Return which Manifests were reconciled, and why."""
+        """Return which Manifests were reconciled, and why: without a cause the status may be relied on."""
         await eventually(lambda: len(self.noted) >= count, within=10, what=f"{count} reconciles")
+        assert all(causes for _, causes in self.noted)
         return dict(self.noted)
 
 

@@ -23,7 +23,7 @@ from kube_runtime import (
 )
 from kyma_oci import SourceError
 from lifecycle_manager.contract.resources import FIELD_MANAGER, Secret
-from lifecycle_manager.contract.turns import until_check, until_turn
+from lifecycle_manager.contract.turns import until_check
 from lifecycle_manager.module_catalog import kyma_of_manifest, module_of_manifest
 from lifecycle_manager.module_installation import steps
 from lifecycle_manager.module_installation.logins import Logins
@@ -46,6 +46,7 @@ from lifecycle_manager.module_installation.snapshot import (
     ManifestState,
     ModuleMemory,
     Removal,
+    was_ready,
 )
 from lifecycle_manager.module_installation.status import ORPHANED, CrView
 from lifecycle_manager.module_installation.steps import ManifestDone, ManifestEnd, ManifestStep
@@ -65,7 +66,7 @@ from lifecycle_manager.object_set.steps import (
     ResolveObjects,
 )
 from lifecycle_manager.skr.finalizers import strip_finalizers
-from lifecycle_manager_api import Manifest, State, find
+from lifecycle_manager_api import Manifest, find
 
 log = structlog.get_logger("manifest")
 
@@ -166,6 +167,8 @@ class ManifestActions(SetReconciler[Manifest]):
         if isinstance(end, steps.LeaveAlone):
             state.check_all = True  # nothing was corrected in the meantime
             return Result()
+        if isinstance(end, steps.WaitForCheck):
+            return Result(end.requeue_after)
         result = await self.end(state, seen, end)
         if isinstance(end, NothingApplied):
             return result
@@ -186,13 +189,11 @@ class ManifestActions(SetReconciler[Manifest]):
             return replace(seen, source_error=error)
 
     async def _connect(self, request: ManifestRequest, seen: ManifestSnapshot) -> ManifestSnapshot:
-        state, interval = request.state, self.options.interval_seconds
-        is_new, wanted = state.objects is None, _fingerprint(seen)
+        state = request.state
+        is_new, wanted, next_check = state.objects is None, _fingerprint(seen), state.next_check
         objects = await self.objects(request, seen)
-        if is_new and _was_ready(seen.resource):
-            # A new process reads every object some time within the interval, not those of the whole fleet at once.
-            state.settled, state.inventory = wanted, inventory_of(seen.resource)
-            state.next_check = seen.seconds + until_turn(kyma_of_manifest(seen.resource), interval, now=seen.now)
+        if is_new and was_ready(seen.resource):
+            state.settled, state.inventory, state.next_check = wanted, inventory_of(seen.resource), next_check
         check_all = state.check_all or seen.seconds >= state.next_check
         if check_all:
             objects.namespaces = ()  # somebody may have deleted one
@@ -252,12 +253,6 @@ def _settled(state: ManifestState, seen: ManifestSnapshot) -> ManifestSnapshot:
     """Remember whether the rendering is completely applied."""
     state.settled = _fingerprint(seen) if seen.applied is not None and is_settled(seen.applied) else ""
     return seen
-
-
-def _was_ready(manifest: Manifest) -> bool:
-    """Tell whether a module is in the cluster as its Manifest wants it. Its deletion is a generation of its own."""
-    status, metadata = manifest.status, manifest.metadata
-    return status.state is State.READY and status.observed_generation == metadata.generation - metadata.being_deleted
 
 
 def _fingerprint(seen: ManifestSnapshot) -> str:

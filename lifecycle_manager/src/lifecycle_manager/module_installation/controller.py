@@ -66,6 +66,9 @@ from lifecycle_manager.process.telemetry import LongReconciles
 from lifecycle_manager.skr import Connections, DeletionBrake, SkrAccessError, deletion_continued
 from lifecycle_manager_api import Manifest, ModuleTemplate, names
 
+CHANGED = "changed"
+"""The cause of a reconcile that a resource triggered. Without a cause the process is new, or only time has passed."""
+
 
 def setup(
     manager: Manager,
@@ -111,11 +114,18 @@ def setup(
         max_per_owner=3,
         not_retried=(SkrAccessError,),
     )
-    controller.watches(manifests, when=spec_changed)
-    controller.watches(templates, to=lambda change: with_template(change.new or change.old), when=offer_changed)
-    controller.watches(policies.informer, to=lambda it: of_module(module_of_policy(it)), when=policy_changed)
+    controller.watches(manifests, when=spec_changed, cause=CHANGED)
     controller.watches(
-        kymas, to=lambda change: of_kyma(change.new.metadata.name) if change.new else (), when=deletion_continued
+        templates, to=lambda change: with_template(change.new or change.old), when=offer_changed, cause=CHANGED
+    )
+    controller.watches(
+        policies.informer, to=lambda it: of_module(module_of_policy(it)), when=policy_changed, cause=CHANGED
+    )
+    controller.watches(
+        kymas,
+        to=lambda change: of_kyma(change.new.metadata.name) if change.new else (),
+        when=deletion_continued,
+        cause=CHANGED,
     )
     data = watch_data(manager, controller, of_module) if settings.injects_data else None
     controller.receives(
@@ -198,7 +208,7 @@ def watch_data(
     """Return the Secrets of KCP whose data the module DEPLOYER may have; each change is brought to the clusters."""
     label = f"{names.MODULE_NAME}={DEPLOYER}"
     data = manager.informer(SECRETS, namespace=names.KCP_NAMESPACE, label_selector=label)
-    controller.watches(data, to=lambda _: of_module(DEPLOYER), when=data_changed)
+    controller.watches(data, to=lambda _: of_module(DEPLOYER), when=data_changed, cause=CHANGED)
     return data
 
 

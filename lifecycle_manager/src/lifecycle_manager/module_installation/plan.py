@@ -34,8 +34,9 @@ from lifecycle_manager.module_installation.snapshot import (
     has_objects,
     is_being_deleted,
     is_left_alone,
+    was_ready,
 )
-from lifecycle_manager.module_installation.status import KYMA_UNNAMED, ORPHANED, begun, was_created
+from lifecycle_manager.module_installation.status import KYMA_UNNAMED, ORPHANED, begun, ready_version, was_created
 from lifecycle_manager.module_installation.steps import (
     ManifestEnd,
     ManifestOutcome,
@@ -62,7 +63,7 @@ from lifecycle_manager.object_set.steps import (
 )
 from lifecycle_manager_api import State, boolean, names
 
-Found = ManifestStep | RemoveFinalizer | steps.LeaveAlone | NothingApplied | ManifestOutcome
+Found = ManifestStep | RemoveFinalizer | steps.LeaveAlone | steps.WaitForCheck | NothingApplied | ManifestOutcome
 
 
 def plan(seen: ManifestSnapshot) -> ManifestStep | ManifestEnd:
@@ -86,7 +87,24 @@ def _plan(seen: ManifestSnapshot) -> Found:
     if orphaned_in(seen) <= 0:
         message = f"Kyma {kyma} does not exist or does not have this Manifest; delete it"
         return ManifestRefused(ORPHANED, message, MAX_BUSY_SECONDS)
+    if seen.seconds_until_check and _is_settled(seen):
+        return steps.WaitForCheck(requeue_after=seen.seconds_until_check)
     return _source(seen) if seen.rendering is None else _installation(seen, seen.rendering)
+
+
+def _is_settled(seen: ManifestSnapshot) -> bool:
+    """Tell whether the status says all that a reconcile would find out, but for what a check at the interval reads.
+
+    Not where something else may have changed meanwhile: a default Module CR, a policy, or what a rollout released.
+    """
+    manifest, status = seen.resource, seen.resource.status
+    return (
+        was_ready(manifest)
+        and seen.default_cr is None
+        and seen.rules is None
+        and seen.is_named
+        and status.ready_version == ready_version(manifest, State.READY, seen.now)
+    )
 
 
 def _release(seen: ManifestSnapshot) -> Found:
@@ -255,9 +273,8 @@ def _readiness(seen: ManifestSnapshot) -> ManifestStep | ModuleInstalled:
     """
     if seen.module_cr is not None:
         return ModuleInstalled()
-    manifest, wanted, status = seen.resource, seen.default_cr, seen.resource.status
-    was_ready = status.state is State.READY and status.observed_generation == manifest.metadata.generation
-    is_close = seen.applied is not None or not was_ready or wanted is None
+    manifest, wanted = seen.resource, seen.default_cr
+    is_close = seen.applied is not None or not was_ready(manifest) or wanted is None
     if is_close and seen.managers is None:
         named = manifest.spec.manager
         managers = managers_of(named, seen.inventory, seen.options.namespace)

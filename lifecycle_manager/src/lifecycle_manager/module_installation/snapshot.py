@@ -1,5 +1,6 @@
 """What a reconcile of a Manifest knows: read once at its beginning, then with the outcome of each step."""
 
+import math
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from kube_runtime import (
 )
 from kyma_oci import SourceError
 from lifecycle_manager.contract.signals import ObjectChanged, ObjectReference, ReadScope
+from lifecycle_manager.contract.turns import until_turn
 from lifecycle_manager.module_catalog import Offers, is_mandatory_manifest, kyma_of_manifest, module_of_manifest
 from lifecycle_manager.module_installation.module_cr import DefaultCr, default_cr
 from lifecycle_manager.module_installation.reading import KindObject
@@ -31,7 +33,7 @@ from lifecycle_manager.object_set.reporting import set_owner
 from lifecycle_manager.object_set.snapshot import SetSnapshot
 from lifecycle_manager.process.telemetry import LongReconciles
 from lifecycle_manager.skr import DeletionBrake
-from lifecycle_manager_api import CustomStateCheck, Kyma, Manifest, find, names
+from lifecycle_manager_api import CustomStateCheck, Kyma, Manifest, State, find, names
 
 Concern = Literal["module-cr", "of-its-kind", "object"]
 
@@ -70,6 +72,7 @@ class ManifestSnapshot(SetSnapshot[Manifest]):
     - `others`: the other modules of the SKR, as read last
     - `crd_objects`: the objects of CRDs that are no longer in the module
     - `released`: the objects were released to the users
+    - `seconds_until_check`: for how long a new process may rely on the status, if nothing triggered the reconcile
     - `reasons`: what was begun, by upstream's names in the metric of requeues
     - `is_named`: the status of the Kyma names the Manifest, or it installs a mandatory module
     """
@@ -87,6 +90,7 @@ class ManifestSnapshot(SetSnapshot[Manifest]):
     removal: Removal | None = None
     released: bool = False
     is_named: bool = True
+    seconds_until_check: float = 0.0
     reasons: tuple[str, ...] = ()
 
     @property
@@ -142,12 +146,18 @@ class ManifestReader:
         if manifest is None:
             return None
         self._note(request.causes, manifest, state)
+        now, seconds = self.clock.now(), self.clock.monotonic()
+        if state.objects is None and math.isinf(state.next_check) and was_ready(manifest):
+            # A new process reads every object some time within the interval, not those of the whole fleet at once.
+            wait = until_turn(kyma_of_manifest(manifest), self.options.interval_seconds, now=now)
+            state.next_check = seconds + wait
+        is_relied_on = state.objects is None and not (request.causes or state.check_all)
         inventory, announced = known_inventory(manifest, state.inventory), state.announced()
         template = self.offers.current().installed(module_of_manifest(manifest), manifest.spec.version)
         return ManifestSnapshot(
             resource=manifest,
-            now=self.clock.now(),
-            seconds=self.clock.monotonic(),
+            now=now,
+            seconds=seconds,
             inventory=inventory,
             before=inventory,
             options=self.options,
@@ -160,6 +170,7 @@ class ManifestReader:
                 kyma_of_manifest(manifest), manifest, has_objects=_may_be_forgotten(manifest, inventory)
             ),
             is_named=self._is_named(manifest),
+            seconds_until_check=max(state.next_check - seconds, 0.0) if is_relied_on else 0.0,
         )
 
     @asynccontextmanager
@@ -207,6 +218,12 @@ def has_objects(manifest: Manifest, inventory: Collection[InventoryEntry]) -> bo
 
 def _may_be_forgotten(manifest: Manifest, inventory: Collection[InventoryEntry]) -> bool:
     return has_objects(manifest, inventory) or bool({*manifest.metadata.finalizers} - {names.MANIFEST_FINALIZER})
+
+
+def was_ready(manifest: Manifest) -> bool:
+    """Tell whether a module is in the cluster as its Manifest wants it. Its deletion is a generation of its own."""
+    status, metadata = manifest.status, manifest.metadata
+    return status.state is State.READY and status.observed_generation == metadata.generation - metadata.being_deleted
 
 
 def is_left_alone(manifest: Manifest) -> bool:

@@ -251,11 +251,11 @@ def _status(
         conditions=conditions,
         state=state,
         synced=before.synced if same else references_to(entries),
-        ready_version=_ready_version(manifest, state, now),
+        ready_version=ready_version(manifest, state, now),
     )
 
 
-def _ready_version(manifest: Manifest, state: State, now: datetime) -> ReadyVersion | None:
+def ready_version(manifest: Manifest, state: State, now: datetime) -> ReadyVersion | None:
     """Return since when a module is Ready with its version, for the rollout that released one to its cluster.
 
     The condition Ready does not say that: it stays as it is where a module is Ready again before anybody has looked.

@@ -106,6 +106,11 @@ class LeaveAlone(End):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WaitForCheck(End):
+    """Do nothing before the first check: a new process relies on the status of a settled module until then."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestDone(SetDone):
     """Write the status. `check_all` has the next reconcile read every object."""
 
@@ -158,7 +163,7 @@ ModuleCrStep = (
 )
 """Steps on what no inventory names: Module CRs, and what runs the module."""
 ManifestStep = Render | Connect | HandOverObjects | ReleaseObjects | SetStep | ModuleCrStep
-ManifestEnd = ManifestDone | RemoveFinalizer | LeaveAlone | NothingApplied
+ManifestEnd = ManifestDone | RemoveFinalizer | LeaveAlone | WaitForCheck | NothingApplied
 ManifestOutcome = (
     SetFailed | SetBraked | ManifestRefused | ModuleInstalled | ModuleReleased | RemovalWaits | OthersFinalizers
 )
