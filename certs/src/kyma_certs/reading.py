@@ -31,7 +31,7 @@ class CertificateInfo:
 @lru_cache(maxsize=MAX_REMEMBERED)
 def describe(certificate_pem: bytes) -> CertificateInfo:
     """Read a PEM certificate. Raises ValueError if it is invalid."""
-    return describe_certificate(x509.load_pem_x509_certificate(certificate_pem))
+    return describe_certificate(_certificate_in(certificate_pem))
 
 
 def describe_certificate(certificate: x509.Certificate) -> CertificateInfo:
@@ -60,7 +60,7 @@ def renewal_due(certificate_pem: bytes, *, renew_before: timedelta, now: datetim
 
 def key_of(certificate_pem: bytes) -> tuple[str, int]:
     """Return the algorithm and the bits of a certificate's key: ("ECDSA", 256), ("ED25519", 256), ("RSA", 4096)."""
-    key = x509.load_pem_x509_certificate(certificate_pem).public_key()
+    key = _certificate_in(certificate_pem).public_key()
     if isinstance(key, rsa.RSAPublicKey):
         return "RSA", key.key_size
     if isinstance(key, ec.EllipticCurvePublicKey):
@@ -71,12 +71,17 @@ def key_of(certificate_pem: bytes) -> tuple[str, int]:
 @lru_cache(maxsize=MAX_REMEMBERED)
 def issued_by(certificate_pem: bytes, ca_pem: bytes) -> bool:
     """Return whether a CA signed a certificate. This does not verify the chain: see `verify_chain`."""
-    certificate = x509.load_pem_x509_certificate(certificate_pem)
+    certificate = _certificate_in(certificate_pem)
     try:
-        certificate.verify_directly_issued_by(x509.load_pem_x509_certificate(ca_pem))
+        certificate.verify_directly_issued_by(_certificate_in(ca_pem))
     except (ValueError, TypeError, InvalidSignature):
         return False
     return True
+
+
+@lru_cache(maxsize=MAX_REMEMBERED)
+def _certificate_in(pem: bytes) -> x509.Certificate:
+    return x509.load_pem_x509_certificate(pem)
 
 
 def bundle(certificates_pem: Iterable[bytes]) -> bytes:

@@ -9,6 +9,7 @@ came before.
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable
+from functools import cache
 from types import UnionType
 from typing import Any, Generic, Protocol, TypeVar, Union, cast, get_args, get_origin
 
@@ -294,11 +295,17 @@ class Controller(Generic[K, S]):
                 self._drop(key)
         for key, held in self._held.release(lambda key: not self._is_of_another(self._owner(key))):
             self.queue.add(key, Priority.CHANGE, held)
+        is_of_another = cache(self._is_of_another)  # an owner may have many keys
         for keys, causes in self._start_keys():
+            caused = Causes(causes) if causes else NO_CAUSES
             for key in keys():
                 owner = self._owner(key)
-                if not owner or owner in gained:
-                    self.enqueue(key, *causes, priority=Priority.RESYNC)
+                if owner and owner not in gained:
+                    continue
+                if is_of_another(owner):
+                    self._held.hold(key, caused)
+                else:
+                    self.queue.add(key, Priority.RESYNC, caused)
 
     async def finish(self, is_lost: Callable[[str], bool]) -> None:
         """Return once no reconcile is under way for owners that a function selects."""
