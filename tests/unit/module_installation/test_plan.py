@@ -85,7 +85,7 @@ def test_status_of_a_settled_module_is_relied_on_until_its_check() -> None:
         manifest(status=SETTLED["status"] | released),
         manifest(spec=default, **SETTLED),
     )
-    unlike = (
+    unlike: tuple[dict[str, Any], ...] = (
         {"seconds_until_check": 0.0},
         {"rules": ModuleRules("garden")},
         {"is_named": False},
