@@ -5,8 +5,8 @@ OLDEST := v1.34.4
 PACKAGES := $(patsubst %/pyproject.toml,%,$(wildcard */pyproject.toml))
 VENV := .venv
 BIN := $(VENV)/bin
-# More than cores: half of the time of the tests is waiting.
-WORKERS ?= 3
+# For two cores: half of the time of a test of the whole product is waiting.
+WORKERS ?= 4
 export UV_PROJECT_ENVIRONMENT := $(VENV)
 unexport PYTHONDONTWRITEBYTECODE # else each of the many programs that are started compiles all that it imports
 export UV_NO_PROGRESS := $(if $(CI),1,0)

@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -29,7 +30,6 @@ TIMEOUT_SECONDS = 15.0
 """How long it drips or is silent: longer than any client should wait."""
 KEPT = frozenset({"content-type", "accept", "user-agent"})
 MAX_HEAD_BYTES = 64 * 1024
-BOMB = gzip.compress(bytes(64 * 1024 * 1024))
 STATUS_CODES = (204, 206, 301, 304, 400, 401, 403, 404, 409, 410, 418, 422, 429, 500, 503, 504, 599, 999)
 PAUSES = ("0", "-1", "0.000001", "99999999999", "NaN", "Infinity", "Wed, 21 Oct 2099 07:28:00 GMT", "soon")
 HEADS = (
@@ -119,7 +119,12 @@ async def endless(it: Exchange) -> None:
 
 
 async def expanding(it: Exchange) -> None:
-    await it.answer(200, BOMB, **{"Content-Encoding": "gzip", "Content-Type": "application/json"})
+    await it.answer(200, _bomb(), **{"Content-Encoding": "gzip", "Content-Type": "application/json"})
+
+
+@cache
+def _bomb() -> bytes:
+    return gzip.compress(bytes(64 * 1024 * 1024))
 
 
 async def cut(it: Exchange) -> None:

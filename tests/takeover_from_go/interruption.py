@@ -23,7 +23,8 @@ class Interruptions:
 
     proxies: dict[str, Proxy] = field(default_factory=dict)
     passing: float = field(default=float("inf"), init=False)
-    passed: int = field(default=0, init=False)
+    passed: list[str] = field(default_factory=list, init=False)
+    """What the last run wrote: collections of objects, in their order."""
     _reached: asyncio.Event = field(default_factory=asyncio.Event, init=False)
 
     @classmethod
@@ -43,7 +44,7 @@ class Interruptions:
 
     async def run(self, kubeconfig: Path, *arguments: str, after: float = float("inf")) -> Output | None:
         """Run klm, and end it after so many writes; return None where it was ended so."""
-        self.passing, self.passed = after, 0
+        self.passing, self.passed = after, []
         self._reached.clear()
         process = await asyncio.create_subprocess_exec(
             KLM,
@@ -69,8 +70,8 @@ class Interruptions:
     def _delay(self, asked: Asked) -> float:
         if not _is_write(asked):
             return 0.0
-        if self.passed < self.passing:
-            self.passed += 1
+        if len(self.passed) < self.passing:
+            self.passed.append(asked.path.rpartition("/")[0])
             return 0.0
         self._reached.set()
         return FOR_EVER

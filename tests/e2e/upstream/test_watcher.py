@@ -29,6 +29,7 @@ POLICIES: Resource[Document] = Resource.dynamic(
 )
 DEPLOYMENTS = WORKLOADS["Deployment"]
 ROTATIONS = 3
+PAUSE_SECONDS = 0.1  # between changes of a user
 
 
 async def is_there(world: Product, resource: Resource[Document], name: str) -> None:
@@ -145,6 +146,7 @@ async def test_watcher_zero_downtime(world: Product) -> None:
         async with asyncio.timeout(120):
             while not await is_rotated(world, ca):
                 await channel_is(world, ("fast", "regular")[next(changes) % 2])
+                await asyncio.sleep(PAUSE_SECONDS)
     made = next(changes)
     assert made >= ROTATIONS
     assert await refusals(world) == before

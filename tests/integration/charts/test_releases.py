@@ -301,7 +301,7 @@ async def _changing(world: HelmClusters) -> AsyncGenerator[None, None]:
             await world.walkthrough.patch_volume(f"{number}Gi")
             if stopping.is_set():
                 return f"{number}Gi"
-            await asyncio.sleep(0.05)  # the rate of a user
+            await asyncio.sleep(0.2)  # the rate of a user; more takes the machine from what is upgraded
         raise AssertionError("unreachable: itertools.count never ends")
 
     await world.walkthrough.change_volume("999Gi")

@@ -289,7 +289,7 @@ BAD_LAYERS = {
     "hard link": (tar_with(member("one.yaml", tarfile.LNKTYPE)), ArchiveUnsafe),
     "device": (tar_with(member("one.yaml", tarfile.CHRTYPE)), ArchiveUnsafe),
     "too many files": (packed({f"{n}.txt": "" for n in range(1_001)}), LayerTooLarge),
-    "gzip bomb": (gzip.compress(gzip.compress(b"\0" * 400_000_000, 1) + b"\0" * 40_000_000), LayerTooLarge),
+    "gzip bomb": (None, LayerTooLarge),  # made by its test: each worker imports this
     "alias bomb": (f"a0: &a0 [1, 2, 3]\n{BOMB_LEVELS}".encode(), ObjectsInvalid),
     "alias of itself": (b"a: &a [*a]\n", ObjectsInvalid),
     "no objects": (b"just a text", ObjectsInvalid),
@@ -301,6 +301,8 @@ BAD_LAYERS = {
 @pytest.mark.parametrize("name", BAD_LAYERS)
 async def test_bad_layer_is_refused_by_its_name(store: ObjectStore, name: str) -> None:
     content, expected = BAD_LAYERS[name]
+    if content is None:
+        content = gzip.compress(gzip.compress(b"\0" * 400_000_000, 1) + b"\0" * 40_000_000)
     async with blob_server() as server:
         with pytest.raises(expected):
             await store.objects(layer(server.host, server.hold(content)), login())

@@ -40,14 +40,15 @@ def test_klm_is_installed_from_a_mirror_and_runs_with_everything_else_unreachabl
     package = ("--package", "kyma-lifecycle-manager", "--all-extras")
     run(UV, "export", "--quiet", "--frozen", "--no-dev", "--no-emit-workspace", *package, "--output-file", required)
     run(sys.executable, "-m", "venv", tmp_path / "venv")
-    download = ("download", "--quiet", "--require-hashes", "--requirement", required, "--dest", mirror)
+    download = ("download", "--quiet", "--no-deps", "--require-hashes", "--requirement", required, "--dest", mirror)
     run(python, "-m", "pip", *download)
 
     def closed(*command: object) -> str:
         return run(*CLOSED, *command, home=tmp_path)
 
     assert closed(python, "-c", UNREACHABLE) == "Network is unreachable\n"
-    closed(python, "-m", "pip", "install", "--no-index", "--find-links", mirror, "kyma-lifecycle-manager[all]")
+    install = ("install", "--no-compile", "--no-index", "--find-links", mirror)
+    closed(python, "-m", "pip", *install, "kyma-lifecycle-manager[all]")
     klm = python.with_name("klm")
     assert "mirror.test/skr-watcher:0.1.0" in closed(klm, "images", "--registry", "mirror.test")
     steps = json.loads(closed(klm, "demo", "--rollout", "--clusters", "20", "-o", "json", "--once"))["steps"]

@@ -43,6 +43,7 @@ FAST = {
     "module_upgrade_rollout_max_delay": "0s",
     "manifest_requeue_busy_interval": "100ms",
     "kyma_requeue_busy_interval": "100ms",
+    "kyma_requeue_success_interval": "5s",  # the Watcher is not everywhere
     "failure_max_delay": "500ms",
     "skr_image_pull_secret": surroundings.PULL_SECRET,
 }

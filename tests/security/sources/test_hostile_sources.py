@@ -23,10 +23,10 @@ from lifecycle_manager.module_sources import Blobs, DownloadFailed, Downloads, O
 from tests.registries import digest_of, no_link
 
 MANY = bytes(64 * 1024 * 1024)
-ENCODED = {
-    "gzip": gzip.compress(MANY, 9),
-    "gzip, gzip": gzip.compress(gzip.compress(MANY, 9), 9),
-    "deflate": zlib.compress(MANY, 9),
+ENCODED: dict[str, Callable[[], bytes]] = {  # made when asked for: each worker imports this
+    "gzip": lambda: gzip.compress(MANY, 9),
+    "gzip, gzip": lambda: gzip.compress(gzip.compress(MANY, 9), 9),
+    "deflate": lambda: zlib.compress(MANY, 9),
 }
 CONFIG_MAP = dump_yaml({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one"}}).encode()
 OURS, THEIRS = Login("ours", "secret"), Login("theirs", "guessed")
@@ -69,7 +69,7 @@ async def test_link_that_is_compressed_expands_nothing(
     encoding: str, certificate: tuple[ssl.SSLContext, ssl.SSLContext]
 ) -> None:
     async def answer(_: web.Request) -> web.Response:
-        return web.Response(body=ENCODED[encoding], headers={"Content-Encoding": encoding})
+        return web.Response(body=ENCODED[encoding](), headers={"Content-Encoding": encoding})
 
     server, client = certificate
     async with serving(answer, server) as host:
