@@ -13,7 +13,8 @@ from lifecycle_manager_api.documents import plain
 from tests.clusters import simulated_clusters
 from tests.kinds import CONFIG_MAPS
 from tests.policies import ANYTHING
-from tests.unit.sync_resource.test_controller import SYNCED, Syncing, has_modules
+from tests.unit.sync_resource.clusters import Syncing, has_modules
+from tests.unit.sync_resource.test_controller import SYNCED
 
 KCP, SKR, FOREIGN, MODULE = names.KCP_NAMESPACE, names.SKR_NAMESPACE, "foreign", "cloud-resources"
 
