@@ -8,11 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal, cast
 
-from kube_runtime import (
-    Manager,
-    ObjectKey,
-    Result,
-)
+from kube_runtime import SYSTEM_CLOCK, Clock, Manager, ObjectKey, Result
 from kyma_oci import Registries
 from lifecycle_manager.contract.resources import MANIFESTS
 from lifecycle_manager.contract.signals import ReadScope
@@ -36,6 +32,7 @@ class Modules(Clusters):
     texts: dict[str, str] = field(default_factory=dict)
     registries: Registries = field(default_factory=Registries)
     namespace: str = names.SKR_NAMESPACE
+    clock: Clock = SYSTEM_CLOCK
     store: ObjectStore = field(init=False)
     running: AsyncExitStack = field(default_factory=AsyncExitStack, init=False)
 
@@ -52,7 +49,7 @@ class Modules(Clusters):
         await self.running.enter_async_context(self.process())
 
     def start(self) -> None:
-        self.manager = Manager(self.kcp, events=self.events)
+        self.manager = Manager(self.kcp, events=self.events, clock=self.clock)
         self.store = ObjectStore(self.registries, self._fetch, Blobs(self.folder))
         offers = cast("Offers", SimpleNamespace(current=lambda: Offer.of(self.templates, ())))
         connections, settings = cast("Connections", self), ManifestSettings(300.0, namespace=self.namespace)
