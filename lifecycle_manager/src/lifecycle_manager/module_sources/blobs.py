@@ -7,6 +7,7 @@ that can't be written, or a file with another digest than its name, counts as a 
 import hashlib
 import os
 import tempfile
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,13 +64,22 @@ class Blobs:
             raise
 
     def _make_room(self) -> None:
-        files = sorted((path.stat().st_mtime, path.stat().st_size, path) for path in self.folder.iterdir())
+        files = sorted(self._files())
         size = sum(each for _, each, _ in files)
         for _, each, path in files:
             if size <= self.max_bytes:
                 return
             path.unlink(missing_ok=True)
             size -= each
+
+    def _files(self) -> Iterator[tuple[float, int, Path]]:
+        """Yield time, size and path of each file."""
+        for path in self.folder.iterdir():
+            try:
+                found = path.stat()
+            except FileNotFoundError:
+                continue  # another write has just put its file in place
+            yield found.st_mtime, found.st_size, path
 
     def _path(self, digest: str, access: str) -> Path:
         by = hashlib.sha256(access.encode()).hexdigest()[:32]
