@@ -69,17 +69,17 @@ async def is_in_order(environment: Environment) -> bool:
 @asynccontextmanager
 async def repaired(environment: Environment, repair: Callable[[], Awaitable[object]]) -> AsyncIterator[None]:
     """Repair what the block breaks, and wait until all is in order again."""
-    await eventually(lambda: is_in_order(environment), within=UNDERSTOOD, every=0.5, what="the cluster is in order")
+    await eventually(lambda: is_in_order(environment), within=UNDERSTOOD, every=1.0, what="the cluster is in order")
     try:
         yield
     finally:
         await repair()
-    await eventually(lambda: is_in_order(environment), within=UNDERSTOOD, every=0.5, what="the cluster is in order")
+    await eventually(lambda: is_in_order(environment), within=UNDERSTOOD, every=1.0, what="the cluster is in order")
 
 
 async def found(environment: Environment, *parts: str, subject: str = "") -> str:
     return await eventually(
-        says(environment, *parts, subject=subject), within=UNDERSTOOD, every=0.5, what=f"an explanation with {parts}"
+        says(environment, *parts, subject=subject), within=UNDERSTOOD, every=1.0, what=f"an explanation with {parts}"
     )
 
 

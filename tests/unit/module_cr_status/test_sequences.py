@@ -15,7 +15,7 @@ from tests.kinds import INFRASTRUCTURES
 from tests.unit.module_cr_status.clusters import SKR, TOO_WIDE, Statuses, crd, is_status_write, ready_of
 from tests.waiting import eventually
 
-MANY = 2000
+MANY = 1000
 STEPS = ("edit", "render", "refuse", "apply", "fail", "unready", "reconcile", "wait", "restart", "lose answer")
 ENDS = {
     State.READY: ("render", "apply"),
@@ -114,7 +114,7 @@ async def test_many_module_crs_with_an_error_are_written_once_each_and_then_no_m
             async with world.process(), asyncio.TaskGroup() as tasks:
                 stopping = asyncio.Event()
                 tasks.create_task(world.manager.run(stopping))
-                await eventually(all_reported, within=60)
+                await eventually(all_reported, within=60, every=0.5)
                 await eventually(lambda: not len(world.controller.queue), what="the queue is empty")
                 stopping.set()
         assert len(simulation.requests(is_status_write)) == MANY
