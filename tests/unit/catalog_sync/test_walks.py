@@ -27,7 +27,7 @@ STEPS = st.one_of(
     st.tuples(st.just("delete"), st.sampled_from(MODULES), st.booleans()),
 )
 SECONDS = {"sync": 0.0, "hold is over": MAX_HOLD_SECONDS, "interval is over": INTERVAL}
-IN_DOUBT = frozenset({"fail", "delete", "restart"})
+IN_DOUBT = frozenset({"delete", "restart"})
 
 
 def is_write(request: ApiRequest) -> bool:
