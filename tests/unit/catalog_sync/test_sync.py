@@ -206,6 +206,14 @@ def test_catalog_that_is_up_to_date_waits_until_it_is_due() -> None:
     assert plan.plan(replace(current, is_due=True)) == plan.CheckResourceVersions(KINDS)
 
 
+def test_catalog_that_failed_is_checked_as_a_whole_before_it_is_reported() -> None:
+    record = CatalogRecord(CRDS, WANTED.digest)
+    seen = snapshot(synced_kyma(catalog=CATALOG_SYNC_FAILED, record=record), kinds_to_check=KINDS[:1])
+    assert plan.plan(seen) == plan.CheckResourceVersions(KINDS)
+    ready = replace(seen, kyma=synced_kyma(catalog=CATALOG_SYNCED, record=record))
+    assert plan.plan(ready) == plan.CheckResourceVersions(KINDS[:1])
+
+
 def test_catalog_that_was_written_before_it_is_due_is_recorded() -> None:
     """Its condition says the same as before, but not its record: else each reconcile would read all objects again."""
     earlier = synced_kyma(catalog=CATALOG_SYNCED, record=CatalogRecord(CRDS, "earlier"))

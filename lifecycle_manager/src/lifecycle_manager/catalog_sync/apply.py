@@ -101,6 +101,8 @@ class CatalogReports:
         """Report the end of a reconcile. Raises KubeError."""
         state, now = request.state, self.manager.clock.monotonic()
         state.fingerprints = seen.fingerprints
+        if seen.failure_of(plan.WriteItems) is not None:  # some of the objects are written
+            state.confirmed, state.suspected = "", KINDS
         if end.record is not None and (seen.is_confirmed or seen.fingerprints.keys() >= {*KINDS}):
             state.confirmed = end.record.catalog
         if end.condition is not None:

@@ -117,7 +117,7 @@ def _synchronization(seen: CatalogSnapshot) -> SyncStep | CatalogDone:
     if changed is None:
         if not seen.is_due and seen.record != CatalogRecord.of(seen.kyma):
             return _done(seen, seen.seconds_until_due)
-        return CheckResourceVersions(seen.kinds_to_check)
+        return CheckResourceVersions(seen.kinds_to_check if _is_reported(seen) else KINDS)
     if not changed:
         return _done(seen, seen.interval_seconds, is_checked=True)
     if seen.live is None:
