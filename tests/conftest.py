@@ -1,7 +1,6 @@
 """Settings of all tests."""
 
 import asyncio
-import os
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -13,10 +12,6 @@ settings.register_profile("random", deadline=None, suppress_health_check=[Health
 # The same examples at each run, so that what a change has to pass does not depend on chance. `make fuzz` takes others.
 settings.register_profile("repeatable", settings.get_profile("random"), derandomize=True)
 settings.load_profile("repeatable")
-
-# An API server and etcd collect garbage most while they start, which hundreds of them do here.
-os.environ.setdefault("GOGC", "off")
-os.environ.setdefault("GOMEMLIMIT", "400MiB")
 
 # looptime requests the current loop before every test; without one, asyncio would create one that is not closed.
 asyncio.set_event_loop(None)
