@@ -1,6 +1,7 @@
 """Settings of all tests."""
 
 import asyncio
+import gc
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -15,6 +16,12 @@ settings.load_profile("repeatable")
 
 # looptime requests the current loop before every test; without one, asyncio would create one that is not closed.
 asyncio.set_event_loop(None)
+
+
+def pytest_collection_finish() -> None:
+    """Keep the garbage collector from searching what was collected here: a fifth of the time of the unit tests."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(trylast=True)  # after the hooks that add marks

@@ -45,7 +45,7 @@ from tests.observed_manager import ObservedManager
 from tests.registries import BlobServer, blob_server
 
 KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
-PLACES = 6
+PLACES = 4
 MAX_ATTEMPTS = 100  # where what they need was never seen, users have to go on
 SECONDS = 0.1
 MODULES = (("api", "1.0.0"), ("api", "1.1.0"), ("nats", "1.0.0"), ("warden", "1.0.0"))
