@@ -17,11 +17,13 @@ class Thing:
 
 @pytest.fixture(autouse=True)
 def as_before() -> Iterator[None]:
+    gc.unfreeze()  # what the tests' settings have set aside
     gc.collect()  # with CPython 3.12 it sets immortal objects aside
     before = gc.get_threshold(), list(gc.callbacks), gc.get_freeze_count()
     yield
     gc.collect()
     assert (gc.get_threshold(), list(gc.callbacks), gc.get_freeze_count()) == before
+    gc.freeze()
 
 
 def test_what_survives_a_long_collection_is_skipped_by_later_ones() -> None:
