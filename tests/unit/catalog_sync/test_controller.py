@@ -185,6 +185,20 @@ async def test_version_that_is_taken_back_after_a_failure_goes_again() -> None:
         assert (await skr.get(MODULE_RELEASE_METAS, "api", SKR)).spec.channels[0].version == "1.0.0"
 
 
+async def test_refused_write_that_could_not_be_reported_is_looked_after_all_the_same() -> None:
+    async with brought() as world:
+        await world.offer(builders.release("api", regular="2.0.0"))
+        release = Refuse(lambda request: request.is_write and "modulereleasemetas" in request.path)
+        report = Refuse(lambda request: request.is_write and "/kymas/" in request.path)
+        skr, kcp = world.cluster("demo"), world.cluster("kcp")
+        with skr.ruled_by(release), kcp.ruled_by(report), suppress(KubeError):
+            await sync(world)
+        assert await is_synced(world), "as it was reported before"
+        await world.offer(builders.release("api", regular="1.0.0"))
+        await sync(world)
+        assert not await _exists(await world.skr(), MODULE_TEMPLATES, "api-2.0.0")
+
+
 async def test_process_that_did_not_bring_the_catalog_reads_it_before_it_brings_the_next() -> None:
     """The record in KCP may be older than what the former process has written."""
     async with brought() as world:

@@ -107,9 +107,8 @@ class CatalogReports:
             state.confirmed = end.record.catalog
         if end.condition is not None:
             await self._write(self.kymas.get(request.key) or seen.kyma, end.condition, end.record)
-            if (
-                end.record is not None and state.held is not None
-            ):  # what the next write to the status would take along is out of date
+            if end.record is not None and state.held is not None:
+                # What the next write to the status would take along is out of date.
                 self.manager.publish(replace(state.held[0], record=state.held[0].before))
                 state.held = None
         elif end.record is not None:

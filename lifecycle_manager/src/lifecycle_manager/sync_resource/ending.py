@@ -1,7 +1,7 @@
 """How a reconcile of a SyncResource ends: its status, and when it is reconciled again. Pure functions."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import assert_never
 
 from kube_runtime import ApplyResult, InventoryEntry, Readiness
@@ -41,7 +41,7 @@ class ObjectsApplied:
 
     result: ApplyResult
     held: tuple[Violation, ...]
-    workloads: Mapping[InventoryEntry, Readiness] = field(default_factory=dict)
+    workloads: Mapping[InventoryEntry, Readiness]
 
 
 @dataclass(frozen=True, slots=True)
