@@ -4,7 +4,7 @@ A domain derives from ObjectWalk; its test takes the steps that hypothesis choos
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -23,6 +23,7 @@ SKR = names.SKR_NAMESPACE
 OWNERS, OBJECTS, VALUES = ("first", "second"), ("one", "two", "three"), ("1", "2")
 _OWNER, _OBJECT = st.sampled_from(OWNERS), st.sampled_from(OBJECTS)
 Step = tuple[object, ...]
+Matcher = Callable[[ApiRequest], bool]
 STEPS = st.one_of(
     st.tuples(st.just("write"), _OWNER, st.dictionaries(_OBJECT, st.sampled_from(VALUES))),
     st.tuples(st.sampled_from(["reconcile", "remove"]), _OWNER),
@@ -30,6 +31,18 @@ STEPS = st.one_of(
     st.tuples(st.sampled_from(["edit", "delete"]), _OBJECT, st.booleans()),
     st.tuples(st.sampled_from(["restart", "wait"])),
 )
+
+
+def skipping(number: int, matches: Matcher) -> Matcher:
+    """Return what matches the same requests but for the first ones."""
+    others = iter(range(number))
+    return lambda request: matches(request) and next(others, None) is None
+
+
+def failure(what: str, after: int, matches: Matcher) -> Rule:
+    """Return the rule by which requests are refused, or their answers lost, after so many others."""
+    chosen = skipping(after, matches)
+    return Refuse(chosen) if what == "refuse" else Drop(chosen, after=True)
 
 
 def config_map(name: str, value: str) -> Document:
@@ -61,6 +74,30 @@ class ObjectWalk(ABC):
 
     @abstractmethod
     async def restart(self) -> None: ...
+
+    @abstractmethod
+    async def check(self) -> None:
+        """Check that the objects in the SKR are those that are wanted."""
+
+    @abstractmethod
+    async def is_gone(self, owner: str) -> bool: ...
+
+    async def walk(self, steps: Iterable[Step]) -> None:
+        """Take steps, and check what they end in: at rest, and once all owners are removed."""
+        for step in steps:
+            await self.take(step)
+        for _ in range(3):
+            await self.take(("wait",))
+        await self.check()
+        before = self.writes
+        await self.take(("wait",))
+        assert self.writes == before, "nothing is written any more"
+        for owner in OWNERS:
+            await self.take(("remove", owner))
+        for _ in range(2):
+            await self.take(("wait",))
+        assert await self.values() == {}
+        assert all([await self.is_gone(owner) for owner in OWNERS])
 
     async def take(self, step: Step) -> None:
         match step:
@@ -99,13 +136,7 @@ class ObjectWalk(ABC):
 
     async def _fail(self, owner: str, after: int, what: str) -> None:
         """Reconcile, and have a write refused, or its answer lost."""
-        others = iter(range(after))
-
-        def is_chosen(request: ApiRequest) -> bool:
-            return self._is_write(request) and next(others, None) is None
-
-        rule: Rule = Refuse(is_chosen) if what == "refuse" else Drop(is_chosen, after=True)
-        kcp, skr = map(self.simulation.cluster, ("kcp", "skr"))
+        rule, (kcp, skr) = failure(what, after, self._is_write), map(self.simulation.cluster, ("kcp", "skr"))
         with kcp.ruled_by(rule), skr.ruled_by(rule), suppress(KubeError):
             await self.reconcile(owner)
 

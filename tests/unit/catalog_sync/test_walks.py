@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import count
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -16,12 +15,12 @@ from lifecycle_manager.contract.resources import MODULE_RELEASE_METAS, MODULE_TE
 from lifecycle_manager_api import ModuleTemplate, names
 from tests import builders
 from tests.unit.catalog_sync.worlds import catalog_world, sync
+from tests.walks import Step, skipping
 from tests.world import World
 
 SKR = names.SKR_NAMESPACE
 INTERVAL = 600.0
 MODULES, VERSIONS = ("api", "nats"), ("1.0.0", "2.0.0", "3.0.0")
-Step = tuple[object, ...]
 STEPS = st.one_of(
     st.tuples(st.just("offer"), st.sampled_from(MODULES), st.sampled_from(VERSIONS)),
     st.tuples(st.sampled_from(["sync", "write the status", "hold is over", "interval is over", "restart"])),
@@ -58,8 +57,7 @@ class Walk:
                 for controller in self.world.manager.controllers.values():
                     controller.begin(gained={"demo"}, lost=set())
             case ("fail", int(number)):
-                writes = count()
-                rule = Refuse(lambda request: is_write(request) and next(writes) == number)
+                rule = Refuse(skipping(number, is_write), times=1)
                 with self.world.cluster("demo").ruled_by(rule), suppress(KubeError):
                     await sync(self.world)
             case ("delete", str(module), bool(is_reported)):

@@ -9,15 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kube_runtime import KubeError, NotFound
-from kube_simulation import ApiRequest, Drop, Refuse, Rule
+from kube_simulation import ApiRequest
 from lifecycle_manager.contract.resources import MODULE_CONFIGS
 from lifecycle_manager.contract.signals import ReadScope
 from tests.unit.module_config.test_controller import INTERVAL, Module, changed, module
+from tests.walks import Step, failure
 from tests.world import KCP
 
 NAMES, VALUES = ("default", "one", "two"), ("red", "green", "blue")
 _NAME = st.sampled_from(NAMES)
-Step = tuple[object, ...]
 STEPS = st.one_of(
     st.tuples(st.just("write"), _NAME, st.sampled_from(VALUES), st.booleans()),
     st.tuples(st.just("delete"), _NAME, st.booleans()),
@@ -72,13 +72,7 @@ class Walk:
 
     async def _fail(self, what: str, name: str, after: int) -> None:
         """Reconcile an announced change, and have a write to KCP refused, or its answer lost."""
-        others = iter(range(after))
-
-        def is_chosen(request: ApiRequest) -> bool:
-            return is_write(request) and next(others, None) is None
-
-        rule: Rule = Refuse(is_chosen) if what == "refuse" else Drop(is_chosen, after=True)
-        with self.module.world.cluster("kcp").ruled_by(rule), suppress(KubeError):
+        with self.module.world.cluster("kcp").ruled_by(failure(what, after, is_write)), suppress(KubeError):
             await self.module.reconcile(changed(name))
 
     async def _change(self, what: str, name: str) -> None:

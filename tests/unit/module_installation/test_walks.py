@@ -5,7 +5,6 @@ An object that both have stays as long as one of them has it.
 
 import asyncio
 from collections.abc import Hashable, Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,13 +13,13 @@ from typing import ClassVar
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kube_runtime import KubeError, ObjectKey
+from kube_runtime import ObjectKey
 from kube_simulation import serve_simulation
 from lifecycle_manager.contract.resources import MANIFESTS
 from tests.clocks import ManualClock
 from tests.clusters import simulated_clusters
 from tests.manifest_clusters import KEY, Modules
-from tests.walks import OWNERS, STEPS, ObjectWalk, Step, config_map
+from tests.walks import STEPS, ObjectWalk, Step, config_map
 
 
 def key_of(owner: str) -> ObjectKey:
@@ -51,6 +50,9 @@ class Walk(ObjectWalk):
     async def restart(self) -> None:
         await self.world.restart()
 
+    async def is_gone(self, owner: str) -> bool:
+        return await self.world.manifest(key_of(owner)) is None
+
     async def check(self) -> None:
         found = await self.values()
         wanted: dict[str, set[str]] = {}
@@ -68,22 +70,7 @@ async def run(steps: Iterable[Step], folder: Path) -> None:
         simulated_clusters(simulation) as (kcp, skr),
         Modules(kcp, skr, folder, clock=clock) as world,
     ):
-        walk = Walk(simulation, clock, skr, world)
-        for step in steps:
-            await walk.take(step)
-        for _ in range(3):
-            await walk.take(("wait",))
-        await walk.check()
-        before = walk.writes
-        await walk.take(("wait",))
-        assert walk.writes == before, "nothing is written any more"
-        for owner in OWNERS:
-            await walk.take(("remove", owner))
-        for _ in range(2):
-            with suppress(KubeError):
-                await walk.take(("wait",))
-        assert await walk.values() == {}
-        assert [await world.manifest(key_of(owner)) for owner in OWNERS] == [None, None]
+        await Walk(simulation, clock, skr, world).walk(steps)
 
 
 @settings(max_examples=30)
