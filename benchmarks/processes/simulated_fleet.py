@@ -16,16 +16,20 @@ import gc
 import itertools
 import json
 import os
+import ssl
 import sys
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
 
+from benchmarks.processes.simulated_watchers import SimulatedWatcher
 from kube_simulation import (
     Answer,
     ApiRequest,
@@ -38,6 +42,7 @@ from kube_simulation import (
     Simulation,
     serve_simulation,
 )
+from kyma_certs import LeafRequest, create_ca, issue
 from lifecycle_manager_api import Kyma, ModuleRollout, ResourceList, State, crds, find, names
 
 MODULES = tuple(f"module-{letter * 3}" for letter in "abcdefghij")
@@ -189,19 +194,22 @@ class Fleet:
         configured: bool = False,
         alike: bool = False,
         elsewhere: Sequence[Document] = (),
+        ca: bytes = b"",
     ) -> None:
         self.simulation = simulation
+        self.ca = ca
         self.kcp = simulation.cluster("kcp")
         self.skrs = {number: simulation.cluster(kyma_name(number)) for number in kymas}
         self.requests = RequestCounter()
         self.awaited = ManifestReporter()
         self.silent: dict[str, NeverAnswer] = {}
+        self.watchers: list[SimulatedWatcher] = []
         self.configs = ConfigReporter()
         self.halt = HaltObserver("", "", 0)
         self.edits = itertools.count(1)
         self.versions: dict[tuple[int, str], str] = {}
         if kymas.start == 0:
-            kubeconfigs = [*(skr.kubeconfig for skr in self.skrs.values()), *elsewhere]
+            kubeconfigs = [*map(self.kubeconfig, self.skrs.values()), *elsewhere]
             self._set_up(modules, layers, kubeconfigs, configured=configured, alike=alike)
         for cluster in (self.kcp, *self.skrs.values()):
             cluster.add_rule(self.requests)
@@ -211,6 +219,13 @@ class Fleet:
         if configured:
             for skr in self.skrs.values():
                 skr.add_rule(ThingOperator(skr))
+
+    def kubeconfig(self, cluster: SimulatedCluster) -> Document:
+        """Return the kubeconfig of a cluster, with the CA of its server where that has TLS."""
+        config = cluster.kubeconfig
+        if self.ca:
+            config["clusters"][0]["cluster"]["certificate-authority-data"] = base64.b64encode(self.ca).decode()
+        return config
 
     def execute(self, command: Document) -> Document:
         """Execute a command, and return the answer."""
@@ -345,6 +360,20 @@ class Fleet:
             self.silent[skr.name] = NeverAnswer()
             skr.add_rule(self.silent[skr.name])
         return {"silent": len(self.silent)}
+
+    def _watch(self, port: int) -> Document:
+        """Let the Watchers of all clusters send their first event to a port, and answer canaries from then on."""
+        for skr in self.skrs.values():
+            path = f"/api/v1/namespaces/{names.KCP_NAMESPACE}/secrets/{skr.name}-webhook-tls"
+            watcher = SimulatedWatcher(self.kcp.answer_to("GET", path).document()["data"], port)
+            skr.add_rule(watcher)
+            watcher.send()
+            self.watchers.append(watcher)
+        return {"watching": len(self.watchers)}
+
+    def _answered(self) -> Document:
+        """Return how many events of these Watchers were accepted."""
+        return {"events": sum(watcher.answered for watcher in self.watchers)}
 
     def _refuse(self, kyma: int, name: str, text: str) -> Document:
         """Let a cluster refuse to write objects of a name, as a webhook does."""
@@ -522,9 +551,23 @@ def write_line(line: Document) -> None:
     sys.stdout.flush()
 
 
+def _server_tls() -> tuple[ssl.SSLContext, bytes]:
+    """Return the context of a server on this machine, and the CA of its certificate."""
+    now = datetime.now(UTC)
+    ca = create_ca("api-servers", lifetime=timedelta(days=2), now=now)
+    leaf = issue(ca, LeafRequest(common_name="api-server", ip_addresses=("127.0.0.1",)), now=now)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    with TemporaryDirectory() as folder:
+        pair = Path(folder) / "pair.pem"
+        pair.write_bytes(leaf.certificate_pem + leaf.key_pem)
+        context.load_cert_chain(pair)
+    return context, ca.certificate_pem
+
+
 async def serve(arguments: argparse.Namespace) -> None:
     """Serve the clusters and execute commands until the input ends."""
-    async with serve_simulation(history=200_000, records=0) as simulation:
+    tls, ca = _server_tls() if arguments.tls else (None, b"")
+    async with serve_simulation(history=200_000, records=0, tls=tls) as simulation:
         layers = msgspec.json.decode(arguments.layers.read_bytes(), type=Layers)
         elsewhere = msgspec.json.decode(arguments.elsewhere.read_bytes()) if arguments.elsewhere is not None else []
         kymas = range(arguments.first, arguments.kymas - len(elsewhere))
@@ -536,11 +579,12 @@ async def serve(arguments: argparse.Namespace) -> None:
             configured=arguments.configured,
             alike=arguments.alike,
             elsewhere=elsewhere,
+            ca=ca,
         )
         # Garbage collection takes seconds here, and would count as a pause of the measured process.
         gc.disable()
         kubeconfigs = [skr.kubeconfig for skr in fleet.skrs.values()] if kymas.start else []
-        write_line({"kubeconfig": fleet.kcp.kubeconfig, "kubeconfigs": kubeconfigs})
+        write_line({"kubeconfig": fleet.kubeconfig(fleet.kcp), "kubeconfigs": kubeconfigs})
         reader = asyncio.StreamReader()
         await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
         while line := await reader.readline():
@@ -557,6 +601,7 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="number of the first cluster of this process")
     parser.add_argument("--elsewhere", type=Path, help="file with the kubeconfigs of the last clusters")
     parser.add_argument("--alike", action="store_true", help="every Kyma has the same modules")
+    parser.add_argument("--tls", action="store_true", help="the API servers have TLS")
     parser.add_argument("--configured", action="store_true", help="every Kyma has a module with Module CRs, too")
     parser.add_argument(
         "--layers", type=Path, required=True, help="file with the registry and the digests of the layers"

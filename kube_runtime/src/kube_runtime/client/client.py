@@ -4,6 +4,7 @@ import asyncio
 import copy
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
+from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
@@ -492,8 +493,13 @@ class Client:
 
 
 def _target(path: str, query: Mapping[str, Any]) -> str:
-    given = "&".join(f"{key}={quote(str(value), safe='')}" for key, value in query.items() if value is not None)
+    given = "&".join(f"{key}={_quoted(str(value))}" for key, value in query.items() if value is not None)
     return f"{path}?{given}" if given else path
+
+
+@lru_cache(maxsize=256)
+def _quoted(value: str) -> str:
+    return quote(value, safe="")
 
 
 def _encode(resource: Resource[Any], document: Document, name: str = "") -> bytes:

@@ -99,7 +99,7 @@ class EventPath:
 async def send_canary(skr: Client, challenge: str, *, write: bool) -> None:
     """Change the annotation, or pretend to. Raises KubeError where the API server refuses that itself."""
     metadata = {"name": CANARY.name, "namespace": CANARY.namespace, "annotations": {ANNOTATION: challenge}}
-    await skr.apply(
+    await skr.apply_undecoded(
         SERVICE_ACCOUNTS,
         CANARY.name,
         {"apiVersion": "v1", "kind": CANARY.kind, "metadata": metadata},
