@@ -12,18 +12,19 @@ import pytest
 from benchmarks.new_cluster_requests import CHOSEN, MODULES, VERSIONS, catalog
 from kube_runtime import Manager
 from kube_runtime.leases.lease import LEASES
-from kube_simulation import ApiRequest
+from kube_simulation import ApiRequest, Drop
 from kube_simulation.requests import Answer
 from kube_simulation.rules import Proceed, Rule
 from lifecycle_manager.app import lifecycle_manager
 from lifecycle_manager.catalog_sync.snapshot import MAX_HOLD_SECONDS
+from lifecycle_manager.contract.conditions import EVENT_PATH_BROKEN, WATCHER_READY, WATCHER_SILENT
 from lifecycle_manager.contract.resources import KYMAS
 from lifecycle_manager.contract.signals import ObjectChanged, WatcherEventReceived
 from lifecycle_manager.kyma.controller import SKR_KYMA
 from lifecycle_manager.replicas import ReplicaSettings
 from lifecycle_manager.settings import Settings
 from lifecycle_manager.skr_webhook.canary import FIELD_MANAGER as CANARY_MANAGER
-from lifecycle_manager_api import State, names
+from lifecycle_manager_api import State, find, names
 from tests import builders
 from tests.clocks import LoopClock
 from tests.waiting import eventually
@@ -41,6 +42,9 @@ IN_KCP = Counter(
 
 READS_OF_TEN_MINUTES = 30
 """The requests to each cluster beside canaries: the objects of the Watcher twice, each module and the catalog once."""
+
+RECONCILES_OF_TEN_MINUTES = 6
+"""The reconciles of each Watcher: a canary takes none, where it is answered."""
 
 ANY_PORT = "127.0.0.1:0"
 OPTIONS: dict[str, Any] = {
@@ -107,18 +111,41 @@ async def quiet_fleet() -> AsyncIterator[tuple[World, Manager]]:
 
 @pytest.mark.looptime
 async def test_quiet_fleet_renews_a_lease_and_tests_what_no_event_proves() -> None:
-    async with quiet_fleet() as (world, _):
-        since = world.requests
+    async with quiet_fleet() as (world, manager):
+        since, reconciled = world.requests, reconciles_of_watchers(manager)
         await asyncio.sleep(MINUTES * 60)
+        reconciled = reconciles_of_watchers(manager) - reconciled
         records = [each for each in world.simulation.records if each.number > since and each.verb != "watch"]
     in_kcp = Counter(f"{each.verb} {each.resource.partition('.')[0]}" for each in records if each.cluster == "kcp")
     assert in_kcp - IN_KCP == Counter()
     assert in_kcp.keys() == IN_KCP.keys()
     in_skrs = [each for each in records if each.cluster != "kcp"]
     canaries = [each for each in in_skrs if each.manager == CANARY_MANAGER]
-    assert len(canaries) <= 2 * MINUTES * len(NAMES)
+    assert 1.9 * MINUTES * len(NAMES) <= len(canaries) <= 2 * MINUTES * len(NAMES)
+    assert reconciled <= RECONCILES_OF_TEN_MINUTES * len(NAMES)
     assert len(in_skrs) - len(canaries) <= READS_OF_TEN_MINUTES * len(NAMES)
     assert {each.resource for each in in_skrs if each.is_write} == {"serviceaccounts"}
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize(
+    ("broken", "reason"),
+    [("canaries", EVENT_PATH_BROKEN), ("events", WATCHER_SILENT), ("requests", "ClusterUnreachable")],
+)
+async def test_path_of_a_watcher_in_order_that_breaks_is_reported_within_a_minute(broken: str, reason: str) -> None:
+    async with quiet_fleet() as (world, manager):
+        skr = world.cluster("one")
+        rules, skr.rules = skr.rules, (Drop(),) if broken == "requests" else ()
+        for _ in range(2):
+            if broken == "canaries":
+                send_heartbeat(manager)
+            await asyncio.sleep(30)
+        assert await reason_of_watcher(world, "one") == reason
+        assert await reason_of_watcher(world, "two") == WATCHER_READY
+        skr.rules = rules
+        send_heartbeat(manager)
+        await asyncio.sleep(60)
+        assert await reason_of_watcher(world, "one") == WATCHER_READY
 
 
 @pytest.mark.looptime
@@ -169,6 +196,21 @@ async def test_added_module_is_ready_in_the_kyma_in_half_a_second_by_one_status_
         ("lifecycle-manager", "kymas", "status"): 1,
     }
     assert seconds <= 0.5
+
+
+def reconciles_of_watchers(manager: Manager) -> float:
+    name = "controller_runtime_reconcile_total"
+    found = (each for metric in manager.registry.collect() for each in metric.samples if each.name == name)
+    return sum(each.value for each in found if each.labels["controller"] == "watcher")
+
+
+def send_heartbeat(manager: Manager) -> None:
+    manager.publish(WatcherEventReceived("one", is_canary=False, at=manager.clock.monotonic()))
+
+
+async def reason_of_watcher(world: World, name: str) -> str:
+    found = find((await world.in_kcp(name)).status.conditions, "SKRWebhook")
+    return found.reason if found is not None else ""
 
 
 def writes_to_kcp(world: World, since: int) -> Counter[tuple[str, str, str]]:

@@ -163,8 +163,10 @@ class Controller(Generic[K, S]):
         """
 
         def receive(published: T) -> int:
-            caused_by: Hashable = cause(published) if cause is not None else published
             keys = tuple(to(published))
+            if not keys:
+                return 0
+            caused_by: Hashable = cause(published) if cause is not None else published
             if when is not None and not when(published):
                 for key in keys:
                     self.queue.keep_causes(key, Causes((caused_by,)))

@@ -28,11 +28,11 @@ from lifecycle_manager.object_set.ownership import OwnObjects
 from lifecycle_manager.object_set.steps import ApplyObjects, DeleteObjects
 from lifecycle_manager.skr import Connections
 from lifecycle_manager.skr.failure import failed
-from lifecycle_manager.skr.watcher import challenge_for
 from lifecycle_manager.skr_webhook import plan
 from lifecycle_manager.skr_webhook.canary import send_canary
 from lifecycle_manager.skr_webhook.documents import webhook_document, workload_documents
 from lifecycle_manager.skr_webhook.object_rules import ObjectRuleReader
+from lifecycle_manager.skr_webhook.rounds import CanaryRounds
 from lifecycle_manager.skr_webhook.settings import WatcherDeployment
 from lifecycle_manager.skr_webhook.snapshot import (
     Desired,
@@ -83,8 +83,7 @@ class WatcherActions:
             case plan.SendCanary(path, write):
                 # A process that fails from here on knows that a canary may be under way.
                 state.timers = replace(seen.timers, path=path)
-                challenge = challenge_for(request.key.name, self.manager.clock.monotonic())
-                await send_canary(skr, challenge, write=write)
+                await send_canary(skr, request.key.name, self.manager.clock.monotonic(), write=write)
                 path = path.sent(self.manager.clock.monotonic(), write=write)
                 seen = replace(seen, canary_sent=True, timers=replace(seen.timers, path=path))
             case DeleteObjects(inventory):
@@ -141,6 +140,7 @@ class WatcherReports:
 
     manager: Manager
     kymas: Informer[Kyma]
+    rounds: CanaryRounds
 
     async def finish(
         self, request: Request[ObjectKey, WatcherState], seen: WatcherSnapshot, end: plan.WatcherDone
@@ -149,6 +149,9 @@ class WatcherReports:
         if end.condition is not None:
             records = seen.desired.records if seen.applied is not None and seen.desired is not None else None
             await self._write(self.kymas.get(request.key) or seen.kyma, end.condition, records)
+        if end.requeue_after is not None and end.timers.is_path_in_order(seen.now):
+            self.rounds.add(request.key, request.state, seconds=end.requeue_after)
+            return Result(seen.times.interval)
         return Result(end.requeue_after)
 
     async def unforeseen(self, key: ObjectKey, error: Exception) -> None:

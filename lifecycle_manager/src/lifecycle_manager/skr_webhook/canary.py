@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kube_runtime import Client, Resource
-from lifecycle_manager.skr.watcher import CANARY
+from lifecycle_manager.skr.watcher import CANARY, challenge_for
 from lifecycle_manager.skr_webhook.settings import CanaryTimes
 from lifecycle_manager_api import names
 
@@ -96,9 +96,10 @@ class EventPath:
         return max(0.0, min(moments) - now)
 
 
-async def send_canary(skr: Client, challenge: str, *, write: bool) -> None:
+async def send_canary(skr: Client, kyma: str, now: float, *, write: bool) -> None:
     """Change the annotation, or pretend to. Raises KubeError where the API server refuses that itself."""
-    metadata = {"name": CANARY.name, "namespace": CANARY.namespace, "annotations": {ANNOTATION: challenge}}
+    annotations = {ANNOTATION: challenge_for(kyma, now)}
+    metadata = {"name": CANARY.name, "namespace": CANARY.namespace, "annotations": annotations}
     await skr.apply_undecoded(
         SERVICE_ACCOUNTS,
         CANARY.name,

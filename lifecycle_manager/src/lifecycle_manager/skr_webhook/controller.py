@@ -4,15 +4,16 @@ A Watcher is reconciled when
 
 - its Kyma changes in more than the times and records of its status
 - an event of the Watcher arrives which is the first, or ends silence or a broken event path; of the others the next
-  reconcile learns
+  reconcile learns, or the `rounds` of the Watchers in order
 - it has requested a resync, perhaps because it has just started: then its event path is tested
 - its SKR answers again, or is replaced by another: then its objects are compared
 - a Watcher CR changes, or other CAs are in force: those of all Kymas
 - the Kyma's modules have objects of other kinds, or a ModulePolicy changes whether they are repaired on events
-- its event path is to be tested, its silence would be too long, or the interval has passed
+- its silence would be too long, or the interval has passed; where it is not in order, its event path is to be tested
 """
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 
 from kube_runtime import Controller, Manager, ObjectKey, Priority
 from lifecycle_manager.contract.changes import kyma_changed
@@ -31,6 +32,7 @@ from lifecycle_manager.skr import Connections, SkrAccessError
 from lifecycle_manager.skr_webhook.apply import WatcherActions, WatcherReports
 from lifecycle_manager.skr_webhook.object_rules import ObjectRuleReader, kinds_changed, kymas_of, repair_switched
 from lifecycle_manager.skr_webhook.plan import plan
+from lifecycle_manager.skr_webhook.rounds import CanaryRounds
 from lifecycle_manager.skr_webhook.settings import WatcherSettings
 from lifecycle_manager.skr_webhook.snapshot import ModuleRuleReader, WatcherReader, WatcherState
 from lifecycle_manager.skr_webhook.status import NO_CERTIFICATE
@@ -69,9 +71,23 @@ def setup(
         timers = state.timers if state is not None and state.timers is not None else NO_TIMERS
         return timers.received(times, waiting.of(WatcherEventReceived)).is_condition_changed_by(times, event)
 
+    rounds = CanaryRounds(
+        kymas=kymas,
+        connections=connections,
+        clock=clock,
+        times=times,
+        state_of=controller.state,
+        enqueue=partial(controller.enqueue, priority=Priority.RESYNC),
+    )
+    manager.on(WatcherEventReceived, rounds.record)
+    manager.runs(rounds.run, name="canaries")
+
+    def to_reconcile(event: WatcherEventReceived) -> Iterable[ObjectKey]:
+        return () if rounds.has(event.key) else (event.key,)
+
     controller.watches(kymas, when=kyma_changed, cause=CHANGED)
     controller.watches(watchers, to=all_kymas, when=watcher_changed, cause=CHANGED)
-    controller.receives(WatcherEventReceived, to=_key_of, when=changes_condition)
+    controller.receives(WatcherEventReceived, to=to_reconcile, when=changes_condition)
     controller.receives(ResyncRequested, to=_key_of, priority=Priority.CHANGE)
     controller.receives(ClusterReachable, to=_key_of, priority=Priority.CHANGE)
     controller.receives(ClusterReplaced, to=_key_of, priority=Priority.CHANGE)
@@ -92,7 +108,7 @@ def setup(
         cas=cas,
         deployment=settings.deployment,
     )
-    reports = WatcherReports(manager, kymas)
+    reports = WatcherReports(manager, kymas, rounds)
     controller.steps(
         read=WatcherReader(kymas, clock, times).read,
         plan=plan,

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from kube_runtime import ObjectKey
 from lifecycle_manager.contract.signals import WatcherEventReceived
 from lifecycle_manager.contract.turns import share_of, until_turn
 from lifecycle_manager.skr_webhook.canary import EventPath
@@ -41,6 +42,10 @@ class Timers:
     @property
     def has_received(self) -> bool:
         return self.last_event_at is not None
+
+    def is_path_in_order(self, now: float) -> bool:
+        """Tell whether all was in order, and no canary is unanswered."""
+        return now < self.in_order_until and self.path is not None and self.path.unanswered_since is None
 
     def silent_for(self, now: float) -> float:
         """Return the seconds without an event; what a former process received does not count."""
@@ -93,3 +98,15 @@ class Timers:
 
 NO_TIMERS = Timers(since=0.0, repair_at=0.0, share=0.0)
 """The timers of a Watcher that was not reconciled yet."""
+
+
+@dataclass(eq=False, slots=True)
+class CanaryPlace:
+    """The place of a Watcher in the rounds of canaries, until its next reconcile.
+
+    At `due`, by the clock of the event loop, the plan is asked again; `alarm`, where there is one, is not after that.
+    """
+
+    key: ObjectKey
+    due: float = 0.0
+    alarm: float = float("inf")
