@@ -10,6 +10,7 @@ from hypothesis import strategies as some
 from msgspec.structs import replace
 
 from kube_runtime import Resource
+from kube_runtime.informer.outlines import Outlines
 from lifecycle_manager.contract.conditions import has_webhook, was_reached
 from lifecycle_manager.contract.indexes import (
     BY_RUNTIME,
@@ -144,12 +145,28 @@ def test_brake_counts_emptied_texts_of_other_replicas(text: str, synced: list[di
 
 
 def test_equal_parts_of_outlines_are_kept_once() -> None:
-    marks, status = {names.IS_UNMANAGED: "true"}, {"state": "Ready", "conditions": []}
-    made = (builders.manifest("api", kyma=kyma, annotations=marks, status=status) for kyma in ("one", "two"))
-    first, second = (outline_of(MANIFESTS, each) for each in made)
+    marks, conditions = {names.IS_UNMANAGED: "true"}, [condition("SKRReachable"), condition("Ready")]
+    status = {"state": "Ready", "conditions": conditions}
+    manifests = (builders.manifest("api", kyma=kyma, annotations=marks, status=status) for kyma in ("one", "two"))
+    first, second = kept(MANIFESTS, *manifests)
     assert first.spec is second.spec
     assert first.status is second.status
     assert first.metadata.annotations is second.metadata.annotations
+    assert first.metadata.labels[names.MODULE_NAME] is second.metadata.labels[names.MODULE_NAME]
+    one, two = kept(KYMAS, *(builders.kyma(name, status=status, annotations=marks) for name in ("one", "two")))
+    assert one.spec is two.spec
+    assert one.status.conditions is two.status.conditions
+    assert one.metadata.annotations is two.metadata.annotations
+
+
+def condition(kind: str) -> dict[str, str]:
+    return {"type": kind, "status": "True", "reason": "Ready", "message": "", "lastTransitionTime": TIME}
+
+
+def kept(resource: Resource[Any], *items: Any) -> list[Any]:
+    """Return what an informer keeps of objects of another replica as it gets them: each decoded by itself."""
+    outlines = Outlines(resource.type, OUTLINES[resource], holds=lambda _: False)
+    return [outlines.of(msgspec.json.decode(msgspec.json.encode(each), type=resource.type)) for each in items]
 
 
 @pytest.mark.parametrize("purpose", ["", "watcher-certificate"])

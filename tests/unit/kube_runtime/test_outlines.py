@@ -54,6 +54,10 @@ class Replica:
         return None if found is None else found["data"].get("text", "no text")
 
 
+def name_of(change: Change[dict[str, Any]]) -> str:
+    return str((change.new or change.old or {})["metadata"]["name"])
+
+
 def key(name: str) -> ObjectKey:
     return ObjectKey(NAMESPACE, name)
 
@@ -167,6 +171,25 @@ async def test_object_that_is_deleted_meanwhile_does_not_come_back() -> None:
             await eventually(lambda: replica.text("theirs") is None)
             await put(client, "theirs", "b", owner="other")
             await eventually(lambda: replica.text("theirs") == "b")
+
+
+async def test_handler_without_changes_of_others_gets_those_of_whole_objects() -> None:
+    async with open_cluster() as (_, client):
+        await put(client, "mine", "a", owner="this")
+        await put(client, "theirs", "a", owner="other")
+        async with replica_that_holds(client, "this") as replica:
+            seen: list[str] = []
+            replica.informer.on_change(lambda change: seen.append(name_of(change)), of_others=False)
+            assert seen == ["mine"]
+            await client.delete(CONFIG_MAPS, "theirs", NAMESPACE)
+            await put(client, "theirs", "b", owner="other")
+            await put(client, "mine", "b", owner="this")
+            await eventually(lambda: replica.text("mine") == "b")
+            assert seen == ["mine", "mine"]
+            await put(client, "mine", "c", owner="other")
+            await put(client, "theirs", "c", owner="this")
+            await eventually(lambda: replica.text("theirs") == "c")
+            assert seen == ["mine", "mine", "theirs"]
 
 
 @pytest.mark.parametrize("of_others", [False, True])

@@ -85,7 +85,7 @@ class Controller(Generic[K, S]):
         self._unforeseen: Callable[[K, Exception], Awaitable[None]] | None = None
         self._foreseen: tuple[type[Exception], ...] = ()
         self._own_kind: Informer[Any] | None = None
-        self._watches: list[tuple[Informer[Any], Callable[[Change[Any]], None]]] = []
+        self._watches: list[tuple[Informer[Any], Callable[[Change[Any]], None], bool]] = []
         self._declared: list[tuple[Informer[Any], Callable[[Change[Any]], object]]] = []
         self._starts: list[tuple[Callable[[], Iterable[K]], tuple[Hashable, ...]]] = []
         self._states: dict[K, S] = {}
@@ -144,7 +144,7 @@ class Controller(Generic[K, S]):
                 for key in keys_of(change):
                     self.enqueue(key, *causes, priority=priority, after=after, trace=trace)
 
-        self._watches.append((informer, handle if of_others else _of_whole_objects(informer, handle)))
+        self._watches.append((informer, handle, of_others))
 
     def receives(
         self,
@@ -272,8 +272,8 @@ class Controller(Generic[K, S]):
             raise RuntimeError(f"controller {self.name!r} has no reconcile function: call reconciles()")
         for informer, function in self._declared:
             _try(informer, function)
-        for informer, handle in self._watches:
-            informer.on_change(handle, replay=False)
+        for informer, handle, of_others in self._watches:
+            informer.on_change(handle, replay=False, of_others=of_others)
         self._watches.clear()
 
     async def run(self) -> None:
@@ -419,16 +419,6 @@ def _is_replaced(resource: Resource[T], change: Change[T]) -> bool:
     if change.old is None:
         return False
     return change.new is None or resource.uid_of(change.old) != resource.uid_of(change.new)
-
-
-def _of_whole_objects(informer: Informer[T], handle: Callable[[Change[T]], None]) -> Callable[[Change[T]], None]:
-    """Return a handler that does not look at the objects of other replicas."""
-
-    def handle_own(change: Change[T]) -> None:
-        if not informer.is_outline(informer.resource.key_of(_one(change))):
-            handle(change)
-
-    return handle_own
 
 
 def _as_tuple(keys_of: Callable[[Change[T]], Iterable[K]]) -> Callable[[Change[T]], tuple[K, ...]]:

@@ -95,8 +95,11 @@ class Cache(Generic[T]):
         return old
 
     def _reindex(self, index: Index[T], key: ObjectKey, old: T | None, new: T | None) -> None:
-        before = set(index.values(old)) if old is not None else set()
-        after = set(index.values(new)) if new is not None else set()
+        was = tuple(index.values(old)) if old is not None else ()
+        is_now = tuple(index.values(new)) if new is not None else ()
+        if was == is_now:
+            return
+        before, after = set(was), set(is_now)
         found = self._found[index.name]
         for value in before - after:
             keys = found[value]

@@ -94,7 +94,7 @@ class Informer(Generic[T]):
     ) -> None:
         self.resource = resource
         self.cache: Cache[T] = Cache(indexes)
-        self._outlines = Outlines(outline, holds) if outline is not None else None
+        self._outlines = Outlines(resource.type, outline, holds) if outline is not None else None
         self.last_error: KubeError | None = None
         self._own: OwnWrites[T] = OwnWrites(resource, self.cache)
         self._client = client
@@ -108,6 +108,7 @@ class Informer(Generic[T]):
         self._decoding = decoding_for(resource.type)
         self._share = sharer_for(resource.type)
         self._handlers: list[Handler[T]] = []
+        self._handlers_of_others: list[Handler[T]] = []
         self._version = ""
         self._highest = 0
         self._stale_lists = 0
@@ -187,15 +188,18 @@ class Informer(Generic[T]):
                 log.warning("%s of this replica could not be listed: %s", self.resource.plural_name, error)
                 await asyncio.sleep(max(backoff.next(), _retry_after(error)))
 
-    def on_change(self, handler: Handler[T], *, replay: bool = True) -> None:
+    def on_change(self, handler: Handler[T], *, replay: bool = True, of_others: bool = True) -> None:
         """Call a function with each change, on the event loop; at once for each object already there.
 
         It must not block. What it raises is logged and does not stop the informer, but for TriggerMistaken. Without
-        `replay` it is called for changes from now on.
+        `replay` it is called for changes from now on, without `of_others` not for objects that are in outline.
         """
         self._handlers.append(handler)
+        if of_others:
+            self._handlers_of_others.append(handler)
         for each in self.cache.list() if replay else ():
-            self._notify_one(handler, Change(None, each))
+            if of_others or not self.is_outline(self.resource.key_of(each)):
+                self._notify_one(handler, Change(None, each))
 
     async def run(self) -> None:
         """Follow the resource until cancelled."""
@@ -249,10 +253,7 @@ class Informer(Generic[T]):
                 self._highest = max(self._highest, version_number(page.resource_version))  # even if the list breaks
             version = page.resource_version
             for item in page.items:
-                self._share(item)
-                key = self.resource.key_of(item)
-                seen.add(key)
-                self._put(key, item)
+                seen.add(self._put(*self._kept(item)))
         for error in unreadable:
             seen.add(ObjectKey(*error.identity[:2]))
             self._note_unreadable(error)
@@ -286,7 +287,7 @@ class Informer(Generic[T]):
             if key in outlines:
                 is_lacking = is_lacking or outlines.is_held(known)
             elif not outlines.is_held(known):
-                self.cache.put(key, outlines.kept(key, known))
+                self._store(key, *self._kept(known))
         return is_lacking
 
     async def _read_whole(self, outlines: Outlines[T]) -> None:
@@ -296,8 +297,7 @@ class Informer(Generic[T]):
             for item in page.items:
                 key = self.resource.key_of(item)
                 if key in outlines and outlines.is_held(item):
-                    self._share(item)
-                    self._put(key, item)
+                    self._put(*self._kept(item))
 
     def _refuse_stale(self, version: str) -> None:
         """Raise ResponseInvalid for a list from the past; not for ever, as a server may be restored from a backup."""
@@ -346,33 +346,47 @@ class Informer(Generic[T]):
             return
         self._metrics.events += 1
         kind, item = event
-        self._share(item)
-        key, version = self.resource.key_of(item), self.resource.version_of(item)
+        version = self.resource.version_of(item)
         self._advance(version)
         if kind != "DELETED":
-            self._put(key, item)
-        elif not self._is_newer_known(key, version):
+            self._put(*self._kept(item))
+        elif not self._is_newer_known(key := self.resource.key_of(item), version):
             self._remove(key)
+
+    def _kept(self, item: T) -> tuple[T, bool]:
+        """Return what is kept of an object, and whether it is an outline. What is not kept is not worth sharing."""
+        if self._outlines is not None and not self._outlines.is_held(item):
+            return self._outlines.of(item), True
+        self._share(item)
+        return item, False
 
     def _advance(self, version: str) -> None:
         self._version, position = version, version_number(version)
         self._highest = max(self._highest, position)
         self._own.advance(position)
 
-    def _put(self, key: ObjectKey, new: T) -> None:
-        known, resource, outlines = self.cache.get(key), self.resource, self._outlines
+    def _put(self, new: T, is_outline: bool) -> ObjectKey:
+        """Take an object, or its outline, unless the cache has it, or a later one. Returns its key."""
+        resource = self.resource
+        key = resource.key_of(new)
+        known = self.cache.get(key)
         if known is not None:
             version = resource.version_of(new)
             if version == resource.version_of(known) and resource.uid_of(known) == resource.uid_of(new):
-                if outlines is not None and key in outlines:
-                    self.cache.put(key, outlines.kept(key, new))
-                return
+                if self.is_outline(key):
+                    self._store(key, new, is_outline)
+                return key
             if self._is_newer_known(key, version):
-                return
-        kept = new if outlines is None else outlines.kept(key, new)
-        self.cache.put(key, kept)
-        self._own.shown(key, kept)
-        self._notify(Change(known, kept))
+                return key
+        self._store(key, new, is_outline)
+        self._own.shown(key, new)
+        self._notify(key, Change(known, new))
+        return key
+
+    def _store(self, key: ObjectKey, new: T, is_outline: bool) -> None:
+        if self._outlines is not None:
+            self._outlines.note(key, is_outline)
+        self.cache.put(key, new)
 
     def _is_newer_known(self, key: ObjectKey, version: str) -> bool:
         """Tell whether the cache holds a later state; never after its resourceVersion decreased."""
@@ -386,9 +400,9 @@ class Informer(Generic[T]):
         old = self.cache.remove(key)
         self._own.shown(key, None)
         if old is not None:
-            self._notify(Change(old, None))
+            self._notify(key, Change(old, None))
         if self._outlines is not None:
-            self._outlines.dropped(key)
+            self._outlines.note(key, is_outline=False)
 
     async def _resync(self, seconds: float) -> None:
         """Repeat every object to the handlers once in so many seconds, a few at a time."""
@@ -400,14 +414,14 @@ class Informer(Generic[T]):
                 for key in keys[start : start + RESYNC_BATCH]:
                     known = self.cache.get(key)
                     if known is not None:
-                        self._notify(Change(known, known))
+                        self._notify(key, Change(known, known))
 
     def _note_unreadable(self, error: ObjectUnreadable) -> None:
         self._metrics.unreadable += 1
         log.error("%s: %s; its last readable state is kept", self.resource.plural_name, error)
 
-    def _notify(self, change: Change[T]) -> None:
-        for handler in self._handlers:
+    def _notify(self, key: ObjectKey, change: Change[T]) -> None:
+        for handler in self._handlers_of_others if self.is_outline(key) else self._handlers:
             self._notify_one(handler, change)
 
     def _notify_one(self, handler: Handler[T], change: Change[T]) -> None:

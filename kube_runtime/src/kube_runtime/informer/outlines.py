@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from kube_runtime.informer.sharing import sharer_for
 from kube_runtime.resource import ObjectKey
 
 __all__ = ["Outline", "Outlines"]
@@ -22,17 +23,20 @@ class Outline(Generic[T]):
 
     - `owner`: by whose name an object is shared among replicas; "" for one that every replica keeps whole
     - `of`: an object without what only its own replica reads; key, version, uid and owner stay
+    - `pooled`: fields, at any depth, of which `of` keeps equal values once: their strings need not be shared
     """
 
     owner: Callable[[T], str]
     of: Callable[[T], T]
+    pooled: tuple[str, ...] = ()
 
 
 class Outlines(Generic[T]):
     """The objects of a cache of which there is an outline. `holds`: whether an owner is this replica's, or will be."""
 
-    def __init__(self, outline: Outline[T], holds: Callable[[str], bool]) -> None:
+    def __init__(self, kind: type[T], outline: Outline[T], holds: Callable[[str], bool]) -> None:
         self._outline = outline
+        self._share = sharer_for(kind, without=outline.pooled)
         self._holds = holds
         self._keys: set[ObjectKey] = set()
 
@@ -44,14 +48,15 @@ class Outlines(Generic[T]):
         owner = self._outline.owner(item)
         return not owner or self._holds(owner)
 
-    def kept(self, key: ObjectKey, item: T) -> T:
-        """Return what is kept of an object: itself, or its outline."""
-        if self.is_held(item):
-            self._keys.discard(key)
-            return item
-        self._keys.add(key)
-        return self._outline.of(item)
+    def of(self, item: T) -> T:
+        """Return the outline of an object."""
+        outline = self._outline.of(item)
+        self._share(outline)
+        return outline
 
-    def dropped(self, key: ObjectKey) -> None:
-        """Note that an object is not in the cache any more."""
-        self._keys.discard(key)
+    def note(self, key: ObjectKey, is_outline: bool) -> None:
+        """Note whether the cache has an outline under a key."""
+        if is_outline:
+            self._keys.add(key)
+        else:
+            self._keys.discard(key)

@@ -4,6 +4,7 @@ More than half of what a decoded object takes are strings that other objects hav
 function that replaces them by one copy, made once a kind from its annotations.
 """
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
@@ -25,11 +26,14 @@ _STRINGS: Pool[str] = Pool()
 _TIMES: Pool[datetime] = Pool()
 
 
-def sharer_for(kind: type[Any]) -> Rewrite:
-    """Return a function that has an object of this type share its strings, in place. A dict stays as it is."""
+def sharer_for(kind: type[Any], *, without: Iterable[str] = ()) -> Rewrite:
+    """Return a function that has an object of this type share its strings, in place. A dict stays as it is.
+
+    Fields named in `without` stay as they are, too.
+    """
     if not issubclass(kind, msgspec.Struct):
         return _same
-    return rewriter_for(kind, _sharing_of, without=_OF_ONE_OBJECT) or _same
+    return rewriter_for(kind, _sharing_of, without=_OF_ONE_OBJECT | {*without}) or _same
 
 
 def _sharing_of(part: inspect.Type) -> Rewrite | None:

@@ -116,11 +116,15 @@ def _secret(secret: Secret) -> Secret:
     return replace(secret, metadata=_metadata(secret.metadata), data=_shared({}))
 
 
+def _kyma_of_labels(item: Manifest | Secret) -> str:
+    return item.metadata.labels.get(names.KYMA_NAME, "")
+
+
 OUTLINES: dict[Resource[Any], Outline[Any]] = {
-    KYMAS: Outline(lambda kyma: kyma.metadata.name, _kyma),
-    MANIFESTS: Outline(lambda manifest: manifest.metadata.labels.get(names.KYMA_NAME, ""), _manifest),
-    MODULE_CONFIGS: Outline(lambda config: config.spec.kyma, _module_config),
-    SYNC_RESOURCES: Outline(lambda resource: resource.spec.kyma, _sync_resource),
-    SECRETS: Outline(lambda secret: secret.metadata.labels.get(names.KYMA_NAME, ""), _secret),
+    KYMAS: Outline(lambda kyma: kyma.metadata.name, _kyma, pooled=("annotations", "spec", "conditions")),
+    MANIFESTS: Outline(_kyma_of_labels, _manifest, pooled=("annotations", "spec", "status")),
+    MODULE_CONFIGS: Outline(lambda config: config.spec.kyma, _module_config, pooled=("annotations", "status")),
+    SYNC_RESOURCES: Outline(lambda resource: resource.spec.kyma, _sync_resource, pooled=("annotations",)),
+    SECRETS: Outline(_kyma_of_labels, _secret, pooled=("annotations", "data")),
 }
 """By kind. Controllers that look at the changes of all clusters say so: `watches(..., of_others=True)`."""

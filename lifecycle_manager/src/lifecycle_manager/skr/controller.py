@@ -106,7 +106,7 @@ def setup(manager: Manager, connections: Connections, settings: SkrSettings = Sk
             manager.publish(ClusterReachable(kyma))
 
     async def follow_secrets() -> None:  # from the start on: what exists then is reconciled anyway
-        connections.secrets.on_change(publish_access, replay=False)
+        connections.secrets.on_change(publish_access, replay=False, of_others=False)
 
     def note_access(change: Change[Secret]) -> None:
         for kyma in kymas_of_access(change):
