@@ -21,7 +21,7 @@ STATUS_BAR = 1.3
 def main() -> int:
     """Run the demo once and print its figures."""
     klm = Path(sys.executable).with_name("klm")
-    done = subprocess.run([klm, "demo", "--once", "-o=json"], stdout=subprocess.PIPE, check=True)
+    done = subprocess.run([klm, "demo", "--once", "--output=json"], stdout=subprocess.PIPE, check=True)
     report = msgspec.json.decode(done.stdout)
     for quantile, bar in BARS.items():
         value, floor = report["changeMs"][quantile], report["floorMs"][quantile]

@@ -154,12 +154,10 @@ async def test_second_reconcile_writes_nothing(
 async def test_change_and_its_reversal_are_both_written_although_the_cache_is_behind(
     plane: ControlPlane, key: ObjectKey, make_config: MakeConfig, now: datetime
 ) -> None:
-    first, second = (
-        make_config(),
-        make_config(make_config().spec.resource.replace("10.250.0.10", "10.250.0.11")),
-    )
+    text = make_config().spec.resource
+    changed = text.replace("10.250.0.10", "10.250.0.11")
     loop = Loop(plane, now, settle_seconds=60)
-    for config in (first, second, first):
+    for config in (make_config(text), make_config(changed, version="101"), make_config(text, version="102")):
         plane.configs[key] = config
         await loop.reconcile(key)
 
@@ -178,6 +176,30 @@ async def test_processing_is_not_written_immediately(
 
     assert plane.kinds() == ["SyncResource"]
     assert result.requeue_after == 60
+
+
+async def test_own_write_that_comes_back_renders_nothing_again(
+    plane: ControlPlane, key: ObjectKey, make_config: MakeConfig, now: datetime
+) -> None:
+    runs = list[str]()
+
+    @module_manager("cloud-resources", crd=dict)
+    def counted(config: dict[str, Any]) -> list[dict[str, Any]]:
+        runs.append(config["metadata"]["name"])
+        return [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one"}}]
+
+    plane.configs[key] = make_config()
+    loop = Loop(plane, now, counted, settle_seconds=60)
+    await loop.reconcile(key)
+    loop.clock.seconds += 20
+    assert await loop.reconcile(key) == Result(requeue_after=40)
+    assert len(runs) == 1
+
+    edited = plane.sync_resources.answers[key]
+    metadata = msgspec.structs.replace(edited.metadata, resource_version="2000")
+    plane.sync_resources[key] = msgspec.structs.replace(edited, metadata=metadata)
+    await loop.reconcile(key)
+    assert len(runs) == 2
 
 
 async def test_processing_is_written_after_it_has_lasted(
