@@ -6,13 +6,14 @@ import pytest
 
 from kube_runtime import Change
 from lifecycle_manager.contract.changes import (
+    changed_modules,
     finalizer_removed,
     generation_changed,
     kyma_changed,
     modules_changed,
 )
 from lifecycle_manager.contract.conditions import WATCHER_SILENT, WEBHOOK
-from lifecycle_manager_api import names
+from lifecycle_manager_api import Kyma, names
 from tests import builders
 
 
@@ -37,10 +38,22 @@ def test_fault_of_the_event_path_changes_the_modules() -> None:
     assert not modules_changed(Change(builders.kyma(), builders.kyma(labels={"a": "b"})))
 
 
-def test_request_of_an_operator_concerns_the_modules() -> None:
+def test_request_of_an_operator_concerns_all_modules() -> None:
     asked = builders.kyma(annotations={names.RECONCILE_AT: "2026-11-22T12:00:00+00:00"})
+    assert changed_modules(Change(builders.kyma(), asked)) is None
     assert modules_changed(Change(builders.kyma(), asked))
     assert not modules_changed(Change(asked, asked))
+
+
+def test_new_version_concerns_its_module_alone_as_do_added_and_removed_ones() -> None:
+    def kyma(**versions: str) -> Kyma:
+        modules = [builders.module_status(name, version) for name, version in versions.items()]
+        return builders.kyma(status={"state": "Ready", "modules": modules})
+
+    old = kyma(keda="1.0.0", istio="1.0.0", nats="1.0.0")
+    new = kyma(keda="1.1.0", istio="1.0.0", serverless="1.0.0")
+    assert changed_modules(Change(old, new)) == frozenset({"keda", "nats", "serverless"})
+    assert changed_modules(Change(old, old)) == frozenset()
 
 
 def test_created_and_deleted_objects_have_another_generation() -> None:

@@ -24,22 +24,30 @@ def kyma_changed(change: Change[Kyma]) -> bool:
 
 
 def modules_changed(change: Change[Kyma]) -> bool:
-    """Tell whether the modules of a Kyma have to be reconciled.
+    """Tell whether modules of a Kyma have to be reconciled."""
+    return changed_modules(change) != frozenset()
 
-    That is when they resolve to other templates, when the Kyma gets its first state or loses it, when it is being
-    deleted, when its event path breaks or works again, since that changes the interval, and when an operator asks for
-    it.
+
+def changed_modules(change: Change[Kyma]) -> frozenset[str] | None:
+    """Return the modules of a Kyma that have to be reconciled: those that resolve to another template.
+
+    None where all have to: the Kyma gets its first state or loses it, is being deleted, its event path breaks or works
+    again, since that changes the interval, or an operator asks for it.
     """
     old, new = change.old, change.new
-    return (
+    if (
         old is None
         or new is None
-        or _templates(old) != _templates(new)
         or (old.status.state == "") != (new.status.state == "")
         or is_event_path_faulty(old) != is_event_path_faulty(new)
         or old.metadata.being_deleted != new.metadata.being_deleted
         or old.metadata.annotations.get(names.RECONCILE_AT) != new.metadata.annotations.get(names.RECONCILE_AT)
-    )
+    ):
+        return None
+    if (before := _templates(old)) == (after := _templates(new)):
+        return frozenset()
+    both = before.keys() & after.keys()
+    return frozenset((before.keys() ^ after.keys()) | {name for name in both if before[name] != after[name]})
 
 
 def metadata_changed(old: ObjectMeta, new: ObjectMeta) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kube_runtime import Change, Index, Informer, ObjectKey
-from lifecycle_manager.contract.changes import versions
+from lifecycle_manager.contract.changes import changed_modules, versions
 from lifecycle_manager.contract.indexes import MODULE_CONFIGS_BY_KYMA
 from lifecycle_manager.contract.resources import DatedReleaseMeta
 from lifecycle_manager.contract.signals import (
@@ -80,7 +80,12 @@ class Modules:
         return frozenset(each.metadata.name for each in found if each is not None and _key_of_config(each) != key)
 
     def of_changed_kyma(self, change: Change[Kyma]) -> Iterable[ModuleKey]:
-        """Return the modules that a Kyma had and has, and those that have ModuleConfigs."""
+        """Return the modules that changed or, where all have to be reconciled, all that the Kyma had and has.
+
+        Those are joined by modules that have ModuleConfigs.
+        """
+        if (changed := changed_modules(change)) is not None:
+            return [_key(versions(change)[0], module) for module in changed]
         configs = self.configs.by_index(MODULE_CONFIGS_BY_KYMA, versions(change)[0].metadata.name)
         return {key for kyma in versions(change) for key in keys_of(kyma)}.union(self._keys_of_configs(configs))
 
