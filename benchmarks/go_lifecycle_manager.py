@@ -3,7 +3,8 @@
 GO_LIFECYCLE_MANAGER names the Go version (docs/migration.md says how to build it); without it nothing is measured. The
 control plane is a real API server, the user clusters are simulated by another process. Of each version are measured the
 installation of the fleet, an interval in which nothing changes, a new version of a module for all, and users who add a
-module. Requests to the control plane are those of its audit log. Run by name:
+module. Each but the quiet interval is followed by SETTLE_SECONDS, so that what a version does once all are Ready is
+counted. Requests to the control plane are those of its audit log. Run by name:
 
     GO_LIFECYCLE_MANAGER=… python -m benchmarks.go_lifecycle_manager [--kymas 100] [--quiet-seconds 310]
 """
@@ -55,6 +56,8 @@ KCP = names.KCP_NAMESPACE
 OPTIONS = ClientOptions(qps=0, timeout_seconds=60, user_agent="benchmark")
 TIMEOUT_SECONDS = 1_800.0
 POLL_SECONDS = 0.25
+SETTLE_SECONDS = 20.0
+"""Longer than the record of a catalog waits for another write. Of a quiet interval that is a fifteenth."""
 MODULES = tuple(GoModule(name=name, config_maps=3) for name in ("eventing", "gateways", "serverless", "telemetry"))
 ADDED = GoModule(name="storage", config_maps=3)
 """The module that users add."""
@@ -199,10 +202,13 @@ async def _phase(site: Site, version: Version, phase: str, step: Step) -> None:
     audit, before = AuditLog.of(site.clusters.kcp), await site.fleet.do("counts")
     began, cpu = time.monotonic(), version.process.cpu_seconds()
     await step()
+    seconds = time.monotonic() - began
+    if phase != "quiet":
+        await asyncio.sleep(SETTLE_SECONDS)
     after = await site.fleet.do("counts")
     version.numbers[phase] = {
         "cpu": version.process.cpu_seconds() - cpu,
-        "seconds": time.monotonic() - began,
+        "seconds": seconds,
         "kcp_requests": sum(1 for _ in audit.requests(version.agent)),
         **{f"skr_{what}": after.get(what, 0) - before.get(what, 0) for what in ("requests", "writes", "dry_runs")},
     }
