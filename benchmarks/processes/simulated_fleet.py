@@ -30,6 +30,7 @@ from typing import Any
 import msgspec
 
 from benchmarks.processes.simulated_watchers import SimulatedWatcher
+from kube_runtime import dump_yaml
 from kube_simulation import (
     Answer,
     ApiRequest,
@@ -511,7 +512,7 @@ def _registration(
     """Return the Kyma of a cluster and its access Secret."""
     name = kyma_name(number)
     labels = {names.KYMA_NAME: name, names.MANAGED_BY: names.LIFECYCLE_MANAGER}
-    config = base64.b64encode(json.dumps(kubeconfig).encode()).decode()
+    config = base64.b64encode(dump_yaml(kubeconfig).encode()).decode()
     metadata = {"name": f"kubeconfig-{name}", "namespace": names.KCP_NAMESPACE, "labels": labels}
     yield {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque", "data": {"config": config}}
     first = 0 if alike else number

@@ -418,6 +418,18 @@ async def test_other_failure_beside_a_lost_lease_is_retried(client: Client) -> N
         await until(lambda: len(reconciler.reconciled) == 2)
 
 
+async def test_many_keys_of_a_start_are_enqueued_over_several_turns(client: Client) -> None:
+    manager = manager_on(client)
+    controller = controller_of(manager, Reconciler(), owner=lambda _: "", exists=lambda _: True)
+    controller.starts_with(lambda: [key(f"{number}") for number in range(1_200)], priority=Priority.MISSED)
+    manager.begin((), ())
+    assert len(controller.queue) == 500
+    controller.enqueue(key("changed"))
+    assert await controller.queue.get() == key("changed")
+    await until(lambda: len(controller.queue) == 1_200)
+    assert controller.queue.most_urgent(Priority.RESYNC) is Priority.MISSED
+
+
 class NoAccess(Exception):
     pass
 

@@ -22,7 +22,7 @@ async def test_loop_that_is_late_has_less_under_way() -> None:
 
     async def busy() -> None:
         nonlocal highest
-        async with pace:
+        async with pace.place():
             for _ in range(3):
                 _work(0.004)
                 await asyncio.sleep(0)
@@ -39,7 +39,7 @@ async def test_work_that_only_waits_has_more_under_way() -> None:
 
     async def patient() -> None:
         nonlocal under_way, most
-        async with pace:
+        async with pace.place():
             under_way += 1
             most = max(most, under_way)
             await asyncio.sleep(0.02)
@@ -58,7 +58,7 @@ async def test_place_that_is_given_to_somebody_who_left_goes_to_the_next(*, leav
     entered: list[int] = []
 
     async def hold(number: int) -> None:
-        async with pace:
+        async with pace.place():
             entered.append(number)
             await release.wait()
 
@@ -73,6 +73,30 @@ async def test_place_that_is_given_to_somebody_who_left_goes_to_the_next(*, leav
         release.set()
     assert leaving.cancelled()
     assert not staying.cancelled()
+
+
+async def test_more_urgent_ones_go_first_and_one_in_sixteen_is_of_the_least() -> None:
+    pace = Pace(max_limit=16)
+    entered: list[Priority] = []
+    release = asyncio.Event()
+
+    async def hold(priority: Priority) -> None:
+        async with pace.place(priority):
+            entered.append(priority)
+            await release.wait()
+
+    async with asyncio.TaskGroup() as tasks:
+        for _ in range(16):
+            tasks.create_task(hold(Priority.RESYNC))
+        await until(lambda: len(entered) == 16)
+        for priority in (*[Priority.RESYNC] * 3, *[Priority.MISSED] * 5, *[Priority.CHANGE] * 30):
+            tasks.create_task(hold(priority))
+        await asyncio.sleep(0)
+        release.set()
+    least = [number for number, priority in enumerate(entered[16:], start=1) if priority is Priority.RESYNC]
+    assert least == [16, 32, 38]
+    others = [each for each in entered[16:] if each is not Priority.RESYNC]
+    assert others == [Priority.CHANGE] * 30 + [Priority.MISSED] * 5
 
 
 @pytest.mark.parametrize(

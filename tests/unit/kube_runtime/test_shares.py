@@ -200,9 +200,9 @@ async def test_metrics_count_keys_aside() -> None:
     queue: WorkQueue[Key] = WorkQueue(owner=owner_of, max_per_owner=1, metrics=metrics)
     for number in range(3):
         queue.add(("a", number), Priority(number))
-    assert metrics.depth() == {0: 1, 1: 1, 2: 1}
+    assert metrics.depth() == {0: 1, 1: 1, 2: 1, 3: 0}
     assert await queue.get() == ("a", 0)
-    assert metrics.depth() == {0: 0, 1: 1, 2: 1}
+    assert metrics.depth() == {0: 0, 1: 1, 2: 1, 3: 0}
     assert queue.keys() == {("a", 1), ("a", 2)}
 
 

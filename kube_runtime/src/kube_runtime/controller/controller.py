@@ -6,9 +6,12 @@ tell a reconcile what triggered it. A reconcile that raised gets its causes agai
 came before.
 """
 
+import asyncio
 import inspect
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable
+from dataclasses import dataclass
 from functools import cache
 from types import UnionType
 from typing import Any, Generic, Protocol, TypeVar, Union, cast, get_args, get_origin
@@ -36,6 +39,8 @@ R = TypeVar("R")
 log = logging.getLogger(__name__)
 
 _GETS_A_CHANGE = "a function of watches() gets a Change, whose objects are `old` and `new`"
+STARTED_IN_A_TURN = 500
+"""How many keys of a start are enqueued before other tasks have their turn."""
 _TAKEN = frozenset({Any, inspect.Parameter.empty, *Change.__mro__})
 
 OnResult = Callable[[str, Result | Exception], None]
@@ -55,6 +60,15 @@ class Sources(Protocol):
     def receive(self, signal_type: type[T], receiver: Callable[[T], int]) -> None:
         """Deliver signals of a type to a function that returns how many keys it enqueued."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Start(Generic[K]):
+    """Keys to start with, how urgent they are, and what caused that."""
+
+    keys: Callable[[], Iterable[K]]
+    priority: Priority
+    causes: Causes
 
 
 class Controller(Generic[K, S]):
@@ -87,7 +101,7 @@ class Controller(Generic[K, S]):
         self._own_kind: Informer[Any] | None = None
         self._watches: list[tuple[Informer[Any], Callable[[Change[Any]], None], bool]] = []
         self._declared: list[tuple[Informer[Any], Callable[[Change[Any]], object]]] = []
-        self._starts: list[tuple[Callable[[], Iterable[K]], tuple[Hashable, ...]]] = []
+        self._starts: list[_Start[K]] = []
         self._states: dict[K, S] = {}
         self._under_way: dict[K, str] = {}
         self._held: HeldCauses[K] = HeldCauses()
@@ -177,12 +191,18 @@ class Controller(Generic[K, S]):
 
         self._sources.receive(signal, receive)
 
-    def starts_with(self, keys: Callable[[], Iterable[K]], *, cause: Hashable | None = None) -> None:
+    def starts_with(
+        self,
+        keys: Callable[[], Iterable[K]],
+        *,
+        priority: Priority = Priority.RESYNC,
+        cause: Hashable | None = None,
+    ) -> None:
         """Enqueue these keys at the start, and when this replica gains their owners.
 
         Without any such call it is the keys of the controller's own kind.
         """
-        self._starts.append((keys, () if cause is None else (cause,)))
+        self._starts.append(_Start(keys, priority, NO_CAUSES if cause is None else Causes((cause,))))
 
     def reconciles(
         self,
@@ -286,7 +306,7 @@ class Controller(Generic[K, S]):
 
     def owners(self) -> set[str]:
         """Return the owners of all keys to start with and of all keys with state."""
-        keys = {*self._states, *self._held.keys(), *(key for keys, _ in self._start_keys() for key in keys())}
+        keys = {*self._states, *self._held.keys()}.union(*(start.keys() for start in self._start_keys()))
         return {owner for key in keys if (owner := self._owner(key))}
 
     def begin(self, gained: Collection[str], lost: Collection[str]) -> None:
@@ -297,17 +317,23 @@ class Controller(Generic[K, S]):
                 self._drop(key)
         for key, held in self._held.release(lambda key: not self._is_of_another(self._owner(key))):
             self.queue.add(key, Priority.CHANGE, held)
+        for start in self._start_keys():
+            self._start(start, deque(start.keys()), gained)
+
+    def _start(self, start: _Start[K], keys: deque[K], gained: Collection[str]) -> None:
+        """Enqueue keys of gained owners and of none, some now and the others in later turns of the event loop."""
         is_of_another = cache(self._is_of_another)  # an owner may have many keys
-        for keys, causes in self._start_keys():
-            caused = Causes(causes) if causes else NO_CAUSES
-            for key in keys():
-                owner = self._owner(key)
-                if owner and owner not in gained:
-                    continue
-                if is_of_another(owner):
-                    self._held.hold(key, caused)
-                else:
-                    self.queue.add(key, Priority.RESYNC, caused)
+        for _ in range(min(len(keys), STARTED_IN_A_TURN)):
+            key = keys.popleft()
+            owner = self._owner(key)
+            if owner and owner not in gained:
+                continue
+            if is_of_another(owner):
+                self._held.hold(key, start.causes)
+            else:
+                self.queue.add(key, start.priority, start.causes)
+        if keys:
+            asyncio.get_running_loop().call_soon(self._start, start, keys, gained)
 
     async def finish(self, is_lost: Callable[[str], bool]) -> None:
         """Return once no reconcile is under way for owners that a function selects."""
@@ -325,11 +351,11 @@ class Controller(Generic[K, S]):
         except Exception:
             log.exception("%s: the failure of %s could not be reported", self.name, key)
 
-    def _start_keys(self) -> list[tuple[Callable[[], Iterable[K]], tuple[Hashable, ...]]]:
+    def _start_keys(self) -> list[_Start[K]]:
         if self._starts or self._own_kind is None:
             return self._starts
         own_keys = self._own_kind.cache.keys
-        return [(cast("Callable[[], Iterable[K]]", own_keys), ())]
+        return [_Start(cast("Callable[[], Iterable[K]]", own_keys), Priority.RESYNC, NO_CAUSES)]
 
     def _is_of_another(self, owner: str) -> bool:
         """Tell whether the keys of an owner are another replica's, or nobody's yet."""

@@ -5,6 +5,8 @@ iterations grow long, fewer reconciles are admitted, and when they are short, mo
 under way, with fast ones a few, and the core is busy in both cases. The limit falls by a tenth and rises by one, like a
 TCP window.
 
+A more urgent reconcile has its place before others, of whatever controller; one in sixteen goes to the least urgent.
+
 An iteration is measured in CPU time of the loop's thread: where other processes have the core, a lower limit would not
 help.
 """
@@ -12,8 +14,10 @@ help.
 import asyncio
 import time
 from collections import deque
-from contextlib import suppress
-from types import TracebackType
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+from kube_runtime.controller.priority import FAIR_SHARE, Priority
 
 __all__ = ["Pace"]
 
@@ -27,7 +31,7 @@ _INITIAL_LIMIT = 16.0
 class Pace:
     """A limit shared by controllers, of at most `max_limit`. Iterations of the loop are kept near `turn_seconds`.
 
-    As a context manager it holds one of the places for as long as something is under way.
+    `place` holds one of the places for as long as something is under way.
     """
 
     def __init__(self, *, turn_seconds: float = 0.005, max_limit: int = 1_000) -> None:
@@ -35,7 +39,8 @@ class Pace:
         self._max_limit = max_limit
         self._limit = _INITIAL_LIMIT
         self._under_way = 0
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._waiting: tuple[deque[asyncio.Future[None]], ...] = tuple(deque() for _ in Priority)
+        self._admitted = 0
         self._measured_at: float | None = None
         self._interval = _TICK_SECONDS
 
@@ -44,12 +49,21 @@ class Pace:
         """How many may be under way now."""
         return int(self._limit)
 
-    async def __aenter__(self) -> None:
-        if not self._waiting and self._under_way < self.limit:
+    @asynccontextmanager
+    async def place(self, priority: Priority = Priority.RESYNC) -> AsyncIterator[None]:
+        """Wait for a place, and hold it."""
+        await self._enter(self._waiting[priority])
+        try:
+            yield
+        finally:
+            self._release()
+
+    async def _enter(self, waiting: deque[asyncio.Future[None]]) -> None:
+        if self._under_way < self.limit and not any(self._waiting):
             self._take()
             return
         turn = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
+        waiting.append(turn)
         try:
             await turn
         except asyncio.CancelledError:
@@ -57,13 +71,8 @@ class Pace:
                 self._release()  # it was given a place that it does not use
             else:
                 with suppress(ValueError):  # passed over already, as it was cancelled before its turn came
-                    self._waiting.remove(turn)
+                    waiting.remove(turn)
             raise
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._release()
 
     def _release(self) -> None:
         self._under_way -= 1
@@ -75,8 +84,10 @@ class Pace:
             self._tick()
 
     def _admit(self) -> None:
-        while self._waiting and self._under_way < self.limit:
-            turn = self._waiting.popleft()
+        while self._under_way < self.limit and any(self._waiting):
+            self._admitted += 1
+            lanes = self._waiting if self._admitted % FAIR_SHARE else self._waiting[::-1]
+            turn = next(lane for lane in lanes if lane).popleft()
             if not turn.done():
                 self._take()
                 turn.set_result(None)
@@ -87,12 +98,12 @@ class Pace:
         if self._measured_at is not None:
             if used - self._measured_at > self._interval + self._turn_seconds:
                 self._limit = max(self._limit * 0.9, _MIN_LIMIT)
-            elif self._waiting:
+            elif any(self._waiting):
                 self._limit = min(self._limit + 1, self._max_limit)
                 self._admit()
-        if self._under_way == 0 and not self._waiting:
+        if self._under_way == 0 and not any(self._waiting):
             self._measured_at = None
             return
         self._measured_at = used
-        self._interval = _TICK_SECONDS if self._waiting else _CALM_TICK_SECONDS
+        self._interval = _TICK_SECONDS if any(self._waiting) else _CALM_TICK_SECONDS
         asyncio.get_running_loop().call_later(self._interval, self._tick)

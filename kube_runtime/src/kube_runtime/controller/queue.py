@@ -206,6 +206,10 @@ class WorkQueue(Generic[K]):
         """Tell whether a key waits that is at least so urgent and may be given out."""
         return any(self._lanes[: least + 1])
 
+    def most_urgent(self, least: Priority) -> Priority:
+        """Return how urgent the most urgent key is that may be given out; `least` where none waits."""
+        return next((priority for priority in Priority if self._lanes[priority]), least)
+
     def done(self, key: K) -> None:
         """Report that the reconcile of a key has ended, whatever its result."""
         seconds = time.perf_counter() - self._working.pop(key)

@@ -113,7 +113,7 @@ class Workers(Generic[K]):
         self._timeout_seconds = timeout_seconds
         self._retry_priority = retry_priority
         self._requeue_jitter = requeue_jitter
-        self._place: AbstractAsyncContextManager[None] = nullcontext() if pace is None else pace
+        self._pace = pace
         self._metrics = metrics.controller(name, concurrency) if metrics else ControllerMetrics(concurrency)
         self._failures: OrderedDict[K, Failure] = OrderedDict()
         self._workers: list[asyncio.Task[None]] = []
@@ -161,13 +161,16 @@ class Workers(Generic[K]):
         while True:
             try:
                 await self.queue.filled(least)
-                async with self._place:
+                async with self._place(least):
                     if self._turns is not None:
                         await self._turns.mine()
                     if self.queue.holds(least):  # else somebody was faster
                         await self._work_on(await self.queue.get(least))
             except QueueShutDown:
                 return
+
+    def _place(self, least: Priority) -> AbstractAsyncContextManager[None]:
+        return nullcontext() if self._pace is None else self._pace.place(self.queue.most_urgent(least))
 
     async def _work_on_events(self) -> None:
         while True:

@@ -158,7 +158,9 @@ class Membership:
 
     def holds(self, key: str) -> bool:
         """Tell whether a key is this process's by the view that it has published, or by the next one."""
-        return any(rendezvous(key, view) == self.identity for view in {self._published, self._wanted})
+        if rendezvous(key, self._wanted) == self.identity:
+            return True
+        return self._published != self._wanted and rendezvous(key, self._published) == self.identity
 
     async def foresee(self) -> None:
         """Read who the members are, to know what this process will hold once it is one of them."""
@@ -390,8 +392,10 @@ class Membership:
 
     def _claims(self, key: str) -> bool:
         """Tell whether each view gives this process a key: published, wanted, and those that its Lease may show."""
-        views = {self._published, self._wanted, *self._shown}
-        return all(rendezvous(key, view) == self.identity for view in views)
+        wanted, others = self._wanted, (self._published, *self._shown)
+        if rendezvous(key, wanted) != self.identity:
+            return False
+        return all(view == wanted or rendezvous(key, view) == self.identity for view in others)
 
     def _claimed_by_other(self, key: str, lease: Lease) -> bool:
         view = _view(lease)

@@ -71,7 +71,7 @@ def setup(
         templates, to=lambda change: modules.of_template(versions(change)[0]), when=offer_changed, cause=everything
     )
     controller.watches(releases, to=modules.of_release, when=offer_changed, cause=everything)
-    controller.starts_with(modules.all, cause=everything)
+    controller.starts_with(modules.all, priority=Priority.MISSED, cause=everything)
 
     controller.receives(ObjectChanged, to=modules.of_object)
     controller.receives(ResyncRequested, to=modules.of_kyma)

@@ -14,6 +14,7 @@ holds (`oci`), and what a ModulePolicy allows.
 """
 
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from kube_runtime import (
     Change,
@@ -56,7 +57,7 @@ from lifecycle_manager.module_installation.neighbours import Neighbours
 from lifecycle_manager.module_installation.plan import plan
 from lifecycle_manager.module_installation.rendering import Renderings
 from lifecycle_manager.module_installation.settings import DEPLOYER, ManifestSettings
-from lifecycle_manager.module_installation.snapshot import ManifestReader, ManifestState, affected_part
+from lifecycle_manager.module_installation.snapshot import ManifestReader, ManifestState, affected_part, was_ready
 from lifecycle_manager.module_installation.status import unreachable
 from lifecycle_manager.module_sources import ObjectStore
 from lifecycle_manager.object_set import OwnerWrites, RecordingFailed
@@ -114,6 +115,8 @@ def setup(
         max_per_owner=3,
         not_retried=(SkrAccessError,),
     )
+    controller.starts_with(manifests.cache.keys)
+    controller.starts_with(partial(_unfinished, manifests), priority=Priority.MISSED)
     controller.watches(manifests, when=spec_changed, cause=CHANGED)
     controller.watches(
         templates, to=lambda change: with_template(change.new or change.old), when=offer_changed, cause=CHANGED
@@ -187,6 +190,10 @@ def setup(
         outcomes=(RecordingFailed,),
     )
     return controller
+
+
+def _unfinished(manifests: Informer[Manifest]) -> Iterable[ObjectKey]:
+    return (MANIFESTS.key_of(each) for each in manifests.cache.list() if not was_ready(each))
 
 
 def spec_changed(change: Change[Manifest]) -> bool:
