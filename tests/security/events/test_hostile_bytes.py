@@ -20,7 +20,10 @@ from charts.generate import EVENT_DOCUMENT, event_document
 from kyma_certs import LeafRequest, create_ca, describe, issue
 from kyma_certs.message_signatures import SignatureParameters, algorithm_of, load_signing_key, sign
 from lifecycle_manager.events import EndpointOptions, EventEndpoint, VerifiedEvent
-from lifecycle_manager.events.guards import Peers, Rates
+from lifecycle_manager.events.arrival import Arrival
+from lifecycle_manager.events.guards import Rates
+from lifecycle_manager.events.identity import Identifier, Message
+from lifecycle_manager.events.problems import EventRefused
 from tests.security.events.subscribers import into
 
 NOW = datetime.now(UTC)
@@ -35,10 +38,10 @@ class Sender:
     def __init__(self, runtime: str) -> None:
         request = LeafRequest(common_name=runtime, dns_names=("a.example",), lifetime=timedelta(hours=12))
         pair = issue(CA, request, now=NOW)
-        der = x509.load_pem_x509_certificate(pair.certificate_pem).public_bytes(serialization.Encoding.DER)
+        self.der = x509.load_pem_x509_certificate(pair.certificate_pem).public_bytes(serialization.Encoding.DER)
         self._key = load_signing_key(pair.key_pem)
         self._keyid = describe(pair.certificate_pem).sha256
-        self._client_cert = f":{base64.b64encode(der).decode()}:"
+        self._client_cert = f":{base64.b64encode(self.der).decode()}:"
 
     def headers(self, body: bytes) -> dict[str, str]:
         now = int(time.time())
@@ -132,17 +135,33 @@ def test_openapi_has_the_path_the_responses_and_the_event() -> None:
     assert "watchedGvk" in document["components"]["schemas"]["WatchEvent"]["properties"]
 
 
-def test_runtime_over_its_rate_is_refused_by_its_connection_until_a_token_is_back() -> None:
-    rates, peers = Rates(per_second=10, burst=2), Peers(limit=2)
-    assert peers.runtime_of(b"der") is None
-    peers.remember(b"der", "noisy")
-    assert peers.runtime_of(b"der") == "noisy"
-    assert peers.runtime_of(None) is None
+def test_runtime_over_its_rate_is_refused_until_a_token_is_back() -> None:
+    rates = Rates(per_second=10, burst=2)
     assert not rates.exhausted("noisy", 0.0)
     while not rates.wait("noisy", 0.0):
         pass
     assert rates.exhausted("noisy", 0.0) == pytest.approx(0.1)
     assert not rates.exhausted("noisy", 0.11)
-    for number in range(3):
-        peers.remember(bytes([number]), "other")
-    assert peers.runtime_of(b"der") is None
+
+
+def test_certificate_is_known_once_it_was_verified_against_the_same_cas_while_it_is_valid() -> None:
+    identifier = Identifier(skew_seconds=100_000, max_seconds=300, remembered=2)
+    senders = [Sender(f"{number}") for number in range(3)]
+    trust, others = CA.certificate_pem, create_ca("ca", lifetime=timedelta(days=1), now=NOW).certificate_pem
+
+    def identify(sender: Sender, trust: bytes, now: datetime = NOW) -> str:
+        message = Message(sender.headers(GOOD), GOOD, URL, Arrival(None, by_proxy=False))
+        return identifier.identify(message, trust=trust, now=now).runtime_id
+
+    assert identifier.known(senders[0].der, trust) is None
+    for _ in range(2):
+        assert identify(senders[0], trust) == "0"
+        assert identifier.known(senders[0].der, trust) == "0"
+    with pytest.raises(EventRefused, match="signature does not match"):
+        identify(senders[0], others)
+    assert identifier.known(senders[0].der, others) is None
+    with pytest.raises(EventRefused, match="valid"):
+        identify(senders[0], trust, NOW + timedelta(hours=13))
+    for sender in senders[1:]:
+        identify(sender, trust)
+    assert [identifier.known(each.der, trust) for each in senders] == [None, "1", "2"]

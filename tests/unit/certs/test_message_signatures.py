@@ -56,7 +56,7 @@ def check(pair: KeyPair, body: bytes, fields: dict[str, str], url: str = URL) ->
         digest=fields["Content-Digest"],
         signature=fields["Signature"],
         parameters=read_parameters(fields["Signature-Input"]),
-        certificate=x509.load_pem_x509_certificate(pair.certificate_pem),
+        key=x509.load_pem_x509_certificate(pair.certificate_pem).public_key(),
     )
 
 

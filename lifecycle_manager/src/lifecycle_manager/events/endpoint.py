@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from kube_runtime import SYSTEM_CLOCK, Clock
 from kube_runtime.leases import NotHandedOver
 from lifecycle_manager.events.arrival import FORWARDED_CERTIFICATE, Network, arrival_of
-from lifecycle_manager.events.guards import Nonces, Peers, Rates, digest_of
+from lifecycle_manager.events.guards import Nonces, Rates, digest_of
 from lifecycle_manager.events.identity import NO_FORMER_WATCHERS, FormerWatchers, Identifier, Message, Sender
 from lifecycle_manager.events.openapi import CONTRACT
 from lifecycle_manager.events.problems import EventRefused, Reason
@@ -39,6 +39,7 @@ DECIDING_FIELDS = {
 }
 
 
+TAKEN = Response(status_code=200)
 EVENT_PATH = re.compile(f"/{CONTRACT}/([^/]+)/event")
 NOT_CHARGED = frozenset({Reason.NOT_READY, Reason.NOT_HANDED_OVER, Reason.RATE})
 """Refusals that are not the sender's fault, or counted already."""
@@ -120,7 +121,6 @@ class EventEndpoint:
         )
         self._nonces = Nonces()
         self._rates = Rates(options.events_per_second, options.burst)
-        self._peers = Peers()
         self._refusals = Rates(options.refusals_per_second, options.refusal_burst)
 
     def app(self) -> ASGIApp:
@@ -156,7 +156,7 @@ class EventEndpoint:
             if peer and refused.reason not in NOT_CHARGED:
                 self._refusals.wait(peer, moment)
             return self._refuse(refused)
-        return Response(status_code=200)
+        return TAKEN
 
     async def _handle_no_route(self, _: Request, error: Exception) -> Response:
         """Answer requests without a route as every refusal is answered."""
@@ -174,15 +174,15 @@ class EventEndpoint:
         """Verify an event and give it to the subscriber. Raises EventRefused."""
         now = self.clock.now()
         moment = now.timestamp()
-        peer = None if message.arrival.by_proxy else message.arrival.peer_der
-        known = self._peers.runtime_of(peer)
+        peer, trust = None if message.arrival.by_proxy else message.arrival.peer_der, self.trust()
+        # A header must not decide this: anybody could use up the rate of another runtime.
+        known = self._identifier.known(peer, trust) if peer is not None else None
         if known is not None and (wait := self._rates.exhausted(known, moment)):
             raise _too_many(wait)
-        sender = self._identifier.identify(message, trust=self.trust(), now=now, is_replay=self._nonces.knows)
+        sender = self._identifier.identify(message, trust=trust, now=now, is_replay=self._nonces.knows)
         revoked = self.revoked_before(sender.runtime_id)
         if revoked is not None and sender.not_before < revoked:
             raise EventRefused(Reason.REVOKED, "this certificate is revoked; a new one is being issued")
-        self._peers.remember(peer, sender.runtime_id)
         self._guard(sender, moment)
         try:
             event = decode_event(message.body)

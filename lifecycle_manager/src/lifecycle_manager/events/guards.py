@@ -56,28 +56,6 @@ class Rates:
         return 0.0 if enough else (1 - tokens) / self._per_second
 
 
-class Peers:
-    """The runtime of a TLS connection's certificate, where one of its events was verified before.
-
-    So a runtime above its rate is refused before its event is verified. A header must not decide that: anybody could
-    use up the rate of another runtime.
-    """
-
-    def __init__(self, limit: int = 20_000) -> None:
-        self._limit = limit
-        self._runtimes: OrderedDict[bytes, str] = OrderedDict()
-
-    def remember(self, peer_der: bytes | None, runtime: str) -> None:
-        if peer_der is not None and peer_der not in self._runtimes:
-            self._runtimes[peer_der] = runtime
-            if len(self._runtimes) > self._limit:
-                self._runtimes.popitem(last=False)
-
-    def runtime_of(self, peer_der: bytes | None) -> str | None:
-        """Return the runtime of a certificate, None where it is unknown."""
-        return self._runtimes.get(peer_der) if peer_der is not None else None
-
-
 def digest_of(*texts: str) -> bytes:
     """Return a digest of 16 bytes, so that long nonces take no more memory than short ones."""
     return hashlib.blake2b(" ".join(texts).encode(), digest_size=16).digest()

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 
 from kyma_certs import CertificateRejected, Usage, describe_certificate, is_common_name, verify_chain
 from kyma_certs.message_signatures import SignatureParameters, SignatureRejected, read_parameters, verify
@@ -65,8 +65,12 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class _Verified:
-    certificate: x509.Certificate
+    """What is remembered of a certificate, in 3 kB: half of what it takes itself."""
+
+    key: CertificatePublicKeyTypes
     common_name: str
+    not_before: datetime
+    not_after: datetime
 
 
 @dataclass(eq=False, kw_only=True)
@@ -78,8 +82,13 @@ class Identifier:
     accept_unsigned: bool = False
     require_peer: bool = False
     former_watchers: FormerWatchers = NO_FORMER_WATCHERS
-    remembered: int = 20_000
+    remembered: int = 100_000
     _known: OrderedDict[tuple[bytes, bytes], _Verified] = field(default_factory=OrderedDict, init=False)
+
+    def known(self, der: bytes, trust: bytes) -> str | None:
+        """Return the common name of a certificate that was verified against these CAs, None of any other."""
+        verified = self._known.get((_digest(der), trust))
+        return verified.common_name if verified is not None else None
 
     def identify(
         self,
@@ -112,11 +121,12 @@ class Identifier:
         der = _client_cert(headers)
         if not arrival.by_proxy and arrival.peer_der is not None and arrival.peer_der != der:
             raise EventRefused(Reason.TLS_PEER, "Client-Cert is not the certificate of the TLS connection")
-        if parameters.keyid != hashlib.sha256(der).hexdigest():
+        digest = _digest(der)
+        if parameters.keyid != digest.hex():
             raise EventRefused(Reason.KEY_ID, "keyid is not the SHA-256 of the certificate")
         if is_replay(parameters.keyid, parameters.nonce):
             raise EventRefused(Reason.REPLAYED, "this nonce was used before")
-        verified = self._certificate(der, trust, now)
+        verified = self._certificate(der, digest, trust, now)
         try:
             verify(
                 message.target_uri,
@@ -124,7 +134,7 @@ class Identifier:
                 digest=headers.get("content-digest", ""),
                 signature=headers.get("signature", ""),
                 parameters=parameters,
-                certificate=verified.certificate,
+                key=verified.key,
             )
         except SignatureRejected as error:
             raise EventRefused(Reason.SIGNATURE, str(error)) from None
@@ -142,7 +152,7 @@ class Identifier:
             raise EventRefused(Reason.NO_TLS_PEER, "an event without a signature needs a certificate in TLS")
         else:
             der = message.arrival.peer_der
-        sender = _sender(self._certificate(der, trust, now), None)
+        sender = _sender(self._certificate(der, _digest(der), trust, now), None)
         is_former = self.former_watchers.is_under_way() and self.former_watchers.is_former(sender.runtime_id)
         if not self.accept_unsigned and not is_former:
             raise EventRefused(
@@ -159,28 +169,37 @@ class Identifier:
         if not 0 < parameters.expires - parameters.created <= self.max_seconds:
             raise EventRefused(Reason.TIME_WINDOW, f"a signature may be valid for {self.max_seconds} s at most")
 
-    def _certificate(self, der: bytes, trust: bytes, now: datetime) -> _Verified:
+    def _certificate(self, der: bytes, digest: bytes, trust: bytes, now: datetime) -> _Verified:
         """Return a certificate with its common name, once it was verified against the trusted CAs."""
-        known = self._known.get((der, trust))
-        if known is not None and known.certificate.not_valid_before_utc <= now <= known.certificate.not_valid_after_utc:
+        known = self._known.get((digest, trust))
+        if known is not None and known.not_before <= now <= known.not_after:
             return known
         try:
             any_usage = self.former_watchers.is_under_way()  # its certificates name none
             certificate = verify_chain(der, trust, usage=Usage.CLIENT, now=now, any_usage=any_usage)
-            verified = _Verified(certificate, describe_certificate(certificate).common_name)
+            verified = _Verified(
+                certificate.public_key(),
+                describe_certificate(certificate).common_name,
+                certificate.not_valid_before_utc,
+                certificate.not_valid_after_utc,
+            )
         except (CertificateRejected, ValueError) as error:
             raise EventRefused(Reason.CERTIFICATE, str(error)) from None
-        self._known[der, trust] = verified
+        self._known[digest, trust] = verified
         while len(self._known) > self.remembered:
             self._known.popitem(last=False)
         return verified
+
+
+def _digest(der: bytes) -> bytes:
+    return hashlib.sha256(der).digest()
 
 
 def _sender(verified: _Verified, parameters: SignatureParameters | None) -> Sender:
     """Return the sender that a certificate names. Raises EventRefused where its common name can't be a runtime id."""
     if not is_common_name(verified.common_name):
         raise EventRefused(Reason.NO_RUNTIME, "the common name of the certificate is not a runtime id")
-    return Sender(verified.common_name, verified.certificate.not_valid_before_utc, parameters)
+    return Sender(verified.common_name, verified.not_before, parameters)
 
 
 def _client_cert(headers: Mapping[str, str]) -> bytes:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp
 
 from http_guard import Bounds, GuardedProtocol, close_longest_idle, server_for
@@ -23,10 +23,14 @@ class BodyTooLarge(Exception):
 async def read_body(request: Request, limit: int, take: Callable[[int], None] = lambda _: None) -> bytes:
     """Return the body of a request. `take` is called with the size of each part.
 
-    Raises BodyTooLarge as soon as there are more bytes than `limit`, and what `take` raises.
+    Raises BodyTooLarge as soon as there are more bytes than `limit`, ClientDisconnect, and what `take` raises.
     """
-    chunks = bytearray()
-    async for chunk in request.stream():
+    chunks, has_more = bytearray(), True
+    while has_more:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        chunk, has_more = message.get("body", b""), message.get("more_body", False)
         if len(chunks) + len(chunk) > limit:
             raise BodyTooLarge(f"body too large: more than {limit} bytes")
         take(len(chunk))
