@@ -54,10 +54,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kymas", type=int, default=300)
     parser.add_argument("--modules", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=24.0, help="length of each measurement")
-    parser.add_argument(
-        "--interval", type=float, default=6.0, help="seconds between canaries, above those after which one is repeated"
-    )
+    parser.add_argument("--seconds", type=float, default=15.0, help="length of each measurement")
+    parser.add_argument("--interval", type=float, default=1.0, help="seconds between the canaries of a cluster")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--klm", help="program to compare")
     parser.add_argument("--profile", type=Path, help="folder for flame graphs of our program")

@@ -144,7 +144,7 @@ def test_runtime_over_its_rate_is_refused_until_a_token_is_back() -> None:
     assert not rates.exhausted("noisy", 0.11)
 
 
-def test_certificate_is_known_once_it_was_verified_against_the_same_cas_while_it_is_valid() -> None:
+def test_certificate_is_known_once_it_was_verified_against_the_same_cas() -> None:
     identifier = Identifier(skew_seconds=100_000, max_seconds=300, remembered=2)
     senders = [Sender(f"{number}") for number in range(3)]
     trust, others = CA.certificate_pem, create_ca("ca", lifetime=timedelta(days=1), now=NOW).certificate_pem
