@@ -60,6 +60,7 @@ _FORMS = {
     "alg": re.compile(r'"[a-z0-9-]{1,32}"'),
     "tag": re.compile(f'"{TAG}"'),
 }
+_ECDSA = ec.ECDSA(hashes.SHA256())
 _SIGNATURE = re.compile(rf"{LABEL}=:([A-Za-z0-9+/=]{{64,256}}):")
 
 
@@ -91,7 +92,7 @@ def sign(target_uri: str, body: bytes, key: SigningKey, parameters: SignaturePar
     if isinstance(key, ed25519.Ed25519PrivateKey):
         signature = key.sign(base)
     else:
-        r, s = decode_dss_signature(key.sign(base, ec.ECDSA(hashes.SHA256())))
+        r, s = decode_dss_signature(key.sign(base, _ECDSA))
         signature = r.to_bytes(COORDINATE_BYTES, "big") + s.to_bytes(COORDINATE_BYTES, "big")
     return {
         "Content-Type": CONTENT_TYPE,
@@ -140,7 +141,7 @@ def verify(
         if isinstance(key, ed25519.Ed25519PublicKey):
             key.verify(raw, base)
         else:
-            key.verify(_dss(raw), base, ec.ECDSA(hashes.SHA256()))
+            key.verify(_dss(raw), base, _ECDSA)
     except (InvalidSignature, ValueError):
         raise SignatureRejected("the signature does not match the message and the certificate's key") from None
 

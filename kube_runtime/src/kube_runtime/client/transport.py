@@ -72,13 +72,6 @@ class Transport:
         self._connection = connection
         self._server = connection.server
         self._host = URL(connection.server).authority
-        address = URL(connection.server, encoded=True)
-        self._prefix = address.raw_path.rstrip("/")
-        self._host_field = address.host_port_subcomponent or ""
-        name = connection.server_name or None
-        self._pooled = ConnectionKey(
-            address.raw_host or "", address.port, address.scheme == "https", True, None, None, None, name
-        )
         self._limits = RequestLimits(options.qps, options.burst, options.max_in_flight)
         self._fixed = {"Accept": "application/json", "User-Agent": options.user_agent, **connection.impersonation}
         self._encoding = "gzip" if options.compression else "identity"
@@ -87,6 +80,13 @@ class Transport:
         self._stream_timeout = _time_limit(options.connect_timeout_seconds, read=options.watch_silence_seconds)
         self._tls = connection.tls
         self._ssl = True if connection.tls is None else tls_context(connection.tls)
+        address = URL(connection.server, encoded=True)
+        self._prefix = address.raw_path.rstrip("/")
+        self._host_field = address.host_port_subcomponent or ""
+        name = connection.server_name or None
+        self._pooled = ConnectionKey(
+            address.raw_host or "", address.port, address.scheme == "https", self._ssl, None, None, None, name
+        )
         self._sessions = Sessions(options)
         self._extra: dict[str, Any] = {"server_hostname": connection.server_name} if connection.server_name else {}
         if connection.proxy:
@@ -212,6 +212,7 @@ class Transport:
         if tls == self._tls:
             return may_know
         self._tls, self._ssl = tls, tls_context(tls)
+        self._pooled = self._pooled._replace(ssl=self._ssl)
         return True
 
     def _pause_or_raise(self, error: TooManyRequests | ServerUnavailable, attempt: int) -> None:
@@ -296,7 +297,7 @@ class Transport:
             async with asyncio.timeout(limit.total):
                 return await send_warm(
                     session,
-                    self._pooled._replace(ssl=self._ssl),
+                    self._pooled,
                     message,
                     fence=fence,
                     read=lambda response: self._body(response, max_bytes),

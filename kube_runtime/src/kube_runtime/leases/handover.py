@@ -45,9 +45,10 @@ class HandOver(Generic[E]):
 
         An event that arrives before this member has joined waits for that: not every sender sends it again.
         """
-        with suppress(TimeoutError):
-            async with asyncio.timeout(self._timeout_seconds):
-                await self._membership.joined.wait()
+        if not self._membership.joined.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._timeout_seconds):
+                    await self._membership.joined.wait()
         owner = self._membership.owner_of(key)
         if owner is None:
             raise NotHandedOver("no member owns the key")

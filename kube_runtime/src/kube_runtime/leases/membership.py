@@ -175,6 +175,8 @@ class Membership:
     def owner_of(self, key: str) -> Member | None:
         """Return the member that owns a key or is about to, to hand an event over to it."""
         owner = rendezvous(key, self._wanted)
+        if owner == self.identity and self._own is not None:
+            return Member(owner, self._address)
         return next((member for member in self.members if member.identity == owner), None)
 
     async def run(self) -> None:

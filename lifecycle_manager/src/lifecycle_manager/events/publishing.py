@@ -83,19 +83,16 @@ class EventPublisher:
 
     def take(self, kyma_name: str, verified: VerifiedEvent) -> None:
         """Publish the signals of an event for a Kyma."""
-        event = self._within_share(verified)
+        event = verified.event
         if self._kymas.get(ObjectKey(names.KCP_NAMESPACE, kyma_name)) is None:
             return  # deleted meanwhile
         if not verified.by_former_watcher:
             now = self._manager.clock.monotonic()
             answers = is_answer(event, kyma_name, now)
             self._manager.publish(WatcherEventReceived(kyma_name, answers, at=now, is_change=is_change(event)))
-        if is_canary(event):
-            log.debug("canary arrived", kyma=kyma_name)
+        if is_canary(event) or event.operation == HEARTBEAT:
             return
-        if event.operation == HEARTBEAT:
-            log.debug("heartbeat", kyma=kyma_name, counters=dict(event.counters))
-            return
+        event = self._within_share(verified)
         with self._traced(kyma_name, verified, event):
             self._publish_change(kyma_name, event)
             self._latency.event_taken(event.observed_at)
