@@ -150,7 +150,7 @@ class EventEndpoint:
                 raise _too_many(wait)
             manager = self._manager(request)
             fields = self._fields(request)
-            message = Message(fields, await self._body(request, fields), _target_uri(request), arrival)
+            message = Message(fields, await self._body(request, fields), _target_uri(request, fields), arrival)
             await self._take(message, manager)
         except EventRefused as refused:
             if peer and refused.reason not in NOT_CHARGED:
@@ -216,7 +216,7 @@ class EventEndpoint:
 
     def _fields(self, request: Request) -> dict[str, str]:
         """Return the header fields that decide about something, each of which may occur once. Raises EventRefused."""
-        raw, size = request.headers.raw, 0
+        raw, size = request.scope["headers"], 0
         if len(raw) > self.options.max_fields:
             raise EventRefused(Reason.TOO_LARGE, "the header has too many fields")
         found: dict[str, str] = {}
@@ -256,9 +256,9 @@ def _too_many(wait: float) -> EventRefused:
     return EventRefused(Reason.RATE, detail, retry_after=math.ceil(wait))
 
 
-def _target_uri(request: Request) -> str:
+def _target_uri(request: Request, fields: Mapping[str, str]) -> str:
     """Return the URI that the sender addressed, as it was sent (RFC 9421, section 2.2.2)."""
     path = request.scope.get("raw_path") or request.url.path.encode()
     query = request.scope.get("query_string", b"")
     target = path.partition(b"?")[0] + (b"?" + query if query else b"")
-    return f"https://{request.headers.get('host', '')}{target.decode('ascii', 'replace')}"
+    return f"https://{fields.get('host', '')}{target.decode('ascii', 'replace')}"
