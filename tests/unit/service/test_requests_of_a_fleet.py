@@ -149,6 +149,16 @@ async def test_path_of_a_watcher_in_order_that_breaks_is_reported_within_a_minut
 
 
 @pytest.mark.looptime
+async def test_watcher_that_another_replica_has_gets_no_further_canaries() -> None:
+    async with quiet_fleet() as (world, manager):
+        since = world.requests
+        manager.begin(gained=(), lost={"one"})
+        await asyncio.sleep(60)
+        records = [each for each in world.simulation.records if each.number > since]
+    assert {each.cluster for each in records if each.manager == CANARY_MANAGER} == {*NAMES} - {"one"}
+
+
+@pytest.mark.looptime
 async def test_new_version_is_three_writes_for_each_cluster_and_reads_no_catalog() -> None:
     """The status of the Kyma takes the record of the catalog along."""
     async with quiet_fleet() as (world, _):
