@@ -20,7 +20,7 @@ OfType = Callable[[inspect.Type], Rewrite | None]
 def rewriter_for(kind: type[Any], rewrite_of: OfType, *, without: Collection[str] = ()) -> Rewrite | None:
     """Return a function that rewrites an object of a type in place, None where there is nothing to do.
 
-    - `rewrite_of`: what is done with the values of a simple type; None for nothing
+    - `rewrite_of`: what is done with the values of a type, after what is in them was rewritten; None for nothing
     - `without`: the names of fields that stay as they are
     """
     return _rewrite(inspect.type_info(kind), rewrite_of, without, frozenset())
@@ -29,11 +29,20 @@ def rewriter_for(kind: type[Any], rewrite_of: OfType, *, without: Collection[str
 def _rewrite(
     kind: inspect.Type, rewrite_of: OfType, without: Collection[str], within: frozenset[type]
 ) -> Rewrite | None:
+    while isinstance(kind, inspect.Metadata):  # an annotated type, with a schema for example
+        kind = kind.type
+    inside, itself = _rewrite_inside(kind, rewrite_of, without, within), rewrite_of(kind)
+    if inside is None or itself is None:
+        return inside or itself
+    return lambda value: itself(inside(value))
+
+
+def _rewrite_inside(
+    kind: inspect.Type, rewrite_of: OfType, without: Collection[str], within: frozenset[type]
+) -> Rewrite | None:
     def inner(part: inspect.Type, within: frozenset[type] = within) -> Rewrite | None:
         return _rewrite(part, rewrite_of, without, within)
 
-    while isinstance(kind, inspect.Metadata):  # an annotated type, with a schema for example
-        kind = kind.type
     match kind:
         case inspect.StructType():
             if kind.cls in within:
@@ -52,7 +61,7 @@ def _rewrite(
             key, value = inner(kind.key_type), inner(kind.value_type)
             return None if key is None and value is None else _mapping(key or _same, value or _same)
         case _:
-            return rewrite_of(kind)
+            return None
 
 
 def _same(value: Any) -> Any:

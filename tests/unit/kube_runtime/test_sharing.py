@@ -1,12 +1,13 @@
-"""Objects of a cache have equal strings once, and are equal to what was decoded."""
+"""Objects of a cache have equal strings and small parts once, and are equal to what was decoded."""
 
+import json
 from typing import Any
 
 import msgspec
 import pytest
 
 from kube_runtime.client.decoding import decoding_for
-from kube_runtime.informer.sharing import MAX_CHARACTERS, sharer_for
+from kube_runtime.informer.sharing import MAX_CHARACTERS, MAX_TEXT_BYTES, sharer_for
 from kube_runtime.pool import Pool
 from lifecycle_manager.contract.resources import Secret
 from lifecycle_manager_api import Kyma, Manifest
@@ -57,6 +58,23 @@ def test_equal_objects_have_the_same_times() -> None:
     assert first.metadata.creation_timestamp == _decoded(Manifest).metadata.creation_timestamp
 
 
+def test_equal_parts_of_different_objects_are_kept_once() -> None:
+    first = sharer_for(Manifest)(_decoded(Manifest))
+    second = sharer_for(Manifest)(_decoded(Manifest, name="nats"))
+    assert first.status.conditions is second.status.conditions
+    assert first.metadata.finalizers is second.metadata.finalizers
+    assert first.spec.install.source is second.spec.install.source
+    assert first.metadata is not second.metadata
+    assert second.metadata.name == "nats"
+
+
+def test_large_undecoded_texts_are_left_alone() -> None:
+    source = {"ref": "x" * MAX_TEXT_BYTES}
+    first, second = (sharer_for(Manifest)(_decoded(Manifest, source=source)) for _ in range(2))
+    assert first.spec.install.source is not second.spec.install.source
+    assert first == second
+
+
 def test_long_strings_such_as_credentials_are_left_alone() -> None:
     secret = _decoded(Secret)
     before = secret.data["config"]
@@ -77,8 +95,13 @@ def test_dict_is_left_alone() -> None:
     assert sharer_for(dict)(document) is document
 
 
-def _decoded(kind: type[Any]) -> Any:
-    return decoding_for(kind).object(msgspec.json.encode(DOCUMENTS[kind]))
+def _decoded(kind: type[Any], *, name: str = "", source: dict[str, str] | None = None) -> Any:
+    document = json.loads(json.dumps(DOCUMENTS[kind]))
+    if name:
+        document["metadata"]["name"] = name
+    if source:
+        document["spec"]["install"]["source"] = source
+    return decoding_for(kind).object(msgspec.json.encode(document))
 
 
 def _strings(value: Any) -> list[str]:

@@ -70,7 +70,7 @@ def _kyma(kyma: Kyma) -> Kyma:
         spec=_shared(KymaSpec(channel=kyma.spec.channel)),
         status=KymaStatus(
             state=status.state,
-            conditions=_shared(_only(status.conditions, REACHABLE, WEBHOOK)),
+            conditions=_only(status.conditions, REACHABLE, WEBHOOK),
             skip_maintenance_windows=status.skip_maintenance_windows,
             modules=tuple(each for each in status.modules if each.available_version),
             records=status.records,
@@ -121,7 +121,7 @@ def _kyma_of_labels(item: Manifest | Secret) -> str:
 
 
 OUTLINES: dict[Resource[Any], Outline[Any]] = {
-    KYMAS: Outline(lambda kyma: kyma.metadata.name, _kyma, pooled=("annotations", "spec", "conditions")),
+    KYMAS: Outline(lambda kyma: kyma.metadata.name, _kyma, pooled=("annotations", "spec")),
     MANIFESTS: Outline(_kyma_of_labels, _manifest, pooled=("annotations", "spec", "status")),
     MODULE_CONFIGS: Outline(lambda config: config.spec.kyma, _module_config, pooled=("annotations", "status")),
     SYNC_RESOURCES: Outline(lambda resource: resource.spec.kyma, _sync_resource, pooled=("annotations",)),
