@@ -7,6 +7,7 @@ are read by the cluster's replica alone.
 Nor do other replicas have a cluster's credentials: the rare rule that compares two clusters reads those of the other.
 """
 
+from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -49,8 +50,34 @@ def _shared(part: T) -> T:
     return known
 
 
+class _Labels(Mapping[str, str]):
+    """Labels of a part of a Kyma: its name, and the others, which parts of many Kymas have."""
+
+    __slots__ = ("_kyma", "_others")
+
+    def __init__(self, labels: Mapping[str, str]) -> None:
+        others = dict(labels)
+        self._kyma = _PARTS.shared(others.pop(names.KYMA_NAME))
+        self._others = _shared(others)
+
+    def __getitem__(self, name: str) -> str:
+        return self._kyma if name == names.KYMA_NAME else self._others[name]
+
+    def __iter__(self) -> Iterator[str]:
+        yield names.KYMA_NAME
+        yield from self._others
+
+    def __len__(self) -> int:
+        return 1 + len(self._others)
+
+
 def _metadata(metadata: ObjectMeta) -> ObjectMeta:
     return replace(metadata, annotations=_shared(metadata.annotations), finalizers=(), owner_references=())
+
+
+def _metadata_of_part(metadata: ObjectMeta) -> ObjectMeta:
+    """Return the metadata of a Manifest or Secret, which has the label with the name of its Kyma."""
+    return replace(_metadata(metadata), labels=_Labels(metadata.labels))
 
 
 def _only(conditions: tuple[Condition, ...], *types: str) -> tuple[Condition, ...]:
@@ -82,7 +109,7 @@ def _manifest(manifest: Manifest) -> Manifest:
     status = manifest.status
     return replace(
         manifest,
-        metadata=_metadata(manifest.metadata),
+        metadata=_metadata_of_part(manifest.metadata),
         spec=_shared(manifest.spec),
         status=_shared(
             ManifestStatus(
@@ -113,7 +140,7 @@ def may_have_objects(text: str) -> bool:
 
 
 def _secret(secret: Secret) -> Secret:
-    return replace(secret, metadata=_metadata(secret.metadata), data=_shared({}))
+    return replace(secret, metadata=_metadata_of_part(secret.metadata), data=_shared({}))
 
 
 def _kyma_of_labels(item: Manifest | Secret) -> str:
@@ -122,9 +149,9 @@ def _kyma_of_labels(item: Manifest | Secret) -> str:
 
 OUTLINES: dict[Resource[Any], Outline[Any]] = {
     KYMAS: Outline(lambda kyma: kyma.metadata.name, _kyma, pooled=("annotations", "spec")),
-    MANIFESTS: Outline(_kyma_of_labels, _manifest, pooled=("annotations", "spec", "status")),
+    MANIFESTS: Outline(_kyma_of_labels, _manifest, pooled=("annotations", "labels", "spec", "status")),
     MODULE_CONFIGS: Outline(lambda config: config.spec.kyma, _module_config, pooled=("annotations", "status")),
     SYNC_RESOURCES: Outline(lambda resource: resource.spec.kyma, _sync_resource, pooled=("annotations",)),
-    SECRETS: Outline(_kyma_of_labels, _secret, pooled=("annotations", "data")),
+    SECRETS: Outline(_kyma_of_labels, _secret, pooled=("annotations", "labels", "data")),
 }
 """By kind. Controllers that look at the changes of all clusters say so: `watches(..., of_others=True)`."""
