@@ -3,7 +3,7 @@
 Some hundred simulated clusters, over TLS, get canaries in short succession; what the same fleet takes without canaries
 is subtracted. `--klm` names a program to compare, such as that of an older commit; the two run by turns.
 
-Run by `python -m benchmarks.canaries [--kymas 300] [--klm PATH]`.
+Run by `python -m benchmarks.canaries [--kymas 300] [--replicas 1] [--klm PATH]`.
 """
 
 import argparse
@@ -11,8 +11,8 @@ import asyncio
 import json
 import statistics
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -56,6 +56,7 @@ def main() -> int:
     parser.add_argument("--modules", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=15.0, help="length of each measurement")
     parser.add_argument("--interval", type=float, default=1.0, help="seconds between the canaries of a cluster")
+    parser.add_argument("--replicas", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--klm", help="program to compare")
     parser.add_argument("--profile", type=Path, help="folder for flame graphs of our program")
@@ -75,19 +76,33 @@ async def _measure(options: argparse.Namespace) -> list[Figure]:
         fleet = await stack.enter_async_context(run_fleet(options, layers, "--tls"))
         kubeconfig, port = folder / "kcp.kubeconfig", free_port()
         kubeconfig.write_text(json.dumps(fleet.kubeconfig))
-        async with run_lifecycle_manager(kubeconfig, port, folder) as manager:
-            await _wait_until_in_sync(fleet, manager)
+
+        @asynccontextmanager
+        async def running(program: str, *more: str) -> AsyncIterator[list[LifecycleManagerProcess]]:
+            """Run the replicas of a program. The events of all Watchers arrive at the first."""
+            async with AsyncExitStack() as replicas:
+                yield [
+                    await replicas.enter_async_context(
+                        run_lifecycle_manager(
+                            kubeconfig, free_port() if number else port, folder, (program,), f"replica-{number}", more
+                        )
+                    )
+                    for number in range(options.replicas)
+                ]
+
+        async with running(OURS) as managers:
+            await _wait_until_in_sync(fleet, managers[0])
             await fleet.do("watch", port=port)
             await _wait_until_settled(fleet)
         for program in programs:
-            async with run_lifecycle_manager(kubeconfig, port, folder, (program,)) as manager:
-                quiet[program] = (await _window(fleet, manager, options, canaries=False)).cpu
+            async with running(program) as managers:
+                quiet[program] = (await _window(fleet, managers, options, canaries=False)).cpu
         for number in range(options.rounds):
             for program in programs:
                 more = (f"--watcher-canary-interval={options.interval}s", "--watcher-canary-timeout=60s")
-                async with run_lifecycle_manager(kubeconfig, port, folder, (program,), more=more) as manager:
+                async with running(program, *more) as managers:
                     is_profiled = bool(options.profile) and not number and program == OURS
-                    seen = await _window(fleet, manager, options, canaries=True, is_profiled=is_profiled)
+                    seen = await _window(fleet, managers, options, canaries=True, is_profiled=is_profiled)
                 found[program].append(1000 * (seen.cpu - quiet[program]) / seen.canaries)
                 print(program, seen, f"quiet {quiet[program]:.2f} s, {found[program][-1]:.3f} ms", file=sys.stderr)
     return _figures(found, options.klm)
@@ -95,14 +110,15 @@ async def _measure(options: argparse.Namespace) -> list[Figure]:
 
 async def _window(
     fleet: FleetProcess,
-    manager: LifecycleManagerProcess,
+    managers: Sequence[LifecycleManagerProcess],
     options: argparse.Namespace,
     *,
     canaries: bool,
     is_profiled: bool = False,
 ) -> Window:
     """Measure once the process is at rest and, with canaries, every cluster has answered some."""
-    await manager.wait_until_ready()
+    for manager in managers:
+        await manager.wait_until_ready()
     first = (await fleet.do("answered"))["events"] + 2 * options.kymas
     async with asyncio.timeout(TIMEOUT_SECONDS):
         while True:
@@ -111,17 +127,21 @@ async def _window(
             await asyncio.sleep(0.5)
     await asyncio.sleep(5)
     await fleet.do("detail")
-    cpu, events = cpu_seconds(manager.child.pid), (await fleet.do("answered"))["events"]
+    cpu, events = _cpu_of(managers), (await fleet.do("answered"))["events"]
     if is_profiled:
         options.profile.mkdir(parents=True, exist_ok=True)
-        recording = await record("canaries", manager.child.pid, options.profile)
+        recording = await record("canaries", managers[0].child.pid, options.profile)
     await asyncio.sleep(options.seconds)
-    cpu, detail = cpu_seconds(manager.child.pid) - cpu, await fleet.do("detail")
+    cpu, detail = _cpu_of(managers) - cpu, await fleet.do("detail")
     answered = (await fleet.do("answered"))["events"] - events
     if is_profiled:
         await recording.stop()
     others = sum(count for request, count in detail.items() if request != CANARY)
     return Window(cpu, detail.get(CANARY, 0), answered, others)
+
+
+def _cpu_of(managers: Sequence[LifecycleManagerProcess]) -> float:
+    return sum(cpu_seconds(manager.child.pid) for manager in managers)
 
 
 def _figures(found: dict[str, list[float]], klm: str | None) -> list[Figure]:

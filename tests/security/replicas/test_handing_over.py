@@ -41,6 +41,7 @@ class Receiver:
     admits: Callable[[bytes], bool] = lambda _: True
     room: int | None = None
     taken: list[tuple[str, VerifiedEvent]] = field(default_factory=list)
+    requests: int = 0
 
     @property
     def member(self) -> Member:
@@ -52,7 +53,7 @@ class Receiver:
         await certificate.write(TRUSTED)
         publisher: Any = self
         membership: Any = self
-        app = create_app(publisher, membership, lambda: self.ready)
+        app = create_app(publisher, membership, self._is_ready)
         tls = certificate.server_context(require_client_certificate=True)
         serving = asyncio.create_task(
             serve(
@@ -75,6 +76,10 @@ class Receiver:
     # In place of the publisher, and of the membership.
     identity = "receiver"
 
+    def _is_ready(self) -> bool:
+        self.requests += 1
+        return self.ready
+
     def take(self, kyma_name: str, verified: VerifiedEvent) -> None:
         self.taken.append((kyma_name, verified))
 
@@ -90,9 +95,9 @@ class Receiver:
         return True
 
 
-def event(number: int) -> VerifiedEvent:
+def event(number: int, operation: str = "UPDATE") -> VerifiedEvent:
     received_at = datetime(2026, 1, 1, tzinfo=UTC)
-    return VerifiedEvent("runtime", "lifecycle-manager", WatchEvent(id=str(number), operation="UPDATE"), received_at)
+    return VerifiedEvent("runtime", "lifecycle-manager", WatchEvent(id=str(number), operation=operation), received_at)
 
 
 def client_with(folder: Path, *, dns_names: tuple[str, ...], name: str = "runtime") -> httpx.AsyncClient:
@@ -140,6 +145,26 @@ async def test_events_arrive_as_they_were_verified_and_in_order(receiver: Receiv
         for each in events:
             tasks.create_task(deliveries.deliver(receiver.member, MINE, each))
     assert receiver.taken == [(MINE, each) for each in events]
+
+
+async def test_heartbeats_are_gathered_and_a_change_takes_them_along_at_once(
+    receiver: Receiver, deliveries: Deliveries, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def give(number: int, operation: str) -> None:
+        await deliveries.deliver(receiver.member, MINE, event(number, operation))
+
+    await give(0, "UPDATE")
+    async with asyncio.TaskGroup() as tasks:
+        for number in range(1, 31):
+            tasks.create_task(give(number, "HEARTBEAT"))
+            await asyncio.sleep(0)
+    assert receiver.requests == 2
+    monkeypatch.setattr(sending, "GATHER_SECONDS", 3600.0)
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(give(31, "HEARTBEAT"))
+        await asyncio.sleep(0)
+        tasks.create_task(give(32, "UPDATE"))
+    assert [verified.event.id for _, verified in receiver.taken] == [str(number) for number in range(33)]
 
 
 async def test_no_event_is_refused_because_the_certificate_was_renewed(
