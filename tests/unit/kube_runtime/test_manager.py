@@ -423,7 +423,7 @@ async def test_many_keys_of_a_start_are_enqueued_over_several_turns(client: Clie
     controller = controller_of(manager, Reconciler(), owner=lambda _: "", exists=lambda _: True)
     controller.starts_with(lambda: [key(f"{number}") for number in range(1_200)], priority=Priority.MISSED)
     manager.begin((), ())
-    assert len(controller.queue) == 500
+    assert len(controller.queue) == 50
     controller.enqueue(key("changed"))
     assert await controller.queue.get() == key("changed")
     await until(lambda: len(controller.queue) == 1_200)

@@ -39,7 +39,7 @@ R = TypeVar("R")
 log = logging.getLogger(__name__)
 
 _GETS_A_CHANGE = "a function of watches() gets a Change, whose objects are `old` and `new`"
-STARTED_IN_A_TURN = 500
+STARTED_IN_A_TURN = 50
 """How many keys of a start are enqueued before other tasks have their turn."""
 _TAKEN = frozenset({Any, inspect.Parameter.empty, *Change.__mro__})
 
