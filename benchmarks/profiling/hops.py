@@ -51,7 +51,8 @@ ON_PATH = (
 )
 """The requests that a change waits for, by cluster, verb, resource and subresource."""
 WEBHOOK = ("webhooks", "", "")
-PAUSE_SECONDS = 0.3  # so that the status writes of one change do not delay the next
+PAUSE_SECONDS = 0.3
+"""Before each change, so that status writes do not delay the next, and before each floor: caches are cold."""
 METRIC = re.compile(
     r"^apiserver_(?P<metric>request_duration|admission_webhook_admission_duration)_seconds_(?P<part>sum|count)"
     r"\{(?P<labels>[^}]*)\} (?P<value>\S+)$"
@@ -156,7 +157,10 @@ async def _time_floor(walkthrough: Walkthrough, changes: Changes, count: int) ->
     sync = await kcp.get(SYNC_RESOURCES, config.metadata.name, names.KCP_NAMESPACE)
     async with measure.floor_of(walkthrough.environment, INFRASTRUCTURES, config, sync) as once:
         before = await _handled(walkthrough.environment)
-        times = [await once() for _ in range(count)]
+        times = list[float]()
+        for _ in range(count):
+            await asyncio.sleep(PAUSE_SECONDS)
+            times.append(await once())
         during = _since(before, await _handled(walkthrough.environment))
     changes.floor = statistics.median(times)
     resources = {resource for _, _, resource, _ in (*ON_PATH, ("skr", "PATCH", "persistentvolumes", ""))}
