@@ -6,17 +6,15 @@ request that is refused with Retry-After is repeated a few times after that paus
 caller's queue.
 """
 
-import asyncio
 import math
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import aiohttp
-from aiohttp.client_reqrep import ConnectionKey
 from aiohttp.http_exceptions import HttpProcessingError
 from yarl import URL
 
@@ -29,7 +27,6 @@ from kube_runtime.client.limits import RequestLimits
 from kube_runtime.client.options import ClientOptions
 from kube_runtime.client.sessions import Sessions
 from kube_runtime.client.tls import tls_context
-from kube_runtime.client.warm_requests import WarmMessage, WarmResponse, message_of, send_warm
 from kube_runtime.exceptions import (
     AlreadyExists,
     ApiError,
@@ -80,13 +77,6 @@ class Transport:
         self._stream_timeout = _time_limit(options.connect_timeout_seconds, read=options.watch_silence_seconds)
         self._tls = connection.tls
         self._ssl = True if connection.tls is None else tls_context(connection.tls)
-        address = URL(connection.server, encoded=True)
-        self._prefix = address.raw_path.rstrip("/")
-        self._host_field = address.host_port_subcomponent or ""
-        name = connection.server_name or None
-        self._pooled = ConnectionKey(
-            address.raw_host or "", address.port, address.scheme == "https", self._ssl, None, None, None, name
-        )
         self._sessions = Sessions(options)
         self._extra: dict[str, Any] = {"server_hostname": connection.server_name} if connection.server_name else {}
         if connection.proxy:
@@ -212,7 +202,6 @@ class Transport:
         if tls == self._tls:
             return may_know
         self._tls, self._ssl = tls, tls_context(tls)
-        self._pooled = self._pooled._replace(ssl=self._ssl)
         return True
 
     def _pause_or_raise(self, error: TooManyRequests | ServerUnavailable, attempt: int) -> None:
@@ -240,27 +229,19 @@ class Transport:
                 headers["Accept"] = accept
             if fence is not None:
                 fence()
-            message = None if "proxy" in self._extra else self._message(method, target, headers, body, content_type)
             try:
                 with self._sessions.lend() as session:
-                    response: aiohttp.ClientResponse | WarmResponse
-                    warm = None
-                    if message is not None:
-                        warm = await self._warm(session, message, limit, fence=fence, max_bytes=max_bytes)
-                    if warm is not None:
-                        response, content = warm
-                    else:
-                        async with session.request(
-                            method,
-                            self._url(target),
-                            data=None if body is None else RequestBody(body, content_type, fence),
-                            headers=headers,
-                            timeout=limit,
-                            ssl=self._ssl,
-                            allow_redirects=False,
-                            **self._extra,
-                        ) as response:
-                            content = await self._body(response, max_bytes)
+                    async with session.request(
+                        method,
+                        self._url(target),
+                        data=None if body is None else RequestBody(body, content_type, fence),
+                        headers=headers,
+                        timeout=limit,
+                        ssl=self._ssl,
+                        allow_redirects=False,
+                        **self._extra,
+                    ) as response:
+                        content = await self._body(response, max_bytes)
             except _UNREACHABLE as error:
                 if fence is not None:
                     fence()  # where it was what stopped the request, say so
@@ -275,40 +256,7 @@ class Transport:
             await check_json_aside(content, limits)
         return ServerResponse(response.status, content)
 
-    def _message(
-        self, method: str, target: str, headers: Mapping[str, str], body: bytes | None, content_type: str
-    ) -> WarmMessage | None:
-        fields = {"Host": self._host_field, **headers}
-        if body is not None:
-            fields["Content-Type"] = content_type
-        return message_of(method, self._prefix + target, fields, body)
-
-    async def _warm(
-        self,
-        session: aiohttp.ClientSession,
-        message: WarmMessage,
-        limit: aiohttp.ClientTimeout,
-        *,
-        fence: Fence | None,
-        max_bytes: int | None,
-    ) -> tuple[WarmResponse, bytes] | None:
-        """Send a request on a warm connection; None where there is none, or where it was closed and may be repeated."""
-        try:
-            async with asyncio.timeout(limit.total):
-                return await send_warm(
-                    session,
-                    self._pooled,
-                    message,
-                    fence=fence,
-                    read=lambda response: self._body(response, max_bytes),
-                    options=self.options,
-                )
-        except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError):
-            if not message.is_idempotent:
-                raise
-            return None
-
-    async def _body(self, response: aiohttp.ClientResponse | WarmResponse, max_bytes: int | None = None) -> bytes:
+    async def _body(self, response: aiohttp.ClientResponse, max_bytes: int | None = None) -> bytes:
         self._check_encoding(response)
         limit = min(max_bytes or math.inf, self.options.max_response_bytes)
         parts: list[bytes] = []
@@ -326,13 +274,13 @@ class Transport:
                     await large.turns.turn()
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
-    def _check_encoding(self, response: aiohttp.ClientResponse | WarmResponse) -> None:
+    def _check_encoding(self, response: aiohttp.ClientResponse) -> None:
         """Refuse a compression that was not asked for, as a few bytes would become many. Raises ResponseInvalid."""
         encoding = response.headers.get("Content-Encoding", "identity").lower()
         if encoding not in {"identity", self._encoding}:
             raise ResponseInvalid(f"the answer has the encoding {encoding[:40]!r}, which was not asked for")
 
-    def _refusal(self, response: aiohttp.ClientResponse | WarmResponse, body: bytes) -> ApiError | ResponseInvalid:
+    def _refusal(self, response: aiohttp.ClientResponse, body: bytes) -> ApiError | ResponseInvalid:
         if response.status < 400:
             return ResponseInvalid(f"unexpected status {response.status}: the Kubernetes API does not redirect")
         return error_from_answer(response.status, body, response.headers.get("Retry-After"))
