@@ -12,7 +12,7 @@ import pytest
 from benchmarks.new_cluster_requests import CHOSEN, MODULES, VERSIONS, catalog
 from kube_runtime import Manager
 from kube_runtime.leases.lease import LEASES
-from kube_simulation import ApiRequest, Drop
+from kube_simulation import ApiRequest, Delay, Drop
 from kube_simulation.requests import Answer
 from kube_simulation.rules import Proceed, Rule
 from lifecycle_manager.app import lifecycle_manager
@@ -23,6 +23,7 @@ from lifecycle_manager.contract.signals import ObjectChanged, WatcherEventReceiv
 from lifecycle_manager.kyma.controller import SKR_KYMA
 from lifecycle_manager.replicas import ReplicaSettings
 from lifecycle_manager.settings import Settings
+from lifecycle_manager.skr_webhook import rounds
 from lifecycle_manager.skr_webhook.canary import FIELD_MANAGER as CANARY_MANAGER
 from lifecycle_manager_api import State, find, names
 from tests import builders
@@ -146,6 +147,22 @@ async def test_path_of_a_watcher_in_order_that_breaks_is_reported_within_a_minut
         send_heartbeat(manager)
         await asyncio.sleep(60)
         assert await reason_of_watcher(world, "one") == WATCHER_READY
+
+
+@pytest.mark.looptime
+async def test_canaries_of_clusters_that_respond_late_follow_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rounds, "MAX_UNDER_WAY", 1)
+    async with quiet_fleet() as (world, _):
+        for name in NAMES:
+            world.cluster(name).add_rule(Delay(lambda request: request.name == "skr-webhook", seconds=3.0))
+        await asyncio.sleep(60)
+        since = world.requests
+        await asyncio.sleep(120)
+        records = [each for each in world.simulation.records if each.number > since]
+        reasons = {await reason_of_watcher(world, name) for name in NAMES}
+    sent = Counter(each.cluster for each in records if each.manager == CANARY_MANAGER)
+    assert all(3 <= sent[name] <= 4 for name in NAMES), sent
+    assert reasons == {WATCHER_READY}
 
 
 @pytest.mark.looptime

@@ -23,9 +23,10 @@ from lifecycle_manager.skr_webhook.snapshot import WatcherSnapshot, WatcherState
 from lifecycle_manager.skr_webhook.timers import NO_TIMERS, CanaryPlace
 from lifecycle_manager_api import Kyma
 
-MAX_UNDER_WAY = 200
-BUSY_SECONDS = 0.05
-"""How long a canary waits while so many are under way."""
+MAX_UNDER_WAY = 1_000
+"""How many canaries may wait for a response; those that are due meanwhile are sent as places become free."""
+
+MIN_SECONDS = 0.01
 
 log = structlog.get_logger("skr_webhook")
 
@@ -43,6 +44,7 @@ class CanaryRounds:
     _alarms: list[tuple[float, int, CanaryPlace]] = field(default_factory=list, init=False)
     _numbers: "count[int]" = field(default_factory=count, init=False)
     _next: asyncio.TimerHandle | None = field(default=None, init=False)
+    _next_at: float = field(default=0.0, init=False)
     _tasks: asyncio.TaskGroup | None = field(default=None, init=False)
     _under_way: int = field(default=0, init=False)
 
@@ -50,6 +52,7 @@ class CanaryRounds:
         """Send the canaries of a Watcher from now on; there is nothing to do for so many seconds."""
         state.place = CanaryPlace(key)
         self._set(state.place, seconds)
+        self._arm()
 
     def has(self, key: ObjectKey) -> bool:
         state = self.state_of(key)
@@ -62,43 +65,49 @@ class CanaryRounds:
             state.timers = (state.timers or NO_TIMERS).received(self.times, (event,))
             if self._decide(state.place, state) is not None:
                 self._set(state.place, 0.0)
+            self._arm()
 
     async def run(self) -> None:
         """Send canaries until cancelled."""
-        try:
-            async with asyncio.TaskGroup() as self._tasks:
-                self._ring()
+        async with asyncio.TaskGroup() as tasks:
+            self._tasks = tasks
+            try:
+                self._arm()
                 await asyncio.get_running_loop().create_future()
-        finally:
-            if self._next is not None:
-                self._next.cancel()
+            finally:
+                self._tasks = None
+
+    def _arm(self) -> None:
+        """Come again when the next is due; while too many are under way, once one of them has ended."""
+        if self._tasks is None or self._under_way >= MAX_UNDER_WAY or not self._alarms:
+            return
+        when = self._alarms[0][0]
+        if self._next is not None:
+            if self._next_at <= when:
+                return
+            self._next.cancel()
+        self._next, self._next_at = asyncio.get_running_loop().call_at(when, self._ring), when
 
     def _ring(self) -> None:
-        """Send what is due, and come again when the next is."""
-        loop, alarms = asyncio.get_running_loop(), self._alarms
-        while alarms and alarms[0][0] <= loop.time():
+        """Send what is due."""
+        self._next, alarms, now = None, self._alarms, asyncio.get_running_loop().time()
+        while alarms and alarms[0][0] <= now and self._tasks is not None and self._under_way < MAX_UNDER_WAY:
             at, _, place = heapq.heappop(alarms)
             if at != place.alarm or (state := self._state(place)) is None:
                 continue
             place.alarm = float("inf")
-            if place.due > at:
-                self._set(place, place.due - loop.time())
+            if place.due > now:
+                self._set(place, place.due - now)
             elif (step := self._decide(place, state)) is not None:
-                self._start(place, state, step)
-        self._next = loop.call_at(alarms[0][0], self._ring) if alarms else None
+                self._start(self._tasks, place, state, step)
+        self._arm()
 
     def _set(self, place: CanaryPlace, seconds: float) -> None:
         """Ask the plan about a Watcher again in so many seconds."""
-        loop = asyncio.get_running_loop()
-        place.due = loop.time() + seconds
-        if place.due >= place.alarm:
-            return
-        place.alarm = place.due
-        heapq.heappush(self._alarms, (place.due, next(self._numbers), place))
-        if self._tasks is not None and self._alarms[0][2] is place:
-            if self._next is not None:
-                self._next.cancel()
-            self._next = loop.call_at(place.due, self._ring)
+        place.due = asyncio.get_running_loop().time() + seconds
+        if place.due < place.alarm:
+            place.alarm = place.due
+            heapq.heappush(self._alarms, (place.due, next(self._numbers), place))
 
     def _state(self, place: CanaryPlace) -> WatcherState | None:
         """Return the state that has a place; None where a reconcile or another replica has the Watcher by now."""
@@ -114,7 +123,7 @@ class CanaryRounds:
                 case SendCanary() as step:
                     return step
                 case WatcherDone(condition=None, requeue_after=float() as seconds):
-                    self._set(place, seconds)
+                    self._set(place, max(seconds, MIN_SECONDS))
                     return None
         self._leave(place, state)
         return None
@@ -124,14 +133,11 @@ class CanaryRounds:
         state.place = None
         self.enqueue(place.key)
 
-    def _start(self, place: CanaryPlace, state: WatcherState, step: SendCanary) -> None:
-        if self._tasks is None or self._under_way >= MAX_UNDER_WAY:
-            self._set(place, BUSY_SECONDS)
-            return
+    def _start(self, tasks: asyncio.TaskGroup, place: CanaryPlace, state: WatcherState, step: SendCanary) -> None:
         self._under_way += 1
         state.timers = replace(state.timers or NO_TIMERS, path=step.path)
         self._set(place, step.path.check_after(self.clock.monotonic()))
-        self._tasks.create_task(self._send(place, step))
+        tasks.create_task(self._send(place, step))
 
     async def _send(self, place: CanaryPlace, step: SendCanary) -> None:
         try:
@@ -149,3 +155,4 @@ class CanaryRounds:
                 state.timers = replace(state.timers, path=path)
         finally:
             self._under_way -= 1
+            self._arm()
