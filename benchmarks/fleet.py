@@ -72,7 +72,7 @@ async def _measure(options: argparse.Namespace) -> list[Figure]:
                 await _wait_until_settled(fleet)
                 figures.append(_figure("fleet_start", "s", seconds, "none given", met=True))
                 figures.append(_figure("fleet_start_cpu", "s", manager.cpu_seconds(), "none given", met=True))
-                users = await create_users(fleet, options, port, folder, stack)
+                users = await create_users(fleet, options, port, stack)
                 print(f"start: {seconds:.1f} s, {await fleet.do('detail')}", file=sys.stderr)
 
             before = await fleet.do("begin_round")

@@ -13,21 +13,17 @@ import asyncio
 import base64
 import json
 import resource
-import ssl
 import sys
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import aiohttp
 import httpx
 import uvloop
-from cryptography import x509
-from cryptography.hazmat.primitives import serialization
 
 from benchmarks.figures import Figure
 from benchmarks.fleet import _wait_until_in_sync
@@ -39,13 +35,12 @@ from benchmarks.processes.fleet import (
     serve_layers,
 )
 from benchmarks.processes.fleet_pages import load, text_of
+from benchmarks.processes.senders import Sender
 from benchmarks.processes.simulated_fleet import VERSIONS, kyma_name
 from kube_runtime import Client, ClientOptions, KubeconfigPolicy, dump_yaml
-from kyma_certs import describe
-from kyma_certs.message_signatures import SignatureParameters, algorithm_of, load_signing_key, sign
 from kyma_local.ports import free_port
 from lifecycle_manager.contract.resources import KYMAS, MODULE_POLICIES, MODULE_RELEASE_METAS, SECRETS, SYNC_RESOURCES
-from lifecycle_manager_api import WatchEvent, encode_event, names
+from lifecycle_manager_api import WatchEvent, names
 from tests.klm import run_klm
 
 KCP = names.KCP_NAMESPACE
@@ -68,23 +63,12 @@ class Fault:
     module: str = ""
 
 
-@dataclass(frozen=True, eq=False)
-class Sender:
-    """One Watcher: its key, its certificate, and TLS with both."""
-
-    key: Any
-    keyid: str
-    certificate: str
-    tls: ssl.SSLContext
-
-
 @dataclass(eq=False)
 class Watchers:
     """Sends the heartbeats of the Watchers of a fleet, except for those that are silent."""
 
     kcp: Client
     url: str
-    folder: Path
     silent: set[str] = field(default_factory=set)
     _senders: dict[str, Sender] = field(default_factory=dict)
 
@@ -96,17 +80,14 @@ class Watchers:
                 for secret in (await self.kcp.list(SECRETS, KCP)).items:
                     kyma = secret.metadata.name.removesuffix("-webhook-tls")
                     if kyma != secret.metadata.name and kyma not in self._senders:
-                        self._senders[kyma] = _sender(secret.data, self.folder)
+                        self._senders[kyma] = Sender.of(secret.data)
                 for kyma in self._senders.keys() - self.silent:
                     await self._send(session, kyma)
                 await asyncio.sleep(max(HEARTBEAT_SECONDS - (time.monotonic() - began), 0.5))
 
     async def _send(self, session: aiohttp.ClientSession, kyma: str) -> None:
         sender = self._senders[kyma]
-        body, now = encode_event(WatchEvent(operation="HEARTBEAT")), int(time.time())
-        nonce = f"{kyma}-{time.monotonic_ns()}"
-        parameters = SignatureParameters(now, now + 60, nonce, sender.keyid, algorithm_of(sender.key))
-        headers = {**sign(self.url, body, sender.key, parameters), "Client-Cert": sender.certificate}
+        body, headers = sender.signed(self.url, WatchEvent(operation="HEARTBEAT"))
         async with session.post(self.url, data=body, headers=headers, ssl=sender.tls) as answer:
             assert answer.status == 200, await answer.text()
 
@@ -152,7 +133,7 @@ async def _running(
         asyncio.TaskGroup() as tasks,
     ):
         await _wait_until_in_sync(fleet, manager)
-        watchers = Watchers(kcp, f"https://127.0.0.1:{port}/v2/lifecycle-manager/event", folder)
+        watchers = Watchers(kcp, f"https://127.0.0.1:{port}/v2/lifecycle-manager/event")
         sending = tasks.create_task(watchers.run())
         await _wait_until_ready(kcp, manager)
         yield kcp, watchers, page
@@ -262,18 +243,6 @@ _CONFIG_MAPS = {"group": "", "kind": "ConfigMap", "names": ["*"]}
 async def _modules(kcp: Client) -> dict[str, str]:
     """Return the first module of each Kyma."""
     return {each.metadata.name: each.spec.modules[0].name for each in (await kcp.list(KYMAS, KCP)).items}
-
-
-def _sender(data: Mapping[str, str], folder: Path) -> Sender:
-    certificate, key = (base64.b64decode(data[name]) for name in ("tls.crt", "tls.key"))
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
-    both = folder / "sender.pem"
-    both.write_bytes(certificate + key)
-    tls.load_cert_chain(both)
-    der = x509.load_pem_x509_certificate(certificate).public_bytes(serialization.Encoding.DER)
-    encoded = f":{base64.b64encode(der).decode()}:"
-    return Sender(load_signing_key(key), describe(certificate).sha256, encoded, tls)
 
 
 def _figure(name: str, seconds: float, most: float) -> Figure:

@@ -72,7 +72,7 @@ async def _measure(options: argparse.Namespace) -> list[Figure]:
             await _wait_until_in_sync(fleet, manager)
             await _wait_until_settled(fleet)
             await wait_for_endpoint(port)
-            users = await create_users(fleet, options, port, folder, stack)
+            users = await create_users(fleet, options, port, stack)
             await _changes(fleet, users, 1)
             alone: list[float] = []
             beside: list[float] = []

@@ -303,7 +303,7 @@ async def run_ours(site: Site, stack: AsyncExitStack) -> Version:
 
     async def watcher_of(kyma: str) -> Watcher:
         """Return what sends events as the Watcher of this version does."""
-        user = user_of(next(numbers), await site.kcp.get(SECRETS, f"{kyma}-webhook-tls", KCP), port, site.folder)
+        user = user_of(next(numbers), await site.kcp.get(SECRETS, f"{kyma}-webhook-tls", KCP), port)
         stack.push_async_callback(user.client.aclose)
         return user.send_event
 

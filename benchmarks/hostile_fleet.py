@@ -108,7 +108,7 @@ async def _side(options: argparse.Namespace, layers: Path, stack: AsyncExitStack
     await _wait_until_in_sync(fleet, manager)
     await fleet.do("allow_config_maps")
     await _wait_until_settled(fleet)
-    users = await users_of(range(min(options.users, options.kymas // 2)), fleet, port, folder, stack)
+    users = await users_of(range(min(options.users, options.kymas // 2)), fleet, port, stack)
     return Side(fleet, manager, users, turns, port)
 
 
@@ -125,9 +125,8 @@ async def _measure(options: argparse.Namespace, attacks: Collection[str]) -> lis
             elsewhere.write_text(json.dumps(others.kubeconfigs))
             spared = await _side(options, layers, stack)
             side = await _side(options, layers, stack, f"--elsewhere={elsewhere}")
-            attackers = await users_of(hostile, side.fleet, side.port, folder, stack)
-            (at_spared := folder / "spared").mkdir()
-            peers = await users_of(hostile[1:2], spared.fleet, spared.port, at_spared, stack)
+            attackers = await users_of(hostile, side.fleet, side.port, stack)
+            peers = await users_of(hostile[1:2], spared.fleet, spared.port, stack)
 
             before = await _changes(side, spared, options.seconds / 2)
             memory, began = side.manager.peak_memory(), time.monotonic()

@@ -212,7 +212,7 @@ class Takeover:
         for number in numbers:
             if number not in self._users:
                 async with self._turns[number]:
-                    new = await users_of([number], self.fleet, self.port, self.folder, self.stack, former_name)
+                    new = await users_of([number], self.fleet, self.port, self.stack, former_name)
                     self._users[number] = new[0]
                     await self._send(new[0], {"uid": "", "version": ""})
 

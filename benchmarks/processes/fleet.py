@@ -2,12 +2,9 @@
 
 import argparse
 import asyncio
-import base64
 import json
 import os
-import ssl
 import sys
-import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -15,17 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from cryptography import x509
-from cryptography.hazmat.primitives import serialization
 
+from benchmarks.processes.senders import Sender
 from benchmarks.processes.simulated_fleet import CONFIGURED, MODULES, VERSIONS, definition_of_things, kyma_name
 from kube_runtime import Client, ClientOptions, KubeconfigPolicy, dump_yaml
-from kyma_certs import describe
-from kyma_certs.message_signatures import SignatureParameters, algorithm_of, load_signing_key, sign
 from kyma_local.ports import free_port
 from kyma_local.processes import ChildProcess, start_child, tail
 from lifecycle_manager.contract.resources import SECRETS, Secret
-from lifecycle_manager_api import Watched, WatchedGvk, WatchEvent, encode_event, names
+from lifecycle_manager_api import Watched, WatchedGvk, WatchEvent, names
 from tests.registries import blob_server, packed
 
 TIMEOUT_SECONDS = 3_600.0
@@ -83,9 +77,7 @@ class User:
 
     kyma: int
     client: httpx.AsyncClient
-    key: Any
-    keyid: str
-    certificate: str
+    sender: Sender
     url: str
     sent: int = 0
 
@@ -99,11 +91,8 @@ class User:
             uid=edited["uid"],
             resource_version=edited["version"],
         )
-        body, now = encode_event(event), int(time.time())
         self.sent += 1
-        nonce = f"benchmark-{self.kyma}-{time.monotonic_ns()}"
-        parameters = SignatureParameters(now, now + 60, nonce, self.keyid, algorithm_of(self.key))
-        headers = {**sign(self.url, body, self.key, parameters), "Client-Cert": self.certificate}
+        body, headers = self.sender.signed(self.url, event)
         response = await self.client.post(self.url, content=body, headers=headers)
         response.raise_for_status()
 
@@ -251,17 +240,16 @@ async def wait_for_endpoint(port: int) -> None:
 
 
 async def create_users(
-    fleet: FleetProcess, options: argparse.Namespace, port: int, folder: Path, stack: AsyncExitStack
+    fleet: FleetProcess, options: argparse.Namespace, port: int, stack: AsyncExitStack
 ) -> list[User]:
     """Return users of the first clusters, with the keys of their Watchers."""
-    return await users_of(range(min(options.users, options.kymas // 2)), fleet, port, folder, stack)
+    return await users_of(range(min(options.users, options.kymas // 2)), fleet, port, stack)
 
 
 async def users_of(
     kymas: Iterable[int],
     fleet: FleetProcess,
     port: int,
-    folder: Path,
     stack: AsyncExitStack,
     name_of: Callable[[int], str] = kyma_name,
 ) -> list[User]:
@@ -273,26 +261,14 @@ async def users_of(
     async with kcp:
         for kyma in kymas:
             secret = await kcp.get(SECRETS, f"{name_of(kyma)}-webhook-tls", names.KCP_NAMESPACE)
-            user = user_of(kyma, secret, port, folder)
+            user = user_of(kyma, secret, port)
             stack.push_async_callback(user.client.aclose)
             users.append(user)
     return users
 
 
-def user_of(kyma: int, secret: Secret, port: int, folder: Path) -> User:
+def user_of(kyma: int, secret: Secret, port: int) -> User:
     """Return the user of a cluster, with the key of its Watcher from the Secret."""
-    files = {name: folder / f"{kyma}-{name}" for name in ("tls.crt", "tls.key", "ca.crt")}
-    content = {name: base64.b64decode(secret.data[name]) for name in files}
-    for name, path in files.items():
-        path.write_bytes(content[name])
-    context = ssl.create_default_context(cafile=str(files["ca.crt"]))
-    context.load_cert_chain(files["tls.crt"], files["tls.key"])
-    der = x509.load_pem_x509_certificate(content["tls.crt"]).public_bytes(serialization.Encoding.DER)
-    return User(
-        kyma,
-        httpx.AsyncClient(verify=context, timeout=30),
-        load_signing_key(content["tls.key"]),
-        describe(content["tls.crt"]).sha256,
-        f":{base64.b64encode(der).decode()}:",
-        f"https://127.0.0.1:{port}/v2/lifecycle-manager/event",
-    )
+    sender = Sender.of(secret.data)
+    client = httpx.AsyncClient(verify=sender.tls, timeout=30)
+    return User(kyma, client, sender, f"https://127.0.0.1:{port}/v2/lifecycle-manager/event")

@@ -1,45 +1,29 @@
 """Watchers of simulated clusters: each answers a dry run of the canary by a signed event, as the real one does."""
 
 import asyncio
-import base64
 import secrets
-import ssl
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import aiohttp
 import msgspec
-from cryptography import x509
-from cryptography.hazmat.primitives import serialization
 
+from benchmarks.processes.senders import Sender
 from kube_simulation import Answer, ApiRequest, Rule
-from kyma_certs import describe
-from kyma_certs.message_signatures import SignatureParameters, algorithm_of, load_signing_key, sign
 from lifecycle_manager.skr.watcher import CANARY, CANARY_HEARTBEAT, HEARTBEAT
 from lifecycle_manager.skr_webhook.canary import ANNOTATION
-from lifecycle_manager_api import Watched, WatchEvent, encode_event
+from lifecycle_manager_api import Watched, WatchEvent
 
 
 class SimulatedWatcher(Rule):
     """Sends an event for each canary, on one connection that it keeps; `answered` counts those that were accepted."""
 
     def __init__(self, secret: Mapping[str, str], port: int) -> None:
-        content = {name: base64.b64decode(value) for name, value in secret.items()}
         self.url = f"https://127.0.0.1:{port}/v2/lifecycle-manager/event"
         self.answered = self.sequence = 0
-        self._key = load_signing_key(content["tls.key"])
-        self._keyid = describe(content["tls.crt"]).sha256
-        der = x509.load_pem_x509_certificate(content["tls.crt"]).public_bytes(serialization.Encoding.DER)
-        self._certificate = f":{base64.b64encode(der).decode()}:"
-        self._context = ssl.create_default_context(cadata=content["ca.crt"].decode())
-        with TemporaryDirectory() as folder:
-            pair = Path(folder) / "pair.pem"
-            pair.write_bytes(content["tls.crt"] + content["tls.key"])
-            self._context.load_cert_chain(pair)
+        self._sender = Sender.of(secret)
         self._session: aiohttp.ClientSession | None = None
         self._answer: Answer | None = None
         self._sending: set[asyncio.Task[None]] = set()
@@ -72,12 +56,9 @@ class SimulatedWatcher(Rule):
             challenge=challenge,
             counters={"pending": 0, "overflows": 0},
         )
-        body, created = encode_event(event), int(now)
-        nonce = secrets.token_urlsafe(16)
-        parameters = SignatureParameters(created, created + 120, nonce, self._keyid, algorithm_of(self._key))
-        headers = {**sign(self.url, body, self._key, parameters), "Client-Cert": self._certificate}
+        body, headers = self._sender.signed(self.url, event)
         if self._session is None:
-            connector = aiohttp.TCPConnector(keepalive_timeout=75, limit=1, ssl=self._context)
+            connector = aiohttp.TCPConnector(keepalive_timeout=75, limit=1, ssl=self._sender.tls)
             self._session = aiohttp.ClientSession(connector=connector)
         with suppress(aiohttp.ClientError):  # while another program starts
             async with self._session.post(self.url, data=body, headers=headers) as answer:

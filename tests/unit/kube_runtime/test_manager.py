@@ -427,7 +427,7 @@ async def test_many_keys_of_a_start_are_enqueued_over_several_turns(client: Clie
     controller.enqueue(key("changed"))
     assert await controller.queue.get() == key("changed")
     await until(lambda: len(controller.queue) == 1_200)
-    assert controller.queue.most_urgent(Priority.RESYNC) is Priority.MISSED
+    assert controller.queue.highest_priority(Priority.RESYNC) is Priority.MISSED
 
 
 class NoAccess(Exception):

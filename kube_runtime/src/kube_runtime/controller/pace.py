@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
-from kube_runtime.controller.priority import FAIR_SHARE, Priority
+from kube_runtime.controller.priority import Priority, next_lane
 
 __all__ = ["Pace"]
 
@@ -86,8 +86,7 @@ class Pace:
     def _admit(self) -> None:
         while self._under_way < self.limit and any(self._waiting):
             self._admitted += 1
-            lanes = self._waiting if self._admitted % FAIR_SHARE else self._waiting[::-1]
-            turn = next(lane for lane in lanes if lane).popleft()
+            turn = next_lane(self._waiting, self._admitted).popleft()
             if not turn.done():
                 self._take()
                 turn.set_result(None)

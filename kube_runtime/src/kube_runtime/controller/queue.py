@@ -21,7 +21,7 @@ from itertools import count
 from typing import Generic, TypeVar
 
 from kube_runtime.controller.causes import NO_CAUSES, Causes
-from kube_runtime.controller.priority import FAIR_SHARE, Priority
+from kube_runtime.controller.priority import Priority, next_lane
 from kube_runtime.controller.retries import DEFAULT_POLICY, Retries, RetryPolicy
 from kube_runtime.controller.shares import Shares
 from kube_runtime.metrics import QueueMetrics
@@ -206,7 +206,7 @@ class WorkQueue(Generic[K]):
         """Tell whether a key waits that is at least so urgent and may be given out."""
         return any(self._lanes[: least + 1])
 
-    def most_urgent(self, least: Priority) -> Priority:
+    def highest_priority(self, least: Priority) -> Priority:
         """Return how urgent the most urgent key is that may be given out; `least` where none waits."""
         return next((priority for priority in Priority if self._lanes[priority]), least)
 
@@ -269,9 +269,7 @@ class WorkQueue(Generic[K]):
 
     def _take(self, least: Priority) -> K:
         self._taken += 1
-        lanes = self._lanes[: least + 1]
-        lane = next(lane for lane in (lanes if self._taken % FAIR_SHARE else lanes[::-1]) if lane)
-        key, added_at = lane.popitem(last=False)
+        key, added_at = next_lane(self._lanes[: least + 1], self._taken).popitem(last=False)
         del self._waiting[key]
         now = time.perf_counter()
         self._working[key] = now

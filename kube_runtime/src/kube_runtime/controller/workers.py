@@ -170,7 +170,7 @@ class Workers(Generic[K]):
                 return
 
     def _place(self, least: Priority) -> AbstractAsyncContextManager[None]:
-        return nullcontext() if self._pace is None else self._pace.place(self.queue.most_urgent(least))
+        return nullcontext() if self._pace is None else self._pace.place(self.queue.highest_priority(least))
 
     async def _work_on_events(self) -> None:
         while True:

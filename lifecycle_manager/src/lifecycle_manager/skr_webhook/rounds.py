@@ -27,6 +27,7 @@ MAX_UNDER_WAY = 1_000
 """How many canaries may wait for a response; those that are due meanwhile are sent as places become free."""
 
 MIN_SECONDS = 0.01
+"""How long a Watcher waits at least until the plan is asked again: one that asks at once would hold the event loop."""
 
 log = structlog.get_logger("skr_webhook")
 
