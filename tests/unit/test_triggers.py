@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from typing import Any
 
+import msgspec
 import pytest
 
 from kube_runtime import ObjectKey, Priority
@@ -177,16 +178,26 @@ async def test_manifest_whose_state_stays_enqueues_nothing(fleet: Fleet) -> None
     assert fleet.take() == {}
 
 
-async def test_mandatory_manifest_that_is_gone_enqueues_the_installation_of_its_kyma(fleet: Fleet) -> None:
-    mandatory: Manifest = builders.manifest("warden", kyma="uses-fast", mandatory=True)
-    await fleet.apply(mandatory)
+@pytest.mark.parametrize("mandatory", [True, False], ids=["mandatory", "chosen"])
+async def test_manifest_that_is_gone_enqueues_the_mandatory_modules_of_its_kyma(fleet: Fleet, mandatory: bool) -> None:
+    """The module of a Manifest that was chosen by users may have become mandatory while it was deleted."""
+    manifest: Manifest = builders.manifest("warden", kyma="uses-fast", mandatory=mandatory)
+    await fleet.apply(manifest)
     await fleet.empty()
-    await fleet.delete(MANIFESTS, mandatory.metadata.name)
+    await fleet.delete(MANIFESTS, manifest.metadata.name)
     assert fleet.take() == {
         "kyma": {"uses-fast"},
         "mandatory-modules": {"uses-fast"},
-        "manifest": {mandatory.metadata.name},
+        "manifest": {manifest.metadata.name},
     }
+
+
+async def test_module_of_a_kyma_that_is_installed_enqueues_its_watcher_alone(fleet: Fleet) -> None:
+    (module,) = fleet.manager.informer(KYMAS).list()[0].status.modules
+    manifest = {"apiVersion": "v1", "kind": "Manifest", "metadata": {"name": "uses-fast-api"}}
+    modules = [{**msgspec.to_builtins(module), "channel": "fast", "manifest": manifest}]
+    await fleet.patch(KYMAS, "uses-fast", {"status": {"modules": modules}}, subresource="status")
+    assert fleet.take() == {"watcher": {"uses-fast"}}
 
 
 async def test_labels_of_a_kyma_enqueue_it_alone(fleet: Fleet) -> None:

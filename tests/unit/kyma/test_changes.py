@@ -1,7 +1,5 @@
 """Which changes of Kymas trigger other domains."""
 
-from typing import Any
-
 import pytest
 
 from kube_runtime import Change
@@ -12,24 +10,32 @@ from lifecycle_manager.contract.changes import (
     kyma_changed,
     modules_changed,
 )
-from lifecycle_manager.contract.conditions import WATCHER_SILENT, WEBHOOK
+from lifecycle_manager.contract.conditions import MODULES, MODULES_REMOVED, WATCHER_SILENT, WEBHOOK, modules_removed
 from lifecycle_manager_api import Kyma, names
 from tests import builders
+
+any_changed = kyma_changed()
 
 
 @pytest.mark.parametrize("record", ["kymaCrd", "catalog", "watcher", "trust"])
 def test_records_of_lm_are_no_change(record: str) -> None:
-    assert not kyma_changed(Change(builders.kyma(), builders.kyma(records={record: "x"})))
-    assert kyma_changed(Change(builders.kyma(), builders.kyma(annotations={"example.com/theirs": "x"})))
+    assert not any_changed(Change(builders.kyma(), builders.kyma(records={record: "x"})))
+    assert any_changed(Change(builders.kyma(), builders.kyma(annotations={"example.com/theirs": "x"})))
 
 
-def test_times_of_conditions_are_no_change_and_reasons_are() -> None:
-    def kyma(reason: str, at: str) -> Any:
-        return builders.kyma(status={"conditions": [builders.condition("Modules", reason, at=at)]})
+def test_condition_counts_where_a_domain_reads_it() -> None:
+    kyma, removed = (
+        builders.kyma(),
+        builders.kyma(status={"conditions": [builders.condition(MODULES, MODULES_REMOVED)]}),
+    )
+    assert not any_changed(Change(kyma, removed))
+    assert kyma_changed(modules_removed)(Change(kyma, removed))
+    assert not kyma_changed(modules_removed)(Change(removed, removed))
 
-    old = kyma("Ready", "2026-11-01T12:00:00Z")
-    assert not kyma_changed(Change(old, kyma("Ready", "2026-11-01T13:00:00Z")))
-    assert kyma_changed(Change(old, kyma("Failed", "2026-11-01T12:00:00Z")))
+
+def test_lost_condition_is_a_change_for_all() -> None:
+    kyma = builders.kyma(status={"conditions": [builders.condition(WEBHOOK, WATCHER_SILENT)]})
+    assert any_changed(Change(kyma, builders.kyma()))
 
 
 def test_fault_of_the_event_path_changes_the_modules() -> None:

@@ -96,7 +96,7 @@ def report_watchers_as_removed(manager: Manager) -> None:
                 kymas.wrote(written)
         return Result()
 
-    controller.watches(kymas, when=kyma_changed)
+    controller.watches(kymas, when=kyma_changed(modules_removed))
     controller.reconciles(reconcile)
 
 

@@ -2,7 +2,8 @@
 
 A catalog is reconciled when
 
-- its Kyma changes in more than the times and records of its status
+- the metadata of its Kyma changes, its SKR was read for the first time, its event path breaks or works again, or its
+  modules and Watcher are removed
 - a ModuleTemplate or ModuleReleaseMeta changes that is in the catalogs: those of all Kymas
 - the version of a channel changes: those of its Kymas first, so that one write to the status reports both
 - an event reports a change of an object of the catalog: its kind is checked at once
@@ -22,6 +23,7 @@ from lifecycle_manager.catalog_sync.settings import CatalogSettings
 from lifecycle_manager.catalog_sync.snapshot import CatalogReader, CatalogState, KindChanged
 from lifecycle_manager.catalog_sync.wanted import KINDS
 from lifecycle_manager.contract.changes import kyma_changed
+from lifecycle_manager.contract.conditions import is_event_path_faulty, is_introduced, watcher_removed
 from lifecycle_manager.contract.indexes import BY_CHANNEL, BY_MODULE
 from lifecycle_manager.contract.resources import DATED_RELEASE_METAS, KYMAS, DatedReleaseMeta
 from lifecycle_manager.contract.signals import ClusterReachable, ClusterReplaced, ObjectChanged, ResyncRequested
@@ -39,7 +41,7 @@ def setup(
     controller: Controller[ObjectKey, CatalogState] = manager.controller(
         "catalog", state=CatalogState, concurrency=settings.concurrency, not_retried=(SkrAccessError,)
     )
-    controller.watches(kymas, when=kyma_changed)
+    controller.watches(kymas, when=kyma_changed(is_introduced, watcher_removed, is_event_path_faulty))
     watch_offer(controller, manager, affects=lambda affected: affected.catalogs)
     controller.watches(
         manager.informer(DATED_RELEASE_METAS),

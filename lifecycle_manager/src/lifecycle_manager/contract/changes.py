@@ -1,5 +1,6 @@
 """Predicates on changes of Kymas and other objects in KCP that several domains use as `when=` of their triggers."""
 
+from collections.abc import Callable
 from typing import TypeVar
 
 from kube_runtime import Change
@@ -9,18 +10,24 @@ from lifecycle_manager_api import ApiObject, Kyma, ObjectMeta, names
 T = TypeVar("T", bound=ApiObject)
 
 
-def kyma_changed(change: Change[Kyma]) -> bool:
-    """Tell whether more of a Kyma changed than times and records in its status."""
-    old, new = change.old, change.new
-    return (
-        old is None
-        or new is None
-        or old.metadata.generation != new.metadata.generation
-        or old.metadata.finalizers != new.metadata.finalizers
-        or metadata_changed(old.metadata, new.metadata)
-        or modules_changed(change)
-        or _condition_reasons(old) != _condition_reasons(new)
-    )
+def kyma_changed(*reads: Callable[[Kyma], object]) -> Callable[[Change[Kyma]], bool]:
+    """Return the function that tells whether a Kyma changed for a domain, which reads these values of spec and status.
+
+    Its metadata always counts, and that it loses a condition, which is to be written again.
+    """
+
+    def changed(change: Change[Kyma]) -> bool:
+        old, new = change.old, change.new
+        return (
+            old is None
+            or new is None
+            or old.metadata.finalizers != new.metadata.finalizers
+            or metadata_changed(old.metadata, new.metadata)
+            or any(read(old) != read(new) for read in reads)
+            or not _condition_types(old) <= _condition_types(new)
+        )
+
+    return changed
 
 
 def modules_changed(change: Change[Kyma]) -> bool:
@@ -82,5 +89,5 @@ def _templates(kyma: Kyma) -> dict[str, object]:
     return {module.name: module.template for module in kyma.status.modules}
 
 
-def _condition_reasons(kyma: Kyma) -> dict[str, tuple[str, str]]:
-    return {condition.type: (condition.status, condition.reason) for condition in kyma.status.conditions}
+def _condition_types(kyma: Kyma) -> set[str]:
+    return {condition.type for condition in kyma.status.conditions}

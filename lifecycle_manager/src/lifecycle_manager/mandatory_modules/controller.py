@@ -2,9 +2,9 @@
 
 The Manifests of a Kyma are reconciled when
 
-- the Kyma changes in more than the times and records of its status, or its SKR answers again
+- the metadata of the Kyma changes, its SKR was read for the first time, or answers again
 - a ModuleTemplate or ModuleReleaseMeta of a mandatory module changes, or its descriptor is found: those of all Kymas
-- a Manifest of a mandatory module is created, deleted or changed in its spec, and at intervals
+- a Manifest of a mandatory module is created or changed in its spec, any is gone, and at intervals
 
 The finalizer of a ModuleTemplate or ModuleReleaseMeta is reconciled when
 
@@ -18,6 +18,7 @@ from collections.abc import Iterable
 
 from kube_runtime import Change, Controller, Manager, ObjectKey, Priority
 from lifecycle_manager.contract.changes import generation_changed, kyma_changed, versions
+from lifecycle_manager.contract.conditions import is_introduced
 from lifecycle_manager.contract.indexes import MANIFESTS_BY_KYMA
 from lifecycle_manager.contract.resources import DATED_RELEASE_METAS, KYMAS, MANIFESTS, MODULE_TEMPLATES
 from lifecycle_manager.contract.signals import ClusterReachable, DescriptorFound
@@ -69,7 +70,7 @@ def _setup_installation(
         affected = affected_by_template(Change(None, template), templates=known.templates, releases=known.releases)
         return known.kymas.cache.keys() if affected.mandatory else ()
 
-    controller.watches(known.kymas, when=kyma_changed)
+    controller.watches(known.kymas, when=kyma_changed(is_introduced))
     watch_offer(controller, manager, affects=lambda affected: affected.mandatory)
     controller.watches(known.manifests, to=_kyma_of, when=_mandatory_manifest_changed, after=SETTLE_SECONDS)
     controller.receives(DescriptorFound, to=all_kymas_of_descriptor, priority=Priority.RESYNC)
@@ -114,10 +115,15 @@ def _setup_retirement(
 
 
 def _mandatory_manifest_changed(change: Change[Manifest]) -> bool:
-    """Tell whether the Manifest of a mandatory module was created, deleted, or has another spec or release."""
+    """Tell whether the Manifest of a mandatory module was created, or has another spec or release, or is chosen now.
+
+    That of any module counts once it is gone: perhaps the module became mandatory meanwhile.
+    """
     old, new = change.old, change.new
-    is_released = old is not None and new is not None and old.status.release != new.status.release
-    return is_mandatory_manifest(versions(change)[0]) and (is_released or generation_changed(change))
+    if new is None or (old is not None and is_mandatory_manifest(old) != is_mandatory_manifest(new)):
+        return True
+    is_released = old is not None and old.status.release != new.status.release
+    return is_mandatory_manifest(new) and (is_released or generation_changed(change))
 
 
 def _kyma_of(change: Change[Manifest]) -> Iterable[ObjectKey]:

@@ -141,23 +141,29 @@ class ModuleRuleReader:
         """Return the kinds that are watched, and those whose default Module CR shows the state of a module."""
         watched: set[ModuleCrKind] = set()
         with_state: set[ModuleCrKind] = set()
-        for module in kyma.status.modules:
-            template = self._template_of(module.template)
+        for reference, is_installed in resolved_modules(kyma):
+            template = self._template_of(reference)
             if template is None:
                 continue
-            if module.manifest is not None and (default := self.kinds.of_default(template)) is not None:
+            if is_installed and (default := self.kinds.of_default(template)) is not None:
                 with_state.add(default)
             if template.spec.enable_module_config:
                 try:
                     watched.update(await self.kinds.of(template))
                 except TemplateUnreadable as error:
-                    log.warning("module is not watched", kyma=kyma.metadata.name, module=module.name, error=str(error))
+                    name = template.metadata.name
+                    log.warning("module is not watched", kyma=kyma.metadata.name, template=name, error=str(error))
         return watched, with_state
 
     def _template_of(self, reference: TrackingObject | None) -> ModuleTemplate | None:
         if reference is None:
             return None
         return self.templates.get(ObjectKey(reference.metadata.namespace or "", reference.metadata.name))
+
+
+def resolved_modules(kyma: Kyma) -> list[tuple[TrackingObject | None, bool]]:
+    """Return what a Watcher's rules are read from: the template of each module, and whether it is installed."""
+    return [(module.template, module.manifest is not None) for module in kyma.status.modules]
 
 
 def records_of(kyma: Kyma) -> dict[str, str]:
