@@ -377,7 +377,7 @@ async def _leader_of(world: HelmClusters, group: str, *, replicas: int) -> str:
     """Return the identity of the member that leads a group; empty while it has fewer members than replicas."""
     namespace = lease_namespace_of("cloud-resources")
     leases = (await world.kcp.list(LEASES, namespace, label_selector=f"{GROUP_LABEL}={group}")).items
-    members = [str(lease["spec"]["holderIdentity"]) for lease in leases]
+    members = tuple(str(lease["spec"]["holderIdentity"]) for lease in leases)
     return rendezvous(LEADER, members) or "" if len(members) >= replicas else ""
 
 

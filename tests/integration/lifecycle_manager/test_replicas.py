@@ -28,7 +28,7 @@ async def owner_of(walkthrough: Walkthrough, kyma: str) -> str:
         leases = (await walkthrough.environment.kcp.list(LEASES, names.KCP_LEASE_NAMESPACE, label_selector=GROUP)).items
         views = {lease.metadata.annotations["kube-runtime/view"] for lease in leases}
         members = {lease.spec.holder_identity for lease in leases}
-        found[:] = [(rendezvous(kyma, members) or "").rpartition("-")[0]]
+        found[:] = [(rendezvous(kyma, tuple(members)) or "").rpartition("-")[0]]
         return views == {" ".join(sorted(members))}
 
     await eventually(agreed, what="all replicas have the same view")

@@ -13,7 +13,7 @@ KEYS = some.lists(some.text(min_size=1, max_size=20), min_size=1, max_size=50, u
 
 @given(KEYS, MEMBERS)
 def test_order_of_members_does_not_matter(keys: list[str], members: set[str]) -> None:
-    ordered = sorted(members)
+    ordered = tuple(sorted(members))
 
     assert [rendezvous(key, ordered) for key in keys] == [rendezvous(key, ordered[::-1]) for key in keys]
 
@@ -21,10 +21,10 @@ def test_order_of_members_does_not_matter(keys: list[str], members: set[str]) ->
 @given(KEYS, MEMBERS, some.data())
 def test_only_the_keys_of_a_member_that_leaves_move(keys: list[str], members: set[str], data: some.DataObject) -> None:
     leaving = data.draw(some.sampled_from(sorted(members)))
-    left = members - {leaving}
+    left = tuple(members - {leaving})
 
     for key in keys:
-        before = rendezvous(key, members)
+        before = rendezvous(key, tuple(members))
         assert rendezvous(key, left) == (before if before != leaving else rendezvous(key, left))
         assert before == leaving or rendezvous(key, left) == before
 

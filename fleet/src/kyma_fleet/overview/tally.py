@@ -107,7 +107,7 @@ class Tally:
         status = kyma.status
         self.states[status.state] += 1
         self.paused += kyma.metadata.is_paused
-        owner = rendezvous(kyma.metadata.name, [each.name for each in self.replicas])
+        owner = rendezvous(kyma.metadata.name, tuple(each.name for each in self.replicas))
         self.shards[owner or ""] += 1
         for module in status.modules:
             self._add_module(module)

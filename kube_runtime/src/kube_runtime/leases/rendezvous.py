@@ -1,19 +1,21 @@
 """Rendezvous hashing: every process computes the same owner of a key, and few keys move when members change."""
 
 import hashlib
-from collections.abc import Collection
+from functools import lru_cache
 
 __all__ = ["rendezvous"]
 
+REMEMBERED = 10_000
+"""The owners of how many keys are remembered: each change of an object asks for that of its key, several times."""
 
-def rendezvous(key: str, members: Collection[str]) -> str | None:
+
+@lru_cache(maxsize=REMEMBERED)
+def rendezvous(key: str, members: tuple[str, ...]) -> str | None:
     """Return the member that a key belongs to, None where there are no members.
 
     Each member has a number for each key, and the highest one owns it: a new member takes only keys for which it has
     the highest, and one that leaves gives its keys to all others evenly.
     """
-    if len(members) == 1:
-        return next(iter(members))
     return max(members, key=lambda member: _draw(key, member), default=None)
 
 
