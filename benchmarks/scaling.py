@@ -4,9 +4,11 @@ For each size of the fleet and each number of replicas: CPU time and requests at
 replica, the objects in the control plane and their size, the CPU and the requests of a quiet minute, and the CPU and
 requests of a new version of a module. From two sizes or more follow the slopes, which are what a Kyma costs, and with
 `--predict` how far off the slopes of the smaller sizes were for the largest one. All of it is CPU time, bytes and
-counts, so that it does not depend on what else the machine does.
+counts. CPU time depends on what else the machine does all the same: where more processes than cores run, each finds
+its caches used by others. So `--apart` measures as many Lifecycle Managers with a fleet of their own beside each other,
+of which each has a share of the Kymas: what replicas of one fleet take more is what the division costs.
 
-Run by `python -m benchmarks.scaling [--sizes 500,1000] [--replicas 1,2] [--modules 5] [--predict]`.
+Run by `python -m benchmarks.scaling [--sizes 500,1000] [--replicas 1,2] [--modules 5] [--predict] [--apart]`.
 """
 
 import argparse
@@ -80,27 +82,39 @@ def main() -> int:
     parser.add_argument("--modules", type=int, default=5)
     parser.add_argument("--quiet-seconds", type=float, default=60.0)
     parser.add_argument("--predict", action="store_true", help="compare the largest size with the slopes of the others")
+    parser.add_argument("--apart", action="store_true", help="measure Lifecycle Managers with fleets of their own too")
     options = parser.parse_args()
     sizes = sorted(int(each) for each in options.sizes.split(","))
     if len(sizes) < 2 + options.predict:
         parser.error("a slope needs two sizes, and --predict a third")
     for replicas in (int(each) for each in options.replicas.split(",")):
-        costs = []
-        for size in sizes:
-            options.kymas = size
-            costs.append(uvloop.run(_measure(options, replicas)))
-            print(json.dumps(asdict(costs[-1])), file=sys.stderr, flush=True)
-        for figure in _slopes(costs, predict=options.predict):
-            figure.print()
+        for measure in (_measure, _measure_apart) if options.apart and replicas > 1 else (_measure,):
+            costs = []
+            for size in sizes:
+                costs.append(uvloop.run(measure(options, size, replicas)))
+                print(json.dumps(asdict(costs[-1])), file=sys.stderr, flush=True)
+            with_what = f"{replicas}_replicas" if measure is _measure else f"{replicas}_apart"
+            for figure in _slopes(costs, with_what, predict=options.predict):
+                figure.print()
     return 0
 
 
-async def _measure(options: argparse.Namespace, replicas: int) -> Cost:
+async def _measure_apart(options: argparse.Namespace, kymas: int, count: int) -> Cost:
+    """Measure some Lifecycle Managers beside each other, each with a fleet of its own; return what all cost."""
+    costs = await asyncio.gather(*(_measure(options, kymas // count, 1) for _ in range(count)))
+    largest = {"start_seconds", "bump_seconds", "max_replica_mb"}
+    return Cost(
+        **{name: (max if name in largest else sum)(getattr(each, name) for each in costs) for name in asdict(costs[0])}
+    )
+
+
+async def _measure(options: argparse.Namespace, kymas: int, replicas: int) -> Cost:
     with TemporaryDirectory(prefix="scaling-") as text:
         folder = Path(text)
         async with AsyncExitStack() as stack:
             layers = await stack.enter_async_context(serve_layers(folder))
-            fleet = await stack.enter_async_context(run_fleet(options, layers))
+            given = argparse.Namespace(kymas=kymas, modules=options.modules)
+            fleet = await stack.enter_async_context(run_fleet(given, layers))
             kubeconfig = folder / "kcp.kubeconfig"
             kubeconfig.write_text(json.dumps(fleet.kubeconfig))
             before, stored = await fleet.do("counts"), _stored_bytes(await fleet.do("stored"))
@@ -130,7 +144,7 @@ async def _measure(options: argparse.Namespace, replicas: int) -> Cost:
             bump = _requests(counted, await fleet.do("counts"))
             memory = [manager.peak_memory() for manager in managers]
             return Cost(
-                kymas=options.kymas,
+                kymas=kymas,
                 replicas=replicas,
                 start_seconds=start_seconds,
                 start_cpu_seconds=start_cpu,
@@ -171,7 +185,7 @@ def _cpu(managers: Sequence[LifecycleManagerProcess]) -> float:
     return sum(manager.cpu_seconds() for manager in managers)
 
 
-def _slopes(costs: Sequence[Cost], *, predict: bool) -> list[Figure]:
+def _slopes(costs: Sequence[Cost], with_what: str, *, predict: bool) -> list[Figure]:
     """Return what each thousand Kymas more cost; with `predict`, the largest fleet beside what the others promised."""
     known = costs[:-1] if predict else costs
     figures, largest = [], costs[-1]
@@ -179,7 +193,7 @@ def _slopes(costs: Sequence[Cost], *, predict: bool) -> list[Figure]:
         slope, base = statistics.linear_regression(
             [each.kymas for each in known], [float(getattr(each, name)) for each in known]
         )
-        label = f"scaling_{name}_with_{largest.replicas}_replicas"
+        label = f"scaling_{name}_with_{with_what}"
         figures.append(_figure(label, f"{unit}, for 1000 Kymas", 1000 * slope))
         if predict:
             promised = base + slope * largest.kymas
