@@ -9,6 +9,7 @@ from kube_runtime.leases import LeaseLost
 from kube_runtime.sharding import Alone
 from kube_simulation import Drop
 from lifecycle_manager import skr
+from lifecycle_manager.contract.outlines import OUTLINES
 from lifecycle_manager.contract.resources import SECRETS
 from lifecycle_manager.contract.signals import ClusterReachable, ClusterSilent
 from lifecycle_manager.skr import SkrUnreachable
@@ -20,6 +21,13 @@ from tests.world import KCP, World, open_world
 class LostLease(Alone):
     def check(self) -> None:
         raise LeaseLost("test")
+
+
+class WithoutSecond(Alone):
+    def owns(self, owner: str) -> bool:
+        return owner != "second"
+
+    holds = owns
 
 
 def published_in(world: World, signal: type[Any]) -> list[str]:
@@ -106,3 +114,21 @@ async def test_changed_access_secret_is_published_for_its_kyma_alone() -> None:
             await world.kcp.delete(SECRETS, "kubeconfig-second", KCP)
             await eventually(lambda: len(reachable) == 2)
             assert set(reachable) == {"second"}
+
+
+async def test_access_secret_of_another_replica_is_not_published() -> None:
+    async with open_world() as world:
+        await world.register("first")
+        await world.register("second")
+        manager = Manager(world.kcp, sharding=WithoutSecond(), outlines={SECRETS: OUTLINES[SECRETS]}, namespace=KCP)
+        connections = skr.connections_of(manager, skr.SkrSettings(allow_insecure_kubeconfigs=True))
+        skr.setup(manager, connections)
+        reachable: list[str] = []
+        manager.on(ClusterReachable, lambda each: reachable.append(each.kyma))
+        async with manager.background():
+            await manager.start()
+            await world.move("other", "second")
+            await world.move("other", "first")
+            await eventually(lambda: reachable)
+        await connections.close()
+        assert reachable == ["first"]
