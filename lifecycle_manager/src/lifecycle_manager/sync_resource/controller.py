@@ -95,7 +95,7 @@ def setup(
     controller.watches(sync_resources, to=waiting_for, when=lost_objects)
     controller.watches(kymas, to=of_changed_kyma, when=kyma_deletion_began)
     controller.watches(kymas, to=of_changed_kyma, when=pause_ended)
-    controller.watches(kymas, to=of_changed_kyma, when=modules_changed)
+    controller.watches(kymas, to=of_changed_kyma, when=modules_added_or_removed)
     controller.watches(kymas, to=of_changed_kyma, when=deletion_continued)
     controller.watches(policies.informer, to=of_policy, when=policy_changed)
     controller.receives(ObjectChanged, to=of_object)
@@ -166,7 +166,7 @@ def kyma_deletion_began(change: Change[Kyma]) -> bool:
     return new is None or (new.metadata.being_deleted and (old is None or not old.metadata.being_deleted))
 
 
-def modules_changed(change: Change[Kyma]) -> bool:
+def modules_added_or_removed(change: Change[Kyma]) -> bool:
     """Tell whether a Kyma has other modules than before."""
     old, new = ({each.name for each in kyma.status.modules} if kyma else set() for kyma in (change.old, change.new))
     return old != new
