@@ -6,12 +6,14 @@ from typing import Any
 from kube_runtime import Change, Controller, Informer, Manager, ObjectKey, Priority
 from kyma_module_manager.reconciler import KeyState, Reconciler
 from kyma_module_manager.writer import MODULE_CONFIGS, SYNC_RESOURCES
-from lifecycle_manager_api import ModuleConfig, SyncResource
+from lifecycle_manager_api import ModuleConfig, State, SyncResource
 
-__all__ = ["LEADER", "changed_by_others", "content_changed", "setup"]
+__all__ = ["LEADER", "applied_again", "changed_by_others", "content_changed", "setup"]
 
 LEADER = "leader"
 """The owner of all keys: one of several replicas reconciles all of them."""
+APPLIED_SECONDS = 0.2
+"""After how long a ModuleConfig says that its objects are applied again: one write for changes in a row."""
 
 
 def setup(
@@ -22,6 +24,7 @@ def setup(
     configs: Informer[ModuleConfig],
     sync_resources: Informer[SyncResource],
     concurrency: int = 10,
+    applied_seconds: float = APPLIED_SECONDS,
 ) -> Controller[ObjectKey, KeyState]:
     """Declare the controller with its triggers."""
     controller: Controller[ObjectKey, KeyState] = runtime.controller(
@@ -37,11 +40,18 @@ def setup(
         key = SYNC_RESOURCES.key_of(item) if item is not None else None
         return (key,) if key is not None and configs.get(key) is not None else ()
 
+    by_others, may_wait = changed_by_others(sync_resources), not reconciler.manager.takes_context
+
+    def is_due(change: Change[SyncResource]) -> bool:
+        return by_others(change) and not (may_wait and applied_again(change))
+
     configs.on_change(note_time)
     controller.watches(configs, when=content_changed)
-    controller.watches(
-        sync_resources, to=existing_config, when=changed_by_others(sync_resources), priority=Priority.RESYNC
-    )
+    controller.watches(sync_resources, to=existing_config, when=is_due, priority=Priority.RESYNC)
+    if may_wait:
+        controller.watches(
+            sync_resources, to=existing_config, when=applied_again, priority=Priority.RESYNC, after=applied_seconds
+        )
     controller.reconciles(reconciler.reconcile)
     return controller
 
@@ -54,6 +64,18 @@ def content_changed(change: Change[ModuleConfig]) -> bool:
 def changed_by_others(sync_resources: Informer[SyncResource]) -> Callable[[Change[SyncResource]], bool]:
     """Find deleted SyncResources, and those that are not as this manager wrote them last."""
     return lambda change: change.new is None or not sync_resources.is_own_write(change.new)
+
+
+def applied_again(change: Change[SyncResource]) -> bool:
+    """Find SyncResources that are Ready with a newer text than the one that was Ready before."""
+    old, new = change.old, change.new
+    return (
+        old is not None
+        and new is not None
+        and old.status.state is new.status.state is State.READY
+        and old.status.observed_generation != new.status.observed_generation == new.metadata.generation
+        and old.metadata.generation == new.metadata.generation
+    )
 
 
 def _content(config: ModuleConfig) -> tuple[object, ...]:

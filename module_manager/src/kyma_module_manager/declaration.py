@@ -10,6 +10,7 @@ import asyncio
 import inspect
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Generic, TypeVar, cast
 
 import msgspec
@@ -86,7 +87,7 @@ class ModuleManager(Generic[T]):
     def __call__(self, config: T, context: ModuleContext) -> Any:
         """Call the function directly, for tests of a decorated function."""
         function = cast("Callable[..., Any]", self.function)
-        return function(config) if _positional_parameters(self.function) == 1 else function(config, context)
+        return function(config, context) if self.takes_context else function(config)
 
     async def rendered(self, config: T, context: ModuleContext) -> Rendered:
         """Run the function and collect what it returns.
@@ -110,6 +111,11 @@ class ModuleManager(Generic[T]):
         if isinstance(returned, AsyncIterable):
             return Rendered(tuple([item async for item in returned]))
         return _collected(await returned if inspect.isawaitable(returned) else returned)
+
+    @cached_property
+    def takes_context(self) -> bool:
+        """Tell whether the function takes the context, and may so return others once its last objects are applied."""
+        return _positional_parameters(self.function) == 2
 
     @property
     def blocks_the_loop(self) -> bool:

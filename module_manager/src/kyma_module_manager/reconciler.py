@@ -1,7 +1,8 @@
 """One reconcile of one ModuleConfig: render, write the SyncResource, then write the status of the ModuleConfig.
 
 The SyncResource is written first, since a user waits for its objects. The state Processing is written only if it lasts
-for a moment: a change that is applied within milliseconds then costs one write of the status instead of two.
+for a moment: a change that is applied within milliseconds then costs one write of the status instead of two, and
+changes in a row cost one together (`controller`).
 """
 
 import time

@@ -10,8 +10,8 @@ import pytest_asyncio
 
 from kube_runtime import Change, Client, ClientOptions, Informer, KubeconfigPolicy, Manager, ObjectKey
 from kube_simulation import serve_simulation
-from kyma_module_manager import ModuleManager, module_manager
-from kyma_module_manager.controller import changed_by_others, content_changed, setup
+from kyma_module_manager import ModuleContext, ModuleManager, module_manager
+from kyma_module_manager.controller import applied_again, changed_by_others, content_changed, setup
 from kyma_module_manager.metrics import ManagerMetrics
 from kyma_module_manager.reconciler import Reconciler
 from kyma_module_manager.testing import ManagerHarness
@@ -28,6 +28,11 @@ NAME = "module-manager-colours"
 def colours(config: dict[str, Any]) -> list[dict[str, Any]]:
     data = {"colour": config["spec"]["colour"]}
     return [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "colour"}, "data": data}]
+
+
+@module_manager("colours", crd=dict)
+def staged(config: dict[str, Any], _: ModuleContext) -> list[dict[str, Any]]:
+    return [*colours(config, _)]
 
 
 def module_cr(colour: str) -> dict[str, Any]:
@@ -54,6 +59,11 @@ class HeldWriter(ClusterWriter):
         super().__init__(client, NAME)
         self.before_answer: Callable[[SyncResource], Any] | None = None
         self.written: list[SyncResource] = []
+        self.statuses = 0
+
+    async def status(self, document: Mapping[str, Any]) -> ModuleConfig | None:
+        self.statuses += 1
+        return await super().status(document)
 
     async def sync_resource(self, document: Mapping[str, Any]) -> SyncResource | None:
         answer = await super().sync_resource(document)
@@ -68,7 +78,7 @@ class HeldWriter(ClusterWriter):
 class Running:
     """A manager on the simulated control plane, and what it has reconciled."""
 
-    def __init__(self, client: Client, manager: ModuleManager[Any]) -> None:
+    def __init__(self, client: Client, manager: ModuleManager[Any], applied_seconds: float) -> None:
         self.runtime = Manager(client, namespace=names.KCP_NAMESPACE)
         selector = f"{names.MODULE_NAME}={manager.module}"
         self.configs = self.runtime.informer(MODULE_CONFIGS, label_selector=selector)
@@ -76,7 +86,12 @@ class Running:
         self.writer = HeldWriter(client)
         reconciler = Reconciler(manager, self.configs, self.sync_resources, self.writer, ManagerMetrics(manager.module))
         self.controller = setup(
-            self.runtime, reconciler, name=NAME, configs=self.configs, sync_resources=self.sync_resources
+            self.runtime,
+            reconciler,
+            name=NAME,
+            configs=self.configs,
+            sync_resources=self.sync_resources,
+            applied_seconds=applied_seconds,
         )
 
     def reconciled(self) -> int:
@@ -94,8 +109,10 @@ class Running:
 
 
 @asynccontextmanager
-async def running(client: Client) -> AsyncIterator[tuple[Running, ManagerHarness]]:
-    made = Running(client, colours)
+async def running(
+    client: Client, manager: ModuleManager[Any] = colours, *, applied_seconds: float = 0.0
+) -> AsyncIterator[tuple[Running, ManagerHarness]]:
+    made = Running(client, manager, applied_seconds)
     stopping = asyncio.Event()
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(made.runtime.run(stopping))
@@ -139,6 +156,53 @@ async def test_writes_that_change_nothing_trigger_no_reconcile(client: Client) -
 
         assert await manager.quiet() == before
         assert len(manager.writer.written) == 1
+
+
+async def change(harness: ManagerHarness, colour: str, generation: int) -> None:
+    await harness.write_module_cr(module_cr(colour))
+    await harness.sync_resource(lambda each: each.metadata.generation == generation)
+    await harness.report(State.READY)
+
+
+async def ready(harness: ManagerHarness, generation: int) -> None:
+    await harness.module_config(
+        lambda each: (each.status.state, each.status.observed_generation) == (State.READY, generation)
+    )
+
+
+async def test_changes_in_a_row_cost_one_write_of_the_status(client: Client) -> None:
+    async with running(client, applied_seconds=1.5) as (manager, harness):
+        await change(harness, "red", 1)
+        await ready(harness, 1)
+        before = manager.writer.statuses
+
+        await change(harness, "blue", 2)
+        await change(harness, "green", 3)
+
+        await ready(harness, 3)
+        assert manager.writer.statuses == before + 1
+
+
+async def test_second_stage_does_not_wait_for_further_changes(client: Client) -> None:
+    async with running(client, staged, applied_seconds=3600.0) as (_, harness):
+        await change(harness, "red", 1)
+        await ready(harness, 1)
+
+        await change(harness, "blue", 2)
+
+        await ready(harness, 2)
+
+
+async def test_failure_after_a_change_does_not_wait_for_further_changes(client: Client) -> None:
+    async with running(client, applied_seconds=3600.0) as (_, harness):
+        await change(harness, "red", 1)
+        await ready(harness, 1)
+        await harness.write_module_cr(module_cr("blue"))
+        await harness.sync_resource(lambda each: each.metadata.generation == 2)
+
+        await harness.report(State.ERROR, reason="ApplyFailed")
+
+        await harness.module_config(lambda each: each.status.state == State.ERROR)
 
 
 async def test_sync_resource_that_somebody_edits_is_restored(client: Client) -> None:
@@ -211,3 +275,18 @@ async def test_status_and_deletion_of_a_sync_resource_are_triggers(
 
     assert found(Change(old=make_sync_resource(), new=make_sync_resource(version="201", status={"state": "Ready"})))
     assert found(Change(old=make_sync_resource(), new=None))
+
+
+def test_sync_resource_is_applied_again_once_the_present_text_is_ready(make_sync_resource: MakeSyncResource) -> None:
+    def ready_with(generation: int, observed: int) -> SyncResource:
+        return make_sync_resource(generation=generation, status={"state": "Ready", "observedGeneration": observed})
+
+    failed = make_sync_resource(generation=2, status={"state": "Error", "observedGeneration": 2})
+    assert applied_again(Change(old=ready_with(2, 1), new=ready_with(2, 2)))
+    assert not applied_again(Change(old=ready_with(3, 1), new=ready_with(3, 2)))
+    assert not applied_again(Change(old=ready_with(2, 2), new=ready_with(2, 2)))
+    assert not applied_again(Change(old=ready_with(1, 1), new=ready_with(2, 2)))
+    assert not applied_again(Change(old=ready_with(2, 1), new=failed))
+    assert not applied_again(Change(old=failed, new=ready_with(2, 2)))
+    assert not applied_again(Change(old=None, new=ready_with(2, 2)))
+    assert not applied_again(Change(old=ready_with(2, 2), new=None))
