@@ -8,6 +8,7 @@ run time.
 import builtins
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast, runtime_checkable
 from urllib.parse import quote
 
@@ -145,6 +146,7 @@ def _metadata(item: object) -> Metadata:
     return cast("Metadata", item.metadata)  # type: ignore[attr-defined]  # every Kubernetes object has metadata
 
 
+@lru_cache(maxsize=1024)
 def _segment(text: str) -> str:
     if text in {"", ".", ".."}:
         raise ValueError(f"{text!r} is an invalid name of a Kubernetes object")

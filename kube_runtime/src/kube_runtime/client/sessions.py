@@ -34,24 +34,25 @@ class Sessions:
 
     @contextmanager
     def lend(self) -> Iterator[aiohttp.ClientSession]:
-        """Lend the session of the warm connection or, while that is in use, the one of spare connections."""
-        spare_seconds = self._options.spare_seconds
-        if self._is_lent and spare_seconds is not None:
-            with self._lend(spare_seconds) as session:
-                yield session
-            return
-        self._is_lent = True
-        try:
-            with self.lend_to_stream() as session:
-                yield session
-        finally:
-            self._is_lent = False
+        """Lend the session of the warm connection or, while that is in use, the one of spare connections.
 
-    @contextmanager
-    def lend_to_stream(self) -> Iterator[aiohttp.ClientSession]:
-        """Lend the session of the warm connection until a stream is open."""
-        with self._lend(self._options.keep_alive_seconds) as session:
-            yield session
+        To a stream it is lent until that is open. Raises RuntimeError after `close`.
+        """
+        if self._is_closed:
+            raise RuntimeError("the client is closed")
+        options = self._options
+        spare_seconds = options.spare_seconds if self._is_lent else None
+        before, self._is_lent = OPENING.set(self._note), True
+        try:
+            yield self._http.session(
+                options.keep_alive_seconds if spare_seconds is None else spare_seconds,
+                read_buffer_bytes=options.read_buffer_bytes,
+                decompress=options.compression,
+            )
+        finally:
+            OPENING.reset(before)
+            if spare_seconds is None:
+                self._is_lent = False
 
     async def close(self) -> None:
         """Close every connection.
@@ -69,20 +70,6 @@ class Sessions:
                 each.shutdown(socket.SHUT_RDWR)
         if left:
             await _finish_closing()
-
-    @contextmanager
-    def _lend(self, keep_alive_seconds: float) -> Iterator[aiohttp.ClientSession]:
-        """Lend a session. Raises RuntimeError after `close`."""
-        if self._is_closed:
-            raise RuntimeError("the client is closed")
-        options = self._options
-        before = OPENING.set(self._note)
-        try:
-            yield self._http.session(
-                keep_alive_seconds, read_buffer_bytes=options.read_buffer_bytes, decompress=options.compression
-            )
-        finally:
-            OPENING.reset(before)
 
     def _note(self, made: socket.socket) -> None:
         """Take a new connection as one of this client. Raises OSError where the client is closed."""

@@ -10,11 +10,11 @@ import math
 import os
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import aiohttp
+import msgspec
 from aiohttp.http_exceptions import HttpProcessingError
 from yarl import URL
 
@@ -52,8 +52,7 @@ _NOTHING = nullcontext()
 _UNREACHABLE = (aiohttp.ClientError, HttpProcessingError, OSError, TimeoutError)
 
 
-@dataclass(frozen=True, slots=True)
-class ServerResponse:
+class ServerResponse(msgspec.Struct, frozen=True):
     """The response to a request that was accepted."""
 
     code: int
@@ -135,7 +134,7 @@ class Transport:
         await self._limits.turn()
         headers = {**self._fixed, **await self._connection.credentials.headers()}
         try:
-            with self._sessions.lend_to_stream() as session:
+            with self._sessions.lend() as session:
                 opened = await session.get(
                     self._url(target),
                     headers=headers,
@@ -259,11 +258,14 @@ class Transport:
     async def _body(self, response: aiohttp.ClientResponse, max_bytes: int | None = None) -> bytes:
         self._check_encoding(response)
         limit = min(max_bytes or math.inf, self.options.max_response_bytes)
+        chunk = await response.content.readany()
+        if response.content.at_eof() and len(chunk) <= limit:  # as nearly every answer is: it came as a whole
+            return chunk
         parts: list[bytes] = []
         size = 0
         large = self.options.large_answers
         with nullcontext() if large is None else large.reading(self._host) as grow:
-            while chunk := await response.content.readany():
+            while chunk:
                 size += len(chunk)
                 if size > limit:
                     raise ResponseTooLarge(f"the answer is longer than {limit} bytes")
@@ -272,7 +274,8 @@ class Transport:
                 parts.append(chunk)
                 if size > self.options.read_buffer_bytes and large is not None:
                     await large.turns.turn()
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+                chunk = await response.content.readany()
+        return b"".join(parts)
 
     def _check_encoding(self, response: aiohttp.ClientResponse) -> None:
         """Refuse a compression that was not asked for, as a few bytes would become many. Raises ResponseInvalid."""

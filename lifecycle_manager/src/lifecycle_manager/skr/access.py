@@ -108,6 +108,8 @@ def choose_access_secret(kyma_name: str, candidates: Sequence[Secret]) -> Secret
     """
     if not candidates:
         raise AccessSecretMissing(kyma_name)
+    if len(candidates) == 1:
+        return candidates[0]
     return min(candidates, key=lambda secret: (str(secret.metadata.creation_timestamp), secret.metadata.name))
 
 

@@ -76,21 +76,25 @@ class Connections:
         return self._budgets.setdefault(kyma_name, CpuBudget(of_all=self._budget))
 
     @asynccontextmanager
-    async def to(self, kyma_name: str) -> AsyncIterator[Client]:
+    async def to(self, kyma_name: str, *, may_be_silent: bool = False) -> AsyncIterator[Client]:
         """Lend the client of a Kyma's SKR.
 
-        Raises SkrAccessError where the credentials are missing or unusable, or the SKR did not answer lately.
-        Nothing is sent to the SKR by this call.
+        Raises SkrAccessError where the credentials are missing or unusable, or the SKR did not answer lately, unless it
+        `may_be_silent`. Nothing is sent to the SKR by this call.
         """
-        async with self._borrowed(kyma_name) as client:
-            if client.failure is not None:
-                self.on_silence(kyma_name)
+        connection, closing = await self._acquire(kyma_name)
+        client = connection.client
+        try:
+            await _ended(closing)
+            if client.failure is not None and not may_be_silent:
                 raise SkrUnreachable(client.failure)
-            try:
-                yield client
-            finally:
-                if client.failure is not None:
-                    self.on_silence(kyma_name)
+            yield client
+        finally:
+            connection.users -= 1
+            if client.failure is not None and not may_be_silent:
+                self.on_silence(kyma_name)
+            if connection.retired:
+                await _ended(self._close_unused(connection))
 
     def access_secret(self, kyma_name: str) -> Secret:
         """Return the access Secret of a Kyma. Raises AccessSecretMissing."""
@@ -136,19 +140,8 @@ class Connections:
 
     async def probe(self, kyma_name: str) -> None:
         """Send a request to an SKR, whether it answered lately or not. Raises SkrAccessError, ClusterUnreachable."""
-        async with self._borrowed(kyma_name) as client:
+        async with self.to(kyma_name, may_be_silent=True) as client:
             await client.probe()
-
-    @asynccontextmanager
-    async def _borrowed(self, kyma_name: str) -> AsyncIterator[Client]:
-        connection, closing = await self._acquire(kyma_name)
-        try:
-            await _ended(closing)
-            yield connection.client
-        finally:
-            connection.users -= 1
-            if connection.retired:
-                await _ended(self._close_unused(connection))
 
     async def close(self) -> None:
         """Close every client, in use or not."""
