@@ -10,6 +10,7 @@ requests, would keep out everybody else.
 import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -78,21 +79,23 @@ class GuardedProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Feed the parser, with a deadline from the first byte of a request to its last."""
+        """Feed the parser, with a deadline for a request of which there is more to come."""
+        if self.transport.is_closing():
+            return
+        self._progressed = False
+        super().data_received(data)
         if self.transport.is_closing():
             return
         if self._deadline is None and not self._answering:
             self._start_deadline()
-        self._progressed = False
-        super().data_received(data)
-        if (self._in_head or not self._progressed) and not self.transport.is_closing():
+        if self._in_head or not self._progressed:
             self._bytes_outside_body += len(data)
             if self._bytes_outside_body > self._bounds.head_bytes:
                 self.send_400_response("The head or the trailer of the request is too large.")
 
     def on_message_begin(self) -> None:
         """Begin a request; a pipelined one gets its own deadline."""
-        if self._deadline is None:
+        if self._requests_under_way and self._deadline is None:
             self._start_deadline()
         self._in_head, self._bytes_outside_body = True, 0
         self._requests_under_way += 1
@@ -108,7 +111,7 @@ class GuardedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Pass the request to the application. Raises HeadTooLarge, for which the parser answers 400."""
         self._in_head, self._progressed = False, True
-        if sum(len(name) + len(value) for name, value in self.headers) + len(self.url) > self._bounds.head_bytes:
+        if sum(map(len, chain.from_iterable(self.headers))) + len(self.url) > self._bounds.head_bytes:
             raise HeadTooLarge
         super().on_headers_complete()
 
@@ -126,11 +129,13 @@ class GuardedProtocol(HttpToolsProtocol):
             self._cancel_deadline()
 
     def on_response_complete(self) -> None:
-        """Wait for the next request; uvicorn closes idle connections."""
-        self._answering = False
+        """Wait for the next request, without what uvicorn keeps of this one; it closes idle connections."""
         self._requests_under_way -= 1
         if not self._requests_under_way:
             self.idle_since = self.loop.time()
+            if self._answering:  # it was read to its end
+                self.cycle = self.scope = self.headers = None  # type: ignore[assignment]  # as before the first
+        self._answering = False
         super().on_response_complete()
 
     def close_idle(self) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -60,7 +61,7 @@ async def hasty() -> AsyncIterator[Served]:
 
 
 @asynccontextmanager
-async def serving(bounds: Bounds, host: str = "127.0.0.1") -> AsyncIterator[Served]:
+async def serving(bounds: Bounds, host: str = "127.0.0.1", app: Any = app) -> AsyncIterator[Served]:
     served = Served()
     server = server_for(app, host, 0, bounds=bounds, on_refusal=served.refused)
     async with asyncio.TaskGroup() as tasks:
@@ -134,6 +135,14 @@ async def test_slow_client_is_closed_and_others_are_served(hasty: Served, begun:
     assert await eventually(lambda: is_served(hasty))
 
 
+async def test_half_a_request_after_an_answered_one_is_closed(hasty: Served) -> None:
+    reader, writer = await hasty.connect()
+    writer.write(REQUEST)
+    assert b"200 OK" in await reader.readuntil(b"ok")
+    writer.write(REQUEST[:-1])
+    assert await is_closed(reader)
+
+
 async def is_served(hasty: Served) -> bool:
     """Tell whether a request is answered that is sent in time, as it is unless the machine stands still."""
     reader, writer = await hasty.connect()
@@ -193,6 +202,26 @@ async def test_requests_follow_each_other_on_one_connection(served: Served) -> N
     for _ in range(5):
         writer.write(REQUEST)
         assert b"200 OK" in await reader.readuntil(b"ok")
+
+
+class Kept:
+    """Something in the scope of a request."""
+
+
+async def test_idle_connection_keeps_nothing_of_its_last_request() -> None:
+    scopes: list[weakref.ref[Kept]] = []
+
+    async def noting(scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
+        scope["kept"] = Kept()
+        scopes.append(weakref.ref(scope["kept"]))
+        await app(scope, receive, send)
+
+    async with serving(BOUNDS, app=noting) as served:
+        reader, writer = await served.connect()
+        for _ in range(2):
+            writer.write(REQUEST)
+            assert b"200 OK" in await reader.readuntil(b"ok")
+        await eventually(lambda: [scope() for scope in scopes] == [None, None])
 
 
 async def test_connection_above_the_maximum_is_closed_and_counted_if_all_are_busy(served: Served) -> None:
