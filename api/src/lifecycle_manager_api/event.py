@@ -56,9 +56,15 @@ class WatchEvent(Struct, frozen=True, kw_only=True):
     counters: Annotated[Mapping[Text, Number], msgspec.Meta(max_length=MAX_COUNTERS)] = {}
 
 
+_DECODER = msgspec.json.Decoder(WatchEvent)
+
+
 def decode_event(body: bytes) -> WatchEvent:
     """Return the event in a body; the keys of `watched` may be in lower case. Raises MalformedEvent."""
     try:
+        event = _DECODER.decode(body)
+        if event.watched.name:
+            return event
         document: dict[str, Any] = msgspec.json.decode(body, type=dict[str, Any])
         watched = document.get("watched")
         if isinstance(watched, dict):

@@ -6,12 +6,12 @@ Without a proxy, the TLS certificate is the sender's. With one it is the proxy's
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import Any
 from urllib.parse import unquote
 
+import msgspec
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 
@@ -25,8 +25,7 @@ _ELEMENT = re.compile(rf"{_PAIR}(?:;{_PAIR})*")
 _PAIRS = re.compile(r'([A-Za-z]{1,16})=(?:"((?:[^"\\]|\\.)*)"|([^";,]*))')
 
 
-@dataclass(frozen=True, slots=True)
-class Arrival:
+class Arrival(msgspec.Struct, frozen=True):
     """The certificate of the TLS peer, where TLS ended here, and whether the request came through a trusted proxy."""
 
     peer_der: bytes | None

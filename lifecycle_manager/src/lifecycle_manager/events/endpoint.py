@@ -6,7 +6,9 @@ from collections.abc import Awaitable, Callable, Container, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
+from itertools import chain
 
+import msgspec
 from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -45,8 +47,7 @@ NOT_CHARGED = frozenset({Reason.NOT_READY, Reason.NOT_HANDED_OVER, Reason.RATE})
 """Refusals that are not the sender's fault, or counted already."""
 
 
-@dataclass(frozen=True, slots=True)
-class VerifiedEvent:
+class VerifiedEvent(msgspec.Struct, frozen=True):
     """An event whose sender is known; `by_former_watcher` where that is the Watcher of a former version."""
 
     runtime_id: str
@@ -216,20 +217,19 @@ class EventEndpoint:
 
     def _fields(self, request: Request) -> dict[str, str]:
         """Return the header fields that decide about something, each of which may occur once. Raises EventRefused."""
-        raw, size = request.scope["headers"], 0
+        raw = request.scope["headers"]
         if len(raw) > self.options.max_fields:
             raise EventRefused(Reason.TOO_LARGE, "the header has too many fields")
+        if sum(map(len, chain.from_iterable(raw))) > self.options.max_header_bytes:
+            raise EventRefused(Reason.TOO_LARGE, "the header is too large")
         found: dict[str, str] = {}
         for name, value in raw:
-            size += len(name) + len(value)
             deciding = DECIDING_FIELDS.get(name)
             if deciding is None:
                 continue
             if deciding in found:
                 raise EventRefused(Reason.DUPLICATE_FIELD, f"the header field {deciding} occurs more than once")
             found[deciding] = value.decode("latin-1")
-        if size > self.options.max_header_bytes:
-            raise EventRefused(Reason.TOO_LARGE, "the header is too large")
         return found
 
     async def _body(self, request: Request, fields: Mapping[str, str]) -> bytes:

@@ -11,9 +11,10 @@ import base64
 import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 
+import msgspec
 from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 
 from kyma_certs import CertificateRejected, Usage, describe_certificate, is_common_name, verify_chain
@@ -25,8 +26,7 @@ MAX_CERTIFICATE_LENGTH = 8192
 SIGNATURE_FIELDS = frozenset({"signature-input", "signature", "client-cert"})
 
 
-@dataclass(frozen=True, slots=True)
-class Sender:
+class Sender(msgspec.Struct, frozen=True):
     """A verified sender: its runtime id, from when on its certificate is valid, and the parameters of its signature.
 
     `is_former`: it is the Watcher of a former version.
@@ -53,8 +53,7 @@ class FormerWatchers:
 NO_FORMER_WATCHERS = FormerWatchers()
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(msgspec.Struct, frozen=True):
     """A request: the header fields that identify the sender, the body, and the URI that it was sent to."""
 
     headers: Mapping[str, str]
@@ -158,7 +157,7 @@ class Identifier:
             raise EventRefused(
                 Reason.UNSIGNED, "the event is not signed, and the Watcher of a former version is replaced"
             )
-        return replace(sender, is_former=is_former)
+        return msgspec.structs.replace(sender, is_former=is_former)
 
     def _check_window(self, parameters: SignatureParameters, now: datetime) -> None:
         moment = int(now.timestamp())
