@@ -6,6 +6,7 @@ from typing import Any, assert_never
 
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from kube_runtime import ApplyResult, Forbidden, InventoryEntry, KubernetesObject, StepFailure
 from kyma_certs import KeyPair
@@ -111,7 +112,7 @@ def outcome(seen: WatcherSnapshot, step: WatcherStep, *, unknown: tuple[str, ...
             timers = seen.timers.repaired(TIMES, now=seen.now, again=TIMES.interval, drifted=drifted)
             return replace(seen, applied=ApplyResult((), ()), timers=timers)
         case SendCanary(path, write):
-            timers = replace(seen.timers, path=path.sent(seen.now, write=write))
+            timers = seen.timers.with_path(path.sent(seen.now, write=write))
             return replace(seen, canary_sent=True, timers=timers)
         case DeleteObjects():
             return replace(seen, remaining=())
@@ -204,7 +205,7 @@ def test_objects_that_are_recorded_and_not_due_are_left_alone(seen: WatcherSnaps
     recorded = replace(
         seen,
         kyma=of_reason(WATCHER_READY, recorded=True),
-        timers=replace(seen.timers, repair_at=seen.now + 1, last_event_at=seen.now),
+        timers=structs.replace(seen.timers, repair_at=seen.now + 1, last_event_at=seen.now),
     )
     assert not any(isinstance(step, ApplyObjects) for step in steps_of(recorded))
 
@@ -213,7 +214,7 @@ def test_objects_that_are_recorded_and_not_due_are_left_alone(seen: WatcherSnaps
 def test_only_the_path_is_tested_where_all_was_in_order_and_nothing_happened(
     seen: WatcherSnapshot, until: float
 ) -> None:
-    timers = replace(seen.timers, in_order_until=until + 2000)
+    timers = structs.replace(seen.timers, in_order_until=until + 2000)
     quiet = replace(seen, kyma=of_reason(WATCHER_READY, recorded=True), timers=timers, is_triggered=False)
     steps, end = followed(quiet)
     if EnsureCertificate() not in steps:
@@ -229,7 +230,7 @@ def test_watcher_in_order_is_reconciled_when_its_objects_are_due(
     seen: WatcherSnapshot, due_in: float, is_triggered: bool
 ) -> None:
     path = EventPath(TIMES.canary, seen.now + 1000, seen.now + 1000)
-    timers = replace(
+    timers = structs.replace(
         seen.timers, path=path, last_event_at=seen.now, repair_at=seen.now + due_in, in_order_until=seen.now + 300
     )
     ready = replace(seen, kyma=of_reason(WATCHER_READY, recorded=True), timers=timers, is_triggered=is_triggered)
@@ -240,7 +241,7 @@ def test_watcher_in_order_is_reconciled_when_its_objects_are_due(
 
 @given(snapshots(), st.floats(1, 300))
 def test_watcher_that_is_starting_is_reconciled_when_its_objects_are_due(seen: WatcherSnapshot, due_in: float) -> None:
-    timers = replace(seen.timers, since=seen.now, last_event_at=None, repair_at=seen.now + due_in)
+    timers = structs.replace(seen.timers, since=seen.now, last_event_at=None, repair_at=seen.now + due_in)
     starting = replace(seen, kyma=of_reason(WATCHER_STARTING, recorded=True), timers=timers)
     again = end_of(replace(starting, times=replace(TIMES, silence=1000.0))).requeue_after
     assert again is not None
@@ -259,7 +260,7 @@ def test_watcher_that_falls_silent_has_its_objects_compared_at_once(seen: Watche
     silent = replace(
         seen,
         kyma=of_reason(WATCHER_READY, recorded=True),
-        timers=replace(seen.timers, repair_at=seen.now + 1000, last_event_at=seen.now - 56),
+        timers=structs.replace(seen.timers, repair_at=seen.now + 1000, last_event_at=seen.now - 56),
     )
     steps = steps_of(silent)
     assert any(isinstance(step, ApplyObjects) for step in steps)
@@ -334,7 +335,7 @@ def test_removal_ends_where_the_access_to_the_cluster_is_gone(seen: WatcherSnaps
 @given(snapshots())
 def test_refused_canary_says_nothing_about_the_path(seen: WatcherSnapshot) -> None:
     desired = Desired((), RECORDS, ModuleCrRules(), with_webhook=True)
-    timers = replace(seen.timers, last_event_at=seen.now, repair_at=seen.now + 1)
+    timers = structs.replace(seen.timers, last_event_at=seen.now, repair_at=seen.now + 1)
     ready = replace(
         seen, kyma=of_reason(WATCHER_READY, recorded=True), timers=timers, certificate=PAIR, desired=desired
     )

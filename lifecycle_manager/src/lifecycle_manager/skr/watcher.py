@@ -7,6 +7,7 @@ challenge that only this process can make, and an answer counts for the Kyma and
 import hashlib
 import hmac
 import secrets
+from functools import lru_cache
 
 from lifecycle_manager.contract.signals import ObjectReference
 from lifecycle_manager_api import WatchEvent, names
@@ -26,7 +27,12 @@ ANSWER_SECONDS = 60.0
 
 def challenge_for(kyma: str, at: float) -> str:
     """Return the challenge of a canary that is sent to the SKR of a Kyma, at a monotonic time."""
-    moment = f"{at:.0f}"
+    return _challenge(kyma, f"{at:.0f}")
+
+
+@lru_cache(maxsize=4096)
+def _challenge(kyma: str, moment: str) -> str:
+    """Return the challenge of a moment. It is needed again for the answer, which mostly arrives soon."""
     return f"{moment}-{hmac.digest(_KEY, f'{moment} {kyma}'.encode(), hashlib.sha256).hex()[:32]}"
 
 

@@ -82,10 +82,10 @@ class WatcherActions:
                 seen = await self._apply_objects(seen, step, objects_of(state, skr))
             case plan.SendCanary(path, write):
                 # A process that fails from here on knows that a canary may be under way.
-                state.timers = replace(seen.timers, path=path)
+                state.timers = seen.timers.with_path(path)
                 await send_canary(skr, request.key.name, self.manager.clock.monotonic(), write=write)
                 path = path.sent(self.manager.clock.monotonic(), write=write)
-                seen = replace(seen, canary_sent=True, timers=replace(seen.timers, path=path))
+                seen = replace(seen, canary_sent=True, timers=seen.timers.with_path(path))
             case DeleteObjects(inventory):
                 seen = replace(seen, remaining=(await objects_of(state, skr).applier.delete(inventory)).inventory)
             case _:
@@ -130,7 +130,7 @@ class WatcherActions:
             again = until_check(seen.kyma.metadata.name, seen.times.interval, now=self.manager.clock.now())
             timers = timers.repaired(seen.times, now=now, again=again, drifted=drifted)
         if not recorded and seen.desired is not None and not seen.desired.with_webhook:
-            timers = replace(timers, since=now)
+            timers = timers.restarted(now)
         return replace(seen, applied=applied, timers=timers)
 
 

@@ -13,8 +13,10 @@ real write, as a Watcher could report changes that nobody made.
 Times are monotonic seconds.
 """
 
-from dataclasses import dataclass, replace
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from kube_runtime import Client, Resource
 from lifecycle_manager.skr.watcher import CANARY, challenge_for
@@ -28,8 +30,7 @@ SERVICE_ACCOUNTS: Resource[dict[str, Any]] = Resource.dynamic(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class EventPath:
+class EventPath(msgspec.Struct, frozen=True):
     """What is known of one event path: when the next canary is due, and since when canaries are unanswered."""
 
     times: CanaryTimes

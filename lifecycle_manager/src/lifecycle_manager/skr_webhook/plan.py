@@ -28,6 +28,7 @@ from lifecycle_manager.skr import AccessSecretMissing
 from lifecycle_manager.skr.failure import failed
 from lifecycle_manager.skr_webhook.canary import EventPath
 from lifecycle_manager.skr_webhook.documents import INVENTORY
+from lifecycle_manager.skr_webhook.settings import WatcherTimes
 from lifecycle_manager.skr_webhook.snapshot import Desired, WatcherSnapshot, records_of
 from lifecycle_manager.skr_webhook.status import (
     NO_CERTIFICATE,
@@ -101,10 +102,10 @@ def is_managed(kyma: Kyma) -> bool:
 
 def plan_installation(seen: WatcherSnapshot) -> WatcherStep | WatcherDone:
     """Return the next step until it is known which objects belong into the SKR."""
-    if (path := _path_in_order(seen)) is not None:
-        if path.is_due(seen.now) and not seen.canary_sent:
-            return _canary(seen, path)
-        return WatcherDone(timers=seen.timers, requeue_after=_check_after(seen, path))
+    if not seen.is_triggered:
+        in_order = plan_in_order(seen.kyma, seen.timers, seen.times, now=seen.now)
+        if in_order is not None:
+            return in_order
     if seen.certificate is None:
         return EnsureCertificate()
     if seen.desired is None:
@@ -128,6 +129,21 @@ def plan_desired(seen: WatcherSnapshot, desired: Desired) -> ApplyObjects | Send
     return plan_path(seen, desired)
 
 
+def plan_in_order(kyma: Kyma, timers: Timers, times: WatcherTimes, *, now: float) -> SendCanary | WatcherDone | None:
+    """Return the canary that is due, or until when there is nothing to do; None where all was not in order.
+
+    Nothing triggered this. So a canary costs its request, and nothing is computed or compared for it.
+    """
+    path = timers.path
+    if path is None or now >= min(timers.in_order_until, timers.repair_at):
+        return None
+    if _is_silent(kyma, timers, times, now=now) or path.broken_for(now):
+        return None
+    if path.is_due(now):
+        return _canary(path, now)
+    return WatcherDone(timers=timers, requeue_after=_check_after(path, timers, times, now=now))
+
+
 def plan_removal(seen: WatcherSnapshot) -> DeleteObjects | WatcherDone:
     """Return the next step for the Watcher of a Kyma that is being deleted and has no modules any more."""
     if seen.remaining is None:
@@ -145,8 +161,8 @@ def plan_path(seen: WatcherSnapshot, desired: Desired) -> SendCanary | WatcherDo
         path = EventPath.presumed_broken(seen.times.canary, now=seen.now)
     path = path or seen.timers.path_or_untested(seen.times, seen.now)
     if path.is_due(seen.now) and not seen.canary_sent:
-        return _canary(seen, path)
-    seen = replace(seen, timers=replace(seen.timers, path=path))
+        return _canary(path, seen.now)
+    seen = replace(seen, timers=seen.timers.with_path(path))
     if broken_for := path.broken_for(seen.now):
         message = (
             f"no change in the cluster was reported for {broken_for:.0f} s: its API server does not reach the Watcher; "
@@ -163,48 +179,37 @@ def plan_path(seen: WatcherSnapshot, desired: Desired) -> SendCanary | WatcherDo
             f"the Watcher's certificate ends at {seen.overdue_until:%Y-%m-%d %H:%M} UTC, and was not renewed in time"
         )
         condition = ConditionContent("True", CERTIFICATE_OVERDUE, message)
-    timers = replace(seen.timers, in_order_until=seen.now + seen.times.interval)
-    return WatcherDone(timers=timers, condition=condition, requeue_after=_check_after(seen, path))
+    timers = seen.timers.in_order(until=seen.now + seen.times.interval)
+    after = _check_after(path, timers, seen.times, now=seen.now)
+    return WatcherDone(timers=timers, condition=condition, requeue_after=after)
 
 
-def _path_in_order(seen: WatcherSnapshot) -> EventPath | None:
-    """Return the event path, where nothing is to be done but to test it: all was in order, and nothing triggered this.
-
-    So a canary costs its request, and nothing is computed or compared for it.
-    """
-    path, timers = seen.timers.path, seen.timers
-    if path is None or seen.is_triggered or seen.now >= min(timers.in_order_until, timers.repair_at):
-        return None
-    return None if is_silent(seen) or path.broken_for(seen.now) else path
+def _canary(path: EventPath, now: float) -> SendCanary:
+    return SendCanary(path.sending(now), write=path.is_write_due(now))
 
 
-def _canary(seen: WatcherSnapshot, path: EventPath) -> SendCanary:
-    return SendCanary(path.sending(seen.now), write=path.is_write_due(seen.now))
-
-
-def _check_after(seen: WatcherSnapshot, path: EventPath) -> float:
+def _check_after(path: EventPath, timers: Timers, times: WatcherTimes, *, now: float) -> float:
     """Return the seconds until the path is to be tested or reported, the objects compared, or the Watcher is silent."""
-    silent_in = seen.times.silence - seen.timers.silent_for(seen.now) + 0.1
-    return min(seen.times.interval, silent_in, _repair_in(seen), path.check_after(seen.now) + 0.01)
-
-
-def _repair_in(seen: WatcherSnapshot) -> float:
-    """Return the seconds until the objects in the SKR are to be compared."""
-    return max(seen.timers.repair_at - seen.now, 0.0)
+    silent_in = times.silence - timers.silent_for(now) + 0.1
+    return min(times.interval, silent_in, timers.repair_in(now), path.check_after(now) + 0.01)
 
 
 def is_silent(seen: WatcherSnapshot) -> bool:
     """Tell whether no events arrive. What a former process found holds until an event arrives at this one."""
-    found_before = not seen.timers.has_received and reason_of(seen.kyma) == WATCHER_SILENT
-    return found_before or seen.timers.silent_for(seen.now) > seen.times.silence
+    return _is_silent(seen.kyma, seen.timers, seen.times, now=seen.now)
+
+
+def _is_silent(kyma: Kyma, timers: Timers, times: WatcherTimes, *, now: float) -> bool:
+    found_before = not timers.has_received and reason_of(kyma) == WATCHER_SILENT
+    return found_before or timers.silent_for(now) > times.silence
 
 
 def _without_webhook(seen: WatcherSnapshot) -> WatcherDone:
     """Wait for the first event of a Watcher, and report one that has not sent any in time."""
     left = seen.times.silence - seen.timers.silent_for(seen.now)
     if left > 0 and reason_of(seen.kyma) != NO_WATCHER_EVENTS:
-        message = "the Watcher is installed and has not sent an event yet"
-        return _done(seen, ConditionContent("False", WATCHER_STARTING, message), min(left + 0.1, _repair_in(seen)))
+        starting = ConditionContent("False", WATCHER_STARTING, "the Watcher is installed and has not sent an event yet")
+        return _done(seen, starting, min(left + 0.1, seen.timers.repair_in(seen.now)))
     message = "the Watcher is installed and has never sent an event; changes are found at intervals"
     return _fault(seen, NO_WATCHER_EVENTS, message)
 
@@ -212,7 +217,7 @@ def _without_webhook(seen: WatcherSnapshot) -> WatcherDone:
 def _silent(seen: WatcherSnapshot) -> WatcherDone:
     message = f"no events from the Watcher for {seen.timers.silent_for(seen.now):.0f} s; changes are found at intervals"
     # No canary can be answered now, so what is known of the path does not count.
-    return _fault(replace(seen, timers=replace(seen.timers, path=None)), WATCHER_SILENT, message)
+    return _fault(replace(seen, timers=seen.timers.with_path(None)), WATCHER_SILENT, message)
 
 
 def _fault(seen: WatcherSnapshot, reason: str, message: str) -> WatcherDone:
@@ -229,7 +234,7 @@ def _failed(seen: WatcherSnapshot, error: Exception) -> WatcherDone:
     """Report why a step failed; a Watcher without a certificate is retried at that reason's own pace."""
     step = seen.failures[0].step
     if isinstance(step, SendCanary):  # refused by the API server, which says nothing about the path
-        seen = replace(seen, timers=replace(seen.timers, path=step.path.refused()))
+        seen = replace(seen, timers=seen.timers.with_path(step.path.refused()))
     if seen.kyma.metadata.being_deleted and isinstance(error, AccessSecretMissing):
         return WatcherDone(timers=seen.timers)
     if (known := NO_CERTIFICATE.get(type(error))) is not None:

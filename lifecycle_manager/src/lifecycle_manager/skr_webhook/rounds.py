@@ -8,7 +8,7 @@ silence, a broken path, objects that are due, a request that fails.
 import asyncio
 import heapq
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import count
 
 import structlog
@@ -17,9 +17,9 @@ from kube_runtime import Clock, Informer, ObjectKey
 from lifecycle_manager.contract.signals import WatcherEventReceived
 from lifecycle_manager.skr import Connections
 from lifecycle_manager.skr_webhook.canary import send_canary
-from lifecycle_manager.skr_webhook.plan import SendCanary, WatcherDone, plan
+from lifecycle_manager.skr_webhook.plan import SendCanary, WatcherDone, is_managed, plan_in_order
 from lifecycle_manager.skr_webhook.settings import WatcherTimes
-from lifecycle_manager.skr_webhook.snapshot import WatcherSnapshot, WatcherState
+from lifecycle_manager.skr_webhook.snapshot import WatcherState
 from lifecycle_manager.skr_webhook.timers import NO_TIMERS, CanaryPlace
 from lifecycle_manager_api import Kyma
 
@@ -118,12 +118,12 @@ class CanaryRounds:
     def _decide(self, place: CanaryPlace, state: WatcherState) -> SendCanary | None:
         """Return the canary that is due, None where it is not yet, or a reconcile has to decide."""
         kyma, timers = self.kymas.get(place.key), state.timers or NO_TIMERS
-        if kyma is not None:
+        if kyma is not None and is_managed(kyma) and not kyma.metadata.being_deleted:
             now = self.clock.monotonic()
-            match plan(WatcherSnapshot(kyma=kyma, now=now, times=self.times, timers=timers, is_triggered=False)):
+            match plan_in_order(kyma, timers, self.times, now=now):
                 case SendCanary() as step:
                     return step
-                case WatcherDone(condition=None, requeue_after=float() as seconds):
+                case WatcherDone(requeue_after=float() as seconds):
                     self._set(place, max(seconds, MIN_SECONDS))
                     return None
         self._leave(place, state)
@@ -136,7 +136,7 @@ class CanaryRounds:
 
     def _start(self, tasks: asyncio.TaskGroup, place: CanaryPlace, state: WatcherState, step: SendCanary) -> None:
         self._under_way += 1
-        state.timers = replace(state.timers or NO_TIMERS, path=step.path)
+        state.timers = (state.timers or NO_TIMERS).with_path(step.path)
         self._set(place, step.path.check_after(self.clock.monotonic()))
         tasks.create_task(self._send(place, step))
 
@@ -148,12 +148,12 @@ class CanaryRounds:
             log.debug("canary not sent", kyma=place.key.name, error=str(error))
             if (state := self._state(place)) is not None:
                 path = step.path.refused().suspected(self.clock.monotonic())
-                state.timers = replace(state.timers or NO_TIMERS, path=path)
+                state.timers = (state.timers or NO_TIMERS).with_path(path)
                 self._leave(place, state)
         else:
             if step.write and (state := self._state(place)) is not None and state.timers and state.timers.path:
                 path = state.timers.path.sent(self.clock.monotonic(), write=True)
-                state.timers = replace(state.timers, path=path)
+                state.timers = state.timers.with_path(path)
         finally:
             self._under_way -= 1
             self._arm()

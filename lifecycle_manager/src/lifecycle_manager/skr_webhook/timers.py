@@ -6,8 +6,11 @@ monotonic seconds.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
+
+import msgspec
+from msgspec.structs import replace
 
 from kube_runtime import ObjectKey
 from lifecycle_manager.contract.signals import WatcherEventReceived
@@ -19,8 +22,7 @@ FAULT_REPAIR_SECONDS = 30.0
 """How often the Watcher's objects are compared and repaired while no events arrive."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Timers:
+class Timers(msgspec.Struct, frozen=True, kw_only=True):
     """`since`: from when on a Watcher without any event counts as silent. `repair_at`: when to compare its objects.
 
     `share`, 0 to 1, is this Watcher's place in intervals over which work is spread. Until `in_order_until` all is as it
@@ -51,8 +53,19 @@ class Timers:
         """Return the seconds without an event; what a former process received does not count."""
         return now - (self.last_event_at if self.last_event_at is not None else self.since)
 
+    def repair_in(self, now: float) -> float:
+        """Return the seconds until the objects in the SKR are to be compared."""
+        return max(self.repair_at - now, 0.0)
+
     def path_or_untested(self, times: WatcherTimes, now: float) -> EventPath:
         return self.path or EventPath.untested(times.canary, now=now, share=self.share)
+
+    def with_path(self, path: EventPath | None) -> "Timers":
+        return replace(self, path=path)
+
+    def restarted(self, now: float) -> "Timers":
+        """Return the timers of a Watcher whose first event is expected from now on."""
+        return replace(self, since=now)
 
     def received(self, times: WatcherTimes, events: Iterable[WatcherEventReceived]) -> "Timers":
         """Return the timers once events have arrived; an event may be given twice."""
@@ -86,6 +99,10 @@ class Timers:
     def repair_soon(self, now: float) -> "Timers":
         """Return the timers of a Watcher without events, whose objects may be the cause."""
         return replace(self, repair_at=min(self.repair_at, now + FAULT_REPAIR_SECONDS))
+
+    def in_order(self, *, until: float) -> "Timers":
+        """Return the timers by which nothing is computed until then, unless something triggers a reconcile."""
+        return replace(self, in_order_until=until)
 
     def in_question(self) -> "Timers":
         """Return the timers by which the next reconcile computes everything."""
