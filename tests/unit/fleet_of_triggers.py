@@ -1,11 +1,13 @@
 """A fleet of Kymas, and what changes in it enqueue in the whole service, for tests of triggers."""
 
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Hashable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from kube_runtime import Client, Manager, ObjectKey, Priority, Resource
+import pytest
+
+from kube_runtime import Client, Controller, Informer, Manager, ObjectKey, Priority, Resource
 from lifecycle_manager.app import lifecycle_manager
 from lifecycle_manager.contract.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
@@ -89,6 +91,44 @@ class Fleet:
         """Return the controllers all of whose keys have the least priority."""
         controllers = self.manager.controllers.items()
         return {name for name, each in controllers if len(each.queue) and not each.queue.holds(Priority.CHANGE)}
+
+
+@dataclass(frozen=True, eq=False)
+class Trigger:
+    """A call of `watches` or `receives`: `source` is the informer, or the type of the signal."""
+
+    controller: Controller[Any, Any]
+    source: Any
+    options: dict[str, Any]
+
+    def __str__(self) -> str:
+        source = self.source.resource.plural if isinstance(self.source, Informer) else self.source.__name__
+        return f"{self.controller.name} by {source}"
+
+    def finds(self, given: Any) -> tuple[list[Hashable], object, object]:
+        """Return the keys and the cause that a change or a signal leads to, and whether it matters."""
+        to, when, cause = (self.options.get(name) for name in ("to", "when", "cause"))
+        matters = when is None or when(given)
+        return list(to(given)) if to else [], cause(given) if callable(cause) else cause, matters
+
+
+def recorded_triggers(monkeypatch: pytest.MonkeyPatch) -> list[Trigger]:
+    """Return the triggers that are declared from now on."""
+    found: list[Trigger] = []
+    watches, receives = Controller.watches, Controller.receives
+
+    def record_watch(controller: Any, source: Any, **options: Any) -> None:
+        informer = source if isinstance(source, Informer) else controller._sources.informer(source)  # noqa: SLF001
+        found.append(Trigger(controller, informer, options))
+        watches(controller, source, **options)
+
+    def record_signal(controller: Any, signal: Any, **options: Any) -> None:
+        found.append(Trigger(controller, signal, options))
+        receives(controller, signal, **options)
+
+    monkeypatch.setattr(Controller, "watches", record_watch)
+    monkeypatch.setattr(Controller, "receives", record_signal)
+    return found
 
 
 @asynccontextmanager

@@ -1,7 +1,6 @@
 """What triggers a controller is pure: it finds the same keys and causes each time, and changes no state."""
 
 from collections.abc import Hashable, Iterable, Iterator
-from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
@@ -24,46 +23,13 @@ from lifecycle_manager.contract.signals import (
 from lifecycle_manager.settings import Settings
 from lifecycle_manager_api import names
 from tests import builders
-from tests.unit.fleet_of_triggers import open_fleet
+from tests.unit.fleet_of_triggers import Trigger, open_fleet, recorded_triggers
 from tests.world import KCP
-
-
-@dataclass(frozen=True, eq=False)
-class Trigger:
-    """A call of `watches` or `receives`: `source` is the informer, or the type of the signal."""
-
-    controller: Controller[Any, Any]
-    source: Any
-    options: dict[str, Any]
-
-    def __str__(self) -> str:
-        source = self.source.resource.plural if isinstance(self.source, Informer) else self.source.__name__
-        return f"{self.controller.name} by {source}"
-
-    def finds(self, given: Any) -> tuple[list[Hashable], object, object]:
-        """Return the keys and the cause that a change or a signal leads to, and whether it matters."""
-        to, when, cause = (self.options.get(name) for name in ("to", "when", "cause"))
-        matters = when is None or when(given)
-        return list(to(given)) if to else [], cause(given) if callable(cause) else cause, matters
 
 
 @pytest.fixture
 def triggers(monkeypatch: pytest.MonkeyPatch) -> list[Trigger]:
-    found: list[Trigger] = []
-    watches, receives = Controller.watches, Controller.receives
-
-    def record_watch(controller: Any, source: Any, **options: Any) -> None:
-        informer = source if isinstance(source, Informer) else controller._sources.informer(source)  # noqa: SLF001
-        found.append(Trigger(controller, informer, options))
-        watches(controller, source, **options)
-
-    def record_signal(controller: Any, signal: Any, **options: Any) -> None:
-        found.append(Trigger(controller, signal, options))
-        receives(controller, signal, **options)
-
-    monkeypatch.setattr(Controller, "watches", record_watch)
-    monkeypatch.setattr(Controller, "receives", record_signal)
-    return found
+    return recorded_triggers(monkeypatch)
 
 
 async def test_each_trigger_finds_the_same_twice_and_changes_no_state(triggers: list[Trigger]) -> None:

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from kube_runtime import Change, Controller, Informer
-from lifecycle_manager.app import lifecycle_manager
+from kube_runtime import Change, Informer
 from lifecycle_manager.catalog_sync.plan import plan as plan_catalog
 from lifecycle_manager.catalog_sync.snapshot import CatalogRecord, CatalogSnapshot
 from lifecycle_manager.catalog_sync.wanted import Catalogs
@@ -28,14 +27,13 @@ from lifecycle_manager.contract.resources import KYMAS
 from lifecycle_manager.mandatory_modules.plan import plan_installation
 from lifecycle_manager.mandatory_modules.snapshot import InstallationSnapshot
 from lifecycle_manager.module_catalog import Offer
-from lifecycle_manager.settings import Settings
 from lifecycle_manager.skr_webhook.plan import plan as plan_watcher
 from lifecycle_manager.skr_webhook.settings import WatcherTimes
 from lifecycle_manager.skr_webhook.snapshot import WatcherSnapshot
 from lifecycle_manager.skr_webhook.timers import Timers
 from lifecycle_manager_api import Kyma, names
 from tests import builders
-from tests.unit.fleet_of_triggers import open_fleet
+from tests.unit.fleet_of_triggers import open_fleet, recorded_triggers
 
 OFFER = Offer.of(
     [builders.template("warden", installs=True, mandatory=True), builders.template("api", "1.0.0")],
@@ -102,19 +100,14 @@ def changes(own: str) -> Iterator[tuple[str, Kyma, Kyma]]:
 
 @pytest.mark.parametrize("name", PLANS)
 async def test_change_that_triggers_nothing_would_lead_to_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    found: list[Callable[[Change[Kyma]], bool]] = []
-    watches = Controller.watches
-
-    def record(controller: Any, source: Any, **options: Any) -> None:
-        if controller.name == name and isinstance(source, Informer) and source.resource is KYMAS:
-            found.append(options["when"])
-        watches(controller, source, **options)
-
-    monkeypatch.setattr(Controller, "watches", record)
-    async with open_fleet() as fleet, lifecycle_manager(Settings({}), fleet.kcp):
-        pass
+    triggers = recorded_triggers(monkeypatch)
+    async with open_fleet():
+        (is_change,) = [
+            each.options["when"]
+            for each in triggers
+            if each.controller.name == name and isinstance(each.source, Informer) and each.source.resource is KYMAS
+        ]
     plan, own = PLANS[name]
-    is_change = found[-1]
     unnoticed, quiet = set(), set()
     for part, old, new in changes(own):
         for before, after in ((old, new), (new, old)):
