@@ -56,6 +56,24 @@ def test_broken_path_is_found_within_a_minute_whenever_it_breaks(seconds: float)
     assert found < 52
 
 
+def test_clusters_that_were_tested_together_after_a_pause_are_tested_at_their_own_turns_again() -> None:
+    paths = [EventPath.untested(TIMES, now=START, share=share) for share in (0.1, 0.2, 0.3)]
+    paused_until = START + 20
+    tested = [path.sending(paused_until).answered(paused_until + 0.1) for path in paths]
+    assert [path.check_after(START) for path in tested] == pytest.approx([33, 36, 39])
+    for path in tested:
+        turn = START + path.check_after(START)
+        assert path.sending(turn).answered(turn).check_after(turn) == pytest.approx(TIMES.interval)
+
+
+@pytest.mark.parametrize("late", [0.0, 0.05, 5.0, 29.0])
+def test_late_answer_delays_no_later_canary(late: float) -> None:
+    turn = START + 0.5 * TIMES.interval
+    path = EventPath.untested(TIMES, now=START, share=0.5).sending(turn).answered(turn + late)
+    following = path.check_after(turn)
+    assert following == pytest.approx(2 * TIMES.interval if late == 29.0 else TIMES.interval)
+
+
 def test_reported_changes_stand_for_dry_runs_but_not_for_the_real_write() -> None:
     path, canaries = EventPath.untested(TIMES, now=START, share=1.0), 0
     for second in range(3600):

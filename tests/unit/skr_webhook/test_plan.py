@@ -78,7 +78,7 @@ def of_reason(
 
 @st.composite
 def paths(draw: st.DrawFn) -> EventPath:
-    return EventPath(TIMES.canary, draw(moments), draw(moments), draw(st.none() | moments))
+    return EventPath(TIMES.canary, draw(moments), draw(moments), draw(moments), draw(st.none() | moments))
 
 
 @st.composite
@@ -229,7 +229,7 @@ def test_only_the_path_is_tested_where_all_was_in_order_and_nothing_happened(
 def test_watcher_in_order_is_reconciled_when_its_objects_are_due(
     seen: WatcherSnapshot, due_in: float, is_triggered: bool
 ) -> None:
-    path = EventPath(TIMES.canary, seen.now + 1000, seen.now + 1000)
+    path = EventPath.untested(TIMES.canary, now=seen.now + 1000, share=0)
     timers = structs.replace(
         seen.timers, path=path, last_event_at=seen.now, repair_at=seen.now + due_in, in_order_until=seen.now + 300
     )

