@@ -32,9 +32,10 @@ from benchmarks.processes.fleet import (
 )
 from benchmarks.profiling.flame_graph import record
 from kyma_local.ports import free_port
+from lifecycle_manager.skr_webhook import CanaryTimes
 
 CANARY = "skr apply serviceaccounts/ by lifecycle-manager-canary"
-CLUSTERS, INTERVAL_SECONDS = 100_000, 30
+CLUSTERS, INTERVAL_SECONDS = 100_000, CanaryTimes().interval
 CORES_BAR = 1.0
 OURS = str(Path(sys.executable).with_name("klm"))
 

@@ -139,8 +139,10 @@ async def _measure(options: argparse.Namespace, kymas: int, replicas: int) -> Co
             quiet = _requests(counted, await fleet.do("counts"))
             cpu, counted = _cpu(managers), await fleet.do("counts")
             bump_seconds = await _bump(fleet)
-            await asyncio.sleep(MAX_HOLD_SECONDS)  # then the records of all catalogs are written
             await _wait_until_settled(fleet)
+            await asyncio.sleep(MAX_HOLD_SECONDS)  # then the records of all catalogs are due
+            for manager in managers:
+                await manager.wait_until_idle()
             bump = _requests(counted, await fleet.do("counts"))
             memory = [manager.peak_memory() for manager in managers]
             return Cost(

@@ -23,7 +23,7 @@ from lifecycle_manager.contract.signals import ObjectChanged, WatcherEventReceiv
 from lifecycle_manager.kyma.controller import SKR_KYMA
 from lifecycle_manager.replicas import ReplicaSettings
 from lifecycle_manager.settings import Settings
-from lifecycle_manager.skr_webhook import rounds
+from lifecycle_manager.skr_webhook import CanaryTimes, rounds
 from lifecycle_manager.skr_webhook.canary import FIELD_MANAGER as CANARY_MANAGER
 from lifecycle_manager_api import State, find, names
 from tests import builders
@@ -122,7 +122,8 @@ async def test_quiet_fleet_renews_a_lease_and_tests_what_no_event_proves() -> No
     assert in_kcp.keys() == IN_KCP.keys()
     in_skrs = [each for each in records if each.cluster != "kcp"]
     canaries = [each for each in in_skrs if each.manager == CANARY_MANAGER]
-    assert 1.9 * MINUTES * len(NAMES) <= len(canaries) <= 2 * MINUTES * len(NAMES)
+    expected = MINUTES * 60 / CanaryTimes().interval * len(NAMES)
+    assert 0.95 * expected <= len(canaries) <= expected + len(NAMES)
     assert reconciled <= RECONCILES_OF_TEN_MINUTES * len(NAMES)
     assert len(in_skrs) - len(canaries) <= READS_OF_TEN_MINUTES * len(NAMES)
     assert {each.resource for each in in_skrs if each.is_write} == {"serviceaccounts"}

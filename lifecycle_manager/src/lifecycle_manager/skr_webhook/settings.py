@@ -22,10 +22,10 @@ from lifecycle_manager.contract.options import (
 
 @dataclass(frozen=True, slots=True)
 class CanaryTimes:
-    """How often the event path is tested, in seconds. A broken one is found within `interval + timeout`, 50 s."""
+    """How often the event path is tested, in seconds. A broken one is found within `interval + timeout`, 55 s."""
 
     interval: Seconds = option(
-        30.0, "watcher-canary-interval", "interval at which the event path of an SKR is tested by a dry-run write"
+        35.0, "watcher-canary-interval", "interval at which the event path of an SKR is tested by a dry-run write"
     )
     timeout: Seconds = option(
         20.0,
