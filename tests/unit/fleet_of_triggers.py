@@ -144,7 +144,8 @@ async def open_fleet() -> AsyncIterator[Fleet]:
         await fleet.apply(builders.release("api", regular="1.0.0", fast="1.0.0"))
         await fleet.apply(builders.template("api", "1.0.0"))
         for kyma, (module, channel) in USED.items():
-            template = {"apiVersion": "v1", "kind": "ModuleTemplate", "metadata": {"name": f"{module}-1.0.0"}}
+            metadata = {"name": f"{module}-1.0.0", "namespace": KCP}
+            template = {"apiVersion": "v1", "kind": "ModuleTemplate", "metadata": metadata}
             status = {"name": module, "channel": channel, "state": "Ready", "template": template}
             await fleet.apply(builders.kyma(kyma, status={"modules": [status]}))
             await fleet.apply(builders.manifest(module, kyma=kyma, status={"state": "Processing"}))

@@ -200,6 +200,29 @@ async def test_module_of_a_kyma_that_is_installed_enqueues_its_watcher_alone(fle
     assert fleet.take() == {"watcher": {"uses-fast"}}
 
 
+@pytest.mark.parametrize(
+    ("data", "enqueued"),
+    [
+        pytest.param(builders.INFRASTRUCTURE_DATA, {"module-config": {"uses-fast/api"}}, id="same kind"),
+        pytest.param(
+            {"apiVersion": "example.com/v1", "kind": "Other", "metadata": {"name": "default"}},
+            {"module-config": {"uses-fast/api"}, "watcher": {"uses-fast"}},
+            id="another kind",
+        ),
+    ],
+)
+async def test_new_version_of_a_module_enqueues_the_watcher_only_where_its_kinds_change(
+    fleet: Fleet, data: dict[str, Any], enqueued: dict[str, set[str]]
+) -> None:
+    await fleet.apply(builders.template("api", "2.0.0", data=data))
+    await fleet.empty()
+    (module,) = fleet.manager.informer(KYMAS).list()[0].status.modules
+    template = {"apiVersion": "v1", "kind": "ModuleTemplate", "metadata": {"name": "api-2.0.0", "namespace": KCP}}
+    modules = [{**msgspec.to_builtins(module), "channel": "fast", "template": template}]
+    await fleet.patch(KYMAS, "uses-fast", {"status": {"modules": modules}}, subresource="status")
+    assert fleet.take() == enqueued
+
+
 async def test_labels_of_a_kyma_enqueue_it_alone(fleet: Fleet) -> None:
     await fleet.patch(KYMAS, "uses-fast", {"metadata": {"labels": {names.BETA: "true"}}})
     assert fleet.take() == {name: {"uses-fast"} for name in ("kyma", "catalog", "mandatory-modules", "watcher")}

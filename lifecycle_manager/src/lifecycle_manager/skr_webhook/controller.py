@@ -2,8 +2,8 @@
 
 A Watcher is reconciled when
 
-- the metadata of its Kyma changes, or what its modules resolve to, or which of them are installed; its SKR was read for
-  the first time, or all modules are removed
+- the metadata of its Kyma changes, or the kinds of its modules, or which of them are installed; its SKR was read for the
+  first time, or all modules are removed
 - an event of the Watcher arrives which is the first, or ends silence or a broken event path; of the others the next
   reconcile learns, or the `rounds` of the Watchers in order
 - it has requested a resync, perhaps because it has just started: then its event path is tested
@@ -36,7 +36,7 @@ from lifecycle_manager.skr_webhook.object_rules import ObjectRuleReader, kinds_c
 from lifecycle_manager.skr_webhook.plan import plan
 from lifecycle_manager.skr_webhook.rounds import CanaryRounds
 from lifecycle_manager.skr_webhook.settings import WatcherSettings
-from lifecycle_manager.skr_webhook.snapshot import ModuleRuleReader, WatcherReader, WatcherState, resolved_modules
+from lifecycle_manager.skr_webhook.snapshot import ModuleRuleReader, WatcherReader, WatcherState
 from lifecycle_manager.skr_webhook.status import NO_CERTIFICATE
 from lifecycle_manager.skr_webhook.timers import NO_TIMERS
 from lifecycle_manager.watcher_certificates import CARotation, LeafStore
@@ -87,7 +87,9 @@ def setup(
     def to_reconcile(event: WatcherEventReceived) -> Iterable[ObjectKey]:
         return () if rounds.has(event.key) else (event.key,)
 
-    controller.watches(kymas, when=kyma_changed(is_introduced, modules_removed, resolved_modules), cause=CHANGED)
+    rules = ModuleRuleReader(manager.informer(MODULE_TEMPLATES), kinds)
+    controller.watches(kymas, when=kyma_changed(is_introduced, modules_removed), cause=CHANGED)
+    controller.watches(kymas, when=rules.may_change, cause=CHANGED)
     controller.watches(watchers, to=all_kymas, when=watcher_changed, cause=CHANGED)
     controller.receives(WatcherEventReceived, to=to_reconcile, when=changes_condition)
     controller.receives(ResyncRequested, to=_key_of, priority=Priority.CHANGE)
@@ -104,7 +106,7 @@ def setup(
         manager,
         connections,
         watchers,
-        ModuleRuleReader(manager.informer(MODULE_TEMPLATES), kinds),
+        rules,
         object_rules,
         certificates=certificates,
         cas=cas,

@@ -4,12 +4,14 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import NamedTuple
 
 import msgspec
 import structlog
 
 from kube_runtime import (
     ApplyResult,
+    Change,
     Client,
     Clock,
     Informer,
@@ -115,12 +117,26 @@ class WatcherReader:
         return WatcherSnapshot(kyma=kyma, now=now, times=self.times, timers=timers, is_triggered=is_triggered)
 
 
+class ResolvedModule(NamedTuple):
+    """The template of a Kyma's module, and whether the module is installed."""
+
+    template: TrackingObject | None
+    is_installed: bool
+
+
 @dataclass(frozen=True, eq=False)
 class ModuleRuleReader:
     """Finds out which kinds of Module CRs the Watcher of a Kyma has to report."""
 
     templates: Informer[ModuleTemplate]
     kinds: ModuleKinds
+
+    def may_change(self, change: Change[Kyma]) -> bool:
+        """Tell whether a Kyma's change may change the rules: most new versions of a module have the same kinds."""
+        old, new = change.old, change.new
+        if old is None or new is None or resolved_modules(old) == resolved_modules(new):
+            return False
+        return [*map(self._read_of, resolved_modules(old))] != [*map(self._read_of, resolved_modules(new))]
 
     async def read(self, kyma: Kyma, skr: Client) -> ModuleCrRules:
         rules: list[ModuleRule] = []
@@ -141,11 +157,11 @@ class ModuleRuleReader:
         """Return the kinds that are watched, and those whose default Module CR shows the state of a module."""
         watched: set[ModuleCrKind] = set()
         with_state: set[ModuleCrKind] = set()
-        for reference, is_installed in resolved_modules(kyma):
-            template = self._template_of(reference)
+        for module in resolved_modules(kyma):
+            template = self._template_of(module.template)
             if template is None:
                 continue
-            if is_installed and (default := self.kinds.of_default(template)) is not None:
+            if module.is_installed and (default := self.kinds.of_default(template)) is not None:
                 with_state.add(default)
             if template.spec.enable_module_config:
                 try:
@@ -155,15 +171,25 @@ class ModuleRuleReader:
                     log.warning("module is not watched", kyma=kyma.metadata.name, template=name, error=str(error))
         return watched, with_state
 
+    def _read_of(self, module: ResolvedModule) -> object:
+        """Return what the rules of a module follow from, without a download: at worst its template."""
+        template = self._template_of(module.template)
+        if template is None:
+            return module
+        default, is_watched = self.kinds.of_default(template), template.spec.enable_module_config
+        if default is None and is_watched:
+            return module
+        return default if module.is_installed else None, default if is_watched else None
+
     def _template_of(self, reference: TrackingObject | None) -> ModuleTemplate | None:
         if reference is None:
             return None
         return self.templates.get(ObjectKey(reference.metadata.namespace or "", reference.metadata.name))
 
 
-def resolved_modules(kyma: Kyma) -> list[tuple[TrackingObject | None, bool]]:
-    """Return what a Watcher's rules are read from: the template of each module, and whether it is installed."""
-    return [(module.template, module.manifest is not None) for module in kyma.status.modules]
+def resolved_modules(kyma: Kyma) -> list[ResolvedModule]:
+    """Return what a Watcher's rules are read from."""
+    return [ResolvedModule(module.template, module.manifest is not None) for module in kyma.status.modules]
 
 
 def records_of(kyma: Kyma) -> dict[str, str]:
