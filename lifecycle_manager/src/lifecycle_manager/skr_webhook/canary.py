@@ -107,7 +107,7 @@ class EventPath(msgspec.Struct, frozen=True):
         return max(0.0, min(moments) - now)
 
     def _turn_after(self, moment: float) -> float:
-        """Return the next turn, at most an interval later but for one that begins just now."""
+        """Return the next turn, at most an interval later; one that is just about to begin counts as this one."""
         passed = (moment - self.turn) / self.times.interval
         return self.turn + math.floor(passed + TOLERANCE + 1) * self.times.interval
 

@@ -22,7 +22,7 @@ from lifecycle_manager.contract.options import (
 
 @dataclass(frozen=True, slots=True)
 class CanaryTimes:
-    """How often the event path is tested, in seconds. A broken one is found within `interval + timeout`, 55 s."""
+    """How often the event path is tested, in seconds. A broken one is found within a minute (by `EventPath`, 57 s)."""
 
     interval: Seconds = option(
         35.0, "watcher-canary-interval", "interval at which the event path of an SKR is tested by a dry-run write"
