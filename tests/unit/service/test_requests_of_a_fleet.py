@@ -167,6 +167,22 @@ async def test_canaries_of_clusters_that_respond_late_follow_each_other(monkeypa
 
 
 @pytest.mark.looptime
+async def test_canaries_that_are_sent_together_are_one_for_each_cluster_at_each_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(rounds, "GATHER_SECONDS", 10.0)
+    monkeypatch.setattr(rounds, "MAX_IN_A_TURN", 1)
+    answers: list[WatcherEventReceived] = []
+    async with quiet_fleet() as (_, manager):
+        manager.on(WatcherEventReceived, answers.append)
+        await asyncio.sleep(10 * CanaryTimes().interval)
+    assert all(9 <= count <= 11 for count in Counter(each.kyma for each in answers).values()), answers
+    assert {each.kyma for each in answers} == {*NAMES}
+    alone = [each for each in answers if each.at % rounds.GATHER_SECONDS >= 1]
+    assert len(alone) <= len(NAMES)  # by the reconcile at the interval
+
+
+@pytest.mark.looptime
 async def test_watcher_that_another_replica_has_gets_no_further_canaries() -> None:
     async with quiet_fleet() as (world, manager):
         since = world.requests
