@@ -2,8 +2,8 @@
 
 GO_LIFECYCLE_MANAGER names the Go version (docs/migration.md says how to build it); without it nothing is measured. The
 control plane is a real API server, the user clusters are simulated by another process. Of each version are measured the
-installation of the fleet, an interval in which nothing changes, a new version of a module for all, and users who add a
-module. Each but the quiet interval is followed by SETTLE_SECONDS, so that what a version does once all are Ready is
+installation of the fleet, an interval in which nothing changes, a new version of each module for all, and users who add
+a module. Each but the quiet interval is followed by SETTLE_SECONDS, so that what a version does once all are Ready is
 counted. Requests to the control plane are those of its audit log. Run by name:
 
     GO_LIFECYCLE_MANAGER=… python -m benchmarks.go_lifecycle_manager [--kymas 100] [--quiet-seconds 310]
@@ -178,10 +178,9 @@ async def _phases(site: Site, version: Version, options: argparse.Namespace) -> 
         await asyncio.sleep(options.quiet_seconds)
 
     async def upgrade() -> None:
-        first, *others = CHOSEN
-        wanted = {first: modules.NEW, **dict.fromkeys(others, modules.OLD)}
-        await surroundings.apply(site.kcp, MODULES[0].release_meta(regular=modules.NEW), "modulectl")
-        await _until(site, lambda kyma: versions_of(kyma) == wanted)
+        for module in MODULES:
+            await surroundings.apply(site.kcp, module.release_meta(regular=modules.NEW), "modulectl")
+        await _until(site, lambda kyma: versions_of(kyma) == dict.fromkeys(CHOSEN, modules.NEW))
 
     async def users_add_a_module() -> None:
         latencies = [await _add_module(site, version, name) for name in site.kymas[: options.users]]
