@@ -2,8 +2,8 @@
 
 A Watcher is reconciled when
 
-- the metadata of its Kyma changes, or the kinds of its modules, or which of them are installed; its SKR was read for the
-  first time, or all modules are removed
+- the metadata of its Kyma changes, or the kinds of its modules, or which of them are installed; its SKR was read for
+  the first time, or all modules are removed
 - an event of the Watcher arrives which is the first, or ends silence or a broken event path; of the others the next
   reconcile learns, or the `rounds` of the Watchers in order
 - it has requested a resync, perhaps because it has just started: then its event path is tested
