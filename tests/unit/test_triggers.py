@@ -211,7 +211,7 @@ async def test_module_of_a_kyma_that_is_installed_enqueues_its_watcher_alone(fle
         ),
     ],
 )
-async def test_new_version_of_a_module_enqueues_the_watcher_only_where_its_kinds_change(
+async def test_new_version_enqueues_the_watcher_only_where_the_kinds_change(
     fleet: Fleet, data: dict[str, Any], enqueued: dict[str, set[str]]
 ) -> None:
     await fleet.apply(builders.template("api", "2.0.0", data=data))

@@ -167,7 +167,7 @@ async def test_canaries_of_clusters_that_respond_late_follow_each_other(monkeypa
 
 
 @pytest.mark.looptime
-async def test_canaries_that_are_sent_together_are_one_for_each_cluster_at_each_turn(
+async def test_canaries_sent_together_are_one_for_each_cluster_at_each_turn(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(rounds, "GATHER_SECONDS", 10.0)

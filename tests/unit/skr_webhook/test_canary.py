@@ -56,7 +56,7 @@ def test_broken_path_is_found_within_a_minute_whenever_it_breaks(seconds: float)
     assert found < 52
 
 
-def test_clusters_that_were_tested_together_after_a_pause_are_tested_at_their_own_turns_again() -> None:
+def test_clusters_tested_together_after_a_pause_return_to_turns_of_their_own() -> None:
     paths = [EventPath.untested(TIMES, now=START, share=share) for share in (0.1, 0.2, 0.3)]
     paused_until = START + 20
     tested = [path.sending(paused_until).answered(paused_until + 0.1) for path in paths]
