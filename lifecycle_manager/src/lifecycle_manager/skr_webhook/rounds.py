@@ -27,7 +27,7 @@ MAX_UNDER_WAY = 1_000
 """How many canaries may wait for a response; those that are due meanwhile are sent as places become free."""
 
 GATHER_SECONDS = 0.1
-"""Canaries that are due within so many seconds are sent together: that takes a quarter less CPU than one by one."""
+"""Canaries that are due within so many seconds are sent together, which takes 0.74 to 0.87 times the CPU."""
 
 MAX_IN_A_TURN = 20
 """How many are sent in one turn of the event loop, in some milliseconds."""
