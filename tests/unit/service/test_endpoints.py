@@ -22,7 +22,7 @@ from lifecycle_manager.endpoint_settings import EndpointSettings
 from lifecycle_manager.endpoints import Endpoints
 from lifecycle_manager.process.telemetry import ChangeLatency
 from lifecycle_manager.watcher_certificates import ROTATE, CARotation, CAStore, setup_ca
-from tests.waiting import eventually
+from tests.waiting import eventually, is_gone
 from tests.world import KCP, NO_API, World, open_world
 
 
@@ -59,6 +59,10 @@ def trusted_by_events(folder: Path) -> bytes:
     return (folder / "events" / "ca.crt").read_bytes()
 
 
+async def has_webhook(world: World) -> bool:
+    return not await is_gone(world.kcp.get(admission.ADMISSION_WEBHOOKS, "lifecycle-manager"))
+
+
 async def trusted_by_api_server(world: World) -> bytes:
     configuration = await world.kcp.get(admission.ADMISSION_WEBHOOKS, "lifecycle-manager")
     return base64.b64decode(configuration["webhooks"][0]["clientConfig"]["caBundle"])
@@ -83,7 +87,7 @@ async def test_api_server_trusts_the_cas_in_force(tmp_path: Path) -> None:
         async def trusted() -> bool:
             return await trusted_by_api_server(world) == cas.current.trusted
 
-        await eventually(lambda: world.kcp.get(admission.ADMISSION_WEBHOOKS, "lifecycle-manager"))
+        await eventually(lambda: has_webhook(world))
         await announce_ca(world, cas)
         await eventually(trusted)
 
@@ -91,7 +95,7 @@ async def test_api_server_trusts_the_cas_in_force(tmp_path: Path) -> None:
 async def test_renewal_that_fails_is_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(endpoints, "RETRY_SECONDS", 0.01)
     async with serving(tmp_path, webhooks=True) as (world, cas):
-        await eventually(lambda: world.kcp.get(admission.ADMISSION_WEBHOOKS, "lifecycle-manager"))
+        await eventually(lambda: has_webhook(world))
 
         def is_webhook(request: ApiRequest) -> bool:
             return request.is_write and "validatingwebhookconfigurations" in request.path
