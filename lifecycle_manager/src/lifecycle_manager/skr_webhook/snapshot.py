@@ -133,10 +133,10 @@ class ModuleRuleReader:
 
     def may_change(self, change: Change[Kyma]) -> bool:
         """Tell whether a Kyma's change may change the rules: most new versions of a module have the same kinds."""
-        old, new = change.old, change.new
-        if old is None or new is None or resolved_modules(old) == resolved_modules(new):
+        if change.old is None or change.new is None:
             return False
-        return [*map(self._read_of, resolved_modules(old))] != [*map(self._read_of, resolved_modules(new))]
+        before, after = resolved_modules(change.old), resolved_modules(change.new)
+        return before != after and [*map(self._read_of, before)] != [*map(self._read_of, after)]
 
     async def read(self, kyma: Kyma, skr: Client) -> ModuleCrRules:
         rules: list[ModuleRule] = []
