@@ -34,7 +34,7 @@ from benchmarks.processes.fleet import (
     run_lifecycle_manager,
     serve_layers,
 )
-from benchmarks.processes.simulated_fleet import MODULES, VERSIONS
+from benchmarks.processes.fleet_documents import MODULES, VERSIONS
 from kyma_local.ports import free_port
 from kyma_local.processes import tail
 

@@ -34,9 +34,9 @@ from benchmarks.processes.fleet import (
     run_lifecycle_manager,
     serve_layers,
 )
+from benchmarks.processes.fleet_documents import VERSIONS, kyma_name
 from benchmarks.processes.fleet_pages import load, text_of
 from benchmarks.processes.senders import Sender
-from benchmarks.processes.simulated_fleet import VERSIONS, kyma_name
 from kube_runtime import Client, ClientOptions, KubeconfigPolicy, dump_yaml
 from kyma_local.ports import free_port
 from lifecycle_manager.contract.resources import KYMAS, MODULE_POLICIES, MODULE_RELEASE_METAS, SECRETS, SYNC_RESOURCES

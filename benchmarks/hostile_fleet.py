@@ -54,7 +54,7 @@ from benchmarks.processes.fleet import (
     serve_layers,
     users_of,
 )
-from benchmarks.processes.simulated_fleet import CONFIGURED, kyma_name
+from benchmarks.processes.fleet_documents import CONFIGURED, kyma_name
 from benchmarks.processes.timed_lifecycle_manager import MECHANISMS
 from kyma_local.ports import free_port
 

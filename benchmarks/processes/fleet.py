@@ -13,8 +13,8 @@ from typing import Any
 
 import httpx
 
+from benchmarks.processes.fleet_documents import CONFIGURED, MODULES, VERSIONS, definition_of_things, kyma_name
 from benchmarks.processes.senders import Sender
-from benchmarks.processes.simulated_fleet import CONFIGURED, MODULES, VERSIONS, definition_of_things, kyma_name
 from kube_runtime import Client, ClientOptions, KubeconfigPolicy, dump_yaml
 from kyma_local.ports import free_port
 from kyma_local.processes import ChildProcess, start_child, tail

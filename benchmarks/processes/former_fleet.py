@@ -17,7 +17,8 @@ from collections.abc import Awaitable, Callable, Iterable
 
 import msgspec
 
-from benchmarks.processes.simulated_fleet import API, MERGE, write_line
+from benchmarks.processes.fleet_documents import API, MERGE
+from benchmarks.processes.output import write_line
 from kube_simulation import Answer, ApiRequest, Rule, SimulatedCluster, Simulation, serve_simulation
 from kyma_certs import KeyPair
 from lifecycle_manager.contract import former

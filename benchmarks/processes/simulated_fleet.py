@@ -19,167 +19,51 @@ import os
 import ssl
 import sys
 import time
-from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import msgspec
 
+from benchmarks.processes.fleet_documents import (
+    API,
+    APPLY,
+    CONFIGURED,
+    MERGE,
+    THINGS,
+    VERSIONS,
+    Document,
+    Layers,
+    catalog,
+    is_in_sync,
+    kyma_name,
+    registration,
+    thing,
+    with_uid,
+)
+from benchmarks.processes.fleet_rules import (
+    ConfigReporter,
+    HaltObserver,
+    ManifestReporter,
+    RequestCounter,
+    Reviewer,
+    ThingOperator,
+)
+from benchmarks.processes.output import write_line
 from benchmarks.processes.simulated_watchers import SimulatedWatcher
-from kube_runtime import dump_yaml
 from kube_simulation import (
-    Answer,
-    ApiRequest,
     Delay,
     NeverAnswer,
     Refuse,
     Refused,
-    Rule,
     SimulatedCluster,
     Simulation,
     serve_simulation,
 )
 from kyma_certs import LeafRequest, create_ca, issue
-from lifecycle_manager_api import Kyma, ModuleRollout, ResourceList, State, crds, find, names
-
-MODULES = tuple(f"module-{letter * 3}" for letter in "abcdefghij")
-VERSIONS = ("1.0.0", "1.1.0")
-CONFIGURED = "module-configured"
-"""The module that every Kyma has with `--configured`: users configure it by Things."""
-THINGS = f"/apis/example.com/v1/namespaces/{names.SKR_NAMESPACE}/things"
-API = f"/apis/{names.GROUP}/v1beta2/namespaces"
-APPLY = "application/apply-patch+yaml"
-MERGE = "application/merge-patch+json"
-Document = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Layers:
-    """The layers of the modules: a registry, and the digest of each version by its name."""
-
-    registry: str
-    digests: dict[str, str]
-
-
-def kyma_name(number: int) -> str:
-    """Return the name of a Kyma, and of its cluster."""
-    return f"kyma-{number}"
-
-
-class RequestCounter(Rule):
-    """Counts the requests to the clusters."""
-
-    def __init__(self) -> None:
-        self.counts: Counter[str] = Counter()
-        self.detail: Counter[str] = Counter()
-        self.reconciled: set[str] = set()
-        self.writes_to: Counter[str] = Counter()
-
-    async def around(self, request: ApiRequest, proceed: Callable[[], Awaitable[Answer]]) -> Answer:
-        side = "kcp" if request.cluster == "kcp" else "skr"
-        if request.verb != "watch":
-            self.counts[f"{side}_{'writes' if request.is_write else 'reads'}"] += 1
-            kind = request.kind.plural if request.kind is not None else "discovery"
-            if side == "skr" and (request.verb, kind) == ("get", "kymas"):
-                self.reconciled.add(request.cluster)
-            if side == "skr" and request.is_write:
-                self.writes_to[request.cluster] += 1
-            self.detail[f"{side} {request.verb} {kind}/{request.subresource} by {request.manager}"] += 1
-        return await proceed()
-
-
-class ManifestReporter(Rule):
-    """Reports when awaited Manifests are written."""
-
-    def __init__(self) -> None:
-        self.keys: set[tuple[str, str]] = set()
-
-    async def around(self, request: ApiRequest, proceed: Callable[[], Awaitable[Answer]]) -> Answer:
-        answer = await proceed()
-        of_manifest = request.kind is not None and request.kind.plural == "manifests"
-        if of_manifest and request.verb == "apply" and not request.subresource and answer.code < 300:
-            labels = answer.document()["metadata"]["labels"]
-            key = (labels[names.KYMA_NAME], labels[names.MODULE_NAME])
-            if key in self.keys:
-                self.keys.discard(key)
-                write_line({"applied": key, "at": time.monotonic()})
-        return answer
-
-
-class Reviewer(Rule):
-    """Lets everybody see the fleet page: any token is of somebody who may list Kymas."""
-
-    async def around(self, request: ApiRequest, proceed: Callable[[], Awaitable[Answer]]) -> Answer:
-        if request.path.endswith(("/tokenreviews", "/subjectaccessreviews")):
-            status = {"authenticated": True, "allowed": True, "user": {"username": "operator"}}
-            return Answer(201, msgspec.json.encode({"metadata": {}, "status": status}))
-        return await proceed()
-
-
-class ThingOperator(Rule):
-    """Reports a default Thing as ready once it is created, as the operator of the module would."""
-
-    def __init__(self, cluster: SimulatedCluster) -> None:
-        self.cluster = cluster
-
-    async def around(self, request: ApiRequest, proceed: Callable[[], Awaitable[Answer]]) -> Answer:
-        answer = await proceed()
-        is_thing = request.kind is not None and request.kind.plural == "things"
-        if is_thing and request.verb == "create" and answer.code < 300:
-            self.cluster.answer_to("PATCH", f"{THINGS}/default", {"status": {"state": "Ready"}}, MERGE)
-        return answer
-
-
-class HaltObserver(Rule):
-    """Notes when too many clusters of the later waves have failed with a version, and when its rollout is halted."""
-
-    def __init__(self, module: str, version: str, too_many: int) -> None:
-        self.module, self.version, self.too_many = module, version, too_many
-        self.with_version: set[str] = set()
-        self.failed: set[str] = set()
-        self.updated_at_crossing = 0
-        self.crossed_at = self.halted_at = 0.0
-
-    async def around(self, request: ApiRequest, proceed: Callable[[], Awaitable[Answer]]) -> Answer:
-        answer = await proceed()
-        plural = request.kind.plural if request.kind is not None else ""
-        if not request.is_write or answer.code >= 300 or self.module not in request.name:
-            return answer
-        if plural == "manifests":
-            self._note(answer.document())
-        elif plural == "modulerollouts" and not self.halted_at:
-            document = answer.document()
-            is_halted = document.get("status", {}).get("phase") == "Halted"
-            self.halted_at = time.monotonic() if is_halted and document["spec"]["version"] == self.version else 0.0
-        return answer
-
-    def _note(self, manifest: Document) -> None:
-        if manifest["spec"]["version"] != self.version:
-            return
-        name = manifest["metadata"]["name"]
-        self.with_version.add(name)
-        if manifest.get("status", {}).get("state") == "Error":
-            self.failed.add(name)
-        if len(self.failed) >= self.too_many and not self.crossed_at:
-            self.crossed_at, self.updated_at_crossing = time.monotonic(), len(self.with_version)
-
-
-class ConfigReporter(Rule):
-    """Reports when awaited texts arrive in ModuleConfigs."""
-
-    def __init__(self) -> None:
-        self.marks: dict[bytes, str] = {}
-
-    async def around(self, request: ApiRequest, proceed: Callable[[], Awaitable[Answer]]) -> Answer:
-        answer = await proceed()
-        if self.marks and request.is_write and request.kind is not None and request.kind.plural == "moduleconfigs":
-            for mark in [each for each in self.marks if each in request.body]:
-                write_line({"applied": [self.marks.pop(mark), CONFIGURED], "at": time.monotonic()})
-        return answer
+from lifecycle_manager_api import Kyma, ModuleRollout, ResourceList, crds, names
 
 
 class Fleet:
@@ -194,6 +78,7 @@ class Fleet:
         *,
         configured: bool = False,
         alike: bool = False,
+        arriving: int = 0,
         elsewhere: Sequence[Document] = (),
         ca: bytes = b"",
     ) -> None:
@@ -209,9 +94,11 @@ class Fleet:
         self.halt = HaltObserver("", "", 0)
         self.edits = itertools.count(1)
         self.versions: dict[tuple[int, str], str] = {}
+        self.arriving: deque[list[Document]] = deque()
         if kymas.start == 0:
             kubeconfigs = [*map(self.kubeconfig, self.skrs.values()), *elsewhere]
-            self._set_up(modules, layers, kubeconfigs, configured=configured, alike=alike)
+            here = len(kubeconfigs) - arriving
+            self._set_up(modules, layers, kubeconfigs, here, configured=configured, alike=alike)
         for cluster in (self.kcp, *self.skrs.values()):
             cluster.add_rule(self.requests)
         self.kcp.add_rule(Reviewer())
@@ -234,18 +121,32 @@ class Fleet:
         return do(**command)
 
     def _set_up(
-        self, modules: int, layers: Layers, kubeconfigs: Sequence[Document], *, configured: bool, alike: bool
+        self, modules: int, layers: Layers, kubeconfigs: Sequence[Document], here: int, *, configured: bool, alike: bool
     ) -> None:
+        """Bring the catalog and the first Kymas; the others arrive later."""
         self.kcp.answer_to("POST", "/api/v1/namespaces", {"metadata": {"name": names.KCP_NAMESPACE}})
         for crd in crds.all_crds():
             target = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions?fieldManager=benchmark"
             answer = self.kcp.answer_to("POST", target, crd)
             assert answer.code == 201, answer.body
         uids = itertools.count(1)
-        self.kcp.restore(_with_uid(document, uids) for document in _catalog(layers, configured))
+        self.kcp.restore(with_uid(document, uids) for document in catalog(layers, configured))
         for number, kubeconfig in enumerate(kubeconfigs):
-            documents = _registration(number, modules, kubeconfig, configured=configured, alike=alike)
-            self.kcp.restore(_with_uid(each, uids) for each in documents)
+            documents = registration(number, modules, kubeconfig, configured=configured, alike=alike)
+            if number < here:
+                self.kcp.restore(with_uid(each, uids) for each in documents)
+            else:
+                self.arriving.append(list(documents))
+
+    def _arrive(self) -> Document:
+        """Register the next cluster that has no Kyma yet, as a broker does."""
+        secret, kyma = self.arriving.popleft()
+        for path, document in (("/api/v1/namespaces", secret), (API, kyma)):
+            plural = f"{document['kind'].lower()}s"
+            target = f"{path}/{names.KCP_NAMESPACE}/{plural}?fieldManager=broker"
+            answer = self.kcp.answer_to("POST", target, document)
+            assert answer.code == 201, answer.body
+        return {"left": len(self.arriving)}
 
     def _counts(self) -> Document:
         return {"reconciled": len(self.requests.reconciled), **self.requests.counts}
@@ -277,7 +178,7 @@ class Fleet:
         """Return how many Kymas have their modules and their catalog."""
         body = self.kcp.answer_to("GET", f"{API}/{names.KCP_NAMESPACE}/kymas").body
         kymas = msgspec.json.decode(body, type=ResourceList[Kyma]).items
-        return {"in_sync": sum(_is_in_sync(kyma) for kyma in kymas), "of": len(kymas)}
+        return {"in_sync": sum(is_in_sync(kyma) for kyma in kymas), "of": len(kymas)}
 
     def _at_version(self, module: str, version: str) -> Document:
         body = self.kcp.answer_to("GET", f"{API}/{names.KCP_NAMESPACE}/kymas").body
@@ -414,8 +315,8 @@ class Fleet:
             *((f"large-{number}", contents[number % 2]) for number in range(large)),
             *((f"small-{number}", {"text": "small"}) for number in range(small)),
         ):
-            thing = {**_thing(), "metadata": {"name": name, "namespace": names.SKR_NAMESPACE}, "spec": spec}
-            answer = self.skrs[kyma].answer_to("POST", THINGS, thing)
+            document = {**thing(), "metadata": {"name": name, "namespace": names.SKR_NAMESPACE}, "spec": spec}
+            answer = self.skrs[kyma].answer_to("POST", THINGS, document)
             assert answer.code == 201, answer.body
         return {"crowded": kyma}
 
@@ -454,104 +355,6 @@ class Fleet:
         return {"allowed": CONFIGURED}
 
 
-def _thing() -> Document:
-    metadata = {"name": "default", "namespace": names.SKR_NAMESPACE}
-    return {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": metadata, "spec": {"text": "default"}}
-
-
-def definition_of_things() -> Document:
-    """Return the definition of the Module CRs of the configured module."""
-    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": "things.example.com"},
-        "spec": {
-            "group": "example.com",
-            "scope": "Namespaced",
-            "names": {"plural": "things", "singular": "thing", "kind": "Thing", "listKind": "ThingList"},
-            "versions": [version],
-        },
-    }
-
-
-def _catalog(layers: Layers, configured: bool) -> Iterator[Document]:
-    for module in (*MODULES, CONFIGURED) if configured else MODULES:
-        data = {"data": _thing(), "enableModuleConfig": True} if module == CONFIGURED else {}
-        for version in VERSIONS:
-            yield _object(
-                "ModuleTemplate",
-                f"{module}-{version}",
-                {
-                    "moduleName": module,
-                    "version": version,
-                    **data,
-                    "descriptor": {
-                        "component": {
-                            "name": f"example.com/module/{module}",
-                            "version": version,
-                            "repositoryContexts": [{"baseUrl": layers.registry}],
-                            "resources": [
-                                {
-                                    "name": "raw-manifest",
-                                    "access": {"localReference": layers.digests[f"{module}-{version}"]},
-                                }
-                            ],
-                        }
-                    },
-                },
-            )
-        channels = [{"channel": "regular", "version": VERSIONS[0]}, {"channel": "fast", "version": VERSIONS[1]}]
-        yield _object("ModuleReleaseMeta", module, {"moduleName": module, "channels": channels})
-
-
-def _registration(
-    number: int, modules: int, kubeconfig: Document, *, configured: bool, alike: bool
-) -> Iterator[Document]:
-    """Return the Kyma of a cluster and its access Secret."""
-    name = kyma_name(number)
-    labels = {names.KYMA_NAME: name, names.MANAGED_BY: names.LIFECYCLE_MANAGER}
-    config = base64.b64encode(dump_yaml(kubeconfig).encode()).decode()
-    metadata = {"name": f"kubeconfig-{name}", "namespace": names.KCP_NAMESPACE, "labels": labels}
-    yield {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque", "data": {"config": config}}
-    first = 0 if alike else number
-    chosen = [MODULES[(first + index) % (len(MODULES) - 1)] for index in range(modules)]
-    chosen += [CONFIGURED] if configured else []
-    # With its defaults, as the API server stores it: else the first write would be another generation.
-    defaults = {"managed": True, "customResourcePolicy": "CreateAndDelete"}
-    spec = {"channel": "regular", "modules": [{"name": module, **defaults} for module in chosen]}
-    kyma = _object("Kyma", name, spec)
-    kyma["metadata"]["labels"] = {names.RUNTIME_ID: f"runtime-{number}", names.REGION: "eu-central-1"}
-    yield kyma
-
-
-def _object(kind: str, name: str, spec: Document) -> Document:
-    metadata = {"name": name, "namespace": names.KCP_NAMESPACE, "generation": 1}
-    return {"apiVersion": f"{names.GROUP}/v1beta2", "kind": kind, "metadata": metadata, "spec": spec}
-
-
-def _with_uid(document: Document, uids: Iterator[int]) -> Document:
-    assigned = {"uid": f"00000000-0000-0000-0000-{next(uids):012}", "creationTimestamp": "2026-01-01T00:00:00Z"}
-    return {**document, "metadata": {**document["metadata"], **assigned}}
-
-
-def _is_in_sync(kyma: Kyma) -> bool:
-    catalog = find(kyma.status.conditions, "ModuleCatalog")
-    modules = kyma.status.modules
-    return (
-        bool(modules)
-        and all(each.state is State.READY or each.name == CONFIGURED for each in modules)  # it may still start
-        and bool(catalog and catalog.status == "True")
-    )
-
-
-def write_line(line: Document) -> None:
-    """Write one line to the output."""
-    sys.stdout.write(json.dumps(line) + "\n")
-    sys.stdout.flush()
-
-
 def _server_tls() -> tuple[ssl.SSLContext, bytes]:
     """Return the context of a server on this machine, and the CA of its certificate."""
     now = datetime.now(UTC)
@@ -579,6 +382,7 @@ async def serve(arguments: argparse.Namespace) -> None:
             layers,
             configured=arguments.configured,
             alike=arguments.alike,
+            arriving=arguments.arriving,
             elsewhere=elsewhere,
             ca=ca,
         )
@@ -601,6 +405,7 @@ def main() -> None:
     parser.add_argument("--modules", type=int, default=5)
     parser.add_argument("--first", type=int, default=0, help="number of the first cluster of this process")
     parser.add_argument("--elsewhere", type=Path, help="file with the kubeconfigs of the last clusters")
+    parser.add_argument("--arriving", type=int, default=0, help="clusters that have no Kyma until `arrive`")
     parser.add_argument("--alike", action="store_true", help="every Kyma has the same modules")
     parser.add_argument("--tls", action="store_true", help="the API servers have TLS")
     parser.add_argument("--configured", action="store_true", help="every Kyma has a module with Module CRs, too")

@@ -15,7 +15,8 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from benchmarks.processes.simulated_fleet import API, MERGE, write_line
+from benchmarks.processes.fleet_documents import API, MERGE
+from benchmarks.processes.output import write_line
 from kube_simulation import Answer, ApiRequest, Rule, SimulatedCluster, Simulation, serve_simulation
 from lifecycle_manager_api import names
 from tests.takeover_from_go.played import status_of
