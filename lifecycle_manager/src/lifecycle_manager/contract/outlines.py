@@ -63,6 +63,9 @@ class _Labels(Mapping[str, str]):
     def __getitem__(self, name: str) -> str:
         return self._kyma if name == names.KYMA_NAME else self._others[name]
 
+    def get(self, name: str, default: Any = None, /) -> Any:  # that of Mapping takes three calls, at each look-up
+        return self._kyma if name == names.KYMA_NAME else self._others.get(name, default)
+
     def __iter__(self) -> Iterator[str]:
         yield names.KYMA_NAME
         yield from self._others
