@@ -187,3 +187,15 @@ async def test_hidden_change_is_sent_once_overwritten_or_shown(client: Client, c
     await until(lambda: received[3:] == [("one", "3")])
     listening.cancel()
     await asyncio.wait([listening])
+
+
+async def test_pauses_that_a_server_asks_for_are_logged_once_a_minute(
+    client: Client, cluster: SimulatedCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    busy = Refused(429, "TooManyRequests", "the server is busy", retry_after_seconds=0)
+    with cluster.ruled_by(Refuse(is_write, refused=busy)):
+        for _ in range(20):
+            with pytest.raises(TooManyRequests):
+                await write(client)
+    (line,) = [each for each in caplog.messages if "asks for a pause" in each]
+    assert "the server is busy (429 TooManyRequests)" in line

@@ -6,8 +6,10 @@ request that is refused with Retry-After is repeated a few times after that paus
 caller's queue.
 """
 
+import logging
 import math
 import os
+import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from functools import lru_cache
@@ -45,7 +47,11 @@ from kube_runtime.tracing import is_traced, part
 
 __all__ = ["ServerResponse", "Transport"]
 
+log = logging.getLogger(__name__)
+
 _DEFAULT_RETRY_SECONDS = 1.0
+_LOG_SECONDS = 60.0
+"""A server that refuses all requests until later is in the log once in this time."""
 _ANSWERS = (NotFound, AlreadyExists, Conflict, Gone)
 """Refusals that callers expect: they say how things are, and nothing failed."""
 _NOTHING = nullcontext()
@@ -77,6 +83,7 @@ class Transport:
         self._tls = connection.tls
         self._ssl = True if connection.tls is None else tls_context(connection.tls)
         self._sessions = Sessions(options)
+        self._logs_from = 0.0
         self._extra: dict[str, Any] = {"server_hostname": connection.server_name} if connection.server_name else {}
         if connection.proxy:
             self._extra["proxy"] = connection.proxy
@@ -207,6 +214,9 @@ class Transport:
         if isinstance(error, ServerUnavailable) and error.retry_after is None:
             raise error
         seconds = _DEFAULT_RETRY_SECONDS if error.retry_after is None else error.retry_after
+        if (now := time.monotonic()) >= self._logs_from:
+            self._logs_from = now + _LOG_SECONDS
+            log.warning("%s asks for a pause of %g s before the next request: %s", self._host, seconds, error)
         if attempt >= self.options.attempts or seconds > self.options.max_retry_after_seconds:
             raise error
         self._limits.pause(seconds)
