@@ -11,6 +11,7 @@ from lifecycle_manager.contract.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     KYMAS,
     MANIFESTS,
+    MODULE_TEMPLATES,
     SECRETS,
 )
 from lifecycle_manager.contract.signals import (
@@ -21,6 +22,8 @@ from lifecycle_manager_api import Manifest, ModuleReleaseMeta, names
 from tests import builders
 from tests.unit.fleet_of_triggers import ALL, Fleet, open_fleet
 from tests.world import KCP
+
+OTHER_DATA = {"apiVersion": "example.com/v1", "kind": "Other", "metadata": {"name": "default"}}
 
 
 @pytest.fixture
@@ -204,11 +207,7 @@ async def test_module_of_a_kyma_that_is_installed_enqueues_its_watcher_alone(fle
     ("data", "enqueued"),
     [
         pytest.param(builders.INFRASTRUCTURE_DATA, {"module-config": {"uses-fast/api"}}, id="same kind"),
-        pytest.param(
-            {"apiVersion": "example.com/v1", "kind": "Other", "metadata": {"name": "default"}},
-            {"module-config": {"uses-fast/api"}, "watcher": {"uses-fast"}},
-            id="another kind",
-        ),
+        pytest.param(OTHER_DATA, {"module-config": {"uses-fast/api"}, "watcher": {"uses-fast"}}, id="another kind"),
     ],
 )
 async def test_new_version_enqueues_the_watcher_only_where_the_kinds_change(
@@ -221,6 +220,27 @@ async def test_new_version_enqueues_the_watcher_only_where_the_kinds_change(
     modules = [{**msgspec.to_builtins(module), "channel": "fast", "template": template}]
     await fleet.patch(KYMAS, "uses-fast", {"status": {"modules": modules}}, subresource="status")
     assert fleet.take() == enqueued
+
+
+@pytest.mark.parametrize(
+    ("edit", "enqueued"),
+    [
+        pytest.param({"data": {"spec": {"size": 2}}}, None, id="same kind"),
+        pytest.param({"data": {"kind": "Other"}}, {"uses-fast"}, id="another kind"),
+        pytest.param({"enableModuleConfig": False}, {"uses-fast"}, id="not watched"),
+    ],
+)
+async def test_edited_template_enqueues_the_watchers_only_where_its_kinds_change(
+    fleet: Fleet, edit: dict[str, Any], enqueued: set[str] | None
+) -> None:
+    await fleet.apply(builders.template("api", "3.0.0", data=builders.INFRASTRUCTURE_DATA))
+    (module,) = fleet.manager.informer(KYMAS).list()[0].status.modules
+    template = {"apiVersion": "v1", "kind": "ModuleTemplate", "metadata": {"name": "api-3.0.0", "namespace": KCP}}
+    modules = [{**msgspec.to_builtins(module), "channel": "fast", "template": template}]
+    await fleet.patch(KYMAS, "uses-fast", {"status": {"modules": modules}}, subresource="status")
+    await fleet.empty()
+    await fleet.patch(MODULE_TEMPLATES, "api-3.0.0", {"spec": edit})
+    assert fleet.take().get("watcher") == enqueued
 
 
 async def test_labels_of_a_kyma_enqueue_it_alone(fleet: Fleet) -> None:

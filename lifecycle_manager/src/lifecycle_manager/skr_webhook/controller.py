@@ -9,6 +9,7 @@ A Watcher is reconciled when
 - it has requested a resync, perhaps because it has just started: then its event path is tested
 - its SKR answers again, or is replaced by another: then its objects are compared
 - a Watcher CR changes, or other CAs are in force: those of all Kymas
+- a ModuleTemplate of the Kyma is edited so that other Module CRs are reported
 - the Kyma's modules have objects of other kinds, or a ModulePolicy changes whether they are repaired on events
 - its silence would be too long, or the interval has passed; where it is not in order, its event path is to be tested
 """
@@ -16,9 +17,10 @@ A Watcher is reconciled when
 from collections.abc import Iterable, Iterator
 from functools import partial
 
-from kube_runtime import Controller, Manager, ObjectKey, Priority
-from lifecycle_manager.contract.changes import kyma_changed
+from kube_runtime import Change, Controller, Manager, ObjectKey, Priority
+from lifecycle_manager.contract.changes import kyma_changed, versions
 from lifecycle_manager.contract.conditions import is_introduced, modules_removed
+from lifecycle_manager.contract.indexes import BY_TEMPLATE
 from lifecycle_manager.contract.resources import KYMAS, MODULE_TEMPLATES, WATCHERS
 from lifecycle_manager.contract.signals import (
     CAsChanged,
@@ -41,6 +43,7 @@ from lifecycle_manager.skr_webhook.status import NO_CERTIFICATE
 from lifecycle_manager.skr_webhook.timers import NO_TIMERS
 from lifecycle_manager.watcher_certificates import CARotation, LeafStore
 from lifecycle_manager.watcher_certificates.metrics import AtScrape, renewal_metrics
+from lifecycle_manager_api import ModuleTemplate
 
 CHANGED = "changed"
 """The cause of a reconcile that a resource triggered. Without a cause only the time has passed."""
@@ -58,7 +61,8 @@ def setup(
     settings: WatcherSettings,
 ) -> Controller[ObjectKey, WatcherState]:
     """Keep the Watcher of each Kyma's SKR in place, and remove it with the Kyma."""
-    kymas, watchers = manager.informer(KYMAS), manager.informer(WATCHERS)
+    kymas, watchers = manager.informer(KYMAS, indexes=[BY_TEMPLATE]), manager.informer(WATCHERS)
+    templates = manager.informer(MODULE_TEMPLATES)
     clock, times = manager.clock, settings.times
 
     controller: Controller[ObjectKey, WatcherState] = manager.controller(
@@ -87,9 +91,13 @@ def setup(
     def to_reconcile(event: WatcherEventReceived) -> Iterable[ObjectKey]:
         return () if rounds.has(event.key) else (event.key,)
 
-    rules = ModuleRuleReader(manager.informer(MODULE_TEMPLATES), kinds)
+    def with_template(change: Change[ModuleTemplate]) -> Iterable[ObjectKey]:
+        return map(KYMAS.key_of, kymas.by_index(BY_TEMPLATE, versions(change)[0].metadata.name))
+
+    rules = ModuleRuleReader(templates, kinds)
     controller.watches(kymas, when=kyma_changed(is_introduced, modules_removed), cause=CHANGED)
     controller.watches(kymas, when=rules.may_change, cause=CHANGED)
+    controller.watches(templates, to=with_template, when=rules.may_differ, cause=CHANGED)
     controller.watches(watchers, to=all_kymas, when=watcher_changed, cause=CHANGED)
     controller.receives(WatcherEventReceived, to=to_reconcile, when=changes_condition)
     controller.receives(ResyncRequested, to=_key_of, priority=Priority.CHANGE)

@@ -26,6 +26,7 @@ from kyma_certs import CAs, KeyPair
 from lifecycle_manager.contract.signals import ClusterReplaced, ResyncRequested, WatcherEventReceived
 from lifecycle_manager.contract.watchers import SEPARATOR, watchers_digest
 from lifecycle_manager.module_catalog.module_kinds import ModuleCrKind, ModuleKinds, TemplateUnreadable
+from lifecycle_manager.module_catalog.offer import link_pin_of
 from lifecycle_manager.object_set import SkrObjects
 from lifecycle_manager.skr_webhook.documents import Document, ModuleRule
 from lifecycle_manager.skr_webhook.object_rules import ObjectRuleMemory
@@ -138,6 +139,11 @@ class ModuleRuleReader:
         before, after = resolved_modules(change.old), resolved_modules(change.new)
         return before != after and [*map(self._read_of, before)] != [*map(self._read_of, after)]
 
+    def may_differ(self, change: Change[ModuleTemplate]) -> bool:
+        """Tell whether an edited template may lead to other rules than before."""
+        old, new = change.old, change.new
+        return old is not None and new is not None and self._parts_of(old) != self._parts_of(new)
+
     async def read(self, kyma: Kyma, skr: Client) -> ModuleCrRules:
         rules: list[ModuleRule] = []
         unknown: list[str] = []
@@ -172,14 +178,19 @@ class ModuleRuleReader:
         return watched, with_state
 
     def _read_of(self, module: ResolvedModule) -> object:
-        """Return what the rules of a module follow from, without a download: at worst its template."""
+        """Return what the rules of a module follow from, without a download."""
         template = self._template_of(module.template)
         if template is None:
             return module
-        default, is_watched = self.kinds.of_default(template), template.spec.enable_module_config
-        if default is None and is_watched:
-            return module
-        return default if module.is_installed else None, default if is_watched else None
+        default, watched = self._parts_of(template)
+        return default if module.is_installed else None, watched
+
+    def _parts_of(self, template: ModuleTemplate) -> tuple[ModuleCrKind | None, ModuleCrKind | str | None]:
+        """Return the kind of the default Module CR, and what is watched: it, or what has the digest of the link."""
+        default = self.kinds.of_default(template)
+        if not template.spec.enable_module_config:
+            return default, None
+        return default, link_pin_of(template) if default is None else default
 
     def _template_of(self, reference: TrackingObject | None) -> ModuleTemplate | None:
         if reference is None:
