@@ -22,6 +22,7 @@ from kube_runtime import (
     WorkQueue,
 )
 from kube_runtime.controller import Workers
+from kube_runtime.controller.queue import QueueShutDown
 from kube_runtime.metrics import QueueMetrics
 from kube_simulation import NeverAnswer, serve_simulation
 from tests.kinds import CONFIG_MAPS
@@ -228,6 +229,29 @@ async def test_shut_down_waits_for_keys_aside_even_if_only_workers_for_events_ar
         gate.set()
         await stopping
     assert reconciled == [("a", 0), ("a", 1), ("a", 2)]
+
+
+async def test_shut_down_with_many_keys_aside_wakes_no_worker_in_vain(monkeypatch: pytest.MonkeyPatch) -> None:
+    queue, asked = limited(1), Counter[Priority]()
+    for number in range(200):
+        queue.add(("a", number), Priority.RESYNC)
+    holds = queue.holds
+
+    def counted(least: Priority = Priority.RESYNC) -> bool:
+        asked[least] += 1
+        return holds(least)
+
+    monkeypatch.setattr(queue, "holds", counted)
+    for_events = asyncio.create_task(queue.filled(Priority.EVENT))
+    await asyncio.sleep(0)
+    queue.shut_down()
+    for number in range(200):
+        queue.done(await queue.get())
+        await asyncio.sleep(0)
+        assert for_events.done() == (number >= 198), "once nothing is aside"
+    with pytest.raises(QueueShutDown):
+        await for_events
+    assert asked[Priority.EVENT] == 3, "at the start, at the shut-down, and when nothing is aside any more"
 
 
 def test_owner_without_any_place_is_a_mistake() -> None:

@@ -264,7 +264,7 @@ class WorkQueue(Generic[K]):
             self._waiting[key] = priority
             self._lanes[priority][key] = added_at
             self._notify(priority)
-        if self._shut_down:
+        if self._shut_down and not any(shares.aside):
             self._release_getters()  # those who waited for what was aside
 
     def _take(self, least: Priority) -> K:
@@ -310,7 +310,10 @@ class WorkQueue(Generic[K]):
         return False
 
     def _release_getters(self) -> None:
-        self._release([getter for getters in self._getters for getter in getters])
+        for getters in self._getters:
+            waiters = [*getters]
+            getters.clear()
+            self._release(waiters)
 
     @staticmethod
     def _release(waiters: list[asyncio.Future[None]]) -> None:
