@@ -340,7 +340,7 @@ class Manager:
         return all(informer.synced for informer in self._required)
 
     async def _work(self, stopping: asyncio.Event) -> None:
-        """Work the queues off until stopped, then finish what was enqueued."""
+        """Work the queues off until stopped, then finish the events and changes in them."""
         controllers = tuple(self.controllers.values())
         for controller in controllers:
             controller.connect()

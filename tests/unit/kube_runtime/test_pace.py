@@ -131,5 +131,6 @@ async def test_more_urgent_key_is_worked_on_while_others_take_long(
         await until(lambda: "other-49" in begun)
         assert len(begun) == places + 2
         release.set()
+        await controller.queue.drained()
         await controller.shutdown(60)
     assert len(begun) == 51

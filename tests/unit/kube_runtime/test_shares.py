@@ -222,7 +222,7 @@ async def test_shut_down_waits_for_keys_aside_even_if_only_workers_for_events_ar
         await asyncio.sleep(0)
         workers.queue.add(("a", 0), Priority.EVENT)
         for number in (1, 2):
-            workers.queue.add(("a", number), Priority.RESYNC)
+            workers.queue.add(("a", number), Priority.CHANGE)
         await asyncio.sleep(0)
         stopping = tasks.create_task(workers.shutdown(60))
         await asyncio.sleep(0)
@@ -234,7 +234,7 @@ async def test_shut_down_waits_for_keys_aside_even_if_only_workers_for_events_ar
 async def test_shut_down_with_many_keys_aside_wakes_no_worker_in_vain(monkeypatch: pytest.MonkeyPatch) -> None:
     queue, asked = limited(1), Counter[Priority]()
     for number in range(200):
-        queue.add(("a", number), Priority.RESYNC)
+        queue.add(("a", number), Priority.CHANGE)
     holds = queue.holds
 
     def counted(least: Priority = Priority.RESYNC) -> bool:
@@ -252,6 +252,27 @@ async def test_shut_down_with_many_keys_aside_wakes_no_worker_in_vain(monkeypatc
     with pytest.raises(QueueShutDown):
         await for_events
     assert asked[Priority.EVENT] == 3, "at the start, at the shut-down, and when nothing is aside any more"
+
+
+async def test_shut_down_leaves_to_the_next_process_what_is_less_urgent_than_a_change() -> None:
+    queue = limited(1)
+    queue.add(("a", 0), Priority.RESYNC)
+    queue.add(("a", 1), Priority.CHANGE)
+    queue.add(("a", 2), Priority.MISSED, Causes(["cause"]))
+    queue.add(("b", 0), Priority.MISSED)
+    queue.add(("b", 1), Priority.RESYNC)
+    queue.add(("c", 0), Priority.EVENT)
+    queue.add(("", 0), Priority.RESYNC)
+    queue.add(("a", 3), Priority.CHANGE)
+    queue.shut_down()
+    for key in (("c", 0), ("a", 1), ("a", 3)):
+        assert await queue.get() == key
+        queue.done(key)
+    with pytest.raises(QueueShutDown):
+        await queue.get()
+    assert not queue.keys()
+    assert not queue.waiting_causes(("a", 2))
+    await queue.drained()
 
 
 def test_owner_without_any_place_is_a_mistake() -> None:
@@ -316,6 +337,35 @@ async def _play(steps: Sequence[tuple[Key, Priority] | int], concurrency: int, m
         stopping = tasks.create_task(workers.shutdown(60))
         await asyncio.wait([running, stopping])
     assert len(workers.queue) == 0
+
+
+@settings(max_examples=200, deadline=None)
+@given(adds=some.lists(ADDS, max_size=40), taken=some.integers(0, 6), most=some.integers(1, 3))
+def test_every_event_and_change_is_given_out_after_a_shut_down(
+    adds: Sequence[tuple[Key, Priority]], taken: int, most: int
+) -> None:
+    asyncio.run(_shut_down_after(adds, taken, most))
+
+
+async def _shut_down_after(adds: Sequence[tuple[Key, Priority]], taken: int, most: int) -> None:
+    queue, urgent = limited(most), set[Key]()
+    for key, priority in adds:
+        queue.add(key, priority)
+        urgent |= {key} if priority <= Priority.CHANGE else set()
+    under_way = [await queue.get() for _ in range(taken) if queue.holds(Priority.RESYNC)]
+    owed = urgent - {*under_way}
+    queue.shut_down()
+    async with asyncio.timeout(60):
+        for key in under_way:
+            queue.done(key)
+        while queue.holds(Priority.RESYNC):
+            key = await queue.get()
+            owed.discard(key)
+            queue.done(key)
+        with pytest.raises(QueueShutDown):
+            await queue.get()
+    assert not owed
+    assert not queue.keys()
 
 
 async def _settle() -> None:

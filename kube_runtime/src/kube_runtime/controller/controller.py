@@ -301,7 +301,7 @@ class Controller(Generic[K, S]):
         await self._workers.run()
 
     async def shutdown(self, grace_seconds: float) -> None:
-        """Take no more keys, and finish those that wait and those under way within the grace time."""
+        """Take no more keys, and finish events and changes that wait, and what is under way, within the grace time."""
         await self._workers.shutdown(grace_seconds)
 
     def owners(self) -> set[str]:

@@ -4,7 +4,8 @@ What holds at every moment:
 
 - a key waits at most once, however often it is added;
 - a key is never given to two workers at once: one added while it is worked on comes again when that is done;
-- a key that was added is given out after the add, or still waits (until the queue is shut down);
+- a key that was added is given out after the add, or still waits (until the queue is shut down: what is less urgent
+  than a change is left to the next process then, which reconciles everything);
 - more urgent keys go first, yet one in sixteen is of the least urgent, so that no key waits for ever;
 - with `max_per_owner`, never more keys of one owner are given out, and the others of that owner delay nobody else's;
   of an owner whose reconciles take long, one.
@@ -35,6 +36,10 @@ MIN_ALARMS = 64
 """Stale alarms that are not worth a search."""
 MAX_DELAY_SECONDS = 365 * 86_400.0
 """No event loop takes a timer without an end."""
+
+
+LAST_AT_A_STOP = Priority.CHANGE
+"""How urgent a key is at least that is still given out when the queue is shut down."""
 
 
 class QueueShutDown(Exception):
@@ -219,12 +224,12 @@ class WorkQueue(Generic[K]):
         priority = self._again.pop(key, None)
         if priority is not None:
             self.add(key, priority)
-        waiters, self._done_waiters = self._done_waiters, []
-        self._release(waiters)
+        self._release_done_waiters()
 
     def shut_down(self) -> None:
-        """Take no more keys. Waiting keys are still given out; delayed ones are dropped."""
+        """Take no more keys. Waiting events and changes are still given out; all else is dropped."""
         self._shut_down = True
+        self._drop_less_urgent()
         self._delayed.clear()
         self._alarms.clear()
         self._again.clear()
@@ -232,6 +237,7 @@ class WorkQueue(Generic[K]):
             self._alarm.cancel()
             self._alarm = None
         self._release_getters()
+        self._release_done_waiters()
 
     async def drained(self) -> None:
         """Wait until no key waits and none is reconciled. Delayed keys don't count."""
@@ -308,6 +314,22 @@ class WorkQueue(Generic[K]):
                 getter.set_result(None)
                 return True
         return False
+
+    def _drop_less_urgent(self) -> None:
+        """Drop what need not be done before a stop: first what waits aside, so that no place is passed on to it."""
+        dropped = [key for key, priority in self._waiting.items() if priority > LAST_AT_A_STOP]
+        for key in sorted(dropped, key=lambda it: it in self._lanes[self._waiting[it]]):
+            priority = self._waiting.pop(key)
+            self._causes.pop(key, None)
+            is_aside = self._lanes[priority].pop(key, None) is None
+            if self._shares is not None and is_aside:
+                self._shares.withdraw(key, priority)
+            elif self._shares is not None:
+                self._pass_on(self._shares, key, 0.0)
+
+    def _release_done_waiters(self) -> None:
+        waiters, self._done_waiters = self._done_waiters, []
+        self._release(waiters)
 
     def _release_getters(self) -> None:
         for getters in self._getters:

@@ -146,7 +146,10 @@ class Workers(Generic[K]):
                 ]
 
     async def shutdown(self, grace_seconds: float) -> None:
-        """Take no more keys; finish those that wait and those under way; stop what is left after the grace time."""
+        """Take no more keys; finish events and changes that wait, and what is under way.
+
+        What is left after the grace time is cancelled.
+        """
         self.queue.shut_down()
         if not self._workers:
             return
