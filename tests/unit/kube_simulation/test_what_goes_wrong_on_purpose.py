@@ -192,6 +192,7 @@ async def test_hidden_change_is_sent_once_overwritten_or_shown(client: Client, c
 async def test_pauses_that_a_server_asks_for_are_logged_once_a_minute(
     client: Client, cluster: SimulatedCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level("INFO", "kube_runtime")
     busy = Refused(429, "TooManyRequests", "the server is busy", retry_after_seconds=0)
     with cluster.ruled_by(Refuse(is_write, refused=busy)):
         for _ in range(20):

@@ -216,7 +216,7 @@ class Transport:
         seconds = _DEFAULT_RETRY_SECONDS if error.retry_after is None else error.retry_after
         if (now := time.monotonic()) >= self._logs_from:
             self._logs_from = now + _LOG_SECONDS
-            log.warning("%s asks for a pause of %g s before the next request: %s", self._host, seconds, error)
+            log.info("%s asks for a pause of %g s before the next request: %s", self._host, seconds, error)
         if attempt >= self.options.attempts or seconds > self.options.max_retry_after_seconds:
             raise error
         self._limits.pause(seconds)

@@ -65,6 +65,8 @@ class Server:
                 async for line in answer.content:
                     events.append(json.loads(line))
                     if last(events[-1]):
+                        if answer.connection is not None and answer.connection.transport is not None:
+                            answer.connection.transport.abort()  # a TLS shutdown may outlive the event loop of the test
                         break
             return events
 
