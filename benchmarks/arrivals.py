@@ -24,8 +24,7 @@ import uvloop
 
 from benchmarks.figures import Figure
 from benchmarks.fleet import _wait_until_in_sync, _wait_until_settled
-from benchmarks.processes.fleet import LifecycleManagerProcess, run_fleet, run_lifecycle_manager, serve_layers
-from kyma_local.ports import free_port
+from benchmarks.processes.fleet import cpu_of, run_fleet, run_replicas, serve_layers
 
 RATIO_BAR = 1.15
 
@@ -78,12 +77,7 @@ async def _measure(options: argparse.Namespace, load: Load) -> float:
         fleet = await stack.enter_async_context(run_fleet(given, layers, f"--arriving={arriving}"))
         kubeconfig = folder / "kcp.kubeconfig"
         kubeconfig.write_text(json.dumps(fleet.kubeconfig))
-        managers = [
-            await stack.enter_async_context(
-                run_lifecycle_manager(kubeconfig, free_port(), folder, replica=f"replica-{number}")
-            )
-            for number in range(load.replicas)
-        ]
+        managers = await stack.enter_async_context(run_replicas(kubeconfig, folder, load.replicas))
 
         async def rest() -> None:
             await _wait_until_in_sync(fleet, managers[0])
@@ -92,20 +86,16 @@ async def _measure(options: argparse.Namespace, load: Load) -> float:
                 await manager.wait_until_idle()
 
         await rest()
-        cpu = _cpu(managers)
+        cpu = cpu_of(managers)
         await asyncio.sleep(options.quiet_seconds)
-        quiet = (_cpu(managers) - cpu) / options.quiet_seconds
-        cpu, began = _cpu(managers), time.monotonic()
+        quiet = (cpu_of(managers) - cpu) / options.quiet_seconds
+        cpu, began = cpu_of(managers), time.monotonic()
         for number in range(arriving):
             await asyncio.sleep(began + number / load.rate - time.monotonic())
             await fleet.do("arrive")
         await rest()
-        taken = _cpu(managers) - cpu - quiet * (time.monotonic() - began)
+        taken = cpu_of(managers) - cpu - quiet * (time.monotonic() - began)
         return float(1000 * taken / arriving)
-
-
-def _cpu(managers: list[LifecycleManagerProcess]) -> float:
-    return sum(manager.cpu_seconds() for manager in managers)
 
 
 def _figure(name: str, value: float, medians: Mapping[Load, float], peer: Load, *, bar: float | None = None) -> Figure:

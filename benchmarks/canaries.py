@@ -21,11 +21,11 @@ import uvloop
 
 from benchmarks.figures import Figure
 from benchmarks.fleet import _wait_until_in_sync, _wait_until_settled
-from benchmarks.peers.cpu_time import cpu_seconds
 from benchmarks.processes.fleet import (
     TIMEOUT_SECONDS,
     FleetProcess,
     LifecycleManagerProcess,
+    cpu_of,
     run_fleet,
     run_lifecycle_manager,
     serve_layers,
@@ -128,21 +128,17 @@ async def _window(
             await asyncio.sleep(0.5)
     await asyncio.sleep(5)
     await fleet.do("detail")
-    cpu, events = _cpu_of(managers), (await fleet.do("answered"))["events"]
+    cpu, events = cpu_of(managers), (await fleet.do("answered"))["events"]
     if is_profiled:
         options.profile.mkdir(parents=True, exist_ok=True)
         recording = await record("canaries", managers[0].child.pid, options.profile)
     await asyncio.sleep(options.seconds)
-    cpu, detail = _cpu_of(managers) - cpu, await fleet.do("detail")
+    cpu, detail = cpu_of(managers) - cpu, await fleet.do("detail")
     answered = (await fleet.do("answered"))["events"] - events
     if is_profiled:
         await recording.stop()
     others = sum(count for request, count in detail.items() if request != CANARY)
     return Window(cpu, detail.get(CANARY, 0), answered, others)
-
-
-def _cpu_of(managers: Sequence[LifecycleManagerProcess]) -> float:
-    return sum(cpu_seconds(manager.child.pid) for manager in managers)
 
 
 def _figures(found: dict[str, list[float]], klm: str | None) -> list[Figure]:

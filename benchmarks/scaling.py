@@ -30,12 +30,11 @@ from benchmarks.fleet import _bump, _wait_until_in_sync, _wait_until_settled
 from benchmarks.processes.fleet import (
     Answer,
     FleetProcess,
-    LifecycleManagerProcess,
+    cpu_of,
     run_fleet,
-    run_lifecycle_manager,
+    run_replicas,
     serve_layers,
 )
-from kyma_local.ports import free_port
 from lifecycle_manager.catalog_sync.snapshot import MAX_HOLD_SECONDS
 
 OF_A_KYMA = frozenset({"Kyma", "Manifest", "Secret", "ModuleConfig", "SyncResource", "Event", "Lease"})
@@ -119,25 +118,20 @@ async def _measure(options: argparse.Namespace, kymas: int, replicas: int) -> Co
             kubeconfig.write_text(json.dumps(fleet.kubeconfig))
             before, stored = await fleet.do("counts"), _stored_bytes(await fleet.do("stored"))
             began = time.monotonic()
-            managers = [
-                await stack.enter_async_context(
-                    run_lifecycle_manager(kubeconfig, free_port(), folder, replica=f"replica-{number}")
-                )
-                for number in range(replicas)
-            ]
+            managers = await stack.enter_async_context(run_replicas(kubeconfig, folder, replicas))
             await _wait_until_in_sync(fleet, managers[0])
             start_seconds = time.monotonic() - began
             await _wait_until_settled(fleet)
             start = _requests(before, await fleet.do("counts"))
-            start_cpu = _cpu(managers)
+            start_cpu = cpu_of(managers)
             for manager in managers:
                 await manager.wait_until_idle()
-            cpu, counted = _cpu(managers), await fleet.do("counts")
+            cpu, counted = cpu_of(managers), await fleet.do("counts")
             await asyncio.sleep(options.quiet_seconds)
             minutes = options.quiet_seconds / 60
-            quiet_cpu = (_cpu(managers) - cpu) / minutes
+            quiet_cpu = (cpu_of(managers) - cpu) / minutes
             quiet = _requests(counted, await fleet.do("counts"))
-            cpu, counted = _cpu(managers), await fleet.do("counts")
+            cpu, counted = cpu_of(managers), await fleet.do("counts")
             bump_seconds = await _bump(fleet)
             await _wait_until_settled(fleet)
             await asyncio.sleep(MAX_HOLD_SECONDS)  # then the records of all catalogs are due
@@ -158,7 +152,7 @@ async def _measure(options: argparse.Namespace, kymas: int, replicas: int) -> Co
                 quiet_cpu_seconds=quiet_cpu,
                 quiet_kcp_requests=quiet[0] / minutes,
                 bump_seconds=bump_seconds,
-                bump_cpu_seconds=_cpu(managers) - cpu,
+                bump_cpu_seconds=cpu_of(managers) - cpu,
                 bump_kcp_requests=bump[0],
                 bump_skr_requests=bump[1],
             )
@@ -181,10 +175,6 @@ def _requests(before: Answer, after: Answer) -> tuple[int, int]:
         return sum(after.get(f"{side}_{kind}", 0) - before.get(f"{side}_{kind}", 0) for kind in ("reads", "writes"))
 
     return of("kcp"), of("skr")
-
-
-def _cpu(managers: Sequence[LifecycleManagerProcess]) -> float:
-    return sum(manager.cpu_seconds() for manager in managers)
 
 
 def _slopes(costs: Sequence[Cost], with_what: str, *, predict: bool) -> list[Figure]:

@@ -3,7 +3,6 @@
 import argparse
 import asyncio
 import json
-import os
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -13,6 +12,7 @@ from typing import Any
 
 import httpx
 
+from benchmarks.peers.cpu_time import cpu_seconds
 from benchmarks.processes.fleet_documents import CONFIGURED, MODULES, VERSIONS, definition_of_things, kyma_name
 from benchmarks.processes.senders import Sender
 from kube_runtime import Client, ClientOptions, KubeconfigPolicy, dump_yaml
@@ -23,7 +23,6 @@ from lifecycle_manager_api import Watched, WatchedGvk, WatchEvent, names
 from tests.registries import blob_server, packed
 
 TIMEOUT_SECONDS = 3_600.0
-TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 Answer = dict[str, Any]
 
 
@@ -106,8 +105,7 @@ class LifecycleManagerProcess:
 
     def cpu_seconds(self) -> float:
         """Return the CPU time that the process has used."""
-        fields = Path(f"/proc/{self.child.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / TICKS_PER_SECOND
+        return cpu_seconds(self.child.pid)
 
     async def wait_until_idle(self) -> None:
         """Wait until no key is due in any queue."""
@@ -225,6 +223,23 @@ async def run_lifecycle_manager(
         await child.stop(60)
         if child.returncode != 0:
             print(tail(child.log, 40), file=sys.stderr)
+
+
+@asynccontextmanager
+async def run_replicas(kubeconfig: Path, folder: Path, count: int) -> AsyncIterator[list[LifecycleManagerProcess]]:
+    """Run so many replicas beside each other."""
+    async with AsyncExitStack() as stack:
+        yield [
+            await stack.enter_async_context(
+                run_lifecycle_manager(kubeconfig, free_port(), folder, replica=f"replica-{number}")
+            )
+            for number in range(count)
+        ]
+
+
+def cpu_of(managers: Iterable[LifecycleManagerProcess]) -> float:
+    """Return the CPU time that some processes have used together, in seconds."""
+    return sum(manager.cpu_seconds() for manager in managers)
 
 
 async def wait_for_endpoint(port: int) -> None:

@@ -36,8 +36,6 @@ MIN_ALARMS = 64
 """Stale alarms that are not worth a search."""
 MAX_DELAY_SECONDS = 365 * 86_400.0
 """No event loop takes a timer without an end."""
-
-
 LAST_AT_A_STOP = Priority.CHANGE
 """How urgent a key is at least that is still given out when the queue is shut down."""
 
