@@ -234,13 +234,28 @@ async def test_edited_template_enqueues_the_watchers_only_where_its_kinds_change
     fleet: Fleet, edit: dict[str, Any], enqueued: set[str] | None
 ) -> None:
     await fleet.apply(builders.template("api", "3.0.0", data=builders.INFRASTRUCTURE_DATA))
+    await use_template(fleet, "api-3.0.0")
+    await fleet.patch(MODULE_TEMPLATES, "api-3.0.0", {"spec": edit})
+    assert fleet.take().get("watcher") == enqueued
+
+
+async def test_recorded_content_of_a_link_enqueues_the_watchers_that_report_its_kinds(fleet: Fleet) -> None:
+    link = "https://example.com/api.yaml"
+    await fleet.apply(builders.template("api", "3.0.0", data=None))
+    await fleet.patch(MODULE_TEMPLATES, "api-3.0.0", {"spec": {"resources": [{"name": "rawManifest", "link": link}]}})
+    await use_template(fleet, "api-3.0.0")
+    status = {"pinnedLink": {"url": link, "version": "3.0.0", "digest": f"sha256:{'0' * 64}"}}
+    await fleet.patch(MODULE_TEMPLATES, "api-3.0.0", {"status": status}, subresource="status")
+    assert fleet.take().get("watcher") == {"uses-fast"}
+
+
+async def use_template(fleet: Fleet, name: str) -> None:
+    """Have the module of `uses-fast` resolved to a template, and forget what that enqueues."""
     (module,) = fleet.manager.informer(KYMAS).list()[0].status.modules
-    template = {"apiVersion": "v1", "kind": "ModuleTemplate", "metadata": {"name": "api-3.0.0", "namespace": KCP}}
+    template = {"apiVersion": "v1", "kind": "ModuleTemplate", "metadata": {"name": name, "namespace": KCP}}
     modules = [{**msgspec.to_builtins(module), "channel": "fast", "template": template}]
     await fleet.patch(KYMAS, "uses-fast", {"status": {"modules": modules}}, subresource="status")
     await fleet.empty()
-    await fleet.patch(MODULE_TEMPLATES, "api-3.0.0", {"spec": edit})
-    assert fleet.take().get("watcher") == enqueued
 
 
 async def test_labels_of_a_kyma_enqueue_it_alone(fleet: Fleet) -> None:
