@@ -34,7 +34,7 @@ from lifecycle_manager.contract.signals import (
     WebhookRulesChanged,
 )
 from lifecycle_manager.skr import SkrAccessError, SkrUnreachable
-from lifecycle_manager.skr_webhook import WatcherDeployment, WatcherSettings
+from lifecycle_manager.skr_webhook import WatcherDeployment, WatcherSettings, WatcherTimes
 from lifecycle_manager.watcher_certificates import CARotation, CertificateSettings, LeafRules
 from lifecycle_manager.watcher_certificates.tls_secret import key_pair_in
 from lifecycle_manager_api import find, names
@@ -154,7 +154,7 @@ async def test_starting_watcher_is_reconciled_again_before_it_counts_as_silent()
 async def test_watcher_that_never_sent_an_event_is_reported_and_gets_no_webhook() -> None:
     async with world_with_kyma() as world, process(world) as one:
         await one.turn()
-        world.clock.advance(56)
+        world.clock.advance(WatcherTimes().silence + 1)
         assert await one.reported() == ("NoWatcherEvents", True)
         reasons = [reason for reason, _ in world.events if "Watcher" in reason]
         assert reasons == ["NoWatcherEvents"]
@@ -171,7 +171,7 @@ async def test_silent_watcher_stays_silent_for_a_new_process_until_an_event_arri
         async with process(world) as former:
             former.event()
             assert await former.reported() == ("WatcherReady", False)
-            world.clock.advance(56)
+            world.clock.advance(WatcherTimes().silence + 1)
             assert await former.reported() == ("WatcherSilent", True)
         async with process(world) as one:
             assert await one.reported() == ("WatcherSilent", True)
@@ -276,7 +276,7 @@ async def test_event_enqueues_the_watcher_only_where_it_may_change_the_condition
     async with world_with_kyma() as world, process(world) as one:
         assert one.event() == 1
         assert one.event() == 0
-        world.clock.advance(56)
+        world.clock.advance(WatcherTimes().silence + 1)
         assert one.event() == 1
         assert one.event(is_canary=True) == 0
 

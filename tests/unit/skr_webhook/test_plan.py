@@ -34,7 +34,7 @@ from lifecycle_manager.skr_webhook.plan import (
     is_silent,
     plan,
 )
-from lifecycle_manager.skr_webhook.settings import CanaryTimes, WatcherTimes
+from lifecycle_manager.skr_webhook.settings import WatcherTimes
 from lifecycle_manager.skr_webhook.snapshot import Desired, ModuleCrRules, WatcherSnapshot
 from lifecycle_manager.skr_webhook.status import WATCHER_STARTING
 from lifecycle_manager.skr_webhook.timers import Timers
@@ -43,7 +43,7 @@ from lifecycle_manager_api import Kyma, names
 from tests import builders
 from tests.builders import condition
 
-TIMES = WatcherTimes(interval=300, silence=55, canary=CanaryTimes())
+TIMES = WatcherTimes()
 RECORDS = {"watcher": "objects.watchers", "trust": "cas"}
 WORKING = [WATCHER_READY, CERTIFICATE_OVERDUE]
 REASONS = ["", WATCHER_STARTING, *WORKING, *EVENT_PATH_FAULTS, "ClusterUnreachable", "Removing"]
@@ -260,7 +260,7 @@ def test_watcher_that_falls_silent_has_its_objects_compared_at_once(seen: Watche
     silent = replace(
         seen,
         kyma=of_reason(WATCHER_READY, recorded=True),
-        timers=structs.replace(seen.timers, repair_at=seen.now + 1000, last_event_at=seen.now - 56),
+        timers=structs.replace(seen.timers, repair_at=seen.now + 1000, last_event_at=seen.now - TIMES.silence - 1),
     )
     steps = steps_of(silent)
     assert any(isinstance(step, ApplyObjects) for step in steps)

@@ -44,7 +44,7 @@ class SkrWatcherSettings:
     """Kind of the event listener there: klm, which verifies signatures, or upstream, which does not."""
     resync_manager: str = "lifecycle-manager"
     """Manager to which heartbeats and RESYNC events are sent."""
-    heartbeat_seconds: float = 40.0
+    heartbeat_seconds: float = 46.0
     """Seconds without an event after which a heartbeat is sent."""
     max_pending: int = 3_000
     """Maximum of changes to be delivered; beyond it they become one RESYNC."""

@@ -23,13 +23,15 @@ import msgspec
 from msgspec.structs import replace
 
 from kube_runtime import Client, Resource
-from lifecycle_manager.contract.turns import TOLERANCE
 from lifecycle_manager.skr.watcher import CANARY, challenge_for
 from lifecycle_manager.skr_webhook.settings import CanaryTimes
 from lifecycle_manager_api import names
 
 ANNOTATION = f"{names.GROUP}/canary"
 FIELD_MANAGER = "lifecycle-manager-canary"
+SAME_TURN = 0.01
+"""An answer that arrives so shortly before a turn, as a share of the interval, counts for that turn."""
+
 SERVICE_ACCOUNTS: Resource[dict[str, Any]] = Resource.dynamic(
     "", "v1", "ServiceAccount", "serviceaccounts", namespaced=True
 )
@@ -107,9 +109,9 @@ class EventPath(msgspec.Struct, frozen=True):
         return max(0.0, min(moments) - now)
 
     def _turn_after(self, moment: float) -> float:
-        """Return the next turn, at most an interval later; one that is just about to begin counts as this one."""
+        """Return the next turn; one that is just about to begin counts as this one."""
         passed = (moment - self.turn) / self.times.interval
-        return self.turn + math.floor(passed + TOLERANCE + 1) * self.times.interval
+        return self.turn + math.floor(passed + SAME_TURN + 1) * self.times.interval
 
 
 async def send_canary(skr: Client, kyma: str, now: float, *, write: bool) -> None:

@@ -22,13 +22,16 @@ from lifecycle_manager.contract.options import (
 
 @dataclass(frozen=True, slots=True)
 class CanaryTimes:
-    """How often the event path is tested, in seconds. A broken one is found within a minute (by `EventPath`, 57 s)."""
+    """How often the event path is tested, in seconds. A broken one is found within a minute (by `EventPath`, 58 s).
+
+    Until the timeout there are three canaries: one that is lost, or an answer that has to be sent again, is no fault.
+    """
 
     interval: Seconds = option(
-        35.0, "watcher-canary-interval", "interval at which the event path of an SKR is tested by a dry-run write"
+        42.0, "watcher-canary-interval", "interval at which the event path of an SKR is tested by a dry-run write"
     )
     timeout: Seconds = option(
-        20.0,
+        15.0,
         "watcher-canary-timeout",
         "time without a reported test write after which the event path counts as broken",
     )
@@ -43,7 +46,7 @@ class WatcherTimes:
     interval: Seconds = option(
         300.0, "watcher-requeue-success-interval", "interval at which the Watcher of an SKR is reconciled"
     )
-    silence: Seconds = option(55.0, "watcher-silence", "time without any event after which a Watcher counts as silent")
+    silence: Seconds = option(58.0, "watcher-silence", "time without any event after which a Watcher counts as silent")
     canary: CanaryTimes = field(default_factory=CanaryTimes)
 
 
