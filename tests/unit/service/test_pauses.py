@@ -83,6 +83,25 @@ def test_no_full_collection_visits_more_than_came_since_the_last() -> None:
         undo()
 
 
+def test_burst_that_leaves_nothing_is_not_searched() -> None:
+    searched: list[str] = []
+
+    def count(phase: str, collection: dict[str, int]) -> None:
+        searched.append(phase)
+
+    undo = collect_less()
+    gc.collect()
+    gc.callbacks.append(count)
+    try:
+        for _ in range(20):
+            under_way = [[number] for number in range(5_000)]
+            del under_way
+        assert searched == []
+    finally:
+        gc.callbacks.remove(count)
+        undo()
+
+
 def test_threads_that_compute_leave_the_interpreter_to_the_event_loop() -> None:
     before = sys.getswitchinterval()
     undo = tune_garbage_collection()
