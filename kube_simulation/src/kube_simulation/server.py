@@ -3,7 +3,7 @@
 import asyncio
 import ssl
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 
 from aiohttp import web
@@ -141,7 +141,8 @@ async def _stream(http: web.BaseRequest, watch: WatchedChanges) -> web.StreamRes
     response = web.StreamResponse(headers={"Content-Type": "application/json"})
     response.enable_chunked_encoding()
     await response.prepare(http)
-    async for chunk in watch.chunks():
-        await response.write(chunk)
-    await response.write_eof()
+    with suppress(ConnectionResetError):  # a client that is gone ends its watch
+        async for chunk in watch.chunks():
+            await response.write(chunk)
+        await response.write_eof()
     return response

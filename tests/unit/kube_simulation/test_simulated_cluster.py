@@ -7,6 +7,8 @@ from contextlib import aclosing
 from datetime import UTC, datetime
 
 import pytest
+import uvloop
+from yarl import URL
 
 from kube_runtime import Client, ClientOptions, Gone, Informer, KubeconfigPolicy, NotFound
 from kube_simulation import SimulatedCluster, Simulation, serve_simulation
@@ -51,6 +53,28 @@ async def test_requests_are_remembered_up_to_a_bound_and_counted_for_ever(
     assert len(simulation.requests()) == 100
     assert cluster.requests(lambda record: record.is_write) == []
     assert len(cluster.requests(since=150)) == 2
+
+
+def test_client_that_leaves_during_a_change_ends_its_watch_without_an_error(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """With uvloop a closed connection may be written to before it is known to be lost."""
+
+    async def leave() -> None:
+        async with serve_simulation() as simulation:
+            cluster = simulation.cluster("one")
+            address = URL(simulation.address)
+            reader, writer = await asyncio.open_connection(address.host, address.port)
+            writer.write(b"GET /clusters/one/api/v1/configmaps?watch=true HTTP/1.1\r\nHost: one\r\n\r\n")
+            await reader.readuntil(b"\r\n\r\n")
+            writer.transport.abort()
+            for number in range(8):
+                cluster.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"n{number}"}})
+                await asyncio.sleep(0)
+            await until(lambda: not cluster.open_watches)
+
+    uvloop.run(leave())
+    assert [record.exc_text or record.getMessage() for record in caplog.records] == []
 
 
 async def test_forgotten_past_is_gone_for_watches_and_pages(client: Client, cluster: SimulatedCluster) -> None:
