@@ -11,8 +11,8 @@ import asyncio
 import json
 import statistics
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,17 +27,18 @@ from benchmarks.processes.fleet import (
     LifecycleManagerProcess,
     cpu_of,
     run_fleet,
-    run_lifecycle_manager,
+    run_replicas,
     serve_layers,
 )
 from benchmarks.profiling.flame_graph import record
 from kyma_local.ports import free_port
 from lifecycle_manager.skr_webhook import CanaryTimes
+from tests.klm import KLM
 
 CANARY = "skr apply serviceaccounts/ by lifecycle-manager-canary"
 CLUSTERS, INTERVAL_SECONDS = 100_000, CanaryTimes().interval
 CORES_BAR = 1.0
-OURS = str(Path(sys.executable).with_name("klm"))
+OURS = str(KLM)
 
 
 @dataclass(frozen=True)
@@ -78,18 +79,9 @@ async def _measure(options: argparse.Namespace) -> list[Figure]:
         kubeconfig, port = folder / "kcp.kubeconfig", free_port()
         kubeconfig.write_text(json.dumps(fleet.kubeconfig))
 
-        @asynccontextmanager
-        async def running(program: str, *more: str) -> AsyncIterator[list[LifecycleManagerProcess]]:
+        def running(program: str, *more: str) -> AbstractAsyncContextManager[list[LifecycleManagerProcess]]:
             """Run the replicas of a program. The events of all Watchers arrive at the first."""
-            async with AsyncExitStack() as replicas:
-                yield [
-                    await replicas.enter_async_context(
-                        run_lifecycle_manager(
-                            kubeconfig, free_port() if number else port, folder, (program,), f"replica-{number}", more
-                        )
-                    )
-                    for number in range(options.replicas)
-                ]
+            return run_replicas(kubeconfig, folder, options.replicas, first_port=port, klm=program, more=more)
 
         async with running(OURS) as managers:
             await _wait_until_in_sync(fleet, managers[0])

@@ -20,6 +20,7 @@ from kyma_local.ports import free_port
 from kyma_local.processes import ChildProcess, start_child, tail
 from lifecycle_manager.contract.resources import SECRETS, Secret
 from lifecycle_manager_api import Watched, WatchedGvk, WatchEvent, names
+from tests.klm import KLM
 from tests.registries import blob_server, packed
 
 TIMEOUT_SECONDS = 3_600.0
@@ -187,7 +188,7 @@ async def run_lifecycle_manager(
     kubeconfig: Path,
     port: int,
     folder: Path,
-    klm: Sequence[str] = (str(Path(sys.executable).with_name("klm")),),
+    klm: Sequence[str] = (str(KLM),),
     replica: str = "lifecycle-manager",
     more: Sequence[str] = (),
 ) -> AsyncIterator[LifecycleManagerProcess]:
@@ -226,14 +227,23 @@ async def run_lifecycle_manager(
 
 
 @asynccontextmanager
-async def run_replicas(kubeconfig: Path, folder: Path, count: int) -> AsyncIterator[list[LifecycleManagerProcess]]:
-    """Run so many replicas beside each other."""
+async def run_replicas(
+    kubeconfig: Path,
+    folder: Path,
+    count: int,
+    *,
+    first_port: int | None = None,
+    klm: str = str(KLM),
+    more: Sequence[str] = (),
+) -> AsyncIterator[list[LifecycleManagerProcess]]:
+    """Run so many replicas beside each other, the first with its event endpoint on a port, and `more` options."""
     async with AsyncExitStack() as stack:
+        ports = [first_port or free_port(), *(free_port() for _ in range(count - 1))]
         yield [
             await stack.enter_async_context(
-                run_lifecycle_manager(kubeconfig, free_port(), folder, replica=f"replica-{number}")
+                run_lifecycle_manager(kubeconfig, port, folder, (klm,), f"replica-{number}", more)
             )
-            for number in range(count)
+            for number, port in enumerate(ports)
         ]
 
 
