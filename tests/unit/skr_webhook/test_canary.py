@@ -8,7 +8,7 @@ from lifecycle_manager.skr_webhook.settings import CanaryTimes, WatcherTimes
 from lifecycle_manager_api import WatchEvent
 from lifecycle_manager_api.event import Watched, WatchedGvk
 from skr_watcher.client import RESPONSE_SECONDS
-from skr_watcher.heartbeat import LEAST_SHARE
+from skr_watcher.heartbeat import MIN_SHARE
 from skr_watcher.settings import SkrWatcherSettings
 
 TIMES = CanaryTimes()
@@ -46,7 +46,7 @@ class Follower:
 def test_quiet_cluster_is_written_to_once_in_ten_minutes_and_tested_every_interval() -> None:
     follower = Follower()
     assert follower.follow(3600, answered=True) is None
-    assert len(follower.writes) == pytest.approx(3600 / TIMES.interval, abs=3)
+    assert 83 <= len(follower.writes) <= 88
     assert 5 <= follower.writes.count(True) <= 7
 
 
@@ -79,17 +79,15 @@ def test_two_lost_canaries_or_an_answer_after_ten_seconds_are_no_fault() -> None
 
 def test_canaries_spare_heartbeats_and_one_lost_heartbeat_is_no_silence() -> None:
     heartbeat = SkrWatcherSettings().heartbeat_seconds
-    assert TIMES.interval * (1 + SAME_TURN) < LEAST_SHARE * heartbeat
+    assert TIMES.interval * (1 + SAME_TURN) < MIN_SHARE * heartbeat
     assert heartbeat + RESPONSE_SECONDS + 1 < WatcherTimes().silence < 60
 
 
 def test_clusters_tested_together_after_a_pause_return_to_turns_of_their_own() -> None:
-    shares = (0.1, 0.2, 0.3)
-    paths = [EventPath.untested(TIMES, now=START, share=share) for share in shares]
+    paths = [EventPath.untested(TIMES, now=START, share=share) for share in (0.1, 0.2, 0.3)]
     paused_until = START + 20
     tested = [path.sending(paused_until).answered(paused_until + 0.1) for path in paths]
-    turns = [(1 + share) * TIMES.interval for share in shares]
-    assert [path.check_after(START) for path in tested] == pytest.approx(turns)
+    assert [path.check_after(START) for path in tested] == pytest.approx([46.2, 50.4, 54.6])
     for path in tested:
         turn = START + path.check_after(START)
         assert path.sending(turn).answered(turn).check_after(turn) == pytest.approx(TIMES.interval)

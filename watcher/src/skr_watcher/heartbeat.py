@@ -8,8 +8,8 @@ import asyncio
 from collections.abc import Callable
 from random import uniform
 
-LEAST_SHARE = 0.95
-"""How much of the time without an event passes at least before a heartbeat."""
+MIN_SHARE = 0.95
+"""The share of `max_quiet_seconds` that passes at least before a heartbeat."""
 
 
 async def send_heartbeats(
@@ -17,7 +17,7 @@ async def send_heartbeats(
 ) -> None:
     """Call `beat` when no event was accepted for about `max_quiet_seconds`. Runs until cancelled."""
     while True:
-        seconds = max_quiet_seconds * uniform(LEAST_SHARE, 1.0)  # noqa: S311 - spreads load only
+        seconds = max_quiet_seconds * uniform(MIN_SHARE, 1.0)  # noqa: S311 - spreads load only
         if (left := seconds - quiet_seconds()) > 0:
             await asyncio.sleep(left)
         else:

@@ -19,13 +19,15 @@ LONG_SECONDS = 0.01
 YOUNG_OBJECTS = 8_000
 """New objects before a collection of the youngest.
 
-What is under way at once, such as the canaries of hundreds of clusters, has up to 5,000, and leaves none: with 2,000
-each burst was traversed, which took 6 % of the CPU time.
+The canaries of hundreds of clusters allocate up to 5,000 objects at once, and release all of them. With 2,000, each
+such burst led to a collection, which took 6 % of the CPU time.
 """
 
 OLDER_AFTER = 0
-"""More collections of a generation than this lead to one of the next older, so each does. A full collection traverses
-what came since the last long one: about 24,000 objects in 20 ms. CPython's default of 10 makes that 40 times as many.
+"""Collections of a generation, above which the next older one is collected: 0 means after each.
+
+Every third collection is a full one, of about 24,000 new objects in 20 ms. With CPython's default of 10 it would be
+about every 120th, of a million objects.
 """
 
 SWITCH_SECONDS = 0.0005

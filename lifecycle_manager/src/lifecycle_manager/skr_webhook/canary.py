@@ -30,7 +30,11 @@ from lifecycle_manager_api import names
 ANNOTATION = f"{names.GROUP}/canary"
 FIELD_MANAGER = "lifecycle-manager-canary"
 SAME_TURN = 0.01
-"""An answer that arrives so shortly before a turn, as a share of the interval, counts for that turn."""
+"""The share of the interval before a turn in which an answer counts for that turn.
+
+It is smaller than that of other checks (`contract.turns`), because it delays the next canary, and so the report of a
+broken path.
+"""
 
 SERVICE_ACCOUNTS: Resource[dict[str, Any]] = Resource.dynamic(
     "", "v1", "ServiceAccount", "serviceaccounts", namespaced=True
@@ -109,7 +113,7 @@ class EventPath(msgspec.Struct, frozen=True):
         return max(0.0, min(moments) - now)
 
     def _turn_after(self, moment: float) -> float:
-        """Return the next turn; one that is just about to begin counts as this one."""
+        """Return the next turn, without one that begins within `SAME_TURN`."""
         passed = (moment - self.turn) / self.times.interval
         return self.turn + math.floor(passed + SAME_TURN + 1) * self.times.interval
 

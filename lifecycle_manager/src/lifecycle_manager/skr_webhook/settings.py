@@ -24,7 +24,7 @@ from lifecycle_manager.contract.options import (
 class CanaryTimes:
     """How often the event path is tested, in seconds. A broken one is found within a minute (by `EventPath`, 58 s).
 
-    Until the timeout there are three canaries: one that is lost, or an answer that has to be sent again, is no fault.
+    Three canaries are sent before the timeout, so a lost one, or an answer that is sent again, is no fault.
     """
 
     interval: Seconds = option(
