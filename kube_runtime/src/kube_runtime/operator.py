@@ -227,9 +227,9 @@ class _OperatedController(Generic[T]):
         pause = await function(item, owner) if function is not None else None
         self._reads.forget(key, but=owner.has_read)
         if metadata.being_deleted and pause is None:
-            left = await remove_finalizers(client, resource, metadata, self._finalizer, field_manager=self._operator)
-            if left is not None:
-                self._items.wrote(left)
+            await remove_finalizers(
+                client, resource, metadata, self._finalizer, field_manager=self._operator, informer=self._items
+            )
         return Result(requeue_after=interval if pause is None else pause)
 
 

@@ -33,15 +33,17 @@ async def test_kyma_metrics(world: Product) -> None:
         await world.measures(1.0, KYMA_STATE, kyma_name=KYMA, state="Ready")
         assert all([await counted(world, reason) > before[reason] for reason in removing])
     deletions = await counted(world, "kyma_deletion")
-    await world.kcp.delete(KYMAS, KYMA, KCP, propagation="Background")
-    await world.until_lacks(KYMAS, KYMA, KCP, of=world.kcp)
-    assert await counted(world, "kyma_deletion") == deletions + 1
-    for state in State:
-        await world.measures(None, KYMA_STATE, kyma_name=KYMA, state=state.value)
-        await world.measures(None, MODULE_STATE, kyma_name=KYMA, state=state.value)
-    await world.write_kyma()
-    await world.programs.start_watcher()
-    await world.kyma_is(State.READY)
+    try:
+        await world.kcp.delete(KYMAS, KYMA, KCP, propagation="Background")
+        await world.until_lacks(KYMAS, KYMA, KCP, of=world.kcp)
+        for state in State:
+            await world.measures(None, KYMA_STATE, kyma_name=KYMA, state=state.value)
+            await world.measures(None, MODULE_STATE, kyma_name=KYMA, state=state.value)
+        assert await counted(world, "kyma_deletion") == deletions + 1
+    finally:  # the other scenarios need it
+        await world.write_kyma()
+        await world.programs.start_watcher()
+        await world.kyma_is(State.READY)
 
 
 async def test_metric_says_that_the_provider_is_not_used(world: Product) -> None:

@@ -6,9 +6,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
 import pytest
 
+from kube_crds import ObjectMetadata
 from kube_runtime import Change, Client, Index, Informer, ObjectKey, Resource
+from kube_runtime.finalizers import remove_finalizers
 from tests.kinds import CONFIG_MAPS
 from tests.unit.kube_runtime.until import until
 
@@ -151,3 +154,29 @@ async def test_missing_rights_or_kinds_are_reported(client: Client) -> None:
     task.cancel()
     assert failed.value.__cause__ is informer.last_error is not None
     await asyncio.wait([task])
+
+
+async def test_object_is_gone_with_its_last_finalizer_before_the_watch_shows_it(client: Client, namespace: str) -> None:
+    informer = Informer(client, CONFIG_MAPS, namespace=namespace)
+    key, held = ObjectKey(namespace, "held"), config_map("held", "1")
+    held["metadata"]["finalizers"] = ["example.com/a", "example.com/b"]
+    await client.create(CONFIG_MAPS, held, namespace, field_manager="test")
+    await client.delete(CONFIG_MAPS, "held", namespace)
+    async with following(informer):
+        assert informer.get(key) is not None
+    for finalizer in held["metadata"]["finalizers"]:
+        last = informer.get(key)
+        assert last is not None
+        metadata = msgspec.convert(last["metadata"], ObjectMetadata)
+        await remove_finalizers(client, CONFIG_MAPS, metadata, finalizer, field_manager="test", informer=informer)
+    assert informer.get(key) is None
+    assert informer.cache.get(key) is not None
+
+    known: list[dict[str, Any] | None] = []
+    informer.on_change(lambda _: known.append(informer.get(key)), replay=False)
+    async with following(informer):
+        await until(lambda: informer.cache.get(key) is None)
+        assert known[-1] is None
+        made = await client.create(CONFIG_MAPS, config_map("held", "2"), namespace, field_manager="test")
+        await until(lambda: informer.get(key) == made)
+    assert all(each in (None, made) for each in known)

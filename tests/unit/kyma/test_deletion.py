@@ -6,8 +6,8 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from kube_runtime import KubeError
-from kube_simulation import Answer, ApiRequest, Drop, Rule
+from kube_runtime import KubeError, Result
+from kube_simulation import Answer, ApiRequest, Drop, Freeze, Rule
 from lifecycle_manager.contract.options import PurgeSettings
 from lifecycle_manager.contract.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
@@ -22,7 +22,7 @@ from lifecycle_manager.skr import BrakeSettings
 from lifecycle_manager_api import find, names
 from tests import builders
 from tests.waiting import is_gone
-from tests.world import open_world
+from tests.world import key_of, open_world
 
 SKR = names.SKR_NAMESPACE
 
@@ -152,3 +152,23 @@ async def test_finalizer_of_a_manager_delays_the_deletion_of_a_kyma_for_ten_minu
         world.clock.time = deleted_at + timedelta(minutes=10)
         await world.reconcile(times=3)
         assert await is_gone(world.in_kcp())
+
+
+async def test_kyma_that_was_released_counts_as_gone_before_the_watch_shows_it() -> None:
+    """Another trigger at that moment had the end of the deletion done, and counted, a second time."""
+    async with open_world() as world:
+        await world.register()
+        await world.introduced()
+        await world.kcp.delete(KYMAS, "demo", names.KCP_NAMESPACE)
+        await world.without_parts()
+        await world.sync_caches()
+        kcp, kyma = world.cluster("kcp"), world.manager.controllers["kyma"]
+        with kcp.ruled_by(Freeze(kcp.version, lambda request: request.verb == "watch" and "/kymas" in request.path)):
+            removing = await kyma.reconcile_now(key_of("demo"))
+            assert "remote_kyma_deletion" in removing.reasons
+            released = await kyma.reconcile_now(key_of("demo"))
+            assert released.reasons == ("kyma_deletion",)
+            assert await is_gone(world.in_kcp())
+            before = world.requests
+            assert await kyma.reconcile_now(key_of("demo")) == Result()
+            assert world.requests == before

@@ -1,7 +1,7 @@
 """Writes to status and metadata of objects in KCP, the same for every domain.
 
-Each returns the API server's answer, for `informer.wrote(answer)`: the next reconcile reads its own writes, also while
-the watch has not shown them yet.
+The next reconcile reads its own writes, also while the watch has not shown them yet: the informer is given to a
+function, or has to be told of the API server's answer that it returns, by `informer.wrote(answer)`.
 """
 
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import msgspec
 
-from kube_runtime import Client, Resource
+from kube_runtime import Client, Informer, Resource
 from kube_runtime import finalizers as in_finalizers
 from lifecycle_manager.contract.resources import FIELD_MANAGER
 from lifecycle_manager_api import ObjectMeta
@@ -47,6 +47,8 @@ async def set_finalizers(kcp: Client, resource: Resource[T], metadata: ObjectMet
     return await in_finalizers.set_finalizers(kcp, resource, metadata, finalizers, field_manager=FIELD_MANAGER)
 
 
-async def remove_finalizer(kcp: Client, resource: Resource[T], metadata: ObjectMeta, *finalizers: str) -> T | None:
-    """Remove finalizers; return the object, None where nothing was written or it is gone. Raises KubeError."""
-    return await in_finalizers.remove_finalizers(kcp, resource, metadata, *finalizers, field_manager=FIELD_MANAGER)
+async def remove_finalizers(kcp: Client, informer: Informer[T], metadata: ObjectMeta, *finalizers: str) -> None:
+    """Remove finalizers. An object that is being deleted is gone with its last one. Raises KubeError."""
+    await in_finalizers.remove_finalizers(
+        kcp, informer.resource, metadata, *finalizers, field_manager=FIELD_MANAGER, informer=informer
+    )

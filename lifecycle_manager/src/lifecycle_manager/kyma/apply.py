@@ -31,9 +31,9 @@ from lifecycle_manager.contract.resources import (
     SYNC_RESOURCES,
 )
 from lifecycle_manager.contract.signals import CatalogRecorded, ClusterReplaced
-from lifecycle_manager.contract.writes import remove_finalizer, set_finalizers, write_status
+from lifecycle_manager.contract.writes import remove_finalizers, set_finalizers, write_status
 from lifecycle_manager.kyma import steps
-from lifecycle_manager.kyma.deletion import remove_finalizers, remove_in_skr
+from lifecycle_manager.kyma.deletion import release_in_skr, remove_in_skr
 from lifecycle_manager.kyma.events import KymaEvent, events_between, for_operators
 from lifecycle_manager.kyma.pull_secret.apply import sync_pull_secret
 from lifecycle_manager.kyma.pull_secret.plan import PullSecretCopy, SyncPullSecret
@@ -85,9 +85,7 @@ class KymaActions:
                 return seen.after(step)
             case steps.RemoveKymaFinalizer(of_others):
                 removed = metadata.finalizers if of_others else (names.KYMA_FINALIZER, *former.KYMA_FINALIZERS)
-                left = await remove_finalizer(kcp, KYMAS, metadata, *removed)
-                if left is not None:
-                    self.kymas.wrote(left)
+                await remove_finalizers(kcp, self.kymas, metadata, *removed)
                 return seen.after(step)
             case _:
                 assert_never(step)
@@ -147,7 +145,7 @@ class KymaActions:
                 if inner is not None:
                     await self._record_in_skr(skr, inner, events_between(inner.status, status))
             case steps.RemoveSkrFinalizer():
-                await remove_finalizers(skr, inner)
+                await release_in_skr(skr, inner)
             case _:
                 await remove_in_skr(skr, inner, step)
         return seen.after(step)

@@ -7,7 +7,7 @@ import structlog
 
 from kube_runtime import ApiError, Client, Clock, End, EventRecorder, ObjectKey, Request, Result
 from lifecycle_manager.contract.conditions import MANDATORY_MODULES, write_condition
-from lifecycle_manager.contract.writes import remove_finalizer, set_finalizers
+from lifecycle_manager.contract.writes import remove_finalizers, set_finalizers
 from lifecycle_manager.mandatory_modules.plan import InstallationDone, SetFinalizer, WriteManifests
 from lifecycle_manager.mandatory_modules.snapshot import (
     InstallationSnapshot,
@@ -88,11 +88,9 @@ class Retirement:
         informer, metadata = self.known.informer_of(request.key.kind), seen.release.metadata
         if step.held:
             finalizers = (*metadata.finalizers, names.MANDATORY_FINALIZER)
-            written = await set_finalizers(self.kcp, informer.resource, metadata, finalizers)
+            informer.wrote(await set_finalizers(self.kcp, informer.resource, metadata, finalizers))
         else:
-            written = await remove_finalizer(self.kcp, informer.resource, metadata, names.MANDATORY_FINALIZER)
-        if written is not None:
-            informer.wrote(written)
+            await remove_finalizers(self.kcp, informer, metadata, names.MANDATORY_FINALIZER)
         return replace(seen, is_written=True)
 
     async def finish(self, request: Request[ReleaseKey, None], seen: RetirementSnapshot, end: End) -> Result:

@@ -6,7 +6,7 @@ from typing import Generic, Literal, TypeVar
 import msgspec
 
 from kube_runtime import Client, EventRecorder, Informer, KubeError
-from lifecycle_manager.contract.writes import remove_finalizer, set_finalizers, write_status
+from lifecycle_manager.contract.writes import remove_finalizers, set_finalizers, write_status
 from lifecycle_manager.object_set.reporting import ready_transition
 from lifecycle_manager_api import Manifest, ManifestStatus, ObjectMeta, State, SyncResource, SyncResourceStatus
 
@@ -59,9 +59,7 @@ class OwnerWrites(Generic[Owner]):
     async def remove_finalizer(self, owner: Owner, *, of_others: bool = False) -> None:
         """Remove the finalizer where it is set, and those of former versions or of all others. Raises KubeError."""
         removed = owner.metadata.finalizers if of_others else (self.finalizer, *self.former_finalizers)
-        answer = await remove_finalizer(self.kcp, self.informer.resource, owner.metadata, *removed)
-        if answer is not None:
-            self.informer.wrote(answer)
+        await remove_finalizers(self.kcp, self.informer, owner.metadata, *removed)
 
     async def _write(self, owner: Owner, status: Status) -> Owner:
         if status == owner.status:

@@ -7,7 +7,7 @@ from msgspec.structs import replace as with_fields
 from kube_runtime import Client, Informer, ObjectKey, Request, Result
 from lifecycle_manager.contract import former
 from lifecycle_manager.contract.resources import WATCHERS
-from lifecycle_manager.contract.writes import remove_finalizer, write_status
+from lifecycle_manager.contract.writes import remove_finalizers, write_status
 from lifecycle_manager.watcher_crs.plan import RemoveFormerFinalizers, WatcherCrDone
 from lifecycle_manager.watcher_crs.snapshot import WatcherCrSnapshot
 from lifecycle_manager.watcher_crs.status import READY
@@ -24,7 +24,7 @@ class WatcherCrActions:
     async def apply(
         self, _request: Request[ObjectKey, None], seen: WatcherCrSnapshot, _step: RemoveFormerFinalizers
     ) -> WatcherCrSnapshot:
-        await remove_finalizer(self.kcp, WATCHERS, seen.watcher.metadata, *former.WATCHER_FINALIZERS)
+        await remove_finalizers(self.kcp, self.watchers, seen.watcher.metadata, *former.WATCHER_FINALIZERS)
         return replace(seen, is_released=True)
 
     async def finish(self, _request: Request[ObjectKey, None], seen: WatcherCrSnapshot, end: WatcherCrDone) -> Result:

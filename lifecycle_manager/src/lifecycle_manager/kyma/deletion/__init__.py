@@ -1,6 +1,6 @@
 """The deletion of a Kyma: `plan` decides on the stages, `apply` carries out what they do in the SKR."""
 
-from lifecycle_manager.kyma.deletion.apply import remove_finalizers, remove_in_skr
+from lifecycle_manager.kyma.deletion.apply import release_in_skr, remove_in_skr
 from lifecycle_manager.kyma.deletion.plan import plan_deletion
 
-__all__ = ["plan_deletion", "remove_finalizers", "remove_in_skr"]
+__all__ = ["plan_deletion", "release_in_skr", "remove_in_skr"]

@@ -7,7 +7,7 @@ from typing import assert_never
 import msgspec
 
 from kube_runtime import Client, JsonObject, KindUnknown, NotFound, Resource
-from kube_runtime.finalizers import finalizers_patch
+from kube_runtime.finalizers import remove_finalizers
 from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS, FIELD_MANAGER, KYMAS, RAW_KYMAS, SECRETS
 from lifecycle_manager.kyma.steps import DeleteKyma, DeletePullSecret, PurgeFinalizers, RemoveCrd
 from lifecycle_manager.object_set.inventory import inventory_of
@@ -25,7 +25,7 @@ async def remove_in_skr(
         case PurgeFinalizers(owners):
             await purge_finalizers(skr, owners)
         case DeleteKyma(purge):
-            await remove_finalizers(skr, kyma, of_others=purge)
+            await release_in_skr(skr, kyma, of_others=purge)
             with suppress(NotFound):  # a user was faster
                 await skr.delete(KYMAS, *KYMA)
         case DeletePullSecret(name):
@@ -39,14 +39,11 @@ async def remove_in_skr(
             assert_never(step)
 
 
-async def remove_finalizers(skr: Client, kyma: Kyma | None, *, of_others: bool = False) -> None:
+async def release_in_skr(skr: Client, kyma: Kyma | None, *, of_others: bool = False) -> None:
     """Remove finalizers from the Kyma CR. Other versions of Lifecycle Manager set one of their own there."""
-    finalizers = kyma.metadata.finalizers if kyma is not None else ()
-    left = [] if of_others else [name for name in finalizers if name != names.KYMA_FINALIZER]
-    if kyma is not None and len(left) != len(finalizers):
-        patch = {"metadata": finalizers_patch(kyma.metadata, left)}
-        with suppress(NotFound):  # deleted meanwhile
-            await skr.merge_patch(RAW_KYMAS, KYMA[0], patch, KYMA[1], field_manager=FIELD_MANAGER)
+    if kyma is not None:
+        removed = kyma.metadata.finalizers if of_others else (names.KYMA_FINALIZER,)
+        await remove_finalizers(skr, RAW_KYMAS, kyma.metadata, *removed, field_manager=FIELD_MANAGER)
 
 
 async def purge_finalizers(skr: Client, owners: Iterable[Manifest | SyncResource]) -> None:
