@@ -17,7 +17,7 @@ from lifecycle_manager.events.openapi import openapi_document
 from lifecycle_manager.process.crd_installation import write_crds
 from lifecycle_manager.settings import options
 from lifecycle_manager.skr_webhook.documents import workload_documents
-from lifecycle_manager.skr_webhook.settings import WatcherDeployment
+from lifecycle_manager.skr_webhook.settings import WatcherDeployment, WatcherSettings
 
 CHARTS = Path("charts")
 PROJECT_CHART = Path("module_manager/src/kyma_module_manager/project/template/chart")
@@ -200,7 +200,7 @@ def _watcher_templates() -> str:
         memory_limit="{{ .Values.resources.limits.memory }}",
         cpu_limit="{{ .Values.resources.limits.cpu }}",
     )
-    documents = workload_documents(settings, KeyPair(certificate_pem=b"", key_pem=b""), b"")
+    documents = workload_documents(WatcherSettings(deployment=settings), KeyPair(certificate_pem=b"", key_pem=b""), b"")
     ours = [document for document in documents if document["kind"] != "Secret"]  # templates/secret.yaml has it
     head = GENERATED.format(source="lifecycle_manager/src/lifecycle_manager/skr_webhook/documents.py")
     text = head + "---\n".join(dump_yaml(document) for document in ours)

@@ -1,7 +1,7 @@
 """One control plane and one user cluster for all scenarios; Lifecycle Manager and Watcher are processes."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from pathlib import Path
@@ -65,8 +65,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group("upstream"))
 
 
+@pytest.fixture(scope="package")
+def heartbeats() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as variables:
+        variables.setenv("HEARTBEAT_SECONDS", "6")  # as the Watcher's Deployment has it by OPTIONS
+        yield
+
+
 @pytest_asyncio.fixture(scope="package", loop_scope="session")
-async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Product]:
+async def world(tmp_path_factory: pytest.TempPathFactory, heartbeats: None) -> AsyncIterator[Product]:
     folder = tmp_path_factory.mktemp("upstream")
     async with open_environment(folder, None, None) as environment, AsyncExitStack() as stack, blob_server() as layers:
         programs = Programs(environment, stack)

@@ -30,7 +30,7 @@ from lifecycle_manager.process.settings import ProcessSettings
 from lifecycle_manager.replicas import ReplicaSettings
 from lifecycle_manager.settings import Settings
 from lifecycle_manager.skr_webhook.documents import ModuleRule, webhook_document, workload_documents
-from lifecycle_manager.skr_webhook.settings import WatcherDeployment
+from lifecycle_manager.skr_webhook.settings import WatcherDeployment, WatcherSettings
 from lifecycle_manager.watcher_certificates import CAStore
 from lifecycle_manager_api import names
 from lifecycle_manager_api.crds import all_crds
@@ -331,7 +331,7 @@ async def test_chart_of_the_watcher_has_the_objects_that_lifecycle_manager_insta
             "--set-string", "resources.limits.cpu=0.5",
             *(word for words in given for word in words),
         )  # fmt: skip
-        expected = replace(settings, replicas=replicas, fips_only=replicas == 2)
+        expected = WatcherSettings(deployment=replace(settings, replicas=replicas, fips_only=replicas == 2))
         installed = [*workload_documents(expected, pair, trust), webhook_document((), modules, trust)]
         assert _by_identity(rendered) == _by_identity(installed)
 

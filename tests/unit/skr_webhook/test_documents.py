@@ -7,7 +7,7 @@ import pytest
 
 from kyma_certs import KeyPair
 from lifecycle_manager.skr_webhook.documents import INVENTORY, ModuleRule, webhook_document, workload_documents
-from lifecycle_manager.skr_webhook.settings import WatcherDeployment
+from lifecycle_manager.skr_webhook.settings import WatcherDeployment, WatcherSettings, WatcherTimes
 from skr_watcher.settings import SkrWatcherSettings
 from tests.unit.watcher_crs.test_status import other, watcher
 
@@ -15,8 +15,10 @@ SETTINGS = WatcherDeployment(image="watcher:1", kcp_address="kcp.example.com:443
 SECONDS_TO_ANSWER = 5
 
 
-def workload(settings: WatcherDeployment = SETTINGS) -> dict[str, dict[str, Any]]:
-    documents = workload_documents(settings, KeyPair(b"certificate", b"key"), b"trust")
+def workload(settings: WatcherDeployment = SETTINGS, **more: Any) -> dict[str, dict[str, Any]]:
+    documents = workload_documents(
+        WatcherSettings(deployment=settings, **more), KeyPair(b"certificate", b"key"), b"trust"
+    )
     return {document["kind"]: document for document in documents}
 
 
@@ -30,8 +32,7 @@ def test_watcher_leaves_its_service_before_it_stops_and_has_time_to_send_its_eve
 
 def test_pods_name_the_image_pull_secret_where_there_is_one() -> None:
     settings = replace(SETTINGS, pull_secret="login")
-    documents = workload_documents(settings, KeyPair(b"certificate", b"key"), b"trust")
-    (pod,) = [each["spec"]["template"]["spec"] for each in documents if each["kind"] == "Deployment"]
+    pod = workload(settings)["Deployment"]["spec"]["template"]["spec"]
     assert pod["imagePullSecrets"] == [{"name": "login"}]
     assert "imagePullSecrets" not in workload()["Deployment"]["spec"]["template"]["spec"]
 
@@ -47,6 +48,19 @@ def test_watcher_sends_traces_to_its_endpoint_and_may_connect_there(endpoint: st
     assert (settings.otlp_endpoint, settings.trace_sampling_ratio) == (endpoint, 0.01)
     ports = {each["port"] for rule in installed["NetworkPolicy"]["spec"]["egress"] for each in rule["ports"]}
     assert ports == {443, port, 53, 8053}
+
+
+@pytest.mark.parametrize(("silence", "heartbeat"), [(58.0, 46.0), (600.0, 588.0), (12.0, 6.0), (86400.0, 3600.0)])
+def test_watcher_sends_heartbeats_before_it_counts_as_silent(silence: float, heartbeat: float) -> None:
+    """They came every 46 s, whatever `--watcher-silence` said: with less, Watchers in order counted as silent."""
+    installed = workload(times=WatcherTimes(silence=silence))
+    (container,) = installed["Deployment"]["spec"]["template"]["spec"]["containers"]
+    variables = {each["name"]: each["value"] for each in container["env"]}
+    assert SkrWatcherSettings.from_environment(variables).heartbeat_seconds == heartbeat
+
+
+def test_watcher_that_is_started_by_hand_sends_heartbeats_as_an_installed_one() -> None:
+    assert SkrWatcherSettings().heartbeat_seconds == WatcherTimes().heartbeat
 
 
 @pytest.mark.parametrize("fips_only", [True, False])

@@ -1,7 +1,7 @@
 """Writes to status and metadata of objects in KCP, the same for every domain.
 
-The next reconcile reads its own writes, also while the watch has not shown them yet: the informer is given to a
-function, or has to be told of the API server's answer that it returns, by `informer.wrote(answer)`.
+The next reconcile reads its own writes, also while the watch has not shown them yet: a function gets the informer, or
+returns the API server's answer for `informer.wrote(answer)`.
 """
 
 from collections.abc import Iterable

@@ -33,7 +33,7 @@ from lifecycle_manager.skr_webhook.canary import send_canary
 from lifecycle_manager.skr_webhook.documents import webhook_document, workload_documents
 from lifecycle_manager.skr_webhook.object_rules import ObjectRuleReader
 from lifecycle_manager.skr_webhook.rounds import CanaryRounds
-from lifecycle_manager.skr_webhook.settings import WatcherDeployment
+from lifecycle_manager.skr_webhook.settings import WatcherSettings
 from lifecycle_manager.skr_webhook.snapshot import (
     Desired,
     ModuleRuleReader,
@@ -66,7 +66,7 @@ class WatcherActions:
     object_rules: ObjectRuleReader | None
     certificates: LeafStore
     cas: CARotation
-    deployment: WatcherDeployment
+    settings: WatcherSettings
 
     async def apply(
         self, request: Request[ObjectKey, WatcherState], seen: WatcherSnapshot, step: plan.WatcherStep
@@ -106,7 +106,7 @@ class WatcherActions:
         name, cas, watchers = seen.kyma.metadata.name, self.cas.current, valid_watchers(self.watchers.list())
         api_server_ca = self.connections.api_server_ca(name)
         rules = await self.rules.read(seen.kyma, skr)
-        documents = [*workload_documents(self.deployment, step.certificate, cas.trusted, api_server_ca)]
+        documents = [*workload_documents(self.settings, step.certificate, cas.trusted, api_server_ca)]
         if step.with_webhook:
             reader = self.object_rules
             reported = await reader.read(name, skr, state.object_rules) if reader is not None else None

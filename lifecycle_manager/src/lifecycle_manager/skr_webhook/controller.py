@@ -118,7 +118,7 @@ def setup(
         object_rules,
         certificates=certificates,
         cas=cas,
-        deployment=settings.deployment,
+        settings=settings,
     )
     reports = WatcherReports(manager, kymas, rounds)
     controller.steps(

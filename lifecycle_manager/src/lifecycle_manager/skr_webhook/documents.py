@@ -20,7 +20,7 @@ from lifecycle_manager.contract.watchers import (
     manager_of,
     webhook_name_of,
 )
-from lifecycle_manager.skr_webhook.settings import WatcherDeployment
+from lifecycle_manager.skr_webhook.settings import WatcherDeployment, WatcherSettings
 from lifecycle_manager.watcher_certificates.tls_secret import encoded, tls_secret_document
 from lifecycle_manager_api import ModuleReleaseMeta, ModuleTemplate, Watcher, names
 
@@ -95,7 +95,7 @@ INVENTORY = (
 
 
 def workload_documents(
-    settings: WatcherDeployment, certificate: KeyPair, trust: bytes, api_server_ca: bytes | None = None
+    settings: WatcherSettings, certificate: KeyPair, trust: bytes, api_server_ca: bytes | None = None
 ) -> tuple[Document, ...]:
     """Return the objects that the Watcher needs to run; the webhook is installed once it sends events.
 
@@ -113,7 +113,7 @@ def workload_documents(
         _document("v1", "ServiceAccount", automountServiceAccountToken=False),
         secret,
         _service(),
-        _network_policy(settings),
+        _network_policy(settings.deployment),
         _disruption_budget(),
         _deployment(settings, has_api_server_ca=api_server_ca is not None),
     )
@@ -264,7 +264,8 @@ def _disruption_budget() -> Document:
     return _document("policy/v1", "PodDisruptionBudget", spec=spec)
 
 
-def _deployment(settings: WatcherDeployment, *, has_api_server_ca: bool) -> Document:
+def _deployment(settings: WatcherSettings, *, has_api_server_ca: bool) -> Document:
+    deployment = settings.deployment
     pod: Document = {
         "serviceAccountName": NAME,
         "automountServiceAccountToken": False,
@@ -278,32 +279,34 @@ def _deployment(settings: WatcherDeployment, *, has_api_server_ca: bool) -> Docu
         "containers": [_container(settings, has_api_server_ca=has_api_server_ca)],
         "volumes": [{"name": "tls", "secret": {"secretName": TLS_SECRET}}],
     }
-    if settings.pull_secret:
-        pod["imagePullSecrets"] = [{"name": settings.pull_secret}]
+    if deployment.pull_secret:
+        pod["imagePullSecrets"] = [{"name": deployment.pull_secret}]
     spec = {
-        "replicas": settings.replicas,
+        "replicas": deployment.replicas,
         "selector": {"matchLabels": LABELS},
         "template": {"metadata": {"labels": LABELS | NO_SIDECAR}, "spec": pod},
     }
     return _document("apps/v1", "Deployment", spec=spec)
 
 
-def _container(settings: WatcherDeployment, *, has_api_server_ca: bool) -> Document:
+def _container(settings: WatcherSettings, *, has_api_server_ca: bool) -> Document:
+    deployment = settings.deployment
     api_server_ca = {"name": "API_SERVER_CA", "value": f"/tls/{API_SERVER_CA_FILE}"}
     return {
         "name": "server",
-        "image": settings.image,
+        "image": deployment.image,
         "env": [
             {"name": "WEBHOOK_PORT", "value": str(WEBHOOK_PORT)},
             {"name": "METRICS_PORT", "value": str(METRICS_PORT)},
             {"name": "TLS_CERT", "value": "/tls/tls.crt"},
             {"name": "TLS_KEY", "value": "/tls/tls.key"},
             {"name": "CA_CERT", "value": "/tls/ca.crt"},
-            {"name": "KCP_ADDR", "value": settings.kcp_address},
+            {"name": "KCP_ADDR", "value": deployment.kcp_address},
             {"name": "KCP_CONTRACT", "value": CONTRACT},
+            {"name": "HEARTBEAT_SECONDS", "value": f"{settings.times.heartbeat:g}"},
             *([api_server_ca] if has_api_server_ca else []),
-            *(_traces(settings) if settings.otlp_endpoint else []),
-            *([{"name": "FIPS_ONLY", "value": "true"}] if settings.fips_only else []),
+            *(_traces(deployment) if deployment.otlp_endpoint else []),
+            *([{"name": "FIPS_ONLY", "value": "true"}] if deployment.fips_only else []),
         ],
         "ports": [
             {"name": "webhook", "containerPort": WEBHOOK_PORT, "protocol": "TCP"},
@@ -313,7 +316,7 @@ def _container(settings: WatcherDeployment, *, has_api_server_ca: bool) -> Docum
         "livenessProbe": {"httpGet": {"path": "/healthz", "port": "metrics"}},
         "readinessProbe": {"httpGet": {"path": "/readyz", "port": "metrics"}, "periodSeconds": 2},
         "resources": {
-            "limits": {"memory": settings.memory_limit, "cpu": settings.cpu_limit},
+            "limits": {"memory": deployment.memory_limit, "cpu": deployment.cpu_limit},
             "requests": {"memory": "64Mi", "cpu": "20m"},
         },
         "securityContext": {

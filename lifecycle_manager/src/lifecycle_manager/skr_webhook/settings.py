@@ -19,6 +19,11 @@ from lifecycle_manager.contract.options import (
     trace_sampling_ratio_option,
 )
 
+RESEND_SECONDS = 12.0
+"""By then a Watcher has sent an event again that did not arrive."""
+MAX_HEARTBEAT_SECONDS = 3600.0
+"""Watchers take no longer time."""
+
 
 @dataclass(frozen=True, slots=True)
 class CanaryTimes:
@@ -48,6 +53,11 @@ class WatcherTimes:
     )
     silence: Seconds = option(58.0, "watcher-silence", "time without any event after which a Watcher counts as silent")
     canary: CanaryTimes = field(default_factory=CanaryTimes)
+
+    @property
+    def heartbeat(self) -> float:
+        """The time without an event after which a Watcher sends a heartbeat: there is time to send it a second time."""
+        return min(max(self.silence - RESEND_SECONDS, self.silence / 2), MAX_HEARTBEAT_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
