@@ -14,11 +14,11 @@ from kube_runtime import (
     Client,
     Conflict,
     Informer,
-    NotFound,
     ObjectKey,
     dump_yaml,
     parse_objects,
 )
+from kube_runtime.finalizers import remove_finalizers
 from kyma_module_manager.declaration import ModuleManager
 from kyma_module_manager.rights import roles_of
 from kyma_module_manager.service import ManagerService, ServiceOptions
@@ -169,10 +169,10 @@ class ManagerHarness:
         """Remove the finalizer of deleted SyncResources, as Lifecycle Manager does after deleting their objects."""
         while True:
             metadata = (await self._deleted.get()).metadata
-            left = [each for each in metadata.finalizers if each != names.SYNC_RESOURCE_FINALIZER]
-            patch = {"metadata": {"finalizers": left, "resourceVersion": metadata.resource_version}}
-            with suppress(NotFound, Conflict):  # after a conflict its next version follows
-                await self.client.merge_patch(SYNC_RESOURCES, metadata.name, patch, metadata.namespace)
+            with suppress(Conflict):  # its next version follows
+                await remove_finalizers(
+                    self.client, SYNC_RESOURCES, metadata, names.SYNC_RESOURCE_FINALIZER, field_manager=FIELD_MANAGER
+                )
 
     @property
     def _key(self) -> ObjectKey:
