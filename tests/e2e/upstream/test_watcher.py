@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import itertools
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
@@ -51,6 +52,8 @@ async def channel_is(world: Product, channel: str) -> None:
 
 async def test_watcher(world: Product) -> None:
     await is_there(world, DEPLOYMENTS, "skr-webhook")
+    (container,) = (await world.skr.get(DEPLOYMENTS, "skr-webhook", SKR))["spec"]["template"]["spec"]["containers"]
+    assert {"name": "HEARTBEAT_SECONDS", "value": os.environ["HEARTBEAT_SECONDS"]} in container["env"]
     await is_there(world, POLICIES, "skr-webhook")
     await world.skr.delete(DEPLOYMENTS, "skr-webhook", SKR)
     await is_there(world, DEPLOYMENTS, "skr-webhook")
