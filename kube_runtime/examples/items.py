@@ -30,10 +30,11 @@ class Shelf(CustomResource, frozen=True, kw_only=True):
 
 @operator.reconciles(Shelf, owns=[CONFIG_MAPS])
 async def fill(shelf: Shelf, owner: Owner[Shelf]) -> None:
-    known = {*shelf.status.books, *shelf.spec.books}
+    wanted = {*shelf.spec.books}
+    known = wanted.union(shelf.status.books)
     await owner.write_status(ShelfStatus(books=tuple(sorted(known))))  # before they are created: none is forgotten
-    for book in shelf.spec.books:
+    for book in wanted:
         await owner.apply(CONFIG_MAPS, {"metadata": {"name": f"{owner.key.name}-{book}"}, "data": {"title": book}})
-    for book in known.difference(shelf.spec.books):
+    for book in known - wanted:
         await owner.delete(CONFIG_MAPS, f"{owner.key.name}-{book}")
-    await owner.write_status(ShelfStatus(books=shelf.spec.books))
+    await owner.write_status(ShelfStatus(books=tuple(sorted(wanted))))

@@ -117,7 +117,7 @@ class Owner(Generic[T]):
 
     def conditions(self, *new: Condition) -> tuple[Condition, ...]:
         """Return conditions for the status: transition times change only with the status of a condition."""
-        known: tuple[Condition, ...] = getattr(getattr(self.item, "status", None), "conditions", ())
+        known: tuple[Condition, ...] = getattr(self._status, "conditions", ())
         generation, now = metadata_of(self.item).generation, self.manager.clock.now()
         current = (msgspec.structs.replace(each, observed_generation=generation) for each in new)
         merged = reduce(lambda conditions, each: set_condition(conditions, each, now), current, tuple(known))
@@ -125,7 +125,7 @@ class Owner(Generic[T]):
 
     async def write_status(self, status: Struct) -> None:
         """Write the object's status, without a request where it is so already."""
-        if getattr(self.item, "status", None) == status:
+        if self._status == status:
             return
         document = {"status": msgspec.to_builtins(status)}
         answer = await self.manager.client.apply(
@@ -136,11 +136,20 @@ class Owner(Generic[T]):
             field_manager=self.operator,
             subresource="status",
         )
-        self.manager.informer(self.resource).wrote(answer)
+        self._items.wrote(answer)
 
     def event(self, reason: str, note: str, *, type: Literal["Normal", "Warning"] = "Normal") -> None:  # noqa: A002 - as the field is called
         """Record an Event about the object."""
         self.manager.events.record(self.resource, self.item, reason, note, type=type)
+
+    @property
+    def _items(self) -> Informer[T]:
+        return self.manager.informer(self.resource)
+
+    @property
+    def _status(self) -> object:
+        """The newest known status, also one that this reconcile has written."""
+        return getattr(self._items.get(self.key) or self.item, "status", None)
 
     def _children_of(self, kind: Resource[JsonObject]) -> Informer[JsonObject]:
         informer = self.children.get(kind.plural_name)

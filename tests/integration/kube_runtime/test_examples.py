@@ -58,9 +58,12 @@ class Running:
         document = {"metadata": {"name": name, **metadata}, "data": data}
         await self.client.apply(CONFIG_MAPS, name, document, self.namespace, field_manager="user")
 
-    async def names(self, kind: Resource[Any]) -> set[str]:
-        found = (await self.client.list(kind, self.namespace)).items
-        return {each["metadata"]["name"] for each in found} - {"kube-root-ca.crt"}
+    async def has_names(self, kind: Resource[Any], expected: set[str]) -> None:
+        async def reached() -> bool:
+            found = (await self.client.list(kind, self.namespace)).items
+            return {each["metadata"]["name"] for each in found} - {"kube-root-ca.crt"} == expected
+
+        await eventually(reached, what=f"{kind.plural} are {expected}")
 
     async def has_event(self, reason: str, note: str) -> None:
         async def recorded() -> bool:
@@ -176,12 +179,16 @@ async def test_changes_are_found_also_after_the_operator_did_not_run(client: Cli
 
 async def test_items(client: Client, namespace: str) -> None:
     async with example("items", client, namespace) as running:
-        await running.create({"books": ["emma", "ivanhoe"]})
+        await running.create({"books": ["ivanhoe", "emma"]})
+        await running.has_names(CONFIG_MAPS, {"one-emma", "one-ivanhoe"})
         await running.status({"books": ["emma", "ivanhoe"]})
-        assert await running.names(CONFIG_MAPS) == {"one-emma", "one-ivanhoe"}
-        await running.change({"books": ["ivanhoe", "utopia"]})
+        await running.change({"books": ["utopia", "ivanhoe"]})
         await running.status({"books": ["ivanhoe", "utopia"]})
-        assert await running.names(CONFIG_MAPS) == {"one-ivanhoe", "one-utopia"}
+        await running.has_names(CONFIG_MAPS, {"one-ivanhoe", "one-utopia"})
+        at_rest = await client.get(running.kind, "one", namespace)
+        await running.create({"books": ["dune"]}, "two")
+        await running.has_names(CONFIG_MAPS, {"one-ivanhoe", "one-utopia", "two-dune"})
+        assert await client.get(running.kind, "one", namespace) == at_rest
 
 
 async def test_watching(client: Client, namespace: str, logged: Logged) -> None:

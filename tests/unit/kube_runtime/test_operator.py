@@ -1,5 +1,6 @@
 """Operators that are declared by decorators, on simulated clusters, and the command that runs them."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -71,6 +72,45 @@ async def test_operator_comes_to_rest_after_child_and_status_are_written(simulat
         for each in cluster.requests(lambda each: each.is_write and each.manager == "pages")
     ]
     assert written == [("configmaps", ""), ("pages.pages.example.com", "status")]
+
+
+async def test_status_that_is_written_twice_in_a_reconcile_ends_as_written_last(simulation: Simulation) -> None:
+    """The second was compared with the status of before the first, and not written where they were equal."""
+    operator, written = Operator("pages"), asyncio.Event()
+
+    @operator.reconciles(Page)
+    async def reconcile(page: Page, owner: Owner[Page]) -> None:
+        def status(text: str) -> PageStatus:
+            value: ConditionStatus = "True" if text == "shown" else "False"
+            return PageStatus(
+                conditions=owner.conditions(Condition(type="Shown", status=value, reason=text, message=""))
+            )
+
+        if page.spec.text == "hi":
+            await owner.write_status(status("shown"))
+        elif not written.is_set():
+            await owner.write_status(status("drawing"))
+            await owner.write_status(status("shown"))
+            written.set()
+
+    async with a_cluster(simulation, "hi") as (_, client):
+
+        async def shown() -> Condition | None:
+            (found,) = (await client.get(PAGES, "hi", "default")).status.conditions or (None,)
+            return found
+
+        clock = ManualClock()
+        async with operator.running(client) as manager:
+            manager.clock = clock
+            first = await eventually(shown)
+            clock.advance(60)
+            await client.merge_patch(PAGES, "hi", {"spec": {"text": "bye"}}, "default")
+            await asyncio.wait_for(written.wait(), 60)
+            second = await shown()
+
+    assert second is not None
+    assert (first.reason, second.reason) == ("shown", "shown")
+    assert first.last_transition_time != second.last_transition_time
 
 
 async def test_condition_keeps_its_time_until_its_status_changes(simulation: Simulation) -> None:
