@@ -217,6 +217,12 @@ class Product:
 
         await eventually(running, within=WITHIN, what=f"{module.operator(version)} runs")
 
+    async def watcher_environment(self) -> dict[str, str]:
+        """Return the environment variables of the Watcher's Deployment."""
+        deployment = await self.skr.get(WORKLOADS["Deployment"], "skr-webhook", SKR)
+        (container,) = deployment["spec"]["template"]["spec"]["containers"]
+        return {each["name"]: each["value"] for each in container["env"]}
+
     async def default_cr(self, module: Module, version: str = OLD) -> Document | None:
         """Return the default Module CR of a module, None where it does not exist."""
         with suppress(NotFound, KindUnknown):

@@ -3,8 +3,7 @@
 from lifecycle_manager.contract.resources import KYMAS
 from lifecycle_manager_api import State
 from tests.e2e.upstream.modules import OLD, Module
-from tests.e2e.upstream.product import KCP, KYMA, SKR, WITHIN, Product
-from tests.e2e.upstream.runtime import WORKLOADS
+from tests.e2e.upstream.product import KCP, KYMA, WITHIN, Product
 from tests.integration.lifecycle_manager.programs import start_manager
 from tests.waiting import eventually
 
@@ -48,7 +47,7 @@ async def test_kyma_metrics(world: Product) -> None:
 
 async def test_metric_says_that_the_provider_is_not_used(world: Product) -> None:
     await world.measures(0.0, "lifecycle_mgr_fips_mode")
-    assert "FIPS_ONLY" not in await watcher_environment(world)
+    assert "FIPS_ONLY" not in await world.watcher_environment()
 
 
 async def test_fips_mode_metric(world: Product, in_fips_mode: dict[str, str]) -> None:
@@ -57,15 +56,9 @@ async def test_fips_mode_metric(world: Product, in_fips_mode: dict[str, str]) ->
         await world.measures(2.0, "lifecycle_mgr_fips_mode")
 
         async def is_demanded() -> bool:
-            return (await watcher_environment(world)).get("FIPS_ONLY") == "true"
+            return (await world.watcher_environment()).get("FIPS_ONLY") == "true"
 
         await eventually(is_demanded, within=WITHIN, what="the Watcher may use the provider only")
         await world.kyma_is(State.READY)
     finally:
         world.manager = await start_manager(world.programs)
-
-
-async def watcher_environment(world: Product) -> dict[str, str]:
-    deployment = await world.skr.get(WORKLOADS["Deployment"], "skr-webhook", SKR)
-    (container,) = deployment["spec"]["template"]["spec"]["containers"]
-    return {each["name"]: each["value"] for each in container["env"]}

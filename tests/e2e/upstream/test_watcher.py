@@ -52,8 +52,7 @@ async def channel_is(world: Product, channel: str) -> None:
 
 async def test_watcher(world: Product) -> None:
     await is_there(world, DEPLOYMENTS, "skr-webhook")
-    (container,) = (await world.skr.get(DEPLOYMENTS, "skr-webhook", SKR))["spec"]["template"]["spec"]["containers"]
-    assert {"name": "HEARTBEAT_SECONDS", "value": os.environ["HEARTBEAT_SECONDS"]} in container["env"]
+    assert (await world.watcher_environment())["HEARTBEAT_SECONDS"] == os.environ["HEARTBEAT_SECONDS"]
     await is_there(world, POLICIES, "skr-webhook")
     await world.skr.delete(DEPLOYMENTS, "skr-webhook", SKR)
     await is_there(world, DEPLOYMENTS, "skr-webhook")

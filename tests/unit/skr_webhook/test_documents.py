@@ -22,6 +22,12 @@ def workload(settings: WatcherDeployment = SETTINGS, **more: Any) -> dict[str, d
     return {document["kind"]: document for document in documents}
 
 
+def read_by_the_watcher(installed: dict[str, dict[str, Any]]) -> SkrWatcherSettings:
+    """Return the settings that an installed Watcher reads."""
+    (container,) = installed["Deployment"]["spec"]["template"]["spec"]["containers"]
+    return SkrWatcherSettings.from_environment({each["name"]: each["value"] for each in container["env"]})
+
+
 def test_watcher_leaves_its_service_before_it_stops_and_has_time_to_send_its_events() -> None:
     """A request that reaches it after its end would be allowed, and its change never reported."""
     pod = workload()["Deployment"]["spec"]["template"]["spec"]
@@ -42,9 +48,7 @@ def test_pods_name_the_image_pull_secret_where_there_is_one() -> None:
 )
 def test_watcher_sends_traces_to_its_endpoint_and_may_connect_there(endpoint: str, port: int) -> None:
     installed = workload(replace(SETTINGS, otlp_endpoint=endpoint, trace_sampling_ratio=0.01))
-    (container,) = installed["Deployment"]["spec"]["template"]["spec"]["containers"]
-    variables = {each["name"]: each["value"] for each in container["env"]}
-    settings = SkrWatcherSettings.from_environment(variables)
+    settings = read_by_the_watcher(installed)
     assert (settings.otlp_endpoint, settings.trace_sampling_ratio) == (endpoint, 0.01)
     ports = {each["port"] for rule in installed["NetworkPolicy"]["spec"]["egress"] for each in rule["ports"]}
     assert ports == {443, port, 53, 8053}
@@ -53,10 +57,7 @@ def test_watcher_sends_traces_to_its_endpoint_and_may_connect_there(endpoint: st
 @pytest.mark.parametrize(("silence", "heartbeat"), [(58.0, 46.0), (600.0, 588.0), (12.0, 6.0), (86400.0, 3600.0)])
 def test_watcher_sends_heartbeats_before_it_counts_as_silent(silence: float, heartbeat: float) -> None:
     """They came every 46 s, whatever `--watcher-silence` said: with less, Watchers in order counted as silent."""
-    installed = workload(times=WatcherTimes(silence=silence))
-    (container,) = installed["Deployment"]["spec"]["template"]["spec"]["containers"]
-    variables = {each["name"]: each["value"] for each in container["env"]}
-    assert SkrWatcherSettings.from_environment(variables).heartbeat_seconds == heartbeat
+    assert read_by_the_watcher(workload(times=WatcherTimes(silence=silence))).heartbeat_seconds == heartbeat
 
 
 def test_watcher_that_is_started_by_hand_sends_heartbeats_as_an_installed_one() -> None:
@@ -65,10 +66,7 @@ def test_watcher_that_is_started_by_hand_sends_heartbeats_as_an_installed_one() 
 
 @pytest.mark.parametrize("fips_only", [True, False])
 def test_watcher_demands_the_fips_provider_where_lifecycle_manager_does(fips_only: bool) -> None:
-    installed = workload(replace(SETTINGS, fips_only=fips_only))
-    (container,) = installed["Deployment"]["spec"]["template"]["spec"]["containers"]
-    variables = {each["name"]: each["value"] for each in container["env"]}
-    assert SkrWatcherSettings.from_environment(variables).fips_only is fips_only
+    assert read_by_the_watcher(workload(replace(SETTINGS, fips_only=fips_only))).fips_only is fips_only
 
 
 def test_watcher_without_traces_is_installed_as_before() -> None:
