@@ -155,12 +155,23 @@ class RestMapper:
         """
         with suppress(KindUnknown):
             return await self.resource(api_version, kind)
-        group = api_version.rpartition("/")[0]
+        group, is_consistent = api_version.rpartition("/")[0], True
         for version in await self._versions(group):
-            if (found := (await self._ask_served(version)).get(kind)) is not None:
+            try:
+                found = (await self._ask_served(version)).get(kind)
+            except NotServed:  # listed and not served: a CRD has just been deleted or changed
+                is_consistent = False
+                continue
+            if found is not None:
                 self._known.setdefault(version, {})[kind] = found
                 return found
-        if (crd := await self._crd_of(group, kind)) is not None:
+        try:
+            crd = await self._crd_of(group, kind)
+        except (Forbidden, NotServed):  # a role for kinds that are always served, or a server without CRDs
+            if not is_consistent:
+                raise KindUnknown(api_version, kind) from None
+            return None
+        if crd is not None:
             raise KindUnknown(api_version, kind, f": CustomResourceDefinition {crd} serves no version with it (yet)")
         return None
 
@@ -218,18 +229,11 @@ class RestMapper:
         return [f"{group}/{each.version}" for found in groups if found.name == group for each in found.versions]
 
     async def _crd_of(self, group: str, kind: str) -> str | None:
-        """Return the name of the CustomResourceDefinition of a kind; None where there is none, or these are not shown.
-
-        A client that may not read them has a role that is made for kinds which are always served.
-        """
-        try:
-            listed = (await self._get(CRDS, _NAMES, accept=METADATA_ONLY)).items
-            named = [each.metadata.name for each in listed if each.metadata.name.partition(".")[2] == group]
-            for name in named:
-                if await self._defined_by(name) == kind:
-                    return name
-        except (Forbidden, NotServed):
-            pass
+        """Return the name of the CustomResourceDefinition of a kind; None where there is none."""
+        listed = (await self._get(CRDS, _NAMES, accept=METADATA_ONLY)).items
+        for name in (each.metadata.name for each in listed):
+            if name.partition(".")[2] == group and await self._defined_by(name) == kind:
+                return name
         return None
 
     async def _defined_by(self, crd: str) -> str | None:
