@@ -2,7 +2,7 @@
 
 from difflib import get_close_matches
 
-from kube_runtime import Client, Forbidden, KubeError, NotFound
+from kube_runtime import Client, Forbidden, KubeError, NotFound, NotServed
 from kyma_fleet.listing.kinds import KINDS
 from kyma_fleet.problems import CHOOSE, Problem
 from lifecycle_manager.contract.resources import NAMESPACES
@@ -21,7 +21,7 @@ async def require_control_plane(kcp: Client) -> None:
         raise Problem(f"this is no control plane: it has no namespace {names.KCP_NAMESPACE}; {CHOOSE}") from None
 
 
-async def with_close_name(kcp: Client, error: NotFound) -> KubeError | Problem:
+async def with_close_name(kcp: Client, error: NotFound | NotServed) -> KubeError | Problem:
     """Return an error about an object that is not there as one that also names the object whose name is the closest.
 
     Raises Problem where a kind is not there, and the cluster is no control plane.

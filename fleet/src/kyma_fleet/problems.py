@@ -10,6 +10,7 @@ from kube_runtime import (
     KubeconfigInvalid,
     KubeError,
     NotFound,
+    NotServed,
     ServerUnavailable,
     TooManyRequests,
     Unauthorized,
@@ -46,7 +47,9 @@ def line_for(error: Exception) -> str:
 
 def _advice(error: Exception) -> str:
     if isinstance(error, NotFound):
-        return NAMED if error.details.get("name") else NO_KIND
+        return NAMED
+    if isinstance(error, NotServed):
+        return NO_KIND
     if isinstance(error, Forbidden) and error.details.get("kind") == "secrets":
         return SECRETS
     return next((advice for kind, advice in ADVICE.items() if isinstance(error, kind)), "")

@@ -12,7 +12,7 @@ from pathlib import Path
 import typer
 import uvloop
 
-from kube_runtime import Client, ClientOptions, KubeError, NotFound
+from kube_runtime import Client, ClientOptions, KubeError, NotFound, NotServed
 from kyma_fleet.control_plane import with_close_name
 from kyma_fleet.problems import Problem, line_for
 from kyma_fleet.screen import say
@@ -55,7 +55,7 @@ def run(target: Target, command: Callable[[Client], Awaitable[int]]) -> None:
         async with await target.client() as kcp:
             try:
                 return await command(kcp)
-            except NotFound as error:
+            except (NotFound, NotServed) as error:
                 raise await with_close_name(kcp, error) from None
 
     try:

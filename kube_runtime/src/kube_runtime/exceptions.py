@@ -10,7 +10,9 @@ KubeError
 │   ├── BadRequest           400
 │   ├── Unauthorized         401
 │   ├── Forbidden            403
-│   ├── NotFound             404
+│   ├── NotFound             404, there is no such object
+│   ├── NotServed            404, the server serves nothing at this path
+│   │   └── KindUnknown      it serves no such kind, in this version or with this scope
 │   ├── MethodNotAllowed     405
 │   ├── Conflict             409, somebody else wrote first or owns a field
 │   ├── AlreadyExists        409, on create
@@ -20,7 +22,7 @@ KubeError
 │   ├── Invalid              422, with a cause for each field
 │   ├── TooManyRequests      429
 │   └── ServerUnavailable    500 and above
-├── KindUnknown              the API server serves no such kind
+├── AddressInvalid           no object of an API server has this name, or this name without a namespace
 ├── KubeconfigInvalid        no usable kubeconfig
 ├── KubeconfigRefused        a usable kubeconfig that the policy does not allow
 └── ManifestInvalid          a YAML text that holds no proper Kubernetes objects
@@ -35,6 +37,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 __all__ = [
+    "AddressInvalid",
     "AddressUnusable",
     "AlreadyExists",
     "ApiError",
@@ -51,6 +54,7 @@ __all__ = [
     "ManifestInvalid",
     "MethodNotAllowed",
     "NotFound",
+    "NotServed",
     "ObjectUnreadable",
     "RequestTooLarge",
     "ResponseInvalid",
@@ -156,7 +160,24 @@ class Forbidden(ApiError):
 
 
 class NotFound(ApiError):
-    """There is no such object, or no such resource."""
+    """The server states that there is no such object, or no such namespace to create one in."""
+
+
+class NotServed(ApiError):
+    """The server serves nothing at this path. It says nothing about objects: they may be served in another version."""
+
+
+class KindUnknown(NotServed):
+    """The API server serves no such kind (yet): its objects may be served in another version, or with another scope."""
+
+    def __init__(self, api_version: str, kind: str, why: str = "") -> None:
+        message = f"the cluster does not know the kind {_shortened(kind)} of {_shortened(api_version)}{why}"
+        super().__init__(404, "KindUnknown", message)
+        self.api_version = api_version
+        self.kind = kind
+
+    def __str__(self) -> str:
+        return self.message
 
 
 class MethodNotAllowed(ApiError):
@@ -199,13 +220,8 @@ class ServerUnavailable(ApiError):
     retry_after: float | None = None
 
 
-class KindUnknown(KubeError):
-    """The API server serves no such kind (yet)."""
-
-    def __init__(self, api_version: str, kind: str) -> None:
-        super().__init__(f"the cluster does not know the kind {_shortened(kind)} of {_shortened(api_version)}")
-        self.api_version = api_version
-        self.kind = kind
+class AddressInvalid(KubeError, ValueError):
+    """No object has this address: a name that no API server stores, or a namespaced object without a namespace."""
 
 
 class KubeconfigInvalid(KubeError):

@@ -12,7 +12,9 @@ from functools import lru_cache
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast, runtime_checkable
 from urllib.parse import quote
 
-__all__ = ["JsonObject", "Metadata", "ObjectKey", "ObjectList", "Resource", "version_number"]
+from kube_runtime.exceptions import AddressInvalid
+
+__all__ = ["JsonObject", "Metadata", "ObjectKey", "ObjectList", "Resource", "is_storable", "version_number"]
 
 T = TypeVar("T")
 JsonObject = dict[str, Any]
@@ -86,13 +88,14 @@ class Resource(Generic[T]):
     def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
         """Return the path on the API server. The namespace is left out for a cluster-scoped resource.
 
-        Raises ValueError for a name without the namespace that it needs: it would mean another object.
+        Raises AddressInvalid for a name without the namespace that it needs, which would mean another object, and for
+        names that no API server stores.
         """
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         if self.namespaced and namespace:
             root = f"{root}/namespaces/{_segment(namespace)}"
         elif self.namespaced and name is not None:
-            raise ValueError(f"{self.kind} {name!r} is namespaced, and no namespace was given")
+            raise AddressInvalid(f"{self.kind} {name!r} is namespaced, and no namespace was given")
         path = f"{root}/{self.plural}"
         if name is not None:
             path = f"{path}/{_segment(name)}"
@@ -146,8 +149,13 @@ def _metadata(item: object) -> Metadata:
     return cast("Metadata", item.metadata)  # type: ignore[attr-defined]  # every Kubernetes object has metadata
 
 
+def is_storable(name: str) -> bool:
+    """Tell whether an API server may store an object, or a namespace, of this name: the rule for path segments."""
+    return name not in {"", ".", ".."} and "/" not in name and "%" not in name
+
+
 @lru_cache(maxsize=1024)
 def _segment(text: str) -> str:
-    if text in {"", ".", ".."}:
-        raise ValueError(f"{text!r} is an invalid name of a Kubernetes object")
+    if not is_storable(text):
+        raise AddressInvalid(f"{text!r} is an invalid name of a Kubernetes object")
     return quote(text, safe="")

@@ -21,6 +21,7 @@ from kube_runtime import (
     Gone,
     Invalid,
     NotFound,
+    NotServed,
     ObjectUnreadable,
     ResponseInvalid,
     ServerUnavailable,
@@ -70,7 +71,6 @@ def status(code: int, reason: str, **more: Any) -> bytes:
     [
         (401, "Unauthorized", Unauthorized),
         (403, "Forbidden", Forbidden),
-        (404, "NotFound", NotFound),
         (409, "Conflict", Conflict),
         (409, "AlreadyExists", AlreadyExists),
         (410, "Expired", Gone),
@@ -84,6 +84,7 @@ def status(code: int, reason: str, **more: Any) -> bytes:
 def test_refusal_becomes_the_exception_of_its_name(code: int, reason: str, kind: type[ApiError]) -> None:
     error = error_from_answer(code, status(code, reason))
 
+    assert isinstance(error, ApiError)
     assert type(error) is kind
     assert (error.status, error.reason, str(error)) == (code, reason, f"said so ({code} {reason})")
 
@@ -92,13 +93,47 @@ def test_causes_name_the_fields() -> None:
     details = {"causes": [{"reason": "FieldManagerConflict", "message": 'conflict with "a"', "field": ".data.a"}, 7]}
     error = error_from_answer(409, status(409, "Conflict", details=details))
 
+    assert isinstance(error, ApiError)
     assert error.causes == (StatusCause("FieldManagerConflict", 'conflict with "a"', ".data.a"),)
+
+
+def test_404_that_names_an_object_says_that_it_does_not_exist() -> None:
+    assert isinstance(error_from_answer(404, status(404, "NotFound", details={"name": "a", "kind": "pods"})), NotFound)
+
+
+@pytest.mark.parametrize(
+    "body", [b"404 page not found\n", status(404, "NotFound"), status(404, "NotFound", details={})]
+)
+def test_404_that_names_no_object_says_that_nothing_is_served(body: bytes) -> None:
+    error = error_from_answer(404, body)
+    assert type(error) is NotServed
+    assert not isinstance(error, NotFound)
 
 
 def test_kind_that_is_not_served_is_said_in_words() -> None:
     error = error_from_answer(404, b"404 page not found\n")
-    assert isinstance(error, NotFound)
     assert str(error) == "the server could not find the requested resource (404 NotFound)"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"<html><head><title>404 Not Found</title></head><body><h1>404 Not Found</h1><hr>nginx</body></html>",
+        b"default backend - 404",
+        b"page not found",
+        b"null",
+        b"{}",
+        b'"404 page not found"',
+        b'{"message":"no Route matched with those values"}',
+        b'{"kind":"Page","status":"Failure","reason":"NotFound","code":404,"details":{"name":"a"}}',
+        b'{"code":404,"reason":"NotFound","message":"pods \\"a\\" not found","details":{"name":"a"}}',
+    ],
+)
+def test_404_of_somebody_else_says_nothing_of_an_object(body: bytes) -> None:
+    error = error_from_answer(404, body)
+    assert isinstance(error, ResponseInvalid)
+    assert "no API server gives" in str(error)
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>bad gateway</html>", b"\xff\xfe", b"[1]", b'{"code": "x"}'])

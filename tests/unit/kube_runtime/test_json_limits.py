@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kube_runtime import JsonLimits, ResponseInvalid, ResponseTooLarge
+from kube_runtime import BadRequest, JsonLimits, ResponseInvalid, ResponseTooLarge, TooManyRequests
 from kube_runtime.client.answers import error_from_answer
 from kube_runtime.client.decoding import decoding_for
 from kube_runtime.client.json_limits import check_json
@@ -84,10 +84,10 @@ def test_text_of_any_depth_is_unreadable_and_not_an_exception() -> None:
     ):
         with pytest.raises(ResponseInvalid):
             decode(body)
-    assert error_from_answer(400, deep).status == 400
+    assert isinstance(error_from_answer(400, deep), BadRequest)
 
 
 def test_number_of_any_length_is_no_exception() -> None:
     assert version_number("9" * 5000) == 0
     refusal = error_from_answer(429, b'{"details":{"retryAfterSeconds":%s}}' % (b"9" * 400))
-    assert refusal.status == 429
+    assert isinstance(refusal, TooManyRequests)

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar
 
-from kube_runtime import Client, InventoryEntry, KindUnknown, KubeconfigPolicy, KubeError, NotFound
+from kube_runtime import Client, InventoryEntry, KindUnknown, KubeconfigPolicy, KubeError, find_object
 from kube_runtime.apply.former_managers import merged_into
 from kyma_fleet.checking.command import missing_rights
 from kyma_fleet.comparison.reading import cluster_of
@@ -133,8 +133,5 @@ async def each_of(items: Iterable[T], read: Callable[[T], Awaitable[R]]) -> list
 
 async def read_object(skr: Client, entry: InventoryEntry) -> dict[str, Any] | None:
     """Return an object in a cluster; None where it does not exist. Raises KubeError."""
-    try:
-        resource = await skr.mapper.resource(entry.api_version, entry.kind)
-        return await skr.get(resource, entry.name, entry.namespace or None)
-    except (KindUnknown, NotFound):
-        return None
+    found = await find_object(skr, entry)
+    return found.live if found is not None else None

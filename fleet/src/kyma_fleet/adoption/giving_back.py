@@ -18,11 +18,12 @@ from kube_runtime import (
     KubeError,
     NotFound,
     Resource,
+    find_object,
 )
 from kube_runtime.client.kubeconfig import STRICT
 from kube_runtime.finalizers import remove_finalizers
 from kyma_fleet.adoption import back
-from kyma_fleet.adoption.cluster import CLUSTER_ERRORS, RIGHTS, WATCHER, each_of, read_object
+from kyma_fleet.adoption.cluster import CLUSTER_ERRORS, RIGHTS, WATCHER, each_of
 from kyma_fleet.checking.command import missing_rights
 from kyma_fleet.comparison.reading import cluster_of
 from kyma_fleet.problems import Problem
@@ -96,7 +97,7 @@ class GivingBack:
     async def sync_resources(self, kymas: Collection[str]) -> int:
         """Remove a finalizer that the former version does not know: it would block the deletion of these Kymas."""
         having: list[ObjectMeta] = []
-        with suppress(NotFound):  # this version was not installed yet, and so not their CRD
+        with suppress(KindUnknown):  # this version was not installed yet, and so not their CRD
             async for page in self.kcp.pages(SYNC_RESOURCES):
                 having += [each.metadata for each in page.items if each.spec.kyma in kymas]
         return await self._without(names.SYNC_RESOURCE_FINALIZER, SYNC_RESOURCES, having)
@@ -149,7 +150,7 @@ class GivingBack:
     async def _delete_certificate(self, name: str) -> None:
         """Delete the Secret with a Watcher's certificate, and before it what would have it issued again."""
         for resource in (cert_manager.CERTIFICATES, gardener.CERTIFICATES, SECRETS):
-            with suppress(NotFound):
+            with suppress(NotFound, KindUnknown):  # cert-manager or Gardener is not installed
                 await self.kcp.delete(resource, name, names.KCP_NAMESPACE)
 
     async def _patch(
@@ -188,13 +189,14 @@ async def _return(
 ) -> int:
     """Patch an object in the version that was read, as the former field manager; somebody else may write meanwhile."""
     for attempt in range(ATTEMPTS):
-        live = await read_object(skr, entry)
-        patch = patch_of(live) if live is not None else None
-        if patch is None:
+        found = await find_object(skr, entry)
+        patch = patch_of(found.live) if found is not None else None
+        if found is None or patch is None:
             return 0
-        resource = await skr.mapper.resource(entry.api_version, entry.kind)
         try:
-            await skr.merge_patch(resource, entry.name, patch, entry.namespace or None, field_manager=owner.manager)
+            await skr.merge_patch(
+                found.resource, entry.name, patch, entry.namespace or None, field_manager=owner.manager
+            )
         except NotFound:
             return 0
         except Conflict:
@@ -206,11 +208,11 @@ async def _return(
 
 
 async def _delete(skr: Client, entry: InventoryEntry) -> int:
-    live = await read_object(skr, entry)
-    if live is None or back.of_watcher_object(live) is None:
+    found = await find_object(skr, entry)
+    if found is None or back.of_watcher_object(found.live) is None:
         return 0
     try:
-        await skr.delete(await skr.mapper.resource(entry.api_version, entry.kind), entry.name, entry.namespace)
+        await skr.delete(found.resource, entry.name, entry.namespace)
     except NotFound:
         return 0
     return 1

@@ -1,10 +1,12 @@
 """Bringing objects into a cluster and taking them out again.
 
 `objects` reads them from a text, `order` says what comes first, `applier` applies and prunes, `memory` spares it what
-is known to change nothing, `results` is what it answers, `readiness` judges what became of an object.
+is known to change nothing, `results` is what it answers, `readiness` judges what became of an object, `existence` finds
+out whether one exists.
 """
 
 from kube_runtime.apply.applier import Applier
+from kube_runtime.apply.existence import ExistingObject, find_object, kind_is_gone, read_kind
 from kube_runtime.apply.memory import ApplyMemory
 from kube_runtime.apply.objects import InventoryEntry, KubernetesObject, parse_objects
 from kube_runtime.apply.readiness import Readiness, ReadinessState, readiness
@@ -15,11 +17,15 @@ __all__ = [
     "Applier",
     "ApplyMemory",
     "ApplyResult",
+    "ExistingObject",
     "InventoryEntry",
     "KubernetesObject",
     "ObjectOutcome",
     "Readiness",
     "ReadinessState",
+    "find_object",
+    "kind_is_gone",
     "parse_objects",
+    "read_kind",
     "readiness",
 ]

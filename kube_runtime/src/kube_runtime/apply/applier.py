@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from kube_runtime.apply.difference import ObjectDifference, difference_between
 from kube_runtime.apply.established import wait_established
+from kube_runtime.apply.existence import find_object
 from kube_runtime.apply.former_managers import merged_into
 from kube_runtime.apply.memory import ApplyMemory, digest_of
 from kube_runtime.apply.objects import InventoryEntry, KubernetesObject
@@ -179,24 +180,42 @@ class Applier:
         try:
             resource = await self._client.mapper.resource(wanted.api_version, wanted.kind)
             entry = self._entry(wanted, resource)
-            document = self._document(wanted, entry)
-            digest = digest_of(document)
-            before: JsonObject | None = None
-            same = self._memory.has_same_document(entry, digest)
-            if same and not (recheck if isinstance(recheck, bool) else entry.identity in recheck):
-                return ObjectOutcome(entry, wanted.index, "unchanged")
-            if same or (entry.identity in to_read and not self._memory.knows(entry)):
-                before = await self._read_as_ours(resource, entry)
-                if before is not None and (
-                    self._needs_nothing(entry, digest, document, before)
-                    or (same and not before["metadata"].get("deletionTimestamp") and leave(entry, before))
-                ):
-                    return ObjectOutcome(entry, wanted.index, "unchanged", live=before)
-            return await self._write(wanted, resource, entry, document, digest, before)
+            try:
+                return await self._brought(wanted, resource, entry, to_read, leave, recheck=recheck)
+            except KindUnknown:  # not served as it was known, which is forgotten now: it is looked up again
+                resource = await self._client.mapper.resource(wanted.api_version, wanted.kind)
+            entry = self._entry(wanted, resource)
+            return await self._brought(wanted, resource, entry, to_read, leave, recheck=recheck)
         except (KubeError, RecursionError) as error:
             self._memory.forget(entry)
             cause = error if isinstance(error, KubeError) else _nested_too_deep(entry)
             return ObjectOutcome(entry, wanted.index, "failed", _explain(cause), cause=cause)
+
+    async def _brought(
+        self,
+        wanted: KubernetesObject,
+        resource: Resource[JsonObject],
+        entry: InventoryEntry,
+        to_read: set[Identity],
+        leave: Callable[[InventoryEntry, JsonObject], bool],
+        *,
+        recheck: bool | Collection[Identity],
+    ) -> ObjectOutcome:
+        """Have one object as it is wanted. Raises KubeError, or RecursionError for one that is nested too deep."""
+        document = self._document(wanted, entry)
+        digest = digest_of(document)
+        before: JsonObject | None = None
+        same = self._memory.has_same_document(entry, digest)
+        if same and not (recheck if isinstance(recheck, bool) else entry.identity in recheck):
+            return ObjectOutcome(entry, wanted.index, "unchanged")
+        if same or (entry.identity in to_read and not self._memory.knows(entry)):
+            before = await self._read_as_ours(resource, entry)
+            if before is not None and (
+                self._needs_nothing(entry, digest, document, before)
+                or (same and not before["metadata"].get("deletionTimestamp") and leave(entry, before))
+            ):
+                return ObjectOutcome(entry, wanted.index, "unchanged", live=before)
+        return await self._write(wanted, resource, entry, document, digest, before)
 
     def _needs_nothing(self, entry: InventoryEntry, digest: bytes, document: JsonObject, live: JsonObject) -> bool:
         if self._memory.knows(entry):
@@ -288,17 +307,18 @@ class Applier:
         """Delete one object, unless it is gone, somebody else's by now, or one of the spared in an earlier group."""
         self._memory.forget(entry)
         try:
-            resource = await self._client.mapper.resource(entry.api_version, entry.kind)
-            live = await self._read(resource, entry)
-            if live is None:
+            found = await find_object(self._client, entry)
+            if found is None:
                 return ObjectOutcome(entry, None, "pruned")
+            resource, live = found
             if not self._owns(entry, live) or live["metadata"].get("uid") in spared:
                 return ObjectOutcome(entry, None, "released")
             if not live["metadata"].get("deletionTimestamp"):
-                live = await self._client.delete_and_see(
+                staying = await self._client.delete_and_see(
                     resource, entry.name, entry.namespace or None, uid=live["metadata"].get("uid")
                 )
-        except (NotFound, KindUnknown):
+                return ObjectOutcome(entry, None, "pruned", live=staying)
+        except NotFound:  # deleted meanwhile
             return ObjectOutcome(entry, None, "pruned")
         except KubeError as error:
             return ObjectOutcome(entry, None, "failed", _explain(error), cause=error)

@@ -2,6 +2,10 @@
 
 Messages are shortened and stripped of control characters, as they end up in logs and conditions and the server may not
 be trusted.
+
+What is said with 404 decides about deletions, so only the answers of an API server count: a Status that names an object
+says that it does not exist; a Status that names none, or the text of a Go server, says that nothing is served at a
+path. Any other page, as gateways have in front of a server that is away, says nothing.
 """
 
 from datetime import UTC, datetime
@@ -20,7 +24,9 @@ from kube_runtime.exceptions import (
     Invalid,
     MethodNotAllowed,
     NotFound,
+    NotServed,
     RequestTooLarge,
+    ResponseInvalid,
     ServerUnavailable,
     TooManyRequests,
     Unauthorized,
@@ -31,8 +37,11 @@ __all__ = ["error_from_answer", "error_from_status"]
 
 MAX_MESSAGE_LENGTH = 2_000
 NOT_SERVED = "the server could not find the requested resource"
-"""What clients say where no kind is served; the server itself answers `404 page not found`, as a text."""
+"""What clients say where nothing is served."""
+NOT_SERVED_TEXT = b"404 page not found"
+"""What the server says itself for most of such paths."""
 MAX_RETRY_SECONDS = 86_400
+MAX_SHOWN_LENGTH = 200
 _BY_CODE: dict[int, type[ApiError]] = {
     400: BadRequest,
     401: Unauthorized,
@@ -46,7 +55,7 @@ _BY_CODE: dict[int, type[ApiError]] = {
     422: Invalid,
     429: TooManyRequests,
 }
-_REASONS = {500: "InternalError", 503: "ServiceUnavailable", 504: "Timeout"}
+_REASONS = {404: "NotFound", 500: "InternalError", 503: "ServiceUnavailable", 504: "Timeout"}
 
 
 class _Status(msgspec.Struct):
@@ -60,13 +69,17 @@ class _Status(msgspec.Struct):
 _DECODER = msgspec.json.Decoder(_Status)
 
 
-def error_from_answer(code: int, body: bytes, retry_after: str | None = None) -> ApiError:
+def error_from_answer(code: int, body: bytes, retry_after: str | None = None) -> ApiError | ResponseInvalid:
     """Return the exception for an answer of 400 and above."""
     try:
         status = _DECODER.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        text = body[:MAX_MESSAGE_LENGTH].decode(errors="replace")
-        status = _Status(message=NOT_SERVED if text.strip() == "404 page not found" else text)
+        status = _Status(message=body[:MAX_MESSAGE_LENGTH].decode(errors="replace"))
+    if code == 404 and status.kind != "Status":
+        if body.strip() != NOT_SERVED_TEXT:
+            shown = _printable(status.message)[:MAX_SHOWN_LENGTH] or "no text"
+            return ResponseInvalid(f"404 with an answer that no API server gives; is this its address? {shown}")
+        status = _Status(message=NOT_SERVED)
     return _error(code, status, _seconds(retry_after))
 
 
@@ -81,6 +94,8 @@ def error_from_status(document: bytes | msgspec.Raw) -> ApiError:
 
 def _error(code: int, status: _Status, retry_after: float | None) -> ApiError:
     kind = AlreadyExists if status.reason == "AlreadyExists" else _BY_CODE.get(code)
+    if kind is NotFound and not (status.details or {}).get("name"):
+        kind = NotServed
     if kind is None:
         kind = ServerUnavailable if code >= 500 else ApiError
     message = _printable(status.message) or "no reason given"

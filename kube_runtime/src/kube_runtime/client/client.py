@@ -14,7 +14,7 @@ import msgspec
 
 from kube_runtime.client.bodies import Fence
 from kube_runtime.client.decoding import UNDECODABLE, WatchEvent, decoding_for
-from kube_runtime.client.discovery import RestMapper
+from kube_runtime.client.discovery import METADATA_ONLY, RestMapper
 from kube_runtime.client.json_limits import JsonLimits, check_json_aside
 from kube_runtime.client.kubeconfig import (
     STRICT,
@@ -26,7 +26,16 @@ from kube_runtime.client.kubeconfig import (
 from kube_runtime.client.list_pages import ListPages
 from kube_runtime.client.options import DEFAULT_OPTIONS, ClientOptions
 from kube_runtime.client.transport import ServerResponse, Transport
-from kube_runtime.exceptions import ApiError, ClusterUnreachable, ObjectUnreadable, ResponseInvalid, ResponseTooLarge
+from kube_runtime.exceptions import (
+    ApiError,
+    ClusterUnreachable,
+    KindUnknown,
+    MethodNotAllowed,
+    NotServed,
+    ObjectUnreadable,
+    ResponseInvalid,
+    ResponseTooLarge,
+)
 from kube_runtime.parsing import parse_aside
 from kube_runtime.resource import JsonObject, ObjectList, Resource
 
@@ -36,7 +45,6 @@ T = TypeVar("T")
 Document = Mapping[str, Any] | msgspec.Struct
 Propagation = Literal["Background", "Foreground", "Orphan"]
 
-_METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _WHOLE_LIST = 2_000
 MIN_PAGE_BYTES = 16 * 1024  # what a page counts at least: so small ones end too
 MAX_PAGE_BYTES = 32 * 1024 * 1024
@@ -73,7 +81,8 @@ class Revision(msgspec.Struct, frozen=True):
 class Client:
     """A client of one cluster, with one pool of connections. Use it as an async context manager, or close it.
 
-    Every call raises ApiError (by reason: NotFound, Conflict, ...), ClusterUnreachable, or ResponseInvalid.
+    Every call raises ApiError (by reason: NotFound, KindUnknown, Conflict, ...), ClusterUnreachable, ResponseInvalid,
+    or AddressInvalid where no object can have such a name.
     """
 
     def __init__(self, connection: Connection, options: ClientOptions = DEFAULT_OPTIONS) -> None:
@@ -151,7 +160,7 @@ class Client:
 
     async def get(self, resource: Resource[T], name: str, namespace: str | None = None) -> T:
         """Read one object."""
-        answer = await self._transport.request("GET", resource.path(namespace, name))
+        answer = await self._request(resource, "GET", resource.path(namespace, name))
         return decoding_for(resource.type).object(answer.body)
 
     async def get_undecoded(
@@ -159,7 +168,7 @@ class Client:
     ) -> bytes:
         """Read one object as bytes that `limits` hold for. Raises ResponseTooLarge."""
         target = resource.path(namespace, name)
-        answer = await self._transport.request("GET", target, max_bytes=limits.max_bytes)
+        answer = await self._request(resource, "GET", target, max_bytes=limits.max_bytes)
         await check_json_aside(answer.body, limits)
         return answer.body
 
@@ -174,7 +183,7 @@ class Client:
             target = _target(resource.path(), {"limit": done.next_size, "continue": done.token})
             is_smallest = done.next_size == 1
             try:
-                answer = await self._transport.request("GET", target, max_bytes=limits.max_bytes)
+                answer = await self._request(resource, "GET", target, max_bytes=limits.max_bytes)
                 await check_json_aside(answer.body, limits)
                 large = self._transport.options.large_answers
                 # Counting takes milliseconds for megabytes, and so does decoding.
@@ -217,9 +226,8 @@ class Client:
         size = 0
         while True:
             query = {"labelSelector": label_selector, "limit": 1000, "continue": token}
-            answer = await self._transport.request(
-                "GET", _target(resource.path(namespace), query), accept=_METADATA_ONLY
-            )
+            target = _target(resource.path(namespace), query)
+            answer = await self._request(resource, "GET", target, accept=METADATA_ONLY)
             size = self._measured(size, answer)
             page = decoding_for(Revision).list(answer.body)
             found.extend(page.items)
@@ -250,7 +258,7 @@ class Client:
             query["limit"] = limit or None
             try:
                 max_bytes = None if limit == 1 else MAX_PAGE_BYTES
-                answer = await self._transport.request("GET", _target(path, query), max_bytes=max_bytes)
+                answer = await self._request(resource, "GET", _target(path, query), max_bytes=max_bytes)
             except ResponseTooLarge:
                 if limit == 1:
                     raise
@@ -337,7 +345,7 @@ class Client:
             "dryRun": "All" if dry_run else None,
         }
         target = _target(resource.path(namespace), query)
-        answer = await self._write("POST", target, body=_encode(resource, document))
+        answer = await self._write(resource, "POST", target, body=_encode(resource, document))
         return decoding_for(resource.type).object(answer.body, may_be_virtual=True)
 
     async def create_subresource(
@@ -345,7 +353,7 @@ class Client:
     ) -> JsonObject:
         """Create what a subresource makes, such as a token for a ServiceAccount or an eviction."""
         target = resource.path(namespace, name, subresource)
-        return _document(await self._write("POST", target, body=msgspec.json.encode(document)))
+        return _document(await self._write(resource, "POST", target, body=msgspec.json.encode(document)))
 
     async def replace(
         self,
@@ -361,7 +369,7 @@ class Client:
         """Write a whole object over the revision whose resource version it carries. Raises Conflict for another."""
         query = {"fieldManager": field_manager, "dryRun": "All" if dry_run else None}
         target = _target(resource.path(namespace, name, subresource), query)
-        answer = await self._write("PUT", target, body=_encode(resource, document))
+        answer = await self._write(resource, "PUT", target, body=_encode(resource, document))
         return decoding_for(resource.type).object(answer.body)
 
     async def apply(
@@ -413,7 +421,7 @@ class Client:
         }
         target = _target(resource.path(namespace, name, subresource), query)
         body = _encode(resource, document, name)
-        answer = await self._write("PATCH", target, body=body, content_type=_APPLY)
+        answer = await self._write(resource, "PATCH", target, body=body, content_type=_APPLY)
         return Applied(answer.body, answer.code == 201)
 
     async def merge_patch(
@@ -431,7 +439,7 @@ class Client:
         query = {"fieldManager": field_manager, "dryRun": "All" if dry_run else None}
         target = _target(resource.path(namespace, name, subresource), query)
         body = msgspec.json.encode(patch)
-        answer = await self._write("PATCH", target, body=body, content_type=_MERGE)
+        answer = await self._write(resource, "PATCH", target, body=body, content_type=_MERGE)
         return decoding_for(resource.type).object(answer.body)
 
     async def delete(
@@ -466,7 +474,7 @@ class Client:
         if preconditions:
             options["preconditions"] = preconditions
         target = resource.path(namespace, name)
-        left = _document(await self._write("DELETE", target, body=msgspec.json.encode(options)))
+        left = _document(await self._write(resource, "DELETE", target, body=msgspec.json.encode(options)))
         staying = left.get("kind") != "Status" and bool((left.get("metadata") or {}).get("deletionTimestamp"))
         return left if staying else None
 
@@ -488,8 +496,24 @@ class Client:
             raise ResponseTooLarge(f"the list is longer than {max_bytes} bytes")
         return list_bytes
 
-    async def _write(self, method: str, target: str, *, body: bytes, content_type: str = _JSON) -> ServerResponse:
-        return await self._transport.request(method, target, body=body, content_type=content_type, fence=self._fence)
+    async def _write(
+        self, resource: Resource[Any], method: str, target: str, *, body: bytes, content_type: str = _JSON
+    ) -> ServerResponse:
+        return await self._request(resource, method, target, body=body, content_type=content_type, fence=self._fence)
+
+    async def _request(self, resource: Resource[Any], method: str, target: str, **given: Any) -> ServerResponse:
+        """Send a request for objects of a kind. Raises KindUnknown where these are not served at its path (any more).
+
+        Then the kind is looked up again by whoever needs it next: it may have been created anew, with another scope.
+        """
+        try:
+            return await self._transport.request(method, target, **given)
+        except NotServed as error:
+            self.mapper.recheck(resource.api_version)
+            raise KindUnknown(resource.api_version, resource.kind) from error
+        except MethodNotAllowed:
+            self.mapper.recheck(resource.api_version)
+            raise
 
 
 def _target(path: str, query: Mapping[str, Any]) -> str:

@@ -2,23 +2,36 @@
 
 The built-in kinds are known without asking.
 
-A kind that is not known is asked for again, since its CustomResourceDefinition may be new; but not at every call.
+A kind that is not known is asked for again, since its CustomResourceDefinition may be new; but not at every call. So is
+one that is known and that the server does not serve as such any more.
+
+That a kind is not served in one version says nothing about its objects. That it is served in none is said by the list
+of all groups, which every API server has, and by each version of its group; and, as objects stay where a
+CustomResourceDefinition stops serving, by the absence of that.
 """
 
 import asyncio
 import re
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from typing import Literal, TypeVar
+from urllib.parse import quote
 
 import msgspec
 
 from kube_runtime.client.built_in_kinds import BUILT_IN_KINDS
+from kube_runtime.client.decoding import UNDECODABLE
 from kube_runtime.client.transport import Transport
-from kube_runtime.exceptions import KindUnknown, NotFound, ResponseInvalid
+from kube_runtime.exceptions import Forbidden, KindUnknown, NotFound, NotServed, ResponseInvalid
 from kube_runtime.pool import Pool
 from kube_runtime.resource import JsonObject, Resource
 
-__all__ = ["RestMapper"]
+__all__ = ["METADATA_ONLY", "RestMapper"]
+
+T = TypeVar("T")
+METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+"""Has a server list objects without their content."""
 
 MAX_GROUP_VERSIONS = 1_000
 _PLURAL = re.compile(r"[a-z0-9]([-a-z0-9]{0,251}[a-z0-9])?")
@@ -33,6 +46,20 @@ class _Served(msgspec.Struct):
 
 class _ResourceList(msgspec.Struct):
     resources: list[_Served] = []
+
+
+class _Version(msgspec.Struct):
+    version: str
+
+
+class _Group(msgspec.Struct):
+    name: str
+    versions: list[_Version]
+
+
+class _GroupList(msgspec.Struct):
+    kind: Literal["APIGroupList"]
+    groups: list[_Group]
 
 
 class _CrdVersion(msgspec.Struct):
@@ -56,9 +83,25 @@ class _Crd(msgspec.Struct):
     spec: _CrdSpec
 
 
+class _Name(msgspec.Struct):
+    name: str
+
+
+class _Named(msgspec.Struct):
+    metadata: _Name
+
+
+class _NameList(msgspec.Struct):
+    items: list[_Named]
+
+
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 MAX_SHARED_CHARACTERS = 128
 _RESOURCES: Pool[Resource[JsonObject]] = Pool()
 _DECODER = msgspec.json.Decoder(_ResourceList)
+_GROUPS = msgspec.json.Decoder(_GroupList)
+_CRD = msgspec.json.Decoder(_Crd)
+_NAMES = msgspec.json.Decoder(_NameList)
 
 
 class RestMapper:
@@ -84,7 +127,7 @@ class RestMapper:
     async def resource(self, api_version: str, kind: str) -> Resource[JsonObject]:
         """Return the resource of a kind. Raises KindUnknown where the server has none, also after asking again.
 
-        A built-in kind that a server does not serve is found out by the request for its objects: NotFound.
+        A built-in kind that a server does not serve is found out by the request for its objects: KindUnknown.
         """
         found = BUILT_IN_KINDS.get((api_version, kind)) or self._known.get(api_version, {}).get(kind)
         if found is not None:
@@ -103,6 +146,38 @@ class RestMapper:
         if found is None:
             raise KindUnknown(api_version, kind)
         return found
+
+    async def served(self, api_version: str, kind: str) -> Resource[JsonObject] | None:
+        """Return the resource of a kind in this version or, where that is not served, in another one of its group.
+
+        None where the server states that it serves none of them. Raises KubeError where that is not known, KindUnknown
+        where it has objects that it does not serve.
+        """
+        with suppress(KindUnknown):
+            return await self.resource(api_version, kind)
+        group, is_consistent = api_version.rpartition("/")[0], True
+        for version in await self._versions(group):
+            try:
+                found = (await self._ask_served(version)).get(kind)
+            except NotServed:  # listed and not served: a CRD has just been deleted or changed
+                is_consistent = False
+                continue
+            if found is not None:
+                self._known.setdefault(version, {})[kind] = found
+                return found
+        try:
+            crd = await self._crd_of(group, kind)
+        except (Forbidden, NotServed):  # a role for kinds that are always served, or a server without CRDs
+            if not is_consistent:
+                raise KindUnknown(api_version, kind) from None
+            return None
+        if crd is not None:
+            raise KindUnknown(api_version, kind, f": CustomResourceDefinition {crd} serves no version with it (yet)")
+        return None
+
+    def recheck(self, api_version: str) -> None:
+        """Forget what a server did not serve as it was known: it is looked up again, no more often than others."""
+        self._known.pop(api_version, None)
 
     def learn(self, crd: JsonObject) -> None:
         """Take over what a CustomResourceDefinition says, so that its kind need not be asked for.
@@ -132,18 +207,47 @@ class RestMapper:
                 kept.pop(each, None)
 
     async def _ask(self, api_version: str) -> dict[str, Resource[JsonObject]]:
+        """Return the kinds of a group and version; nothing where it is not served."""
+        try:
+            return await self._ask_served(api_version)
+        except NotServed:
+            return {}
+
+    async def _ask_served(self, api_version: str) -> dict[str, Resource[JsonObject]]:
+        """Return the kinds of a group and version. Raises NotServed where there is no such, and KubeError."""
         group, _, version = api_version.rpartition("/")
         path = f"/apis/{group}/{version}" if group else f"/api/{version}"
-        try:
-            answer = await self._transport.request("GET", path)
-        except NotFound:
-            return {}
-        try:
-            served = _DECODER.decode(answer.body).resources
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise ResponseInvalid(f"the discovery of {api_version} can't be read: {error}") from None
+        served = (await self._get(path, _DECODER)).resources
         found = (_resource(group, version, each.kind, each.name, each.namespaced) for each in served)
         return {each.kind: each for each in found if _PLURAL.fullmatch(each.plural)}
+
+    async def _versions(self, group: str) -> list[str]:
+        """Return the versions of a group that the server serves, as it lists them."""
+        if not group:
+            return ["v1"]
+        groups = (await self._get("/apis", _GROUPS)).groups
+        return [f"{group}/{each.version}" for found in groups if found.name == group for each in found.versions]
+
+    async def _crd_of(self, group: str, kind: str) -> str | None:
+        """Return the name of the CustomResourceDefinition of a kind; None where there is none."""
+        listed = (await self._get(CRDS, _NAMES, accept=METADATA_ONLY)).items
+        for name in (each.metadata.name for each in listed):
+            if name.partition(".")[2] == group and await self._defined_by(name) == kind:
+                return name
+        return None
+
+    async def _defined_by(self, crd: str) -> str | None:
+        try:
+            return (await self._get(f"{CRDS}/{quote(crd, safe='')}", _CRD)).spec.names.kind
+        except NotFound:
+            return None
+
+    async def _get(self, path: str, decoder: msgspec.json.Decoder[T], accept: str | None = None) -> T:
+        answer = await self._transport.request("GET", path, accept=accept)
+        try:
+            return decoder.decode(answer.body)
+        except UNDECODABLE as error:
+            raise ResponseInvalid(f"the answer to {path} can't be read: {error}") from None
 
 
 def _resource(group: str, version: str, kind: str, plural: str, namespaced: bool) -> Resource[JsonObject]:

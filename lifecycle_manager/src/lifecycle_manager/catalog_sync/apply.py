@@ -18,6 +18,7 @@ from kube_runtime import (
     Client,
     ClusterUnreachable,
     Informer,
+    KindUnknown,
     KubeError,
     Manager,
     NotFound,
@@ -26,6 +27,7 @@ from kube_runtime import (
     Resource,
     Result,
     Revision,
+    read_kind,
 )
 from kube_runtime.exceptions import without_frames
 from lifecycle_manager.catalog_sync import plan
@@ -155,10 +157,12 @@ async def _apply_crds(skr: Client, seen: CatalogSnapshot) -> CatalogSnapshot:
 async def _check(skr: Client, seen: CatalogSnapshot, kinds: Iterable[str]) -> CatalogSnapshot:
     """Find the kinds that changed. One whose resource versions are not known counts as changed without a request."""
     known = seen.fingerprints
-    found = {kind: await _revisions(skr, kind, own=True) for kind in kinds if kind in known}
-    same = {kind for kind, each in found.items() if each is not None and fingerprint(each) == known[kind]}
-    changed = tuple(kind for kind in kinds if kind not in same)
-    return replace(seen, changed_kinds=changed, are_crds_missing=None in found.values())
+    try:
+        found = {kind: await _revisions(skr, RESOURCES[kind], own=True) for kind in kinds if kind in known}
+    except KindUnknown:
+        return replace(seen, changed_kinds=tuple(kinds), are_crds_missing=True)
+    same = {kind for kind, each in found.items() if fingerprint(each) == known[kind]}
+    return replace(seen, changed_kinds=tuple(kind for kind in kinds if kind not in same), are_crds_missing=False)
 
 
 async def _read(skr: Client, seen: CatalogSnapshot, kinds: Iterable[str]) -> CatalogSnapshot:
@@ -167,7 +171,7 @@ async def _read(skr: Client, seen: CatalogSnapshot, kinds: Iterable[str]) -> Cat
         for kind in kinds:
             listed = await skr.list(RESOURCES[kind], names.SKR_NAMESPACE, label_selector=OWN)
             live |= {(kind, item.metadata.name): item for item in listed.items}
-    except NotFound:
+    except KindUnknown:
         return replace(seen, are_crds_missing=True)
     return replace(seen, live=live)
 
@@ -214,28 +218,25 @@ async def _delete_crds(skr: Client, seen: CatalogSnapshot, kinds: tuple[str, ...
 
 async def _remove_finalizers(skr: Client, typed: Resource[Any], kyma: Kyma) -> None:
     resource = Resource.dynamic(typed.group, typed.version, typed.kind, typed.plural, namespaced=True)
-    try:
-        found = (await skr.list(resource, names.SKR_NAMESPACE, label_selector=OWN)).items
-    except NotFound:
-        return  # the CRD was deleted meanwhile, and its objects with it
-    for item in filter(is_held, found):
+    listed = await read_kind(
+        skr, typed.api_version, typed.kind, lambda _: skr.list(resource, names.SKR_NAMESPACE, label_selector=OWN)
+    )
+    for item in filter(is_held, listed.items if listed is not None else ()):  # else its CRD was deleted meanwhile
         await strip_finalizers(skr, resource, item, kyma, field_manager=FIELD_MANAGER)
 
 
 async def _known_revisions(skr: Client, kinds: Iterable[str], *, own: bool) -> dict[str, tuple[Revision, ...]]:
-    """Return the objects of each kind that the SKR knows; those of a CRD that is deleted are deleted with it."""
-    found = {kind: await _revisions(skr, kind, own=own) for kind in kinds}
+    """Return the objects of each kind that the SKR has; those of a CRD that is deleted are deleted with it."""
+    read = partial(_revisions, skr, own=own)
+    found = {kind: await read_kind(skr, RESOURCES[kind].api_version, kind, read) for kind in kinds}
     return {kind: revisions for kind, revisions in found.items() if revisions is not None}
 
 
-async def _revisions(skr: Client, kind: str, *, own: bool) -> tuple[Revision, ...] | None:
-    """Return the objects of a kind, all or those of LM; None where the SKR does not know the kind. Raises KubeError."""
-    try:
-        if own:
-            return await skr.list_revisions(RESOURCES[kind], names.SKR_NAMESPACE, label_selector=OWN)
-        return await skr.list_revisions(RESOURCES[kind])
-    except NotFound:
-        return None
+async def _revisions(skr: Client, resource: Resource[Any], *, own: bool) -> tuple[Revision, ...]:
+    """Return the objects of a kind, all or those of LM. Raises KubeError, KindUnknown where it is not served."""
+    if own:
+        return await skr.list_revisions(resource, names.SKR_NAMESPACE, label_selector=OWN)
+    return await skr.list_revisions(resource)
 
 
 async def _carry_out(writes: Mapping[Key, Callable[[], Awaitable[T]]]) -> dict[Key, T]:
@@ -262,7 +263,9 @@ async def _carry_out(writes: Mapping[Key, Callable[[], Awaitable[T]]]) -> dict[K
             raise error
     if failures:
         text = "; ".join(f"{kind} {name}: {failures[kind, name]}" for kind, name in sorted(failures))
-        raise CatalogRefused(text, is_kind_missing=any(isinstance(each, NotFound) for each in failures.values()))
+        raise CatalogRefused(
+            text, is_kind_missing=any(isinstance(each, NotFound | KindUnknown) for each in failures.values())
+        )
     return results
 
 

@@ -10,6 +10,7 @@ import msgspec
 from kube_runtime import (
     ApiError,
     Client,
+    KindUnknown,
     Manager,
     NotFound,
     ObjectKey,
@@ -17,6 +18,7 @@ from kube_runtime import (
     Request,
     Snapshot,
     Step,
+    kind_is_gone,
 )
 from lifecycle_manager.contract.conditions import interval_for, is_introduced, namespace_problems, was_reached
 from lifecycle_manager.contract.indexes import (
@@ -248,6 +250,10 @@ async def read_skr(skr: Client, *, metadata_suffices: bool = False) -> SkrView:
         kyma = await skr.get(KYMAS, names.DEFAULT_KYMA_NAME, names.SKR_NAMESPACE)
         return SkrView(kyma)
     except NotFound:
+        return SkrView(None)
+    except KindUnknown:
+        if not await kind_is_gone(skr, KYMAS):
+            raise
         return SkrView(None)
     except ObjectUnreadable:
         if not metadata_suffices:

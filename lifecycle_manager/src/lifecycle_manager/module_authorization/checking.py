@@ -14,7 +14,18 @@ from typing import Any
 import structlog
 from prometheus_client import Gauge
 
-from kube_runtime import Backoff, Client, Forbidden, KubeError, Manager, NotFound, ObjectKey, Resource, parse_objects
+from kube_runtime import (
+    Backoff,
+    Client,
+    Forbidden,
+    KubeError,
+    Manager,
+    NotFound,
+    NotServed,
+    ObjectKey,
+    Resource,
+    parse_objects,
+)
 from lifecycle_manager.contract.resources import FIELD_MANAGER, SYNC_RESOURCES
 from lifecycle_manager.module_authorization.plan import AuthorizationSnapshot, Probe, why_not_in_force
 from lifecycle_manager.module_authorization.settings import ModuleAuthorizationSettings
@@ -116,7 +127,7 @@ class ModuleAuthorizationCheck:
 
     async def _find_out(self) -> str:
         for informer in (self._policies, self._bindings):
-            if isinstance(informer.last_error, Forbidden | NotFound):
+            if isinstance(informer.last_error, Forbidden | NotServed):
                 return str(informer.last_error)
             await informer.wait_synced(RETRY_SECONDS)
         probe = await self._probe()
@@ -126,6 +137,6 @@ class ModuleAuthorizationCheck:
     async def _probe(self) -> Probe:
         try:
             await self._kcp.create(SYNC_RESOURCES, PROBE, self._namespace, field_manager=FIELD_MANAGER, dry_run=True)
-        except (Forbidden, NotFound) as error:
+        except (Forbidden, NotFound, NotServed) as error:
             return Probe(self._namespace, str(error))
         return Probe(self._namespace)

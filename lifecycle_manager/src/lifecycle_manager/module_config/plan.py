@@ -1,7 +1,8 @@
 """The rules of a module's configuration: whether it has one, what is read for it, and what is written.
 
 May delete: the ModuleConfigs of a module without configuration, and those without a Module CR: that was read by name
-and does not exist, or a complete reading does not have it. None while it is undecided or the SKR can't be read.
+and does not exist, or a complete reading does not have it. None while it is undecided, the SKR can't be read, or it
+does not serve the kind of the Module CR in any version.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -206,7 +207,7 @@ def _steps_after(seen: ModuleConfigSnapshot, reading: Reading) -> tuple[Write, .
     announced, urgent = {each.object for each in seen.pending}, list[Write]()
     steps: list[Write] = []
     exceeding: list[ModuleCr] = []
-    absent: set[str] = set(existing) if reading.complete else set()
+    absent = {name for name, config in existing.items() if _was_read(config, reading)}
     present: set[str] = set()
     for reference, module_cr in reading.found.items():
         name = named[reference]
@@ -302,6 +303,14 @@ def _is_newer(config: ModuleConfig, read: ResourceReference) -> bool:
 
 def _deletions(seen: ModuleConfigSnapshot) -> tuple[Write, ...]:
     return tuple(DeleteModuleConfig(each.metadata.name) for each in seen.existing if not each.metadata.being_deleted)
+
+
+def _was_read(config: ModuleConfig, reading: Reading) -> bool:
+    """Tell whether the reading has the Module CR of a ModuleConfig if that exists."""
+    if not reading.complete or reading.served is None:
+        return reading.complete
+    known = config.spec.resource_ref
+    return known is not None and (known.api_version.rpartition("/")[0], known.kind) in reading.served
 
 
 def _is_gone(module_cr: ModuleCr | None) -> bool:

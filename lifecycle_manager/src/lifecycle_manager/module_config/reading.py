@@ -11,9 +11,19 @@ from typing import Annotated
 import msgspec
 import structlog
 
-from kube_runtime import UNDECODABLE, Client, JsonLimits, KindUnknown, NotFound, ResponseInvalid
+from kube_runtime import (
+    UNDECODABLE,
+    Client,
+    JsonLimits,
+    JsonObject,
+    KindUnknown,
+    NotFound,
+    Resource,
+    ResponseInvalid,
+)
 from kube_runtime.client.list_pages import ListPages
 from kube_runtime.one_by_one import OneByOne
+from kube_runtime.resource import is_storable
 from lifecycle_manager.contract.signals import ObjectReference
 from lifecycle_manager.module_catalog.module_kinds import ModuleCrKind
 from lifecycle_manager.module_config.status import SyncedCondition, undecodable
@@ -56,12 +66,14 @@ class ModuleCr:
 class Reading:
     """What was read from the SKR: `found` by reference, None for an object that does not exist.
 
-    `default` is the default Module CR. `complete` tells whether every Module CR was read, or only some.
+    `default` is the default Module CR. `complete` tells whether every Module CR was read, or only some: of the `served`
+    kinds, by group and name, where the SKR does not serve all of them (None).
     """
 
     default: ObjectReference | None
     found: Mapping[ObjectReference, ModuleCr | None]
     complete: bool
+    served: frozenset[tuple[str, str]] | None = None
 
 
 class _Metadata(msgspec.Struct, rename="camel"):
@@ -93,12 +105,13 @@ class Found:
     module_crs: Mapping[ObjectReference, ModuleCr | None]
     sources: Mapping[ObjectReference, Source]
     complete: bool
+    served: frozenset[tuple[str, str]] | None = None
 
     def with_others(self, others: "Found") -> "Found":
         """Return these with others, which are newer."""
         kept = {reference: each for reference, each in self.sources.items() if reference not in others.module_crs}
         module_crs = {**self.module_crs, **others.module_crs}
-        return Found(others.default, module_crs, {**kept, **others.sources}, self.complete)
+        return Found(others.default, module_crs, {**kept, **others.sources}, self.complete, self.served)
 
 
 NOTHING_FOUND = Found(None, {}, {}, complete=False)
@@ -122,6 +135,7 @@ class ModuleCrListing:
     _read_kinds: int = 0
     _pages: ListPages = field(default_factory=ListPages)
     _complete: bool = True
+    _served: set[tuple[str, str]] = field(default_factory=set)
     _newer: set[ObjectReference] = field(default_factory=set)
     _module_crs: dict[ObjectReference, ModuleCr | None] = field(default_factory=dict)
     _sources: dict[ObjectReference, Source] = field(default_factory=dict)
@@ -133,14 +147,14 @@ class ModuleCrListing:
     async def read(self, skr: Client, is_awaited: Callable[[], bool] = lambda: False) -> Found:
         """Read to the end, or for a page where something else is awaited. Raises KubeError."""
         while not self.is_finished:
-            kind, has_more = self.kinds[self._read_kinds], False
-            with suppress(KindUnknown):  # without its CRD in the SKR there are no Module CRs
-                has_more = await self._has_more(skr, kind)
+            has_more = await self._has_more(skr, self.kinds[self._read_kinds])
             if not has_more:
                 self._read_kinds, self._pages = self._read_kinds + 1, ListPages()
             elif is_awaited():
                 return NOTHING_FOUND
-        return Found(_default_of(self.kinds), self._module_crs, self._sources, self._complete and not self.is_stale)
+        served = None if len(self._served) == len(self.kinds) else frozenset(self._served)
+        complete = self._complete and not self.is_stale
+        return Found(_default_of(self.kinds), self._module_crs, self._sources, complete, served)
 
     def note(self, read: Found) -> None:
         """Replace what the pages show, or will show, of objects that were read by name meanwhile."""
@@ -149,8 +163,15 @@ class ModuleCrListing:
             self._keep(reference, module_cr, read.sources.get(reference))
 
     async def _has_more(self, skr: Client, kind: ModuleCrKind) -> bool:
-        """Read the next page, and tell whether another one follows."""
-        resource = await skr.mapper.resource(kind.api_version, kind.kind)
+        """Read the next page, and tell whether another one follows.
+
+        A kind is read in whatever version is served. That one is served in none says nothing of its Module CRs: its CRD
+        may be on its way.
+        """
+        resource = await _served(skr, kind)
+        if resource is None:
+            return False
+        self._served.add((kind.group, kind.kind))
         try:
             for number, item in enumerate(await skr.next_page(resource, self._pages, limits=ANSWER), start=1):
                 raw: Source = memoryview(item)
@@ -159,7 +180,7 @@ class ModuleCrListing:
                     await self.turns.turn()
                 if not is_large:
                     raw = bytes(raw)  # or a small one would keep its page
-                module_cr = _identified(kind, raw)
+                module_cr = _identified(kind, resource, raw)
                 if module_cr is None:
                     self._complete = False
                 elif module_cr.source not in self._newer:
@@ -182,31 +203,44 @@ class ModuleCrListing:
 
 
 async def find_some(skr: Client, kinds: Sequence[ModuleCrKind], references: Iterable[ObjectReference]) -> Found:
-    """Read only some Module CRs, each with a request of its own. Raises KubeError."""
+    """Read only some Module CRs, each with a request of its own. Raises KubeError.
+
+    What is of another kind, or of one that is not served, is left out: that says nothing of its existence.
+    """
     module_crs: dict[ObjectReference, ModuleCr | None] = {}
     sources: dict[ObjectReference, Source] = {}
     by_kind = {(kind.group, kind.kind): kind for kind in kinds}
     for reference in references:
         kind = by_kind.get((reference.group, reference.kind))
-        module_crs[reference] = None
-        if kind is None:
+        resource = await _served(skr, kind) if kind is not None else None
+        if kind is None or resource is None:
             continue
-        with suppress(NotFound, KindUnknown):
-            resource = await skr.mapper.resource(kind.api_version, kind.kind)
-            try:
-                raw = await skr.get_undecoded(resource, reference.name, reference.namespace or None, limits=ANSWER)
-            except ResponseInvalid as error:
-                module_crs[reference] = _nameless(kind, reference, str(error))
-                continue
-            module_cr = _identified(kind, raw)
-            if module_cr is None or module_cr.source != reference:
-                module_crs[reference] = _nameless(kind, reference, "its identity is not that of the requested object")
-                continue
-            module_crs[reference], sources[reference] = module_cr, raw
+        if resource.namespaced != bool(reference.namespace) or not is_storable(reference.name):
+            continue  # no object has such an address, whatever announced it
+        try:
+            raw = await skr.get_undecoded(resource, reference.name, reference.namespace or None, limits=ANSWER)
+        except NotFound:
+            module_crs[reference] = None
+            continue
+        except ResponseInvalid as error:
+            module_crs[reference] = _nameless(resource, reference, str(error))
+            continue
+        module_cr = _identified(kind, resource, raw)
+        if module_cr is None or module_cr.source != reference:
+            module_crs[reference] = _nameless(resource, reference, "its identity is not that of the requested object")
+            continue
+        module_crs[reference], sources[reference] = module_cr, raw
     return Found(_default_of(kinds), module_crs, sources, complete=False)
 
 
-def _identified(kind: ModuleCrKind, raw: Source) -> ModuleCr | None:
+async def _served(skr: Client, kind: ModuleCrKind) -> Resource[JsonObject] | None:
+    """Return the resource that serves a kind, in whatever version; None where none is served. Raises KubeError."""
+    with suppress(KindUnknown):
+        return await skr.mapper.served(kind.api_version, kind.kind)
+    return None
+
+
+def _identified(kind: ModuleCrKind, resource: Resource[JsonObject], raw: Source) -> ModuleCr | None:
     """Return the identity of a Module CR, None where it has no valid one."""
     try:
         metadata = _HEAD.decode(raw).metadata
@@ -214,7 +248,7 @@ def _identified(kind: ModuleCrKind, raw: Source) -> ModuleCr | None:
         log.warning("module cr without a valid identity", kind=kind.kind, error=str(error)[:200])
         return None
     reference = ResourceReference(
-        api_version=kind.api_version,
+        api_version=resource.api_version,
         kind=kind.kind,
         namespace=metadata.namespace,
         name=metadata.name,
@@ -226,9 +260,9 @@ def _identified(kind: ModuleCrKind, raw: Source) -> ModuleCr | None:
     return ModuleCr(source, reference, metadata.creation_timestamp, metadata.deletion_timestamp is not None)
 
 
-def _nameless(kind: ModuleCrKind, reference: ObjectReference, why: str) -> ModuleCr:
+def _nameless(resource: Resource[JsonObject], reference: ObjectReference, why: str) -> ModuleCr:
     known = ResourceReference(
-        api_version=kind.api_version, kind=kind.kind, namespace=reference.namespace, name=reference.name
+        api_version=resource.api_version, kind=resource.kind, namespace=reference.namespace, name=reference.name
     )
     return ModuleCr(reference, known, problem=undecodable(reference, why))
 

@@ -74,7 +74,8 @@ class ModuleConfigSnapshot(Snapshot):
         """The Module CRs that were read, with their texts as far as these are made."""
         if self.reading is not None or self.found is None:
             return self.reading or Reading(None, {}, complete=False)
-        return Reading(self.found.default, self.found.module_crs, self.found.complete)
+        found = self.found
+        return Reading(found.default, found.module_crs, found.complete, found.served)
 
 
 @dataclass(eq=False, slots=True)

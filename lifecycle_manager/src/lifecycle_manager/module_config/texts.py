@@ -203,7 +203,7 @@ class TextMaker:
             existing = [each for each in read.values() if each is not None and not each.is_deleting]
             has_more = any(each.exceeds_quota or each.source not in accepted for each in existing)
             self.memory.keep(accepted, has_more=has_more)
-        return Reading(found.default, read, found.complete)
+        return Reading(found.default, read, found.complete, found.served)
 
     async def _made(
         self, module_cr: ModuleCr, source: Source, content: ContentDigest, config_text: str | None, remaining_bytes: int

@@ -18,6 +18,7 @@ from kube_runtime import (
     Informer,
     Invalid,
     JsonObject,
+    KindUnknown,
     ObjectKey,
     Resource,
     ResponseInvalid,
@@ -90,7 +91,9 @@ class ModuleCrActions:
         if reference is None:
             return seen
         client = await request.shared("skr", lambda: self.connections.to(seen.config.spec.kyma))
-        resource = await client.mapper.resource(reference.api_version, reference.kind)
+        resource = await client.mapper.served(reference.api_version, reference.kind)
+        if resource is None:
+            raise KindUnknown(reference.api_version, reference.kind)
         module_cr = InSkr(client, resource, reference, memory)
         match step:
             case ReadModuleCr():

@@ -279,19 +279,26 @@ async def _delete(skr: Client, cr: KindObject, live: JsonObject) -> JsonObject |
 async def _module_cr(skr: Client, wanted: DefaultCr, *, was_created: bool) -> CrView:
     """Read the default Module CR, and create it if that was never done."""
     try:
-        resource = await skr.mapper.resource(wanted.api_version, wanted.kind)
+        resource = await skr.mapper.served(wanted.api_version, wanted.kind)
+        if resource is None:
+            raise KindUnknown(wanted.api_version, wanted.kind)
+        namespace = wanted.namespace_in(resource)
         try:
-            live = await skr.get(resource, wanted.name, wanted.namespace or None)
+            live = await skr.get(resource, wanted.name, namespace or None)
         except NotFound:
             if was_created:
                 return CrView(wanted, None)
-            live = await skr.create(resource, wanted.document, wanted.namespace or None, field_manager=FIELD_MANAGER)
+            # In the version that it is written in: another one may have other fields.
+            resource = await skr.mapper.resource(wanted.api_version, wanted.kind)
+            live = await skr.create(
+                resource, wanted.document_in(namespace), namespace or None, field_manager=FIELD_MANAGER
+            )
         return CrView(wanted, live)
     except ClusterUnreachable:
         raise
     except AlreadyExists:
         return CrView(wanted, {})  # a user was faster
-    except (KindUnknown, KubeError, ValueError) as error:
+    except KubeError as error:
         return CrView(wanted, None, refused=str(error), created=was_created)
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from kube_runtime import InventoryEntry, KubernetesObject
+from kube_runtime import InventoryEntry, KubernetesObject, Resource
 from lifecycle_manager.object_set.protected import is_protected
 from lifecycle_manager_api import Manifest, boolean, names, raw_object
 
@@ -14,13 +14,26 @@ _OF_THE_SERVER = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class DefaultCr:
-    """The default Module CR as it is created. Its namespace is empty where it has none."""
+    """The default Module CR as it is created. Its namespace is empty where it is said to have none.
+
+    Whether its kind has namespaces is stated by the SKR alone: `default_namespace` is for one that names none.
+    """
 
     api_version: str
     kind: str
     namespace: str
     name: str
     document: dict[str, Any]
+    default_namespace: str = names.SKR_NAMESPACE
+
+    def document_in(self, namespace: str) -> dict[str, Any]:
+        """Return the document for a namespace, or for none."""
+        metadata = {key: value for key, value in self.document["metadata"].items() if key != "namespace"}
+        return {**self.document, "metadata": metadata | ({"namespace": namespace} if namespace else {})}
+
+    def namespace_in(self, resource: Resource[Any]) -> str:
+        """Return its namespace, as an SKR serves its kind."""
+        return (self.namespace or self.default_namespace) if resource.namespaced else ""
 
     @property
     def group(self) -> str:
@@ -50,20 +63,18 @@ def default_cr(manifest: Manifest, default_namespace: str = names.SKR_NAMESPACE)
     cluster_scoped = boolean(manifest.metadata.annotations, names.IS_CLUSTER_SCOPED)
     namespace = "" if cluster_scoped else str(given.get("namespace") or default_namespace)
     name = str(given.get("name") or "default")
-    document = _document(wanted, given, namespace, name, owner_of(manifest))
+    document = _document(wanted, given, name, owner_of(manifest))
     if is_protected(KubernetesObject(api_version, kind, namespace, name, document, 0)):
         return None
-    return DefaultCr(api_version, kind, namespace, name, document)
+    return DefaultCr(api_version, kind, namespace, name, document, default_namespace)
 
 
 def owner_of(manifest: Manifest) -> str:
     return f"{manifest.metadata.namespace}/{manifest.metadata.name}"
 
 
-def _document(
-    wanted: dict[str, Any], metadata: dict[str, Any], namespace: str, name: str, owner: str
-) -> dict[str, Any]:
-    """Return what is created: without status and the server's fields, with the label that the Watcher watches.
+def _document(wanted: dict[str, Any], metadata: dict[str, Any], name: str, owner: str) -> dict[str, Any]:
+    """Return what is created in some namespace: without status and the server's fields, with the Watcher's label.
 
     Its annotation names the Manifest: so it is found after another version has another default.
     """
@@ -72,6 +83,4 @@ def _document(
     kept = {key: value for key, value in metadata.items() if key not in _OF_THE_SERVER and key != "namespace"}
     kept |= {"name": name, "labels": {**labels, names.MANAGED_BY: names.LIFECYCLE_MANAGER, names.WATCHED_BY: "kyma"}}
     kept["annotations"] = {**annotations, names.OWNED_BY: owner}
-    if namespace:
-        kept["namespace"] = namespace
     return {key: value for key, value in wanted.items() if key != "status"} | {"metadata": kept}

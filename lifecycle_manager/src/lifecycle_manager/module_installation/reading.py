@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
-from kube_runtime import Client, InventoryEntry, JsonObject, KindUnknown, NotFound, Resource
+from kube_runtime import Client, InventoryEntry, JsonObject, NotFound, Resource, find_object, read_kind
 from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS
 from lifecycle_manager.module_installation.module_cr import DefaultCr, owner_of
 from lifecycle_manager.module_installation.status import ManagerView
@@ -40,12 +40,8 @@ async def module_kinds(
     Raises KubeError.
     """
     kinds: dict[tuple[str, str], Resource[JsonObject]] = {}
-    if default is not None:
-        try:
-            resource = await skr.mapper.resource(default.api_version, default.kind)
-            kinds[resource.group, resource.kind] = resource
-        except KindUnknown:
-            pass  # its CRD is gone, and its objects too
+    if default is not None and (resource := await skr.mapper.served(default.api_version, default.kind)) is not None:
+        kinds[resource.group, resource.kind] = resource
     for entry in inventory:
         if is_crd(entry) and (defined := await kind_defined_by(skr, entry.name)) is not None:
             kinds[defined.group, defined.kind] = defined
@@ -63,7 +59,7 @@ async def default_crs(
     if manifest.spec.custom_resource_policy != "CreateAndDelete":
         return ()
     default = [
-        KindObject(each, wanted.namespace, wanted.name)
+        KindObject(each, wanted.namespace_in(each), wanted.name)
         for each in kinds
         if wanted is not None and (each.group, each.kind) == (wanted.group, wanted.kind)
     ]
@@ -74,10 +70,10 @@ async def default_crs(
 
 async def read(skr: Client, cr: KindObject) -> JsonObject | None:
     """Return a Module CR, None where it does not exist. Raises KubeError."""
-    try:
-        return await skr.get(cr.resource, cr.name, cr.namespace or None)
-    except NotFound:
-        return None
+    resource = cr.resource
+    entry = InventoryEntry(resource.group, resource.version, resource.kind, cr.namespace, cr.name)
+    found = await find_object(skr, entry)
+    return found.live if found is not None else None
 
 
 async def objects_of_kinds(
@@ -94,25 +90,29 @@ async def objects_of_crd(skr: Client, crd: str) -> tuple[str, ...]:
 
 
 async def kind_defined_by(skr: Client, crd: str) -> Resource[JsonObject] | None:
-    """Return the kind that a CRD defines, in its storage version; None where the CRD is gone. Raises KubeError."""
+    """Return the kind that a CRD defines, in a version that is served; None where the CRD is gone.
+
+    Of one that serves no version, in the version that it stores: its objects can't be listed. Raises KubeError.
+    """
     try:
         spec = (await skr.get(CUSTOM_RESOURCE_DEFINITIONS, crd))["spec"]
     except NotFound:
         return None
-    version = next(each["name"] for each in spec["versions"] if each["storage"])
+    stored = next(each for each in spec["versions"] if each["storage"])
+    served = [each for each in spec["versions"] if each["served"]]
+    version = stored if stored in served or not served else served[0]
     return Resource.dynamic(
-        spec["group"], version, spec["names"]["kind"], spec["names"]["plural"], spec["scope"] == "Namespaced"
+        spec["group"], version["name"], spec["names"]["kind"], spec["names"]["plural"], spec["scope"] == "Namespaced"
     )
 
 
 async def read_manager(skr: Client, entry: InventoryEntry, live: JsonObject | None = None) -> ManagerView:
     """Return the readiness of an object that runs a module; `live` is it as just read. Raises KubeError."""
-    try:
-        if live is None:
-            resource = await skr.mapper.resource(entry.api_version, entry.kind)
-            live = await skr.get(resource, entry.name, entry.namespace or None)
-    except (KindUnknown, NotFound):
-        return ManagerView(name_of(entry), None)
+    if live is None:
+        found = await find_object(skr, entry)
+        if found is None:
+            return ManagerView(name_of(entry), None)
+        live = found.live
     return ManagerView(name_of(entry), await readiness_with_pods(skr, entry, live))
 
 
@@ -123,23 +123,19 @@ async def _created_for(
     selector, owner = f"{names.MANAGED_BY}={names.LIFECYCLE_MANAGER}", owner_of(manifest)
     applied = {each.identity for each in inventory}
     found: list[KindObject] = []
-    for resource in kinds:
-        try:
-            ours = (await skr.list(resource, label_selector=selector)).items
-        except NotFound:
-            continue  # not served (any more)
+    for each in kinds:
+        ours = await read_kind(
+            skr, each.api_version, each.kind, lambda resource: skr.list(resource, label_selector=selector)
+        )
         found.extend(
-            KindObject(resource, metadata.get("namespace", ""), metadata["name"])
-            for metadata in (each["metadata"] for each in ours)
+            KindObject(each, metadata.get("namespace", ""), metadata["name"])
+            for metadata in (each["metadata"] for each in (ours.items if ours is not None else ()))
             if (metadata.get("annotations") or {}).get(names.OWNED_BY) == owner
         )
     return tuple(each for each in found if each.identity not in applied)
 
 
-async def _objects_of(skr: Client, resource: Resource[JsonObject], own: Collection[Identity]) -> Iterable[str]:
-    try:
-        revisions = await skr.list_revisions(resource)
-    except NotFound:
-        return ()  # not served (any more)
-    found = [KindObject(resource, each.metadata.namespace, each.metadata.name) for each in revisions]
+async def _objects_of(skr: Client, kind: Resource[JsonObject], own: Collection[Identity]) -> Iterable[str]:
+    revisions = await read_kind(skr, kind.api_version, kind.kind, skr.list_revisions)
+    found = [KindObject(kind, each.metadata.namespace, each.metadata.name) for each in revisions or ()]
     return [str(each) for each in found if each.identity not in own]

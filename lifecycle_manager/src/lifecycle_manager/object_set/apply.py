@@ -16,10 +16,10 @@ from kube_runtime import (
     Invalid,
     InventoryEntry,
     JsonObject,
-    KindUnknown,
     KubeError,
     KubernetesObject,
     NotFound,
+    find_object,
 )
 from lifecycle_manager.contract.resources import FIELD_MANAGER, NAMESPACES
 from lifecycle_manager.object_set.inventory import DEFAULT_NAMESPACE, identities
@@ -158,12 +158,11 @@ async def release(skr: Client, owner: SetOwner, entries: Iterable[InventoryEntry
 async def _change_metadata(skr: Client, owner: SetOwner, entry: InventoryEntry, metadata: Mapping[str, Any]) -> bool:
     """Change the metadata of an object, if it exists and is the owner's."""
     try:
-        resource = await skr.mapper.resource(entry.api_version, entry.kind)
-        live = await skr.get(resource, entry.name, entry.namespace or None)
-        if not owner.owns(entry, live):
+        found = await find_object(skr, entry)
+        if found is None or not owner.owns(entry, found.live):
             return False
-        patch = {"metadata": {**metadata, "uid": live["metadata"]["uid"]}}
-        await skr.merge_patch(resource, entry.name, patch, entry.namespace or None, field_manager=FIELD_MANAGER)
-    except (KindUnknown, NotFound):
-        return False  # gone already
+        patch = {"metadata": {**metadata, "uid": found.live["metadata"]["uid"]}}
+        await skr.merge_patch(found.resource, entry.name, patch, entry.namespace or None, field_manager=FIELD_MANAGER)
+    except NotFound:
+        return False  # deleted meanwhile
     return True

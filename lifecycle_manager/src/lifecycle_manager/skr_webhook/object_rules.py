@@ -19,7 +19,7 @@ from kube_runtime import (
     KindUnknown,
     Manager,
     MethodNotAllowed,
-    NotFound,
+    NotServed,
     ObjectKey,
     Resource,
 )
@@ -104,7 +104,7 @@ async def own_user(skr: Client, memory: ObjectRuleMemory) -> str:
 async def _ask_for_user(skr: Client) -> str:
     try:
         review = await skr.create(SELF_SUBJECT_REVIEWS, {}, field_manager=FIELD_MANAGER)
-    except (Forbidden, NotFound, MethodNotAllowed) as error:
+    except (Forbidden, NotServed, MethodNotAllowed) as error:
         log.warning("changes of modules' objects are not reported: the cluster names no user", error=str(error))
         return ""
     status = review.get("status")
@@ -122,9 +122,11 @@ async def _rules_of(kinds: Iterable[Kind], skr: Client) -> frozenset[ModuleRule]
         if len(rules) >= MAX_KINDS:
             break
         try:
-            resource = await skr.mapper.resource(api_version, kind)
+            resource = await skr.mapper.served(api_version, kind)
         except KindUnknown:
             continue  # its inventory changes once there are objects
+        if resource is None:
+            continue
         rules.add(ModuleRule(resource.group, resource.plural))
     return frozenset(rules)
 

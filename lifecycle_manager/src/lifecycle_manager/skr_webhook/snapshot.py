@@ -150,8 +150,10 @@ class ModuleRuleReader:
         watched, with_state = await self._kinds_of(kyma)
         for kind in watched | with_state:
             try:
-                resource = await skr.mapper.resource(kind.api_version, kind.kind)
+                resource = await skr.mapper.served(kind.api_version, kind.kind)
             except KindUnknown:
+                resource = None
+            if resource is None:
                 unknown.append(f"{kind.kind} ({kind.api_version})")
                 continue
             rules.append(ModuleRule(resource.group, resource.plural))

@@ -6,7 +6,7 @@ from typing import assert_never
 
 import msgspec
 
-from kube_runtime import Client, JsonObject, KindUnknown, NotFound, Resource
+from kube_runtime import Client, JsonObject, KindUnknown, NotFound, Resource, find_object, read_kind
 from kube_runtime.finalizers import remove_finalizers
 from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS, FIELD_MANAGER, KYMAS, RAW_KYMAS, SECRETS
 from lifecycle_manager.kyma.steps import DeleteKyma, DeletePullSecret, PurgeFinalizers, RemoveCrd
@@ -32,9 +32,11 @@ async def remove_in_skr(
             with suppress(NotFound):  # a user was faster
                 await skr.delete(SECRETS, name, names.SKR_NAMESPACE)
         case RemoveCrd():
-            with suppress(NotFound):  # deleted before, or never created
-                if not await skr.list_revisions(KYMAS):  # those would be users' own
-                    await skr.delete(CUSTOM_RESOURCE_DEFINITIONS, KYMAS.plural_name)
+            left = await read_kind(skr, KYMAS.api_version, KYMAS.kind, skr.list_revisions)
+            if left is None or left:  # it was deleted before, or never created; or there are users' own
+                return
+            with suppress(NotFound):  # a user was faster
+                await skr.delete(CUSTOM_RESOURCE_DEFINITIONS, KYMAS.plural_name)
         case _:
             assert_never(step)
 
@@ -62,13 +64,8 @@ async def purge_finalizers(skr: Client, owners: Iterable[Manifest | SyncResource
 
 async def _purge_inventory(skr: Client, owner: Manifest | SyncResource) -> None:
     for entry in inventory_of(owner):
-        try:
-            resource = await skr.mapper.resource(entry.api_version, entry.kind)
-            live = await skr.get(resource, entry.name, entry.namespace or None)
-        except (KindUnknown, NotFound):
-            continue
-        if is_held(live):
-            await strip_finalizers(skr, resource, live, owner)
+        if (found := await find_object(skr, entry)) is not None and is_held(found.live):
+            await strip_finalizers(skr, found.resource, found.live, owner)
 
 
 async def _kinds_of(skr: Client, owner: Manifest | SyncResource) -> AsyncIterator[Resource[JsonObject]]:
@@ -89,7 +86,7 @@ async def _kinds_of(skr: Client, owner: Manifest | SyncResource) -> AsyncIterato
             yield Resource.dynamic(group, version, kind, spec["names"]["plural"], spec["scope"] == "Namespaced")
     document = msgspec.json.decode(owner.spec.resource)
     if isinstance(document, dict):
-        try:
-            yield await skr.mapper.resource(str(document.get("apiVersion")), str(document.get("kind")))
-        except KindUnknown:
-            return
+        with suppress(KindUnknown):  # its CRD serves no version, as above: nothing can be changed there
+            found = await skr.mapper.served(str(document.get("apiVersion")), str(document.get("kind")))
+            if found is not None:
+                yield found
