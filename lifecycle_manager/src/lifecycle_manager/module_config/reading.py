@@ -3,7 +3,7 @@
 An answer is bounded before it is decoded, and its objects are identified one at a time; `texts` does the rest.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Annotated
@@ -99,6 +99,12 @@ class Found:
         kept = {reference: each for reference, each in self.sources.items() if reference not in others.module_crs}
         module_crs = {**self.module_crs, **others.module_crs}
         return Found(others.default, module_crs, {**kept, **others.sources}, self.complete)
+
+    def of(self, references: Collection[ObjectReference]) -> "Found":
+        """Return those of some Module CRs."""
+        module_crs = {reference: each for reference, each in self.module_crs.items() if reference in references}
+        sources = {reference: each for reference, each in self.sources.items() if reference in references}
+        return Found(self.default, module_crs, sources, self.complete)
 
 
 NOTHING_FOUND = Found(None, {}, {}, complete=False)
