@@ -19,7 +19,7 @@ from lifecycle_manager.rollout import Timing
 from lifecycle_manager.skr import AccessSecretMissing
 from lifecycle_manager_api import Kyma, KymaSpec, Manifest, ModuleReleaseMeta, ModuleTemplate, names
 from tests import builders
-from tests.unit.kyma.generated_fleets import INSTALLED, LABELS, SPECS, TIMINGS, offers
+from tests.unit.kyma.generated_fleets import INSTALLED, LABELS, MODULES, SPECS, TIMINGS, offers
 from tests.unit.kyma.planning import Planned, planned, snapshot
 
 LAWS = settings(max_examples=60)
@@ -180,6 +180,26 @@ def test_status_lists_each_requested_or_removed_module_once(fleet: Fleet) -> Non
     fleet.turn()
     shown = [module.name for module in fleet.kyma.status.modules]
     assert sorted(shown) == sorted(requested | there)
+
+
+@LAWS
+@given(fleet=FLEETS, configured=st.sets(st.sampled_from((*MODULES, "unknown"))))
+def test_module_with_module_configs_is_listed_until_they_are_gone(fleet: Fleet, configured: set[str]) -> None:
+    """What the status lists keeps its ModuleConfigs and SyncResources in force."""
+    requested = {module.name for module in fleet.inner.spec.modules}
+    fleet.turn()
+    there = {module_of_manifest(each) for each in fleet.manifests.values()}
+    configs = tuple(builders.module_config(f"demo-{each}", module=each) for each in sorted(configured))
+    status = planned(replace(fleet.snapshot, module_configs=configs)).end.status or fleet.kyma.status
+    listed = [module.name for module in status.modules]
+    assert sorted(listed) == sorted(requested | there | configured)
+    for module in status.modules:
+        if module.name in configured - requested - there:
+            assert (module.state, module.manifest) == ("Deleting", None)
+            assert module.message.endswith("delete its Module CRs first: a Module CR (ModuleCRsInUse)")
+    fleet.kyma = msgspec.structs.replace(fleet.kyma, status=status)
+    fleet.turn()
+    assert sorted(module.name for module in fleet.kyma.status.modules) == sorted(requested | there)
 
 
 @LAWS

@@ -759,3 +759,14 @@ def test_kyma_cr_with_a_finalizer_of_others_is_not_read_again_sooner() -> None:
         decided = planned(snapshot(kyma, SkrView(inner)))
         assert decided.end.requeue_after == LATE
         assert steps.RemoveSkrFinalizer() not in decided.in_skr
+
+
+def test_module_that_is_requested_again_names_the_module_crs_that_block_its_removal() -> None:
+    blocked = [condition("Ready", "ModuleCRsInUse", "delete them first: Infrastructure kyma-system/mine")]
+    status = {"state": "Deleting", "conditions": blocked}
+    leaving = builders.manifest(version="0.1.0", status=status, deletionTimestamp=DELETED)
+    kyma = introduced(status=OTHERS_READY)
+    seen = snapshot(kyma, SkrView(skr_kyma(kyma, modules=REQUESTED)), offer=INSTALLING, manifests=(leaving,))
+    (module,) = planned(seen).shown.modules
+    again = "is being removed, and is installed again after that"
+    assert module.message == f"{again}: delete them first: Infrastructure kyma-system/mine (ModuleCRsInUse)"

@@ -99,8 +99,8 @@ class Module:
 
 
 @asynccontextmanager
-async def module(*, introduced: bool = True) -> AsyncIterator[Module]:
-    """Open a world with the domain and a Kyma that has the module."""
+async def module(*, introduced: bool = True, installs: bool = True) -> AsyncIterator[Module]:
+    """Open a world with the domain and a Kyma that has the module, with or without a Manifest."""
 
     async def fetch(_: str) -> str:
         raise AssertionError("the template has a default Module CR")
@@ -114,7 +114,7 @@ async def module(*, introduced: bool = True) -> AsyncIterator[Module]:
             settings=ModuleConfigSettings(interval_seconds=INTERVAL),
         )
         await world.register("demo", MODULE)
-        await world.offer(builders.template(installs=True), builders.release(regular="0.1.0"))
+        await world.offer(builders.template(installs=installs), builders.release(regular="0.1.0"))
         await (await world.skr()).create(CUSTOM_RESOURCE_DEFINITIONS, CRD, field_manager="module")
         if introduced:
             await world.introduced()

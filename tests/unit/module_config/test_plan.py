@@ -265,9 +265,9 @@ def test_kyma_without_a_state_decides_nothing() -> None:
     assert decide(builders.kyma(), "cloud-resources", builders.template()) == Undecided()
 
 
-def test_module_whose_template_is_missing_decides_nothing() -> None:
+def test_module_whose_template_is_missing_keeps_the_configuration_that_it_has() -> None:
     status = {"state": "Ready", "modules": [{"name": "cloud-resources", "state": "Error"}]}
-    assert decide(builders.kyma(status=status), "cloud-resources", None) == Undecided()
+    assert decide(builders.kyma(status=status), "cloud-resources", None) == Wanted(None)
 
 
 def test_module_has_a_configuration_only_while_enabled_everywhere() -> None:
@@ -281,11 +281,6 @@ def test_module_has_a_configuration_only_while_enabled_everywhere() -> None:
     left = builders.kyma(status={"state": "Deleting"}, deletionTimestamp="2026-11-01T12:00:00Z")
     assert decide(left, "cloud-resources", builders.template()) is None
     assert decide(None, "cloud-resources", builders.template()) is None
-
-
-def test_module_that_a_kyma_may_no_longer_have_has_no_configuration() -> None:
-    status = {"state": "Error", "modules": [{"name": "cloud-resources", "state": "Error"}]}
-    assert decide(builders.kyma(status=status), "cloud-resources", None, is_excluded=True) is None
 
 
 ENTRIES = st.lists(

@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
-from kube_runtime import Result
+from kube_runtime import KubeError, Result
 from kube_simulation import Refuse, Refused, Simulation
+from lifecycle_manager.contract.owned_fields import MODULE_CR_STATUS_MANAGER
+from lifecycle_manager.contract.resources import MODULE_CONFIGS
 from lifecycle_manager.contract.signals import ClusterReachable, ClusterReplaced
 from lifecycle_manager.module_cr_status.plan import ACCESS_SECONDS
 from lifecycle_manager.module_cr_status.schema import KEPT_SECONDS
@@ -16,6 +18,8 @@ from tests import builders
 from tests.clusters import simulated_clusters
 from tests.kinds import INFRASTRUCTURES
 from tests.unit.module_cr_status.clusters import (
+    KCP,
+    NAME,
     SKR,
     TOO_WIDE,
     Statuses,
@@ -296,3 +300,72 @@ async def test_unforeseen_exception_is_reported(world: Statuses, monkeypatch: py
     with pytest.raises(AssertionError):
         await world.reconcile()
     assert [reason for reason, _ in world.events.in_kcp] == ["ModuleCRStatusNotWritten"]
+
+
+async def delete_config(world: Statuses, *, held: bool) -> None:
+    """Delete the ModuleConfig; it stays for a while if `held`, as one with objects does."""
+    if held:
+        held_back = {"metadata": {"finalizers": ["example.com/objects"]}}
+        await world.kcp.merge_patch(MODULE_CONFIGS, NAME, held_back, KCP)
+    await world.kcp.delete(MODULE_CONFIGS, NAME, KCP)
+
+
+@pytest.mark.parametrize("held", [True, False])
+async def test_status_is_removed_from_a_module_cr_that_stays_without_its_module(world: Statuses, held: bool) -> None:
+    await world.in_force("10.0.0.0/8")
+    await delete_config(world, held=held)
+    await world.reconcile()
+    assert await world.status() == {}
+    assert await world.reconcile() == Result()
+
+
+async def test_module_cr_that_is_being_deleted_says_so_until_it_is_gone(world: Statuses) -> None:
+    await world.in_force("10.0.0.0/8")
+    held = {"metadata": {"finalizers": ["example.com/users"]}}
+    await world.skr.merge_patch(INFRASTRUCTURES, "default", held, SKR, field_manager="user")
+    await world.skr.delete(INFRASTRUCTURES, "default", SKR)
+    await delete_config(world, held=True)
+    await world.reconcile()
+    status = await world.status()
+    assert (status["state"], ready_of(status)[:2]) == ("Deleting", ("False", "Deleting"))
+    await world.skr.merge_patch(INFRASTRUCTURES, "default", {"metadata": {"finalizers": []}}, SKR)
+    await world.kcp.merge_patch(MODULE_CONFIGS, NAME, {"metadata": {"finalizers": []}}, KCP)
+    assert await world.reconcile() == Result()
+
+
+async def test_removal_of_the_status_is_tried_again_after_the_module_config_is_gone(
+    world: Statuses, simulation: Simulation
+) -> None:
+    await world.in_force("10.0.0.0/8")
+    await delete_config(world, held=False)
+    with simulation.cluster("skr").ruled_by(Refuse(is_status_write)), pytest.raises(KubeError):
+        await world.reconcile()
+    assert (await world.status())["state"] == "Ready"
+    await world.reconcile()
+    assert await world.status() == {}
+
+
+async def test_status_of_a_module_that_is_enabled_again_is_that_of_its_module_config(world: Statuses) -> None:
+    await world.in_force("10.0.0.0/8")
+    await delete_config(world, held=False)
+    await world.reconcile()
+    await world.in_force("10.0.0.0/8")
+    assert (await world.status())["state"] == "Ready"
+
+
+async def test_deleting_of_an_earlier_process_is_corrected_with_the_next_module_config(
+    world: Statuses,
+) -> None:
+    await world.in_force("10.0.0.0/8")
+    left = {"state": "Deleting", "observedGeneration": 1}
+    await world.skr.apply(
+        INFRASTRUCTURES,
+        "default",
+        {"metadata": {"name": "default"}, "status": left},
+        SKR,
+        field_manager=MODULE_CR_STATUS_MANAGER,
+        subresource="status",
+    )
+    async with world.process():
+        await world.in_force("10.0.0.0/8")
+        assert (await world.status())["state"] == "Ready"

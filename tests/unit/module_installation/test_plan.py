@@ -15,7 +15,8 @@ from lifecycle_manager.module_installation.managers import managers_of
 from lifecycle_manager.module_installation.module_cr import DefaultCr, default_cr
 from lifecycle_manager.module_installation.plan import plan as plan_of
 from lifecycle_manager.module_installation.reading import KindObject
-from lifecycle_manager.module_installation.snapshot import ManifestSnapshot, Removal, affected_part
+from lifecycle_manager.module_installation.rendering import RenderedModule
+from lifecycle_manager.module_installation.snapshot import ManifestSnapshot, ModuleMemory, Removal, affected_part
 from lifecycle_manager.module_installation.status import CrView, ManagerView, Seen
 from lifecycle_manager.module_installation.steps import (
     CheckManagersMissing,
@@ -28,9 +29,9 @@ from lifecycle_manager.module_installation.steps import (
 )
 from lifecycle_manager.object_set.inventory import known_inventory
 from lifecycle_manager.object_set.reporting import READY
-from lifecycle_manager.object_set.steps import RemoveFinalizer
+from lifecycle_manager.object_set.steps import DeleteObjects, RemoveFinalizer
 from lifecycle_manager.skr import SkrFailure
-from lifecycle_manager_api import ManagerReference, Manifest, find, names
+from lifecycle_manager_api import ManagerReference, Manifest, ModuleConfig, find, names
 from lifecycle_manager_api.policy_checks import ModuleRules
 from tests import builders
 
@@ -330,3 +331,49 @@ def test_credentials_are_selected_by_the_source_or_by_the_configuration_beside_i
         assert found is not None
         assert str(found) == "registry=ours"
     assert selector_of(manifest()) is None
+
+
+def removal_with(*configs: ModuleConfig) -> Step:
+    """Return the next step of a removal whose cluster has no objects of the module's kinds any more."""
+    spec = {"resource": MODULE_CR, "customResourcePolicy": "CreateAndDelete"}
+    thing = manifest(synced=(DEPLOYMENT,), spec=spec, **DELETED, **HELD)
+    seen = ManifestSnapshot(
+        resource=thing,
+        now=NOW,
+        seconds=0.0,
+        inventory=(DEPLOYMENT,),
+        before=(DEPLOYMENT,),
+        removal=Removal((), users_objects=()),
+        rendering=RenderedModule(objects=(), fingerprint="same"),
+        memory=ModuleMemory(settled="same"),
+        module_configs=configs,
+    )
+    return plan_of(seen)
+
+
+def config_of(name: str, **metadata: Any) -> ModuleConfig:
+    reference = {"apiVersion": "example.com/v1", "kind": "Garden", "namespace": "kyma-system", "name": name}
+    return builders.module_config(f"demo-garden-{name}", spec={"resourceRef": reference}, **metadata)
+
+
+@pytest.mark.parametrize(
+    ("configs", "reason", "message"),
+    [
+        ([config_of("theirs"), config_of("mine")], "ModuleCRsInUse", "delete them first: Garden kyma-system/theirs"),
+        (
+            [config_of("theirs", **DELETED), config_of("mine")],
+            "Deleting",
+            "waiting for deletion of the objects of Garden kyma-system/mine, Garden kyma-system/theirs",
+        ),
+    ],
+)
+def test_objects_of_a_module_wait_for_those_that_its_module_manager_made(
+    configs: list[ModuleConfig], reason: str, message: str
+) -> None:
+    """The rights to delete them may go with the Manifest."""
+    step = removal_with(*configs)
+    assert isinstance(step, ManifestDone)
+    ready = find(step.status.conditions, READY)
+    assert ready is not None
+    assert (step.status.state, ready.reason, ready.message) == ("Deleting", reason, message)
+    assert removal_with() == DeleteObjects((DEPLOYMENT,))

@@ -75,6 +75,9 @@ EVENT_PATH_FAULTS = BROKEN_AFTER_WORKING | {NO_WATCHER_EVENTS}
 FAULT_INTERVAL_SECONDS = 5.0
 """How often a cluster is reconciled while no event can report its changes."""
 
+MODULE_CRS_IN_USE = "ModuleCRsInUse"
+"""The reason of a module whose removal Module CRs of users block."""
+
 PUBLIC_REASONS = frozenset(
     {
         # of Manifests and SyncResources
@@ -89,7 +92,7 @@ PUBLIC_REASONS = frozenset(
         "ModuleCRProcessing",
         "ModuleCRRefused",
         "ModuleCRWarning",
-        "ModuleCRsInUse",
+        MODULE_CRS_IN_USE,
         "ObjectsForbidden",
         "ObjectsTerminating",
         "ObjectsInUse",

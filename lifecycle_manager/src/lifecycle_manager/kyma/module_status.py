@@ -7,9 +7,14 @@ from itertools import chain
 
 import msgspec
 
-from lifecycle_manager.contract.conditions import COMPLETE, NAMESPACE_NOT_WRITABLE, PUBLIC_REASONS
+from lifecycle_manager.contract.conditions import (
+    COMPLETE,
+    MODULE_CRS_IN_USE,
+    NAMESPACE_NOT_WRITABLE,
+    PUBLIC_REASONS,
+)
 from lifecycle_manager.contract.verdict import config_of, verdict_of
-from lifecycle_manager.kyma.causes import Cause, format_causes
+from lifecycle_manager.kyma.causes import Cause, format_causes, named
 from lifecycle_manager.kyma.limits import MAX_MESSAGE_LENGTH, MAX_NAME_LENGTH
 from lifecycle_manager.kyma.reasons import (
     DESCRIPTOR_UNREADABLE,
@@ -93,20 +98,40 @@ def module_report(snapshot: KymaSnapshot, module: WantedModule) -> ModuleReport:
 
 def removed_module(snapshot: KymaSnapshot, manifest: Manifest) -> ModuleReport:
     """Return the report on a module that is not requested any more, as long as its Manifest exists."""
-    name = module_of_manifest(manifest)
     cause = _removal(manifest)
-    known = next((each for each in snapshot.kyma.status.modules if each.name == name), KymaModuleStatus(name=name))
     status = msgspec.structs.replace(
-        known,
+        _leaving(snapshot, module_of_manifest(manifest)),
         channel=manifest.metadata.labels.get(names.CHANNEL, ""),
         version=manifest.spec.version,
-        state=cause.state,
-        maintenance=False,
-        available_version="",
-        upgrade_by=None,
         manifest=reference_to(manifest),
     )
     return ModuleReport(status, (cause,))
+
+
+def configured_module(snapshot: KymaSnapshot, name: str) -> ModuleReport:
+    """Return the report on a module that is not requested any more, as long as it has ModuleConfigs.
+
+    The template stays in its status: by that its Module CRs are read until they are gone.
+    """
+    status = msgspec.structs.replace(_leaving(snapshot, name), manifest=None)
+    return ModuleReport(status, tuple(_removal_of_configs(snapshot, name)))
+
+
+def _leaving(snapshot: KymaSnapshot, name: str) -> KymaModuleStatus:
+    known = next((each for each in snapshot.kyma.status.modules if each.name == name), KymaModuleStatus(name=name))
+    return msgspec.structs.replace(
+        known, state=State.DELETING, maintenance=False, available_version="", upgrade_by=None
+    )
+
+
+def _removal_of_configs(snapshot: KymaSnapshot, name: str) -> Iterator[Cause]:
+    """Yield what the removal of a module without a Manifest waits for: its users, then the deletion of its objects."""
+    configs = [each for each in snapshot.module_configs if each.spec.module == name]
+    if in_use := [module_cr_of(each) or "a Module CR" for each in configs if not each.metadata.being_deleted]:
+        message = f"is being removed: delete its Module CRs first: {named(in_use)}"
+        yield Cause(State.DELETING, MODULE_CRS_IN_USE, message)
+    else:
+        yield from (each for each in _causes_of_module_crs(snapshot, name) if isinstance(each, Cause))
 
 
 def _removal(manifest: Manifest) -> Cause:
@@ -130,7 +155,9 @@ def _causes(snapshot: KymaSnapshot, module: WantedModule) -> Iterator[Cause | da
     if resolution.state in {State.ERROR, State.WARNING}:
         is_internal = resolution.reason in {DESCRIPTOR_UNREADABLE, DESCRIPTOR_UNVERIFIED}
         yield Cause(resolution.state, resolution.reason, resolution.message, is_internal=is_internal)
-    if resolution.is_excluded and module.manifest is not None and module.manifest.metadata.being_deleted:
+    if resolution.is_excluded and module.manifest is None:
+        yield from _removal_of_configs(snapshot, module.name)
+    elif resolution.is_excluded and module.manifest is not None and module.manifest.metadata.being_deleted:
         yield _removal(module.manifest)
     if resolution.state in {State.ERROR, State.UNMANAGED}:
         return
@@ -152,8 +179,7 @@ def _cause_of_manifest(module: WantedModule) -> Cause | None:
         return Cause(State.PROCESSING, INSTALLING, "is being installed") if module.wanted is not None else None
     reason, why = _message_of(manifest)
     if manifest.metadata.being_deleted:
-        again = Cause(State.DELETING, REMOVING, "is being removed, and is installed again after that")
-        return Cause(State.WARNING, reason, why, is_internal=True) if reason == DELETION_HELD else again
+        return _removal_before_installation(reason, why)
     observed = manifest.status.observed_generation
     outdated = observed is not None and observed < manifest.metadata.generation
     is_settled = manifest.status.state in {State.READY, State.UNMANAGED}
@@ -164,6 +190,16 @@ def _cause_of_manifest(module: WantedModule) -> Cause | None:
     if not why and manifest.status.state in {State.EMPTY, State.PROCESSING}:
         return Cause(State.PROCESSING, INSTALLING, "is being installed")
     return Cause(manifest.status.state, reason, why, is_internal=bool(why) and reason not in PUBLIC_REASONS)
+
+
+def _removal_before_installation(reason: str, why: str) -> Cause:
+    """Return what a module waits for that is requested again while it is being removed."""
+    again = "is being removed, and is installed again after that"
+    if reason == DELETION_HELD:
+        return Cause(State.WARNING, reason, why, is_internal=True)
+    if reason == MODULE_CRS_IN_USE:
+        return Cause(State.DELETING, reason, f"{again}: {why}")
+    return Cause(State.DELETING, REMOVING, again)
 
 
 def _causes_of_module_crs(snapshot: KymaSnapshot, name: str) -> Iterator[Cause | datetime]:

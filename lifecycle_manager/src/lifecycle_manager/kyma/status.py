@@ -21,7 +21,13 @@ from lifecycle_manager.contract.conditions import (
 from lifecycle_manager.kyma import reasons
 from lifecycle_manager.kyma.causes import HIDDEN, Cause, format_causes, named, worst_first
 from lifecycle_manager.kyma.limits import MAX_MESSAGE_LENGTH, MAX_SUMMARY_LENGTH, shown
-from lifecycle_manager.kyma.module_status import ModuleReport, module_report, reference_to, removed_module
+from lifecycle_manager.kyma.module_status import (
+    ModuleReport,
+    configured_module,
+    module_report,
+    reference_to,
+    removed_module,
+)
 from lifecycle_manager.kyma.snapshot import KymaSnapshot
 from lifecycle_manager.kyma.steps import ApplyManifest, Decision
 from lifecycle_manager.kyma.wanted import WantedModules, chosen_manifests
@@ -65,6 +71,7 @@ def status_of(snapshot: KymaSnapshot, wanted: WantedModules) -> Decision:
     reports = (
         *(module_report(snapshot, module) for module in wanted.modules),
         *(removed_module(snapshot, manifest) for manifest in wanted.removed),
+        *(configured_module(snapshot, name) for name in wanted.configured),
     )
     in_kcp = _status(snapshot, reports, wanted.ignored, to_users=False)
     in_skr = _dated_as(in_kcp, _status(snapshot, reports, wanted.ignored, to_users=True))

@@ -1,7 +1,8 @@
 """The modules of a Kyma: for each the version in force, the Manifest that exists and the one that is wanted.
 
 A requested module that is unmanaged, deferred or refused keeps the Manifest that it has. A module that is not requested
-any more is being removed as long as its Manifest exists.
+any more is being removed as long as its Manifest exists, and after that as long as it has ModuleConfigs: of Module CRs
+that users have left, or whose objects are still being deleted.
 """
 
 from collections.abc import Iterator, Mapping
@@ -86,7 +87,7 @@ class WantedModules:
 
     `ignored` counts requested modules beyond the limit for unknown ones. `terminating` are the Manifests that are being
     deleted and get another version meanwhile, as they have to be. `left` are the SyncResources of removed modules that
-    no ModuleConfig takes with it.
+    no ModuleConfig takes with it. `configured` are the modules that are not requested, and have ModuleConfigs alone.
     """
 
     modules: tuple[WantedModule, ...]
@@ -94,6 +95,7 @@ class WantedModules:
     ignored: int = 0
     terminating: tuple[Manifest, ...] = ()
     left: tuple[SyncResource, ...] = ()
+    configured: tuple[str, ...] = ()
 
     @property
     def changes(self) -> tuple[steps.ModuleChange, ...]:
@@ -112,7 +114,8 @@ def wanted_of(snapshot: KymaSnapshot, spec: KymaSpec) -> WantedModules:
     installed = installed_in(kyma, manifests)
     terminating = {name: each for name, each in sorted(manifests.items()) if each.metadata.being_deleted}
     still_there = {name: _installed_by(each) for name, each in terminating.items()}
-    requested, ignored = limited(spec.modules, offer.modules | manifests.keys())
+    configured = _configured(snapshot)
+    requested, ignored = limited(spec.modules, offer.modules | manifests.keys() | configured)
     chosen = {module.name: module for module in requested}
     leaving = tuple(
         chosen.get(name) or KymaModule(name=name, channel=each.channel) for name, each in still_there.items()
@@ -128,13 +131,19 @@ def wanted_of(snapshot: KymaSnapshot, spec: KymaSpec) -> WantedModules:
     removed = tuple(each for name, each in sorted(manifests.items()) if name not in stay)
     updated = (_terminating(snapshot, each, terminating[each.module.name]) for each in newest)
     terminating_anew = tuple(each for each in updated if each is not None)
-    return WantedModules(modules, removed, ignored, terminating_anew, tuple(_left(snapshot, spec)))
+    left, unrequested = tuple(_left(snapshot, spec)), tuple(sorted(configured - chosen.keys() - manifests.keys()))
+    return WantedModules(modules, removed, ignored, terminating_anew, left, unrequested)
+
+
+def _configured(snapshot: KymaSnapshot) -> frozenset[str]:
+    """Return the modules that have ModuleConfigs."""
+    return frozenset(each.spec.module for each in snapshot.module_configs)
 
 
 def _left(snapshot: KymaSnapshot, spec: KymaSpec) -> Iterator[SyncResource]:
     """Yield the SyncResources of modules that the status lists for the last time: removed, with nothing to wait for."""
     there = {module.name for module in spec.modules} | {module_of_manifest(each) for each in snapshot.manifests}
-    removed = {status.name for status in snapshot.kyma.status.modules} - there
+    removed = {status.name for status in snapshot.kyma.status.modules} - there - _configured(snapshot)
     for each in snapshot.sync_resources if removed else ():
         if each.spec.module in removed and not owning_configs(each) and not each.metadata.being_deleted:
             yield each

@@ -8,9 +8,9 @@ from weakref import WeakSet
 from kube_runtime import Causes, Clock, Result
 from kube_runtime.one_by_one import OneByOne
 from lifecycle_manager.contract.conditions import interval_for
-from lifecycle_manager.contract.signals import ObjectChanged
+from lifecycle_manager.contract.signals import ObjectChanged, ObjectReference
 from lifecycle_manager.module_catalog.module_kinds import ModuleKinds
-from lifecycle_manager.module_config.keys import ModuleKey
+from lifecycle_manager.module_config.keys import ModuleKey, kinds_named_by
 from lifecycle_manager.module_config.plan import (
     ListModuleCrs,
     MakeTexts,
@@ -70,7 +70,7 @@ class ModuleConfigActions:
         """Carry a step out. Raises KubeError, SkrAccessError or TemplateUnreadable."""
         match step:
             case ListModuleCrs():
-                found = await self._found(request, step)
+                found = await self._found(request, seen, step)
                 await self._turn(seen, found)
                 return await self.reader.refreshed(request.key, replace(seen, found=found), self.turns)
             case MakeTexts():
@@ -117,16 +117,17 @@ class ModuleConfigActions:
         )
         await self.writes.apply(seen, writes_of(seen), {})
 
-    async def _found(self, request: ModuleConfigRequest, step: ListModuleCrs) -> Found:
+    async def _found(self, request: ModuleConfigRequest, seen: ModuleConfigSnapshot, step: ListModuleCrs) -> Found:
         reads, state = step.reads, request.state
         state.budget.charge(reads.cpu_seconds, self.clock.monotonic())  # at once: others wait for their turn
-        kinds = await self.kinds.of(step.template)
+        known = seen.existing
+        kinds = await self.kinds.of(step.template) if step.template else kinds_named_by(known, request.key)
         skr = await request.shared("skr", lambda: self.connections.to(request.key.kyma))
         found, listing = NOTHING_FOUND, None
         if reads.complete:
             listing, state.listing = state.listing, None  # what fails begins again
-            if listing is None or listing.kinds != kinds:
-                listing = ModuleCrListing(kinds, self.turns)
+            if listing is None or (listing.kinds, listing.is_removal) != (kinds, seen.is_removal):
+                listing = ModuleCrListing(kinds, self.turns, seen.is_removal)
                 self.listings.add(listing)
             found = await listing.read(skr, lambda: self._may_leave(request.key, reads))
             state.listing = listing
@@ -135,6 +136,8 @@ class ModuleConfigActions:
             found = found.with_others(named)
             if listing is not None:
                 listing.note(named)
+        if step.template is None:
+            return found.of({ObjectReference.to(each.spec.resource_ref) for each in known if each.spec.resource_ref})
         return found
 
     def _may_leave(self, key: ModuleKey, reads: Reads) -> bool:

@@ -17,10 +17,9 @@ from lifecycle_manager.contract.signals import (
     ResyncRequested,
     WebhookRulesChanged,
 )
-from lifecycle_manager.module_catalog import is_excluded, module_of
+from lifecycle_manager.module_catalog import module_of
 from lifecycle_manager.module_catalog.affected import kymas_using_release, kymas_using_template
-from lifecycle_manager.module_catalog.module_kinds import ModuleKinds
-from lifecycle_manager.module_catalog.offer import release_of
+from lifecycle_manager.module_catalog.module_kinds import ModuleCrKind, ModuleKinds
 from lifecycle_manager.object_set import Policies
 from lifecycle_manager_api import Kyma, ModuleConfig, ModuleTemplate, joined_name, names
 
@@ -132,10 +131,6 @@ class Modules:
             return None
         return self.templates.get(ObjectKey(reference.metadata.namespace or "", reference.metadata.name))
 
-    def is_excluded(self, kyma: Kyma, module: str) -> bool:
-        """Tell whether a Kyma may not have a module at all."""
-        return is_excluded(kyma.metadata.labels, release_of(module, self.releases.cache.list()))
-
 
 def config_name(kyma: str, module: str, default: ObjectReference | None, reference: ObjectReference) -> str:
     """Return the name of the ModuleConfig of a Module CR; all but the default one have a hash in it.
@@ -145,6 +140,19 @@ def config_name(kyma: str, module: str, default: ObjectReference | None, referen
     if reference == default:
         return joined_name(kyma, module)
     return joined_name(kyma, module, distinct_by="/".join(reference))
+
+
+def kinds_named_by(configs: Iterable[ModuleConfig], key: ModuleKey) -> tuple[ModuleCrKind, ...]:
+    """Return the kinds of the Module CRs that the ModuleConfigs of a module name, first that of the default one."""
+    default = joined_name(key.kyma, key.module)
+    found: dict[tuple[str, str], ModuleCrKind] = {}
+    for config in sorted(configs, key=lambda each: each.metadata.name != default):
+        if (named := config.spec.resource_ref) is None:
+            continue
+        is_default = config.metadata.name == default
+        kind = ModuleCrKind(named.api_version, named.kind, named.namespace * is_default, named.name * is_default)
+        found.setdefault((kind.group, kind.kind), kind)
+    return tuple(found.values())
 
 
 def distinct_name(kyma: str, module: str, reference: ObjectReference) -> str:

@@ -2,7 +2,9 @@
 
 May delete: the ModuleConfigs of a module without configuration, and those without a Module CR: that was read by name
 and does not exist, or a complete reading does not have it. None while it is undecided, the SKR can't be read, or it
-does not serve the kind of the Module CR in any version.
+does not serve the kind of the Module CR in any version: but where a module is removed whose CRD is gone. A module that
+is removed, or that the Kyma may not have any more, keeps the ModuleConfigs of all Module CRs that exist: as long as
+there are any, the status of the Kyma lists it.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -37,9 +39,12 @@ class Undecided:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A module has a configuration, of the kinds in this template."""
+    """A module has a configuration, of the kinds in this template; without one, of those that its ModuleConfigs name.
 
-    template: ModuleTemplate
+    New Module CRs wait for the template.
+    """
+
+    template: ModuleTemplate | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +73,7 @@ Write = ApplyModuleConfig | DeleteModuleConfig | SetCondition
 
 @dataclass(frozen=True, slots=True)
 class ListModuleCrs(Step):
-    template: ModuleTemplate
+    template: ModuleTemplate | None
     reads: Reads
 
 
@@ -109,8 +114,10 @@ ModuleConfigStep = ListModuleCrs | MakeTexts | WriteToKcp
 def plan(seen: ModuleConfigSnapshot) -> ModuleConfigStep | ModuleConfigEnd:
     if (error := seen.failure_of(WriteToKcp)) is not None:
         return ModuleConfigEnd(error=error)
-    match decide(seen.item, seen.module, seen.template, is_excluded=seen.is_excluded):
+    match decide(seen.item, seen.module, seen.template):
         case Undecided():
+            return ModuleConfigEnd()
+        case Wanted(None) if not seen.existing:
             return ModuleConfigEnd()
         case None:
             return _write(seen) or ModuleConfigEnd(forgets=True)
@@ -118,7 +125,7 @@ def plan(seen: ModuleConfigSnapshot) -> ModuleConfigStep | ModuleConfigEnd:
             return _synchronize(seen, template)
 
 
-def _synchronize(seen: ModuleConfigSnapshot, template: ModuleTemplate) -> ModuleConfigStep | ModuleConfigEnd:
+def _synchronize(seen: ModuleConfigSnapshot, template: ModuleTemplate | None) -> ModuleConfigStep | ModuleConfigEnd:
     if seen.error is not None:
         return _write(replace(seen, unreadable=failed(seen.error))) or ModuleConfigEnd(error=seen.error)
     if not (seen.reads.named or seen.reads.complete):
@@ -137,26 +144,20 @@ def _write(seen: ModuleConfigSnapshot) -> WriteToKcp | None:
     return WriteToKcp(writes) if writes else None
 
 
-def decide(
-    kyma: Kyma | None, module: str, template: ModuleTemplate | None, *, is_excluded: bool = False
-) -> Wanted | Undecided | None:
+def decide(kyma: Kyma | None, module: str, template: ModuleTemplate | None) -> Wanted | Undecided | None:
     """Return whether a module has a configuration; None where it has none.
 
-    It has one while the status of the Kyma lists the module, which it does until the module is removed, and the
-    template enables it. A Kyma without a state (just created, or restored without its status) and a module whose
-    template is not found decide nothing: ModuleConfigs are deleted only when it is certain that they are not wanted.
-    That is so where the Kyma is barred from the module, once that is uninstalled.
+    It has one while the status of the Kyma lists the module, which it does until the module is removed, unless the
+    template disables it. A Kyma without a state (just created, or restored without its status) decides nothing:
+    ModuleConfigs are deleted only when it is certain that they are not wanted.
     """
     if kyma is None:
         return None
     if kyma.status.state is State.EMPTY:
         return Undecided()
-    status = next((each for each in kyma.status.modules if each.name == module), None)
-    if status is None or (is_excluded and template is None and status.manifest is None):
-        return None
-    if template is None:
-        return Undecided()
-    return Wanted(template) if template.spec.enable_module_config else None
+    is_listed = any(each.name == module for each in kyma.status.modules)
+    is_enabled = template is None or template.spec.enable_module_config
+    return Wanted(template) if is_listed and is_enabled else None
 
 
 def writes_of(seen: ModuleConfigSnapshot) -> tuple[Write, ...]:

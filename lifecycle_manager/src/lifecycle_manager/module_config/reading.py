@@ -3,7 +3,7 @@
 An answer is bounded before it is decoded, and its objects are identified one at a time; `texts` does the rest.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Annotated
@@ -113,6 +113,12 @@ class Found:
         module_crs = {**self.module_crs, **others.module_crs}
         return Found(others.default, module_crs, {**kept, **others.sources}, self.complete, self.served)
 
+    def of(self, references: Collection[ObjectReference]) -> "Found":
+        """Return those of some Module CRs."""
+        module_crs = {reference: each for reference, each in self.module_crs.items() if reference in references}
+        sources = {reference: each for reference, each in self.sources.items() if reference in references}
+        return Found(self.default, module_crs, sources, self.complete, self.served)
+
 
 NOTHING_FOUND = Found(None, {}, {}, complete=False)
 
@@ -129,6 +135,7 @@ class ModuleCrListing:
 
     kinds: Sequence[ModuleCrKind]
     turns: OneByOne = field(default_factory=OneByOne)
+    is_removal: bool = False
     kept: int = 0
     was_left: bool = False
     is_stale: bool = False
@@ -165,13 +172,17 @@ class ModuleCrListing:
     async def _has_more(self, skr: Client, kind: ModuleCrKind) -> bool:
         """Read the next page, and tell whether another one follows.
 
-        A kind is read in whatever version is served. That one is served in none says nothing of its Module CRs: its CRD
-        may be on its way.
+        A kind is read in whatever version is served. The CRD of one that is gone may be on its way, but not that of a
+        module that is removed.
         """
-        resource = await _served(skr, kind)
+        try:
+            resource = await skr.mapper.served(kind.api_version, kind.kind)
+        except KindUnknown:
+            return False  # its CRD serves no version (yet)
+        if resource is not None or self.is_removal:
+            self._served.add((kind.group, kind.kind))
         if resource is None:
             return False
-        self._served.add((kind.group, kind.kind))
         try:
             for number, item in enumerate(await skr.next_page(resource, self._pages, limits=ANSWER), start=1):
                 raw: Source = memoryview(item)

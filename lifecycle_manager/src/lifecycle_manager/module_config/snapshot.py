@@ -39,7 +39,7 @@ class Reads:
 class ModuleConfigSnapshot(Snapshot):
     """The configuration of one module of a Kyma, in the namespace of the module.
 
-    - `item`, `template`: the Kyma, and the template that the module resolved to; `is_excluded`: it may not have it
+    - `item`, `template`: the Kyma, and the template that the module resolved to
     - `existing`: its ModuleConfigs; `usual_names`: those of what was read, where no others have them (`taken`)
     - `pending`: announced changes; `reads`: what to read because of them, at the monotonic time `started`
     - `found`: the Module CRs that were read, without their texts; `accepted` of them are within the quota
@@ -55,7 +55,6 @@ class ModuleConfigSnapshot(Snapshot):
     existing: tuple[ModuleConfig, ...] = ()
     item: Kyma | None = None
     template: ModuleTemplate | None = None
-    is_excluded: bool = False
     quota: Quota = Quota()
     pending: tuple[Announcement, ...] = ()
     reads: Reads = Reads()
@@ -68,6 +67,11 @@ class ModuleConfigSnapshot(Snapshot):
     superseded: frozenset[ObjectReference] = frozenset()
     unreadable: SyncedCondition | None = None
     written: bool | None = None
+
+    @property
+    def is_removal(self) -> bool:
+        """Whether the user has removed the module."""
+        return self.item is not None and all(each.name != self.module for each in self.item.spec.modules)
 
     @property
     def identities(self) -> Reading:
@@ -145,15 +149,13 @@ class ModuleConfigReader:
             state.note_differing(existing)
         state.budget = self.connections.budget(key.kyma)
         kyma = self.modules.kymas.get(ObjectKey(key.namespace, key.kyma))
-        template = self.modules.template(kyma, key.module)
         return ModuleConfigSnapshot(
             kyma=key.kyma,
             module=key.module,
             namespace=self.modules.policies.namespace_of(key.module),
             existing=existing,
             item=kyma,
-            template=template,
-            is_excluded=kyma is not None and template is None and self.modules.is_excluded(kyma, key.module),
+            template=self.modules.template(kyma, key.module),
             quota=self.quota,
             pending=state.announcements.of(),
             reads=state.reads(now),

@@ -109,6 +109,9 @@ class ModuleCrActions:
         """Forget what is gone, and return when to reconcile again."""
         if end.forgets:
             request.state.memory.written = None
+        if end.error is None and self.configs.get(request.key) is None:
+            request.state.config = None
+            return Result()
         return Result(requeue_after=end.requeue_after)
 
     async def report(self, key: ObjectKey, error: Exception) -> None:
@@ -121,7 +124,7 @@ class ModuleCrActions:
         kyma, memory, resource = seen.config.spec.kyma, module_cr.memory, module_cr.resource
         schema = self.schemas.known(kyma, resource.api_version, resource.kind)
         schema = schema or await self.schemas.read(kyma, resource, module_cr.client)
-        if memory.written is not None:
+        if memory.written is not None and not seen.is_released:
             return replace(seen, schema=schema)
         try:
             raw = await module_cr.client.get_undecoded(
@@ -138,7 +141,15 @@ class ModuleCrActions:
             # An earlier process has said this: there is no status to read it from.
             memory.last_event, memory.last_event_at = event_of(seen.verdict), seen.seconds
         last, at = memory.last_event, memory.last_event_at
-        return replace(seen, schema=schema, written=written, last_event=last, last_event_at=at)
+        is_terminating = found.metadata.deletion_timestamp is not None
+        return replace(
+            seen,
+            schema=schema,
+            written=written,
+            last_event=last,
+            last_event_at=at,
+            is_terminating=is_terminating,
+        )
 
     async def _write(self, seen: ModuleCrSnapshot, step: WriteStatus, module_cr: InSkr) -> ModuleCrSnapshot:
         memory = module_cr.memory

@@ -4,6 +4,7 @@ A status is reconciled when
 
 - another version of the Module CR was read, or the Module Manager has answered to it
 - what was made of it is applied, or has another status
+- its ModuleConfig is deleted, as the last one that was read says
 - its SKR answers again, or is replaced
 - a change is on its way for longer than the limits in `plan`
 """
@@ -11,7 +12,7 @@ A status is reconciled when
 from collections.abc import Iterable
 
 from kube_runtime import Change, Controller, Manager, ObjectKey, Priority
-from lifecycle_manager.contract.changes import generation_changed
+from lifecycle_manager.contract.changes import generation_changed, versions
 from lifecycle_manager.contract.indexes import MODULE_CONFIGS_BY_KYMA
 from lifecycle_manager.contract.resources import MODULE_CONFIGS, SYNC_RESOURCES
 from lifecycle_manager.contract.signals import ClusterReachable, ClusterReplaced, SyncResourceApplied
@@ -38,19 +39,26 @@ def setup(
         config = configs.get(key)
         return config.spec.kyma if config is not None else ""
 
+    def exists(key: ObjectKey) -> bool:
+        state = controller.state(key)
+        return configs.get(key) is not None or (state is not None and state.config is not None)
+
     def of_kyma(signal: ClusterReachable | ClusterReplaced) -> Iterable[ObjectKey]:
         return map(MODULE_CONFIGS.key_of, configs.by_index(MODULE_CONFIGS_BY_KYMA, signal.kyma))
 
-    controller = manager.controller(
+    controller: Controller[ObjectKey, ModuleCrState] = manager.controller(
         "module-cr-status",
         state=ModuleCrState,
         owner=owner,
+        exists=exists,
         concurrency=settings.concurrency,
         max_per_owner=3,
         timeout_seconds=30.0,
         not_retried=(SkrAccessError,),
     )
-    controller.watches(configs, when=status_changed)
+    controller.starts_with(configs.cache.keys)
+    # Not as the controller's own kind: what is known of a ModuleConfig is needed once more when it is gone.
+    controller.watches(configs, to=lambda change: map(MODULE_CONFIGS.key_of, versions(change)[:1]), when=status_changed)
     controller.watches(sync_resources, to=lambda change: made_from(change.old, change.new), when=application_changed)
     controller.receives(SyncResourceApplied, to=lambda signal: made_from(signal.resource), priority=Priority.CHANGE)
     controller.receives(ClusterReachable, to=of_kyma, priority=Priority.RESYNC)

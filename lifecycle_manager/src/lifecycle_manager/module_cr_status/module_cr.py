@@ -25,6 +25,7 @@ class _Managed(msgspec.Struct, rename="camel"):
 
 class ModuleCrMetadata(msgspec.Struct, rename="camel"):
     uid: str = ""
+    deletion_timestamp: str | None = None
     managed_fields: list[_Managed] = []
 
 

@@ -1,5 +1,7 @@
 """The rules of the status of a Module CR: when it is written, and what.
 
+Of a Module CR that stays when its ModuleConfig is deleted, the status is removed: nobody would correct it any more.
+
 May delete: nothing but fields of the status that Lifecycle Manager wrote itself.
 """
 
@@ -11,6 +13,7 @@ from kube_runtime import End, KindUnknown, NotFound, Step
 from lifecycle_manager.contract.verdict import NOT_ACCESSIBLE
 from lifecycle_manager.module_cr_status.snapshot import REFUSED_SECONDS, ModuleCrSnapshot, is_settled
 from lifecycle_manager.module_cr_status.status import WAITING, ModuleCrEvent, event_of, fields_of
+from lifecycle_manager.skr import SkrAccessError
 
 SETTLING_SECONDS = 1.0
 """How long a change may be on its way until the status says so: most are in force before, and need one write."""
@@ -59,11 +62,14 @@ def plan(seen: ModuleCrSnapshot) -> ModuleCrStep | ModuleCrDone:
     """Return the next step. Without the object or its kind there is nothing to write to."""
     if seen.error is not None:
         is_gone = isinstance(seen.error, NotFound | KindUnknown)
-        return ModuleCrDone(forgets=is_gone, error=None if is_gone else seen.error)
+        is_over = is_gone or (seen.is_released and isinstance(seen.error, SkrAccessError))  # its cluster may be gone
+        return ModuleCrDone(forgets=is_gone, error=None if is_over else seen.error)
     if seen.reference is None or not seen.reference.uid or seen.is_gone or seen.is_left_alone:
         return ModuleCrDone()
-    if seen.written is None or seen.schema is None:
+    if seen.written is None or seen.schema is None or (seen.is_released and seen.is_terminating is None):
         return ReadModuleCr()
+    if seen.is_released and not seen.is_terminating:
+        return WriteStatus({}, None) if seen.written else ModuleCrDone()
     fields = fields_of(
         seen.verdict,
         seen.schema,

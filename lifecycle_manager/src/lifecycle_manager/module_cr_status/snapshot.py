@@ -5,6 +5,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+import msgspec
+
 from kube_runtime import Causes, Clock, Index, Informer, ObjectKey, Request, Snapshot
 from lifecycle_manager.contract.signals import ClusterReachable, ClusterReplaced, SyncResourceApplied
 from lifecycle_manager.contract.verdict import NOT_ACCESSIBLE, Verdict, config_of, module_fields_of, verdict_of
@@ -31,6 +33,8 @@ class ModuleCrSnapshot(Snapshot):
     - `module_status_refused`: those of the Module Manager do not fit
     - `is_left_alone`: an operator in the SKR writes these fields
     - `is_gone`: there is no such object in the SKR, or no such kind, or it was created again
+    - `is_released`: its ModuleConfig is gone, or is being deleted
+    - `is_terminating`: the Module CR is being deleted, too; None until it is read again
     """
 
     config: ModuleConfig
@@ -46,6 +50,8 @@ class ModuleCrSnapshot(Snapshot):
     module_status_refused: bool = False
     is_left_alone: bool = False
     is_gone: bool = False
+    is_released: bool = False
+    is_terminating: bool | None = None
 
     @property
     def reference(self) -> ResourceReference | None:
@@ -76,7 +82,10 @@ class StatusMemory:
 
 @dataclass(eq=False, slots=True)
 class ModuleCrState:
+    """What is remembered of a Module CR, and its ModuleConfig as it was read last, without the text."""
+
     memory: StatusMemory = field(default_factory=StatusMemory)
+    config: ModuleConfig | None = None
 
     def remembered(self, uid: str, causes: Causes) -> StatusMemory:
         """Return what still counts for the Module CR with a uid."""
@@ -100,12 +109,19 @@ class ModuleCrReader:
 
     async def read(self, request: ModuleCrRequest) -> ModuleCrSnapshot | None:
         """Return what is known of a Module CR; None where it has no ModuleConfig that counts."""
-        config, causes = self.configs.get(request.key), request.causes
+        present, state, causes = self.configs.get(request.key), request.state, request.causes
+        config = present or state.config
         if config is None or not self.policies.is_in_place(config):
+            state.config = None
             return None
+        is_released = present is None or config.metadata.being_deleted
+        state.config = msgspec.structs.replace(config, spec=msgspec.structs.replace(config.spec, resource=""))
+        if is_released and not config.metadata.being_deleted:
+            deleted = msgspec.structs.replace(config.metadata, deletion_timestamp=self.clock.now())
+            config = msgspec.structs.replace(config, metadata=deleted)
         reference, seconds = config.spec.resource_ref, self.clock.monotonic()
         verdict = replace(verdict_of(config, self._resources(config, causes)), status=module_fields_of(config))
-        memory = request.state.remembered(reference.uid if reference is not None else "", causes)
+        memory = state.remembered(reference.uid if reference is not None else "", causes)
         memory.note(verdict, seconds)
         return ModuleCrSnapshot(
             config=config,
@@ -120,6 +136,7 @@ class ModuleCrReader:
             refused=memory.refused if seconds - memory.refused_at < REFUSED_SECONDS else None,
             module_status_refused=memory.module_status_refused == verdict.status,
             is_left_alone=memory.is_left_alone,
+            is_released=is_released,
         )
 
     def _resources(self, config: ModuleConfig, causes: Causes) -> Iterable[SyncResource]:

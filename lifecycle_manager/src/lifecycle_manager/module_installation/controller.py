@@ -26,11 +26,12 @@ from kube_runtime import (
 )
 from lifecycle_manager.contract import former
 from lifecycle_manager.contract.changes import finalizer_removed, generation_changed, metadata_changed
-from lifecycle_manager.contract.indexes import BY_CHANNEL, BY_TEMPLATE, MANIFESTS_BY_KYMA
+from lifecycle_manager.contract.indexes import BY_CHANNEL, BY_TEMPLATE, MANIFESTS_BY_KYMA, MODULE_CONFIGS_BY_KYMA
 from lifecycle_manager.contract.resources import (
     DATED_RELEASE_METAS,
     KYMAS,
     MANIFESTS,
+    MODULE_CONFIGS,
     MODULE_TEMPLATES,
     SECRETS,
     Secret,
@@ -163,6 +164,7 @@ def setup(
         DeletionBrake.watched_by(manager, connections, settings.brake),
         offers,
         policies,
+        manager.informer(MODULE_CONFIGS, namespace=None, indexes=[MODULE_CONFIGS_BY_KYMA]),
         manager.clock,
         settings,
         settings.restricted,

@@ -2,8 +2,9 @@
 
 May delete:
 - `_removal`: a module that is removed. First its default Module CR, while the manager can still clean up; nothing
-  else while users have objects of its kinds, which the CRD would take along; then its objects; its CRDs last. As long
-  as something blocks it, the module keeps running and gets new versions: its manager may need one to clean up.
+  else while users have objects of its kinds, which the CRD would take along, or it has ModuleConfigs; then its objects;
+  its CRDs last. As long as something blocks it, the module keeps running and gets new versions: its manager may need
+  one to clean up.
 - `plan_prune`: objects that a new version no longer has; none in a round with a failure, no CRD that has objects.
 - None of it while the brake holds the deletion (`skr.deletion_brake`).
 - Both only from the inventory, and never what another module has: that is handed over to it.
@@ -14,6 +15,7 @@ from dataclasses import replace
 from kube_runtime import ApplyResult, InventoryEntry
 from kyma_oci import SourceInvalid
 from lifecycle_manager.contract import former
+from lifecycle_manager.contract.signals import ObjectReference
 from lifecycle_manager.contract.verdict import POLICY_VIOLATION
 from lifecycle_manager.module_catalog import kyma_of_manifest
 from lifecycle_manager.module_installation import steps
@@ -169,18 +171,42 @@ def _in_use(seen: ManifestSnapshot, found: Removal) -> ManifestStep | RemovalWai
     if found.users_objects is None:
         going = tuple(each for each in found.kinds if not next_owners([crd_of(each)], seen.others))
         return steps.ListUsersObjects(going, _own(seen, found))
-    is_blocked = bool(found.users_objects or found.default_crs)
+    in_use, deleting = _configured(seen)
+    is_blocked = bool(found.users_objects or found.default_crs or seen.module_configs)
     if is_blocked and not found.objects_deleted and (step := _upkeep(seen)) is not None:
         return step
     if found.users_objects:
         waits_for = f"delete them first; they are deleted with the module: {listed(found.users_objects)}"
         return RemovalWaits(waits_for, needs_users=True)
+    if in_use:
+        return RemovalWaits(f"delete them first: {listed(in_use)}", needs_users=True)
     if found.default_crs:
         return RemovalWaits(f"waiting for deletion of {listed([str(cr) for cr, _ in found.default_crs])}")
+    if deleting:
+        return RemovalWaits(f"waiting for deletion of the objects of {listed(deleting)}")
     if seen.removed is not None and (left := seen.removed.inventory):
         named = listed([f"{each.kind} {each.name}" for each in left])
         return RemovalWaits(f"waiting for deletion of {len(left)}: {named}")
     return None
+
+
+def _configured(seen: ManifestSnapshot) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Name the Module CRs of users that have ModuleConfigs, and those whose objects are being deleted.
+
+    The default one is deleted by now: it has a ModuleConfig until that is read. The Manifest may hold the rights by
+    which its objects are deleted.
+    """
+    default = seen.default_cr.entry.identity if seen.default_cr is not None else None
+    in_use: list[str] = []
+    deleting: list[str] = []
+    for config in seen.module_configs:
+        found = ObjectReference.to(config.spec.resource_ref) if config.spec.resource_ref is not None else None
+        is_over = config.metadata.being_deleted or found == default
+        named = (
+            f"{found.kind} {found.namespace}/{found.name}".replace(" /", " ") if found is not None else "a Module CR"
+        )
+        (deleting if is_over else in_use).append(named)
+    return tuple(sorted(in_use)), tuple(sorted(deleting))
 
 
 def _upkeep(seen: ManifestSnapshot) -> ManifestStep | None:

@@ -18,6 +18,7 @@ from kube_runtime import (
     Resource,
 )
 from kyma_oci import SourceError
+from lifecycle_manager.contract.indexes import MODULE_CONFIGS_BY_KYMA
 from lifecycle_manager.contract.signals import ObjectChanged, ObjectReference, ReadScope
 from lifecycle_manager.contract.turns import until_turn
 from lifecycle_manager.module_catalog import Offers, is_mandatory_manifest, kyma_of_manifest, module_of_manifest
@@ -33,7 +34,7 @@ from lifecycle_manager.object_set.reporting import set_owner
 from lifecycle_manager.object_set.snapshot import SetSnapshot
 from lifecycle_manager.process.telemetry import LongReconciles
 from lifecycle_manager.skr import DeletionBrake
-from lifecycle_manager_api import CustomStateCheck, Kyma, Manifest, State, find, names
+from lifecycle_manager_api import CustomStateCheck, Kyma, Manifest, ModuleConfig, State, find, names
 
 Concern = Literal["module-cr", "of-its-kind", "object"]
 
@@ -74,6 +75,7 @@ class ManifestSnapshot(SetSnapshot[Manifest]):
     - `released`: the objects were released to the users
     - `seconds_until_check`: for how long a new process may rely on the status, if nothing triggered the reconcile
     - `reasons`: what was begun, by upstream's names in the metric of requeues
+    - `module_configs`: those of the module, while it is being removed from a Kyma that stays
     - `is_named`: the status of the Kyma names the Manifest, or it installs a mandatory module
     """
 
@@ -89,6 +91,7 @@ class ManifestSnapshot(SetSnapshot[Manifest]):
     module_cr: CrView | None = None
     removal: Removal | None = None
     released: bool = False
+    module_configs: tuple[ModuleConfig, ...] = ()
     is_named: bool = True
     seconds_until_check: float = 0.0
     reasons: tuple[str, ...] = ()
@@ -133,6 +136,7 @@ class ManifestReader:
     brake: DeletionBrake
     offers: Offers
     policies: Policies
+    module_configs: Informer[ModuleConfig]
     clock: Clock
     options: Options
     restricted: bool
@@ -169,6 +173,7 @@ class ManifestReader:
             brake=self.brake.of(
                 kyma_of_manifest(manifest), manifest, has_objects=_may_be_forgotten(manifest, inventory)
             ),
+            module_configs=tuple(self._configs(manifest)) if manifest.metadata.being_deleted else (),
             is_named=self._is_named(manifest),
             seconds_until_check=max(state.next_check - seconds, 0.0) if is_relied_on else 0.0,
         )
@@ -193,8 +198,18 @@ class ManifestReader:
             if not state.note([change], now=self.clock.monotonic(), contested=contested, is_free=part == "module-cr"):
                 state.check_all = True
 
+    def _configs(self, manifest: Manifest) -> Iterable[ModuleConfig]:
+        kyma, module = self._kyma(manifest), module_of_manifest(manifest)
+        if kyma is None or kyma.metadata.being_deleted:
+            return ()
+        found = self.module_configs.by_index(MODULE_CONFIGS_BY_KYMA, kyma.metadata.name)
+        return (each for each in found if each.spec.module == module and self.policies.is_in_place(each))
+
+    def _kyma(self, manifest: Manifest) -> Kyma | None:
+        return self.kymas.get(ObjectKey(manifest.metadata.namespace, kyma_of_manifest(manifest)))
+
     def _is_named(self, manifest: Manifest) -> bool:
-        kyma = self.kymas.get(ObjectKey(manifest.metadata.namespace, kyma_of_manifest(manifest)))
+        kyma = self._kyma(manifest)
         named = (each.manifest.metadata.name for each in kyma.status.modules if each.manifest) if kyma else ()
         return is_mandatory_manifest(manifest) or manifest.metadata.name in named
 

@@ -14,6 +14,7 @@ import msgspec
 from kube_runtime import InventoryEntry, Readiness
 from kyma_oci import SourceError
 from lifecycle_manager.contract import former
+from lifecycle_manager.contract.conditions import MODULE_CRS_IN_USE
 from lifecycle_manager.module_installation.module_cr import DefaultCr
 from lifecycle_manager.module_installation.state_checks import PRECEDENCE, state_of
 from lifecycle_manager.object_set.inventory import inventory_of
@@ -42,7 +43,6 @@ KYMA_UNNAMED = "KymaUnnamed"
 MANAGER_FAILED = "ManagerFailed"
 MANAGER_MISSING = "ManagerMissing"
 MANAGER_NOT_READY = "ManagerNotReady"
-MODULE_CRS_IN_USE = "ModuleCRsInUse"
 MODULE_CR_CREATED = "Created"
 MODULE_CR_NOT_CREATED = "Refused"
 MODULE_CR_REFUSED = "ModuleCRRefused"
