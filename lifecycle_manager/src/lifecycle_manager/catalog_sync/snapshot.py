@@ -109,7 +109,6 @@ class CatalogSnapshot(Snapshot):
     remaining: Mapping[str, tuple[Revision, ...]] | None = None
     are_finalizers_removed: bool = False
 
-
     def shows(self, announcement: Announcement) -> ObservedObject:
         """Return what was found of an announced object. One that is being deleted has another resource version."""
         _, kind, _, name = announcement.object
@@ -146,12 +145,12 @@ class CatalogState:
 
     def suspect(self, causes: Causes, *, now: float) -> None:
         """Note which kinds may have changed. An event may come before its write, so what it announced is noted, too."""
-        own = (each for each in causes.of(ObjectChanged) if each.reference.namespace == names.SKR_NAMESPACE)
-        everything = not all([self.announcements.announce(change, now=now) for change in own])
-        if everything or causes.overflowed or causes.of(ClusterReplaced) or causes.of(ResyncRequested):
-            self.suspected = KINDS
-        announced = {each.object.kind for each in self.announcements.of()}
-        self.suspected = tuple(sorted({*self.suspected, *announced}))
+        everything = causes.overflowed or any(isinstance(each, ClusterReplaced | ResyncRequested) for each in causes)
+        for change in causes.of(ObjectChanged):
+            if change.reference.namespace == names.SKR_NAMESPACE:
+                everything |= not self.announcements.announce(change, now=now)
+        suspected = KINDS if everything else {each.object.kind for each in self.announcements.of()}
+        self.suspected = tuple(sorted({*self.suspected, *suspected}))
 
     def checked(self, *, next_check: float) -> None:
         """Note that the catalog is as wanted: the other kind is checked next."""
