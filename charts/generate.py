@@ -134,6 +134,9 @@ def generated_texts() -> dict[str, str]:
         "lifecycle-manager/files/rbac-takeover.yaml": _copy(
             "lifecycle_manager.rbac", "kcp-takeover.yaml", f"{RBAC}/kcp-takeover.yaml"
         ),
+        "lifecycle-manager/files/rbac-webhooks.yaml": _copy(
+            "lifecycle_manager.rbac", "kcp-webhooks.yaml", f"{RBAC}/kcp-webhooks.yaml"
+        ),
         "lifecycle-manager/files/rbac-page.yaml": _copy(
             "lifecycle_manager.rbac", "kcp-page.yaml", f"{RBAC}/kcp-page.yaml"
         ),

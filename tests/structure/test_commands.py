@@ -189,3 +189,16 @@ def test_a_wrong_command_of_kube_runtime_is_found(text: str) -> None:
 @pytest.mark.parametrize("text", ["tests", "bench GROUP=fleet"])
 def test_a_wrong_task_of_make_is_found(text: str) -> None:
     assert "the Makefile has no" in wrong_in_make(text.split())
+
+
+def lists_in_merge_patches() -> Iterator[str]:
+    """Yield the commands that replace a list, and so remove what users have in it."""
+    for line in lines():
+        words = shlex.split(VARIABLE.sub("", line.text)) if "--type" in line.text and " patch " in line.text else []
+        if {"merge", "--type=merge"} & {*words} and any(each[:1] == "{" and "[" in each for each in words):
+            yield f"{line.place}: {line.text}"
+
+
+def test_no_documented_merge_patch_replaces_a_list() -> None:
+    assert [line for line in lines() if " patch " in line.text and "--type merge" in line.text]
+    assert list(lists_in_merge_patches()) == []

@@ -100,7 +100,7 @@ async def prepare_kcp(environment: Environment) -> tuple[Path, Path]:
         namespace=names.KCP_NAMESPACE,
         roles=[
             role
-            for file in ("kcp.yaml", "kcp-page.yaml")
+            for file in ("kcp.yaml", "kcp-webhooks.yaml", "kcp-page.yaml")
             for role in _roles(files("lifecycle_manager.rbac").joinpath(file).read_text())
         ],
     )

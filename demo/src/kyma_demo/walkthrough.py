@@ -190,7 +190,11 @@ class Walkthrough:
         return f"ValidatingWebhookConfiguration {found['metadata']['name']}, called for the Kyma CR"
 
     async def _enable_module(self) -> str:
-        await self.set_modules([{"name": names.MODULE, "managed": True}])
+        # Not a merge patch: an existing cluster may have other modules, and keeps them.
+        enabled_module = {"spec": {"modules": [{"name": names.MODULE, "managed": True}]}}
+        await self.environment.skr.apply(
+            KYMAS, api_names.DEFAULT_KYMA_NAME, enabled_module, api_names.SKR_NAMESPACE, field_manager=names.USER
+        )
         webhooks = await self.environment.skr.mapper.resource(
             "admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration"
         )

@@ -13,7 +13,7 @@ from pathlib import Path
 import structlog
 
 from http_guard import Bounds
-from kube_runtime import Client, KubeError, Manager
+from kube_runtime import Client, KubeError, Manager, NotFound
 from kube_runtime.leases import Membership
 from kyma_certs import Usage
 from lifecycle_manager import admission, events, replicas
@@ -37,6 +37,8 @@ from lifecycle_manager_api import Kyma, ModulePolicy, ModuleReleaseMeta, ModuleT
 
 RENEWAL_SECONDS = 24 * 3600.0
 RETRY_SECONDS = 2.0
+CHECK_SECONDS = 30.0
+"""After that time a webhook configuration that somebody changed or deleted is restored."""
 MAX_CONNECTIONS_PER_WATCHER = 100
 MAX_CONNECTIONS_PER_REPLICA = 50
 """Connections at once with the certificate of one SKR's Watcher, of which each replica has 8 at most."""
@@ -199,22 +201,31 @@ class Endpoints:
         app = admission.create_app(validators)
         tls = self.for_admission.server_context(require_client_certificate=client_ca is not None, client_ca=client_ca)
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._keep_registering())
+            tasks.create_task(self._keep_registered())
             await serve(app, *self._settings.admission, tls)
 
-    async def _keep_registering(self) -> None:
-        """Register until it succeeds: the configuration may be missing, which Lifecycle Manager may not create."""
+    async def _keep_registered(self) -> None:
+        """Restore the webhook configuration, whoever changes or deletes it, until cancelled."""
         while True:
+            wait = CHECK_SECONDS
             try:
-                return await self._register_webhooks()
+                await self._register_webhooks()
             except KubeError as error:
-                log.warning("webhooks could not be registered", error=str(error), retry_seconds=RETRY_SECONDS)
-                await asyncio.sleep(RETRY_SECONDS)
+                wait = RETRY_SECONDS
+                log.warning("webhooks could not be registered", error=str(error), retry_seconds=wait)
+            await asyncio.sleep(wait)
 
     async def _register_webhooks(self) -> None:
-        """Have the API server of KCP send objects for validation. Raises KubeError."""
+        """Have the API server of KCP send objects for validation. Raises KubeError.
+
+        A merge patch replaces what others have added, too, such as selectors and conditions; an apply would leave it.
+        """
         document = admission.webhook_configuration(
             self._settings.webhook_service, names.KCP_NAMESPACE, self._cas.current.trusted
         )
         name = document["metadata"]["name"]
-        await self._kcp.apply(admission.ADMISSION_WEBHOOKS, name, document, field_manager=FIELD_MANAGER)
+        webhooks = {"webhooks": document["webhooks"]}
+        try:
+            await self._kcp.merge_patch(admission.ADMISSION_WEBHOOKS, name, webhooks, field_manager=FIELD_MANAGER)
+        except NotFound:
+            await self._kcp.apply(admission.ADMISSION_WEBHOOKS, name, document, field_manager=FIELD_MANAGER)

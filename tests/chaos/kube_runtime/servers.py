@@ -2,13 +2,17 @@
 
 import asyncio
 import shutil
+import ssl
 import tempfile
 import threading
+from base64 import b64encode
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
+
+import httpx
 
 from kyma_local.binaries import find_binaries
 from kyma_local.certificates import create_local_ca
@@ -80,14 +84,33 @@ class Servers:
         await self.start_again()
         return copy
 
-    async def restore(self, backup: Path) -> None:
-        """Put a copy in the place of what etcd has stored, ending the servers for that."""
+    async def restore(self, backup: Path, *, beyond: int = 0) -> None:
+        """Put a copy in the place of what etcd has stored, ending the servers for that.
+
+        Its revisions are raised beyond one, and those before are compacted, as `etcdutl snapshot restore` does with
+        `--bump-revision` and `--mark-compacted`.
+        """
         stored = self.etcd.directory / "etcd"
         await self.end_api_server(0)
         await self.end_etcd(0)
         await asyncio.to_thread(shutil.rmtree, stored)
         await asyncio.to_thread(backup.rename, stored)
+        if beyond:
+            await self.on_their_loop(self.etcd.start_again())
+            await self._raise_revisions(beyond)
         await self.start_again()
+
+    async def _raise_revisions(self, beyond: int) -> None:
+        url, *files = (flag.partition("=")[2] for flag in self.etcd.client_flags)
+        context = ssl.create_default_context(cafile=files[0])
+        context.load_cert_chain(files[1], files[2])
+        async with httpx.AsyncClient(base_url=url, verify=context, trust_env=False) as client:
+            revision, put = 0, {"key": b64encode(b"/raised").decode(), "value": ""}
+            while revision <= beyond:
+                written = (await client.post("/v3/kv/put", json=put)).raise_for_status().json()
+                revision = int(written["header"]["revision"])
+            compacted = await client.post("/v3/kv/compaction", json={"revision": str(revision), "physical": True})
+            compacted.raise_for_status()
 
     async def on_their_loop(self, work: Coroutine[Any, Any, T]) -> T:
         """Do something with the processes, where they belong."""

@@ -9,6 +9,7 @@ import pytest_asyncio
 from kube_runtime import Backoff, Client, ClientOptions, KubeError
 from tests.chaos.kube_runtime.following import change_everything, following, populate, put
 from tests.chaos.kube_runtime.servers import Servers
+from tests.kinds import CONFIG_MAPS
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.xdist_group("servers that end")
@@ -95,3 +96,23 @@ async def test_etcd_that_is_restored_from_a_backup_is_followed_into_the_past(
         await follower.follows_into_the_past(direct)
         await change_everything(direct, namespace, "after")
         await follower.agrees_with(direct)
+
+
+async def test_etcd_that_is_restored_with_raised_revisions_is_followed_at_once(
+    client: Client, direct: Client, servers: Servers, namespace: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Kubernetes documents to raise them: the versions of the lost changes are below that of the list that follows."""
+    await populate(direct, namespace)
+    backup = await servers.back_up()
+    await writes_work(direct, namespace)
+    async with following(client, namespace) as follower:
+        for number in range(20):
+            await change_everything(direct, namespace, f"lost-{number}")
+        await follower.agrees_with(direct)
+        seen = (await direct.list(CONFIG_MAPS, namespace)).resource_version
+        await servers.restore(backup, beyond=int(seen) + 1000)
+        await writes_work(direct, namespace)
+        await follower.follows_into_the_past(direct)
+        await change_everything(direct, namespace, "after")
+        await follower.agrees_with(direct)
+    assert "decreased" not in caplog.text

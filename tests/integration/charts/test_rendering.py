@@ -211,13 +211,17 @@ async def test_namespaces_of_the_leases_are_those_of_the_programs(helm: Helm) ->
     assert "--leader-election-namespace=elsewhere" in deployment["spec"]["template"]["spec"]["containers"][0]["args"]
 
 
-async def test_webhook_configuration_that_lifecycle_manager_may_only_change_is_created(helm: Helm) -> None:
-    """RBAC restricts `patch` to a name and not `create`."""
-    rendered = of_kind(await helm.render(LIFECYCLE_MANAGER), "ValidatingWebhookConfiguration")
-    assert set(rendered) == {webhook_configuration("", "", b"")["metadata"]["name"]}
-    rendered = of_kind(await helm.render(LIFECYCLE_MANAGER, *values(webhooks__enabled=False)), "ClusterRole")
-    verbs = {verb for rule in rendered["lifecycle-manager"]["rules"] for verb in rule["verbs"]}
-    assert "create" not in verbs
+async def test_lifecycle_manager_may_create_and_change_its_own_webhook_configuration_alone(helm: Helm) -> None:
+    name = webhook_configuration("", "", b"")["metadata"]["name"]
+    rendered = await helm.render(LIFECYCLE_MANAGER)
+    assert set(of_kind(rendered, "ValidatingWebhookConfiguration")) == {name}
+    (rule,) = of_kind(rendered, "ClusterRole")["lifecycle-manager-webhooks"]["rules"]
+    assert rule["resources"] == ["validatingwebhookconfigurations"]
+    assert (rule["resourceNames"], rule["verbs"]) == ([name], ["create", "patch"])
+    rendered = await helm.render(LIFECYCLE_MANAGER, *values(webhooks__enabled=False))
+    assert "lifecycle-manager-webhooks" not in of_kind(rendered, "ClusterRole")
+    rules = of_kind(rendered, "ClusterRole")["lifecycle-manager"]["rules"]
+    assert "create" not in {verb for rule in rules for verb in rule["verbs"]}
 
 
 async def test_admission_policy_is_the_one_that_lifecycle_manager_checks(helm: Helm) -> None:

@@ -23,6 +23,7 @@ from kyma_local.ports import free_port
 from kyma_module_manager.rights import roles_of
 from kyma_oci import Blob
 from kyma_oci.packing import manifest_of
+from lifecycle_manager.admission import ADMISSION_WEBHOOKS
 from lifecycle_manager.contract import former
 from lifecycle_manager.contract.resources import (
     KYMAS,
@@ -51,14 +52,14 @@ from tests.modules import as_text
 from tests.registries import BlobServer, blob_server
 from tests.takeover_from_go.recordings import recorded, restore, the
 from tests.takeover_from_go.restored import Certificates, filled
-from tests.waiting import eventually
+from tests.waiting import eventually, is_gone
 
 KCP, SKR, ISTIO = names.KCP_NAMESPACE, names.SKR_NAMESPACE, "istio-system"
 MODULE, OWN = "cloud-resources", "module-cloud-resources"
 CLOUD_RESOURCES = {"name": MODULE, "managed": True}
-KCP_ROLES, SKR_ROLES, MODULE_ROLE, PAGE_ROLES, TAKEOVER_ROLES = (
+KCP_ROLES, SKR_ROLES, MODULE_ROLE, WEBHOOK_ROLES, PAGE_ROLES, TAKEOVER_ROLES = (
     files("lifecycle_manager.rbac").joinpath(f"{name}.yaml").read_text()
-    for name in ("kcp", "skr", "kcp-modules", "kcp-page", "kcp-takeover")
+    for name in ("kcp", "skr", "kcp-modules", "kcp-webhooks", "kcp-page", "kcp-takeover")
 )
 MODULE_MANAGER_ROLES = "---\n".join(map(dump_yaml, roles_of("cloud-resources")))
 LM_IN_KCP, LM_IN_SKR, MANAGER, WATCHER = (
@@ -73,6 +74,7 @@ LM_IN_KCP, LM_IN_SKR, MANAGER, WATCHER = (
 IDENTITIES = {
     "Lifecycle Manager in KCP": (LM_IN_KCP, granted_by(KCP_ROLES)),
     "Lifecycle Manager in the namespace of a module": (LM_IN_KCP, granted_by(MODULE_ROLE, bound_in=OWN)),
+    "Lifecycle Manager with webhooks": (LM_IN_KCP, granted_by(WEBHOOK_ROLES)),
     "Lifecycle Manager with the page": (LM_IN_KCP, granted_by(PAGE_ROLES)),
     "Lifecycle Manager in a takeover": (LM_IN_KCP, granted_by(TAKEOVER_ROLES)),
     "Lifecycle Manager in an SKR": (LM_IN_SKR, granted_by(SKR_ROLES)),
@@ -144,6 +146,7 @@ async def test_every_right_is_used(world: HelmClusters) -> None:
     await _restart_the_replicas(world)
     await _set_options(world)
     await _create_a_namespace(world)
+    await _delete_the_webhooks(world)
     await _leave_objects_of_a_former_watcher(world)
     await _delete_the_kyma(world)
     await world.manage_the_user_cluster()
@@ -193,6 +196,16 @@ def _reasons() -> list[list[str]]:
 
 def _is_for(reason: tuple[str, str], found: tuple[str, str]) -> bool:
     return reason[0] == found[0] and fnmatchcase(found[1], reason[1])
+
+
+async def _delete_the_webhooks(world: HelmClusters) -> None:
+    """Delete the webhook configuration of Lifecycle Manager, which creates it again."""
+    await world.kcp.delete(ADMISSION_WEBHOOKS, names.LIFECYCLE_MANAGER)
+
+    async def is_back() -> bool:
+        return not await is_gone(world.kcp.get(ADMISSION_WEBHOOKS, names.LIFECYCLE_MANAGER))
+
+    await eventually(is_back, within=120)
 
 
 async def _give_the_module_its_own_namespace_and_the_common_one_again(world: HelmClusters) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 
 from http_guard import Bounds
-from kube_runtime import SYSTEM_CLOCK
+from kube_runtime import SYSTEM_CLOCK, Clock
 from kyma_certs import CAs, KeyPair, LeafRequest, ReloadingServerContext, create_ca, issue
 from kyma_local.ports import free_port
 from lifecycle_manager.events import EndpointOptions, EventEndpoint, Reason, VerifiedEvent
@@ -64,6 +64,7 @@ class ServedEndpoint:
     max_connections_per_peer: int | None = None
     instead: Any = None
     """An ASGI application to serve in place of the endpoint."""
+    clock: Clock = SYSTEM_CLOCK
     bounds: Bounds = LONG_TIMEOUTS
     """What is asked of a connection: where that is not the point, time enough for a machine that stands still."""
 
@@ -93,6 +94,7 @@ class ServedEndpoint:
             count_refusal=self.refused.append,
             is_runtime=lambda runtime: runtime in self.runtimes,
             options=self.options,
+            clock=self.clock,
         ).app()
 
         async def delayed(scope: Any, receive: Any, send: Any) -> None:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,11 @@ import httpx
 import pytest
 
 from http_guard import Bounds
+from kube_runtime import SYSTEM_CLOCK, Clock
 from kyma_certs import CAs, KeyPair
 from lifecycle_manager.events import EndpointOptions, Reason
 from lifecycle_manager.process.serving import BOUNDS
+from tests.clocks import ManualClock
 from tests.security.events.serving import LONG_TIMEOUTS, ServedEndpoint, leaf, new_ca
 from tests.security.events.test_attacks import BODY, PATH, Message, xfcc
 from tests.waiting import eventually
@@ -27,10 +30,17 @@ PLAIN = {"Content-Type": "application/json"}
 
 @asynccontextmanager
 async def endpoint(
-    folder: Path, *, mutual: bool = True, room: int | None = None, bounds: Bounds = LONG_TIMEOUTS, **options: Any
+    folder: Path,
+    *,
+    mutual: bool = True,
+    room: int | None = None,
+    bounds: Bounds = LONG_TIMEOUTS,
+    clock: Clock = SYSTEM_CLOCK,
+    **options: Any,
 ) -> AsyncGenerator[ServedEndpoint, None]:
     served = ServedEndpoint(folder, CAs(CA), EndpointOptions(require_peer=True, **options))
     served.max_connections_per_peer, served.bounds = room, bounds
+    served.clock = clock
     async with served.served(require_client_certificate=mutual):
         yield served
 
@@ -128,6 +138,19 @@ async def test_refused_work_is_charged_to_its_peer_alone(tmp_path: Path) -> None
         assert served.requests == 5
         assert (await send(served, THEIRS, signed_by=THEIRS)).status_code == 429
         assert (await send(served, MINE, signed_by=MINE)).status_code == 200
+
+
+async def test_peer_that_was_refused_waits_no_longer_after_the_wall_clock_was_set_back(tmp_path: Path) -> None:
+    clock = ManualClock(datetime.now(UTC))
+    async with endpoint(tmp_path, refusals_per_second=1.0, refusal_burst=1, clock=clock) as served:
+
+        async def status_of_a_broken_event() -> int:
+            return (await send(served, THEIRS, {"Signature": "kyma=:AAAA:"}, signed_by=THEIRS)).status_code
+
+        assert [await status_of_a_broken_event() for _ in range(2)] == [401, 429]
+        clock.jump(-3600)
+        clock.advance(1)
+        assert await status_of_a_broken_event() == 401
 
 
 async def test_unfinished_handshake_is_closed_and_delays_no_other(tmp_path: Path) -> None:

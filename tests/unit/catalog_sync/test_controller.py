@@ -12,7 +12,7 @@ import pytest
 from kube_runtime import Change, KubeError, NotFound
 from kube_simulation import ApiRequest, Freeze, Refuse
 from lifecycle_manager.catalog_sync.controller import channels_changed
-from lifecycle_manager.catalog_sync.snapshot import MAX_HOLD_SECONDS, CatalogState, KindChanged
+from lifecycle_manager.catalog_sync.snapshot import MAX_HOLD_SECONDS, CatalogState
 from lifecycle_manager.catalog_sync.status import REMOVING
 from lifecycle_manager.catalog_sync.wanted import KINDS
 from lifecycle_manager.contract.conditions import CATALOG, CATALOG_SYNC_FAILED, CATALOG_SYNCED, WEBHOOK
@@ -25,6 +25,7 @@ from lifecycle_manager.contract.resources import (
     DatedReleaseMeta,
 )
 from lifecycle_manager.contract.signals import ClusterReplaced, ObjectChanged, ObjectReference, ResyncRequested
+from lifecycle_manager.skr.announcement import FIRST_RETRY_SECONDS, TIMEOUT_SECONDS
 from lifecycle_manager_api import Condition, ModuleTemplate, as_document, find, names
 from tests import builders
 from tests.unit.catalog_sync.worlds import catalog_world, sync
@@ -286,7 +287,7 @@ async def test_failed_sync_checks_the_reported_kind_again() -> None:
         await sync(world)
         skr = await world.skr()
         await skr.delete(MODULE_TEMPLATES, "api-1.0.0", SKR)
-        cause = KindChanged(ModuleTemplate.KIND)
+        cause = ObjectChanged("demo", TEMPLATE, "DELETE")
         with world.cluster("demo").ruled_by(Refuse(refused=NO_API)), pytest.raises(KubeError):
             await sync(world, cause)
         await sync(world)
@@ -360,6 +361,64 @@ async def test_signal_has_a_deleted_object_created_again(signal: object) -> None
             await skr.delete(MODULE_TEMPLATES, "api-1.0.0", SKR)
             world.manager.publish(signal)
             await eventually(lambda: _exists(skr, MODULE_TEMPLATES, "api-1.0.0"))
+
+
+@pytest.mark.parametrize("operation", ["UPDATE", "DELETE"])
+async def test_event_that_precedes_its_write_is_not_lost(operation: str) -> None:
+    async with brought() as world:
+        event = await event_of_now(world, operation)
+        assert (await sync(world, event)).requeue_after == 2 * FIRST_RETRY_SECONDS
+        skr = await world.skr()
+        if operation == "UPDATE":
+            edit = {"spec": {"version": "6.6.6"}}
+            await skr.merge_patch(MODULE_TEMPLATES, "api-1.0.0", edit, SKR, field_manager="user")
+        else:
+            await skr.delete(MODULE_TEMPLATES, "api-1.0.0", SKR)
+        assert (await sync(world)).requeue_after == 600.0
+        assert (await skr.get(MODULE_TEMPLATES, "api-1.0.0", SKR)).spec.version == "1.0.0"
+
+
+async def test_deletion_of_an_object_with_a_finalizer_is_shown_by_another_resource_version() -> None:
+    async with brought() as world:
+        skr = await world.skr()
+        held = {"metadata": {"finalizers": ["example.com/nobody-is-there"]}}
+        await skr.merge_patch(MODULE_TEMPLATES, "api-1.0.0", held, SKR, field_manager="user")
+        event = await event_of_now(world, "DELETE")
+        assert (await sync(world, event)).requeue_after == 2 * FIRST_RETRY_SECONDS
+        await skr.delete(MODULE_TEMPLATES, "api-1.0.0", SKR)
+        assert (await sync(world)).requeue_after == 600.0
+
+
+async def test_event_of_a_refused_change_is_dropped_after_the_timeout_of_webhooks() -> None:
+    async with brought() as world:
+        await sync(world, await event_of_now(world, "UPDATE"))
+        world.clock.advance(TIMEOUT_SECONDS)
+        assert (await sync(world)).requeue_after == 600.0
+        before = world.requests
+        await sync(world)
+        assert world.cluster("demo").requests(since=before) == []
+
+
+async def test_event_that_precedes_its_write_outlives_a_failed_check() -> None:
+    async with brought() as world:
+        event = await event_of_now(world, "DELETE")
+        with world.cluster("demo").ruled_by(Refuse(refused=NO_API)), pytest.raises(KubeError):
+            await sync(world, event)
+        assert (await sync(world)).requeue_after == 2 * FIRST_RETRY_SECONDS
+
+
+async def test_event_about_an_object_outside_the_namespace_of_the_catalog_causes_no_check() -> None:
+    async with brought() as world:
+        before = world.requests
+        await sync(world, ObjectChanged("demo", TEMPLATE._replace(namespace="default"), "CREATE", uid="1"))
+        assert world.cluster("demo").requests(since=before) == []
+
+
+async def event_of_now(world: World, operation: str) -> ObjectChanged:
+    """Return the event of a change of the template that is not stored yet."""
+    metadata = (await (await world.skr()).get(MODULE_TEMPLATES, "api-1.0.0", SKR)).metadata
+    assert metadata.resource_version
+    return ObjectChanged("demo", TEMPLATE, operation, uid=metadata.uid, resource_version=metadata.resource_version)
 
 
 async def _exists(skr: Any, resource: Any, name: str) -> bool:

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from kube_runtime import KubeError, NotFound
 from kube_simulation import ApiRequest, Refuse
-from lifecycle_manager.catalog_sync.snapshot import MAX_HOLD_SECONDS, KindChanged
+from lifecycle_manager.catalog_sync.snapshot import MAX_HOLD_SECONDS
 from lifecycle_manager.contract.resources import MODULE_RELEASE_METAS, MODULE_TEMPLATES
+from lifecycle_manager.contract.signals import ObjectChanged, ObjectReference
 from lifecycle_manager_api import ModuleTemplate, names
 from tests import builders
 from tests.unit.catalog_sync.worlds import catalog_world, sync
@@ -61,11 +62,12 @@ class Walk:
                 with self.world.cluster("demo").ruled_by(rule), suppress(KubeError):
                     await sync(self.world)
             case ("delete", str(module), bool(is_reported)):
-                skr = await self.world.skr()
+                skr, name = await self.world.skr(), f"{module}-{self.offered[module]}"
                 with suppress(NotFound):
-                    await skr.delete(MODULE_TEMPLATES, f"{module}-{self.offered[module]}", SKR)
+                    await skr.delete(MODULE_TEMPLATES, name, SKR)
                 if is_reported:
-                    await sync(self.world, KindChanged(ModuleTemplate.KIND))
+                    template = ObjectReference(names.GROUP, ModuleTemplate.KIND, SKR, name)
+                    await sync(self.world, ObjectChanged("demo", template, "DELETE"))
             case _:
                 raise AssertionError(step)
 

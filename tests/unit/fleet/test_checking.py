@@ -8,6 +8,7 @@ import pytest
 
 from kyma_fleet.checking import findings
 from kyma_fleet.overview.tally import Replica
+from lifecycle_manager.admission import webhook_configuration
 from lifecycle_manager_api import Watcher
 from lifecycle_manager_api.crds import all_crds
 
@@ -61,10 +62,26 @@ def test_policy_has_to_deny() -> None:
 
 
 def test_webhooks_need_a_ca() -> None:
-    assert findings.of_webhooks(None).mark == "note"
-    assert findings.of_webhooks({"webhooks": []}).mark == "note"
-    assert findings.of_webhooks({"webhooks": [{"name": "a", "clientConfig": {}}]}).mark == "bad"
-    assert findings.of_webhooks({"webhooks": [{"name": "a", "clientConfig": {"caBundle": "x"}}]}).mark == "ok"
+    registered = webhook_configuration("webhook", "kcp-system", b"CA")
+    assert findings.of_webhooks(registered, is_enabled=True).mark == "ok"
+    assert findings.of_webhooks(None, is_enabled=False).mark == "note"
+    for changed, text in (
+        (None, "is missing"),
+        ({"webhooks": []}, "is missing"),
+        ({"webhooks": registered["webhooks"][1:]}, "is missing"),
+        (_with_first(registered, clientConfig={}), "has no CA"),
+        (_with_first(registered, failurePolicy="Fail"), "somebody changed failurePolicy of"),
+        (_with_first(registered, namespaceSelector={"matchLabels": {"a": "b"}}), "changed namespaceSelector of"),
+        (_with_first(registered, rules=[]), "changed rules of"),
+        (_with_first(registered, matchConditions=[]), "changed matchConditions of"),
+    ):
+        found = findings.of_webhooks(changed, is_enabled=True)
+        assert (found.mark, text in found.text) == ("bad", True), found
+
+
+def _with_first(configuration: dict[str, Any], **changed: Any) -> dict[str, Any]:
+    first, *others = configuration["webhooks"]
+    return {"webhooks": [first | changed, *others]}
 
 
 def test_certificates_are_renewed_long_before_they_end() -> None:

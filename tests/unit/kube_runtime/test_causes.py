@@ -71,6 +71,14 @@ def test_merged_causes_are_complete_or_say_that_some_are_missing(arrivals: list[
     assert merged.overflowed == (len(distinct) > MAX_CAUSES_PER_KEY)
 
 
+def test_newest_of_too_many_causes_are_kept() -> None:
+    """Those of events whose writes may not be stored yet."""
+    merged = Causes(range(MAX_CAUSES_PER_KEY)).merged(Causes(["newest"]))
+
+    assert merged.overflowed
+    assert list(merged) == [*range(1, MAX_CAUSES_PER_KEY), "newest"]
+
+
 async def test_causes_merge_while_a_key_waits() -> None:
     queue: WorkQueue[str] = WorkQueue()
     queue.add("key", Priority.RESYNC, Causes("a"))

@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from kube_runtime import Backoff, Client, Gone, Index, Informer, ObjectKey, ObjectList
 from tests.kinds import CONFIG_MAPS
+from tests.waiting import eventually
 
 NAMES = ("a", "b", "c")
 BY_VALUE: Index[dict[str, Any]] = Index("value", lambda item: [item["value"]])
@@ -158,11 +159,13 @@ class OwnWritesMachine(RuleBasedStateMachine):
         self.backups.append((self.server.revision, dict(self.server.objects)))
 
     @precondition(lambda self: self.backups)
-    @rule(data=some.data())
-    def etcd_is_restored(self, data: some.DataObject) -> None:
+    @rule(data=some.data(), is_raised=some.booleans())
+    def etcd_is_restored(self, data: some.DataObject, *, is_raised: bool) -> None:
+        """Restore a backup; Kubernetes documents to raise the revisions beyond all that was seen."""
         revision, objects = data.draw(some.sampled_from(self.backups))
-        self.server.revision, self.server.objects = revision, dict(objects)
-        self.backups = [backup for backup in self.backups if backup[0] <= revision]
+        self.server.revision = self.server.revision + 1000 if is_raised else revision
+        self.server.objects = dict(objects)
+        self.backups = [backup for backup in self.backups if backup[0] <= self.server.revision]
         self.outstanding.clear()
         self.everything_is_listed_again()
 
@@ -291,6 +294,19 @@ async def test_object_that_was_confirmed_deleted_is_hidden_until_it_is_made_agai
         again = following.server.write("a", "y")
         await following.catch_up()
         assert following.informer.get(key("a")) == again
+
+
+async def test_object_whose_deletion_was_lost_by_a_restore_is_seen_again() -> None:
+    async with Following() as following:
+        kept = following.server.write("a", "x")
+        await following.catch_up()
+        following.informer.deleted(key("a"), str(version(following.server.delete("a"))))
+        assert following.informer.get(key("a")) is None
+
+        following.server.objects["a"] = kept
+        following.server.revision += 1000
+        following.server.lines.put_nowait(None)
+        await eventually(lambda: following.informer.get(key("a")) == kept)
 
 
 async def test_look_up_costs_what_it_returns_however_many_writes_are_pending() -> None:

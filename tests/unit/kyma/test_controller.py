@@ -20,6 +20,7 @@ from lifecycle_manager.contract.resources import (
     MANIFESTS,
     MODULE_RELEASE_METAS,
     MODULE_TEMPLATES,
+    RAW_KYMAS,
 )
 from lifecycle_manager.contract.signals import ClusterReplaced
 from lifecycle_manager.kyma.ending import MAX_REPEATS
@@ -112,6 +113,14 @@ async def test_crd_that_users_delete_is_created_again_with_its_objects(kind: str
         assert (await world.in_skr()).spec.channel == "regular"
         assert await skr.get(MODULE_TEMPLATES, "cloud-resources-0.1.0", SKR)
         assert await skr.get(MODULE_RELEASE_METAS, "cloud-resources", SKR)
+
+
+async def test_new_kyma_has_a_list_of_modules_to_which_a_json_patch_can_add() -> None:
+    async with open_world() as world:
+        await world.register()
+        await world.reconcile(times=2)
+        created = await (await world.skr()).get(RAW_KYMAS, names.DEFAULT_KYMA_NAME, SKR)
+        assert created["spec"]["modules"] == []
 
 
 async def test_namespace_that_users_delete_is_created_again_with_its_objects() -> None:

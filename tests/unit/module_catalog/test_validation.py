@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from lifecycle_manager.module_catalog.offer import Offer
-from lifecycle_manager.module_catalog.validation import release_warnings, template_error
+from lifecycle_manager.module_catalog.validation import release_warnings, template_error, template_warnings
 from lifecycle_manager_api import ModuleTemplate
 from tests import builders
 
@@ -53,14 +53,6 @@ V2 = {"name": "kyma-project.io/module/garden", "version": "1.0.0"}
         ),
         ({"data": [1]}, "spec.data is not a Kubernetes object"),
         (
-            {"manager": {"group": "apps", "version": "v1", "kind": "Deployment", "name": "garden"}},
-            "spec.manager.namespace is required for a Deployment",
-        ),
-        (
-            {"manager": {"group": "", "version": "v1", "kind": "Service", "name": "garden"}},
-            "spec.manager.namespace is required for a Service",
-        ),
-        (
             {"customStateCheck": [{"jsonPath": "a", "value": "b", "mappedState": "Unmanaged"}]},
             "'Unmanaged' is not a state of a module",
         ),
@@ -72,6 +64,14 @@ def test_invalid_template_is_rejected_with_the_field(changed: dict[str, Any], te
     error = template_error(template(**changed), NOTHING)
     assert error is not None
     assert text in error
+
+
+@pytest.mark.parametrize(("group", "kind"), [("apps", "Deployment"), ("", "Service"), ("example.com", "Garden")])
+def test_manager_needs_no_namespace(group: str, kind: str) -> None:
+    """It is then looked for among the objects of the module; keda, serverless and warden leave it out."""
+    manager = {"group": group, "version": "v1", "kind": kind, "name": "garden"}
+    assert template_error(template(manager=manager), NOTHING) is None
+    assert template_warnings(template(manager=manager), NOTHING) == template_warnings(template(), NOTHING)
 
 
 def test_name_of_a_template_is_module_and_version() -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import base64
 import ssl
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, cast
@@ -90,6 +90,59 @@ async def test_api_server_trusts_the_cas_in_force(tmp_path: Path) -> None:
         await eventually(lambda: has_webhook(world))
         await announce_ca(world, cas)
         await eventually(trusted)
+
+
+NEVER = {"name": "never", "expression": "false"}
+SELECTOR: dict[str, Any] = {"matchLabels": {"nothing": "matches"}}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda _: None, id="deleted"),
+        pytest.param(lambda _: [], id="without webhooks"),
+        pytest.param(lambda hooks: hooks[1:], id="without one of them"),
+        pytest.param(lambda hooks: _each(hooks, clientConfig=hooks[0]["clientConfig"] | {"caBundle": ""}), id="no CA"),
+        pytest.param(lambda hooks: _each(hooks, failurePolicy="Fail"), id="another failure policy"),
+        pytest.param(lambda hooks: _each(hooks, rules=[]), id="without rules"),
+        pytest.param(lambda hooks: _each(hooks, namespaceSelector=SELECTOR), id="a selector of namespaces"),
+        pytest.param(lambda hooks: _each(hooks, objectSelector=SELECTOR), id="a selector of objects"),
+        pytest.param(lambda hooks: _each(hooks, matchConditions=[NEVER]), id="a condition"),
+        pytest.param(lambda hooks: [*hooks, hooks[0] | {"name": "another.example.com"}], id="one more"),
+    ],
+)
+async def test_webhook_configuration_that_somebody_changes_is_restored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[list[Any]], list[Any] | None]
+) -> None:
+    monkeypatch.setattr(endpoints, "CHECK_SECONDS", 0.05)
+    async with serving(tmp_path, webhooks=True) as (world, _):
+        await eventually(lambda: has_webhook(world))
+        wanted = await _webhooks(world)
+        changed = change(wanted)
+        if changed is None:
+            await world.kcp.delete(admission.ADMISSION_WEBHOOKS, "lifecycle-manager")
+        else:
+            await world.kcp.merge_patch(
+                admission.ADMISSION_WEBHOOKS, "lifecycle-manager", {"webhooks": changed}, field_manager="somebody"
+            )
+
+        async def is_restored() -> bool:
+            return await has_webhook(world) and await _webhooks(world) == wanted
+
+        await eventually(is_restored)
+
+
+def test_webhook_configuration_is_checked_often_enough() -> None:
+    assert endpoints.CHECK_SECONDS + endpoints.RETRY_SECONDS < 60
+
+
+async def _webhooks(world: World) -> list[Any]:
+    configuration = await world.kcp.get(admission.ADMISSION_WEBHOOKS, "lifecycle-manager")
+    return list(configuration.get("webhooks") or [])
+
+
+def _each(hooks: list[Any], **changed: Any) -> list[Any]:
+    return [each | changed for each in hooks]
 
 
 async def test_renewal_that_fails_is_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -110,3 +110,11 @@ def test_number_of_announcements_is_bounded() -> None:
     remembered = [pending.announce(change("UPDATE", name=str(number)), now=NOW) for number in range(500)]
     assert sum(remembered) == MAX_OBJECTS
     assert len(pending.of()) == MAX_OBJECTS
+
+
+def test_newest_announcements_are_kept() -> None:
+    """The write of an older one is stored or refused by the time that so many have arrived."""
+    pending = Announcements()
+    for number in range(MAX_OBJECTS + 1):
+        pending.announce(change("UPDATE", name=str(number)), now=NOW)
+    assert [each.object.name for each in pending.of()] == [str(number) for number in range(1, MAX_OBJECTS + 1)]

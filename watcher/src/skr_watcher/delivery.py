@@ -212,7 +212,7 @@ class Delivery:
             self._failures, self._accepted_at = 0, time.monotonic()
             self._metrics.delivered()
             self._outbox.done(entry)
-            if self._log_rate_limit.grants(time.time()):
+            if self._log_rate_limit.grants():
                 extra = {**_facts(entry), "milliseconds": milliseconds, "status": 200}
                 log.log(entry.change.log_level, "event delivered", extra=extra)
         elif self._is_final(answer):

@@ -2,6 +2,8 @@
 
 import logging
 import sys
+import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 import msgspec
@@ -34,15 +36,17 @@ class LogRateLimit:
     arrive in those 25 ms, which is one in forty.
     """
 
-    def __init__(self, per_second: float = 50.0, burst: int = 10) -> None:
+    def __init__(self, per_second: float = 50.0, burst: int = 10, clock: Callable[[], float] = time.monotonic) -> None:
+        self.clock = clock
         self._seconds = 1 / per_second
         self._allowance = burst / per_second
         self._used_until = 0.0
         self._denied = 0
         self.denied_before = 0
 
-    def grants(self, now: float) -> bool:
+    def grants(self) -> bool:
         """Return whether a line may be written; `denied_before` is then the number of lines denied since the last."""
+        now = self.clock()
         used_until = max(self._used_until, now) + self._seconds
         if used_until - now > self._allowance + self._seconds / 2:
             self._denied += 1

@@ -134,5 +134,5 @@ async def _drain(outbox: Outbox, seconds: float) -> None:
 
 
 def _oldest_age(outbox: Outbox) -> float:
-    oldest = min((entry.observed_at for entry in outbox.entries), default=None)
-    return max(0.0, time.time() - oldest) if oldest is not None else 0.0
+    now = time.monotonic()
+    return max((now - entry.recorded_at for entry in outbox.entries), default=0.0)

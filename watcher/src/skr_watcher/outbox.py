@@ -9,8 +9,9 @@ again. No operation iterates over the pending entries: admission costs the same 
 """
 
 import asyncio
+import time
 from collections import OrderedDict, deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 
 from skr_watcher.changes import HEARTBEAT, ObjectChange
@@ -20,13 +21,14 @@ RESYNC = "RESYNC"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A change, the sequence number of its event, and the time of its admission (Unix seconds)."""
+    """A change, the sequence number of its event, and the time of its admission: Unix and monotonic seconds."""
 
     change: ObjectChange
     sequence: int
     observed_at: float
     event_id: str
     traceparent: str
+    recorded_at: float = field(default_factory=time.monotonic)
 
 
 Key = tuple[str, str, str, str, str]

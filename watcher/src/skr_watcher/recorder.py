@@ -54,7 +54,7 @@ class Recorder:
             self._missed.set()
         if change.operation == RESYNC:
             self._metrics.resynced()
-        if log.isEnabledFor(change.log_level) and self._log_rate_limit.grants(observed_at):
+        if log.isEnabledFor(change.log_level) and self._log_rate_limit.grants():
             log.log(
                 change.log_level,
                 "change admitted",

@@ -169,7 +169,11 @@ async def _policy(kcp: Client) -> Finding:
 
 
 async def _webhooks(kcp: Client) -> Finding:
-    return findings.of_webhooks(await _maybe(kcp, WEBHOOKS, names.LIFECYCLE_MANAGER))
+    found = await _maybe(kcp, WEBHOOKS, names.LIFECYCLE_MANAGER)
+    deployments = (await kcp.list(DEPLOYMENTS, names.KCP_NAMESPACE, label_selector=OUR_DEPLOYMENTS)).items
+    containers = (each for item in deployments for each in item["spec"]["template"]["spec"]["containers"])
+    is_enabled = any("--enable-webhooks" in (each.get("args") or ()) for each in containers)
+    return findings.of_webhooks(found, is_enabled=is_enabled)
 
 
 async def _watchers(kcp: Client) -> Finding:

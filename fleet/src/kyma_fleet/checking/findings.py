@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from kube_runtime.ages import age
 from kyma_fleet.overview.tally import Replica, Tally, counted
+from lifecycle_manager.admission.configuration import webhook_configuration
 from lifecycle_manager_api import State, Watcher
 
 Mark = Literal["ok", "bad", "note"]
@@ -96,17 +97,22 @@ def of_policy(policy: Mapping[str, Any] | None, binding: Mapping[str, Any] | Non
     return Finding("ok", title, "modules are kept apart")
 
 
-def of_webhooks(configuration: Mapping[str, Any] | None) -> Finding:
-    """Judge the webhook configuration of Lifecycle Manager."""
-    if configuration is None:
+def of_webhooks(configuration: Mapping[str, Any] | None, *, is_enabled: bool) -> Finding:
+    """Judge the webhook configuration of Lifecycle Manager. `is_enabled`: it runs with `--enable-webhooks`."""
+    advice = "klm status: Lifecycle Manager writes it within 30 s where it runs with --enable-webhooks"
+    if configuration is None and not is_enabled:
         return Finding("note", "webhooks", "not installed: invalid resources are found when they are reconciled")
-    hooks = configuration.get("webhooks") or []
-    without = [each["name"] for each in hooks if not each.get("clientConfig", {}).get("caBundle")]
-    if without:
-        advice = "klm status: Lifecycle Manager writes it when it runs with --enable-webhooks"
-        return Finding("bad", "webhooks", f"{without[0]} has no CA", advice)
-    if not hooks:
-        return Finding("note", "webhooks", "none is registered; see --enable-webhooks of klm run")
+    if configuration is None:
+        return Finding("bad", "webhooks", "the ValidatingWebhookConfiguration lifecycle-manager is missing", advice)
+    hooks = {each["name"]: each for each in configuration.get("webhooks") or []}
+    for wanted in webhook_configuration("", "", b"")["webhooks"]:
+        name, found = wanted["name"], hooks.get(wanted["name"])
+        if found is None:
+            return Finding("bad", "webhooks", f"{name} is missing", advice)
+        if not found.get("clientConfig", {}).get("caBundle"):
+            return Finding("bad", "webhooks", f"{name} has no CA", advice)
+        if changed := [key for key in wanted if key != "clientConfig" and found.get(key) != wanted[key]]:
+            return Finding("bad", "webhooks", f"somebody changed {', '.join(changed)} of {name}", advice)
     return Finding("ok", "webhooks", f"{counted(len(hooks), 'webhook')} with a CA")
 
 

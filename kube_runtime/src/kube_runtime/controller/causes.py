@@ -14,15 +14,15 @@ class Causes:
     """The distinct causes of one reconcile, in the order of their arrival, and the trace of the newest. Immutable.
 
     Of causes that are equal the newest is kept: it may have fields that are not compared, such as a time.
-    A key keeps at most MAX_CAUSES_PER_KEY. Where more arrived, `overflowed` is true: some are missing, and the
-    reconcile has to read everything. The trace is no cause: it names what the reconcile is a part of.
+    A key keeps at most MAX_CAUSES_PER_KEY, the newest. Where more arrived, `overflowed` is true: some are missing, and
+    the reconcile has to read everything. The trace is no cause: it names what the reconcile is a part of.
     """
 
     __slots__ = ("_causes", "overflowed", "trace")
 
     def __init__(self, causes: Iterable[Hashable] = (), *, overflowed: bool = False, trace: str = "") -> None:
         distinct = tuple({each: each for each in causes}.values())
-        self._causes = distinct[:MAX_CAUSES_PER_KEY]
+        self._causes = distinct[-MAX_CAUSES_PER_KEY:]
         self.overflowed = overflowed or len(distinct) > MAX_CAUSES_PER_KEY
         self.trace = trace
 

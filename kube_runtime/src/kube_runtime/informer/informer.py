@@ -246,6 +246,7 @@ class Informer(Generic[T]):
         """Read everything and report what differs from the cache."""
         seen: set[ObjectKey] = set()
         unreadable: list[ObjectUnreadable] = []
+        deleted = self._own.deletions()  # answered before the list: it shows whether they are there after a restore
         version = ""
         async for page in self._pages(unreadable.append, 0 if self._pages_expire else self._page_size):
             if not version:
@@ -253,7 +254,9 @@ class Informer(Generic[T]):
                 self._highest = max(self._highest, version_number(page.resource_version))  # even if the list breaks
             version = page.resource_version
             for item in page.items:
-                seen.add(self._put(*self._kept(item)))
+                if deleted and (key := self.resource.key_of(item)) in deleted:
+                    self._own.restored(key)
+                seen.add(self._put(*self._kept(item), as_of=version))
         for error in unreadable:
             seen.add(ObjectKey(*error.identity[:2]))
             self._note_unreadable(error)
@@ -297,7 +300,7 @@ class Informer(Generic[T]):
             for item in page.items:
                 key = self.resource.key_of(item)
                 if key in outlines and outlines.is_held(item):
-                    self._put(*self._kept(item))
+                    self._put(*self._kept(item), as_of=page.resource_version)
 
     def _refuse_stale(self, version: str) -> None:
         """Raise ResponseInvalid for a list from the past; not for ever, as a server may be restored from a backup."""
@@ -349,7 +352,7 @@ class Informer(Generic[T]):
         version = self.resource.version_of(item)
         self._advance(version)
         if kind != "DELETED":
-            self._put(*self._kept(item))
+            self._put(*self._kept(item), as_of=version)
         elif not self._is_newer_known(key := self.resource.key_of(item), version):
             self._remove(key)
 
@@ -365,8 +368,12 @@ class Informer(Generic[T]):
         self._highest = max(self._highest, position)
         self._own.advance(position)
 
-    def _put(self, new: T, is_outline: bool) -> ObjectKey:
-        """Take an object, or its outline, unless the cache has it, or a later one. Returns its key."""
+    def _put(self, new: T, is_outline: bool, *, as_of: str) -> ObjectKey:
+        """Take an object, or its outline, unless the cache has it, or a later one. Returns its key.
+
+        `as_of` is the version at which it was so: of the list that shows it, or its own in a watch. After a restore of
+        etcd the cache may have a later version of an object than the list, whose own version is beyond both.
+        """
         resource = self.resource
         key = resource.key_of(new)
         known = self.cache.get(key)
@@ -376,7 +383,7 @@ class Informer(Generic[T]):
                 if self.is_outline(key):
                     self._store(key, new, is_outline)
                 return key
-            if self._is_newer_known(key, version):
+            if self._is_newer_known(key, as_of):
                 return key
         self._store(key, new, is_outline)
         self._own.shown(key, new)
@@ -389,7 +396,7 @@ class Informer(Generic[T]):
         self.cache.put(key, new)
 
     def _is_newer_known(self, key: ObjectKey, version: str) -> bool:
-        """Tell whether the cache holds a later state; never after its resourceVersion decreased."""
+        """Tell whether the cache holds a state after this version; never after its resourceVersion decreased."""
         known = self.cache.get(key)
         return (
             known is not None

@@ -110,6 +110,15 @@ class OwnWrites(Generic[T]):
             if version == last:
                 self._last_versions[key] = last  # by the strings of the object in the cache, not by those of the answer
 
+    def deletions(self) -> frozenset[ObjectKey]:
+        """Return what was deleted, as far as the stream has not shown it."""
+        return frozenset(filter(self._is_deletion, self._versions))
+
+    def restored(self, key: ObjectKey) -> None:
+        """Take it that an object is there, although it was deleted: its API server has lost the deletion."""
+        if self._is_deletion(key):
+            self._drop(key)
+
     def drop_all(self) -> None:
         """Forget every write: the resourceVersion decreased."""
         self.position = 0

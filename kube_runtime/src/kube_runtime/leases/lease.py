@@ -85,9 +85,13 @@ class Observation:
     lease: Lease
     seen_at: float
 
-    def update(self, lease: Lease, now: float) -> None:
-        """Observe a revision of the Lease; an older one, from a cache that is behind, is ignored."""
-        if int(lease.metadata.resource_version) > int(self.lease.metadata.resource_version):
+    def update(self, lease: Lease, now: float, *, as_of: str) -> None:
+        """Observe a revision of the Lease; an older one, from a cache that is behind, is ignored.
+
+        `as_of` is the version of the list that shows it, or its own: etcd may be restored from a backup.
+        """
+        known = self.lease.metadata.resource_version
+        if lease.metadata.resource_version != known and int(as_of) >= int(known):
             self.lease = lease
             self.seen_at = now
 

@@ -341,7 +341,7 @@ class Membership:
         listed = await self._client.list(LEASES, self._namespace, label_selector=self._selector)
         there = {_holder(lease): lease for lease in listed.items}
         for lease in there.values():
-            self._observe(lease)
+            self._observe(lease, as_of=listed.resource_version)
         for identity, seen in list(self._others.items()):
             if identity not in there and int(seen.lease.metadata.resource_version) <= int(listed.resource_version):
                 del self._others[identity]  # not one that was created since
@@ -378,19 +378,19 @@ class Membership:
     def _lease_changed(self, change: Change[Lease]) -> None:
         """Observe a Lease; a renewal that changes nothing is not reported."""
         if change.new is not None:
-            self._observe(change.new)
+            self._observe(change.new, as_of=change.new.metadata.resource_version)
         elif change.old is not None:
             self._others.pop(_holder(change.old), None)
         if change.old is None or change.new is None or _view(change.old) != _view(change.new):
             self._changed.set()
             self._on_change()
 
-    def _observe(self, lease: Lease) -> None:
+    def _observe(self, lease: Lease, *, as_of: str) -> None:
         holder = _holder(lease)
         if not holder or holder == self.identity:
             return
         now = self._clock()
-        self._others.setdefault(holder, Observation(lease, now)).update(lease, now)
+        self._others.setdefault(holder, Observation(lease, now)).update(lease, now, as_of=as_of)
 
     def _claims(self, key: str) -> bool:
         """Tell whether each view gives this process a key: published, wanted, and those that its Lease may show."""

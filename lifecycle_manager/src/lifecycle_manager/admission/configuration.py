@@ -68,6 +68,8 @@ def _webhook(validated: Validated, service: str, namespace: str, trust: bytes) -
                 "scope": "Namespaced",
             }
         ],
+        "namespaceSelector": {},
+        "objectSelector": {},
         "matchConditions": [{"name": "concerned", "expression": validated.condition}],
         "matchPolicy": "Equivalent",
         "failurePolicy": "Ignore",

@@ -5,7 +5,7 @@ are as they were, so that none is read before it is deleted, and one to which so
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -117,9 +117,11 @@ class CatalogReports:
             recorded = CatalogRecorded(request.key.name, seen.kyma.status.records.catalog, str(end.record))
             state.hold(recorded, until=now + seen.hold_seconds)
             self.manager.publish(recorded)
-        if end.is_checked:
-            state.checked(next_check=now + seen.interval_seconds)
-        return Result(end.requeue_after)
+        if not end.is_checked:
+            return Result(end.requeue_after)
+        state.checked(next_check=now + seen.interval_seconds)
+        again = state.announcements.settle({each: seen.shows(each) for each in state.announcements.of()}, now=now)
+        return Result(end.requeue_after if again is None else again)
 
     async def unforeseen(self, key: ObjectKey, error: Exception) -> None:
         """Report an unforeseen exception. Raises KubeError."""
@@ -162,10 +164,12 @@ async def _check(skr: Client, seen: CatalogSnapshot, kinds: Iterable[str]) -> Ca
     except KindUnknown:
         return replace(seen, changed_kinds=tuple(kinds), are_crds_missing=True)
     same = {kind for kind, each in found.items() if fingerprint(each) == known[kind]}
-    return replace(seen, changed_kinds=tuple(kind for kind in kinds if kind not in same), are_crds_missing=False)
+    changed = tuple(kind for kind in kinds if kind not in same)
+    shown = {(kind, each.metadata.name): each for kind in found for each in found[kind]}
+    return replace(seen, changed_kinds=changed, are_crds_missing=False, found=shown)
 
 
-async def _read(skr: Client, seen: CatalogSnapshot, kinds: Iterable[str]) -> CatalogSnapshot:
+async def _read(skr: Client, seen: CatalogSnapshot, kinds: Collection[str]) -> CatalogSnapshot:
     live: dict[Key, Item] = {}
     try:
         for kind in kinds:
@@ -173,7 +177,8 @@ async def _read(skr: Client, seen: CatalogSnapshot, kinds: Iterable[str]) -> Cat
             live |= {(kind, item.metadata.name): item for item in listed.items}
     except KindUnknown:
         return replace(seen, are_crds_missing=True)
-    return replace(seen, live=live)
+    left = {key: each for key, each in seen.found.items() if key[0] not in kinds}
+    return replace(seen, live=live, found=left | live)
 
 
 async def _write(skr: Client, seen: CatalogSnapshot, step: plan.WriteItems) -> CatalogSnapshot:

@@ -6,7 +6,7 @@ A catalog is reconciled when
   modules and Watcher are removed
 - a ModuleTemplate or ModuleReleaseMeta changes that is in the catalogs: those of all Kymas
 - the version of a channel changes: those of its Kymas first, so that one write to the status reports both
-- an event reports a change of an object of the catalog: its kind is checked at once
+- an event reports a change of an object of the catalog: its kind is checked at once, and until that shows it
 - its SKR answers again, is replaced by another, or all of it is to be read again
 - the interval has passed: the resource versions of one kind are listed, the two kinds in turns
 
@@ -20,7 +20,7 @@ from kube_runtime import Change, Controller, Manager, ObjectKey, Priority
 from lifecycle_manager.catalog_sync.apply import CatalogActions, CatalogReports
 from lifecycle_manager.catalog_sync.plan import plan
 from lifecycle_manager.catalog_sync.settings import CatalogSettings
-from lifecycle_manager.catalog_sync.snapshot import CatalogReader, CatalogState, KindChanged
+from lifecycle_manager.catalog_sync.snapshot import CatalogReader, CatalogState
 from lifecycle_manager.catalog_sync.wanted import KINDS
 from lifecycle_manager.contract.changes import kyma_changed
 from lifecycle_manager.contract.conditions import is_event_path_faulty, is_introduced, watcher_removed
@@ -49,7 +49,7 @@ def setup(
         when=channels_changed,
     )
     controller.receives(ClusterReachable, to=_key_of, priority=Priority.CHANGE)
-    controller.receives(ObjectChanged, to=_key_of_catalog_object, cause=lambda it: KindChanged(it.reference.kind))
+    controller.receives(ObjectChanged, to=_key_of_catalog_object)
     controller.receives(ClusterReplaced, to=_key_of, priority=Priority.CHANGE)
     controller.receives(ResyncRequested, to=_key_of, priority=Priority.CHANGE)
 

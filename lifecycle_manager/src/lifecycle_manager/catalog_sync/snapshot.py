@@ -14,9 +14,10 @@ from datetime import datetime, timedelta
 from kube_runtime import Causes, Clock, Informer, ObjectKey, Request, Revision, Snapshot
 from lifecycle_manager.catalog_sync.wanted import CRDS_DIGEST, KINDS, Catalogs, Item, Key, WantedCatalog
 from lifecycle_manager.contract.conditions import is_event_path_faulty
-from lifecycle_manager.contract.signals import CatalogRecorded, ClusterReplaced, ResyncRequested
+from lifecycle_manager.contract.signals import CatalogRecorded, ClusterReplaced, ObjectChanged, ResyncRequested
 from lifecycle_manager.module_catalog import Offers
-from lifecycle_manager_api import Kyma, ModuleReleaseMeta, ModuleTemplate
+from lifecycle_manager.skr import Announcement, Announcements, ObservedObject
+from lifecycle_manager_api import Kyma, ModuleReleaseMeta, ModuleTemplate, names
 
 MAX_SILENT_SECONDS = 30.0
 """The interval while no events arrive from an SKR that should send some."""
@@ -77,6 +78,7 @@ class CatalogSnapshot(Snapshot):
     - `new_kinds`: those whose CRD a step has just created, so there are no objects of them yet; None before CRDs
       were applied
     - `changed_kinds`: kinds whose objects are not as they were; None until their resource versions are listed
+    - `found`: LM's objects of the kinds that were listed or read, as the newest of these requests has shown them
     - `live`: LM's objects of the changed kinds in the SKR; None until they are read
 
     Found while it is removed, where a kind without CRD is in neither mapping:
@@ -101,17 +103,19 @@ class CatalogSnapshot(Snapshot):
     are_crds_missing: bool = False
     new_kinds: frozenset[str] | None = None
     changed_kinds: tuple[str, ...] | None = None
+    found: Mapping[Key, Revision | Item] = field(default_factory=dict)
     live: Mapping[Key, Item] | None = None
     own: Mapping[str, tuple[Revision, ...]] | None = None
     remaining: Mapping[str, tuple[Revision, ...]] | None = None
     are_finalizers_removed: bool = False
 
-
-@dataclass(frozen=True, slots=True)
-class KindChanged:
-    """Cause: objects of this kind may have changed in the SKR."""
-
-    kind: str
+    def shows(self, announcement: Announcement) -> ObservedObject:
+        """Return what was found of an announced object. One that is being deleted has another resource version."""
+        _, kind, _, name = announcement.object
+        if (item := self.found.get((kind, name))) is None:
+            return ObservedObject()
+        version = item.metadata.resource_version or ""
+        return ObservedObject(item.metadata.uid, version, announcement.resource_version not in ("", version))
 
 
 @dataclass(eq=False, slots=True)
@@ -121,6 +125,7 @@ class CatalogState:
     - `next_check`: the monotonic time of the next check; None before the first reconcile
     - `turn`: which kind is checked then, as an index of KINDS
     - `suspected`: kinds that may have changed, until they are checked
+    - `announcements`: changes that a check has to show yet; until then their kinds are suspected
     - `fingerprints`: those of the objects as they were read or written last, by kind
     - `confirmed`: the catalog that this process has found in the SKR, or brought there; that of the record may be older
     - `held`: a record that is not written yet, and until when that may wait
@@ -129,6 +134,7 @@ class CatalogState:
     next_check: float | None = None
     turn: int = 0
     suspected: tuple[str, ...] = ()
+    announcements: Announcements = field(default_factory=Announcements)
     fingerprints: Mapping[str, str] = field(default_factory=dict)
     confirmed: str = ""
     held: tuple[CatalogRecorded, float] | None = None
@@ -136,6 +142,15 @@ class CatalogState:
     def hold(self, recorded: CatalogRecorded, *, until: float) -> None:
         """Note a record that is not written yet; a newer one waits no longer than the first."""
         self.held = (recorded, until if self.held is None else self.held[1])
+
+    def suspect(self, causes: Causes, *, now: float) -> None:
+        """Note which kinds may have changed. An event may come before its write, so what it announced is noted, too."""
+        everything = causes.overflowed or any(isinstance(each, ClusterReplaced | ResyncRequested) for each in causes)
+        for change in causes.of(ObjectChanged):
+            if change.reference.namespace == names.SKR_NAMESPACE:
+                everything |= not self.announcements.announce(change, now=now)
+        suspected = KINDS if everything else {each.object.kind for each in self.announcements.of()}
+        self.suspected = tuple(sorted({*self.suspected, *suspected}))
 
     def checked(self, *, next_check: float) -> None:
         """Note that the catalog is as wanted: the other kind is checked next."""
@@ -162,7 +177,7 @@ class CatalogReader:
         kyma, state, now = self.kymas.get(request.key), request.state, self.clock.monotonic()
         if kyma is None:
             return None
-        state.suspected = tuple(sorted({*state.suspected, *_kinds_in(request.causes)}))
+        state.suspect(request.causes, now=now)
         if state.next_check is None:
             state.next_check = now + self.interval_seconds * random.random()  # noqa: S311 - not for cryptography
         if state.held is not None and state.held[0].before != kyma.status.records.catalog:
@@ -189,9 +204,3 @@ class CatalogReader:
         if kyma.metadata.being_deleted:
             return self.removal_interval_seconds
         return min(self.interval_seconds, MAX_SILENT_SECONDS) if is_event_path_faulty(kyma) else self.interval_seconds
-
-
-def _kinds_in(causes: Causes) -> set[str]:
-    if causes.overflowed or any(isinstance(each, ClusterReplaced | ResyncRequested) for each in causes):
-        return set(KINDS)
-    return {each.kind for each in causes.of(KindChanged)}

@@ -145,7 +145,7 @@ class EventEndpoint:
     async def _handle(self, request: Request) -> Response:
         arrival = arrival_of(request.scope, self.options.trusted_proxies, self.is_runtime)
         peer = _name_of(arrival.peer_der) if arrival.peer_der is not None and not arrival.by_proxy else ""
-        moment = self.clock.now().timestamp()
+        moment = self.clock.monotonic()
         try:
             if peer and (wait := self._refusals.exhausted(peer, moment)):
                 raise _too_many(wait)
@@ -173,8 +173,7 @@ class EventEndpoint:
 
     async def _take(self, message: Message, manager: str) -> None:
         """Verify an event and give it to the subscriber. Raises EventRefused."""
-        now = self.clock.now()
-        moment = now.timestamp()
+        now, moment = self.clock.now(), self.clock.monotonic()
         peer, trust = None if message.arrival.by_proxy else message.arrival.peer_der, self.trust()
         # A header must not decide this: anybody could use up the rate of another runtime.
         known = self._identifier.known(peer, trust) if peer is not None else None
@@ -184,7 +183,7 @@ class EventEndpoint:
         revoked = self.revoked_before(sender.runtime_id)
         if revoked is not None and sender.not_before < revoked:
             raise EventRefused(Reason.REVOKED, "this certificate is revoked; a new one is being issued")
-        self._guard(sender, moment)
+        self._guard(sender, now.timestamp(), moment)
         try:
             event = decode_event(message.body)
         except MalformedEvent as error:
@@ -197,14 +196,14 @@ class EventEndpoint:
         except NotHandedOver as error:
             raise EventRefused(Reason.NOT_HANDED_OVER, str(error), retry_after=1) from None
 
-    def _guard(self, sender: Sender, moment: float) -> None:
+    def _guard(self, sender: Sender, now: float, moment: float) -> None:
         """Refuse floods, and remember the nonce of what is accepted. Raises EventRefused."""
         signed = sender.parameters
         if wait := self._rates.wait(sender.runtime_id, moment):
             raise _too_many(wait)
         if signed is not None:
             until = signed.expires + self.options.skew_seconds
-            self._nonces.remember(signed.keyid, signed.nonce, until, moment)
+            self._nonces.remember(signed.keyid, signed.nonce, until, now)
 
     def _manager(self, request: Request) -> str:
         """Return the manager in the path. Raises EventRefused."""

@@ -191,7 +191,7 @@ class KymaActions:
                 "labels": dict(step.labels),
                 "annotations": dict(step.annotations),
             },
-            "spec": msgspec.to_builtins(step.spec),
+            "spec": {"modules": [], **msgspec.to_builtins(step.spec)},  # a list to which a JSON patch can add
         }
         try:
             created = await skr.create(KYMAS, document, names.SKR_NAMESPACE, field_manager=FIELD_MANAGER)

@@ -11,8 +11,6 @@ from lifecycle_manager.module_catalog.state_paths import PathBroken, state_path
 from lifecycle_manager_api import ModuleReleaseMeta, ModuleTemplate, State, raw_object, template_name
 
 _MODULE_STATES = frozenset({State.READY, State.WARNING, State.ERROR, State.PROCESSING, State.DELETING})
-_NAMESPACED_GROUPS = frozenset({"", "apps", "batch"})
-_CLUSTER_SCOPED = frozenset({"Namespace", "Node", "PersistentVolume"})
 
 
 def template_error(template: ModuleTemplate, offer: Offer) -> str | None:
@@ -72,15 +70,6 @@ def _data_not_an_object(template: ModuleTemplate) -> str | None:
     return None
 
 
-def _manager_without_namespace(template: ModuleTemplate) -> str | None:
-    manager = template.spec.manager
-    if manager is None or manager.namespace:
-        return None
-    if manager.group not in _NAMESPACED_GROUPS or manager.kind in _CLUSTER_SCOPED:
-        return None
-    return f"spec.manager.namespace is required for a {manager.kind}"
-
-
 def _state_unknown(template: ModuleTemplate) -> str | None:
     unknown = {
         str(check.mapped_state)
@@ -121,7 +110,6 @@ _CHECKS: tuple[Callable[[ModuleTemplate], str | None], ...] = (
     _descriptor_unreadable,
     _named_otherwise,
     _data_not_an_object,
-    _manager_without_namespace,
     _state_unknown,
     _path_broken,
     _link_not_https,

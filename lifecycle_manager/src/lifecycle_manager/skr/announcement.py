@@ -75,7 +75,8 @@ class Announcements:
     def announce(self, change: ObjectChanged, *, now: float) -> bool:
         """Remember that the next read of this object has to show a change.
 
-        Returns whether it is remembered. Where it is not, too many objects are announced already: read all of them.
+        Returns false where too many objects are announced: read all of them. The announcement of the oldest is dropped,
+        whose write is stored or refused by now, if any is.
         """
         if change in self._announced:
             return True
@@ -88,15 +89,16 @@ class Announcements:
             trace=change.trace,
         )
         known = self._pending.get(change.reference)
-        if known is None and len(self._pending) >= MAX_OBJECTS:
-            return False
+        has_room = known is not None or len(self._pending) < MAX_OBJECTS
+        if not has_room:
+            del self._pending[next(iter(self._pending))]
         if self._pending is NOTHING:
             self._pending, self._announced = {}, {}
         if len(self._announced) >= MAX_OBJECTS:
             del self._announced[next(iter(self._announced))]
         self._announced[change] = None
         self._pending[change.reference] = announcement if known is None else _newer(known, announcement)
-        return True
+        return has_room
 
     def of(self) -> tuple[Announcement, ...]:
         """Return what is announced and not shown yet."""

@@ -1,0 +1,69 @@
+"""Admission on a real API server: what module teams write is accepted, and the webhooks stay registered."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from kube_runtime import NotFound
+from kyma_demo.environment import Environment
+from kyma_fleet.checking import findings
+from lifecycle_manager.admission import ADMISSION_WEBHOOKS
+from lifecycle_manager.contract.resources import MODULE_TEMPLATES
+from lifecycle_manager_api import names
+from tests.integration.lifecycle_manager.catalog_entries import in_catalog, put_in_catalog, release, template
+from tests.integration.lifecycle_manager.test_catalog import missing
+from tests.waiting import eventually
+
+NAME = "lifecycle-manager"
+MANAGER = {"group": "apps", "version": "v1", "kind": "Deployment", "name": "warden-operator"}
+
+
+async def test_definition_of_a_module_without_a_namespace_of_its_manager_is_accepted(environment: Environment) -> None:
+    """As those of keda, serverless and warden are: as one that users choose, and as a mandatory one."""
+    await eventually(lambda: _is_registered(environment))
+    for entry in (release("warden", regular="1.0.0"), release("warden", mandatory="1.0.0")):
+        definition = template("warden", "1.0.0", installs=False)
+        async with in_catalog(environment.kcp, definition, entry):
+            definition["spec"]["manager"] = MANAGER
+            await put_in_catalog(environment.kcp, definition)
+            found = await environment.kcp.get(MODULE_TEMPLATES, "warden-1.0.0", names.KCP_NAMESPACE)
+            assert found.spec.manager is not None
+            assert (found.spec.manager.name, found.spec.manager.namespace) == ("warden-operator", "")
+        async with in_catalog(environment.kcp, definition, entry):
+            pass  # created with it, too
+    await eventually(missing(environment.skr, MODULE_TEMPLATES, "warden-1.0.0"))
+
+
+async def _delete(environment: Environment) -> None:
+    await environment.kcp.delete(ADMISSION_WEBHOOKS, NAME)
+
+
+async def _empty(environment: Environment) -> None:
+    await environment.kcp.merge_patch(ADMISSION_WEBHOOKS, NAME, {"webhooks": []}, field_manager="somebody")
+
+
+async def _restrict(environment: Environment) -> None:
+    found = await environment.kcp.get(ADMISSION_WEBHOOKS, NAME)
+    changed: dict[str, Any] = {"namespaceSelector": {"matchLabels": {"nothing": "matches"}}, "timeoutSeconds": 1}
+    webhooks = [each | changed for each in found["webhooks"]]
+    await environment.kcp.merge_patch(ADMISSION_WEBHOOKS, NAME, {"webhooks": webhooks}, field_manager="somebody")
+
+
+@pytest.mark.parametrize("change", [_delete, _empty, _restrict], ids=["deleted", "emptied", "restricted"])
+async def test_webhooks_that_somebody_changes_are_back_within_a_minute(
+    environment: Environment, change: Callable[[Environment], Awaitable[None]]
+) -> None:
+    """With the rights of Lifecycle Manager: it may create that one, and no other."""
+    await eventually(lambda: _is_registered(environment))
+    await change(environment)
+    assert not await _is_registered(environment)
+    await eventually(lambda: _is_registered(environment), within=60, every=1.0)
+
+
+async def _is_registered(environment: Environment) -> bool:
+    try:
+        found = await environment.kcp.get(ADMISSION_WEBHOOKS, NAME)
+    except NotFound:
+        return False
+    return findings.of_webhooks(found, is_enabled=True).mark == "ok"
