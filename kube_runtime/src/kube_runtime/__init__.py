@@ -20,8 +20,11 @@ if TYPE_CHECKING:
         KubernetesObject,
         ObjectOutcome,
         Readiness,
+        once_each,
+        parse_manifest,
         parse_objects,
         readiness,
+        require_once,
     )
     from kube_runtime.backoff import Backoff
     from kube_runtime.client.client import Client, Revision
@@ -175,9 +178,12 @@ __all__ = [
     "dump_yaml",
     "load_documents",
     "load_yaml",
+    "once_each",
     "parse_aside",
+    "parse_manifest",
     "parse_objects",
     "readiness",
+    "require_once",
     "require_readable",
     "run",
 ]
@@ -191,8 +197,12 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
         "KubernetesObject",
         "ObjectOutcome",
         "Readiness",
+        "once_each",
+        "parse_manifest",
         "parse_objects",
         "readiness",
+        "require_once",
+        "require_once",
     ),
     "backoff": ("Backoff",),
     "client.client": (

@@ -6,7 +6,14 @@ is known to change nothing, `results` is what it answers, `readiness` judges wha
 
 from kube_runtime.apply.applier import Applier
 from kube_runtime.apply.memory import ApplyMemory
-from kube_runtime.apply.objects import InventoryEntry, KubernetesObject, parse_objects
+from kube_runtime.apply.objects import (
+    InventoryEntry,
+    KubernetesObject,
+    once_each,
+    parse_manifest,
+    parse_objects,
+    require_once,
+)
 from kube_runtime.apply.readiness import Readiness, ReadinessState, readiness
 from kube_runtime.apply.results import Action, ApplyResult, ObjectOutcome
 
@@ -20,6 +27,9 @@ __all__ = [
     "ObjectOutcome",
     "Readiness",
     "ReadinessState",
+    "once_each",
+    "parse_manifest",
     "parse_objects",
     "readiness",
+    "require_once",
 ]
