@@ -38,7 +38,7 @@ from lifecycle_manager_api import ModuleConfig, ModuleConfigSpec, ObjectMeta, Re
 MIB = 1024 * 1024
 ROUNDS = 5
 TEXTS = 10
-BAR_MS = 100.0
+BAR_MS = 200.0
 BAR_TURN_MS = 20.0
 CHANGES, RETURNS = 100, 25
 ECHO = "import os, time\nwhile read := os.read(0, 1): time.sleep(0.0003); os.write(1, read)"

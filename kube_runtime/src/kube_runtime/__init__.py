@@ -22,9 +22,12 @@ if TYPE_CHECKING:
         Readiness,
         find_object,
         kind_is_gone,
+        once_each,
+        parse_manifest,
         parse_objects,
         read_kind,
         readiness,
+        require_once,
     )
     from kube_runtime.backoff import Backoff
     from kube_runtime.client.client import Client, Revision
@@ -184,10 +187,13 @@ __all__ = [
     "kind_is_gone",
     "load_documents",
     "load_yaml",
+    "once_each",
     "parse_aside",
+    "parse_manifest",
     "parse_objects",
     "read_kind",
     "readiness",
+    "require_once",
     "require_readable",
     "run",
 ]
@@ -203,9 +209,12 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
         "Readiness",
         "find_object",
         "kind_is_gone",
+        "once_each",
+        "parse_manifest",
         "parse_objects",
         "read_kind",
         "readiness",
+        "require_once",
     ),
     "backoff": ("Backoff",),
     "client.client": (

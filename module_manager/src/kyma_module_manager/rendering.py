@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from kube_runtime import ManifestInvalid, dump_yaml, load_yaml, parse_aside
+from kube_runtime import KubernetesObject, ManifestInvalid, dump_yaml, load_yaml, parse_aside
 from kyma_module_manager.context import ModuleContext
 from kyma_module_manager.declaration import ModuleManager, SyncObject
 from kyma_module_manager.exceptions import ModuleCrUnreadable, ObjectsRefused, StatusRefused
@@ -23,6 +23,8 @@ T = TypeVar("T")
 # reference.
 MAX_TEXT_BYTES = 1024 * 1024
 
+DEFAULT_NAMESPACE = "default"
+"""Where Lifecycle Manager puts an object of a SyncResource that names no namespace."""
 MANAGED_FIELDS = frozenset({"state", "observedGeneration", "conditions"})
 """Fields of a Module CR's status that Lifecycle Manager writes."""
 MAX_STATUS_BYTES = 16 * 1024
@@ -66,9 +68,11 @@ def encode_objects(objects: Iterable[SyncObject]) -> Rendering:
     documents = tuple(_document(index, item) for index, item in enumerate(objects))
     seen: dict[tuple[str, str, str, str], int] = {}
     for index, document in enumerate(documents):
-        first = seen.setdefault(_identity(document), index)
+        thing = _object(index, document)
+        group, namespace = thing.api_version.rpartition("/")[0], thing.namespace or DEFAULT_NAMESPACE
+        first = seen.setdefault((group, thing.kind, namespace, thing.name), index)
         if first != index:
-            raise ObjectsRefused(f"objects {first} and {index} are duplicates: {_label(document)}")
+            raise ObjectsRefused(f"objects {first} and {index} are duplicates: {thing}")
     text = "---\n".join(dump_yaml(document) for document in documents)
     if (size := len(msgspec.json.encode(text))) > MAX_TEXT_BYTES:
         raise ObjectsRefused(
@@ -124,12 +128,8 @@ def _document(index: int, item: SyncObject) -> dict[str, Any]:
     return document
 
 
-def _identity(document: dict[str, Any]) -> tuple[str, str, str, str]:
-    metadata = document["metadata"]
-    group, _, _ = document["apiVersion"].rpartition("/")
-    return group, document["kind"], metadata.get("namespace") or "", metadata["name"]
-
-
-def _label(document: dict[str, Any]) -> str:
-    _, kind, namespace, name = _identity(document)
-    return f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}"
+def _object(index: int, document: dict[str, Any]) -> KubernetesObject:
+    try:
+        return KubernetesObject.of(document, index)
+    except ManifestInvalid as error:
+        raise ObjectsRefused(f"object {index}: {error.message}") from error

@@ -2,6 +2,7 @@
 is touched."""
 
 import base64
+import json
 from pathlib import Path
 from typing import Any
 
@@ -122,3 +123,43 @@ async def test_layer_with_nothing_in_it_is_a_module_of_nothing(world: Modules) -
     await world.delete()
     await world.reconcile()
     assert await world.manifest() is None
+
+
+async def test_text_means_what_it_means_to_kubectl(world: Modules) -> None:
+    head = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  namespace: kyma-system\n  name: "
+    documents = (
+        f"{head}labels\n  labels:\n    app.kubernetes.io/name: first\n    app.kubernetes.io/name: second\n",
+        f"{head}twice\ndata: {{a: first}}\n",
+        f"{head}twice\ndata: {{a: second}}\n".replace("  namespace: kyma-system\n", ""),
+        "apiVersion: v1\nkind: ConfigMapList\nitems:\n- metadata: {name: item}\n",
+        f'\ufeff{head}last\ndata:\n  a: >\n    jwtHandler: "istio"',
+    )
+    await world.want_text("---\n".join(documents))
+    await world.reconcile()
+    assert await world.state() == ("Ready", "ModuleReady")
+    assert (await world.condition("Resources")).message == (
+        "4 objects are there"
+        "; document 0: line 8: the key 'app.kubernetes.io/name' stands there again; the last one counts"
+        "; document 2: ConfigMap twice (v1) stands in document 1 already; the first one counts"
+    )
+    found = {each: await world.skr.get(CONFIG_MAPS, each, SKR) for each in ("labels", "twice", "item", "last")}
+    assert found["labels"]["metadata"]["labels"]["app.kubernetes.io/name"] == "second"
+    assert found["twice"]["data"] == {"a": "first"}
+    assert found["last"]["data"] == {"a": 'jwtHandler: "istio"\n'}
+    for _ in range(2):
+        await world.restart()
+        await world.reconcile()
+    after = await world.skr.get(CONFIG_MAPS, "twice", SKR)
+    assert after["metadata"]["resourceVersion"] == found["twice"]["metadata"]["resourceVersion"]
+
+
+async def test_text_of_json_is_applied_with_all_its_escapes(world: Modules) -> None:
+    thing = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "js"},
+        "data": {"a": "\U0001f600 \x7f\x80\x85\x9f\u2028\u2029\ufeff\ufffe\uffff\\\x85\0"},
+    }
+    await world.want_text(json.dumps(thing))
+    await world.reconcile()
+    assert (await world.skr.get(CONFIG_MAPS, "js", SKR))["data"] == thing["data"]

@@ -6,7 +6,7 @@ import time
 import msgspec
 import pytest
 
-from kube_runtime import KindUnknown, ManifestInvalid, YamlLimits, load_yaml, parse_aside, parse_objects
+from kube_runtime import KindUnknown, ManifestInvalid, YamlLimits, load_documents, load_yaml, parse_aside, parse_objects
 from kube_runtime.parsing import MAX_INLINE_BYTES
 
 
@@ -68,6 +68,32 @@ def test_number_of_any_length_is_read(text: str) -> None:
     assert load_yaml(f"a: {text}\n") == {"a": text}
     with pytest.raises(ManifestInvalid):
         load_yaml(f"a: !!int {text}\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"a":' * 5_000 + "1" + "}" * 5_000, "nested deeper than 100 levels"),
+        ('[{"a":' * 150 + "1" + "}]" * 150, "nested deeper than 100 levels"),
+        ("[" + "1," * 1_000_001 + "1]", "more than 1000000 values"),
+        ("{}" * 5_001, "more than 5000 documents"),
+        ('{"a": 1e400}', "too large for a number"),
+        ('{"a": ' + "9" * 5_000 + "}", "too large for a number"),
+        ('{"a": "\\ud800"}', "invalid Unicode character"),
+        ('{"a": 1} x', "document 1"),
+        ('{"a": [1, 2}', "did not find expected"),
+    ],
+    ids=["depth", "depth of both", "values", "documents", "number", "digits", "half a pair", "rest", "bracket"],
+)
+def test_json_is_within_the_limits_too(text: str, message: str) -> None:
+    with pytest.raises(ManifestInvalid, match=message):
+        list(load_documents(text))
+
+
+@pytest.mark.parametrize("text", ["a: 1\n\ufeff---\nb: 1\n", "a: 1\n...\n\ufeff---\nb: 1\n"])
+def test_error_names_a_byte_order_mark(text: str) -> None:
+    with pytest.raises(ManifestInvalid, match=r"document [01]: .* begins with a byte order mark"):
+        list(load_documents(text))
 
 
 async def test_large_text_is_parsed_outside_the_event_loop() -> None:

@@ -20,7 +20,7 @@ from lifecycle_manager_api import CustomStateCheck, ModuleTemplate, State, names
 from tests import builders
 from tests.kinds import CONFIG_MAPS, CRDS
 from tests.manifest_clusters import KEY, Modules, Propagation
-from tests.modules import Document, default_module_cr, group_of, module_crs, operator
+from tests.modules import Document, as_text, default_module_cr, group_of, module_crs, operator
 from tests.takeover_from_go.played import status_of
 
 SKR = names.SKR_NAMESPACE
@@ -688,6 +688,39 @@ async def test_module_whose_removal_is_blocked_gets_new_versions(world: Modules)
     assert await brought(world) == set()
     with pytest.raises(NotFound):
         await world.skr.get(CRDS, CRD["metadata"]["name"])
+
+
+async def test_what_a_text_says_twice_is_applied_as_by_kubectl_and_named(world: Modules) -> None:
+    plain = config_map("rose", "second")
+    del plain["metadata"]["namespace"]
+    wide = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "rules": []}
+    roles = [wide | {"metadata": {"name": "twice", "namespace": each}} for each in ("x", "y")]
+    text = as_text([config_map("rose", "first"), plain, *roles]) + "---\n"
+    await world.want_text(text + as_text([config_map("tulip", "1")]).rstrip("\n") + "\n  value: '2'\n")
+    await world.reconcile()
+    assert await world.state() == ("Ready", "ModuleReady")
+    message = (await world.condition("Resources")).message.split("; ")
+    assert message[0] == "3 objects are there"
+    assert [each.split(": ")[0] for each in message if each.startswith("document")] == [
+        "document 4",
+        "document 1",
+        "document 3",
+    ]
+    assert "the key 'value' stands there again" in message[1]
+    values = {name: (await world.skr.get(CONFIG_MAPS, name, SKR))["data"]["value"] for name in ("rose", "tulip")}
+    assert values == {"rose": "first", "tulip": "2"}
+    before = await world.condition("Resources")
+    await world.reconcile(KEY, ReadScope.EVERYTHING)
+    await world.restart()
+    await world.reconcile()
+    assert await world.condition("Resources") == before
+
+
+async def test_name_that_no_path_has_is_refused_by_name(world: Modules) -> None:
+    await world.want([config_map("rose"), config_map("..")])
+    await world.reconcile()
+    assert await world.state() == ("Error", "ObjectsInvalid")
+    assert "document 1: invalid metadata.name '..'" in (await world.condition("Resources")).message
 
 
 async def test_version_that_can_not_be_applied_does_not_block_the_removal(

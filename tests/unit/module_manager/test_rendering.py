@@ -100,6 +100,18 @@ def test_duplicate_object_is_rejected_even_in_another_version() -> None:
         encode_objects([first, second])
 
 
+def test_duplicate_is_rejected_where_only_one_names_its_namespace() -> None:
+    plain = thing() | {"metadata": {"name": "thing"}}
+    with pytest.raises(ObjectsRefused, match="objects 0 and 1 are duplicates: ConfigMap thing"):
+        encode_objects([thing(), plain])
+
+
+@pytest.mark.parametrize("metadata", [{"name": ".."}, {"name": "a", "namespace": "a/b"}])
+def test_name_that_no_path_has_is_rejected_with_its_index(metadata: dict[str, Any]) -> None:
+    with pytest.raises(ObjectsRefused, match=r"object 1: invalid metadata\.name(space)? "):
+        encode_objects([thing(), thing() | {"metadata": metadata}])
+
+
 def test_text_that_is_too_large_is_rejected() -> None:
     with pytest.raises(ObjectsRefused, match="more than the maximum"):
         encode_objects([thing(data={"text": "x" * MAX_TEXT_BYTES})])

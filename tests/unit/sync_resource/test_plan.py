@@ -172,6 +172,36 @@ def test_text_that_is_no_yaml_is_refused() -> None:
     assert reason(step)[0] == "InvalidResource"
 
 
+@pytest.mark.parametrize(
+    "second", ["name: one", "name: one, namespace: default"], ids=["default namespace", "named namespace"]
+)
+def test_text_that_has_an_object_twice_is_refused(second: str) -> None:
+    text = "".join(f"---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{{each}}}\n" for each in ("name: one", second))
+    _, message = reason(plan(builders.sync_resource(text=text), builders.kyma()))
+    assert message.startswith("document 1: ConfigMap")
+    assert message.endswith("stands in document 0 already")
+
+
+def test_cluster_wide_object_is_the_same_in_each_namespace() -> None:
+    text = "".join(f"---\napiVersion: x/v1\nkind: Wide\nmetadata: {{name: one, namespace: {each}}}\n" for each in "ab")
+    resource = builders.sync_resource(text=text)
+    wide = frozenset({InventoryEntry("x", "v1", "Wide", "", "one")})
+    narrow = frozenset(InventoryEntry("x", "v1", "Wide", each, "one") for each in "ab")
+    assert reason(plan(resource, builders.kyma(), wanted=wide)) == (
+        "InvalidResource",
+        "document 1: Wide b/one (x/v1) stands in document 0 already",
+    )
+    assert isinstance(plan(resource, builders.kyma(), wanted=narrow), RecordIntent)
+
+
+def test_name_that_no_path_has_is_refused_at_admission() -> None:
+    resource = builders.sync_resource(text=CONFIG_MAP.replace("name: one", "name: '..'"))
+    error = planned.objection_to(resource, ModuleRules("garden", ModulePolicySpec(namespaced_resources=LISTED)))
+    assert (
+        error == "spec.resource: document 0: invalid metadata.name '..': expected other than . and .., without / and %"
+    )
+
+
 def test_resource_of_no_kyma_is_refused_and_of_a_leaving_one_too() -> None:
     resource = builders.sync_resource(text=CONFIG_MAP)
     assert reason(plan(resource, None))[0] == "KymaNotFound"

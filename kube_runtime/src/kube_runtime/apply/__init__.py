@@ -8,7 +8,14 @@ out whether one exists.
 from kube_runtime.apply.applier import Applier
 from kube_runtime.apply.existence import ExistingObject, find_object, kind_is_gone, read_kind
 from kube_runtime.apply.memory import ApplyMemory
-from kube_runtime.apply.objects import InventoryEntry, KubernetesObject, parse_objects
+from kube_runtime.apply.objects import (
+    InventoryEntry,
+    KubernetesObject,
+    once_each,
+    parse_manifest,
+    parse_objects,
+    require_once,
+)
 from kube_runtime.apply.readiness import Readiness, ReadinessState, readiness
 from kube_runtime.apply.results import Action, ApplyResult, ObjectOutcome
 
@@ -25,7 +32,10 @@ __all__ = [
     "ReadinessState",
     "find_object",
     "kind_is_gone",
+    "once_each",
+    "parse_manifest",
     "parse_objects",
     "read_kind",
     "readiness",
+    "require_once",
 ]

@@ -9,6 +9,8 @@ import asyncio
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
+import msgspec
+
 from kube_runtime.apply.difference import ObjectDifference, difference_between
 from kube_runtime.apply.established import wait_established
 from kube_runtime.apply.existence import find_object
@@ -29,6 +31,7 @@ from kube_runtime.exceptions import (
     ObjectUnreadable,
     ServerUnavailable,
 )
+from kube_runtime.parsing import parse_aside
 from kube_runtime.resource import JsonObject, Resource
 
 __all__ = ["Applier"]
@@ -165,7 +168,8 @@ class Applier:
             )
         except KubeError as error:
             return ObjectDifference(entry, wanted.index, "fail", error=_explain(error))
-        return difference_between(entry, wanted.index, before, after)
+        size = len(msgspec.json.encode(after))
+        return await parse_aside(size, difference_between, entry, wanted.index, before, after)
 
     async def _bring(
         self,

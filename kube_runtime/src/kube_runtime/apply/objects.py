@@ -1,16 +1,26 @@
 """Kubernetes objects from a text that holds one or many."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from kube_runtime.exceptions import ManifestInvalid
 from kube_runtime.resource import JsonObject
-from kube_runtime.yaml_text import DEFAULT_LIMITS, YamlLimits, load_documents
+from kube_runtime.yaml_text import DEFAULT_LIMITS, RepeatedKey, YamlLimits, load_documents
 
-__all__ = ["InventoryEntry", "KubernetesObject", "parse_objects"]
+__all__ = [
+    "InventoryEntry",
+    "KubernetesObject",
+    "ParsedManifest",
+    "once_each",
+    "parse_manifest",
+    "parse_objects",
+    "require_once",
+]
+
+MAX_WARNINGS = 10
 
 
 class InventoryEntry(msgspec.Struct, frozen=True, order=True, gc=False):
@@ -63,13 +73,14 @@ class KubernetesObject:
         for key in ("labels", "annotations"):
             if not isinstance(metadata.get(key) or {}, Mapping):
                 raise ManifestInvalid(index, f"metadata.{key} is no mapping")
+        name = _text(metadata, "name", index, "metadata.name")
+        for key, value in (("name", name), ("namespace", namespace)):
+            if value in {".", ".."} or "/" in value or "%" in value:
+                raise ManifestInvalid(
+                    index, f"invalid metadata.{key} {value!r}: expected other than . and .., without / and %"
+                )
         return cls(
-            _text(document, "apiVersion", index),
-            _text(document, "kind", index),
-            namespace,
-            _text(metadata, "name", index, "metadata.name"),
-            document,
-            index,
+            _text(document, "apiVersion", index), _text(document, "kind", index), namespace, name, document, index
         )
 
     def __str__(self) -> str:
@@ -77,20 +88,82 @@ class KubernetesObject:
         return f"{self.kind} {where} ({self.api_version})"
 
 
-def parse_objects(text: str | bytes, limits: YamlLimits = DEFAULT_LIMITS) -> tuple[KubernetesObject, ...]:
-    """Return the objects in a YAML text: many documents, Lists unrolled, empty documents left out.
+NamespaceOf = Callable[[KubernetesObject], str]
 
-    Raises ManifestInvalid with the index of the document, counted from 0, that is no object or stands there twice.
+
+class ParsedManifest(NamedTuple):
+    """The objects of a manifest, and what was passed over to read it, as kubectl does."""
+
+    objects: tuple[KubernetesObject, ...]
+    warnings: tuple[str, ...] = ()
+
+
+def parse_objects(
+    text: str | bytes, limits: YamlLimits = DEFAULT_LIMITS, *, default_namespace: str = ""
+) -> tuple[KubernetesObject, ...]:
+    """Return the objects in a YAML or JSON text: many documents, Lists unrolled, empty documents left out.
+
+    Raises ManifestInvalid with the index of the document, counted from 0, that is no object, has a key twice, or stands
+    there twice: an object without a namespace is the same as that in the `default_namespace`.
     """
+    found = tuple(_objects(load_documents(text, limits)))
+    require_once(found, lambda each: each.namespace or default_namespace)
+    return found
+
+
+def parse_manifest(text: str | bytes, limits: YamlLimits = DEFAULT_LIMITS) -> ParsedManifest:
+    """Return the objects of a text that somebody has published: of a key that stands twice the last value counts.
+
+    Objects that stand there twice are left to `once_each`, where their namespace is known. Raises ManifestInvalid.
+    """
+    repeated: list[RepeatedKey] = []
+    found = tuple(_objects(load_documents(text, limits, repeated)))
+    return ParsedManifest(found, _shortened(map(str, repeated)))
+
+
+def once_each(objects: Iterable[KubernetesObject], namespace_of: NamespaceOf) -> ParsedManifest:
+    """Return each object once, the first one, as the Lifecycle Manager in Go does, with a warning for every other."""
+    things = tuple(objects)
+    pairs = list(zip(_firsts(things, namespace_of), things, strict=True))
+    warnings = (
+        f"document {each.index}: {_already(first, each)}; the first one counts"
+        for first, each in pairs
+        if first is not each
+    )
+    return ParsedManifest(tuple(each for first, each in pairs if first is each), _shortened(warnings))
+
+
+def require_once(objects: Iterable[KubernetesObject], namespace_of: NamespaceOf) -> None:
+    """Raise ManifestInvalid for objects of which one stands there twice."""
+    things = tuple(objects)
+    for first, each in zip(_firsts(things, namespace_of), things, strict=True):
+        if first is not each:
+            raise ManifestInvalid(each.index, _already(first, each))
+
+
+def _firsts(objects: Iterable[KubernetesObject], namespace_of: NamespaceOf) -> list[KubernetesObject]:
+    """Return for each object the first one of the same identity, of which the version is no part."""
     found: dict[tuple[str, ...], KubernetesObject] = {}
-    for index, document in enumerate(load_documents(text, limits)):
+    return [
+        found.setdefault((each.api_version.rpartition("/")[0], each.kind, namespace_of(each), each.name), each)
+        for each in objects
+    ]
+
+
+def _already(first: KubernetesObject, again: KubernetesObject) -> str:
+    return f"{again} stands in document {first.index} already"
+
+
+def _shortened(warnings: Iterable[str]) -> tuple[str, ...]:
+    found = list(warnings)
+    more = len(found) - MAX_WARNINGS
+    return tuple(found) if more <= 0 else (*found[:MAX_WARNINGS], f"{more} more of this kind")
+
+
+def _objects(documents: Iterable[Any]) -> Iterator[KubernetesObject]:
+    for index, document in enumerate(documents):
         for each in _unrolled(document, index):
-            item = KubernetesObject.of(each, index)
-            group = item.api_version.rpartition("/")[0]
-            before = found.setdefault((group, item.kind, item.namespace, item.name), item)
-            if before is not item:
-                raise ManifestInvalid(index, f"{item} stands in document {before.index} already")
-    return tuple(found.values())
+            yield KubernetesObject.of(each, index)
 
 
 def _unrolled(document: Any, index: int) -> Iterator[JsonObject]:
@@ -101,8 +174,10 @@ def _unrolled(document: Any, index: int) -> Iterator[JsonObject]:
     items = document.get("items")
     kind = document.get("kind")
     if isinstance(kind, str) and kind.endswith("List") and (isinstance(items, list) or kind == "List"):
+        of_items = {"apiVersion": document.get("apiVersion"), "kind": kind.removesuffix("List")}
         for item in items or ():
-            yield from _unrolled(item, index)
+            is_typed = kind == "List" or not isinstance(item, dict) or item.get("kind") or item.get("apiVersion")
+            yield from _unrolled(item if is_typed else {**item, **of_items}, index)
     else:
         yield document
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import copy
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from functools import lru_cache
@@ -49,6 +50,7 @@ _WHOLE_LIST = 2_000
 MIN_PAGE_BYTES = 16 * 1024  # what a page counts at least: so small ones end too
 MAX_PAGE_BYTES = 32 * 1024 * 1024
 _APPLY = "application/apply-patch+yaml"  # JSON is YAML, and much faster to read
+_ONLY_IN_JSON = re.compile(rb"\x7f|\xc2[\x80-\x9f]|\xe2\x80[\xa8\xa9]|\xef\xbb\xbf|\xef\xbf[\xbe\xbf]")
 # An apply is checked against the schema in any case. Validation adds a search for fields that the text has twice, for
 # which the server parses it once more as YAML, and a document that was made from a mapping has none.
 _NO_SECOND_PARSE = "Ignore"
@@ -420,7 +422,7 @@ class Client:
             "dryRun": "All" if dry_run else None,
         }
         target = _target(resource.path(namespace, name, subresource), query)
-        body = _encode(resource, document, name)
+        body = _as_yaml(_encode(resource, document, name))
         answer = await self._write(resource, "PATCH", target, body=body, content_type=_APPLY)
         return Applied(answer.body, answer.code == 201)
 
@@ -524,6 +526,13 @@ def _target(path: str, query: Mapping[str, Any]) -> str:
 @lru_cache(maxsize=256)
 def _quoted(value: str) -> str:
     return quote(value, safe="")
+
+
+def _as_yaml(body: bytes) -> bytes:
+    """Return a JSON text with escapes for what a reader of YAML refuses, or returns as a space."""
+    if body.isascii() and b"\x7f" not in body:
+        return body
+    return _ONLY_IN_JSON.sub(lambda found: b"\\u%04x" % ord(found[0].decode()), body)
 
 
 def _encode(resource: Resource[Any], document: Document, name: str = "") -> bytes:

@@ -10,7 +10,7 @@ __all__ = ["MAX_JSON_DEPTH", "cut_json", "require_readable"]
 MAX_JSON_DEPTH = 100
 """How deep a field of any content is nested: this deep is always accepted, more than twice as deep never."""
 
-_STEP = re.compile(rb'(?:"(?:[^"\\]+|\\.)*+"|[^"\[\]{}]+)*+([\[{]+|[\]}]+|"|\Z)', re.DOTALL)
+_STEP = re.compile(rb'(?:"[^"\\]*(?:\\.[^"\\]*)*"[^"\[\]{}]*)+|[\[{]+|[\]}]+|"', re.DOTALL)
 
 
 def cut_json(text: bytes, depth: int) -> tuple[bytes, list[bytes]]:
@@ -22,17 +22,16 @@ def cut_json(text: bytes, depth: int) -> tuple[bytes, list[bytes]]:
     removed: list[bytes] = []
     level = start = begin = 0
     for match in _STEP.finditer(text):
-        brackets = match[1]
-        if not brackets or brackets == b'"':  # the end, or a string without an end
+        brackets, at = match[0], match.start()
+        if brackets == b'"':  # a string without an end
             break
-        at = match.start(1)
         if brackets[0] in b"[{":
             if level <= depth < level + len(brackets):
                 begin = at + depth - level
                 kept.append(text[start:begin])
                 start = len(text)
             level += len(brackets)
-        else:
+        elif brackets[0] in b"]}":
             if level > depth >= level - len(brackets):
                 start = at + level - depth
                 kept.append(b"%d" % len(removed))

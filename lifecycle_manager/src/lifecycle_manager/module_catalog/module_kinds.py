@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
-from kube_runtime import KubernetesObject, ManifestInvalid, parse_aside, parse_objects
+from kube_runtime import KubernetesObject, ManifestInvalid, parse_aside, parse_manifest
 from kyma_oci.digests import content_digest
 from lifecycle_manager.contract.signals import ObjectReference
 from lifecycle_manager.module_catalog.offer import link_of, link_pin_of
@@ -85,7 +85,8 @@ class ModuleKinds:
     async def _read(self, template: ModuleTemplate, link: str) -> tuple[ModuleCrKind, ...]:
         try:
             text = await self.fetch(link)
-            found = kinds_of_crds(await parse_aside(len(text), parse_objects, text), self.namespace)
+            manifest = await parse_aside(len(text), parse_manifest, text)
+            found = kinds_of_crds(manifest.objects, self.namespace)
         except (DownloadFailed, ManifestInvalid) as error:
             raise TemplateUnreadable(f"ModuleTemplate {template.metadata.name}: {error}") from error
         if (digest := content_digest(text.encode())) != link_pin_of(template):

@@ -5,7 +5,7 @@ from collections.abc import Collection
 from datetime import timedelta
 from typing import assert_never
 
-from kube_runtime import ApplyResult, InventoryEntry
+from kube_runtime import ApplyResult, InventoryEntry, once_each
 from lifecycle_manager.contract.signals import ObjectReference
 from lifecycle_manager.module_installation import status as statuses
 from lifecycle_manager.module_installation.snapshot import ManifestSnapshot
@@ -69,6 +69,7 @@ def _installed(seen: ManifestSnapshot) -> ManifestDone:
         held=tuple(f"{entry.kind} {entry.name} has {listed(found)}" for entry, found in held.items()),
         managers=managers,
         module_cr=seen.module_cr,
+        warnings=_warnings(seen),
     )
     status = statuses.installed(manifest, view, seen.checks, seen.now)
     check_all = any(each.readiness is None for each in managers)
@@ -81,6 +82,12 @@ def _installed(seen: ManifestSnapshot) -> ManifestDone:
         shown=_shown(seen),
         check_all=check_all,
     )
+
+
+def _warnings(seen: ManifestSnapshot) -> tuple[str, ...]:
+    """Return what the text of the module says twice."""
+    rendering = seen.rendering
+    return () if rendering is None else (*rendering.warnings, *once_each(rendering.objects, seen.namespace_of).warnings)
 
 
 def _shown(seen: ManifestSnapshot) -> dict[ObjectReference, ObservedObject]:

@@ -12,7 +12,7 @@ May delete:
 
 from dataclasses import replace
 
-from kube_runtime import ApplyResult, InventoryEntry
+from kube_runtime import ApplyResult, InventoryEntry, once_each
 from kyma_oci import SourceInvalid
 from lifecycle_manager.contract import former
 from lifecycle_manager.contract.signals import ObjectReference
@@ -268,17 +268,18 @@ def _application(seen: ManifestSnapshot, rendering: RenderedModule, *, check_all
     intent = plan_intent(seen, resolved, own_kinds, finalizer=names.MANIFEST_FINALIZER, begun=begun)
     if intent is not None:
         return intent
+    objects, _ = once_each(rendering.objects, seen.namespace_of)
     if applied is None:
         if shared := next_owners(seen.leftover, seen.others):
             return steps.HandOverObjects(shared)
         namespaces = (seen.default_namespace,) if _needs_namespace(seen) else ()
         new, recheck = frozenset(seen.wanted or ()) - {*seen.before}, check_all or seen.announced
-        return ApplyObjects(rendering.objects, seen.intended, recheck=recheck, new=new, namespaces=namespaces)
+        return ApplyObjects(objects, seen.intended, recheck=recheck, new=new, namespaces=namespaces)
     left_crds = tuple(each for each in kept(applied) if is_crd(each)) if not (seen.pruned or applied.failed) else ()
     if unknown := without(left_crds, seen.crd_objects):
         return steps.ListObjectsOfCRDs(unknown)
     in_use = [each for each in left_crds if seen.crd_objects.get(each) != ()]
-    return plan_prune(seen, applied, rendering.objects, in_use)
+    return plan_prune(seen, applied, objects, in_use)
 
 
 def _needs_namespace(seen: ManifestSnapshot) -> bool:

@@ -5,17 +5,17 @@ the one that all modules share; that Namespace is left out, so that it is not de
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from kube_runtime import InventoryEntry, KubernetesObject
+from kube_runtime import InventoryEntry, KubernetesObject, once_each
 from kyma_oci import SourceError
 from lifecycle_manager.contract.resources import Secret
 from lifecycle_manager.module_installation.images import localized
 from lifecycle_manager.module_installation.pull_secrets import ImagePullSecret, with_data, with_pull_secret
 from lifecycle_manager.module_sources import ModuleObjects
-from lifecycle_manager.object_set.inventory import CRD_KIND
+from lifecycle_manager.object_set.inventory import CRD_KIND, namespace_in
 from lifecycle_manager.object_set.protected import is_protected
 from lifecycle_manager_api import ManagerReference, names
 
@@ -30,7 +30,7 @@ class ObjectsForbidden(SourceError):
 
 @dataclass(frozen=True, slots=True)
 class RenderedModule:
-    """The objects for a cluster; the fingerprint identifies them.
+    """The objects for a cluster; the fingerprint identifies them. `warnings` are about the text of the module.
 
     `own_kinds` are the objects of kinds whose CRD is among the objects, which an API server can't know beforehand;
     `of_known_kinds` are the others.
@@ -40,6 +40,7 @@ class RenderedModule:
     objects: tuple[KubernetesObject, ...] = field(repr=False)
     own_kinds: tuple[InventoryEntry, ...] = field(repr=False, default=())
     of_known_kinds: tuple[KubernetesObject, ...] = field(repr=False, default=())
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +91,7 @@ class Renderings:
         known = of_module.get(fingerprint)
         if known is None:
             known = rendered(fingerprint, module.objects, variant, self.namespace)
+            known = replace(known, warnings=(*module.warnings, *known.warnings))
             if len(of_module) >= MAX_RENDERINGS_OF_A_MODULE:
                 of_module.clear()
             of_module[fingerprint] = known
@@ -98,19 +100,21 @@ class Renderings:
 
 def rendered(fingerprint: str, objects: Iterable[KubernetesObject], variant: Variant, namespace: str) -> RenderedModule:
     """Return the objects for a cluster. Raises SourceError."""
-    wanted = [each for each in objects if not _is_common_namespace(each, namespace)]
+    wanted = tuple(each for each in objects if not _is_common_namespace(each, namespace))
     pull_secret = variant.pull_secret
     forbidden = [each for each in wanted if is_protected(each, pull_secret.name if pull_secret is not None else "")]
     if forbidden:
         raise ObjectsForbidden(f"document {forbidden[0].index}: {forbidden[0]} is the Lifecycle Manager's own")
     own = dict(_kinds_defined_in(wanted))
+    wanted, warnings = once_each(wanted, namespace_in(own, namespace))
     known = tuple(each for each in wanted if _kind_of(each) not in own)
     filled = localized(wanted, variant.images)
     if pull_secret is not None:
         filled = with_pull_secret(filled, pull_secret)
     if variant.data is not None:
         filled = with_data(filled, variant.data)
-    return RenderedModule(fingerprint, filled, tuple(_entries_of_own_kinds(wanted, own, namespace)), known)
+    own_kinds = tuple(_entries_of_own_kinds(wanted, own, namespace))
+    return RenderedModule(fingerprint, filled, own_kinds, known, warnings)
 
 
 def _is_common_namespace(thing: KubernetesObject, default_namespace: str) -> bool:

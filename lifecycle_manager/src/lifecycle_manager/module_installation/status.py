@@ -79,6 +79,7 @@ class Seen:
     - `failures`: objects that could not be applied
     - `terminating`: objects that are no longer in the module and not deleted yet
     - `held`: CRDs that are no longer in the module and stay, because they have objects
+    - `warnings`: what the text of the module says twice
     """
 
     inventory: tuple[InventoryEntry, ...]
@@ -87,6 +88,7 @@ class Seen:
     held: tuple[str, ...] = ()
     managers: tuple[ManagerView, ...] = ()
     module_cr: CrView | None = None
+    warnings: tuple[str, ...] = ()
 
 
 def was_created(manifest: Manifest, wanted: DefaultCr) -> bool:
@@ -203,7 +205,8 @@ def _resources(seen: Seen) -> NewCondition:
         return (RESOURCES, "False", OBJECTS_IN_USE, f"no longer a part of the module: {'; '.join(seen.held)}")
     if seen.terminating:
         return (RESOURCES, "False", OBJECTS_TERMINATING, f"waiting for deletion of {', '.join(seen.terminating)}")
-    return (RESOURCES, "True", APPLIED, "1 object is in the cluster" if count == 1 else f"{count} objects are there")
+    there = "1 object is in the cluster" if count == 1 else f"{count} objects are there"
+    return (RESOURCES, "True", APPLIED, "; ".join((there, *seen.warnings)))
 
 
 def _manager(manager: ManagerView) -> tuple[State, str, str]:

@@ -3,7 +3,7 @@
 import asyncio
 from dataclasses import dataclass, field
 
-from kube_runtime import KubernetesObject, ManifestInvalid, load_yaml, parse_aside, parse_objects
+from kube_runtime import KubernetesObject, ManifestInvalid, load_yaml, parse_aside, parse_manifest
 from kyma_oci import Artifact, SourceError, text_in, unpacking_size
 from lifecycle_manager.module_sources.references import Source
 
@@ -16,11 +16,12 @@ class ObjectsInvalid(SourceError):
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class ModuleObjects:
-    """The objects of a module, with the digest and the size of their text."""
+    """The objects of a module, with the digest and the size of their text, and warnings about it."""
 
     digest: str
     objects: tuple[KubernetesObject, ...] = field(repr=False)
     size: int = 0
+    warnings: tuple[str, ...] = ()
 
 
 async def objects_in(source: Source, digest: str, content: bytes) -> ModuleObjects:
@@ -40,9 +41,10 @@ async def read_yaml(content: bytes, artifact: Artifact) -> object:
 def _parse_objects(source: Source, digest: str, content: bytes) -> ModuleObjects:
     text = text_in(content, source)
     try:
-        return ModuleObjects(digest, parse_objects(text), len(text))
+        objects, warnings = parse_manifest(text)
     except ManifestInvalid as error:
         raise ObjectsInvalid(f"{source}: {error}") from None
+    return ModuleObjects(digest, objects, len(text), warnings)
 
 
 def _parse_document(content: bytes, artifact: Artifact) -> object:

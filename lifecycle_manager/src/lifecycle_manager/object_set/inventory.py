@@ -1,9 +1,10 @@
 """The inventory of a set: the objects that exist in the SKR, or may exist, as a status names them. Pure functions."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from kube_runtime import InventoryEntry, KubernetesObject, ObjectOutcome
 from lifecycle_manager_api import Manifest, SyncedObject, SyncedReference, SyncResource
+from lifecycle_manager_api.policy_objects import Scopes
 
 Identity = tuple[str, str, str, str]
 """Group, kind, namespace and name of an object."""
@@ -54,6 +55,16 @@ def unresolved_entries(objects: Iterable[KubernetesObject]) -> frozenset[Invento
         for each in objects
         for group, _, version in (each.api_version.rpartition("/"),)
     )
+
+
+def namespace_in(scopes: Scopes, default_namespace: str) -> Callable[[KubernetesObject], str]:
+    """Return what says the namespace of an object; a kind of which the scope is not known counts as namespaced."""
+
+    def namespace_of(thing: KubernetesObject) -> str:
+        is_namespaced = scopes.get((thing.api_version.rpartition("/")[0], thing.kind), True)
+        return (thing.namespace or default_namespace) if is_namespaced else ""
+
+    return namespace_of
 
 
 def name_of(entry: InventoryEntry) -> str:

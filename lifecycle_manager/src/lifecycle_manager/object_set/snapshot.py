@@ -1,11 +1,12 @@
 """What the common rules of a set decide on; the snapshot of a domain adds its own."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Generic
 
-from kube_runtime import ApplyResult, InventoryEntry, Snapshot
-from lifecycle_manager.object_set.inventory import DEFAULT_NAMESPACE, identities
+from kube_runtime import ApplyResult, InventoryEntry, KubernetesObject, Snapshot
+from lifecycle_manager.object_set.inventory import DEFAULT_NAMESPACE, identities, namespace_in
 from lifecycle_manager.object_set.owner_writes import Owner
 from lifecycle_manager.object_set.ownership import Holder
 from lifecycle_manager.skr import RELEASED, Brake
@@ -48,6 +49,13 @@ class SetSnapshot(Snapshot, Generic[Owner]):
         """What is in the inventory and no longer wanted."""
         wanted = identities(self.wanted or ())
         return tuple(each for each in self.inventory if each.identity not in wanted)
+
+    @property
+    def namespace_of(self) -> Callable[[KubernetesObject], str]:
+        """What says the namespace of an object, by the scopes of kinds as far as the SKR has stated them."""
+        entries = (*self.inventory, *(self.wanted or ()))
+        scopes = {(each.group, each.kind): bool(each.namespace) for each in entries}
+        return namespace_in(scopes, self.default_namespace)
 
     @property
     def intended(self) -> tuple[InventoryEntry, ...]:

@@ -18,9 +18,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
 
-from kube_runtime import ApplyResult, InventoryEntry, JsonObject, KubernetesObject, Step, readiness
+from kube_runtime import (
+    ApplyResult,
+    InventoryEntry,
+    JsonObject,
+    KubernetesObject,
+    ManifestInvalid,
+    Step,
+    readiness,
+    require_once,
+)
 from lifecycle_manager.contract.conditions import VALID
-from lifecycle_manager.contract.verdict import CONFLICT, TOO_MANY_OBJECTS
+from lifecycle_manager.contract.verdict import CONFLICT, INVALID_RESOURCE, TOO_MANY_OBJECTS
 from lifecycle_manager.object_set.inventory import DEFAULT_NAMESPACE, without
 from lifecycle_manager.object_set.owner_writes import RecordingFailed
 from lifecycle_manager.object_set.ownership import conflicts
@@ -121,7 +130,10 @@ def _application(
         lost = frozenset(each.claim.entry for each in found)
         return Refusal(CONFLICT, "; ".join(map(str, found)), lost)
     try:
+        require_once(objects, seen.namespace_of)
         step = plan_intent(seen, objects, finalizer=names.SYNC_RESOURCE_FINALIZER, begun=begun)
+    except ManifestInvalid as error:
+        return Refusal(INVALID_RESOURCE, str(error))
     except TooManyObjects as too_many:
         return Refusal(TOO_MANY_OBJECTS, str(too_many))
     if step is not None:

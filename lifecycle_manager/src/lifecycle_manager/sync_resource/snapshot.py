@@ -28,6 +28,7 @@ from lifecycle_manager.contract.verdict import INVALID_RESOURCE, TEXT_TOO_LARGE
 from lifecycle_manager.module_catalog import module_of_manifest
 from lifecycle_manager.object_set import Policies, SetState
 from lifecycle_manager.object_set.inventory import (
+    DEFAULT_NAMESPACE,
     Identity,
     identities,
     inventory_of,
@@ -224,7 +225,7 @@ def read_text(text: str) -> Text:
     if len(text) > MAX_TEXT_BYTES // 6 and len(msgspec.json.encode(text)) > MAX_TEXT_BYTES:
         return Refusal(TEXT_TOO_LARGE, f"it has more than {MAX_TEXT_BYTES // 1024} KiB; split it")
     try:
-        return _parsed(text) if len(text) <= MAX_CACHED_TEXT else parse_objects(text)
+        return _cached(text) if len(text) <= MAX_CACHED_TEXT else _parsed(text)
     except ManifestInvalid as error:
         return Refusal(INVALID_RESOURCE, str(error))
 
@@ -235,7 +236,9 @@ def since(resource: SyncResource) -> tuple[str, str]:
     return (metadata.creation_timestamp or _BEGINNING).isoformat(), f"{metadata.namespace}/{metadata.name}"
 
 
-@lru_cache(maxsize=64)
 def _parsed(text: str) -> tuple[KubernetesObject, ...]:
-    """Return the objects in a text: read at admission, and again a moment later by the reconcile."""
-    return parse_objects(text)
+    return parse_objects(text, default_namespace=DEFAULT_NAMESPACE)
+
+
+_cached = lru_cache(maxsize=64)(_parsed)
+"""For a text that is read at admission, and again a moment later by the reconcile."""
