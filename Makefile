@@ -26,7 +26,7 @@ $(VENV)/.synced: uv.lock pyproject.toml */pyproject.toml
 	@$(BIN)/uv sync --quiet --frozen --all-packages --all-extras --inexact
 	@touch $@
 
-images: setup ## Build the images of the last commit (BASE=python:3.11-slim or root.tar for another base than Debian)
+images: setup ## Build the images of the last commit (BASE=python:3.13-slim or root.tar for another base than Debian)
 	@$(BIN)/python -m images.build $(if $(BASE),--base '$(BASE)')
 
 cluster: setup images ## Run a control plane and a user cluster, each with a node and these images (Linux, as root), until Ctrl-C
@@ -43,7 +43,7 @@ browser: ## Install Chromium, so that the fleet page is tested in a browser (Deb
 
 node-tools: ## Install what builds the base of the images and runs nodes (Debian, as root)
 	@test 7 = $$(command -v mmdebstrap containerd runc nft ip iptables ipset | wc -l) && test -x /usr/lib/cni/ptp || (apt-get update -qq && \
-	  apt-get install -y -qq --no-install-recommends mmdebstrap containerd runc containernetworking-plugins iproute2 nftables iptables ipset)
+	  apt-get install -y -qq --no-install-recommends mmdebstrap debian-archive-keyring containerd runc containernetworking-plugins iproute2 nftables iptables ipset)
 
 oldest: setup ## Build the oldest supported API server, so that the charts are also tested on it
 	@$(BIN)/klm local binaries --kubernetes $(OLDEST)
