@@ -12,15 +12,19 @@ unexport PYTHONDONTWRITEBYTECODE # else each of the many programs that are start
 export UV_NO_PROGRESS := $(if $(CI),1,0)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup first-demo images cluster clusters helm browser node-tools oldest demo docs test test-fast test-python test-nodes fuzz newest attack lint format types bench profile soak go charts dist release-check workflows scan test-kubernetes bench-change clean
+.PHONY: help setup python-check first-demo images cluster clusters helm browser node-tools oldest demo docs test test-fast test-python test-nodes fuzz newest attack lint format types bench profile soak go charts dist release-check workflows scan test-kubernetes bench-change clean
 
 help: ## List the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(VENV)/.synced ## Create the venv and install all packages with their locked dependencies
 
+python-check:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "$(PYTHON) is not Python 3.11 or newer: make PYTHON=/path/to/python3"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { echo "$(PYTHON) cannot create a venv; as root: apt-get install python3-venv"; exit 1; }
+
 $(VENV)/.synced: uv.lock pyproject.toml */pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is required: make PYTHON=/path/to/python3"; exit 1; }
+	@test -x $(BIN)/uv || $(MAKE) --no-print-directory python-check
 	@test -x $(BIN)/uv || { echo "==> creating $(VENV)"; $(PYTHON) -m venv $(VENV) && $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r images/uv.txt; }
 	@echo "==> installing the locked dependencies"
 	@$(BIN)/uv sync --quiet --frozen --all-packages --all-extras --inexact
@@ -66,8 +70,8 @@ test-kubernetes: setup ## Run the integration tests on the oldest supported API 
 	@set -o pipefail; assets=$$($(BIN)/klm local binaries --kubernetes $(or $(KUBERNETES),$(OLDEST)) | sed -n 's/^binaries: //p') && \
 	  KUBEBUILDER_ASSETS=$$assets $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup tests/integration $(ARGS)
 
-test-python: ## Run the tests that need no API server on another Python: make test-python PYTHON=/path/to/python3.13
-	@$(MAKE) --no-print-directory VENV=.local/python-$$($(PYTHON) -c 'import sys; print(*sys.version_info[:2], sep=".")') test-fast
+test-python: python-check ## Run the tests that need no API server on another Python: make test-python PYTHON=/path/to/python3.13
+	@$(MAKE) --no-print-directory VENV=.local/python-$$($(PYTHON) -c 'import sys; print(*sys.version_info[:3], sep=".")') test-fast
 
 test-fast: setup ## Run the tests that need no API server
 	$(BIN)/python -m pytest -n $(WORKERS) tests/unit $(ARGS)

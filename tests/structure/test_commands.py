@@ -189,3 +189,23 @@ def test_a_wrong_command_of_kube_runtime_is_found(text: str) -> None:
 @pytest.mark.parametrize("text", ["tests", "bench GROUP=fleet"])
 def test_a_wrong_task_of_make_is_found(text: str) -> None:
     assert "the Makefile has no" in wrong_in_make(text.split())
+
+
+@pytest.mark.parametrize(
+    ("missing", "message"),
+    [("version_info", "is not Python 3.11 or newer: make PYTHON="), ("ensurepip", "apt-get install python3-venv")],
+)
+def test_make_says_what_is_missing_for_a_venv(missing: str, message: str, tmp_path: Path) -> None:
+    python = tmp_path / "python3"
+    python.write_text(f'#!/bin/sh\ncase "$2" in *{missing}*) exit 1 ;; esac\n')
+    python.chmod(0o755)
+    done = subprocess.run(
+        ["make", "--no-print-directory", "setup", f"PYTHON={python}", f"VENV={tmp_path}/venv"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert done.stdout.startswith(f"{python} ")
+    assert message in done.stdout.splitlines()[0]
+    assert not (tmp_path / "venv").exists()
