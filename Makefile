@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE # else each of the many programs that are start
 export UV_NO_PROGRESS := $(if $(CI),1,0)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup python-check first-demo images cluster clusters helm browser node-tools oldest demo docs test test-fast test-python test-nodes fuzz newest attack lint format types bench profile soak go charts dist release-check workflows scan test-kubernetes bench-change clean
+.PHONY: help setup python-check first-demo images cluster clusters helm browser node-tools oldest demo docs test test-fast test-python test-image-python test-nodes fuzz newest attack lint format types bench profile soak go charts dist release-check workflows scan test-kubernetes bench-change clean
 
 help: ## List the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -72,6 +72,9 @@ test-kubernetes: setup ## Run the integration tests on the oldest supported API 
 
 test-python: python-check ## Run the tests that need no API server on another Python: make test-python PYTHON=/path/to/python3.13
 	@$(MAKE) --no-print-directory VENV=.local/python-$$($(PYTHON) -c 'import sys; print(*sys.version_info[:3], sep=".")') test-fast
+
+test-image-python: setup node-tools ## Run the same on the Python of the images (Debian, as root; TARGET=test for every check)
+	@$(BIN)/python -m images.debian $(or $(TARGET),test-fast)
 
 test-fast: setup ## Run the tests that need no API server
 	$(BIN)/python -m pytest -n $(WORKERS) tests/unit $(ARGS)
