@@ -2,8 +2,8 @@
 #
 #   docker build --target lifecycle-manager --tag lifecycle-manager:0.1.0 .
 
-# Pinned by version; to pin it by digest, use --build-arg PYTHON=python:3.11.14-slim-bookworm@sha256:…
-ARG PYTHON=python:3.11.14-slim-bookworm
+# Pinned by version; to pin it by digest, use --build-arg PYTHON=python:3.13.15-slim-trixie@sha256:…
+ARG PYTHON=python:3.13.15-slim-trixie
 
 FROM ${PYTHON} AS build
 COPY images/uv.txt /tmp/uv.txt

@@ -12,21 +12,25 @@ unexport PYTHONDONTWRITEBYTECODE # else each of the many programs that are start
 export UV_NO_PROGRESS := $(if $(CI),1,0)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup first-demo images cluster clusters helm browser node-tools oldest demo docs test test-fast test-python test-nodes fuzz newest attack lint format types bench profile soak go charts dist release-check workflows scan test-kubernetes bench-change clean
+.PHONY: help setup python-check first-demo images cluster clusters helm browser node-tools oldest demo docs test test-fast test-python test-image-python test-nodes fuzz newest attack lint format types bench profile soak go charts dist release-check workflows scan test-kubernetes bench-change clean
 
 help: ## List the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(VENV)/.synced ## Create the venv and install all packages with their locked dependencies
 
+python-check:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "$(PYTHON) is not Python 3.11 or newer: make PYTHON=/path/to/python3"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { echo "$(PYTHON) cannot create a venv; as root: apt-get install python3-venv"; exit 1; }
+
 $(VENV)/.synced: uv.lock pyproject.toml */pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is required: make PYTHON=/path/to/python3"; exit 1; }
+	@test -x $(BIN)/uv || $(MAKE) --no-print-directory python-check
 	@test -x $(BIN)/uv || { echo "==> creating $(VENV)"; $(PYTHON) -m venv $(VENV) && $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r images/uv.txt; }
 	@echo "==> installing the locked dependencies"
 	@$(BIN)/uv sync --quiet --frozen --all-packages --all-extras --inexact
 	@touch $@
 
-images: setup ## Build the images of the last commit (BASE=python:3.11-slim or root.tar for another base than Debian)
+images: setup ## Build the images of the last commit (BASE=python:3.13-slim or root.tar for another base than Debian)
 	@$(BIN)/python -m images.build $(if $(BASE),--base '$(BASE)')
 
 cluster: setup images ## Run a control plane and a user cluster, each with a node and these images (Linux, as root), until Ctrl-C
@@ -43,7 +47,7 @@ browser: ## Install Chromium, so that the fleet page is tested in a browser (Deb
 
 node-tools: ## Install what builds the base of the images and runs nodes (Debian, as root)
 	@test 7 = $$(command -v mmdebstrap containerd runc nft ip iptables ipset | wc -l) && test -x /usr/lib/cni/ptp || (apt-get update -qq && \
-	  apt-get install -y -qq --no-install-recommends mmdebstrap containerd runc containernetworking-plugins iproute2 nftables iptables ipset)
+	  apt-get install -y -qq --no-install-recommends mmdebstrap debian-archive-keyring containerd runc containernetworking-plugins iproute2 nftables iptables ipset)
 
 oldest: setup ## Build the oldest supported API server, so that the charts are also tested on it
 	@$(BIN)/klm local binaries --kubernetes $(OLDEST)
@@ -66,8 +70,11 @@ test-kubernetes: setup ## Run the integration tests on the oldest supported API 
 	@set -o pipefail; assets=$$($(BIN)/klm local binaries --kubernetes $(or $(KUBERNETES),$(OLDEST)) | sed -n 's/^binaries: //p') && \
 	  KUBEBUILDER_ASSETS=$$assets $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup tests/integration $(ARGS)
 
-test-python: ## Run the tests that need no API server on another Python: make test-python PYTHON=/path/to/python3.13
-	@$(MAKE) --no-print-directory VENV=.local/python-$$($(PYTHON) -c 'import sys; print(*sys.version_info[:2], sep=".")') test-fast
+test-python: python-check ## Run the tests that need no API server on another Python: make test-python PYTHON=/path/to/python3.13
+	@$(MAKE) --no-print-directory VENV=.local/python-$$($(PYTHON) -c 'import sys; print(*sys.version_info[:3], sep=".")') test-fast
+
+test-image-python: setup node-tools ## Run the same on the Python of the images (Debian, as root; TARGET=test for every check)
+	@$(BIN)/python -m images.debian $(or $(TARGET),test-fast)
 
 test-fast: setup ## Run the tests that need no API server
 	$(BIN)/python -m pytest -n $(WORKERS) tests/unit $(ARGS)

@@ -9,14 +9,16 @@ import re
 import shutil
 import subprocess
 import tarfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from images.layers import layer_of_root
+from images.within import unpack
 from kyma_local.cache import cache_root, locked
 from kyma_local.oci_archive import LayerArchive
 
-SUITE = "bookworm"
+SUITE = "trixie"
 PACKAGES = ("python3", "ca-certificates")
 STATUS = "var/lib/dpkg/status"
 
@@ -27,16 +29,13 @@ class BaseMissing(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Base:
-    """The base of the images: `python` is the path of its interpreter, `status` Debian's list of packages."""
+    """The base of the images: `root` is the layer, unpacked, `python` the path of its interpreter in there, `status`
+    Debian's list of packages."""
 
     layer: LayerArchive
+    root: Path
     python: str
     status: str
-
-    @property
-    def python_version(self) -> str:
-        """The minor version of the interpreter: 3.11."""
-        return self.python.rpartition("python")[2]
 
 
 def find_base(root: Path | None, *, time: int, scratch: Path) -> Base:
@@ -44,7 +43,7 @@ def find_base(root: Path | None, *, time: int, scratch: Path) -> Base:
 
     Raises BaseMissing.
     """
-    archive = root if root is not None else _from_debian()
+    archive = root if root is not None else debian_root(f"debian-{SUITE}", PACKAGES)
     if not tarfile.is_tarfile(archive):
         raise BaseMissing(f"{archive} is not a tar archive of a root file system")
     layer = layer_of_root(archive, time=time, target=scratch / "base.tar")
@@ -56,21 +55,25 @@ def find_base(root: Path | None, *, time: int, scratch: Path) -> Base:
             )
         status = tar.extractfile(STATUS) if STATUS in tar.getnames() else None
         return Base(
-            layer=layer, python=f"/{interpreters[0]}", status=status.read().decode() if status is not None else ""
+            layer=layer,
+            root=unpack(layer.path, scratch / "root"),
+            python=f"/{interpreters[0]}",
+            status=status.read().decode() if status is not None else "",
         )
 
 
-def _from_debian() -> Path:
+def debian_root(name: str, packages: Sequence[str]) -> Path:
+    """Return the archive of a root file system with these packages of Debian, made once. Raises BaseMissing."""
     cache = cache_root() / "images"
     cache.mkdir(parents=True, exist_ok=True)
-    root = cache / f"debian-{SUITE}.tar"
+    root = cache / f"{name}.tar"
     with locked(root.with_suffix(".lock")):
         if not root.exists():
-            _make(root)
+            _make(root, packages)
     return root
 
 
-def _make(root: Path) -> None:
+def _make(root: Path, packages: Sequence[str]) -> None:
     program = shutil.which("mmdebstrap")
     if program is None:
         raise BaseMissing(
@@ -78,7 +81,7 @@ def _make(root: Path) -> None:
             "with Python: make images BASE=root.tar (docker export, podman export)"
         )
     partial = root.with_suffix(".partial.tar")
-    command = [program, "--quiet", "--variant=essential", f"--include={','.join(PACKAGES)}", SUITE, str(partial)]
+    command = [program, "--quiet", "--variant=essential", f"--include={','.join(packages)}", SUITE, str(partial)]
     environment = {**os.environ, "SOURCE_DATE_EPOCH": "0"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:

@@ -1,10 +1,8 @@
 """Builds the three images of the last commit: `python -m images.build`."""
 
-import io
-import os
+import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,6 +17,7 @@ from images.bases import Base, BaseMissing, find_base
 from images.engines import Engine, EngineFailed, find_engine
 from images.layers import layer_of_folder
 from images.packages import write_packages
+from images.within import run_within, unpack
 from kyma_local.oci_archive import Image, write_image
 from release.version import current
 
@@ -63,8 +62,7 @@ class InstallationFailed(Exception):
 def build(name: str, *, base: Base, commit: Commit, sources: Path, target: Path) -> Built:
     """Build one image from its sources into a folder. Raises InstallationFailed."""
     with tempfile.TemporaryDirectory(prefix="klm-image-") as scratch:
-        installed = Path(scratch) / "installed"
-        _install(name, base, sources, installed)
+        installed = _install(name, base, sources, Path(scratch))
         own = layer_of_folder(installed, at=AT, time=commit.time, target=Path(scratch) / "own.tar")
         program, arguments = ENTRY_POINTS[name]
         image = write_image(
@@ -98,31 +96,16 @@ def _config(program: str, arguments: list[str], commit: Commit) -> dict[str, Any
     }
 
 
-def _install(name: str, base: Base, sources: Path, folder: Path) -> None:
-    """Install the programs for the base's interpreter, with one of the same version. Raises InstallationFailed."""
-    environment = {
-        **os.environ,
-        "UV": str(Path(sys.executable).with_name("uv")),
-        "UV_PYTHON": base.python_version,
-        "UV_PYTHON_PREFERENCE": "system",
-    }
-    environment.pop("VIRTUAL_ENV", None)
-    command = ["images/install.sh", name, str(folder)]
-    done = subprocess.run(command, cwd=sources, env=environment, capture_output=True, text=True, check=False)
+def _install(name: str, base: Base, sources: Path, scratch: Path) -> Path:
+    """Install the programs by the base's interpreter; return their folder. Raises InstallationFailed."""
+    folder = base.root / AT
+    shutil.rmtree(folder, ignore_errors=True)  # of another image
+    uv = str(shutil.copy(Path(sys.executable).with_name("uv"), scratch))
+    command = ("images/install.sh", name, f"/{AT}")
+    done = run_within(base.root, *command, folder=sources, environment={"UV": uv, "UV_PYTHON": base.python})
     if done.returncode:
         raise InstallationFailed(f"{' '.join(command)}: {done.stderr.strip()[-2000:]}")
-    _move(folder, Path(base.python))
-
-
-def _move(folder: Path, python: Path) -> None:
-    """Change a venv that was made in a folder to what it is in the image."""
-    for program in (folder / "bin").iterdir():
-        if program.is_symlink():
-            program.unlink()
-            program.symlink_to(python)
-        else:
-            program.write_bytes(program.read_bytes().replace(f"#!{folder}/".encode(), f"#!/{AT}/".encode(), 1))
-    (folder / "pyvenv.cfg").write_text(f"home = {python.parent}\ninclude-system-site-packages = false\n")
+    return folder
 
 
 def _last_commit() -> Commit:
@@ -159,8 +142,9 @@ def main(
     engine = find_engine()
     with tempfile.TemporaryDirectory(prefix="klm-images-") as scratch:
         sources = Path(scratch) / "sources"
-        with tarfile.open(fileobj=io.BytesIO(_git("archive", commit.digest))) as archive:
-            archive.extractall(sources, filter="data")
+        archive = Path(scratch) / "sources.tar"
+        _git("archive", f"--output={archive}", commit.digest)
+        unpack(archive, sources)
         try:
             with console.status("finding the base"):
                 found = find_base(_root(base, engine, Path(scratch)), time=commit.time, scratch=Path(scratch))

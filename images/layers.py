@@ -7,7 +7,8 @@ from pathlib import Path
 from kyma_local.oci_archive import LayerArchive
 
 NEEDLESS = re.compile(
-    r"(usr/share/(doc|man|info|locale|lintian)|var/(cache|log|lib/apt))/.+|var/lib/dpkg/.+-old"
+    r"etc/(hostname|resolv\.conf)"  # of the machine that made the archive
+    r"|(usr/share/(doc|man|info|locale|lintian)|var/(cache|log|lib/apt))/.+|var/lib/dpkg/.+-old"
     r"|usr/(local/)?bin/pip[\d.]*"
     r"|usr/(local/)?lib/python3[\d.]*/(ensurepip|(site|dist)-packages/(pip|setuptools|wheel)(-[^/]+)?)(/.*)?"
 )
@@ -31,7 +32,7 @@ def layer_of_folder(folder: Path, *, at: str, time: int, target: Path) -> LayerA
 
 
 def layer_of_root(root: Path, *, time: int, target: Path) -> LayerArchive:
-    """Write the archive of a root file system as a layer, without documents, caches, logs and pip."""
+    """Write the archive of a root file system as a layer, without documents, caches, logs, pip and host name."""
     with tarfile.open(root) as source, tarfile.open(target, "w", format=tarfile.PAX_FORMAT) as tar:
         for entry in sorted(source, key=_after_hard_link_targets):
             entry.name = entry.name.removeprefix("./") or "."

@@ -2,20 +2,19 @@
 
 import os
 import subprocess
-import tarfile
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from images.build import AT, USER
+from images.within import unpack
 from kube_runtime import Client, Resource
 from kyma_local.clusters import LocalClusters
 from kyma_local.helm import Helm, find_helm
-from release.charts import PINNED, Descriptor, Index, content_of
+from release.charts import PINNED, Descriptor, Index
 
 DEPLOYMENTS: Resource[dict[str, Any]] = Resource.dynamic("apps", "v1", "Deployment", "deployments", namespaced=True)
 RELEASES = {
@@ -62,14 +61,19 @@ async def install_charts(packed: Path, version: str, digests: Mapping[str, str],
 
 def run_image(archive: Path, folder: Path) -> None:
     """Run a program of an image in a folder with nothing but the image; as root. Raises CalledProcessError."""
-    with tarfile.open(archive) as image:
-        (found,) = msgspec.json.decode(content_of(image, "index.json"), type=Index).manifests
-        for layer in msgspec.json.decode(content_of(image, _blob(found)), type=Manifest).layers:
-            with tarfile.open(fileobj=BytesIO(content_of(image, _blob(layer)))) as files:
-                files.extractall(folder, filter="fully_trusted")  # noqa: S202 - links and owners as in the image
     program, *arguments = COMMANDS[archive.stem]
-    command = ["chroot", f"--userspec={USER}", str(folder), f"/{AT}/bin/{program}", *arguments]
+    root = unpack_image(archive, folder)
+    command = ["chroot", f"--userspec={USER}", str(root), f"/{AT}/bin/{program}", *arguments]
     subprocess.run(command, env={"PATH": os.environ["PATH"]}, check=True, stdout=subprocess.DEVNULL)
+
+
+def unpack_image(archive: Path, folder: Path) -> Path:
+    """Unpack an image in a folder, and return its root file system. Raises CalledProcessError."""
+    image = unpack(archive, folder / "image")
+    (found,) = msgspec.json.decode((image / "index.json").read_bytes(), type=Index).manifests
+    for layer in msgspec.json.decode((image / _blob(found)).read_bytes(), type=Manifest).layers:
+        unpack(image / _blob(layer), folder / "root")
+    return folder / "root"
 
 
 def _blob(described: Descriptor) -> str:

@@ -1,11 +1,12 @@
 """Programs in Go that tests build and run."""
 
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+
+from kyma_local.go_modules import GO, go_on_path
 
 OFFLINE = ("dial tcp", "no such host", "module lookup disabled", "i/o timeout", "connection refused")
 """What Go says where it can't download a module."""
@@ -13,10 +14,10 @@ OFFLINE = ("dial tcp", "no such host", "module lookup disabled", "i/o timeout", 
 
 def run_go(source: Path, *arguments: str) -> str:
     """Run a command of Go in the folder of a module; skip the test without Go, or without the modules and a network."""
-    if shutil.which("go") is None:
-        pytest.skip("needs a Go toolchain")
+    if (go := go_on_path()) is None:
+        pytest.skip(f"needs Go 1.{GO}")
     done = subprocess.run(
-        ["go", *arguments],
+        [go, *arguments],
         cwd=source,
         env={**os.environ, "GOFLAGS": "-mod=readonly", "CGO_ENABLED": "0"},
         capture_output=True,

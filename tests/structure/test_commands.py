@@ -202,3 +202,23 @@ def lists_in_merge_patches() -> Iterator[str]:
 def test_no_documented_merge_patch_replaces_a_list() -> None:
     assert [line for line in lines() if " patch " in line.text and "--type merge" in line.text]
     assert list(lists_in_merge_patches()) == []
+
+
+@pytest.mark.parametrize(
+    ("missing", "message"),
+    [("version_info", "is not Python 3.11 or newer: make PYTHON="), ("ensurepip", "apt-get install python3-venv")],
+)
+def test_make_says_what_is_missing_for_a_venv(missing: str, message: str, tmp_path: Path) -> None:
+    python = tmp_path / "python3"
+    python.write_text(f'#!/bin/sh\ncase "$2" in *{missing}*) exit 1 ;; esac\n')
+    python.chmod(0o755)
+    done = subprocess.run(
+        ["make", "--no-print-directory", "setup", f"PYTHON={python}", f"VENV={tmp_path}/venv"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert done.stdout.startswith(f"{python} ")
+    assert message in done.stdout.splitlines()[0]
+    assert not (tmp_path / "venv").exists()

@@ -91,5 +91,5 @@ def _fill(
     listed = "\n".join(f"  - {reason}" for reason in reasons)
     raise BinariesMissing(
         f"none of the sources has etcd {wanted.etcd} and Kubernetes {wanted.kubernetes}:\n{listed}\n"
-        "Set KUBEBUILDER_ASSETS to a folder with them, or install Go and check that it can reach its module proxy."
+        "Set KUBEBUILDER_ASSETS to a folder with them, or install Go 1.26, and check that it reaches its module proxy."
     )

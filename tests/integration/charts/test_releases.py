@@ -5,11 +5,9 @@ import base64
 import itertools
 import re
 import subprocess
-import tarfile
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +17,7 @@ import pytest
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
+from images.within import unpack
 from kube_runtime import Invalid, Resource
 from kube_runtime.leases.membership import GROUP_LABEL
 from kube_runtime.leases.rendezvous import rendezvous
@@ -434,9 +433,9 @@ def _previous_chart(folder: Path) -> Path:
     commits = log.stdout.split()
     if len(commits) < 2:
         pytest.skip("this checkout has no earlier commit of the chart")
-    packed = subprocess.run(["git", "archive", commits[1], path], capture_output=True, check=True).stdout
-    with tarfile.open(fileobj=BytesIO(packed)) as archive:
-        archive.extractall(folder, filter="data")
+    packed = folder / "chart.tar"
+    subprocess.run(["git", "archive", f"--output={packed}", commits[1], path], check=True)
+    unpack(packed, folder)
     chart = folder / path
     if not (chart / "Chart.yaml").exists():
         pytest.skip("the previous commit has no chart yet")

@@ -6,17 +6,16 @@ import re
 import shutil
 import subprocess
 import sys
-import tarfile
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from functools import partial
-from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
 import pytest_asyncio
 
+from images.within import unpack
 from kube_runtime import ServerUnavailable
 from kyma_local.cache import cache_root, locked
 from kyma_local.helm import find_helm
@@ -65,13 +64,12 @@ def former() -> Version:
     shallow = subprocess.run(["git", "rev-parse", "--is-shallow-repository"], capture_output=True, check=False)
     if shallow.stdout.strip() != b"false":
         pytest.skip("the history is missing: a shallow clone, or no repository")
-    archive = subprocess.run(["git", "archive", FORMER], capture_output=True, check=True).stdout
     venv = cache_root() / "former" / f"{FORMER[:12]}-python{sys.version_info[0]}.{sys.version_info[1]}"
     venv.parent.mkdir(parents=True, exist_ok=True)
     with locked(venv.with_suffix(".lock")):
         if not (venv / "complete").exists() or not (venv / "charts").exists():
             shutil.rmtree(venv, ignore_errors=True)
-            _install(archive, venv)
+            _install(venv)
             (venv / "complete").touch()
     crds = sorted((venv / "charts" / LIFECYCLE_MANAGER.name / "files" / "crds").iterdir())
     (package,) = venv.glob("lib/*/site-packages/kyma_module_manager")
@@ -84,15 +82,15 @@ def former() -> Version:
     )
 
 
-def _install(archive: bytes, venv: Path) -> None:
-    """Build wheels and charts from an archive of sources, and install the wheels with their locked dependencies."""
+def _install(venv: Path) -> None:
+    """Build wheels and charts from the sources of the commit, and install the wheels with their locked dependencies."""
     environment = {
         name: value for name, value in os.environ.items() if name not in {"VIRTUAL_ENV", "UV_PROJECT_ENVIRONMENT"}
     }
     with TemporaryDirectory(prefix="former-") as text:
-        sources = Path(text)
-        with tarfile.open(fileobj=BytesIO(archive)) as tar:
-            tar.extractall(sources, filter="data")
+        sources = Path(text) / "sources"
+        subprocess.run(["git", "archive", f"--output={text}/sources.tar", FORMER], check=True)
+        unpack(Path(text) / "sources.tar", sources)
 
         def uv(*arguments: object) -> None:
             command = [str(UV), "--quiet", *map(str, arguments)]

