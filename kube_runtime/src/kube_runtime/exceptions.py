@@ -17,7 +17,7 @@ KubeError
 │   ├── Gone                 410, a resource version or page that the server no longer knows
 │   ├── RequestTooLarge      413
 │   ├── UnsupportedMediaType 415
-│   ├── Invalid              422, with a cause for each field
+│   ├── Invalid              422, with a cause for each field; 500 for a document that does not fit its schema
 │   ├── TooManyRequests      429
 │   └── ServerUnavailable    500 and above
 ├── KindUnknown              the API server serves no such kind
@@ -184,7 +184,7 @@ class UnsupportedMediaType(ApiError):
 
 
 class Invalid(ApiError):
-    """The object is well formed and breaks a rule; `causes` names the fields."""
+    """The object breaks a rule or does not fit its schema; `causes` names the fields, if the server does."""
 
 
 class TooManyRequests(ApiError):

@@ -7,7 +7,9 @@ is known to change nothing, `results` is what it answers, `readiness` judges wha
 from kube_runtime.apply.applier import Applier
 from kube_runtime.apply.memory import ApplyMemory
 from kube_runtime.apply.objects import InventoryEntry, KubernetesObject, parse_objects
+from kube_runtime.apply.order import may_refuse
 from kube_runtime.apply.readiness import Readiness, ReadinessState, readiness
+from kube_runtime.apply.refusals import conversion_failure
 from kube_runtime.apply.results import Action, ApplyResult, ObjectOutcome
 
 __all__ = [
@@ -20,6 +22,8 @@ __all__ = [
     "ObjectOutcome",
     "Readiness",
     "ReadinessState",
+    "conversion_failure",
+    "may_refuse",
     "parse_objects",
     "readiness",
 ]
