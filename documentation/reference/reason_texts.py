@@ -89,6 +89,10 @@ REASONS: Mapping[str, Texts] = {
         "SKRUnauthorized": ("The cluster refuses the credentials.", "`klm join` renews them."),
         "SKRForbidden": ("The credentials lack a right.", "Grant what the message names: `klm check`."),
         "SKRRequestFailed": ("The cluster refuses a request.", "Read the message: it is the API server's."),
+        "SKRConversionFailed": (
+            "The conversion webhook of a CRD fails: its objects can be neither read nor deleted.",
+            "Have the service of the webhook run again, or set `spec.conversion.strategy` of the CRD to `None`.",
+        ),
         "SKRObjectUnreadable": ("An object in the cluster cannot be read.", "Correct or delete the object."),
         "TokenNotRenewed": (
             "The token in the access Secret expires soon, and could not be renewed.",

@@ -45,6 +45,9 @@ const (
 	// Annotation of a SyncResource: with `true`, missing namespaces are created.
 	CreateNamespaces = "operator.kyma-project.io/create-namespaces"
 
+	// Annotation of an object in a manifest: it may be deleted and created anew where a field may not be changed.
+	Recreate = "operator.kyma-project.io/recreate"
+
 	// Annotation with the trace context of a change (W3C traceparent), to copy from a ModuleConfig to its
 	// SyncResource.
 	Traceparent = "operator.kyma-project.io/traceparent"

@@ -37,6 +37,8 @@ SKR_DOMAIN = "skr-domain"  # upstream has it without a prefix
 REVOKED_BEFORE = f"{GROUP}/revoked-before"
 CREATE_NAMESPACES = f"{GROUP}/create-namespaces"
 """Annotation of a SyncResource: with `true`, missing namespaces are created."""
+RECREATE = f"{GROUP}/recreate"
+"""Annotation of an object in a manifest: it may be deleted and created anew where a field may not be changed."""
 TRACEPARENT = f"{GROUP}/traceparent"
 """Annotation with the trace context of a change (W3C traceparent), to copy from a ModuleConfig to its SyncResource."""
 OBSERVED_AT = f"{GROUP}/observed-at"

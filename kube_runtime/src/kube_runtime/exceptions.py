@@ -19,7 +19,7 @@ KubeError
 │   ├── Gone                 410, a resource version or page that the server no longer knows
 │   ├── RequestTooLarge      413
 │   ├── UnsupportedMediaType 415
-│   ├── Invalid              422, with a cause for each field
+│   ├── Invalid              422, with a cause for each field; 500 for a document that does not fit its schema
 │   ├── TooManyRequests      429
 │   └── ServerUnavailable    500 and above
 ├── AddressInvalid           no object of an API server has this name, or this name without a namespace
@@ -205,7 +205,7 @@ class UnsupportedMediaType(ApiError):
 
 
 class Invalid(ApiError):
-    """The object is well formed and breaks a rule; `causes` names the fields."""
+    """The object breaks a rule or does not fit its schema; `causes` names the fields, if the server does."""
 
 
 class TooManyRequests(ApiError):

@@ -75,11 +75,11 @@ def test_status_of_a_manifest_goes_back_to_its_field_manager_and_its_spec_stays(
     assert back.of_manifest(live({}, {}, spec, merged)) is None
 
 
-def test_field_managers_of_the_watcher_and_of_its_repairs_become_one() -> None:
-    ours = (applied("lifecycle-manager-skr-webhook", "spec"), applied("lifecycle-manager-skr-webhook-repair", "data"))
-    patch = back.of_watcher_object(live({names.MANAGED_BY: names.LIFECYCLE_MANAGER}, {}, *ours))
+def test_field_manager_of_the_watcher_becomes_the_former_one() -> None:
+    ours = applied("lifecycle-manager-skr-webhook", "spec")
+    patch = back.of_watcher_object(live({names.MANAGED_BY: names.LIFECYCLE_MANAGER}, {}, ours))
     assert patch is not None
-    assert patch["metadata"]["managedFields"] == [applied("lifecycle-manager", "spec", "data")]
+    assert patch["metadata"]["managedFields"] == [applied("lifecycle-manager", "spec")]
 
 
 def test_conditions_that_the_former_version_does_not_know_are_removed() -> None:

@@ -83,6 +83,7 @@ HAS_NO_ROOM = (
     "requested: count/moduleconfigs.operator.kyma-project.io=1, used: count/moduleconfigs.operator.kyma-project.io=0, "
     "limited: count/moduleconfigs.operator.kyma-project.io=0"
 )
+NO_NAMESPACE = Refused(404, "NotFound", f'namespaces "{OWN}" not found', {"kind": "namespaces", "name": OWN})
 IS_GOING = f"unable to create new content in namespace {OWN} because it is being terminated"
 GOING_CAUSE = {"reason": "NamespaceTerminating", "message": f"namespace {OWN} is being terminated"}
 
@@ -91,7 +92,7 @@ GOING_CAUSE = {"reason": "NamespaceTerminating", "message": f"namespace {OWN} is
     ("refused", "why", "advice"),
     [
         (Refused(403, "Forbidden", "no RoleBinding"), "has no rights there", True),
-        (Refused(404, "NotFound", f'namespaces "{OWN}" not found'), "there is no such namespace", True),
+        (NO_NAMESPACE, "there is no such namespace", True),
         (Refused(403, "Forbidden", HAS_NO_ROOM), "a ResourceQuota there is used up", False),
         (Refused(403, "Forbidden", IS_GOING, {"causes": [GOING_CAUSE]}), "it is being deleted", False),
     ],
@@ -132,7 +133,7 @@ async def test_kyma_says_whose_module_configs_cannot_be_written_beside_other_cau
             published.clear()
             return {each.name: (each.state.value, each.message) for each in (await it.world.in_kcp()).status.modules}
 
-        refused = Refused(404, "NotFound", f'namespaces "{OWN}" not found')
+        refused = NO_NAMESPACE
         with it.world.cluster("kcp").ruled_by(Refuse(is_own, refused=refused)):
             for _ in range(2):
                 with pytest.raises(KubeError):

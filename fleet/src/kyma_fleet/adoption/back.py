@@ -15,7 +15,6 @@ from kube_runtime.apply.former_managers import merged_into
 from lifecycle_manager.catalog_sync.apply import FIELD_MANAGER as OUR_CATALOG_MANAGER
 from lifecycle_manager.contract import former
 from lifecycle_manager.contract.resources import FIELD_MANAGER
-from lifecycle_manager.object_set.apply import repair_manager
 from lifecycle_manager.skr_webhook.apply import FIELD_MANAGER as OUR_WATCHER_MANAGER
 from lifecycle_manager_api import Condition, Kyma, Manifest, SkrRecords, names
 
@@ -41,7 +40,7 @@ class FormerManager:
 
 MODULES = FormerManager(former.APPLIER, frozenset({FIELD_MANAGER}))
 CATALOG = FormerManager(former.CATALOG_MANAGER, frozenset({OUR_CATALOG_MANAGER}))
-WATCHER = FormerManager(names.LIFECYCLE_MANAGER, frozenset({OUR_WATCHER_MANAGER, repair_manager(OUR_WATCHER_MANAGER)}))
+WATCHER = FormerManager(names.LIFECYCLE_MANAGER, frozenset({OUR_WATCHER_MANAGER}))
 MANIFESTS = FormerManager(former.APPLIER, frozenset({FIELD_MANAGER}))
 KYMA_CR = FormerManager(former.KYMA_MANAGER, frozenset())
 

@@ -16,7 +16,9 @@ from kube_runtime.apply.objects import (
     parse_objects,
     require_once,
 )
+from kube_runtime.apply.order import may_refuse
 from kube_runtime.apply.readiness import Readiness, ReadinessState, readiness
+from kube_runtime.apply.refusals import conversion_failure
 from kube_runtime.apply.results import Action, ApplyResult, ObjectOutcome
 
 __all__ = [
@@ -30,8 +32,10 @@ __all__ = [
     "ObjectOutcome",
     "Readiness",
     "ReadinessState",
+    "conversion_failure",
     "find_object",
     "kind_is_gone",
+    "may_refuse",
     "once_each",
     "parse_manifest",
     "parse_objects",

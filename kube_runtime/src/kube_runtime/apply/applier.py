@@ -2,7 +2,11 @@
 
 Only objects in the inventory are pruned, whatever labels say. Objects are applied by rank, those of a rank at the same
 time as far as the client's limit on requests under way allows; one that fails does not delay the others, but then
-nothing is pruned in that round. An object that is known to be in its desired state is read and not written.
+nothing is pruned in that round, except what can make the API server refuse others, see `may_refuse`. An object that is
+known to be in its desired state is read and not written.
+
+Where the server refuses an apply because of what others have added, that is taken over and removed (`claims`). An
+object of which a field may not be changed is deleted and created anew where nothing is lost by that (`recreation`).
 """
 
 import asyncio
@@ -12,19 +16,21 @@ from typing import Any, TypeVar
 import msgspec
 
 from kube_runtime.apply.difference import ObjectDifference, difference_between
+from kube_runtime.apply.documents import content_to_apply
 from kube_runtime.apply.established import wait_established
 from kube_runtime.apply.existence import find_object
-from kube_runtime.apply.former_managers import merged_into
 from kube_runtime.apply.memory import ApplyMemory, digest_of
 from kube_runtime.apply.objects import InventoryEntry, KubernetesObject
-from kube_runtime.apply.order import CRD, rank_of
+from kube_runtime.apply.order import CRD, may_refuse, rank_of
+from kube_runtime.apply.recreation import way_out
+from kube_runtime.apply.refusals import explained, immutable_fields
 from kube_runtime.apply.results import Action, ApplyResult, ObjectOutcome
 from kube_runtime.apply.settled import is_settled, last_writer
+from kube_runtime.apply.writing import ObjectTarget, ObjectWriter, Written
 from kube_runtime.client.client import Client
-from kube_runtime.client.decoding import decoding_for
 from kube_runtime.exceptions import (
     ClusterUnreachable,
-    Conflict,
+    Invalid,
     KindUnknown,
     KubeError,
     NotFound,
@@ -51,6 +57,8 @@ class Applier:
     - `force`: take over fields that another manager owns; without it, that is a failure which names the owner
     - `former_managers`: field managers under which these objects were applied before: what they own becomes this one's,
       so that fields which are no longer applied are removed
+    - `recreate_annotation`: an annotation of a document that, as "true", allows to delete the object and to create it
+      anew where a field may not be changed
     - `established_seconds`: how long to wait for a new CustomResourceDefinition to be served
     """
 
@@ -65,6 +73,7 @@ class Applier:
         default_namespace: str = "default",
         force: bool = True,
         former_managers: Collection[str] = (),
+        recreate_annotation: str = "",
         established_seconds: float = 15.0,
         memory: ApplyMemory | None = None,
     ) -> None:
@@ -75,9 +84,17 @@ class Applier:
         self._owns = owns or self._has_labels
         self._default_namespace = default_namespace
         self._force = force
-        self._former_managers = frozenset(former_managers)
+        self._recreate_annotation = recreate_annotation
         self._established_seconds = established_seconds
         self._memory = ApplyMemory() if memory is None else memory
+        self._writer = ObjectWriter(
+            client=client,
+            field_manager=field_manager,
+            force=force,
+            former_managers=frozenset(former_managers),
+            recreate_annotation=recreate_annotation,
+            owns=self._owns,
+        )
 
     async def apply(
         self,
@@ -88,6 +105,7 @@ class Applier:
         prune: bool = True,
         recheck: bool | Collection[Identity] = True,
         leave: Callable[[InventoryEntry, JsonObject], bool] = lambda _entry, _live: False,
+        found: Collection[Identity] = (),
     ) -> ApplyResult:
         """Apply the objects, then delete what only the inventory names.
 
@@ -98,6 +116,8 @@ class Applier:
         are read.
         `leave` tells whether an object may keep a state that differs from the applied one, as another owner has applied
         it. It is called only where the document has not changed.
+        `found` are objects that existed before anything of the set was applied: they are never deleted to be created
+        anew.
         Raises nothing for a single object: its outcome has the error, as has every outcome if the cluster can't be
         reached.
         """
@@ -108,16 +128,23 @@ class Applier:
         for rank in sorted({_rank(each) for each in wanted}):
             members = [number for number, each in enumerate(wanted) if _rank(each) == rank]
             done = await _concurrently(
-                lambda number: self._bring(wanted[number], to_read, leave, recheck=recheck), members
+                lambda number: self._bring(wanted[number], to_read, leave, recheck=recheck, found=found), members
             )
             outcomes.update(zip(members, done, strict=True))
         applied = [outcomes[number] for number in range(len(wanted))]
         left_over = _left_over(applied, inventory)
-        if not prune or any(outcome.error is not None for outcome in applied):
-            removed = [ObjectOutcome(entry, None, "kept") for entry in left_over]
-        else:
-            removed = await self._remove_all(left_over, self._uids(applied) if left_over else frozenset())
+        going = left_over if prune else []
+        if any(outcome.error is not None for outcome in applied):
+            going = [entry for entry in going if may_refuse(entry.group, entry.kind)]
+        removed = [ObjectOutcome(entry, None, "kept") for entry in left_over if entry not in going]
+        removed += (await self.prune(going, applied)).outcomes
         return ApplyResult((*applied, *removed), _inventory_after(applied, removed, known))
+
+    async def prune(self, entries: Sequence[InventoryEntry], applied: Iterable[ObjectOutcome]) -> ApplyResult:
+        """Delete what an apply has left over, but nothing that it has applied: a server may show it in two groups."""
+        staying = self._uids(each for each in applied if each.index is not None) if entries else frozenset()
+        removed = await self._remove_all(entries, staying)
+        return ApplyResult(tuple(removed), _inventory_after([], removed, set()))
 
     async def delete(self, inventory: Collection[InventoryEntry]) -> ApplyResult:
         """Delete what the inventory names, in reverse order. What waits for finalizers stays in the inventory."""
@@ -167,7 +194,7 @@ class Applier:
                 dry_run=True,
             )
         except KubeError as error:
-            return ObjectDifference(entry, wanted.index, "fail", error=_explain(error))
+            return ObjectDifference(entry, wanted.index, "fail", error=self._explain(entry, error))
         size = len(msgspec.json.encode(after))
         return await parse_aside(size, difference_between, entry, wanted.index, before, after)
 
@@ -178,6 +205,7 @@ class Applier:
         leave: Callable[[InventoryEntry, JsonObject], bool],
         *,
         recheck: bool | Collection[Identity],
+        found: Collection[Identity],
     ) -> ObjectOutcome:
         """Have one object as it is wanted, and say what came of it."""
         entry = _unresolved_entry(wanted)
@@ -185,15 +213,15 @@ class Applier:
             resource = await self._client.mapper.resource(wanted.api_version, wanted.kind)
             entry = self._entry(wanted, resource)
             try:
-                return await self._brought(wanted, resource, entry, to_read, leave, recheck=recheck)
+                return await self._brought(wanted, resource, entry, to_read, leave, found, recheck=recheck)
             except KindUnknown:  # not served as it was known, which is forgotten now: it is looked up again
                 resource = await self._client.mapper.resource(wanted.api_version, wanted.kind)
             entry = self._entry(wanted, resource)
-            return await self._brought(wanted, resource, entry, to_read, leave, recheck=recheck)
+            return await self._brought(wanted, resource, entry, to_read, leave, found, recheck=recheck)
         except (KubeError, RecursionError) as error:
             self._memory.forget(entry)
             cause = error if isinstance(error, KubeError) else _nested_too_deep(entry)
-            return ObjectOutcome(entry, wanted.index, "failed", _explain(cause), cause=cause)
+            return ObjectOutcome(entry, wanted.index, "failed", self._explain(entry, cause), cause=cause)
 
     async def _brought(
         self,
@@ -202,24 +230,32 @@ class Applier:
         entry: InventoryEntry,
         to_read: set[Identity],
         leave: Callable[[InventoryEntry, JsonObject], bool],
+        found: Collection[Identity],
         *,
         recheck: bool | Collection[Identity],
     ) -> ObjectOutcome:
         """Have one object as it is wanted. Raises KubeError, or RecursionError for one that is nested too deep."""
         document = self._document(wanted, entry)
+        target = ObjectTarget(resource, entry, document)
         digest = digest_of(document)
         before: JsonObject | None = None
         same = self._memory.has_same_document(entry, digest)
         if same and not (recheck if isinstance(recheck, bool) else entry.identity in recheck):
             return ObjectOutcome(entry, wanted.index, "unchanged")
         if same or (entry.identity in to_read and not self._memory.knows(entry)):
-            before = await self._read_as_ours(resource, entry)
+            before = await self._read(resource, entry)
+            if before is not None:
+                before = await self._writer.taken_over(target, before)
             if before is not None and (
                 self._needs_nothing(entry, digest, document, before)
                 or (same and not before["metadata"].get("deletionTimestamp") and leave(entry, before))
             ):
                 return ObjectOutcome(entry, wanted.index, "unchanged", live=before)
-        return await self._write(wanted, resource, entry, document, digest, before)
+        is_known = entry.identity in to_read or self._memory.knows(entry)
+        may_delete = entry.identity not in found
+        done = await self._writer.write(target, before, is_known=is_known, may_delete=may_delete)
+        self._memory.remember(entry, digest, done.live)
+        return await self._outcome(wanted, target, done)
 
     def _needs_nothing(self, entry: InventoryEntry, digest: bytes, document: JsonObject, live: JsonObject) -> bool:
         if self._memory.knows(entry):
@@ -229,63 +265,16 @@ class Applier:
         self._memory.remember(entry, digest, live)  # from a life before this one
         return True
 
-    async def _write(
-        self,
-        wanted: KubernetesObject,
-        resource: Resource[JsonObject],
-        entry: InventoryEntry,
-        document: JsonObject,
-        digest: bytes,
-        before: JsonObject | None,
-    ) -> ObjectOutcome:
-        created, live = await self._send(resource, entry, document)
-        if await self._take_fields_over(resource, entry, live) is not live:  # it was not read before
-            _, live = await self._send(resource, entry, document)
-        self._memory.remember(entry, digest, live)
+    async def _outcome(self, wanted: KubernetesObject, target: ObjectTarget, done: Written) -> ObjectOutcome:
+        """Return what came of an object that was applied."""
+        entry, (live, created, before) = target.entry, done
         if (entry.group, entry.kind) == CRD:
-            live = await wait_established(self._client, resource, live, self._established_seconds)
+            live = await wait_established(self._client, target.resource, live, self._established_seconds)
             self._client.mapper.learn(live)
         same = before is not None and _version(before) == _version(live)
         action: Action = "created" if created else "unchanged" if same else "changed"
         changed_by = last_writer(before, self._field_manager) if before is not None and action == "changed" else ""
         return ObjectOutcome(entry, wanted.index, action, live=live, changed_by=changed_by)
-
-    async def _send(
-        self, resource: Resource[JsonObject], entry: InventoryEntry, document: JsonObject
-    ) -> tuple[bool, JsonObject]:
-        """Apply a document; return whether the object is new, and the object."""
-        applied = await self._client.apply_undecoded(
-            resource,
-            entry.name,
-            document,
-            entry.namespace or None,
-            field_manager=self._field_manager,
-            force=self._force,
-        )
-        return applied.created, decoding_for(resource.type).object(applied.body)
-
-    async def _read_as_ours(self, resource: Resource[JsonObject], entry: InventoryEntry) -> JsonObject | None:
-        """Read an object, and move what former field managers own to this one.
-
-        None also where somebody else has written it meanwhile: then the apply finds those in its answer.
-        """
-        live = await self._read(resource, entry)
-        try:
-            return await self._take_fields_over(resource, entry, live) if live is not None else None
-        except (Conflict, NotFound):
-            return None
-
-    async def _take_fields_over(
-        self, resource: Resource[JsonObject], entry: InventoryEntry, live: JsonObject
-    ) -> JsonObject:
-        """Move what the former field managers own to this one, in the version that was read; return the object."""
-        fields = merged_into(self._field_manager, live, self._former_managers)
-        if fields is None:
-            return live
-        patch = {"metadata": {"managedFields": fields, "resourceVersion": live["metadata"]["resourceVersion"]}}
-        return await self._client.merge_patch(
-            resource, entry.name, patch, entry.namespace or None, field_manager=self._field_manager
-        )
 
     def _uids(self, applied: Iterable[ObjectOutcome]) -> frozenset[str]:
         """Return the identities of what is to stay: a server may show one object in two groups."""
@@ -325,7 +314,7 @@ class Applier:
         except NotFound:  # deleted meanwhile
             return ObjectOutcome(entry, None, "pruned")
         except KubeError as error:
-            return ObjectOutcome(entry, None, "failed", _explain(error), cause=error)
+            return ObjectOutcome(entry, None, "failed", explained(error), cause=error)
         return ObjectOutcome(entry, None, "pruned", live=live)
 
     async def _read(self, resource: Resource[JsonObject], entry: InventoryEntry) -> JsonObject | None:
@@ -343,7 +332,7 @@ class Applier:
         return InventoryEntry(resource.group, resource.version, resource.kind, namespace, wanted.name)
 
     def _document(self, wanted: KubernetesObject, entry: InventoryEntry) -> JsonObject:
-        """Return the document as it is sent: with namespace, labels and annotations, without what is the server's."""
+        """Return the document as it is sent: with namespace, labels and annotations, without what is not ours."""
         metadata = {key: value for key, value in wanted.document["metadata"].items() if key not in _OF_THE_SERVER}
         metadata.pop("namespace", None)
         if entry.namespace:
@@ -351,8 +340,11 @@ class Applier:
         for key, ours in (("labels", self._labels), ("annotations", self._annotations)):
             if ours:
                 metadata[key] = {**(metadata.get(key) or {}), **ours}
-        document = {key: value for key, value in wanted.document.items() if key != "status"}
-        return {**document, "metadata": metadata}
+        return {**content_to_apply(entry.group, entry.kind, wanted.document), "metadata": metadata}
+
+    def _explain(self, entry: InventoryEntry, error: KubeError) -> str:
+        fields = immutable_fields(error) if isinstance(error, Invalid) else ()
+        return way_out(entry, fields, self._recreate_annotation) if fields else explained(error)
 
 
 async def _concurrently(act: Callable[[T], Coroutine[Any, Any, R]], things: Sequence[T]) -> list[R]:
@@ -404,12 +396,6 @@ def _may_be_done(cause: KubeError | None) -> bool:
 
 def _nested_too_deep(entry: InventoryEntry) -> KubeError:
     return ObjectUnreadable(entry.namespace, entry.name, "", "it is nested too deep")
-
-
-def _explain(error: KubeError) -> str:
-    if isinstance(error, Conflict) and error.causes:
-        return "; ".join(f"{cause.field}: {cause.message}" for cause in error.causes)
-    return str(error)
 
 
 def _version(live: JsonObject) -> str:

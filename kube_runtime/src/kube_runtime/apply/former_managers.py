@@ -1,72 +1,64 @@
-"""Moves what other field managers have applied to another one, so that fields which it leaves out are removed.
+"""Moves what other field managers have written to another one, so that fields which it leaves out are removed.
 
-A field stays as long as anybody owns it. Where a program applies under another name than the one that it replaces, the
-former name would own its fields for ever: a sidecar that the next version drops would stay.
+Where a program applies under another name than the one that it replaces, the former name would own its fields for ever:
+a sidecar that the next version drops would stay. The same where objects were installed by kubectl or Helm before.
 """
 
-from collections.abc import Collection, Mapping
-from typing import Any, TypeGuard
+from collections.abc import Collection
 
+from kube_runtime.apply.field_sets import Entry, entries_of, fields_of, is_applied, moved, united
 from kube_runtime.resource import JsonObject
 
-__all__ = ["merged_into"]
+__all__ = ["has_applied", "merged_into"]
 
-Entry = Mapping[str, Any]
-APPLY = "Apply"
-MAX_DEPTH = 200
-"""How deep a set of fields is nested; a server refuses documents that are nested deeper than 10,000 levels."""
+INSTALLERS = frozenset({"kubectl", "kubectl-client-side-apply", "kubectl-create", "kubectl-replace", "helm"})
+"""Field managers of commands that install whole manifests. Those of single edits are not among them."""
+_INSTALLED = {
+    **{("apps", kind): "f:spec" for kind in ("Deployment", "StatefulSet", "DaemonSet")},
+    ("batch", "CronJob"): "f:spec",
+    ("", "Service"): "f:spec",
+    ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"): "f:webhooks",
+    ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"): "f:webhooks",
+}
+"""Where lists are merged item by item, so that a former container, port or webhook would stay. Nothing of this holds
+data of users: labels, annotations, and the content of ConfigMaps, Secrets and custom resources stay as they are."""
 
 
 def merged_into(
-    field_manager: str, live: JsonObject, former: Collection[str], *, subresource: str = ""
+    field_manager: str, live: JsonObject, former: Collection[str], *, subresource: str = "", installed: bool = False
 ) -> list[Entry] | None:
     """Return the managedFields in which a field manager has what the former ones have applied; None where nothing is.
 
-    What was applied by way of a subresource is of that alone.
-
-    Former entries of another API version than that of the field manager are merged too: a path that a version does not
-    have matches no field.
+    With `installed` also what commands that install manifests have written, see `INSTALLERS`. What was applied by way
+    of a subresource is of that alone.
     """
-    entries: list[Entry] = [each for each in live["metadata"].get("managedFields") or () if isinstance(each, Mapping)]
-    applied = [entry for entry in entries if _is_applied(entry) and entry.get("subresource", "") == subresource]
-    own = [entry for entry in applied if entry.get("manager") == field_manager]
-    moved = [entry for entry in applied if entry.get("manager") in former and entry not in own]
-    if not moved:
-        return None
-    target, *others = (*own, *moved)
-    fields = _fields_of(target)
-    for entry in others:
-        fields = _union(fields, _fields_of(entry))
-    kept = [entry for entry in entries if entry not in own and entry not in moved]
-    return [*kept, {**target, "manager": field_manager, "fieldsV1": fields}]
+    group = str(live.get("apiVersion", "")).rpartition("/")[0]
+    section = _INSTALLED.get((group, str(live.get("kind", "")))) if installed else None
+
+    def take(entry: Entry) -> Entry | None:
+        if is_applied(entry) and entry.get("manager") in former:
+            return fields_of(entry)
+        if section is None or entry.get("manager") not in INSTALLERS:
+            return None
+        fields = fields_of(entry)
+        return {section: fields[section]} if section in fields else None
+
+    written = _as_data(live, {field_manager, *former}) if not subresource else {}
+    return moved(field_manager, live, take, subresource=subresource, unowned=written)
 
 
-def _is_applied(entry: Entry) -> bool:
-    return entry.get("operation") == APPLY
-
-
-def _fields_of(entry: Entry) -> Entry:
-    """Return the fields of an entry, none where they are no set of fields."""
-    fields = entry.get("fieldsV1")
-    return fields if _is_field_set(fields) else {}
-
-
-def _is_field_set(fields: object, depth: int = 0) -> TypeGuard[Entry]:
-    if not isinstance(fields, Mapping) or depth > MAX_DEPTH:
-        return False
-    return all(_is_field_set(below, depth + 1) for below in fields.values())
-
-
-def _union(one: Entry, other: Entry) -> Entry:
-    """Return the fields of both. A step without anything below stands for itself; one with steps below only by `.`."""
-    found = dict(one)
-    for step, below in other.items():
-        found[step] = _merged_step(found[step], below) if step in found else below
+def _as_data(live: JsonObject, managers: Collection[str]) -> Entry:
+    """Return the `data` of a Secret that these have applied as `stringData`, of which nobody owns what became of it."""
+    found: Entry = {}
+    for each in entries_of(live) if live.get("kind") == "Secret" else ():
+        if is_applied(each) and each.get("manager") in managers and "f:stringData" in fields_of(each):
+            found = united(found, {"f:data": fields_of(each)["f:stringData"]})
     return found
 
 
-def _merged_step(one: Entry, other: Entry) -> Entry:
-    if not one and not other:
-        return {}
-    itself: Entry = {".": {}} if not one or not other else {}
-    return {**itself, **_union(one, other)}
+def has_applied(live: JsonObject, managers: Collection[str]) -> bool:
+    """Tell whether any of these field managers has applied fields of an object, other than of a subresource."""
+    return any(
+        is_applied(each) and not each.get("subresource") and each.get("manager") in managers
+        for each in entries_of(live)
+    )

@@ -1,6 +1,6 @@
 """In which order kinds go into a cluster, and out of it the other way round."""
 
-__all__ = ["CRD", "rank_of"]
+__all__ = ["CRD", "may_refuse", "rank_of"]
 
 CRD = ("apiextensions.k8s.io", "CustomResourceDefinition")
 
@@ -40,6 +40,24 @@ _CALLING = frozenset(
         ("apiregistration.k8s.io", "APIService"),
     }
 )
+
+_REFUSING = _CALLING | {
+    ("", "ResourceQuota"),
+    ("", "LimitRange"),
+    *(
+        ("admissionregistration.k8s.io", f"{kind}AdmissionPolicy{part}")
+        for kind in ("Validating", "Mutating")
+        for part in ("", "Binding")
+    ),
+}
+
+
+def may_refuse(group: str, kind: str) -> bool:
+    """Tell whether an object of a kind can make the API server refuse others: a webhook, a policy, a quota.
+
+    One that is left over can be what an apply fails for.
+    """
+    return (group, kind) in _REFUSING
 
 
 def rank_of(group: str, kind: str) -> int:

@@ -13,7 +13,7 @@ import msgspec
 from kube_runtime.client.decoding import UNDECODABLE
 from kube_runtime.resource import JsonObject
 
-__all__ = ["is_settled", "last_writer"]
+__all__ = ["is_settled", "item_at", "last_writer"]
 
 _IDENTITY = frozenset({"apiVersion", "kind"})
 
@@ -81,19 +81,31 @@ def _covers(wanted: Any, owned: object) -> bool:
 def _covers_item(wanted: Sequence[Any], path: str, owned: object) -> bool:
     """Tell whether a list has everything that is owned of one item, which the path names by its keys (`k:`).
 
-    An item may leave a key out that has a default. Items named by their value or place (`v:`, `i:`) have nothing below.
+    Items named by their value or place (`v:`, `i:`) have nothing below.
     """
     if not path.startswith("k:"):
         return True
-    try:
-        keys = msgspec.json.decode(path[2:], type=dict[str, Any])
-    except UNDECODABLE:
+    item = item_at(wanted, path)
+    if item is None or not isinstance(owned, Mapping):
         return False
+    keys = _keys_of(path)
+    return _covers(item, {key: below for key, below in owned.items() if key[2:] not in keys})
+
+
+def item_at(wanted: Sequence[Any], path: str) -> Mapping[str, Any] | None:
+    """Return the only item of a list that has the keys in a path (`k:`). It may leave a key out that has a default."""
+    keys = _keys_of(path)
     items = [
         item
         for item in wanted
         if isinstance(item, Mapping) and all(item.get(key, value) == value for key, value in keys.items())
     ]
-    if len(items) != 1 or not isinstance(owned, Mapping):
-        return False
-    return _covers(items[0], {key: below for key, below in owned.items() if key[2:] not in keys})
+    return items[0] if keys and len(items) == 1 else None
+
+
+def _keys_of(path: str) -> dict[str, Any]:
+    """Return the keys of an item; none where they can't be read."""
+    try:
+        return msgspec.json.decode(path[2:], type=dict[str, Any])
+    except UNDECODABLE:
+        return {}

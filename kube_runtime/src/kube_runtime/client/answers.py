@@ -55,6 +55,10 @@ _BY_CODE: dict[int, type[ApiError]] = {
     422: Invalid,
     429: TooManyRequests,
 }
+_OF_CONTENT = ("failed to create typed patch object", "failed to convert new object", "unable to convert unstructured")
+"""How messages begin by which a server refuses an applied document that does not fit its schema, as 500."""
+_CONVERSION = "conversion webhook for "
+"""The webhook of one CRD fails: no reason to wait with other requests, as the server asks its clients to (429)."""
 _REASONS = {404: "NotFound", 500: "InternalError", 503: "ServiceUnavailable", 504: "Timeout"}
 
 
@@ -96,6 +100,10 @@ def _error(code: int, status: _Status, retry_after: float | None) -> ApiError:
     kind = AlreadyExists if status.reason == "AlreadyExists" else _BY_CODE.get(code)
     if kind is NotFound and not (status.details or {}).get("name"):
         kind = NotServed
+    if code == 500 and status.message.startswith(_OF_CONTENT):
+        kind = Invalid
+    if code == 429 and _CONVERSION in status.message:
+        kind, retry_after, status.details = ServerUnavailable, None, None
     if kind is None:
         kind = ServerUnavailable if code >= 500 else ApiError
     message = _printable(status.message) or "no reason given"

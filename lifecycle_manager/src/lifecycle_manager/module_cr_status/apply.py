@@ -221,8 +221,5 @@ def _named(seen: ModuleCrSnapshot) -> dict[str, str]:
 
 
 def _is_refusal(error: ApiError) -> bool:
-    """Tell whether the API server will refuse the same fields again.
-
-    A field that the schema does not have is an internal error, with a message of server-side apply.
-    """
-    return isinstance(error, Forbidden | Invalid | BadRequest) or "field not declared in schema" in error.message
+    """Tell whether the API server will refuse the same fields again."""
+    return isinstance(error, Forbidden | Invalid | BadRequest)

@@ -279,7 +279,7 @@ def _application(seen: ManifestSnapshot, rendering: RenderedModule, *, check_all
     if unknown := without(left_crds, seen.crd_objects):
         return steps.ListObjectsOfCRDs(unknown)
     in_use = [each for each in left_crds if seen.crd_objects.get(each) != ()]
-    return plan_prune(seen, applied, objects, in_use)
+    return plan_prune(seen, applied, in_use)
 
 
 def _needs_namespace(seen: ManifestSnapshot) -> bool:

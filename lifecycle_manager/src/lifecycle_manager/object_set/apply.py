@@ -13,11 +13,8 @@ from kube_runtime import (
     ApplyMemory,
     ApplyResult,
     Client,
-    Invalid,
     InventoryEntry,
     JsonObject,
-    KubeError,
-    KubernetesObject,
     NotFound,
     find_object,
 )
@@ -27,7 +24,6 @@ from lifecycle_manager.object_set.ownership import OWN_LABELS, Holder, OwnObject
 from lifecycle_manager.object_set.steps import ApplyObjects, PruneObjects
 from lifecycle_manager_api import names
 
-_IDENTITY = frozenset({"apiVersion", "kind", "metadata"})
 log = structlog.get_logger("object_set")
 
 
@@ -71,6 +67,7 @@ class SkrObjects:
             owns=owner.owns,
             default_namespace=self.default_namespace,
             former_managers=owner.former_managers,
+            recreate_annotation=names.RECREATE,
             memory=self._memory,
         )
 
@@ -81,33 +78,15 @@ class SkrObjects:
         if missing := set(step.namespaces).difference(self.namespaces):
             await self.create_namespaces(missing)
             self.namespaces = tuple(step.namespaces)
-        applied = await self.applier.apply(
-            step.objects, step.inventory, new=step.new, prune=False, recheck=step.recheck, leave=leave
+        return await self.applier.apply(
+            step.objects,
+            step.inventory,
+            new=step.new,
+            prune=False,
+            recheck=step.recheck,
+            leave=leave,
+            found=step.found,
         )
-        if step.overwrite and await self._overwrite(step.objects, applied):
-            return await self.applier.apply(step.objects, step.inventory, prune=False)
-        return applied
-
-    async def _overwrite(self, objects: Iterable[KubernetesObject], applied: ApplyResult) -> bool:
-        """Overwrite the content of objects that the API server refused; tell whether any was.
-
-        An apply keeps fields that others added. Where these conflict it is refused for ever: a port whose number was
-        edited would be there twice, with one name.
-        """
-        refused = {each.index for each in applied.failed if isinstance(each.cause, Invalid)}
-        done = False
-        for each in objects:
-            if each.index not in refused:
-                continue
-            content = {key: value for key, value in each.document.items() if key not in _IDENTITY}
-            try:
-                resource = await self.skr.mapper.resource(each.api_version, each.kind)
-                manager = repair_manager(self.owner.field_manager)
-                await self.skr.merge_patch(resource, each.name, content, each.namespace or None, field_manager=manager)
-                done = True
-            except KubeError as error:
-                log.warning("changed object can't be repaired", object=str(each), error=str(error))
-        return done
 
     async def create_namespaces(self, wanted: Iterable[str]) -> None:
         """Create namespaces where they are missing. They belong to no set. Raises KubeError."""
@@ -118,23 +97,15 @@ class SkrObjects:
             self.namespaces = (*self.namespaces, name)
 
     async def prune(self, step: PruneObjects) -> ApplyResult:
-        """Delete objects that an apply has left over; return the result of both.
-
-        The objects just applied are named again, so that none of them is deleted under another API group.
-        """
+        """Delete objects that an apply has left over; return the result of both."""
         applied, chosen = step.applied, identities(step.entries)
-        removed = await self.applier.apply(step.objects, step.entries, prune=True, recheck=False)
+        removed = await self.applier.prune(step.entries, applied.outcomes)
         outcomes = (
             *(each for each in applied.outcomes if each.index is not None or each.entry.identity not in chosen),
-            *(each for each in removed.outcomes if each.index is None),
+            *removed.outcomes,
         )
         staying = {each for each in applied.inventory if each.identity not in chosen}
-        remaining = {each for each in removed.inventory if each.identity in chosen}
-        return ApplyResult(outcomes, tuple(sorted(staying | remaining)))
-
-
-def repair_manager(field_manager: str) -> str:
-    return f"{field_manager}-repair"
+        return ApplyResult(outcomes, tuple(sorted(staying.union(removed.inventory))))
 
 
 async def hand_over(skr: Client, giver: SetOwner, given: Mapping[InventoryEntry, Holder]) -> None:

@@ -4,14 +4,14 @@ In this order: the objects are resolved as the SKR knows them, the intent is rec
 and what is no longer wanted is pruned. Nothing is applied that the module may not have by its policy, nor any of the
 Lifecycle Manager's own objects.
 
-May delete: objects that an apply has kept although they are no longer wanted and that the module may have, none in a
-round with a failure, and none that the domain spares.
+May delete: objects that an apply has kept although they are no longer wanted and that the module may have, and none
+that the domain spares. In a round with a failure only what may be the reason for it: webhooks, policies, quotas.
 """
 
 from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
-from kube_runtime import ApplyResult, InventoryEntry, KubernetesObject
+from kube_runtime import ApplyResult, InventoryEntry, KubernetesObject, may_refuse
 from lifecycle_manager.contract.verdict import FORBIDDEN, POLICY_VIOLATION
 from lifecycle_manager.object_set.inventory import identities, inventory_of, listed, name_of, without
 from lifecycle_manager.object_set.owner_writes import Owner, Status
@@ -50,15 +50,16 @@ def plan_intent(
 def plan_prune(
     seen: SetSnapshot[Owner],
     applied: ApplyResult,
-    objects: tuple[KubernetesObject, ...],
     spared: Iterable[InventoryEntry] = (),
 ) -> PruneObjects | None:
     """Return how to delete what is no longer wanted, but for what is spared; None where that is done."""
-    if seen.pruned or applied.failed:
+    if seen.pruned:
         return None
     left = without(kept(applied), spared)
+    if applied.failed:
+        left = tuple(each for each in left if may_refuse(each.group, each.kind))
     entries = without(left, held_back(left, seen.rules)[0])
-    return PruneObjects(objects, applied, entries) if entries else None
+    return PruneObjects(applied, entries) if entries else None
 
 
 def left_by_policy(seen: SetSnapshot[Owner]) -> tuple[Violation, ...]:

@@ -36,8 +36,8 @@ class ApplyObjects(Step):
 
     With identities in `recheck` these are requested too.
     `new` objects were not in the inventory before this reconcile. `namespaces` are created before where they are
-    missing. They are not a part of the set: others may use them by the time it is deleted. With `overwrite` objects
-    that are refused because of what others added are overwritten: they belong to nobody else.
+    missing. They are not a part of the set: others may use them by the time it is deleted. `found` objects existed
+    before the set: they are never deleted to be created anew.
     """
 
     objects: tuple[KubernetesObject, ...]
@@ -45,14 +45,13 @@ class ApplyObjects(Step):
     recheck: bool | frozenset[Identity]
     new: frozenset[InventoryEntry] = frozenset()
     namespaces: tuple[str, ...] = ()
-    overwrite: bool = False
+    found: frozenset[Identity] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class PruneObjects(Step):
-    """Delete objects that are in the inventory and not among the objects any more."""
+    """Delete objects that are in the inventory and that an apply has left over."""
 
-    objects: tuple[KubernetesObject, ...]
     applied: ApplyResult
     entries: tuple[InventoryEntry, ...]
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from kube_runtime import ClusterUnreachable, Forbidden, KubeError, ObjectUnreadable, Unauthorized
+from kube_runtime import ClusterUnreachable, Forbidden, KubeError, ObjectUnreadable, Unauthorized, conversion_failure
 from lifecycle_manager.contract.conditions import ConditionContent
 from lifecycle_manager.skr.access import ClusterClaimed, SkrAccessError, SkrUnreachable
 
@@ -40,13 +40,18 @@ def failure_of(error: Exception) -> SkrFailure:
                 SkrUnreachable.reason, SkrUnreachable.message_of(error), may_pass=True, is_without_access=True
             )
         case KubeError():
-            refused = ("SKRRequestFailed", "the cluster refused a request")
-            unreadable = ("SKRObjectUnreadable", "an object in the cluster can't be read")
-            reason, what = unreadable if isinstance(error, ObjectUnreadable) else refused
-            return SkrFailure(reason, f"{what}: {error}", may_pass=True)
+            return SkrFailure(*_request_failed(error), may_pass=True)
         case _:
             # Its text may be anybody's, such as a value of a user's object, and stays in the log.
             return SkrFailure(INTERNAL_ERROR, f"unexpected {type(error).__name__}; retried, details are in the log")
+
+
+def _request_failed(error: KubeError) -> tuple[str, str]:
+    if (conversion := conversion_failure(error)) is not None:
+        return "SKRConversionFailed", conversion
+    if isinstance(error, ObjectUnreadable):
+        return "SKRObjectUnreadable", f"an object in the cluster can't be read: {error}"
+    return "SKRRequestFailed", f"the cluster refused a request: {error}"
 
 
 def failed(error: Exception) -> ConditionContent:

@@ -121,7 +121,7 @@ def plan_desired(seen: WatcherSnapshot, desired: Desired) -> ApplyObjects | Send
         is_new = not any(records_of(seen.kyma).values()) and not is_of_former_version(seen.kyma)
         recheck = is_due or is_recorded(seen.kyma, desired)
         new = frozenset(INVENTORY if is_new else ())
-        return ApplyObjects(desired.objects, INVENTORY, recheck=recheck, new=new, overwrite=True)
+        return ApplyObjects(desired.objects, INVENTORY, recheck=recheck, new=new)
     if not desired.with_webhook:
         return _without_webhook(seen)
     if is_silent(seen):

@@ -1,0 +1,74 @@
+"""Why the API server refuses an object, in a sentence for people, and which refusals forbid a change.
+
+The server quotes whole values, as Go prints them, of hundreds of characters: the field and the reason are enough.
+"""
+
+import re
+
+from kube_runtime.exceptions import ApiError, Conflict, Invalid, StatusCause
+
+__all__ = ["conversion_failure", "explained", "immutable_fields"]
+
+_UNCHANGEABLE = re.compile(
+    r"immutable|cannot change|may not be changed|may not change|cannot be changed|can not be changed|"
+    r"updates to .* are forbidden",
+    re.IGNORECASE,
+)
+_VALUE = re.compile(r"^(?:Invalid value|Unsupported value|Duplicate value|Too long|Too many): ")
+_QUOTED = re.compile(r'^(?:"(?:[^"\\]|\\.)*"|[^\s{\["]+|\{.*\}|\[.*\]): (?=\S)', re.DOTALL)
+_MAX_QUOTED = 80
+_CONVERSION = re.compile(
+    r"conversion webhook for (?P<version>[^,\s]+), Kind=(?P<kind>[^,\s]+) failed: (?P<why>.+)", re.DOTALL
+)
+_CONTENT = re.compile(r"^failed to (?:create typed patch object|convert new object) \(.*?\)(?: to proper version)?: ")
+_GO_VALUE = re.compile(r"&(?:value\.valueUnstructured)?\{(?:Value:)?(.*)\}")
+
+
+def explained(error: Exception) -> str:
+    """Return why an object was refused."""
+    if not isinstance(error, ApiError):
+        return str(error)
+    if (failure := conversion_failure(error)) is not None:
+        return failure
+    if isinstance(error, Conflict) and error.causes:
+        return "; ".join(f"{cause.field}: {cause.message}" for cause in error.causes)
+    if isinstance(error, Invalid):
+        if error.causes:
+            return "; ".join(dict.fromkeys(_cause(each) for each in error.causes))
+        return _of_content(error.message)
+    return str(error)
+
+
+def conversion_failure(error: Exception) -> str | None:
+    """Return that the conversion webhook of a CRD fails, where an API server has refused a request for that."""
+    found = _CONVERSION.search(error.message) if isinstance(error, ApiError) else None
+    if found is None:
+        return None
+    crd = f"the CRD of {found['kind']} ({found['version'].partition('/')[0]})"
+    return f"the conversion webhook of {crd} fails, so no object of that kind can be read: {found['why']}"
+
+
+def immutable_fields(error: Invalid) -> tuple[str, ...]:
+    """Return the fields that may not be changed, where nothing else is wrong with an object; none otherwise."""
+    if not error.causes or not all(_UNCHANGEABLE.search(each.message) for each in error.causes):
+        return ()
+    return tuple(dict.fromkeys(each.field for each in error.causes))
+
+
+def _cause(cause: StatusCause) -> str:
+    """Return one cause without a value that is longer than its reason."""
+    message = " ".join(cause.message.partition("\n@@")[0].split())
+    if (named := _VALUE.match(message)) is not None:
+        rest = message[named.end() :]
+        quoted = _QUOTED.match(rest)
+        if quoted is not None and (len(quoted[0]) > _MAX_QUOTED or quoted[0][0] in "{["):
+            message = rest[quoted.end() :]
+    return f"{cause.field}: {message}" if cause.field else message
+
+
+def _of_content(message: str) -> str:
+    """Return what is wrong with a document that does not fit its schema."""
+    if (found := _CONTENT.match(message)) is None:
+        return message
+    rest = _GO_VALUE.sub(r"\1", message[found.end() :])
+    return rest.rpartition("error decoding from json: ")[2].removeprefix(".")

@@ -1,0 +1,144 @@
+"""Writes one object by server-side apply, and gets around what the API server refuses it for where that loses nothing.
+
+What former field managers own is moved to the applier, before the apply where the object was read, otherwise after it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kube_runtime.apply.claims import claim_of
+from kube_runtime.apply.former_managers import has_applied, merged_into
+from kube_runtime.apply.objects import InventoryEntry
+from kube_runtime.apply.recreation import may_recreate
+from kube_runtime.apply.refusals import immutable_fields
+from kube_runtime.client.client import Client
+from kube_runtime.client.decoding import decoding_for
+from kube_runtime.exceptions import AlreadyExists, ClusterUnreachable, Conflict, Invalid, KubeError, NotFound
+from kube_runtime.resource import JsonObject, Resource
+
+__all__ = ["ObjectTarget", "ObjectWriter", "Written"]
+
+
+class ObjectTarget(NamedTuple):
+    """An object to be written, and its document."""
+
+    resource: Resource[JsonObject]
+    entry: InventoryEntry
+    document: JsonObject
+
+    @property
+    def place(self) -> tuple[str, str | None]:
+        """Name and namespace."""
+        return self.entry.name, self.entry.namespace or None
+
+
+class Written(NamedTuple):
+    """An object as it is now; `before` is None where it was not read first."""
+
+    live: JsonObject
+    created: bool
+    before: JsonObject | None
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ObjectWriter:
+    """Writes objects of one cluster under one field manager; see `Applier` for what the attributes mean."""
+
+    client: Client
+    field_manager: str
+    force: bool
+    former_managers: frozenset[str]
+    recreate_annotation: str
+    owns: Callable[[InventoryEntry, JsonObject], bool]
+
+    async def write(
+        self, target: ObjectTarget, before: JsonObject | None, *, is_known: bool, may_delete: bool
+    ) -> Written:
+        """Apply a document. `is_known`: it was applied before. `may_delete`: to create it anew. Raises KubeError."""
+        try:
+            live, created = await self._send(target)
+        except Invalid as refusal:
+            live, created, before = await self._resolve(refusal, target, before, may_delete=may_delete)
+        is_first = not (created or is_known)
+        if await self._take_over(target, live, is_first=is_first) is not live:  # it was not read before
+            live, _ = await self._send(target)
+        return Written(live, created, before)
+
+    async def taken_over(self, target: ObjectTarget, live: JsonObject) -> JsonObject | None:
+        """Move what former field managers own to this one; return the object.
+
+        None where somebody else has written it meanwhile: then the apply finds those in its answer.
+        """
+        is_first = not has_applied(live, {self.field_manager, *self.former_managers})
+        try:
+            return await self._take_over(target, live, is_first=is_first)
+        except (Conflict, NotFound):
+            return None
+
+    async def _send(self, target: ObjectTarget) -> tuple[JsonObject, bool]:
+        """Apply a document; return the object, and whether it is new."""
+        name, namespace = target.place
+        applied = await self.client.apply_undecoded(
+            target.resource, name, target.document, namespace, field_manager=self.field_manager, force=self.force
+        )
+        return decoding_for(target.resource.type).object(applied.body), applied.created
+
+    async def _take_over(self, target: ObjectTarget, live: JsonObject, *, is_first: bool) -> JsonObject:
+        """Move what others own to this field manager, in the version that was read; return the object.
+
+        `is_first`: nothing was applied to it before, so that it may have been installed by a command.
+        """
+        fields = merged_into(self.field_manager, live, self.former_managers, installed=is_first)
+        return live if fields is None else await self._patch(target, _ownership(live, fields))
+
+    async def _resolve(
+        self, refusal: Invalid, target: ObjectTarget, before: JsonObject | None, *, may_delete: bool
+    ) -> Written:
+        """Apply a document that was refused for what the object is; raise the refusal where nothing helps.
+
+        Tried once: the next apply begins anew.
+        """
+        fields = immutable_fields(refusal)
+        if fields and not (may_delete and may_recreate(target.entry, target.document, self.recreate_annotation)):
+            raise refusal
+        try:
+            live = await self.client.get(target.resource, *target.place)
+            resolved = await (self._make_way(target, live) if fields else self._claim(refusal, target, live))
+            if resolved:
+                return Written(*await self._send(target), live)
+        except ClusterUnreachable:
+            raise
+        except KubeError:
+            raise refusal from None
+        if fields and self.owns(target.entry, live):
+            why = f"it is deleted to be created anew with another {', '.join(fields)}; waiting until it is gone"
+            raise AlreadyExists(409, "AlreadyExists", why)
+        raise refusal
+
+    async def _make_way(self, target: ObjectTarget, live: JsonObject) -> bool:
+        """Delete an object that is to be created anew; tell whether it is gone."""
+        if live["metadata"].get("deletionTimestamp") or not self.owns(target.entry, live):
+            return False
+        uid = live["metadata"].get("uid")
+        return await self.client.delete_and_see(target.resource, *target.place, uid=uid) is None
+
+    async def _claim(self, refusal: Invalid, target: ObjectTarget, live: JsonObject) -> bool:
+        """Own what others have where the server refuses a document; tell whether the document is valid without that."""
+        claim = claim_of(self.field_manager, live, target.document, refusal.causes)
+        if claim is None:
+            return False
+        await self._patch(target, claim.trial, dry_run=True)
+        await self._patch(target, _ownership(live, claim.managed_fields))
+        return True
+
+    async def _patch(self, target: ObjectTarget, patch: JsonObject, *, dry_run: bool = False) -> JsonObject:
+        name, namespace = target.place
+        return await self.client.merge_patch(
+            target.resource, name, patch, namespace, field_manager=self.field_manager, dry_run=dry_run
+        )
+
+
+def _ownership(live: JsonObject, fields: object) -> JsonObject:
+    """Return a patch of the managedFields of the version that was read."""
+    return {"metadata": {"managedFields": fields, "resourceVersion": live["metadata"]["resourceVersion"]}}

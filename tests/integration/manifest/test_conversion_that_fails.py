@@ -1,0 +1,75 @@
+"""A module is removed while nobody serves the conversion webhook of its kind."""
+
+from contextlib import suppress
+from functools import partial
+
+import pytest
+
+from kube_runtime import ApiError, Client, NotFound, ServerUnavailable
+from lifecycle_manager_api import names
+from tests.kinds import CRDS
+from tests.manifest_clusters import Modules
+from tests.modules import Document
+from tests.waiting import eventually
+
+GROUP = "conversion.example.com"
+SKR = names.SKR_NAMESPACE
+
+
+def version(name: str, *, storage: bool) -> Document:
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    return {"name": name, "served": True, "storage": storage, "schema": schema}
+
+
+def crd(storage: str) -> Document:
+    """Return a CRD with two versions, of which one is stored."""
+    config = {"service": {"name": "nobody", "namespace": SKR}}
+    webhook = {"conversionReviewVersions": ["v1"], "clientConfig": config}
+    conversion = {"strategy": "Webhook", "webhook": webhook}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"roses.{GROUP}"},
+        "spec": {
+            "group": GROUP,
+            "scope": "Namespaced",
+            "names": {"plural": "roses", "singular": "rose", "kind": "Rose", "listKind": "RoseList"},
+            "versions": [version(each, storage=each == storage) for each in ("v1", "v2")],
+            "conversion": conversion,
+        },
+    }
+
+
+async def stored_in_another_version(client: Client) -> None:
+    """Have an object stored in v1 while v2 is the stored one."""
+    rose = await client.mapper.resource(f"{GROUP}/v1", "Rose")
+    await client.create(rose, {"metadata": {"name": "mine"}, "spec": {}}, SKR, field_manager="user")
+
+
+async def waits_for_users(world: Modules) -> bool:
+    with suppress(ApiError):
+        await world.reconcile()
+    return await world.state() == ("Deleting", "ModuleCRsInUse")
+
+
+async def test_removal_says_which_conversion_fails_and_goes_on_when_it_is_served_again(world: Modules) -> None:
+    await world.want([crd("v1")])
+    await world.reconcile()
+    await stored_in_another_version(world.skr)
+    await world.want([crd("v2")])
+    await world.reconcile()
+    await world.delete()
+    with pytest.raises(ServerUnavailable):
+        await world.reconcile()
+
+    message = (await world.condition()).message
+    assert message.startswith(f"the conversion webhook of the CRD of Rose ({GROUP}) fails, so no object of that kind ")
+    assert await world.state() == ("Deleting", "SKRConversionFailed")
+
+    served = {"spec": {"conversion": {"strategy": "None", "webhook": None}}}
+    await world.skr.merge_patch(CRDS, f"roses.{GROUP}", served)
+    await eventually(partial(waits_for_users, world), within=60)
+    await world.skr.delete(await world.skr.mapper.resource(f"{GROUP}/v2", "Rose"), "mine", SKR)
+    await world.reconcile_until_gone()
+    with pytest.raises(NotFound):
+        await world.skr.get(CRDS, f"roses.{GROUP}")
