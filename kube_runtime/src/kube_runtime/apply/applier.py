@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from kube_runtime.apply.contents import contents_of
 from kube_runtime.apply.difference import ObjectDifference, difference_between
 from kube_runtime.apply.established import wait_established
 from kube_runtime.apply.former_managers import merged_into
@@ -22,6 +23,7 @@ from kube_runtime.client.decoding import decoding_for
 from kube_runtime.exceptions import (
     ClusterUnreachable,
     Conflict,
+    Forbidden,
     KindUnknown,
     KubeError,
     NotFound,
@@ -137,6 +139,24 @@ class Applier:
             entry = self._entry(each, resource)
             entries[entry.identity] = entry
         return tuple(sorted(entries.values()))
+
+    async def existing(self, entries: Collection[InventoryEntry]) -> Mapping[InventoryEntry, JsonObject | None]:
+        """Return those of these objects that exist; None for one that may not be read. Raises KubeError."""
+        named = tuple(entries)
+        found = await _concurrently(self._look_up, named)
+        if failed := [each for each in found if isinstance(each, KubeError) and not isinstance(each, Forbidden)]:
+            raise failed[0]
+        present = ((entry, each) for entry, each in zip(named, found, strict=True) if each is not None)
+        return {entry: None if isinstance(each, KubeError) else each for entry, each in present}
+
+    async def _look_up(self, entry: InventoryEntry) -> JsonObject | KubeError | None:
+        try:
+            resource = await self._client.mapper.resource(entry.api_version, entry.kind)
+            return await self._read(resource, entry)
+        except KindUnknown:
+            return None
+        except KubeError as error:
+            return error
 
     async def difference(
         self, objects: Iterable[KubernetesObject], inventory: Collection[InventoryEntry] = ()
@@ -285,7 +305,10 @@ class Applier:
         return outcomes
 
     async def _remove(self, entry: InventoryEntry, spared: frozenset[str]) -> ObjectOutcome:
-        """Delete one object, unless it is gone, somebody else's by now, or one of the spared in an earlier group."""
+        """Delete one object.
+
+        Not one that is gone, somebody else's by now, one of the spared in an earlier group, or that contains objects.
+        """
         self._memory.forget(entry)
         try:
             resource = await self._client.mapper.resource(entry.api_version, entry.kind)
@@ -295,6 +318,8 @@ class Applier:
             if not self._owns(entry, live) or live["metadata"].get("uid") in spared:
                 return ObjectOutcome(entry, None, "released")
             if not live["metadata"].get("deletionTimestamp"):
+                if contents := await contents_of(self._client, entry, live):
+                    return ObjectOutcome(entry, None, "held", live=live, contents=contents)
                 live = await self._client.delete_and_see(
                     resource, entry.name, entry.namespace or None, uid=live["metadata"].get("uid")
                 )
