@@ -2,6 +2,8 @@
 
 from collections.abc import Collection, Iterable
 
+import msgspec
+
 from kube_runtime import InventoryEntry, KubernetesObject, ObjectOutcome
 from lifecycle_manager_api import Manifest, SyncedObject, SyncedReference, SyncResource
 
@@ -20,6 +22,15 @@ def entries_of(references: Iterable[SyncedReference | SyncedObject]) -> tuple[In
 def inventory_of(resource: Manifest | SyncResource) -> tuple[InventoryEntry, ...]:
     """Return what the status of an owner names: the objects that exist in the SKR because of it, or may exist."""
     return entries_of(resource.status.synced)
+
+
+def references_to(inventory: Iterable[InventoryEntry]) -> tuple[SyncedReference, ...]:
+    return msgspec.convert(tuple(inventory), tuple[SyncedReference, ...], from_attributes=True)
+
+
+def found_before(resource: Manifest | SyncResource) -> frozenset[Identity]:
+    """Return the objects in the inventory of an owner that existed in the SKR before it had them."""
+    return identities(entries_of(resource.status.found)) if resource.status.found else frozenset()
 
 
 def known_inventory(
@@ -43,6 +54,11 @@ def without(entries: Iterable[InventoryEntry], others: Iterable[InventoryEntry])
     return tuple(each for each in entries if each.identity not in excluded)
 
 
+def among(entries: Iterable[InventoryEntry], chosen: Collection[Identity]) -> tuple[InventoryEntry, ...]:
+    """Return the entries that are chosen, in their order."""
+    return tuple(each for each in entries if each.identity in chosen)
+
+
 def is_crd(entry: InventoryEntry) -> bool:
     return (entry.group, entry.kind) == (CRD_GROUP, CRD_KIND)
 
@@ -59,6 +75,17 @@ def unresolved_entries(objects: Iterable[KubernetesObject]) -> frozenset[Invento
 def name_of(entry: InventoryEntry) -> str:
     """Name an object for people: `Deployment kyma-system/manager`."""
     return f"{entry.kind} {entry.namespace}/{entry.name}" if entry.namespace else f"{entry.kind} {entry.name}"
+
+
+def found_message(entries: Iterable[InventoryEntry], found: Collection[Identity]) -> str:
+    """Return what a condition adds about those objects of an inventory that existed before; mostly nothing."""
+    named = [name_of(each) for each in among(entries, found)] if found else []
+    return f"; existed before and will stay: {listed(named)}" if named else ""
+
+
+def held_message(outcome: ObjectOutcome) -> str:
+    """Return why an object that is no longer wanted stays."""
+    return f"{name_of(outcome.entry)} has {listed(outcome.contents)}"
 
 
 def failure_message(outcome: ObjectOutcome) -> str:

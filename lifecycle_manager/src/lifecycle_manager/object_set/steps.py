@@ -49,8 +49,18 @@ class ApplyObjects(Step):
 
 
 @dataclass(frozen=True, slots=True)
+class ReleaseFound(Step):
+    """Leave these objects, which existed before, to users: without the set's labels, annotations and managed fields."""
+
+    entries: tuple[InventoryEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class PruneObjects(Step):
-    """Delete objects that are in the inventory and not among the objects any more."""
+    """Delete objects that are in the inventory and not among the objects any more.
+
+    No Namespace and no CRD that contains objects: these are named in the status.
+    """
 
     objects: tuple[KubernetesObject, ...]
     applied: ApplyResult
@@ -59,7 +69,11 @@ class PruneObjects(Step):
 
 @dataclass(frozen=True, slots=True)
 class DeleteObjects(Step):
-    """Delete these objects of the inventory: their owner is being deleted."""
+    """Delete these objects of the inventory: their owner is being deleted.
+
+    A Namespace that contains objects of others is left, without the set's labels, annotations and managed fields. A CRD
+    that has objects waits until these are deleted.
+    """
 
     inventory: tuple[InventoryEntry, ...]
 
@@ -106,7 +120,7 @@ class SetBraked:
     hold: Hold
 
 
-SetStep = ResolveObjects | RecordIntent | ApplyObjects | PruneObjects | DeleteObjects
+SetStep = ResolveObjects | RecordIntent | ApplyObjects | ReleaseFound | PruneObjects | DeleteObjects
 SetEnd = SetDone | RemoveFinalizer | NothingApplied
 
 

@@ -29,6 +29,7 @@ from lifecycle_manager.module_catalog import module_of_manifest
 from lifecycle_manager.object_set import Policies, SetState
 from lifecycle_manager.object_set.inventory import (
     Identity,
+    found_before,
     identities,
     inventory_of,
     known_inventory,
@@ -149,6 +150,7 @@ class SyncResourceReader:
             now=self.clock.now(),
             inventory=inventory,
             before=inventory,
+            found=found_before(resource),
             text=text,
             rules=self.policies.of_sync_resources(resource.spec.module),
             claims=claims,
