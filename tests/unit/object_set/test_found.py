@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from kube_runtime import InventoryEntry, ObjectKey
@@ -9,7 +10,7 @@ from lifecycle_manager.contract.former import APPLIER
 from lifecycle_manager.contract.former import MANAGED_BY as FORMER
 from lifecycle_manager.contract.resources import FIELD_MANAGER
 from lifecycle_manager.object_set.apply import released_metadata, repair_manager
-from lifecycle_manager.object_set.inventory import found_before, references_to
+from lifecycle_manager.object_set.inventory import found_before, own_inventory, references_to
 from lifecycle_manager.object_set.ownership import SetOwner, existed_before
 from lifecycle_manager.object_set.reporting import with_found
 from lifecycle_manager_api import ManifestStatus, names
@@ -79,5 +80,12 @@ def test_status_names_only_what_is_still_in_the_inventory_and_existed_before() -
     status = ManifestStatus(synced=references_to([ENTRY, OTHER]), found=references_to([ENTRY, OTHER, third]))
     kept = with_found(status, {ENTRY.identity, third.identity})
     assert kept.found == references_to([ENTRY])
-    manifest = builders.manifest("garden", "1.0.0")
-    assert found_before(manifest) == frozenset()
+
+
+def test_what_existed_before_is_no_part_of_what_may_be_deleted() -> None:
+    manifest = msgspec.structs.replace(
+        builders.manifest("garden", "1.0.0"),
+        status=ManifestStatus(synced=references_to([ENTRY, OTHER]), found=references_to([ENTRY])),
+    )
+    assert found_before(manifest) == {ENTRY.identity}
+    assert own_inventory(manifest) == (OTHER,)

@@ -54,6 +54,12 @@ def without(entries: Iterable[InventoryEntry], others: Iterable[InventoryEntry])
     return tuple(each for each in entries if each.identity not in excluded)
 
 
+def own_inventory(resource: Manifest | SyncResource) -> tuple[InventoryEntry, ...]:
+    """Return what may be deleted of the inventory of an owner: without what existed before."""
+    found = found_before(resource)
+    return tuple(each for each in inventory_of(resource) if each.identity not in found)
+
+
 def among(entries: Iterable[InventoryEntry], chosen: Collection[Identity]) -> tuple[InventoryEntry, ...]:
     """Return the entries that are chosen, in their order."""
     return tuple(each for each in entries if each.identity in chosen)

@@ -74,7 +74,9 @@ class SetReconciler(Generic[Owner]):
                 known = await objects.applier.intended(step.objects, ())
                 wanted = frozenset(known).union(step.own_kinds)
                 new = without(wanted, (*seen.before, *seen.inventory))
-                found = existed_before(await objects.applier.existing(new), self.found_by_others(seen.resource))
+                by_others: Collection[Identity] = self.found_by_others(seen.resource)
+                looked_up = await objects.applier.existing(new)
+                found = existed_before(looked_up, {*by_others, *self.found_by_others(seen.resource)})
                 return replace(seen, wanted=wanted, found=seen.found | found)
             case RecordIntent():
                 resource = await self.writes.intend(seen.resource, step.status)
