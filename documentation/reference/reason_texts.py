@@ -213,7 +213,14 @@ REASONS: Mapping[str, Texts] = {
             "Read the message: it is the API server's.",
         ),
         "ObjectsTerminating": ("Removed objects have finalizers.", "Find who has to remove the finalizers."),
-        "ObjectsInUse": ("A removed CRD has objects of users.", "Users delete these objects."),
+        "ObjectsInUse": (
+            "A removed CRD has objects of users, or a removed Namespace contains some.",
+            "Users delete these objects.",
+        ),
+        "ObjectsLeft": (
+            "Objects stay in the cluster: they existed before, or are Namespaces that contain objects of others.",
+            "Users delete them if they don't need them.",
+        ),
         "KymaUnnamed": ("The Manifest has no label with its Kyma.", "Delete it if nobody needs it."),
         "Orphaned": ("Its Kyma does not list the module.", "Delete it if nobody needs it."),
         "Created": ("The default Module CR was created.", NONE),
@@ -255,6 +262,14 @@ REASONS: Mapping[str, Texts] = {
         "Applying": ("The objects are being applied.", WAIT),
         "Waiting": ("The change is under way; the Event says what it waits for.", WAIT),
         "ObjectsNotReady": ("An applied object is not ready.", "Look at the objects that the message names."),
+        "ObjectsInUse": (
+            "A removed CRD has objects of users, or a removed Namespace contains some.",
+            "Users delete these objects.",
+        ),
+        "ObjectsLeft": (
+            "Objects stay in the cluster: they existed before, or are Namespaces that contain objects of others.",
+            "Users delete them if they don't need them.",
+        ),
         "ObjectsReady": ("All objects are ready.", NONE),
         "Valid": ("The text holds Kubernetes objects.", NONE),
         "InvalidResource": ("The text of the SyncResource holds no valid objects.", "The module team corrects it."),

@@ -62,3 +62,26 @@ type LastOperation struct {
 	// +optional
 	LastUpdateTime *metav1.Time `json:"lastUpdateTime,omitempty"`
 }
+
+// SyncedReference: Reference to an object that was applied to a cluster.
+type SyncedReference struct {
+	// API group of the object; empty for the core group.
+	// +required
+	Group string `json:"group"`
+
+	// API version of the object.
+	// +required
+	Version string `json:"version"`
+
+	// Kind of the object.
+	// +required
+	Kind string `json:"kind"`
+
+	// Namespace of the object; empty for a cluster-scoped one.
+	// +required
+	Namespace string `json:"namespace"`
+
+	// Name of the object.
+	// +required
+	Name string `json:"name"`
+}

@@ -114,6 +114,10 @@ type SyncResourceStatus struct {
 	// +optional
 	Synced []SyncedObject `json:"synced,omitempty"`
 
+	// Those of these objects that existed in the cluster before. They are not deleted with the SyncResource.
+	// +optional
+	Found []SyncedReference `json:"found,omitempty"`
+
 	// The uid by which its objects in the cluster name their owner. A restored object keeps it, unlike its own uid.
 	// +optional
 	OwnerUID string `json:"ownerUid,omitempty"`

@@ -688,6 +688,13 @@ func (in *SyncResourceStatus) DeepCopyInto(out *SyncResourceStatus) {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
+	if in.Found != nil {
+		in, out := &in.Found, &out.Found
+		*out = make([]SyncedReference, len(*in))
+		for i := range *in {
+			(*in)[i].DeepCopyInto(&(*out)[i])
+		}
+	}
 }
 
 // DeepCopy returns a copy of the receiver.
@@ -711,6 +718,21 @@ func (in *SyncedObject) DeepCopy() *SyncedObject {
 		return nil
 	}
 	out := new(SyncedObject)
+	in.DeepCopyInto(out)
+	return out
+}
+
+// DeepCopyInto copies the receiver into out, which must not be nil.
+func (in *SyncedReference) DeepCopyInto(out *SyncedReference) {
+	*out = *in
+}
+
+// DeepCopy returns a copy of the receiver.
+func (in *SyncedReference) DeepCopy() *SyncedReference {
+	if in == nil {
+		return nil
+	}
+	out := new(SyncedReference)
 	in.DeepCopyInto(out)
 	return out
 }

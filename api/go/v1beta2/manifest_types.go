@@ -166,6 +166,10 @@ type ManifestStatus struct {
 	// +optional
 	Synced []SyncedReference `json:"synced,omitempty"`
 
+	// Those of these objects that existed in the cluster before. They are not deleted with the module.
+	// +optional
+	Found []SyncedReference `json:"found,omitempty"`
+
 	// The version that a rollout released to the cluster last. Left out where no rollout did.
 	// +optional
 	Release *ModuleRelease `json:"release,omitempty"`

@@ -465,6 +465,13 @@ func (in *ManifestStatus) DeepCopyInto(out *ManifestStatus) {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
+	if in.Found != nil {
+		in, out := &in.Found, &out.Found
+		*out = make([]SyncedReference, len(*in))
+		for i := range *in {
+			(*in)[i].DeepCopyInto(&(*out)[i])
+		}
+	}
 	if in.Release != nil {
 		in, out := &in.Release, &out.Release
 		*out = (*in).DeepCopy()

@@ -91,6 +91,8 @@ class ManifestStatus(ObjectStatus, frozen=True, kw_only=True):
     """Summary of all conditions."""
     synced: Annotated[tuple[SyncedReference, ...], ATOMIC_LIST] = ()
     """The objects of the module in the user's cluster."""
+    found: Annotated[tuple[SyncedReference, ...], ATOMIC_LIST] = ()
+    """Those of these objects that existed in the cluster before. They are not deleted with the module."""
     release: ModuleRelease | None = None
     """The version that a rollout released to the cluster last. Left out where no rollout did."""
     ready_version: ReadyVersion | None = None

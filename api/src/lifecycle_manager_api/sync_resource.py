@@ -6,6 +6,7 @@ from kube_crds import AGE, Column, Struct, default, schema
 from lifecycle_manager_api import names
 from lifecycle_manager_api.kinds import READY, REASON, STATE, ApiObject, ObjectStatus
 from lifecycle_manager_api.module_config import OwnerName
+from lifecycle_manager_api.references import SyncedReference
 from lifecycle_manager_api.state import State
 
 
@@ -48,6 +49,8 @@ class SyncResourceStatus(ObjectStatus, frozen=True, kw_only=True):
     """Number of ready objects of all, for example 3/4."""
     synced: tuple[SyncedObject, ...] = ()
     """The objects that are in the cluster or about to be applied, each with its state."""
+    found: tuple[SyncedReference, ...] = ()
+    """Those of these objects that existed in the cluster before. They are not deleted with the SyncResource."""
     owner_uid: str = ""
     """The uid by which its objects in the cluster name their owner. A restored object keeps it, unlike its own uid."""
 

@@ -103,3 +103,14 @@ async def test_object_in_an_inventory_is_purged_if_it_is_being_deleted() -> None
                 assert left["metadata"]["finalizers"] == HELD
                 await skr.merge_patch(OTHERS, "staying", {"metadata": {"finalizers": []}}, "default")
                 await skr.delete(OTHERS, "staying", "default")
+
+
+async def test_object_that_existed_before_keeps_its_finalizers() -> None:
+    async with serve_simulation() as simulation:
+        cluster = simulation.cluster("skr")
+        cluster.create(definition(OTHERS))
+        entry = {"group": "example.com", "version": "v1", "kind": "Other", "namespace": "default", "name": "mine"}
+        async with await Client.from_kubeconfig(cluster.kubeconfig, policy=KubeconfigPolicy.permissive()) as skr:
+            await create(skr, OTHERS, "mine", deleted=True)
+            await purge_finalizers(skr, [builders.sync_resource(status={"synced": [entry], "found": [entry]})])
+            assert (await skr.get(OTHERS, "mine", "default"))["metadata"]["finalizers"] == HELD

@@ -199,13 +199,14 @@ async def test_module_that_is_in_order_costs_one_request_and_no_write(world: Mod
     assert not [each for each in asked if each.is_write]
 
 
-async def test_first_installation_asks_for_no_object_before_it_applies_it(
+async def test_first_installation_looks_each_object_up_once_before_it_applies_all(
     world: Modules, simulation: Simulation
 ) -> None:
     await world.want([CRD, *map(config_map, "abc")])
     await world.reconcile()
     asked = simulation.requests(lambda it: it.cluster == "skr" and bool(it.name))
-    assert [each.verb for each in asked if not each.subresource and each.verb != "watch"] == ["apply"] * 4
+    verbs = [each.verb for each in asked if not each.subresource and each.verb != "watch"]
+    assert verbs == [*["get"] * 4, *["apply"] * 4]
 
 
 async def test_process_that_follows_one_that_died_reads_before_it_writes(
@@ -852,3 +853,48 @@ async def test_module_whose_objects_are_slow_to_come_is_on_its_way(
     assert await world.state() == ("Processing", "SourceAwaited")
     await world.reconcile()
     assert await world.state() == ("Ready", "ModuleReady")
+
+
+async def test_object_that_users_had_stays_when_the_process_ends_between_record_and_apply(
+    world: Modules, simulation: Simulation
+) -> None:
+    await world.skr.create(CONFIG_MAPS, config_map("mine"), SKR, field_manager="user")
+    await world.want(map(config_map, ["mine", "new"]))
+    with simulation.cluster("skr").ruled_by(refused("mine", "new")), pytest.raises(KubeError):
+        await world.reconcile()
+    await world.restart()
+    await world.reconcile()
+    manifest = await world.manifest()
+    assert manifest is not None
+    assert [each.name for each in manifest.status.found] == ["mine"]
+    await world.delete()
+    await world.reconcile()
+    assert await world.manifest() is None
+    assert {each["metadata"]["name"] for each in (await world.skr.list(CONFIG_MAPS, SKR)).items} == {"mine"}
+
+
+async def test_object_that_may_not_be_read_is_the_modules_once_an_apply_has_created_it(
+    world: Modules, simulation: Simulation
+) -> None:
+    unreadable = Refuse(lambda it: it.method == "GET" and it.name == "a", refused=Refused(403, "Forbidden", "no"))
+    await world.want(map(config_map, ["a"]))
+    with simulation.cluster("skr").ruled_by(unreadable):
+        await world.reconcile()
+    manifest = await world.manifest()
+    assert manifest is not None
+    assert ([each.name for each in manifest.status.synced], manifest.status.found) == (["a"], ())
+
+
+async def test_module_that_comes_while_another_goes_leaves_what_users_had_too(world: Modules) -> None:
+    await world.skr.create(CONFIG_MAPS, config_map("mine"), SKR, field_manager="user")
+    await world.want(map(config_map, ["mine"]))
+    await world.reconcile()
+    await world.delete()
+    meadow = ObjectKey(KEY.namespace, "demo-meadow")
+    await world.want(map(config_map, ["mine"]), meadow)
+    await world.reconcile(meadow)
+    await world.reconcile()
+    await world.delete(key=meadow)
+    await world.reconcile(meadow)
+    assert await world.manifest(meadow) is None
+    assert [each["metadata"]["name"] for each in (await world.skr.list(CONFIG_MAPS, SKR)).items] == ["mine"]

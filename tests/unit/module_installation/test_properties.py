@@ -30,7 +30,7 @@ from lifecycle_manager.module_installation.snapshot import (
     has_finalizers,
     is_being_deleted,
 )
-from lifecycle_manager.module_installation.status import ManagerView, references_to
+from lifecycle_manager.module_installation.status import ManagerView
 from lifecycle_manager.module_installation.steps import (
     CheckManagersMissing,
     Connect,
@@ -44,13 +44,14 @@ from lifecycle_manager.module_installation.steps import (
     Render,
     StripFinalizers,
 )
-from lifecycle_manager.object_set.inventory import identities, inventory_of, is_crd, without
+from lifecycle_manager.object_set.inventory import identities, inventory_of, is_crd, references_to, without
 from lifecycle_manager.object_set.ownership import Holder, SetOwner
 from lifecycle_manager.object_set.steps import (
     ApplyObjects,
     DeleteObjects,
     PruneObjects,
     RecordIntent,
+    ReleaseFound,
     RemoveFinalizer,
     ResolveObjects,
 )
@@ -97,6 +98,7 @@ class Removing:
     default_cr: JsonObject | None
     manager_exists: bool
     newest: frozenset[InventoryEntry] = frozenset()
+    found: frozenset[InventoryEntry] = frozenset()
     settled: str = ""
     initial: set[InventoryEntry] = field(default_factory=set)
     shared: frozenset[Any] = frozenset()
@@ -104,6 +106,7 @@ class Removing:
     listed_after_objects: bool = False
     deleted: set[InventoryEntry] = field(default_factory=set)
     handed_over: set[InventoryEntry] = field(default_factory=set)
+    left: set[InventoryEntry] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.initial = set(self.inventory)
@@ -117,6 +120,7 @@ class Removing:
             seconds=0.0,
             inventory=inventory,
             before=inventory,
+            found=identities(self.found & self.inventory),
         )
 
     def round(self) -> End:
@@ -150,6 +154,8 @@ class Removing:
                 seen = replace(seen, removal=replace(found, users_objects=self.list_users(kinds)))
             case HandOverObjects(objects):
                 seen = self.hand_over(seen, objects)
+            case ReleaseFound(entries):
+                seen = self.leave(seen, entries)
             case DeleteObjects(entries):
                 seen = self.delete(seen, found, entries)
             case _:
@@ -183,6 +189,7 @@ class Removing:
         self.initial |= self.newest
         self.deleted -= self.newest
         self.handed_over -= self.newest
+        self.left -= self.newest
         self.settled = "new"
         written = [ObjectOutcome(each, index, "changed") for index, each in enumerate(sorted(self.newest))]
         kept = [ObjectOutcome(each, None, "kept") for each in step.inventory if each not in self.newest]
@@ -191,6 +198,7 @@ class Removing:
     def prune(self, seen: ManifestSnapshot, applied: ApplyResult, entries: set[InventoryEntry]) -> ManifestSnapshot:
         assert entries <= self.inventory - self.newest
         assert not [each for each in entries if is_crd(each) or each.identity in self.shared]
+        assert not entries & self.found
         self.deleted |= entries
         self.inventory -= entries
         left = tuple(sorted(self.inventory))
@@ -221,10 +229,17 @@ class Removing:
         self.inventory -= {*objects}
         return replace(seen, inventory=without(seen.inventory, objects))
 
+    def leave(self, seen: ManifestSnapshot, entries: tuple[InventoryEntry, ...]) -> ManifestSnapshot:
+        assert {*entries} <= self.found & self.inventory
+        assert not [each for each in entries if each.identity in self.shared], "another module has it"
+        self.left |= {*entries}
+        self.inventory -= {*entries}
+        return released(seen, entries)
+
     def delete(self, seen: ManifestSnapshot, found: Removal, entries: tuple[InventoryEntry, ...]) -> ManifestSnapshot:
         self.nothing_is_in_use()
         assert self.default_cr is None
-        assert {*entries} <= self.initial - self.handed_over
+        assert {*entries} <= self.initial - self.handed_over - self.found
         assert not [each for each in entries if any(each.identity in other.has for other in self.others)]
         for crd in filter(is_crd, entries):
             assert not [each for each in self.inventory if not is_crd(each)], "CRDs go last"
@@ -248,6 +263,7 @@ CRS = st.sampled_from([None, {"metadata": {"uid": "1"}}, {"metadata": {"uid": "1
 @given(
     inventory=SUBSETS,
     newest=SUBSETS,
+    found=SUBSETS,
     shared=SUBSETS,
     manages=st.booleans(),
     cr=CRS,
@@ -257,6 +273,7 @@ CRS = st.sampled_from([None, {"metadata": {"uid": "1"}}, {"metadata": {"uid": "1
 def test_removal_takes_nothing_foreign_shared_or_in_use_and_ends(
     inventory: set[InventoryEntry],
     newest: set[InventoryEntry],
+    found: set[InventoryEntry],
     shared: set[InventoryEntry],
     cr: JsonObject | None,
     data: st.DataObject,
@@ -265,12 +282,13 @@ def test_removal_takes_nothing_foreign_shared_or_in_use_and_ends(
     manager: bool,
 ) -> None:
     others = (holder(shared, manages=manages),)
-    cluster = Removing(data, set(inventory), others, cr, manager, newest=frozenset(newest))
+    cluster = Removing(data, set(inventory), others, cr, manager, newest=frozenset(newest), found=frozenset(found))
     for _ in range(MAX_ROUNDS):
         end = cluster.round()
         if isinstance(end, RemoveFinalizer):
             assert cluster.inventory == set()
-            assert cluster.deleted == cluster.initial - shared
+            assert cluster.deleted == cluster.initial - shared - found
+            assert cluster.left == (cluster.initial & found) - shared
             assert cluster.handed_over == cluster.initial & shared
             return
         assert isinstance(end, ManifestDone)
@@ -295,6 +313,15 @@ def test_cluster_that_is_gone_needs_no_steps_and_a_deletion_that_is_held_takes_n
     assert step == end if end is not None else isinstance(step, ManifestDone)
 
 
+def released(seen: ManifestSnapshot, entries: tuple[InventoryEntry, ...]) -> ManifestSnapshot:
+    """Return what is known after objects were released to the users."""
+    applied = seen.applied
+    if applied is not None:
+        outcomes = [replace(each, action="released") if each.entry in entries else each for each in applied.outcomes]
+        applied = ApplyResult(tuple(outcomes), without(applied.inventory, entries))
+    return replace(seen, inventory=without(seen.inventory, entries), applied=applied)
+
+
 def rendering(objects: set[InventoryEntry]) -> RenderedModule:
     documents = [
         {"apiVersion": each.api_version, "kind": each.kind, "metadata": {"name": each.name, "namespace": "shop"}}
@@ -312,6 +339,8 @@ class Installing:
     others: tuple[Holder, ...]
     failing: frozenset[InventoryEntry]
     in_use: frozenset[InventoryEntry]
+    found: frozenset[InventoryEntry] = frozenset()
+    left: set[InventoryEntry] = field(default_factory=set)
     pruned: set[InventoryEntry] = field(default_factory=set)
     handed_over: set[InventoryEntry] = field(default_factory=set)
     listed: set[InventoryEntry] = field(default_factory=set)
@@ -326,6 +355,7 @@ class Installing:
             inventory=inventory,
             before=inventory,
             options=Options(namespace="shop"),
+            found=identities(self.found),
         )
         seen = replace(seen, rendering=rendering({*self.wanted}))
         for _ in range(MAX_STEPS):
@@ -350,6 +380,11 @@ class Installing:
             case ApplyObjects():
                 assert identities(step.inventory) <= identities(inventory_of(seen.resource))
                 seen = self.apply(seen, step)
+            case ReleaseFound(entries):
+                assert {*entries} <= (self.found & self.has) - self.wanted - self.handed_over
+                assert not self.wanted & self.failing, "nothing is released in a round with failures"
+                self.left |= {*entries}
+                seen = released(seen, entries)
             case ListObjectsOfCRDs(crds):
                 self.listed |= {*crds}
                 seen = replace(seen, crd_objects={each: ("mine",) if each in self.in_use else () for each in crds})
@@ -373,7 +408,7 @@ class Installing:
         entries = {*step.entries}
         may_be_why = {WEBHOOK} if self.wanted & self.failing else entries
         assert entries <= may_be_why, "in a round with failures only what can refuse an apply is pruned"
-        assert entries <= self.has - self.wanted - self.handed_over
+        assert entries <= self.has - self.wanted - self.handed_over - self.found
         assert not entries & self.in_use, "a CRD with objects stays"
         assert set(filter(is_crd, entries)) <= self.listed
         self.pruned |= entries
@@ -389,6 +424,7 @@ def _error(entry: InventoryEntry, failing: frozenset[InventoryEntry]) -> str | N
 @given(
     wanted=SUBSETS,
     has=SUBSETS,
+    found=SUBSETS,
     shared=SUBSETS,
     failing=st.just(set()) | SUBSETS,
     in_use=st.sets(st.sampled_from(tuple(CRDS))),
@@ -396,18 +432,27 @@ def _error(entry: InventoryEntry, failing: frozenset[InventoryEntry]) -> str | N
 def test_installation_prunes_what_left_the_module_and_nothing_shared_or_in_use(
     wanted: set[InventoryEntry],
     has: set[InventoryEntry],
+    found: set[InventoryEntry],
     shared: set[InventoryEntry],
     failing: set[InventoryEntry],
     in_use: set[InventoryEntry],
 ) -> None:
     cluster = Installing(
-        frozenset(wanted), frozenset(has), (holder(shared, manages=True),), frozenset(failing), frozenset(in_use)
+        frozenset(wanted),
+        frozenset(has),
+        (holder(shared, manages=True),),
+        frozenset(failing),
+        frozenset(in_use),
+        frozenset(found),
     )
     done = cluster.run()
     assert cluster.handed_over == (has - wanted) & shared
-    left_over = has - wanted - shared - in_use
-    assert cluster.pruned == (left_over & {WEBHOOK} if wanted & failing else left_over)
-    left = (has | wanted) - cluster.pruned - cluster.handed_over
+    has_failed = bool(wanted & failing)
+    leaving = has - wanted - shared
+    left_over = leaving - in_use - found
+    assert cluster.pruned == (left_over & {WEBHOOK} if has_failed else left_over)
+    assert cluster.left == (set() if has_failed else leaving & found)
+    left = (has | wanted) - cluster.pruned - cluster.handed_over - cluster.left
     assert {each.name for each in done.status.synced} == {each.name for each in left}
 
 

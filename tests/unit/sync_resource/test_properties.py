@@ -1,5 +1,6 @@
 """What the plan of a SyncResource can never do, whatever is in the text, in the SKR, and claimed by others."""
 
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -8,8 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kube_runtime import ApplyResult, InventoryEntry, ObjectOutcome, Step
+from lifecycle_manager.object_set.inventory import identities, without
 from lifecycle_manager.object_set.ownership import Claim, claimed_earlier
-from lifecycle_manager.object_set.steps import ApplyObjects, DeleteObjects, PruneObjects, RecordIntent, RemoveFinalizer
+from lifecycle_manager.object_set.steps import (
+    ApplyObjects,
+    DeleteObjects,
+    PruneObjects,
+    RecordIntent,
+    ReleaseFound,
+    RemoveFinalizer,
+)
 from lifecycle_manager.sync_resource import plan as planned
 from lifecycle_manager.sync_resource.ending import SyncResourceDone
 from lifecycle_manager.sync_resource.snapshot import SyncResourceSnapshot, read_text, since
@@ -36,20 +45,23 @@ def text_of(chosen: set[str]) -> str:
     return "---\n".join(template.format(name, kind_of(name)) for name in sorted(chosen))
 
 
-def snapshot(text: set[str], has: set[str], claimed: dict[str, str], **metadata: Any) -> SyncResourceSnapshot:
+def snapshot(
+    text: set[str], has: set[str], claimed: dict[str, str], found: Collection[str] = (), **metadata: Any
+) -> SyncResourceSnapshot:
     """Return the snapshot of the SyncResource `m` whose others claim objects; the names of these order them."""
     resource = builders.sync_resource("m", text=text_of(text), **metadata)
     claims = tuple(Claim(entry(name), since(resource)[0], owner) for name, owner in claimed.items())
     inventory = tuple(sorted(map(entry, has)))
     own = tuple(each for each in inventory if each not in claimed_earlier(inventory, since(resource), claims))
-    found = read_text(resource.spec.resource)
+    objects = read_text(resource.spec.resource)
     return SyncResourceSnapshot(
         resource=resource,
         kyma=builders.kyma(),
         now=builders.NOW,
         inventory=own,
         before=own,
-        text=found,
+        found=identities(map(entry, found)),
+        text=objects,
         claims=claims,
         rules=anything(),
         wanted=frozenset(),
@@ -84,6 +96,8 @@ def steps_of(seen: SyncResourceSnapshot, failing: set[str]) -> list[Step]:
                 seen = replace(seen, recorded=True)
             case ApplyObjects():
                 seen = replace(seen, applied=applied(seen, step, failing))
+            case ReleaseFound(entries):
+                seen = released(seen, entries)
             case PruneObjects():
                 seen = replace(seen, pruned=True)
             case DeleteObjects():
@@ -92,14 +106,29 @@ def steps_of(seen: SyncResourceSnapshot, failing: set[str]) -> list[Step]:
                 return taken
 
 
-@given(text=SUBSETS, has=SUBSETS, failing=SUBSETS)
-def test_objects_removed_from_the_text_are_pruned_and_after_a_failure_its_likely_cau(
-    text: set[str], has: set[str], failing: set[str]
+def released(seen: SyncResourceSnapshot, entries: tuple[InventoryEntry, ...]) -> SyncResourceSnapshot:
+    """Return what is known after objects were released to the users."""
+    found = seen.applied
+    if found is not None:
+        outcomes = [replace(each, action="released") if each.entry in entries else each for each in found.outcomes]
+        found = ApplyResult(tuple(outcomes), without(found.inventory, entries))
+    return replace(seen, inventory=without(seen.inventory, entries), applied=found)
+
+
+def left_in(steps: Iterable[Step]) -> set[str]:
+    return {each.name for step in steps if isinstance(step, ReleaseFound) for each in step.entries}
+
+
+@given(text=SUBSETS, has=SUBSETS, found=SUBSETS, failing=SUBSETS)
+def test_only_what_left_the_text_is_pruned_and_after_a_failure_its_likely_cause(
+    text: set[str], has: set[str], found: set[str], failing: set[str]
 ) -> None:
-    steps = steps_of(snapshot(text, has, {}), failing)
+    steps = steps_of(snapshot(text, has, {}, found), failing)
     pruned = {each.name for step in steps if isinstance(step, PruneObjects) for each in step.entries}
-    left_over = has - text
+    leaving = has - text
+    left_over = leaving - found
     assert pruned == (left_over & {QUOTA} if text & failing else left_over)
+    assert left_in(steps) == (set() if text & failing else leaving & found)
 
 
 @given(text=SUBSETS, has=SUBSETS)
@@ -126,13 +155,15 @@ def test_object_that_another_has_claimed_earlier_is_never_touched(
     assert not touched & theirs
 
 
-@given(has=SUBSETS, claimed=st.dictionaries(st.sampled_from(NAMES), st.sampled_from(["a", "z"])))
-def test_removal_deletes_what_the_inventory_names_and_no_older_one_has(has: set[str], claimed: dict[str, str]) -> None:
-    seen = snapshot(set(), has, claimed, deletionTimestamp="2026-11-01T12:00:00Z")
-    deleted = {
-        each.name for step in steps_of(seen, set()) if isinstance(step, DeleteObjects) for each in step.inventory
-    }
-    assert deleted == has - {name for name, owner in claimed.items() if owner == "a"}
+@given(has=SUBSETS, found=SUBSETS, claimed=st.dictionaries(st.sampled_from(NAMES), st.sampled_from(["a", "z"])))
+def test_removal_deletes_the_inventory_but_what_users_or_an_older_one_had(
+    has: set[str], found: set[str], claimed: dict[str, str]
+) -> None:
+    seen = snapshot(set(), has, claimed, found, deletionTimestamp="2026-11-01T12:00:00Z")
+    steps = steps_of(seen, set())
+    deleted = {each.name for step in steps if isinstance(step, DeleteObjects) for each in step.inventory}
+    own = has - {name for name, owner in claimed.items() if owner == "a"}
+    assert (deleted, left_in(steps)) == (own - found, own & found)
     assert names.SYNC_RESOURCE_FINALIZER in seen.resource.metadata.finalizers
 
 

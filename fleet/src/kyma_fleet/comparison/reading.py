@@ -38,7 +38,7 @@ from lifecycle_manager.module_installation.logins import Logins
 from lifecycle_manager.module_installation.rendering import Renderings
 from lifecycle_manager.module_sources import Blobs, Downloads, ObjectStore, source_in
 from lifecycle_manager.object_set import SkrObjects
-from lifecycle_manager.object_set.inventory import DEFAULT_NAMESPACE, inventory_of
+from lifecycle_manager.object_set.inventory import DEFAULT_NAMESPACE, own_inventory
 from lifecycle_manager.object_set.reporting import set_owner
 from lifecycle_manager.skr.access import (
     AccessSecretUnusable,
@@ -62,7 +62,7 @@ SKR_OPTIONS = ClientOptions(
 
 @dataclass(frozen=True, slots=True)
 class WantedSet:
-    """The objects that one resource in the control plane wants, and its inventory."""
+    """The objects that one resource in the control plane wants, and what of its inventory may be deleted."""
 
     owner: Manifest | SyncResource
     objects: tuple[KubernetesObject, ...]
@@ -141,7 +141,7 @@ async def _of_sync_resource(resource: SyncResource) -> WantedSet:
     except ManifestInvalid as error:
         raise Problem(f"SyncResource {resource.metadata.name}: {error}") from None
     prunes = resource.spec.prune
-    return WantedSet(resource, tuple(objects), inventory_of(resource) if prunes else ())
+    return WantedSet(resource, tuple(objects), own_inventory(resource) if prunes else ())
 
 
 async def _of_manifest(kcp: Client, manifest: Manifest, namespace: str) -> WantedSet:
@@ -156,4 +156,4 @@ async def _of_manifest(kcp: Client, manifest: Manifest, namespace: str) -> Wante
         raise Problem(f"Manifest {manifest.metadata.name}: {error.reason}: {error}") from None
     finally:
         await registries.close()
-    return WantedSet(manifest, rendering.objects, inventory_of(manifest))
+    return WantedSet(manifest, rendering.objects, own_inventory(manifest))

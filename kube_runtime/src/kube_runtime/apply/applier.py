@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from kube_runtime.apply.contents import contents_of
 from kube_runtime.apply.difference import ObjectDifference, difference_between
 from kube_runtime.apply.documents import content_to_apply
 from kube_runtime.apply.established import wait_established
@@ -30,6 +31,7 @@ from kube_runtime.apply.writing import ObjectTarget, ObjectWriter, Written
 from kube_runtime.client.client import Client
 from kube_runtime.exceptions import (
     ClusterUnreachable,
+    Forbidden,
     Invalid,
     KindUnknown,
     KubeError,
@@ -169,6 +171,22 @@ class Applier:
             entries[entry.identity] = entry
         return tuple(sorted(entries.values()))
 
+    async def existing(self, entries: Collection[InventoryEntry]) -> Mapping[InventoryEntry, JsonObject | None]:
+        """Return those of these objects that exist; None for one that may not be read. Raises KubeError."""
+        named = tuple(entries)
+        found = await _concurrently(self._look_up, named)
+        if failed := [each for each in found if isinstance(each, KubeError) and not isinstance(each, Forbidden)]:
+            raise failed[0]
+        present = ((entry, each) for entry, each in zip(named, found, strict=True) if each is not None)
+        return {entry: None if isinstance(each, KubeError) else each for entry, each in present}
+
+    async def _look_up(self, entry: InventoryEntry) -> JsonObject | KubeError | None:
+        try:
+            found = await find_object(self._client, entry)
+        except KubeError as error:
+            return error
+        return found.live if found is not None else None
+
     async def difference(
         self, objects: Iterable[KubernetesObject], inventory: Collection[InventoryEntry] = ()
     ) -> tuple[ObjectDifference, ...]:
@@ -297,7 +315,10 @@ class Applier:
         return outcomes
 
     async def _remove(self, entry: InventoryEntry, spared: frozenset[str]) -> ObjectOutcome:
-        """Delete one object, unless it is gone, somebody else's by now, or one of the spared in an earlier group."""
+        """Delete one object.
+
+        Not one that is gone, somebody else's by now, one of the spared in an earlier group, or that contains objects.
+        """
         self._memory.forget(entry)
         try:
             found = await find_object(self._client, entry)
@@ -307,15 +328,20 @@ class Applier:
             if not self._owns(entry, live) or live["metadata"].get("uid") in spared:
                 return ObjectOutcome(entry, None, "released")
             if not live["metadata"].get("deletionTimestamp"):
-                staying = await self._client.delete_and_see(
-                    resource, entry.name, entry.namespace or None, uid=live["metadata"].get("uid")
-                )
-                return ObjectOutcome(entry, None, "pruned", live=staying)
+                return await self._delete(resource, entry, live)
         except NotFound:  # deleted meanwhile
             return ObjectOutcome(entry, None, "pruned")
         except KubeError as error:
             return ObjectOutcome(entry, None, "failed", explained(error), cause=error)
         return ObjectOutcome(entry, None, "pruned", live=live)
+
+    async def _delete(self, resource: Resource[JsonObject], entry: InventoryEntry, live: JsonObject) -> ObjectOutcome:
+        """Delete an object as it was read, unless it contains objects of others. Raises KubeError."""
+        if contents := await contents_of(self._client, entry, live):
+            return ObjectOutcome(entry, None, "held", live=live, contents=contents)
+        uid = live["metadata"].get("uid")
+        staying = await self._client.delete_and_see(resource, entry.name, entry.namespace or None, uid=uid)
+        return ObjectOutcome(entry, None, "pruned", live=staying)
 
     async def _read(self, resource: Resource[JsonObject], entry: InventoryEntry) -> JsonObject | None:
         try:

@@ -9,7 +9,7 @@ from kube_runtime.resource import JsonObject
 
 __all__ = ["Action", "ApplyResult", "ObjectOutcome"]
 
-Action = Literal["created", "changed", "unchanged", "failed", "pruned", "kept", "released"]
+Action = Literal["created", "changed", "unchanged", "failed", "pruned", "kept", "released", "held"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +22,7 @@ class ObjectOutcome:
     - `kept`: it left the set and stays for now: another object failed, or has to be deleted first
     - `released`: it left the set and is not ours any more, as it lost our marks; or the set has it in another group
       in which the server serves the same object
+    - `held`: it left the set and stays, as it contains objects of others: `contents` names them
 
     `index` is the document that the object came from, None for one that only the inventory names. `changed_by` is the
     field manager that had written the object last before it was `changed`, as far as its managedFields say.
@@ -34,6 +35,7 @@ class ObjectOutcome:
     live: JsonObject | None = field(default=None, repr=False)
     cause: KubeError | None = field(default=None, repr=False)
     changed_by: str = ""
+    contents: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.cause is not None:
@@ -56,6 +58,11 @@ class ApplyResult:
     def changed(self) -> bool:
         """Tell whether anything in the cluster is different now."""
         return any(outcome.action in {"created", "changed", "pruned"} for outcome in self.outcomes)
+
+    @property
+    def held(self) -> tuple[ObjectOutcome, ...]:
+        """Return the outcomes of objects that stay, as they contain objects of others."""
+        return tuple(outcome for outcome in self.outcomes if outcome.action == "held")
 
     @property
     def first_failure(self) -> Exception | None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import copy
+import dataclasses
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
@@ -223,7 +224,14 @@ class Client:
         self, resource: Resource[Any], namespace: str | None = None, *, label_selector: str | None = None
     ) -> tuple[Revision, ...]:
         """Return the name and revision of all objects, without their content (PartialObjectMetadata)."""
-        found: list[Revision] = []
+        named = dataclasses.replace(resource, type=Revision)
+        return await self.list_metadata(named, namespace, label_selector=label_selector)
+
+    async def list_metadata(
+        self, resource: Resource[T], namespace: str | None = None, *, label_selector: str | None = None
+    ) -> tuple[T, ...]:
+        """Return all objects with their metadata alone (PartialObjectMetadata)."""
+        found: list[T] = []
         token: str | None = None
         size = 0
         while True:
@@ -231,7 +239,7 @@ class Client:
             target = _target(resource.path(namespace), query)
             answer = await self._request(resource, "GET", target, accept=METADATA_ONLY)
             size = self._measured(size, answer)
-            page = decoding_for(Revision).list(answer.body)
+            page = decoding_for(resource.type).list(answer.body)
             found.extend(page.items)
             if not page.continue_token:
                 return tuple(found)

@@ -38,6 +38,8 @@ APPLY_FAILED = "ApplyFailed"
 CONFLICT = "Conflict"
 FORBIDDEN = "Forbidden"
 INVALID_RESOURCE = "InvalidResource"
+OBJECTS_IN_USE = "ObjectsInUse"
+"""An object that is no longer wanted contains objects of others."""
 OBJECTS_NOT_READY = "ObjectsNotReady"
 POLICY_VIOLATION = "PolicyViolation"
 """An object violates the ModulePolicy of its module."""
@@ -187,6 +189,8 @@ def _cause_of(resource: SyncResource) -> Cause | None:
         return None
     ready = find(status.conditions, READY)
     reason, message = (ready.reason, ready.message) if ready is not None else (status.state or APPLYING, "")
+    if reason == OBJECTS_IN_USE:
+        return State.WARNING, reason, message
     if status.state is State.ERROR:
         return _failure(status, reason, message)
     return State.PROCESSING, reason, _waiting(status.synced, ready) or "its objects are being applied"

@@ -32,6 +32,7 @@ from lifecycle_manager.module_installation.neighbours import Neighbours
 from lifecycle_manager.module_installation.plan import after_deleting, is_settled
 from lifecycle_manager.module_installation.reading import (
     KindObject,
+    crd_of,
     default_crs,
     module_kinds,
     objects_of_crd,
@@ -53,7 +54,7 @@ from lifecycle_manager.module_installation.steps import ManifestDone, ManifestEn
 from lifecycle_manager.module_sources import ObjectStore, Source
 from lifecycle_manager.object_set.apply import hand_over, release
 from lifecycle_manager.object_set.inventory import identities, inventory_of, without
-from lifecycle_manager.object_set.ownership import Holder, next_owners
+from lifecycle_manager.object_set.ownership import Holder, is_of_the_lifecycle_manager, next_owners
 from lifecycle_manager.object_set.reconciler import SetReconciler
 from lifecycle_manager.object_set.reporting import READY, set_owner
 from lifecycle_manager.object_set.steps import (
@@ -62,6 +63,7 @@ from lifecycle_manager.object_set.steps import (
     NothingApplied,
     PruneObjects,
     RecordIntent,
+    ReleaseFound,
     RemoveFinalizer,
     ResolveObjects,
 )
@@ -113,6 +115,10 @@ class ManifestActions(SetReconciler[Manifest]):
                 return replace(seen, others=self.neighbours.of(seen.resource))
             case RecordIntent():
                 return await self.carry_out(request, seen, step)
+            case ReleaseFound(entries):
+                seen = await self.carry_out(request, seen, step)
+                self.neighbours.notify(seen.resource, entries)
+                return seen
             case ApplyObjects():
                 return await self._apply(request, seen, step)
             case PruneObjects(entries=entries):
@@ -143,6 +149,7 @@ class ManifestActions(SetReconciler[Manifest]):
             case steps.FindModuleCRs(inventory, default):
                 kinds = await module_kinds(skr, inventory, default)
                 crs = await default_crs(skr, seen.resource, default, kinds, inventory)
+                crs = tuple((cr, live) for cr, live in crs if not _was_there(seen, cr, live))
                 return replace(seen, removal=Removal(kinds, crs), others=self.neighbours.of(seen.resource))
             case steps.DeleteDefaultCRs(crs):
                 before = _removal(seen).default_crs
@@ -257,6 +264,11 @@ def _settled(state: ManifestState, seen: ManifestSnapshot) -> ManifestSnapshot:
 
 def _fingerprint(seen: ManifestSnapshot) -> str:
     return seen.rendering.fingerprint if seen.rendering is not None else ""
+
+
+def _was_there(seen: ManifestSnapshot, cr: KindObject, live: JsonObject) -> bool:
+    """Tell whether a default Module CR is the users', as is its CRD, which stays."""
+    return crd_of(cr.resource).identity in seen.found and not is_of_the_lifecycle_manager(live)
 
 
 def _removal(seen: ManifestSnapshot) -> Removal:

@@ -158,6 +158,7 @@ def setup(
         former_finalizers=former.MANIFEST_FINALIZERS,
         action="Install",
     )
+    neighbours = Neighbours(manifests, controller.state, enqueue_neighbour)
     reader = ManifestReader(
         manifests,
         kymas,
@@ -176,7 +177,8 @@ def setup(
         connections=connections,
         clock=manager.clock,
         unreachable=unreachable,
-        neighbours=Neighbours(manifests, controller.state, enqueue_neighbour),
+        neighbours=neighbours,
+        found_by_others=neighbours.found,
         store=store,
         logins=logins,
         renderings=Renderings(settings.namespace, settings.pull_secret),

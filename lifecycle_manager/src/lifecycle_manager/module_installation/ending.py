@@ -62,11 +62,13 @@ def ended(seen: ManifestSnapshot, outcome: ManifestOutcome) -> ManifestDone:
 def _installed(seen: ManifestSnapshot) -> ManifestDone:
     manifest, applied, managers = seen.resource, seen.applied, seen.managers or ()
     held = {entry: found for entry, found in seen.crd_objects.items() if found} if applied is not None else {}
+    held |= {each.entry: each.contents for each in (applied.held if applied is not None else ())}
     view = Seen(
         applied.inventory if applied is not None else seen.inventory,
         failures=tuple(map(failure_message, applied.failed)) if applied is not None else (),
         terminating=terminating(applied, held) if applied is not None else (),
         held=tuple(f"{entry.kind} {entry.name} has {listed(found)}" for entry, found in held.items()),
+        found=seen.found,
         managers=managers,
         module_cr=seen.module_cr,
         warnings=_warnings(seen),

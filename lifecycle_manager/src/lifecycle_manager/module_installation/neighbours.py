@@ -10,6 +10,7 @@ from lifecycle_manager.contract.indexes import MANIFESTS_BY_KYMA
 from lifecycle_manager.contract.resources import MANIFESTS
 from lifecycle_manager.module_catalog import kyma_of_manifest
 from lifecycle_manager.module_installation.snapshot import ManifestState, holder
+from lifecycle_manager.object_set.inventory import Identity, found_before
 from lifecycle_manager.object_set.ownership import Holder, holders_of
 from lifecycle_manager_api import Manifest
 
@@ -30,6 +31,12 @@ class Neighbours:
         known = ((each, self.state_of(MANIFESTS.key_of(each)) or nothing) for each in others)
         found = (holder(each, state.inventory, state.released) for each, state in known)
         return tuple(each for each in found if each is not None and each.key != own)
+
+    def found(self, manifest: Manifest) -> frozenset[Identity]:
+        """Return what the other modules of the same SKR have that existed before, also those that are being deleted."""
+        others = self.manifests.by_index(MANIFESTS_BY_KYMA, kyma_of_manifest(manifest))
+        own = MANIFESTS.key_of(manifest)
+        return frozenset().union(*(found_before(each) for each in others if MANIFESTS.key_of(each) != own))
 
     def turn(self, manifest: Manifest) -> asyncio.Lock:
         """Return the lock of the SKR: no two modules hand an object over to each other."""

@@ -7,7 +7,8 @@ May delete:
   one to clean up.
 - `plan_prune`: objects that a new version no longer has; none in a round with a failure, no CRD that has objects.
 - None of it while the brake holds the deletion (`skr.deletion_brake`).
-- Both only from the inventory, and never what another module has: that is handed over to it.
+- Both only from the inventory, and never what another module has: that is handed over to it. Nor what existed before:
+  that is released to the users.
 """
 
 from dataclasses import replace
@@ -50,7 +51,7 @@ from lifecycle_manager.module_installation.steps import (
     RemovalWaits,
 )
 from lifecycle_manager.module_sources import SourceAwaited, source_in
-from lifecycle_manager.object_set.inventory import Identity, identities, is_crd, listed, without
+from lifecycle_manager.object_set.inventory import Identity, among, held_message, identities, is_crd, listed, without
 from lifecycle_manager.object_set.owner_writes import RecordingFailed
 from lifecycle_manager.object_set.ownership import next_owners
 from lifecycle_manager.object_set.plan import left_by_policy, message_of, objection_in, plan_intent, plan_prune
@@ -58,6 +59,7 @@ from lifecycle_manager.object_set.steps import (
     ApplyObjects,
     DeleteObjects,
     NothingApplied,
+    ReleaseFound,
     RemoveFinalizer,
     SetBraked,
     SetFailed,
@@ -169,7 +171,10 @@ def _running(seen: ManifestSnapshot) -> tuple[InventoryEntry, ...]:
 def _in_use(seen: ManifestSnapshot, found: Removal) -> ManifestStep | RemovalWaits | None:
     """Then nothing, while users have objects of the module's kinds whose CRDs go, or while something is deleted."""
     if found.users_objects is None:
-        going = tuple(each for each in found.kinds if not next_owners([crd_of(each)], seen.others))
+        staying = ((each, crd_of(each)) for each in found.kinds)
+        going = tuple(
+            each for each, crd in staying if not (next_owners([crd], seen.others) or crd.identity in seen.found)
+        )
         return steps.ListUsersObjects(going, _own(seen, found))
     in_use, deleting = _configured(seen)
     is_blocked = bool(found.users_objects or found.default_crs or seen.module_configs)
@@ -184,6 +189,9 @@ def _in_use(seen: ManifestSnapshot, found: Removal) -> ManifestStep | RemovalWai
         return RemovalWaits(f"waiting for deletion of {listed([str(cr) for cr, _ in found.default_crs])}")
     if deleting:
         return RemovalWaits(f"waiting for deletion of the objects of {listed(deleting)}")
+    if seen.removed is not None and (held := seen.removed.held):
+        waits_for = f"delete them first; they are deleted with the module: {'; '.join(map(held_message, held))}"
+        return RemovalWaits(waits_for, needs_users=True)
     if seen.removed is not None and (left := seen.removed.inventory):
         named = listed([f"{each.kind} {each.name}" for each in left])
         return RemovalWaits(f"waiting for deletion of {len(left)}: {named}")
@@ -229,10 +237,15 @@ def _upkeep(seen: ManifestSnapshot) -> ManifestStep | None:
 
 
 def _objects(seen: ManifestSnapshot, found: Removal) -> ManifestStep | RemoveFinalizer:
-    """Then the objects of the inventory, the CRDs last. What other modules have is handed over to them."""
+    """Then the objects of the inventory, the CRDs last.
+
+    What other modules have is handed over to them, and what existed before is released to the users.
+    """
     stage = tuple(each for each in seen.inventory if found.objects_deleted or not is_crd(each))
     if shared := next_owners(stage, seen.others):
         return steps.HandOverObjects(shared)
+    if left := among(stage, seen.found):
+        return ReleaseFound(left)
     return DeleteObjects(stage) if stage or not found.objects_deleted else RemoveFinalizer()
 
 
@@ -274,8 +287,9 @@ def _application(seen: ManifestSnapshot, rendering: RenderedModule, *, check_all
             return steps.HandOverObjects(shared)
         namespaces = (seen.default_namespace,) if _needs_namespace(seen) else ()
         new, recheck = frozenset(seen.wanted or ()) - {*seen.before}, check_all or seen.announced
-        return ApplyObjects(objects, seen.intended, recheck=recheck, new=new, namespaces=namespaces)
-    left_crds = tuple(each for each in kept(applied) if is_crd(each)) if not (seen.pruned or applied.failed) else ()
+        return ApplyObjects(objects, seen.intended, recheck=recheck, new=new, namespaces=namespaces, found=seen.found)
+    pruned = () if seen.pruned or applied.failed else kept(applied)
+    left_crds = tuple(each for each in pruned if is_crd(each) and each.identity not in seen.found)
     if unknown := without(left_crds, seen.crd_objects):
         return steps.ListObjectsOfCRDs(unknown)
     in_use = [each for each in left_crds if seen.crd_objects.get(each) != ()]
@@ -335,5 +349,5 @@ def _own(seen: ManifestSnapshot, found: Removal) -> frozenset[Identity]:
     """Return what of the module's kinds is its own: none once its objects are deleted."""
     if found.objects_deleted:
         return frozenset()
-    own = identities(without(seen.inventory, next_owners(seen.inventory, seen.others)))
+    own = identities(without(seen.inventory, next_owners(seen.inventory, seen.others))) - seen.found
     return own | {cr.identity for cr, _ in found.default_crs}

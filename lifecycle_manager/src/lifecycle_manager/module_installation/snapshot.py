@@ -28,7 +28,7 @@ from lifecycle_manager.module_installation.rendering import RenderedModule
 from lifecycle_manager.module_installation.settings import Options
 from lifecycle_manager.module_installation.status import MODULE_CR, CrView, ManagerView
 from lifecycle_manager.object_set import Policies, SetState, SkrObjects
-from lifecycle_manager.object_set.inventory import Identity, identities, inventory_of, known_inventory
+from lifecycle_manager.object_set.inventory import Identity, found_before, identities, inventory_of, known_inventory
 from lifecycle_manager.object_set.ownership import Holder
 from lifecycle_manager.object_set.reporting import set_owner
 from lifecycle_manager.object_set.snapshot import SetSnapshot
@@ -164,6 +164,7 @@ class ManifestReader:
             seconds=seconds,
             inventory=inventory,
             before=inventory,
+            found=found_before(manifest),
             options=self.options,
             pull_secret=self.options.pull_secret,
             default_namespace=self.options.namespace,

@@ -4,7 +4,7 @@
 whether the module runs; `Ready` sums them up.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -15,9 +15,10 @@ from kube_runtime import InventoryEntry, Readiness
 from kyma_oci import SourceError
 from lifecycle_manager.contract import former
 from lifecycle_manager.contract.conditions import MODULE_CRS_IN_USE
+from lifecycle_manager.contract.verdict import OBJECTS_IN_USE
 from lifecycle_manager.module_installation.module_cr import DefaultCr
 from lifecycle_manager.module_installation.state_checks import PRECEDENCE, state_of
-from lifecycle_manager.object_set.inventory import inventory_of
+from lifecycle_manager.object_set.inventory import Identity, among, found_message, inventory_of, references_to
 from lifecycle_manager.object_set.reporting import READY, with_conditions
 from lifecycle_manager.skr import SkrFailure
 from lifecycle_manager_api import (
@@ -27,7 +28,6 @@ from lifecycle_manager_api import (
     ManifestStatus,
     ReadyVersion,
     State,
-    SyncedReference,
     find,
 )
 from lifecycle_manager_api.conditions import NewCondition
@@ -48,7 +48,6 @@ MODULE_CR_NOT_CREATED = "Refused"
 MODULE_CR_REFUSED = "ModuleCRRefused"
 MODULE_READY = "ModuleReady"
 OBJECTS_TERMINATING = "ObjectsTerminating"
-OBJECTS_IN_USE = "ObjectsInUse"
 ORPHANED = "Orphaned"
 UNMANAGED = "ModuleUnmanaged"
 
@@ -78,7 +77,8 @@ class Seen:
 
     - `failures`: objects that could not be applied
     - `terminating`: objects that are no longer in the module and not deleted yet
-    - `held`: CRDs that are no longer in the module and stay, because they have objects
+    - `held`: CRDs and Namespaces that are no longer in the module and stay, because they have objects
+    - `found`: objects of the inventory that existed before
     - `warnings`: what the text of the module says twice
     """
 
@@ -86,6 +86,7 @@ class Seen:
     failures: tuple[str, ...] = ()
     terminating: tuple[str, ...] = ()
     held: tuple[str, ...] = ()
+    found: frozenset[Identity] = frozenset()
     managers: tuple[ManagerView, ...] = ()
     module_cr: CrView | None = None
     warnings: tuple[str, ...] = ()
@@ -102,15 +103,19 @@ def was_created(manifest: Manifest, wanted: DefaultCr) -> bool:
     return created.message == str(wanted) or former.is_created(created)
 
 
-def references_to(inventory: Iterable[InventoryEntry]) -> tuple[SyncedReference, ...]:
-    return msgspec.convert(tuple(inventory), tuple[SyncedReference, ...], from_attributes=True)
-
-
-def begun(manifest: Manifest, inventory: Iterable[InventoryEntry]) -> ManifestStatus:
-    """Return the status that records what is about to be applied; its conditions stay."""
+def begun(
+    manifest: Manifest, inventory: Collection[InventoryEntry], found: Collection[Identity] = frozenset()
+) -> ManifestStatus:
+    """Return the status that records what is about to be applied, and what of it was found; its conditions stay."""
     state = manifest.status.state if manifest.status.state is not State.EMPTY else State.PROCESSING
     uid = manifest.status.owner_uid or manifest.metadata.uid
-    return msgspec.structs.replace(manifest.status, state=state, synced=references_to(inventory), owner_uid=uid)
+    return msgspec.structs.replace(
+        manifest.status,
+        state=state,
+        synced=references_to(inventory),
+        found=references_to(among(inventory, found)),
+        owner_uid=uid,
+    )
 
 
 def refused(
@@ -206,7 +211,8 @@ def _resources(seen: Seen) -> NewCondition:
     if seen.terminating:
         return (RESOURCES, "False", OBJECTS_TERMINATING, f"waiting for deletion of {', '.join(seen.terminating)}")
     there = "1 object is in the cluster" if count == 1 else f"{count} objects are there"
-    return (RESOURCES, "True", APPLIED, "; ".join((there, *seen.warnings)))
+    message = f"{there}{found_message(seen.inventory, seen.found)}"
+    return (RESOURCES, "True", APPLIED, "; ".join((message, *seen.warnings)))
 
 
 def _manager(manager: ManagerView) -> tuple[State, str, str]:

@@ -1,8 +1,8 @@
 """Requests to an SKR that change the objects of a set. Each of them may be repeated."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import structlog
@@ -16,10 +16,11 @@ from kube_runtime import (
     InventoryEntry,
     JsonObject,
     NotFound,
+    ObjectOutcome,
     find_object,
 )
 from lifecycle_manager.contract.resources import FIELD_MANAGER, NAMESPACES
-from lifecycle_manager.object_set.inventory import DEFAULT_NAMESPACE, identities
+from lifecycle_manager.object_set.inventory import DEFAULT_NAMESPACE, identities, without
 from lifecycle_manager.object_set.ownership import OWN_LABELS, Holder, OwnObjects, SetOwner
 from lifecycle_manager.object_set.steps import ApplyObjects, PruneObjects
 from lifecycle_manager_api import names
@@ -96,6 +97,31 @@ class SkrObjects:
                 await self.skr.create(NAMESPACES, namespace, field_manager=FIELD_MANAGER)
             self.namespaces = (*self.namespaces, name)
 
+    async def delete(self, entries: Collection[InventoryEntry]) -> tuple[ApplyResult, tuple[ObjectOutcome, ...]]:
+        """Delete objects; return the result, and the Namespaces that are left because of what they contain."""
+        removed = await self.applier.delete(entries)
+        left = tuple(each for each in removed.held if each.entry.kind == "Namespace")
+        await self.leave([each.entry for each in left])
+        outcomes = [replace(each, action="released", live=None) if each in left else each for each in removed.outcomes]
+        return ApplyResult(tuple(outcomes), without(removed.inventory, [each.entry for each in left])), left
+
+    async def leave(self, entries: Iterable[InventoryEntry]) -> tuple[InventoryEntry, ...]:
+        """Leave objects to their users; return those that were there and the owner's. Raises KubeError.
+
+        They lose the owner's labels, annotations and managed fields. Each field keeps its value: nobody owns those that
+        only the owner has applied.
+        """
+        left = []
+        for entry in entries:
+            found = await find_object(self.skr, entry)
+            if found is None or not self.owner.owns(entry, found.live):
+                continue
+            patch, namespace = {"metadata": released_metadata(self.owner, found.live)}, entry.namespace or None
+            with suppress(NotFound):  # deleted meanwhile
+                await self.skr.merge_patch(found.resource, entry.name, patch, namespace, field_manager=FIELD_MANAGER)
+                left.append(entry)
+        return tuple(left)
+
     async def prune(self, step: PruneObjects) -> ApplyResult:
         """Delete objects that an apply has left over; return the result of both."""
         applied, chosen = step.applied, identities(step.entries)
@@ -106,6 +132,26 @@ class SkrObjects:
         )
         staying = {each for each in applied.inventory if each.identity not in chosen}
         return ApplyResult(outcomes, tuple(sorted(staying.union(removed.inventory))))
+
+
+def released_metadata(owner: SetOwner | OwnObjects, live: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the patch of the metadata of an object that its owner gives up, in the version that was read.
+
+    Of labels and annotations go those with the owner's values that no other field manager owns.
+    """
+    metadata = live["metadata"]
+    managers = {owner.field_manager, *owner.former_managers}
+    fields: list[Any] = [each for each in metadata.get("managedFields") or () if each.get("manager") not in managers]
+    owned = [each.get("fieldsV1", {}).get("f:metadata", {}) for each in fields]
+    patch: dict[str, Any] = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
+    for section, ours in (("labels", owner.all_labels), ("annotations", owner.annotations)):
+        theirs = {key for each in owned for key in each.get(f"f:{section}", {})}
+        present = metadata.get(section) or {}
+        patch[section] = {
+            key: None for key, value in ours.items() if present.get(key) == value and f"f:{key}" not in theirs
+        }
+    # The server ignores an empty list. This one it stores as empty.
+    return {**patch, "managedFields": fields or [{}]}
 
 
 async def hand_over(skr: Client, giver: SetOwner, given: Mapping[InventoryEntry, Holder]) -> None:

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Collection, Iterable
 
+import msgspec
+
 from kube_runtime import InventoryEntry, KubernetesObject, ObjectOutcome
 from lifecycle_manager_api import Manifest, SyncedObject, SyncedReference, SyncResource
 from lifecycle_manager_api.policy_objects import Scopes
@@ -23,6 +25,15 @@ def inventory_of(resource: Manifest | SyncResource) -> tuple[InventoryEntry, ...
     return entries_of(resource.status.synced)
 
 
+def references_to(inventory: Iterable[InventoryEntry]) -> tuple[SyncedReference, ...]:
+    return msgspec.convert(tuple(inventory), tuple[SyncedReference, ...], from_attributes=True)
+
+
+def found_before(resource: Manifest | SyncResource) -> frozenset[Identity]:
+    """Return the objects in the inventory of an owner that existed in the SKR before it had them."""
+    return identities(entries_of(resource.status.found)) if resource.status.found else frozenset()
+
+
 def known_inventory(
     resource: Manifest | SyncResource, remembered: tuple[InventoryEntry, ...]
 ) -> tuple[InventoryEntry, ...]:
@@ -42,6 +53,17 @@ def without(entries: Iterable[InventoryEntry], others: Iterable[InventoryEntry])
     """Return the entries that are not among others, in their order."""
     excluded = identities(others)
     return tuple(each for each in entries if each.identity not in excluded)
+
+
+def own_inventory(resource: Manifest | SyncResource) -> tuple[InventoryEntry, ...]:
+    """Return what may be deleted of the inventory of an owner: without what existed before."""
+    found = found_before(resource)
+    return tuple(each for each in inventory_of(resource) if each.identity not in found)
+
+
+def among(entries: Iterable[InventoryEntry], chosen: Collection[Identity]) -> tuple[InventoryEntry, ...]:
+    """Return the entries that are chosen, in their order."""
+    return tuple(each for each in entries if each.identity in chosen)
 
 
 def is_crd(entry: InventoryEntry) -> bool:
@@ -70,6 +92,17 @@ def namespace_in(scopes: Scopes, default_namespace: str) -> Callable[[Kubernetes
 def name_of(entry: InventoryEntry) -> str:
     """Name an object for people: `Deployment kyma-system/manager`."""
     return f"{entry.kind} {entry.namespace}/{entry.name}" if entry.namespace else f"{entry.kind} {entry.name}"
+
+
+def found_message(entries: Iterable[InventoryEntry], found: Collection[Identity]) -> str:
+    """Return what a condition adds about those objects of an inventory that existed before; mostly nothing."""
+    named = [name_of(each) for each in among(entries, found)] if found else []
+    return f"; existed before and will stay: {listed(named)}" if named else ""
+
+
+def held_message(outcome: ObjectOutcome) -> str:
+    """Return why an object that is no longer wanted stays."""
+    return f"{name_of(outcome.entry)} has {listed(outcome.contents)}"
 
 
 def failure_message(outcome: ObjectOutcome) -> str:

@@ -172,7 +172,12 @@ class OwnObjects(NamedTuple):
         return {}
 
     def owns(self, _: InventoryEntry, live: Mapping[str, Any]) -> bool:
-        return OWN_LABELS.items() <= (live["metadata"].get("labels") or {}).items() or former.is_marked(live)
+        return is_of_the_lifecycle_manager(live)
+
+
+def is_of_the_lifecycle_manager(live: Mapping[str, Any]) -> bool:
+    """Tell whether an object has the label of the Lifecycle Manager, of any owner or version."""
+    return OWN_LABELS.items() <= (live["metadata"].get("labels") or {}).items() or former.is_marked(live)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +191,23 @@ class Holder:
     @property
     def key(self) -> ObjectKey:
         return self.owner.key
+
+
+def existed_before(
+    looked_up: Mapping[InventoryEntry, Mapping[str, Any] | None], found_by_others: Collection[Identity]
+) -> frozenset[Identity]:
+    """Return which objects are the users' among those that a set is about to have and that exist.
+
+    None stands for an object that may not be read: it is a user's until it turns out that it did not exist. One that
+    another set has is a user's where that set has found it, so that it stays when the last of them is removed.
+    """
+    return frozenset(
+        entry.identity
+        for entry, live in looked_up.items()
+        if live is None
+        or entry.identity in found_by_others
+        or not (live["metadata"].get("deletionTimestamp") or is_of_the_lifecycle_manager(live))
+    )
 
 
 def next_owners(released: Iterable[InventoryEntry], others: Iterable[Holder]) -> dict[InventoryEntry, Holder]:

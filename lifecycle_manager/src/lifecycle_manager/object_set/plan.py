@@ -6,6 +6,9 @@ Lifecycle Manager's own objects.
 
 May delete: objects that an apply has kept although they are no longer wanted and that the module may have, and none
 that the domain spares. In a round with a failure only what may be the reason for it: webhooks, policies, quotas.
+Objects that existed in the cluster before the set had them are released instead: with their present values, without
+labels, annotations and managed fields of the Lifecycle Manager. So is a Namespace with objects of others when its set
+is removed. If only a new version lacks it, it waits until these objects are gone, as a CRD with objects does always.
 """
 
 from collections.abc import Callable, Collection, Iterable
@@ -13,11 +16,11 @@ from typing import NamedTuple
 
 from kube_runtime import ApplyResult, InventoryEntry, KubernetesObject, may_refuse
 from lifecycle_manager.contract.verdict import FORBIDDEN, POLICY_VIOLATION
-from lifecycle_manager.object_set.inventory import identities, inventory_of, listed, name_of, without
+from lifecycle_manager.object_set.inventory import Identity, among, identities, inventory_of, listed, name_of, without
 from lifecycle_manager.object_set.owner_writes import Owner, Status
 from lifecycle_manager.object_set.protected import is_protected, is_protected_entry
 from lifecycle_manager.object_set.snapshot import SetSnapshot
-from lifecycle_manager.object_set.steps import PruneObjects, RecordIntent, ResolveObjects, kept
+from lifecycle_manager.object_set.steps import PruneObjects, RecordIntent, ReleaseFound, ResolveObjects, kept
 from lifecycle_manager_api.policy_checks import ModuleRules, Violation, misplaced, policy_violations
 from lifecycle_manager_api.policy_objects import Place, Scopes
 
@@ -30,7 +33,7 @@ def plan_intent(
     own_kinds: tuple[InventoryEntry, ...] = (),
     *,
     finalizer: str,
-    begun: Callable[[Owner, tuple[InventoryEntry, ...]], Status],
+    begun: Callable[[Owner, tuple[InventoryEntry, ...], frozenset[Identity]], Status],
 ) -> ResolveObjects | RecordIntent | None:
     """Return the next step before objects are applied; None where their intent is recorded.
 
@@ -44,20 +47,22 @@ def plan_intent(
     is_held = finalizer in seen.resource.metadata.finalizers
     if is_held and identities(entries) <= identities(inventory_of(seen.resource)):
         return None
-    return RecordIntent(entries, begun(seen.resource, entries))
+    return RecordIntent(entries, begun(seen.resource, entries, seen.found))
 
 
 def plan_prune(
     seen: SetSnapshot[Owner],
     applied: ApplyResult,
     spared: Iterable[InventoryEntry] = (),
-) -> PruneObjects | None:
-    """Return how to delete what is no longer wanted, but for what is spared; None where that is done."""
+) -> ReleaseFound | PruneObjects | None:
+    """Return how to release or delete what is no longer wanted, but for what is spared; None where that is done."""
     if seen.pruned:
         return None
     left = without(kept(applied), spared)
     if applied.failed:
-        left = tuple(each for each in left if may_refuse(each.group, each.kind))
+        left = tuple(each for each in left if may_refuse(each.group, each.kind) and each.identity not in seen.found)
+    elif found := among(left, seen.found):
+        return ReleaseFound(found)
     entries = without(left, held_back(left, seen.rules)[0])
     return PruneObjects(applied, entries) if entries else None
 

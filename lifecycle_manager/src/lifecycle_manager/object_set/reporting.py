@@ -1,6 +1,6 @@
 """What the statuses and Events of all owners of sets have in common. Pure functions."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -8,6 +8,7 @@ import msgspec
 
 from kube_runtime import ObjectKey
 from lifecycle_manager.module_catalog import kyma_of_manifest, module_of_manifest
+from lifecycle_manager.object_set.inventory import Identity, entries_of, identities
 from lifecycle_manager.object_set.ownership import SetOwner
 from lifecycle_manager_api import (
     Condition,
@@ -48,6 +49,17 @@ def with_conditions(
         owner_uid=before.owner_uid or metadata.uid,
         **fields,
     )
+
+
+def with_found(
+    status: ManifestStatus | SyncResourceStatus, found: Collection[Identity]
+) -> ManifestStatus | SyncResourceStatus:
+    """Return a status that says of no more objects that they existed before: those of its inventory that did."""
+    if not status.found:
+        return status
+    has = identities(entries_of(status.synced)).intersection(found)
+    known = zip(status.found, entries_of(status.found), strict=True)
+    return msgspec.structs.replace(status, found=tuple(each for each, entry in known if entry.identity in has))
 
 
 def cluster_of(resource: Manifest | SyncResource) -> str:

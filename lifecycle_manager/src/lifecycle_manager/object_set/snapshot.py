@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Generic
 
 from kube_runtime import ApplyResult, InventoryEntry, KubernetesObject, Snapshot
-from lifecycle_manager.object_set.inventory import DEFAULT_NAMESPACE, identities, namespace_in
+from lifecycle_manager.object_set.inventory import DEFAULT_NAMESPACE, Identity, identities, namespace_in
 from lifecycle_manager.object_set.owner_writes import Owner
 from lifecycle_manager.object_set.ownership import Holder
 from lifecycle_manager.skr import RELEASED, Brake
@@ -19,6 +19,7 @@ class SetSnapshot(Snapshot, Generic[Owner]):
 
     - `inventory`: what is in the SKR or may be: by the status, and by the memory of this process
     - `before`: the inventory at the beginning of the reconcile
+    - `found`: what of the inventory, and of what is wanted, existed in the SKR before the set had it
     - `rules`: what the module may have; None where it may have everything
     - `pull_secret`: the name of the image pull Secret, which no module may have
     - `default_namespace`: that of objects that name none
@@ -33,6 +34,7 @@ class SetSnapshot(Snapshot, Generic[Owner]):
     now: datetime
     inventory: tuple[InventoryEntry, ...] = ()
     before: tuple[InventoryEntry, ...] = ()
+    found: frozenset[Identity] = frozenset()
     rules: ModuleRules | None = None
     pull_secret: str = ""
     default_namespace: str = DEFAULT_NAMESPACE

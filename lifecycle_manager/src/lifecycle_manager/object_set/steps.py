@@ -49,8 +49,18 @@ class ApplyObjects(Step):
 
 
 @dataclass(frozen=True, slots=True)
+class ReleaseFound(Step):
+    """Leave these objects, which existed before, to users: without the set's labels, annotations and managed fields."""
+
+    entries: tuple[InventoryEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class PruneObjects(Step):
-    """Delete objects that are in the inventory and that an apply has left over."""
+    """Delete objects that are in the inventory and that an apply has left over.
+
+    No Namespace and no CRD that contains objects: these are named in the status.
+    """
 
     applied: ApplyResult
     entries: tuple[InventoryEntry, ...]
@@ -58,7 +68,11 @@ class PruneObjects(Step):
 
 @dataclass(frozen=True, slots=True)
 class DeleteObjects(Step):
-    """Delete these objects of the inventory: their owner is being deleted."""
+    """Delete these objects of the inventory: their owner is being deleted.
+
+    A Namespace that contains objects of others is left, without the set's labels, annotations and managed fields. A CRD
+    that has objects waits until these are deleted.
+    """
 
     inventory: tuple[InventoryEntry, ...]
 
@@ -105,7 +119,7 @@ class SetBraked:
     hold: Hold
 
 
-SetStep = ResolveObjects | RecordIntent | ApplyObjects | PruneObjects | DeleteObjects
+SetStep = ResolveObjects | RecordIntent | ApplyObjects | ReleaseFound | PruneObjects | DeleteObjects
 SetEnd = SetDone | RemoveFinalizer | NothingApplied
 
 

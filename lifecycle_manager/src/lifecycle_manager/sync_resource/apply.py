@@ -12,7 +12,14 @@ from kube_runtime import Forbidden, RequestTooLarge, Result, ServerUnavailable
 from lifecycle_manager.contract.signals import SyncResourceApplied
 from lifecycle_manager.contract.verdict import TEXT_TOO_LARGE
 from lifecycle_manager.object_set.reconciler import SetReconciler
-from lifecycle_manager.object_set.steps import ApplyObjects, DeleteObjects, PruneObjects, RecordIntent, ResolveObjects
+from lifecycle_manager.object_set.steps import (
+    ApplyObjects,
+    DeleteObjects,
+    PruneObjects,
+    RecordIntent,
+    ReleaseFound,
+    ResolveObjects,
+)
 from lifecycle_manager.object_set.workloads import readiness_with_pods
 from lifecycle_manager.process.telemetry import ChangeLatency
 from lifecycle_manager.sync_resource.ending import SyncResourceDone, SyncResourceEnd
@@ -39,7 +46,7 @@ class SyncResourceActions(SetReconciler[SyncResource]):
                 skr = await self.skr(request, seen)
                 found = {entry: await readiness_with_pods(skr, entry, live) for entry, live in workloads}
                 return replace(seen, workloads=found)
-            case ResolveObjects() | RecordIntent() | ApplyObjects() | PruneObjects() | DeleteObjects():
+            case ResolveObjects() | RecordIntent() | ApplyObjects() | ReleaseFound() | PruneObjects() | DeleteObjects():
                 return await self.carry_out(request, seen, step)
             case _:
                 assert_never(step)

@@ -22,7 +22,7 @@ from lifecycle_manager.contract.indexes import MANIFESTS_BY_KYMA, SYNC_RESOURCES
 from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, SYNC_RESOURCES
 from lifecycle_manager.contract.signals import ClusterReachable, ClusterReplaced, ObjectChanged, ResyncRequested
 from lifecycle_manager.object_set import OwnerWrites, Policies, RecordingFailed
-from lifecycle_manager.object_set.inventory import identities, inventory_of
+from lifecycle_manager.object_set.inventory import Identity, found_before, identities, inventory_of
 from lifecycle_manager.object_set.ownership import claim_key
 from lifecycle_manager.object_set.policy import module_of_policy, policy_changed
 from lifecycle_manager.object_set.repairs import CONTESTED
@@ -55,6 +55,7 @@ def setup(
         indexes=[SYNC_RESOURCES_BY_KYMA, SYNC_RESOURCES_BY_CLAIM, SYNC_RESOURCES_WAITING],
     )
     kymas = manager.informer(KYMAS, namespace=names.KCP_NAMESPACE)
+    manifests = manager.informer(MANIFESTS, namespace=names.KCP_NAMESPACE, indexes=[MANIFESTS_BY_KYMA])
     policies = Policies.watched_by(manager)
 
     def owner(key: ObjectKey) -> str:
@@ -109,6 +110,13 @@ def setup(
         finalizer=names.SYNC_RESOURCE_FINALIZER,
         action="Apply",
     )
+
+    def found_by_others(resource: SyncResource) -> frozenset[Identity]:
+        kyma, key = resource.spec.kyma, SYNC_RESOURCES.key_of(resource)
+        of_modules = map(found_before, manifests.by_index(MANIFESTS_BY_KYMA, kyma))
+        siblings = sync_resources.by_index(SYNC_RESOURCES_BY_KYMA, kyma)
+        return frozenset().union(*of_modules, *(found_before(x) for x in siblings if SYNC_RESOURCES.key_of(x) != key))
+
     reader = SyncResourceReader(
         sync_resources,
         kymas,
@@ -119,7 +127,7 @@ def setup(
         settings.pull_secret,
         state_of=controller.state,
         contested=lambda resource, note: writes.record(resource, CONTESTED, note),
-        manifests=manager.informer(MANIFESTS, namespace=names.KCP_NAMESPACE, indexes=[MANIFESTS_BY_KYMA]),
+        manifests=manifests,
         max_per_module=settings.max_per_module,
         unprotected=unprotected,
     )
@@ -128,6 +136,7 @@ def setup(
         connections=connections,
         clock=manager.clock,
         unreachable=unreachable,
+        found_by_others=found_by_others,
         latency=latency,
         publish=manager.publish,
     )

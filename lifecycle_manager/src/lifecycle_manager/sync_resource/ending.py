@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from kube_runtime import ApplyResult, InventoryEntry, Readiness
+from lifecycle_manager.object_set.inventory import Identity
 from lifecycle_manager.object_set.repairs import seen_in
 from lifecycle_manager.object_set.steps import NothingApplied, RemoveFinalizer, SetBraked, SetDone, SetFailed
 from lifecycle_manager.skr import failure_of
@@ -36,12 +37,13 @@ class Unchanged:
 class ObjectsApplied:
     """The objects are applied, or some were refused. `held` says why some stay that are no longer wanted.
 
-    `workloads` are those that are not ready, with what their Pods say.
+    `workloads` are those that are not ready, with what their Pods say; `found` is what existed before.
     """
 
     result: ApplyResult
     held: tuple[Violation, ...]
     workloads: Mapping[InventoryEntry, Readiness]
+    found: frozenset[Identity] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,18 +77,19 @@ def ended(seen: SyncResourceSnapshot, outcome: SyncResourceOutcome) -> SyncResou
             return SyncResourceDone(status=resource.status, requeue_after=interval if again is None else again)
         case Refusal(lost=lost):
             return SyncResourceDone(status=statuses.refused(resource, outcome, now), requeue_after=interval, lost=lost)
-        case ObjectsApplied(result, held, workloads):
-            status = statuses.applied(resource, result, now, held, workloads)
+        case ObjectsApplied(result, held, workloads, found):
+            status = statuses.applied(resource, result, now, held, workloads, found=found)
+            is_settled = status.state is State.READY or held or result.held
             return SyncResourceDone(
                 status=status,
-                requeue_after=interval if status.state is State.READY or held else READINESS_SECONDS,
+                requeue_after=interval if is_settled else READINESS_SECONDS,
                 applied=result,
                 shown=seen_in(result.outcomes),
                 error=result.first_failure,
             )
         case ObjectsDeleting(result, left):
             status = statuses.deleting(resource, result, now, left)
-            return SyncResourceDone(status=status, requeue_after=READINESS_SECONDS)
+            return SyncResourceDone(status=status, requeue_after=interval if result.held else READINESS_SECONDS)
         case ObjectsKept(entries, violations):
             status = statuses.holding(resource, entries, violations, now)
             return SyncResourceDone(status=status, requeue_after=interval)

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 import msgspec
 
 from kube_runtime import InventoryEntry
-from lifecycle_manager.object_set.inventory import inventory_of, without
+from lifecycle_manager.object_set.inventory import Identity, among, inventory_of, references_to, without
 from lifecycle_manager.object_set.ownership import claim_key
 from lifecycle_manager_api import State, SyncedObject, SyncResource, SyncResourceStatus
 
@@ -26,8 +26,10 @@ def claim_index(resource: SyncResource) -> Iterator[str]:
         yield claim_key(resource.spec.kyma, entry.group, entry.kind, entry.name)
 
 
-def begun(resource: SyncResource, intended: Collection[InventoryEntry]) -> SyncResourceStatus:
-    """Return the status that records an intent: its new objects are pending. Raises TooManyObjects.
+def begun(
+    resource: SyncResource, intended: Collection[InventoryEntry], found: Collection[Identity] = frozenset()
+) -> SyncResourceStatus:
+    """Return the status that records an intent: its new objects are pending, some were found. Raises TooManyObjects.
 
     Without new objects it differs only where it is the first one; conditions stay until there is a result.
     """
@@ -37,6 +39,7 @@ def begun(resource: SyncResource, intended: Collection[InventoryEntry]) -> SyncR
         before,
         state=State.PROCESSING if fresh or before.state is State.EMPTY else before.state,
         synced=(*before.synced, *map(pending_object, fresh)),
+        found=(*before.found, *references_to(among(fresh, found))),
         owner_uid=before.owner_uid or resource.metadata.uid,
     )
     if fresh and len(msgspec.json.encode(status)) > MAX_STATUS_BYTES:

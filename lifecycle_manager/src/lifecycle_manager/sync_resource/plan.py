@@ -5,7 +5,8 @@ pruned in a round with a failure; nothing is deleted that the inventory does not
 
 May delete: objects of its inventory that the text no longer names and that the module may have; once it is being
 deleted, all of its inventory. Never what an older SyncResource of the Kyma has, too, nor what another owner has by now,
-and nothing while the brake holds its deletion, or the removal of all its objects (`skr.deletion_brake`).
+nor what existed before, which is released to the users; and nothing while the brake holds its deletion, or the removal
+of all its objects (`skr.deletion_brake`).
 
 While the admission policy that keeps modules apart is not in force, a text that was not applied before is refused, and
 nothing is deleted but with its Kyma: anybody may have asked for it.
@@ -30,7 +31,7 @@ from kube_runtime import (
 )
 from lifecycle_manager.contract.conditions import VALID
 from lifecycle_manager.contract.verdict import CONFLICT, INVALID_RESOURCE, TOO_MANY_OBJECTS
-from lifecycle_manager.object_set.inventory import DEFAULT_NAMESPACE, without
+from lifecycle_manager.object_set.inventory import DEFAULT_NAMESPACE, among, without
 from lifecycle_manager.object_set.owner_writes import RecordingFailed
 from lifecycle_manager.object_set.ownership import conflicts
 from lifecycle_manager.object_set.plan import (
@@ -46,6 +47,7 @@ from lifecycle_manager.object_set.steps import (
     ApplyObjects,
     DeleteObjects,
     NothingApplied,
+    ReleaseFound,
     RemoveFinalizer,
     SetBraked,
     SetFailed,
@@ -146,7 +148,8 @@ def _application(
         return prune
     if seen.workloads is None and (waiting := waiting_workloads(applied)):
         return ReadPods(waiting)
-    return ObjectsApplied(applied, left_by_policy(seen) if resource.spec.prune else (), seen.workloads or {})
+    left = left_by_policy(seen) if resource.spec.prune else ()
+    return ObjectsApplied(applied, left, seen.workloads or {}, seen.found)
 
 
 def waiting_workloads(applied: ApplyResult) -> tuple[tuple[InventoryEntry, JsonObject], ...]:
@@ -189,6 +192,8 @@ def _removal(seen: SyncResourceSnapshot) -> SetStep | RemoveFinalizer | SyncReso
         return RemoveFinalizer()
     if seen.brake.hold is not None:
         return SetBraked(seen.brake.hold)
+    if found := among(seen.inventory, seen.found):
+        return ReleaseFound(found)
     held, violations = held_back(seen.inventory, seen.rules)
     if seen.removed is None and (entries := without(seen.inventory, held)):
         return DeleteObjects(entries)

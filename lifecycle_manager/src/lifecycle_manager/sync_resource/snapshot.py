@@ -30,6 +30,7 @@ from lifecycle_manager.object_set import Policies, SetState
 from lifecycle_manager.object_set.inventory import (
     DEFAULT_NAMESPACE,
     Identity,
+    found_before,
     identities,
     inventory_of,
     known_inventory,
@@ -150,6 +151,7 @@ class SyncResourceReader:
             now=self.clock.now(),
             inventory=inventory,
             before=inventory,
+            found=found_before(resource),
             text=text,
             rules=self.policies.of_sync_resources(resource.spec.module),
             claims=claims,

@@ -1,6 +1,6 @@
 """The status of a SyncResource. Pure functions, and the reasons of its conditions."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
@@ -10,10 +10,19 @@ from lifecycle_manager.contract.conditions import APPLIED, VALID
 from lifecycle_manager.contract.verdict import (
     APPLY_FAILED,
     CONFLICT,
+    OBJECTS_IN_USE,
     OBJECTS_NOT_READY,
     POLICY_VIOLATION,
 )
-from lifecycle_manager.object_set.inventory import entries_of, failure_message, identities
+from lifecycle_manager.object_set.inventory import (
+    Identity,
+    entries_of,
+    failure_message,
+    found_message,
+    held_message,
+    identities,
+    listed,
+)
 from lifecycle_manager.object_set.plan import message_of
 from lifecycle_manager.object_set.reporting import READY, with_conditions
 from lifecycle_manager.skr import SkrFailure
@@ -76,10 +85,12 @@ def applied(
     now: datetime,
     held: Sequence[Violation] = (),
     workloads: Mapping[InventoryEntry, Readiness] = NO_WORKLOADS,
+    *,
+    found: Collection[Identity] = frozenset(),
 ) -> SyncResourceStatus:
     """Return the status after a round of applying: each object, and their sum. `held` says what may not be deleted.
 
-    Of `workloads` more is known than of the other objects.
+    Of `workloads` more is known than of the other objects; what is `found` existed before.
     """
     synced = _synced(result, resource.status.synced, workloads)
     count = _objects(len(synced))
@@ -88,17 +99,24 @@ def applied(
         message = "; ".join(map(failure_message, result.failed))
         failed: list[NewCondition] = [(kind, "False", APPLY_FAILED, message) for kind in (APPLIED, READY)]
         return _status(resource, now, State.ERROR, synced, [valid, *failed])
+    present: NewCondition = (
+        APPLIED,
+        "True",
+        OBJECTS_APPLIED,
+        f"{count} in the cluster{found_message(result.inventory, found)}",
+    )
     if held:
-        left: list[NewCondition] = [(APPLIED, "True", OBJECTS_APPLIED, f"{count} in the cluster"), not_deleted(held)]
-        return _status(resource, now, State.ERROR, synced, [valid, *left])
+        return _status(resource, now, State.ERROR, synced, [valid, present, not_deleted(held)])
+    if result.held:
+        message = f"no longer in the text: {'; '.join(map(held_message, result.held))}"
+        in_use: NewCondition = (READY, "False", OBJECTS_IN_USE, message)
+        return _status(resource, now, State.WARNING, synced, [valid, present, in_use])
     state = aggregate(each.state for each in synced)
     ready: NewCondition = (READY, "True", OBJECTS_READY, f"{count} ready")
     if state is not State.READY:
         waiting = (f"{each.kind} {each.name}: {each.message}" for each in synced if each.state is not State.READY)
         ready = (READY, "False", OBJECTS_NOT_READY, "; ".join(waiting))
-    return _status(
-        resource, now, state, synced, [valid, (APPLIED, "True", OBJECTS_APPLIED, f"{count} in the cluster"), ready]
-    )
+    return _status(resource, now, state, synced, [valid, present, ready])
 
 
 def not_deleted(held: Sequence[Violation]) -> NewCondition:
@@ -124,9 +142,12 @@ def deleting(
 ) -> SyncResourceStatus:
     """Return the status of a SyncResource whose objects are being deleted, but for those that are held back."""
     waits = ", ".join(f"{entry.kind} {entry.name}" for entry in result.inventory)
-    message = f"waits for {counted(len(result.inventory), 'object')} to be deleted: {waits}"
+    reason, message = DELETING, f"waits for {counted(len(result.inventory), 'object')} to be deleted: {waits}"
+    if result.held:
+        in_use = "; ".join(map(held_message, result.held))
+        reason, message = OBJECTS_IN_USE, f"delete them first; they are deleted with the SyncResource: {in_use}"
     synced = tuple(synced_object(entry, State.DELETING, "") for entry in (*result.inventory, *held))
-    return _status(resource, now, State.DELETING, synced, [(READY, "False", DELETING, message)])
+    return _status(resource, now, State.DELETING, synced, [(READY, "False", reason, message)])
 
 
 def braked(resource: SyncResource, hold: Hold, now: datetime) -> SyncResourceStatus:
@@ -156,6 +177,8 @@ def _synced_object(
         return synced_object(entry, State.ERROR, outcome.error)
     if outcome.live is None:  # not requested again, so unchanged
         return before or synced_object(entry, State.PROCESSING, "")
+    if outcome.action == "held":
+        return synced_object(entry, State.WARNING, f"no longer in the text, but it has {listed(outcome.contents)}")
     ready = workload or readiness(outcome.live)
     states = {"Current": State.READY, "Failed": State.ERROR}
     state = states.get(ready.state, State.PROCESSING)

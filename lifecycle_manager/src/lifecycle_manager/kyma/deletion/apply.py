@@ -10,7 +10,7 @@ from kube_runtime import Client, JsonObject, KindUnknown, NotFound, Resource, fi
 from kube_runtime.finalizers import remove_finalizers
 from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS, FIELD_MANAGER, KYMAS, RAW_KYMAS, SECRETS
 from lifecycle_manager.kyma.steps import DeleteKyma, DeletePullSecret, PurgeFinalizers, RemoveCrd
-from lifecycle_manager.object_set.inventory import inventory_of
+from lifecycle_manager.object_set.inventory import own_inventory
 from lifecycle_manager.skr.finalizers import is_held, strip_finalizers
 from lifecycle_manager_api import Kyma, Manifest, SyncResource, names
 
@@ -51,8 +51,8 @@ async def release_in_skr(skr: Client, kyma: Kyma | None, *, of_others: bool = Fa
 async def purge_finalizers(skr: Client, owners: Iterable[Manifest | SyncResource]) -> None:
     """Remove finalizers from objects of a module that no controller cleans up any more. Raises KubeError.
 
-    Only objects that are being deleted are changed: those in inventories, those of the kinds whose CRDs are in
-    inventories, and those of the kind of the default Module CR.
+    Only objects that are being deleted are changed: those in inventories that did not exist before, those of the kinds
+    whose CRDs are among these, and those of the kind of the default Module CR.
     """
     for owner in owners:
         await _purge_inventory(skr, owner)
@@ -63,7 +63,7 @@ async def purge_finalizers(skr: Client, owners: Iterable[Manifest | SyncResource
 
 
 async def _purge_inventory(skr: Client, owner: Manifest | SyncResource) -> None:
-    for entry in inventory_of(owner):
+    for entry in own_inventory(owner):
         if (found := await find_object(skr, entry)) is not None and is_held(found.live):
             await strip_finalizers(skr, found.resource, found.live, owner)
 
@@ -72,7 +72,7 @@ async def _kinds_of(skr: Client, owner: Manifest | SyncResource) -> AsyncIterato
     """Return the kinds that a Manifest's module defines, and that of its default Module CR."""
     if not isinstance(owner, Manifest):
         return
-    for entry in owner.status.synced:
+    for entry in own_inventory(owner):
         if entry.kind == CUSTOM_RESOURCE_DEFINITIONS.kind:
             try:
                 crd = await skr.get(CUSTOM_RESOURCE_DEFINITIONS, entry.name)

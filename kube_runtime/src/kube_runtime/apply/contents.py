@@ -1,0 +1,197 @@
+"""What a Namespace or a CustomResourceDefinition contains, and would take along when it is deleted.
+
+Nothing is contained only where the server has said so of every kind: an error is raised, and a kind that may not be
+listed is named as if it had objects.
+"""
+
+import asyncio
+import re
+from collections.abc import Coroutine, Iterable, Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from kube_runtime.apply.objects import InventoryEntry
+from kube_runtime.apply.order import CRD
+from kube_runtime.client.client import Client
+from kube_runtime.exceptions import ClusterUnreachable, Forbidden, KubeError, ResponseInvalid
+from kube_runtime.resource import JsonObject, Resource
+
+__all__ = ["NAMESPACE", "contents_of"]
+
+T = TypeVar("T")
+NAMESPACE = ("", "Namespace")
+MAX_NAMED = 10
+MAX_KINDS = 10_000
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+_RECORDS = frozenset({"Event", "Endpoints", "Lease"})
+"""Kinds that programs write about other objects and for themselves, without an owner."""
+_OF_EVERY_NAMESPACE = frozenset(
+    {
+        ("ConfigMap", "kube-root-ca.crt"),
+        ("ConfigMap", "istio-ca-root-cert"),
+        ("ConfigMap", "openshift-service-ca.crt"),
+        ("ServiceAccount", "default"),
+    }
+)
+_ACCOUNT_OF_TOKEN = "kubernetes.io/service-account.name"  # noqa: S105 - an annotation
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    name: str
+    namespace: str = ""
+    annotations: dict[str, str] | None = None
+    owner_references: list[Any] | None = None
+    deletion_timestamp: str | None = None
+
+
+class _Contained(msgspec.Struct):
+    metadata: _Metadata
+
+
+class _Kind(msgspec.Struct):
+    name: str
+    kind: str
+    namespaced: bool = False
+    verbs: list[str] = []
+
+
+class _Kinds(msgspec.Struct):
+    resources: list[_Kind] = []
+
+
+class _Version(msgspec.Struct):
+    version: str
+
+
+class _Group(msgspec.Struct, rename="camel"):
+    name: str
+    versions: list[_Version] = []
+    preferred_version: _Version | None = None
+
+
+class _Groups(msgspec.Struct):
+    groups: list[_Group] = []
+
+
+async def contents_of(client: Client, entry: InventoryEntry, live: JsonObject) -> tuple[str, ...]:
+    """Name objects that would be deleted with a Namespace or CustomResourceDefinition; nothing for other kinds.
+
+    Objects that are being deleted don't count, nor do those in a Namespace that have an owner, or that every Namespace
+    gets. Raises KubeError where that can't be told, but never NotFound.
+    """
+    if (entry.group, entry.kind) == NAMESPACE:
+        return await _in_namespace(client, entry.name)
+    return await _of_crd(client, live) if (entry.group, entry.kind) == CRD else ()
+
+
+async def _in_namespace(client: Client, namespace: str) -> tuple[str, ...]:
+    """The core group is looked at first: there is mostly something, so that nothing else has to be requested."""
+    if found := await _of_kinds(client, await _kinds_of(client, "", ["v1"]), namespace):
+        return found
+    groups = (await _discovered(client, "/apis", _Groups)).groups
+    kinds = await _all(_kinds_of(client, each.name, _versions_of(each)) for each in groups)
+    return await _of_kinds(client, [each for found in kinds for each in found], namespace)
+
+
+async def _of_crd(client: Client, crd: JsonObject) -> tuple[str, ...]:
+    if not _is_established(crd):
+        return ()  # it was never served
+    spec = crd["spec"]
+    # A version that objects are stored in needs no conversion, by a webhook that may be gone.
+    served = sorted((each for each in spec["versions"] if each.get("served")), key=lambda each: not each.get("storage"))
+    if not served:
+        return ("objects that can't be listed, as none of its versions is served",)
+    kind, plural = spec["names"]["kind"], spec["names"]["plural"]
+    resource = Resource(
+        _Contained, spec["group"], served[0]["name"], kind, plural, namespaced=spec["scope"] == "Namespaced"
+    )
+    return await _of_kinds(client, [resource])
+
+
+def _is_established(crd: JsonObject) -> bool:
+    conditions = (crd.get("status") or {}).get("conditions") or ()
+    return any((each.get("type"), each.get("status")) == ("Established", "True") for each in conditions)
+
+
+async def _kinds_of(client: Client, group: str, versions: Iterable[str]) -> list[Resource[_Contained]]:
+    """Return the kinds of a group whose objects somebody creates or deletes in a namespace, each in one version."""
+    found: dict[str, Resource[_Contained]] = {}
+    for version in versions:
+        path = f"/apis/{_checked(group)}/{_checked(version)}" if group else f"/api/{_checked(version)}"
+        for each in (await _discovered(client, path, _Kinds)).resources:
+            is_stored = "list" in each.verbs and not {"create", "delete"}.isdisjoint(each.verbs)
+            if each.namespaced and is_stored and "/" not in each.name and each.kind not in _RECORDS:
+                known = Resource(_Contained, group, version, each.kind, _checked(each.name), namespaced=True)
+                found.setdefault(each.name, known)
+    return list(found.values())
+
+
+async def _of_kinds(
+    client: Client, kinds: Iterable[Resource[_Contained]], namespace: str | None = None
+) -> tuple[str, ...]:
+    resources = list(kinds)
+    if len(resources) > MAX_KINDS:
+        raise ResponseInvalid(f"the cluster serves more than {MAX_KINDS} kinds")
+    found = await _all(_named(client, each, namespace) for each in resources)
+    named = [name for names in found for name in names]
+    more = [f"{len(named) - MAX_NAMED} more"] if len(named) > MAX_NAMED else []
+    return (*named[:MAX_NAMED], *more)
+
+
+async def _named(client: Client, resource: Resource[_Contained], namespace: str | None) -> list[str]:
+    try:
+        objects = await client.list_metadata(resource, namespace)
+    except ClusterUnreachable:
+        raise
+    except Forbidden as error:
+        return [f"{resource.plural_name} that may not be listed: {error.message}"]
+    except KubeError as error:  # also NotFound: the kind was served a moment ago
+        raise KubeError(f"{resource.plural_name} can't be listed: {error}") from error
+    return [
+        f"{resource.kind} {each.metadata.name}"
+        if namespace or not each.metadata.namespace
+        else f"{resource.kind} {each.metadata.namespace}/{each.metadata.name}"
+        for each in objects
+        if not each.metadata.deletion_timestamp and not (namespace and _goes_along(resource, each.metadata))
+    ]
+
+
+def _goes_along(resource: Resource[_Contained], metadata: _Metadata) -> bool:
+    """Tell whether an object in a Namespace belongs to another one, or to every Namespace."""
+    annotations: Mapping[str, str] = metadata.annotations or {}
+    is_core = not resource.group
+    return (
+        bool(metadata.owner_references)
+        or (is_core and (resource.kind, metadata.name) in _OF_EVERY_NAMESPACE)
+        or (is_core and resource.kind == "Secret" and annotations.get(_ACCOUNT_OF_TOKEN) == "default")
+    )
+
+
+async def _all(requests: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """Await all requests, then raise what one of them has raised."""
+    answers = await asyncio.gather(*requests, return_exceptions=True)
+    if failed := [each for each in answers if isinstance(each, BaseException)]:
+        raise failed[0]
+    return [each for each in answers if not isinstance(each, BaseException)]
+
+
+async def _discovered(client: Client, path: str, into: type[Any]) -> Any:
+    try:
+        return msgspec.json.decode(await client.raw("GET", path), type=into)
+    except ClusterUnreachable:
+        raise
+    except (KubeError, msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise KubeError(f"the kinds of {path} are not known: {error}") from error
+
+
+def _versions_of(group: _Group) -> list[str]:
+    """Return the versions of a group, the preferred one first."""
+    preferred = [group.preferred_version.version] if group.preferred_version is not None else []
+    return list(dict.fromkeys((*preferred, *(each.version for each in group.versions))))
+
+
+def _checked(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise ResponseInvalid("the cluster serves a kind whose name is none")
+    return name

@@ -1,0 +1,94 @@
+"""A Namespace or CRD is deleted only where the server has said of every kind that nothing is in it."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from kube_runtime import Applier, Client, InventoryEntry, ObjectOutcome, parse_objects
+from kube_simulation import Refuse, Refused, SimulatedCluster, Simulation
+from tests.integration.kube_runtime.things import as_text, definition, thing
+from tests.kinds import CONFIG_MAPS, NAMESPACES
+from tests.world import OPTIONS, PERMISSIVE
+
+NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
+ENTRY = InventoryEntry("", "v1", "Namespace", "", "shop")
+
+
+@pytest.fixture
+def cluster(simulation: Simulation) -> SimulatedCluster:
+    return simulation.cluster("skr")
+
+
+@pytest.fixture
+async def client(cluster: SimulatedCluster) -> AsyncIterator[Client]:
+    async with await Client.from_kubeconfig(cluster.kubeconfig, options=OPTIONS, policy=PERMISSIVE) as client:
+        yield client
+
+
+@pytest.fixture
+async def applier(client: Client) -> Applier:
+    applies = Applier(client, field_manager="test", labels={"ours": "yes"})
+    await applies.apply(parse_objects(as_text(NAMESPACE)))
+    return applies
+
+
+async def removed(applier: Applier, entry: InventoryEntry = ENTRY) -> ObjectOutcome:
+    (outcome,) = (await applier.delete([entry])).outcomes
+    return outcome
+
+
+async def create(client: Client, **metadata: Any) -> None:
+    document = {"metadata": {"namespace": "shop", **metadata}}
+    await client.create(CONFIG_MAPS, document, "shop", field_manager="user")
+
+
+async def test_namespace_without_objects_is_deleted(applier: Applier) -> None:
+    assert (await removed(applier)).action == "pruned"
+
+
+async def test_namespace_stays_with_its_objects_named_and_in_the_inventory(applier: Applier, client: Client) -> None:
+    for number in range(12):
+        await create(client, name=f"mine-{number:02}")
+    result = await applier.delete([ENTRY])
+    (outcome,) = result.outcomes
+    assert (outcome.action, len(outcome.contents), outcome.contents[0]) == ("held", 11, "ConfigMap mine-00")
+    assert outcome.contents[-1] == "2 more"
+    assert (result.held, result.inventory, result.failed) == ((outcome,), (ENTRY,), ())
+    assert (await client.get(NAMESPACES, "shop"))["metadata"].get("deletionTimestamp") is None
+
+
+async def test_custom_resource_in_a_namespace_keeps_it(applier: Applier, client: Client) -> None:
+    await Applier(client, field_manager="user").apply(parse_objects(as_text(definition(), thing("one", "shop"))))
+    assert (await removed(applier)).contents == ("Thing one",)
+
+
+async def test_crd_with_objects_is_not_deleted(applier: Applier, client: Client) -> None:
+    await applier.apply(parse_objects(as_text(definition())))
+    entry = InventoryEntry("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "", "things.things.example.com")
+    await Applier(client, field_manager="user").apply(parse_objects(as_text(thing("one", "shop"))))
+    outcome = await removed(applier, entry)
+    assert (outcome.action, outcome.contents) == ("held", ("Thing shop/one",))
+    await client.delete(await client.mapper.resource("things.example.com/v1", "Thing"), "one", "shop")
+    assert (await removed(applier, entry)).action == "pruned"
+
+
+@pytest.mark.parametrize("status", [404, 429, 500, 503])
+@pytest.mark.parametrize("refused", ["/apis", "/api/v1", "/apis/apps/v1", "/api/v1/namespaces/shop/secrets"])
+async def test_namespace_whose_contents_are_not_known_is_not_deleted(
+    applier: Applier, client: Client, cluster: SimulatedCluster, status: int, refused: str
+) -> None:
+    rule = Refuse(lambda it: it.path == refused, refused=Refused(status, "Failed", "out of order"))
+    with cluster.ruled_by(rule):
+        outcome = await removed(applier)
+    assert outcome.action == "failed"
+    assert "out of order" in (outcome.error or "")
+    assert await client.get(NAMESPACES, "shop")
+
+
+async def test_kind_that_may_not_be_listed_counts_as_in_use(applier: Applier, cluster: SimulatedCluster) -> None:
+    forbidden = Refuse(lambda it: it.path.endswith("/secrets"), refused=Refused(403, "Forbidden", "no rights"))
+    with cluster.ruled_by(forbidden):
+        outcome = await removed(applier)
+    assert outcome.action == "held"
+    assert outcome.contents[0].startswith("secrets that may not be listed: ")
