@@ -9,7 +9,7 @@ from kube_runtime import InventoryEntry, ObjectKey
 from lifecycle_manager.contract.former import APPLIER
 from lifecycle_manager.contract.former import MANAGED_BY as FORMER
 from lifecycle_manager.contract.resources import FIELD_MANAGER
-from lifecycle_manager.object_set.apply import released_metadata, repair_manager
+from lifecycle_manager.object_set.apply import released_metadata
 from lifecycle_manager.object_set.inventory import found_before, own_inventory, references_to
 from lifecycle_manager.object_set.ownership import SetOwner, existed_before
 from lifecycle_manager.object_set.reporting import with_found
@@ -54,7 +54,7 @@ def manager(name: str, **metadata: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_object_that_is_given_up_loses_marks_and_managers_but_what_others_have_too() -> None:
-    ours = [manager(each) for each in (FIELD_MANAGER, repair_manager(FIELD_MANAGER), APPLIER)]
+    ours = [manager(each) for each in (FIELD_MANAGER, APPLIER)]
     user = manager("kubectl", labels={names.PART_OF: {}}, annotations={})
     before = live(
         labels={**OWNER.all_labels, names.WATCHED_BY: "somebody", "app": "mine"},

@@ -5,7 +5,8 @@ May delete:
   else while users have objects of its kinds, which the CRD would take along, or it has ModuleConfigs; then its objects;
   its CRDs last. As long as something blocks it, the module keeps running and gets new versions: its manager may need
   one to clean up.
-- `plan_prune`: objects that a new version no longer has; none in a round with a failure, no CRD that has objects.
+- `plan_prune`: objects that a new version no longer has; in a round with a failure only what may be its
+  reason, such as a webhook; no CRD that has objects.
 - None of it while the brake holds the deletion (`skr.deletion_brake`).
 - Both only from the inventory, and never what another module has: that is handed over to it. Nor what existed before:
   that is released to the users.

@@ -1,7 +1,8 @@
 """The rules of a SyncResource: its next step from a snapshot. Pure functions, no I/O.
 
-The order of the lines is the rule. An object that another SyncResource claimed first is never touched; nothing is
-pruned in a round with a failure; nothing is deleted that the inventory does not name, or that another owner has by now.
+The order of the lines is the rule. An object that another SyncResource claimed first is never touched; in a round with
+a failure only what may be its reason is pruned; nothing is deleted that the inventory does not name, or that another
+owner has by now.
 
 May delete: objects of its inventory that the text no longer names and that the module may have; once it is being
 deleted, all of its inventory. Never what an older SyncResource of the Kyma has, too, nor what another owner has by now,
