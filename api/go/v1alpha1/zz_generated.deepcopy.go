@@ -695,6 +695,10 @@ func (in *SyncResourceStatus) DeepCopyInto(out *SyncResourceStatus) {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
+	if in.EmptiedAt != nil {
+		in, out := &in.EmptiedAt, &out.EmptiedAt
+		*out = (*in).DeepCopy()
+	}
 }
 
 // DeepCopy returns a copy of the receiver.

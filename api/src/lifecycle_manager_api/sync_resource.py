@@ -1,5 +1,6 @@
 """SyncResource: the objects that Lifecycle Manager applies to a cluster for a Module Manager."""
 
+from datetime import datetime
 from typing import Annotated, ClassVar
 
 from kube_crds import AGE, Column, Struct, default, schema
@@ -51,6 +52,8 @@ class SyncResourceStatus(ObjectStatus, frozen=True, kw_only=True):
     """The objects that are in the cluster or about to be applied, each with its state."""
     found: tuple[SyncedReference, ...] = ()
     """Those of these objects that existed in the cluster before. They are not deleted with the SyncResource."""
+    emptied_at: datetime | None = None
+    """When the text lost all its objects, so that those in the cluster are removed; left out where it has some."""
     owner_uid: str = ""
     """The uid by which its objects in the cluster name their owner. A restored object keeps it, unlike its own uid."""
 

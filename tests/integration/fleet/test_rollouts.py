@@ -93,6 +93,22 @@ async def test_undo_creates_the_rollout_of_the_version_before(rollout: Client, o
     assert (back.version, back.former_version, back.undoes, back.at_once) == ("1.0.0", "2.0.0", NAME, True)
 
 
+async def test_second_undo_changes_nothing_but_the_pace(rollout: Client, operator: Klm) -> None:
+    assert "its ModuleTemplate does not exist" in (await operator("rollout", "undo", "keda", "--yes")).text
+    for name in ("keda", NAME, "keda-regular-3"):
+        again = await operator("rollout", "undo", name, "--yes")
+        assert (again.code, "nothing to do: rollout keda-regular-3 takes keda back" in again.text) == (0, True)
+    assert not (await found(rollout, "keda-regular-3")).spec.at_once
+    assert (await operator("rollout", "undo", "keda", "--now", "--yes")).code == 0
+    assert "nothing to do" in (await operator("rollout", "undo", "keda", "--now", "--yes")).text
+    assert [(each.spec.version, each.spec.at_once) for each in (await rollout.list(MODULE_ROLLOUTS, KCP)).items] == [
+        ("2.0.0", False),
+        ("1.0.0", True),
+    ]
+    halted = await operator("rollout", "halt", NAME)
+    assert (halted.code, "superseded by keda-regular-3" in halted.errors) == (2, True)
+
+
 async def test_what_does_not_exist_is_named_with_what_does(rollout: Client, operator: Klm) -> None:
     unknown = await operator("rollout", "pause", "istio")
     assert (unknown.code, NAME in unknown.errors) == (2, True)

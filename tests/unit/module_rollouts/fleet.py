@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace as with_fields
 
+from kyma_fleet.rollouts.plan import chosen, undoing, undone_by
 from lifecycle_manager.contract.resources import DatedReleaseMeta
 from lifecycle_manager.module_installation import status as statuses
 from lifecycle_manager.module_rollouts.plan import CloseRollouts, ReleaseVersion, RolloutDone, StartRollout, plan
@@ -20,7 +21,6 @@ from lifecycle_manager_api import (
     Manifest,
     ModuleRelease,
     ModuleRollout,
-    ModuleRolloutSpec,
     RolloutStrategy,
     State,
     Version,
@@ -58,6 +58,7 @@ class Fleet:
     kymas: dict[str, Kyma] = field(default_factory=dict)
     rollouts: list[ModuleRollout] = field(default_factory=list)
     now: datetime = builders.NOW
+    content: str = ""
 
     def add(self, *waves: str, version: str = "1.0.0") -> None:
         """Add a cluster for each of these names of waves, which has been Ready for long."""
@@ -98,29 +99,27 @@ class Fleet:
         self.rollouts.remove(latest)
         self.rollouts.append(with_fields(latest, spec=with_fields(latest.spec, **spec)))
 
-    def undo(self, **spec: Any) -> None:
-        latest = self.latest
-        back = ModuleRolloutSpec(
-            module_name=MODULE,
-            channel=CHANNEL,
-            version=latest.spec.former_version,
-            former_version=latest.spec.version,
-            revision=latest.spec.revision + 1,
-            strategy=latest.spec.strategy,
-            undoes=latest.metadata.name,
-            **spec,
-        )
-        metadata = with_fields(latest.metadata, name=f"{latest.metadata.name}-back")
-        self.rollouts.append(ModuleRollout(metadata=metadata, spec=back))
+    @property
+    def channel(self) -> list[ModuleRollout]:
+        """The rollouts, the latest first."""
+        return sorted(self.rollouts, key=lambda each: each.spec.revision, reverse=True)
+
+    def undo(self, name: str = "", *, at_once: bool = False) -> ModuleRollout:
+        """Take back a rollout, by default the latest, as `klm rollout undo` does."""
+        rollout = chosen(self.rollouts, name or MODULE, "")
+        assert undone_by(self.channel, rollout) is None
+        back = undoing(self.channel, rollout, at_once=at_once)
+        self.rollouts.append(back)
+        return back
 
     def seen(self) -> RolloutSnapshot:
-        rollouts = tuple(sorted(self.rollouts, key=lambda each: each.spec.revision, reverse=True))
+        rollouts = tuple(self.channel)
         return RolloutSnapshot(
             key=KEY,
             now=self.now,
             release=self.release,
             strategy=self.strategy.spec,
-            target=RolloutTarget(self.release.spec.channels[0].version),
+            target=RolloutTarget(self.release.spec.channels[0].version, self.content),
             rollouts=rollouts,
             clusters=tuple(self._cluster(rollouts[0], name) for name in self.kymas) if rollouts else (),
             manifests=dict(self.manifests),

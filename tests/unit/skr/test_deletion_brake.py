@@ -102,8 +102,12 @@ class Deleting:
         secret = {"metadata": {"name": f"kubeconfig-{name}", "labels": marks}, "data": self.world.access(name)}
         await self.world.kcp.create(SECRETS, secret, KCP, field_manager="broker")
 
-    async def continue_deletion(self, name: str) -> None:
-        at = (self.world.clock.now() + timedelta(days=100_000)).isoformat()
+    async def empty(self, name: str) -> None:
+        await self.world.kcp.merge_patch(SYNC_RESOURCES, name, {"spec": {"resource": "# nothing\n"}}, KCP)
+        await self.reconcile(name)
+
+    async def continue_deletion(self, name: str, *, days: int = 100_000) -> None:
+        at = (self.world.clock.now() + timedelta(days=days)).isoformat(timespec="seconds")
         patch: dict[str, Any] = {"metadata": {"annotations": {names.CONTINUE_DELETION: at}}}
         await self.world.kcp.merge_patch(KYMAS, name, patch, KCP, field_manager="klm")
 
@@ -131,6 +135,46 @@ async def test_texts_that_lost_all_objects_in_one_cluster_after_the_other_are_he
         await deleting.continue_deletion("e")
         await deleting.reconcile("e")
         assert not await deleting.has_object("e")
+
+
+async def test_removal_that_was_continued_goes_on_after_a_restart_and_after_hours() -> None:
+    async with open_world(brake=SETTINGS) as world:
+        deleting = Deleting(world)
+        await deleting.install("a", "b", "c", "d", "e")
+        for name in ("a", "b", "c", "d", "e"):
+            await deleting.empty(name)
+        held: SyncResource = await world.kcp.get(SYNC_RESOURCES, "d", KCP)
+        assert held.status.emptied_at == world.clock.now().replace(microsecond=0)
+        world.clock.advance(60)
+        await deleting.continue_deletion("d", days=0)
+        await world.sync_caches()
+        for hours in (0, 2, 48):
+            world.clock.advance(3600 * hours)
+            brake = DeletionBrake.watched_by(world.manager, world.connections, SETTINGS)
+            assert brake.of_text(held).hold is None, "another process knows what was continued"
+        other: SyncResource = await world.kcp.get(SYNC_RESOURCES, "e", KCP)
+        assert brake.of_text(other).hold is not None, "nobody has continued this one"
+        await deleting.reconcile("d")
+        assert not await deleting.has_object("d")
+
+
+async def test_later_removal_is_held_and_counted_with_those_that_another_process_did() -> None:
+    async with open_world(brake=SETTINGS) as world:
+        deleting = Deleting(world)
+        await deleting.install("a", "b", "c", "d")
+        await deleting.continue_deletion("d", days=0)
+        for name in ("a", "b", "c"):
+            world.clock.advance(60)
+            await deleting.empty(name)
+        await world.kcp.merge_patch(SYNC_RESOURCES, "d", {"spec": {"resource": ""}}, KCP)
+        await world.sync_caches()
+        late: SyncResource = await world.kcp.get(SYNC_RESOURCES, "d", KCP)
+        brake = DeletionBrake.watched_by(world.manager, world.connections, SETTINGS)
+        hold = brake.of_text(late).hold
+        assert hold is not None, "d was continued before its text was emptied"
+        assert "4 of 4 clusters" in hold.waits_for
+        world.clock.advance(AT_ONCE_SECONDS)
+        assert brake.of_text(late).hold is None, "the others are not of the same hour"
 
 
 async def test_text_that_has_objects_again_is_held_no_more() -> None:

@@ -99,7 +99,7 @@ class RolloutStory:
     async def _undo(self) -> str:
         if self.halted is None:
             raise NotVerified("there is no rollout to take back")
-        back = undoing(self.halted, at_once=False)
+        back = undoing((self.halted,), self.halted, at_once=False)
         document = {key: value for key, value in as_document(back).items() if key != "status"}
         await self.kcp.create(MODULE_ROLLOUTS, document, names.KCP_NAMESPACE, field_manager=FIELD_MANAGER)
         await self._followed(GOOD, until="Completed")

@@ -128,7 +128,7 @@ def undo(
 ) -> None:
     """Return the clusters to the version before.
 
-    Wave by wave, in reverse.
+    Wave by wave, in reverse. What is taken back already stays so.
 
     The ModuleReleaseMeta has to allow it:
     operator.kyma-project.io/allow-downgrade=true

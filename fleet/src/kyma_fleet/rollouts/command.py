@@ -7,12 +7,23 @@ from datetime import UTC, datetime
 from kube_runtime import Client
 from kyma_fleet.documents import print_document, reference
 from kyma_fleet.problems import Problem
-from kyma_fleet.rollouts.plan import SteeringVerb, change_of, chosen, latest_of, undoing
+from kyma_fleet.rollouts.plan import (
+    SteeringVerb,
+    change_of,
+    channel_of,
+    chosen,
+    done_by,
+    latest_of,
+    may_hurry,
+    undoing,
+    undone_by,
+)
 from kyma_fleet.rollouts.report import RolloutList, RolloutStatus
 from kyma_fleet.screen import Screen
 from kyma_fleet.steering.command import FIELD_MANAGER, who
 from kyma_fleet.steering.report import ChangedObject, ChangeReport
-from lifecycle_manager.contract.resources import MODULE_ROLLOUTS
+from lifecycle_manager.contract.resources import MODULE_ROLLOUTS, MODULE_TEMPLATES
+from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager_api import ModuleRollout, as_document, names
 
 WATCH_SECONDS = 2.0
@@ -43,7 +54,11 @@ async def status(kcp: Client, screen: Screen, name: str, channel: str, *, watch:
 
 async def steer(kcp: Client, screen: Screen, verb: SteeringVerb, name: str, channel: str, *, wave: str = "") -> int:
     """Change what operators decide about a rollout. Raises Problem, KubeError."""
-    rollout = chosen(await _read(kcp), name, channel)
+    rollouts = await _read(kcp)
+    rollout = chosen(rollouts, name, channel)
+    latest = channel_of(rollouts, rollout)[0]
+    if rollout is not latest:
+        raise Problem(f"rollout {rollout.metadata.name} is superseded by {latest.metadata.name}")
     by = await who(kcp)
     change = change_of(rollout, verb, wave=wave, by=by, at=datetime.now(UTC).replace(microsecond=0))
     metadata = rollout.metadata
@@ -60,16 +75,29 @@ async def undo(
     kcp: Client, screen: Screen, name: str, channel: str, *, at_once: bool, confirm: Callable[[str], bool]
 ) -> int:
     """Create the rollout that takes another one back. Raises Problem, KubeError."""
-    rollout = chosen(await _read(kcp), name, channel)
-    back = undoing(rollout, at_once=at_once)
+    rollouts = await _read(kcp)
+    rollout = chosen(rollouts, name, channel)
+    of_channel = channel_of(rollouts, rollout)
+    by = undone_by(of_channel, rollout)
+    if by is not None and not (at_once and may_hurry(of_channel, by)):
+        print_document(ChangeReport(message=f"nothing to do: {done_by(of_channel, by)}"), screen)
+        return 0
+    back = by or undoing(of_channel, rollout, at_once=at_once)
+    spec, metadata = back.spec, back.metadata
     how = "all clusters at once" if at_once else "clusters wave by wave"
-    spec = back.spec
     if not confirm(f"return {how} from {spec.module_name} {spec.former_version} to {spec.version}?"):
         raise Problem("not confirmed; nothing changed. Use --yes")
-    document = {key: value for key, value in as_document(back).items() if key != "status"}
-    created = await kcp.create(MODULE_ROLLOUTS, document, back.metadata.namespace, field_manager=FIELD_MANAGER)
-    undone, by = rollout.metadata.name, created.metadata.name
-    _print_change(screen, f"rollout {undone}: taken back by {by}; klm rollout status {by}", by)
+    if by is None:
+        document = {key: value for key, value in as_document(back).items() if key != "status"}
+        await kcp.create(MODULE_ROLLOUTS, document, metadata.namespace, field_manager=FIELD_MANAGER)
+    else:
+        patch = {"metadata": {"resourceVersion": metadata.resource_version}, "spec": {"atOnce": True}}
+        await kcp.merge_patch(MODULE_ROLLOUTS, metadata.name, patch, metadata.namespace, field_manager=FIELD_MANAGER)
+    offer = Offer.of((await kcp.list(MODULE_TEMPLATES, names.KCP_NAMESPACE)).items, ())
+    missing = f"; its ModuleTemplate does not exist: no cluster returns to {spec.version} before it does"
+    note = "" if offer.template(spec.module_name, spec.version) is not None else missing
+    message = f"rollout {spec.undoes}: taken back by {metadata.name}; klm rollout status {metadata.name}{note}"
+    _print_change(screen, message, metadata.name)
     return 0
 
 

@@ -1,12 +1,13 @@
 """What each verb of `klm rollout` changes in a ModuleRollout; pure functions."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, Literal
 
 import msgspec
 
 from kyma_fleet.problems import Problem
+from lifecycle_manager.rollout.releases import in_force, is_way_back
 from lifecycle_manager.rollout.waves import waves_in_order
 from lifecycle_manager_api import ModuleRollout, ModuleRolloutSpec, ObjectMeta, WaveApproval, joined_name, names
 
@@ -46,7 +47,7 @@ def change_of(rollout: ModuleRollout, verb: SteeringVerb, *, wave: str, by: str,
     """Return the patch of `spec` for a verb; empty where it is so already. Raises Problem where it can't be done."""
     spec, status = rollout.spec, rollout.status
     if status.phase in _ENDED:
-        raise Problem(f"rollout {rollout.metadata.name} is superseded by a later one")
+        raise Problem(_ended(rollout))
     match verb:
         case "pause":
             return {} if spec.paused else {"paused": True}
@@ -73,16 +74,60 @@ def _approval(rollout: ModuleRollout, wave: str, by: str, at: datetime) -> dict[
     return {"approvals": msgspec.to_builtins(approvals)}
 
 
-def undoing(rollout: ModuleRollout, *, at_once: bool) -> ModuleRollout:
-    """Return the rollout that takes another one back. Raises Problem where there is nothing to go back to."""
-    spec, metadata = rollout.spec, rollout.metadata
-    if not spec.former_version:
-        raise Problem(f"rollout {metadata.name} is the first of its channel: there is no version to go back to")
+def channel_of(rollouts: Iterable[ModuleRollout], rollout: ModuleRollout) -> list[ModuleRollout]:
+    """Return the rollouts of the module and channel of one of them, the latest first."""
+    key = (rollout.spec.module_name, rollout.spec.channel)
+    found = (each for each in rollouts if (each.spec.module_name, each.spec.channel) == key)
+    return sorted(found, key=lambda each: each.spec.revision, reverse=True)
+
+
+def undone_by(channel: Sequence[ModuleRollout], rollout: ModuleRollout) -> ModuleRollout | None:
+    """Return the rollout that takes another one back already, which may be that one itself; None where none does.
+
+    `channel`: the rollouts of its channel, the latest first.
+    """
+    found = next((each for each in channel if each.spec.undoes == rollout.metadata.name), rollout)
+    return found if is_way_back(found.spec) else None
+
+
+def may_hurry(channel: Sequence[ModuleRollout], back: ModuleRollout) -> bool:
+    """Tell whether a rollout is an undo wave by wave that can return the rest of the clusters at once."""
+    is_under_way = back is channel[0] and back.status.phase not in {"Completed", *_ENDED}
+    return bool(back.spec.undoes) and is_under_way and not back.spec.at_once
+
+
+def done_by(channel: Sequence[ModuleRollout], back: ModuleRollout) -> str:
+    """Say what a rollout takes back, and how to go further back and forward."""
+    spec, standing = back.spec, in_force(channel)
+    found = f"rollout {back.metadata.name} takes {spec.module_name} back from {spec.former_version} to {spec.version}"
+    if standing is not None and standing.spec.former_version:
+        found += f". Further back, to {standing.spec.former_version}: klm rollout undo {standing.metadata.name}"
+    again = f", for {spec.former_version} again {spec.version} first" if spec.undoes else ""
+    return f"{found}. Forward: give channel {spec.channel} another version{again}"
+
+
+def undoing(channel: Sequence[ModuleRollout], rollout: ModuleRollout, *, at_once: bool) -> ModuleRollout:
+    """Return the rollout that takes another one back: the one in force. Raises Problem where that can't be done.
+
+    `channel`: the rollouts of its channel, the latest first.
+    """
+    spec, metadata, latest, standing = rollout.spec, rollout.metadata, channel[0], in_force(channel)
     if spec.former_version == spec.version:
-        raise Problem(f"rollout {metadata.name} is a change of the ModuleTemplate in place: change the template back")
-    if rollout.status.phase in _ENDED:
-        raise Problem(f"rollout {metadata.name} is superseded by a later one; undo that")
-    revision = spec.revision + 1
+        before = f", or klm rollout undo {standing.metadata.name}" if standing is not None else ""
+        why = "has no other version, at most a change of the ModuleTemplate in place: change the template back"
+        raise Problem(f"rollout {metadata.name} {why}{before}")
+    if rollout is latest and rollout.status.phase in _ENDED:
+        raise Problem(_ended(rollout))
+    if rollout is not standing:
+        force = standing or latest
+        raise Problem(
+            f"rollout {metadata.name} is superseded: {force.spec.version} of {force.metadata.name} is in force"
+        )
+    if not spec.former_version:
+        raise Problem(
+            f"there is no version to go back to: none was rolled out in channel {spec.channel} before {spec.version}"
+        )
+    revision = latest.spec.revision + 1
     return ModuleRollout(
         metadata=ObjectMeta(
             name=joined_name(spec.module_name, f"{spec.channel}-{revision}"),
@@ -101,3 +146,7 @@ def undoing(rollout: ModuleRollout, *, at_once: bool) -> ModuleRollout:
             at_once=at_once,
         ),
     )
+
+
+def _ended(latest: ModuleRollout) -> str:
+    return f"rollout {latest.metadata.name} has ended: rollouts do not decide about {latest.spec.module_name} any more"

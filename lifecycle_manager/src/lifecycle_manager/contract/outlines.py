@@ -133,7 +133,7 @@ def _module_config(config: ModuleConfig) -> ModuleConfig:
 
 def _sync_resource(resource: SyncResource) -> SyncResource:
     spec = replace(resource.spec, resource="kind:" if may_have_objects(resource.spec.resource) else "")
-    status = SyncResourceStatus(synced=resource.status.synced[:1])
+    status = SyncResourceStatus(synced=resource.status.synced[:1], emptied_at=resource.status.emptied_at)
     return replace(resource, metadata=_metadata(resource.metadata), spec=spec, status=status)
 
 

@@ -16,8 +16,7 @@ from msgspec.structs import replace as with_fields
 from kube_runtime import End, Step
 from lifecycle_manager.module_rollouts.snapshot import RolloutSnapshot
 from lifecycle_manager.module_rollouts.status import Blocker, Progress, status_of, superseded
-from lifecycle_manager.rollout.change_brake import is_open
-from lifecycle_manager.rollout.releases import is_changed_since, is_way_back
+from lifecycle_manager.rollout.releases import is_changed_since, is_open, is_way_back, taken_back
 from lifecycle_manager.rollout.waves import WaveProgress, is_downgrade, progress_of, too_many_failures
 from lifecycle_manager_api import (
     ModuleRelease,
@@ -96,23 +95,24 @@ def plan(seen: RolloutSnapshot) -> StartRollout | ReleaseVersion | CloseRollouts
 def is_new_version(seen: RolloutSnapshot) -> bool:
     """Tell whether the channel has a version, or its ModuleTemplate a content, that no rollout is for.
 
-    A version that was taken back is none.
+    A version that was taken back is none. That to which an undo returned is, so that others count as new after it.
     """
     if seen.release is None or not seen.version:
         return False
     latest = seen.latest
-    if not seen.strategy_name and not seen.is_changed and (latest is None or not is_open(latest, seen.version)):
+    if latest is not None and latest.spec.undoes and is_completed(latest) and latest.spec.version == seen.version:
+        return True
+    if not seen.strategy_name and not seen.is_changed and (latest is None or not is_open(seen.rollouts, seen.version)):
         return False
     if latest is None:
         return True
     if seen.target is not None and is_changed_since(latest, seen.target):
         return seen.is_changed
-    is_taken_back = bool(latest.spec.undoes) and latest.spec.former_version == seen.version
-    return latest.spec.version != seen.version and not is_taken_back
+    return latest.spec.version != seen.version and seen.version not in taken_back(seen.rollouts)
 
 
 def new_rollout(seen: RolloutSnapshot, strategy: RolloutStrategySpec) -> ModuleRollout:
-    """Return the rollout of the channel's version."""
+    """Return the rollout of the channel's version; it goes on with an undo whose ModuleTemplate is known by now."""
     latest, release = seen.latest, seen.release
     revision = latest.spec.revision + 1 if latest is not None else 1
     owner = (
@@ -126,6 +126,18 @@ def new_rollout(seen: RolloutSnapshot, strategy: RolloutStrategySpec) -> ModuleR
         if release is not None
         else None
     )
+    content = seen.target.content if seen.target is not None else ""
+    spec = ModuleRolloutSpec(
+        module_name=seen.key.module,
+        channel=seen.key.channel,
+        version=seen.version,
+        content=content,
+        former_version=former_version(seen),
+        revision=revision,
+        strategy=strategy,
+    )
+    if latest is not None and latest.spec.undoes and latest.spec.version == seen.version and not is_completed(latest):
+        spec = with_fields(latest.spec, content=content, revision=revision)
     return ModuleRollout(
         metadata=ObjectMeta(
             name=joined_name(seen.key.module, f"{seen.key.channel}-{revision}"),
@@ -133,15 +145,7 @@ def new_rollout(seen: RolloutSnapshot, strategy: RolloutStrategySpec) -> ModuleR
             labels={names.MODULE_NAME: seen.key.module, names.CHANNEL: seen.key.channel},
             owner_references=(owner,) if owner is not None else (),
         ),
-        spec=ModuleRolloutSpec(
-            module_name=seen.key.module,
-            channel=seen.key.channel,
-            version=seen.version,
-            content=seen.target.content if seen.target is not None else "",
-            former_version=former_version(seen),
-            revision=revision,
-            strategy=strategy,
-        ),
+        spec=spec,
     )
 
 
@@ -153,10 +157,17 @@ def former_version(seen: RolloutSnapshot) -> str:
     is the version of most clusters, or the channel's own where its ModuleTemplate changed in place.
     """
     latest = seen.latest
-    if latest is None or (not seen.strategy_name and latest.status.phase == "Completed"):
+    if latest is not None and is_completed(latest) and latest.spec.version == seen.version:
+        return seen.version
+    if latest is None or (not seen.strategy_name and is_completed(latest)):
         return seen.most_common_version or (seen.version if seen.is_changed else "")
-    is_back = latest.spec.former_version == seen.version or is_way_back(latest.spec)
-    return latest.spec.version if is_back or latest.status.phase == "Completed" else latest.spec.former_version
+    spec = latest.spec
+    is_back = spec.version != seen.version and (spec.former_version == seen.version or is_way_back(spec))
+    return spec.version if is_back or is_completed(latest) else spec.former_version
+
+
+def is_completed(rollout: ModuleRollout) -> bool:
+    return rollout.status.phase == "Completed"
 
 
 def _closing(seen: RolloutSnapshot) -> CloseRollouts | None:

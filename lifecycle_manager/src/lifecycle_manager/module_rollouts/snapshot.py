@@ -15,7 +15,7 @@ from lifecycle_manager.module_catalog import Offers, kyma_of_manifest, module_of
 from lifecycle_manager.module_catalog.offer import release_of
 from lifecycle_manager.rollout import Schedule, Timing
 from lifecycle_manager.rollout.change_brake import DEFAULT_STRATEGY, DEFAULT_WAVES, changes
-from lifecycle_manager.rollout.releases import released_by
+from lifecycle_manager.rollout.releases import released_by, taken_back
 from lifecycle_manager.rollout.target import MANDATORY_CHANNEL, RolloutTarget, channel_of
 from lifecycle_manager.rollout.waves import Cluster, is_downgrade, wave_of
 from lifecycle_manager_api import (
@@ -125,8 +125,12 @@ class RolloutSnapshot(Snapshot):
 
     @property
     def most_common_version(self) -> str:
-        """The version that most of the clusters have which do not have the channel's; empty where all have that."""
-        versions = Counter(each.spec.version for each in self.manifests.values() if each.spec.version != self.version)
+        """The version that most of the clusters have which do not have the channel's; empty where all have that.
+
+        One that was taken back is none.
+        """
+        others = {self.version, *taken_back(self.rollouts)}
+        versions = Counter(each.spec.version for each in self.manifests.values() if each.spec.version not in others)
         return max(versions, key=lambda each: (versions[each], each), default="")
 
     @property

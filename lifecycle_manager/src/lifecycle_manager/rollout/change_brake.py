@@ -16,7 +16,6 @@ from lifecycle_manager_api import (
     LabelSelector,
     LabelSelectorRequirement,
     Manifest,
-    ModuleRollout,
     RolloutStrategySpec,
     Version,
     Wave,
@@ -54,13 +53,6 @@ def max_changed(amount: str, clusters: int) -> int:
     if not amount.endswith("%"):
         return int(amount)
     return max(FREE_CLUSTERS, clusters * int(amount[:-1]) // 100)
-
-
-def is_open(rollout: ModuleRollout, version: str) -> bool:
-    """Tell whether a rollout decides about a channel with this version, whether a strategy is named or not."""
-    spec, phase = rollout.spec, rollout.status.phase
-    is_taken_back = bool(spec.undoes) and spec.former_version == version
-    return phase != "Superseded" and (is_taken_back or phase != "Completed")
 
 
 def changes(manifest: Manifest, target: RolloutTarget, known: Collection[str]) -> bool:

@@ -4,11 +4,14 @@ A cluster that has the module keeps its version, and its objects where the Modul
 releases the change to it; that is recorded in its Manifest. A new cluster gets the version of the last rollout that has
 completed the cluster's wave. One that takes a version back counts as that from its beginning: no new cluster gets what
 is being taken back.
+
+An undo takes back the rollout in force, which may be an earlier one than the latest where that is an undo itself. What
+undos took back does not come again until the channel gives another version, be it the one that is in force.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import takewhile
 
-from lifecycle_manager.rollout.change_brake import is_open
 from lifecycle_manager.rollout.target import RolloutTarget
 from lifecycle_manager.rollout.waves import is_downgrade, wave_of
 from lifecycle_manager_api import ModuleRelease, ModuleRollout, ModuleRolloutSpec, ObjectMeta, names
@@ -39,7 +42,37 @@ def is_governed(
     if names.ROLLOUT_STRATEGY in source.annotations:
         return True
     present = ((channels.get(channel), target.version) for channel, target in targets.items())
-    return any(rollouts is not None and is_open(rollouts[0], version) for rollouts, version in present)
+    return any(rollouts is not None and is_open(rollouts, version) for rollouts, version in present)
+
+
+def is_open(rollouts: Sequence[ModuleRollout], version: str) -> bool:
+    """Tell whether the rollouts of a channel decide about it with this version, whether a strategy is named or not."""
+    spec, phase = rollouts[0].spec, rollouts[0].status.phase
+    is_end = phase == "Completed" and not (spec.undoes and version in {spec.version, *taken_back(rollouts)})
+    return phase != "Superseded" and not is_end
+
+
+def taken_back(rollouts: Iterable[ModuleRollout]) -> frozenset[str]:
+    """Return the versions that the undos took back which no other rollout followed."""
+    return frozenset(each.spec.former_version for each in takewhile(lambda it: it.spec.undoes, rollouts))
+
+
+def in_force(rollouts: Sequence[ModuleRollout]) -> ModuleRollout | None:
+    """Return the rollout that brought the version in force, which is the one that can be undone; None where none is.
+
+    That is none that was taken back, was superseded before its end, or changed the ModuleTemplate alone.
+    """
+    revisions = {each.metadata.name: each.spec.revision for each in rollouts}
+    before = rollouts[0].spec.revision + 1
+    for each in rollouts:
+        spec = each.spec
+        if spec.revision >= before:
+            continue
+        if spec.undoes:
+            before = revisions.get(spec.undoes, 0)
+        elif spec.version != spec.former_version and (each is rollouts[0] or each.status.phase == "Completed"):
+            return None if is_way_back(spec) else each
+    return None
 
 
 def is_changed_since(rollout: ModuleRollout, target: RolloutTarget) -> bool:

@@ -6,13 +6,13 @@ The plans of Kymas, Manifests and SyncResources ask it first. A deletion is held
   that of a SyncResource whose ModuleConfig was deleted with its CRD, after that CRD was created again
 - while Kymas or Manifests of more clusters than `limit` are being deleted that were deleted in about the same hour, and
   SyncResources of one module likewise: a module team can hold only its own
-- likewise where the texts of so many SyncResources of one module lost all their objects, which removes as much; these
-  are counted in memory, so what was held stays held by its status, after a restart as well
+- likewise where the texts of so many SyncResources of one module lost all their objects in about the same hour, which
+  removes as much: `status.emptied_at` records when; what was held stays held by its status
 - while the access Secret is gone for less than the grace time, or that of more clusters than `limit`
 
 until the cause has passed or an operator continues it: the annotation `continue-deletion` of the Kyma (`klm continue`)
-names a time, and what was deleted before is not held. Objects are forgotten only with `may_forget`. Limits:
-`BrakeSettings`; what is counted is counted again after RECOUNT_SECONDS.
+names a time, and what was deleted or emptied before is not held, however long it takes; what is later, is. Objects are
+forgotten only with `may_forget`. Limits: `BrakeSettings`; what is counted is counted again after RECOUNT_SECONDS.
 """
 
 from collections.abc import Iterable, Mapping
@@ -151,6 +151,10 @@ DELETING_MANIFESTS: Index[Manifest] = Index(
     "deleting", lambda it: _deleting(it.metadata.labels.get(names.KYMA_NAME, ""), it.metadata)
 )
 DELETING_SYNC_RESOURCES: Index[SyncResource] = Index("deleting", lambda it: _deleting(it.spec.kyma, it.metadata))
+EMPTIED_SYNC_RESOURCES: Index[SyncResource] = Index(
+    "emptied", lambda it: (it.spec.module,) if it.status.emptied_at is not None or is_emptied(it) else ()
+)
+"""By module, those whose text has no objects any more, whether these are removed yet or not."""
 
 _WATCHED_CRDS = (KYMAS, MANIFESTS, MODULE_CONFIGS, SYNC_RESOURCES, MODULE_TEMPLATES, MODULE_RELEASE_METAS)
 
@@ -167,7 +171,6 @@ class DeletionBrake:
     sync_resources: Informer[SyncResource]
     crds: Mapping[str, Informer[JsonObject]]
     namespace: Informer[JsonObject]
-    _emptied: dict[str, dict[str, datetime]] = field(default_factory=dict, init=False)
     _deleting: tuple[float, "_Counts"] = field(default_factory=lambda: (float("-inf"), _Counts()), init=False)
     _without_access: tuple[float, int] = field(default=(float("-inf"), 0), init=False)
 
@@ -179,46 +182,35 @@ class DeletionBrake:
             # Not required: an installation with the rights of an earlier version can't read them.
             return manager.informer(resource, field_selector=f"metadata.name={name}", required=False)
 
-        brake = cls(
+        return cls(
             settings,
             manager.clock,
             connections,
             manager.informer(KYMAS, indexes=[DELETING_KYMAS]),
             manager.informer(MANIFESTS, indexes=[DELETING_MANIFESTS]),
-            manager.informer(SYNC_RESOURCES, namespace=None, indexes=[DELETING_SYNC_RESOURCES]),
+            manager.informer(SYNC_RESOURCES, namespace=None, indexes=[DELETING_SYNC_RESOURCES, EMPTIED_SYNC_RESOURCES]),
             {each.plural_name: one(CUSTOM_RESOURCE_DEFINITIONS, each.plural_name) for each in _WATCHED_CRDS},
             one(NAMESPACES, names.KCP_NAMESPACE),
         )
-        brake.sync_resources.on_change(brake.note_text)
-        return brake
-
-    def note_text(self, change: Change[SyncResource]) -> None:
-        """Note that the text of a SyncResource lost all its objects, whichever replica removes them."""
-        new = change.new
-        if new is not None and is_emptied(new):
-            self._note_emptied(new.spec.module, new.spec.kyma)
 
     def of_text(self, resource: SyncResource) -> Brake:
         """Return what the rule says of a text that has no objects any more, while the SKR has some."""
-        kyma, module = resource.spec.kyma, resource.spec.module
+        kyma, now = resource.spec.kyma, self.clock.now()
+        began = resource.status.emptied_at or now.replace(microsecond=0)
+        emptied = self.sync_resources.by_index(EMPTIED_SYNC_RESOURCES, resource.spec.module)
+        at_once = timedelta(seconds=AT_ONCE_SECONDS)
+        near = {each.spec.kyma for each in emptied if abs((each.status.emptied_at or now) - began) < at_once}
         owner = self.kymas.get(ObjectKey(names.KCP_NAMESPACE, kyma))
         ready = find(resource.status.conditions, names.READY_CONDITION)
         seen = Deletion(
             kyma=kyma,
-            began=self._note_emptied(module, kyma),
+            began=began,
             continued_at=continued_at(owner.metadata if owner is not None else None),
             clusters=len(self.kymas.cache),
-            deleting=len(self._emptied[module]),
+            deleting=len(near | {kyma}),
             was_held=ready is not None and ready.reason == DELETION_HELD,
         )
         return judge(seen, self.settings)
-
-    def _note_emptied(self, module: str, kyma: str) -> datetime:
-        """Return when a text of a module for a Kyma lost its objects first, of those of the last hour."""
-        now, emptied = self.clock.now(), self._emptied.setdefault(module, {})
-        while emptied and now - emptied[first := next(iter(emptied))] >= timedelta(seconds=AT_ONCE_SECONDS):
-            del emptied[first]
-        return emptied.setdefault(kyma, now)
 
     def of(self, kyma: str, item: Kyma | Manifest | SyncResource, *, has_objects: bool) -> Brake:
         """Return what the rule says of the deletion of an object. `has_objects`: some may be in the SKR."""

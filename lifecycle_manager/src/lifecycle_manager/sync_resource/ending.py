@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
+from msgspec.structs import replace
+
 from kube_runtime import ApplyResult, InventoryEntry, Readiness
 from lifecycle_manager.object_set.inventory import Identity
 from lifecycle_manager.object_set.repairs import seen_in
@@ -67,7 +69,8 @@ SyncResourceOutcome = SetFailed | SetBraked | Unchanged | Refusal | ObjectsAppli
 
 
 def ended(seen: SyncResourceSnapshot, outcome: SyncResourceOutcome) -> SyncResourceDone:
-    resource, now, interval = seen.resource, seen.now, seen.interval_seconds
+    now, interval = seen.now, seen.interval_seconds
+    resource = replace(seen.resource, status=replace(seen.resource.status, emptied_at=seen.emptied_at))
     match outcome:
         case SetFailed(error):
             return SyncResourceDone(status=statuses.unreachable(resource, failure_of(error), now), error=error)

@@ -1,6 +1,6 @@
 """What a reconcile of a SyncResource knows: read once at its beginning, then with the outcome of each step."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache, partial
@@ -39,7 +39,7 @@ from lifecycle_manager.object_set.inventory import (
 )
 from lifecycle_manager.object_set.ownership import Claim, Place, by_place, claim_key, claimed_earlier, place_of
 from lifecycle_manager.object_set.snapshot import SetSnapshot
-from lifecycle_manager.skr import Brake, DeletionBrake
+from lifecycle_manager.skr import DeletionBrake
 from lifecycle_manager.sync_resource.intent import claim_index
 from lifecycle_manager.sync_resource.status import Refusal
 from lifecycle_manager_api import Kyma, Manifest, SyncResource, names
@@ -63,6 +63,7 @@ class SyncResourceSnapshot(SetSnapshot[SyncResource]):
       SyncResources of the module are there as there may be
     - `unprotected`: why the admission policy that keeps modules apart is not in force, empty where it is; None before
       that is known
+    - `emptied_at`: since when the text has no objects, while some were in the SKR
     - `module_namespace`: the namespace in KCP that the module has by its ModulePolicy
     - `workloads`: the readiness of workloads that are not ready, with what their Pods say; None until these are read
     """
@@ -72,6 +73,7 @@ class SyncResourceSnapshot(SetSnapshot[SyncResource]):
     claims: tuple[Claim, ...] = ()
     interval_seconds: float = 120.0
     announced: frozenset[Identity] | None = None
+    emptied_at: datetime | None = None
     module_namespace: str = names.KCP_NAMESPACE
     has_module: bool = True
     exceeds_quota: bool = False
@@ -138,17 +140,23 @@ class SyncResourceReader:
         namespace = self.policies.namespace_of(resource.spec.module)
         is_in_place = resource.metadata.namespace == namespace  # decided once, before the first await
         text: Text = ()
-        if kyma is not None and not resource.metadata.being_deleted and is_in_place:
+        is_read = kyma is not None and not resource.metadata.being_deleted and is_in_place
+        if is_read:
             written = resource.spec.resource
             text = await parse_aside(len(written), read_text, written)
         known = known_inventory(resource, request.state.inventory) if is_in_place else ()
         places = {*by_place(known), *(map(place_of, text) if isinstance(text, tuple) else ())}
         claims = tuple(dict.fromkeys(self._claims(request.key, resource.spec.kyma, places)))
         inventory = without(known, claimed_earlier(known, since(resource), claims))
+        now, emptied_at = self.clock.now(), resource.status.emptied_at
+        if is_read:
+            is_empty = text == () and resource.spec.prune and (known or emptied_at is not None)
+            emptied_at = (emptied_at or now.replace(microsecond=0)) if is_empty else None
+        brake = self.brake.of(resource.spec.kyma, resource, has_objects=bool(known))
         return SyncResourceSnapshot(
             resource=resource,
             kyma=kyma,
-            now=self.clock.now(),
+            now=now,
             inventory=inventory,
             before=inventory,
             found=found_before(resource),
@@ -162,14 +170,9 @@ class SyncResourceReader:
             has_module=kyma is not None and self._has_module(kyma, resource.spec.module),
             exceeds_quota=self._exceeds_quota(resource),
             unprotected=self.unprotected(),
-            brake=self._brake(resource, kyma, text, known),
+            emptied_at=emptied_at,
+            brake=self.brake.of_text(resource) if is_read and known and emptied_at is not None else brake,
         )
-
-    def _brake(self, resource: SyncResource, kyma: Kyma | None, text: Text, known: Sequence[InventoryEntry]) -> Brake:
-        is_kept = kyma is not None and not resource.metadata.being_deleted
-        if is_kept and known and text == () and resource.spec.prune:
-            return self.brake.of_text(resource)
-        return self.brake.of(resource.spec.kyma, resource, has_objects=bool(known))
 
     def _has_module(self, kyma: Kyma, module: str) -> bool:
         """Tell whether a Kyma has a module, or is removing it. Mandatory modules are in no status."""
