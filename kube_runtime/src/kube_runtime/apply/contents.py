@@ -86,7 +86,7 @@ async def contents_of(client: Client, entry: InventoryEntry, live: JsonObject) -
 
 
 async def _in_namespace(client: Client, namespace: str) -> tuple[str, ...]:
-    """The core group is looked at first: there is mostly something, so that nothing else has to be requested."""
+    """The core group is listed first: mostly it has something, and nothing else has to be requested."""
     if found := await _of_kinds(client, await _kinds_of(client, "", ["v1"]), namespace):
         return found
     groups = (await _discovered(client, "/apis", _Groups)).groups
