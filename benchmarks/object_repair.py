@@ -24,7 +24,7 @@ from typing import Any
 import uvloop
 
 from benchmarks.figures import Figure
-from kube_runtime import Client, NotFound, dump_yaml
+from kube_runtime import Client, NotFound, NotServed, dump_yaml
 from kyma_demo.environment import open_environment
 from kyma_demo.object_watcher import CONFIG_MAPS
 from kyma_demo.programs import Programs
@@ -174,7 +174,7 @@ class _Run:
     async def _get(self, name: str) -> dict[str, Any] | None:
         try:
             return await self._skr.get(CONFIG_MAPS, name, names.SKR_NAMESPACE)
-        except NotFound:
+        except (NotFound, NotServed):
             return None
 
     def _admitted(self) -> int:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar, overload
 
-from kube_runtime import NotFound
+from kube_runtime import NotFound, NotServed
 
 T = TypeVar("T")
 
@@ -51,6 +51,6 @@ async def consistently(
 async def is_gone(read: Awaitable[Any]) -> bool:
     try:
         await read
-    except NotFound:
+    except (NotFound, NotServed):
         return True
     return False

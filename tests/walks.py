@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from hypothesis import strategies as st
 
-from kube_runtime import Client, KubeError, NotFound
+from kube_runtime import Client, KubeError, NotFound, NotServed
 from kube_simulation import ApiRequest, Drop, Refuse, RequestRecord, Rule, Simulation
 from lifecycle_manager.contract.signals import ObjectChanged, ObjectReference
 from lifecycle_manager_api import names
@@ -107,7 +107,7 @@ class ObjectWalk(ABC):
             case ("reconcile", str(owner)):
                 await self.reconcile(owner)
             case ("remove", str(owner)):
-                with suppress(NotFound):
+                with suppress(NotFound, NotServed):
                     await self.remove(owner)
                 self.objects.pop(owner, None)
             case ("refuse" | "lose" as what, str(owner), int(after)):
@@ -142,7 +142,7 @@ class ObjectWalk(ABC):
 
     async def _change(self, what: str, name: str, *, is_reported: bool) -> None:
         """Have a user change or delete an object; the Watcher reports it, or does not."""
-        with suppress(NotFound):
+        with suppress(NotFound, NotServed):
             metadata = (await self.skr.get(CONFIG_MAPS, name, SKR))["metadata"]
             if what == "edit":
                 await self.skr.merge_patch(CONFIG_MAPS, name, {"data": {"value": "edited"}}, SKR)

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.peers.things import AT_ONCE, GROUP, THINGS_AS_DICTS, UNLIMITED
-from kube_runtime import Client, NotFound, Resource
+from kube_runtime import Client, NotFound, NotServed, Resource
 from kyma_local.clusters import LocalClusters
 
 RULES = 20
@@ -106,7 +106,7 @@ async def _define(client: Client) -> None:
         while True:
             try:
                 await client.list(THINGS_AS_DICTS, page_size=1)
-            except NotFound:
+            except (NotFound, NotServed):
                 await asyncio.sleep(0.1)
             else:
                 return

@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from kube_runtime import AlreadyExists, Client, Conflict, NotFound, Resource
+from kube_runtime import AlreadyExists, Client, Conflict, NotFound, NotServed, Resource
 from kyma_certs import Algorithm, KeyPair, LeafRequest, describe, issue
 from lifecycle_manager.contract.resources import SECRETS
 from lifecycle_manager.watcher_certificates.cert_manager import CERTIFICATES, ISSUERS
@@ -159,7 +159,7 @@ async def find_secret(client: Client, name: str) -> Any:
     """Return a Secret, None where it does not exist."""
     try:
         return await client.get(SECRETS, name, NAMESPACE)
-    except NotFound:
+    except (NotFound, NotServed):
         return None
 
 

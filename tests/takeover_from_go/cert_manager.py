@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import NameOID
 
-from kube_runtime import Client, Conflict, NotFound
+from kube_runtime import Client, Conflict, NotFound, NotServed
 from kyma_certs import KeyPair
 from lifecycle_manager.watcher_certificates.cert_manager import CERTIFICATES
 from lifecycle_manager_api import names
@@ -55,7 +55,7 @@ async def run(kcp: Client) -> None:
         for each in (await kcp.list(CERTIFICATES, NAMESPACE)).items:
             if not each["spec"].get("isCA") and ca is None:
                 continue
-            with suppress(NotFound, Conflict):  # changed meanwhile; the next turn sees it
+            with suppress(NotFound, NotServed, Conflict):  # changed meanwhile; the next turn sees it
                 if await _is_due(kcp, each):
                     issued = await _issue(kcp, each, ca)
                     ca = issued if each["spec"].get("isCA") else ca
@@ -67,7 +67,7 @@ async def _is_due(kcp: Client, certificate: Document) -> bool:
         return True
     try:
         await kcp.get(SECRETS, certificate["spec"]["secretName"], NAMESPACE)
-    except NotFound:
+    except (NotFound, NotServed):
         return True
     return False
 

@@ -5,7 +5,7 @@ from contextlib import suppress
 from itertools import count
 from typing import Any
 
-from kube_runtime import Client, Conflict, KindUnknown, NotFound, Resource
+from kube_runtime import Client, Conflict, KindUnknown, NotFound, NotServed, Resource
 from tests.kinds import DEPLOYMENTS
 from tests.takeover_from_go.modules import GoModule
 
@@ -37,7 +37,7 @@ async def run_deployments(cluster: Client) -> None:
         metadata, wanted = live["metadata"], status_of(live)
         if (live.get("status") or {}) == wanted:
             continue
-        with suppress(NotFound, Conflict):  # changed meanwhile; the next turn sees it
+        with suppress(NotFound, NotServed, Conflict):  # changed meanwhile; the next turn sees it
             await cluster.merge_patch(
                 DEPLOYMENTS,
                 metadata["name"],
@@ -70,7 +70,7 @@ async def _report_ready(skr: Client, samples: Resource[Document]) -> None:
     for live in found:
         metadata = live["metadata"]
         if (live.get("status") or {}).get("state") != "Ready" and "deletionTimestamp" not in metadata:
-            with suppress(NotFound):
+            with suppress(NotFound, NotServed):
                 await skr.merge_patch(
                     samples,
                     metadata["name"],

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import lifecycle_manager
-from kube_runtime import Client, KubeconfigPolicy, Manager, NotFound, dump_yaml
+from kube_runtime import Client, KubeconfigPolicy, Manager, NotFound, NotServed, dump_yaml
 from kube_simulation import serve_simulation
 from lifecycle_manager.contract.resources import KYMAS
 from lifecycle_manager.process.crd_installation import apply_crds, apply_objects
@@ -115,6 +115,6 @@ def config_maps() -> Any:
 async def report_is(client: Client, text: str, *, name: str = "demo-modules") -> bool:
     try:
         report = await client.get(config_maps(), name, KCP)
-    except NotFound:
+    except (NotFound, NotServed):
         return False
     return bool(report.data["modules"] == text)

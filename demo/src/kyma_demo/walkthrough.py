@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
 
-from kube_runtime import Client, NotFound, Resource
+from kube_runtime import Client, NotFound, NotServed, Resource
 from kyma_demo import measure, names
 from kyma_demo.environment import Environment, create_kyma, infrastructure
 from kyma_demo.module_cr import NETWORK, kubectl_get, network_of, ready_of, with_network
@@ -407,7 +407,7 @@ class Walkthrough:
 async def _get(client: Client, resource: Resource[Any], name: str, namespace: str | None) -> Any:
     try:
         return await client.get(resource, name, namespace)
-    except NotFound:
+    except (NotFound, NotServed):
         return None
 
 

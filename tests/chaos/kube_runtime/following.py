@@ -13,6 +13,7 @@ from kube_runtime import (
     Informer,
     KubeError,
     NotFound,
+    NotServed,
     ObjectKey,
     Result,
     RuntimeMetrics,
@@ -138,7 +139,7 @@ async def change_everything(server: Client, namespace: str, value: str = "change
     for name in ("cm-1", "cm-2"):
         try:
             await server.delete(CONFIG_MAPS, name, namespace)
-        except NotFound:
+        except (NotFound, NotServed):
             continue
     await put(server, namespace, "cm-2", value)
     await put(server, namespace, f"new-{value}", value)

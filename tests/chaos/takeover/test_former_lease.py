@@ -18,6 +18,7 @@ from kube_runtime import (
     KubeconfigPolicy,
     Manager,
     NotFound,
+    NotServed,
     Result,
 )
 from kube_runtime.leases import LeaseLost, LeaseTiming
@@ -50,7 +51,7 @@ async def kcp(servers: Servers) -> AsyncIterator[Client]:
         with suppress(AlreadyExists):
             await client.create(NAMESPACES, {"metadata": {"name": KCP}}, field_manager="test")
         yield client
-        with suppress(NotFound):
+        with suppress(NotFound, NotServed):
             await client.delete(LEASES, LEASE, KCP)
 
 

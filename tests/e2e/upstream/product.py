@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from kube_runtime import Client, KindUnknown, NotFound, Resource, load_yaml
+from kube_runtime import Client, KindUnknown, NotFound, NotServed, Resource, load_yaml
 from kyma_demo import names as demo_names
 from kyma_demo.environment import Environment
 from kyma_demo.programs import Programs
@@ -108,7 +108,7 @@ class Product:
                 await self.kcp.delete(MODULE_TEMPLATES, each.metadata.name, KCP)
         await remove_from_catalog(self.kcp, module.release(regular=OLD))
         self.runtime.modules.pop(module.name, None)
-        with suppress(NotFound):  # gone with the module
+        with suppress(NotFound, NotServed):  # gone with the module
             await self.skr.delete(CUSTOM_RESOURCE_DEFINITIONS, f"samples.{module.group}")
 
     async def enable(self, module: Module, channel: str = "", **more: Any) -> None:
@@ -203,7 +203,7 @@ class Product:
 
     async def workload(self, module: Module, version: str) -> Document | None:
         """Return what runs a version of a module, None where it does not exist."""
-        with suppress(NotFound):
+        with suppress(NotFound, NotServed):
             return await self.skr.get(WORKLOADS[module.workload], module.operator(version), SKR)
         return None
 
@@ -225,7 +225,7 @@ class Product:
 
     async def default_cr(self, module: Module, version: str = OLD) -> Document | None:
         """Return the default Module CR of a module, None where it does not exist."""
-        with suppress(NotFound, KindUnknown):
+        with suppress(NotFound, NotServed):
             return await self.skr.get(module.samples(version), "sample", module.namespace)
         return None
 

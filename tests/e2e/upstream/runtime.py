@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kube_runtime import AlreadyExists, Client, ClusterUnreachable, Conflict, KubeError, NotFound, Resource
+from kube_runtime import AlreadyExists, Client, ClusterUnreachable, Conflict, KubeError, NotFound, NotServed, Resource
 from kyma_demo.programs import TLS_SECRET, project
 from lifecycle_manager.contract.resources import SECRETS
 from lifecycle_manager_api import names
@@ -39,10 +39,11 @@ class Runtime:
         A request under way times out where the event loop of these tests rests, while others run in their own.
         """
         while True:
-            with suppress(NotFound, Conflict, AlreadyExists, ClusterUnreachable):  # deleted or changed meanwhile
+            # Deleted or changed meanwhile.
+            with suppress(NotFound, NotServed, Conflict, AlreadyExists, ClusterUnreachable):
                 await self._mount()
             for kind in WORKLOADS:
-                with suppress(NotFound, Conflict, AlreadyExists, ClusterUnreachable):
+                with suppress(NotFound, NotServed, Conflict, AlreadyExists, ClusterUnreachable):
                     await self._run_workloads(kind)
             for module in tuple(self.modules.values()):
                 with suppress(KubeError):  # its CRD comes and goes

@@ -3,7 +3,7 @@
 import base64
 from typing import Any
 
-from kube_runtime import NotFound, Resource
+from kube_runtime import NotFound, NotServed, Resource
 from lifecycle_manager.contract.resources import SECRETS
 from lifecycle_manager_api import State, names
 from tests.e2e.upstream.modules import OLD, Document, Module
@@ -31,7 +31,7 @@ async def data_is(world: Product, name: str, data: str) -> None:
     async def is_so() -> bool:
         try:
             return (await world.skr.get(SECRETS, name, SKR)).data[KEY] == data
-        except NotFound:
+        except (NotFound, NotServed):
             return False  # while it is replaced
 
     await eventually(is_so, within=20, what=f"{name} has the data")

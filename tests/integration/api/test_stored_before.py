@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from kube_runtime import Client, NotFound, Resource
+from kube_runtime import Client, NotFound, NotServed, Resource
 from lifecycle_manager.process.crd_installation import apply_crds
 from lifecycle_manager_api import Kyma, Manifest, ModuleTemplate, Watcher, crds, decode
 from lifecycle_manager_api.kinds import ApiObject
@@ -52,7 +52,7 @@ async def _create(
     async def made() -> dict[str, Any] | None:
         try:
             return await client.create(resource, document, namespace, field_manager="test")
-        except NotFound:  # the API server takes a moment to serve another version
+        except (NotFound, NotServed):  # the API server takes a moment to serve another version
             return None
 
     return await eventually(made, within=60)
@@ -63,5 +63,5 @@ async def _served(
 ) -> dict[str, Any] | None:
     try:
         return await client.get(resource, name, namespace)
-    except NotFound:
+    except (NotFound, NotServed):
         return None

@@ -12,7 +12,7 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from kube_runtime import Client, ClientOptions, NotFound, Resource, dump_yaml
+from kube_runtime import Client, ClientOptions, NotFound, NotServed, Resource, dump_yaml
 from kyma_demo import names as demo_names
 from kyma_demo.environment import Environment, create_kyma, prepare_skr
 from kyma_demo.programs import Programs
@@ -174,5 +174,5 @@ async def open_world(
 async def _found(client: Client, resource: Resource[Any], name: str, namespace: str | None) -> Any:
     try:
         return await client.get(resource, name, namespace)
-    except NotFound:
+    except (NotFound, NotServed):
         return None

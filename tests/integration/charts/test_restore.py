@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kube_runtime import NotFound, Resource
+from kube_runtime import NotFound, NotServed, Resource
 from kyma_demo.names import USER
 from kyma_demo.object_watcher import CONFIG_MAPS
 from kyma_demo.walkthrough import INFRASTRUCTURES
@@ -119,7 +119,7 @@ async def _delete_at_once(world: HelmClusters, resource: Resource[Document], nam
     try:
         await world.kcp.merge_patch(resource, name, {"metadata": {"finalizers": []}}, KCP, field_manager=USER)
         await world.kcp.delete(resource, name, KCP)
-    except NotFound:
+    except (NotFound, NotServed):
         return  # the garbage collector was faster
 
 
@@ -135,7 +135,7 @@ async def _restore(world: HelmClusters, resource: Resource[Document], document: 
 async def _is_gone(world: HelmClusters, name: str) -> bool:
     try:
         await world.skr.get(CONFIG_MAPS, name, SKR)
-    except NotFound:
+    except (NotFound, NotServed):
         return True
     return False
 

@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 import msgspec
 
-from kube_runtime import Client, Invalid, NotFound, Resource, dump_yaml
+from kube_runtime import Client, Invalid, NotFound, NotServed, Resource, dump_yaml
 from kyma_demo.names import USER
 from kyma_demo.object_watcher import CONFIG_MAPS
 from kyma_local.ports import free_port
@@ -230,7 +230,7 @@ async def _give_the_module_its_own_namespace_and_the_common_one_again(world: Hel
 async def _replaced(world: HelmClusters, policy: dict[str, Any]) -> bool:
     """Replace the ModulePolicy; False where Lifecycle Manager has not yet seen that nothing is left."""
     try:
-        with suppress(NotFound):
+        with suppress(NotFound, NotServed):
             await world.kcp.delete(MODULE_POLICIES, MODULE, KCP)
         await world.kcp.create(MODULE_POLICIES, policy, KCP, field_manager="test")
     except Invalid:
@@ -301,7 +301,7 @@ async def _adopt(world: HelmClusters, issued: Certificates) -> None:
     async def adopted() -> bool:
         try:
             return (await world.kcp.get(SECRETS, CAStore.name, KCP)).data["tls.crt"] == former
-        except NotFound:
+        except (NotFound, NotServed):
             return False
 
     await eventually(adopted)
@@ -419,7 +419,7 @@ async def _roll_a_version_out(world: HelmClusters, layers: BlobServer) -> None:
         await world.walkthrough.set_modules([CLOUD_RESOURCES])
         await eventually(_gone(world.skr, CONFIG_MAPS, "billing", SKR))
     for each in (await world.kcp.list(MODULE_ROLLOUTS, KCP)).items:
-        with suppress(NotFound):  # deleted with its ModuleReleaseMeta
+        with suppress(NotFound, NotServed):  # deleted with its ModuleReleaseMeta
             await world.kcp.delete(MODULE_ROLLOUTS, each.metadata.name, KCP)
     await world.kcp.delete(ROLLOUT_STRATEGIES, "careful", KCP)
 
@@ -502,7 +502,7 @@ def _exists(client: Client, resource: Resource[Any], name: str, namespace: str) 
     async def exists() -> bool:
         try:
             await client.get(resource, name, namespace)
-        except NotFound:
+        except (NotFound, NotServed):
             return False
         return True
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from kube_runtime import Client, Manager, NotFound, Resource
+from kube_runtime import Client, Manager, NotFound, NotServed, Resource
 from kyma_certs import CAs, create_ca
 from lifecycle_manager import istio
 from lifecycle_manager.contract.options import EventNames
@@ -76,7 +76,7 @@ class Routes:
         """Return a VirtualService, None where it does not exist."""
         try:
             return await self.kcp.get(VIRTUAL_SERVICES, name, KCP)
-        except NotFound:
+        except (NotFound, NotServed):
             return None
 
     async def reported(self, name: str, reason: str) -> Condition:
@@ -104,7 +104,7 @@ async def world(client: Client, kcp: Path, installed_crds: None) -> AsyncIterato
     resources: tuple[Resource[Any], ...] = (WATCHERS, VIRTUAL_SERVICES, GATEWAYS)
     for resource in resources:
         for each in (await client.list(resource, KCP)).items:
-            with suppress(NotFound):  # it went with its Watcher CR
+            with suppress(NotFound, NotServed):  # it went with its Watcher CR
                 await client.delete(resource, resource.key_of(each).name, KCP)
 
 

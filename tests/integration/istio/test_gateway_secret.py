@@ -3,7 +3,7 @@
 import base64
 from datetime import UTC, datetime, timedelta
 
-from kube_runtime import NotFound
+from kube_runtime import NotFound, NotServed
 from kyma_certs import CAs, KeyPair, LeafRequest, announced, describe, issue, issued_by, switched
 from lifecycle_manager.contract.resources import SECRETS, Secret
 from lifecycle_manager.contract.signals import CAsChanged
@@ -21,7 +21,7 @@ def content(secret: Secret, key: str) -> bytes:
 async def secret_of(world: Routes) -> Secret | None:
     try:
         return await world.kcp.get(SECRETS, NAME, ISTIO)
-    except NotFound:
+    except (NotFound, NotServed):
         return None
 
 

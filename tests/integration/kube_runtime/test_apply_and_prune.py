@@ -12,6 +12,7 @@ from kube_runtime import (
     ClientOptions,
     Conflict,
     NotFound,
+    NotServed,
     RuntimeMetrics,
     parse_objects,
     readiness,
@@ -249,7 +250,7 @@ async def test_deleted_namespace_takes_its_time_and_is_waited_for(client: Client
     async def is_gone_or_terminating() -> bool:
         try:
             live = await client.get(NAMESPACES, f"{namespace}-y")
-        except NotFound:
+        except (NotFound, NotServed):
             return True
         return readiness(live).state == "Terminating"
 

@@ -14,7 +14,18 @@ from typing import Any
 import pytest
 
 from kube_crds import crd_of
-from kube_runtime import Applier, Client, Invalid, KubeError, Manager, NotFound, Resource, dump_yaml, parse_objects
+from kube_runtime import (
+    Applier,
+    Client,
+    Invalid,
+    KubeError,
+    Manager,
+    NotFound,
+    NotServed,
+    Resource,
+    dump_yaml,
+    parse_objects,
+)
 from kube_runtime.admission.serving import WebhookServer
 from kube_runtime.command import load_operator
 from tests.kinds import CONFIG_MAPS, EVENTS, PODS, SECRETS, SERVICE_ACCOUNTS
@@ -136,7 +147,7 @@ async def test_children(client: Client, namespace: str) -> None:
         async def again() -> bool:
             try:
                 pod = await client.get(PODS, "one", namespace)
-            except NotFound:
+            except (NotFound, NotServed):
                 return False
             return bool(pod["metadata"]["uid"] != first["metadata"]["uid"])
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kube_runtime import Client, NotFound, leases
+from kube_runtime import Client, NotFound, NotServed, leases
 from kube_runtime.leases import (
     HandOver,
     LeaseLost,
@@ -261,7 +261,7 @@ async def leader(client: Client, namespace: str, name: str) -> str:
     async def writes() -> bool:
         try:
             throne = await client.get(CONFIG_MAPS, "throne", namespace)
-        except NotFound:
+        except (NotFound, NotServed):
             return False
         identities.append(throne["data"]["identity"])
         return bool(throne["data"]["holder"] == name)

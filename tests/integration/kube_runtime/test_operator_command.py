@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from kube_runtime import Applier, Client, NotFound, Resource, parse_objects
+from kube_runtime import Applier, Client, NotFound, NotServed, Resource, parse_objects
 from kube_runtime.cli import main
 from kube_runtime.leases.lease import LEASES
 from tests.kinds import CONFIG_MAPS
@@ -182,7 +182,7 @@ async def _child(client: Client, namespace: str, *, text: str, unlike: str) -> s
         nonlocal found
         try:
             child = await client.get(CONFIG_MAPS, "one", namespace)
-        except NotFound:
+        except (NotFound, NotServed):
             return False
         (owner,) = child["metadata"]["ownerReferences"]
         found = child["metadata"]["uid"]

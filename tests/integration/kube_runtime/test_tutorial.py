@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kube_runtime import Applier, Client, NotFound, Resource, parse_objects
+from kube_runtime import Applier, Client, NotFound, NotServed, Resource, parse_objects
 from tests.kinds import EVENTS
 from tests.waiting import eventually, is_gone
 
@@ -37,7 +37,7 @@ async def test_operator_of_the_tutorial(client: Client, kcp: Path, namespace: st
     async def claim(unlike: str = "", **labels: str) -> Any:
         try:
             found = await client.get(CLAIMS, "one", namespace)
-        except NotFound:
+        except (NotFound, NotServed):
             return None
         metadata = found["metadata"]
         return found if metadata["uid"] != unlike and metadata.get("labels", {}) == labels else None

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
-from kube_runtime import AlreadyExists, Client, Invalid, NotFound
+from kube_runtime import AlreadyExists, Client, Invalid, NotFound, NotServed
 from lifecycle_manager.contract.resources import MODULE_RELEASE_METAS, MODULE_TEMPLATES
 from lifecycle_manager_api import as_document, names
 from tests import builders
@@ -78,7 +78,7 @@ async def put_in_catalog(kcp: Client, document: dict[str, Any]) -> None:
 
 async def remove_from_catalog(kcp: Client, document: dict[str, Any]) -> None:
     """Delete a ModuleTemplate or ModuleReleaseMeta."""
-    with suppress(NotFound):
+    with suppress(NotFound, NotServed):
         await kcp.delete(_resource(document), document["metadata"]["name"], KCP)
 
 

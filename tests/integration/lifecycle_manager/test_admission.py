@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kube_runtime import NotFound
+from kube_runtime import NotFound, NotServed
 from kyma_demo.environment import Environment
 from kyma_fleet.checking import findings
 from lifecycle_manager.admission import ADMISSION_WEBHOOKS
@@ -64,6 +64,6 @@ async def test_webhooks_that_somebody_changes_are_back_within_a_minute(
 async def _is_registered(environment: Environment) -> bool:
     try:
         found = await environment.kcp.get(ADMISSION_WEBHOOKS, NAME)
-    except NotFound:
+    except (NotFound, NotServed):
         return False
     return findings.of_webhooks(found, is_enabled=True).mark == "ok"

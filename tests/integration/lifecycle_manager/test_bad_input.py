@@ -9,7 +9,7 @@ import httpx
 import msgspec
 import pytest
 
-from kube_runtime import NotFound, dump_yaml
+from kube_runtime import NotFound, NotServed, dump_yaml
 from kyma_demo.environment import Environment, infrastructure
 from kyma_demo.walkthrough import INFRASTRUCTURES, Walkthrough
 from lifecycle_manager.contract.resources import KYMAS, MODULE_CONFIGS, SECRETS, SYNC_RESOURCES
@@ -72,14 +72,14 @@ async def reachable_condition(environment: Environment, name: str, reason: str) 
 
 async def remove_kyma(environment: Environment, name: str) -> None:
     """Remove a Kyma whose access Secret is gone: deletion proceeds without the cluster."""
-    with suppress(NotFound):
+    with suppress(NotFound, NotServed):
         await environment.kcp.delete(SECRETS, f"kubeconfig-{name}", NAMESPACE)
     await environment.kcp.delete(KYMAS, name, NAMESPACE)
 
     async def gone() -> bool:
         try:
             await environment.kcp.get(KYMAS, name, NAMESPACE)
-        except NotFound:
+        except (NotFound, NotServed):
             return True
         return False
 

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from kube_runtime import Client, NotFound, Resource
+from kube_runtime import Client, NotFound, NotServed, Resource
 from kyma_demo.environment import Environment
 from kyma_demo.walkthrough import Walkthrough
 from lifecycle_manager.contract.resources import KYMAS, MODULE_RELEASE_METAS, MODULE_TEMPLATES
@@ -26,7 +26,7 @@ def shown(skr: Client, resource: Resource[Any], name: str, **spec: Any) -> Calla
     async def there() -> bool:
         try:
             item = await skr.get(resource, name, SKR)
-        except NotFound:
+        except (NotFound, NotServed):
             return False
         return all(getattr(item.spec, key) == value for key, value in spec.items())
 
@@ -37,7 +37,7 @@ def missing(skr: Client, resource: Resource[Any], name: str) -> Callable[[], Awa
     async def gone() -> bool:
         try:
             await skr.get(resource, name, SKR)
-        except NotFound:
+        except (NotFound, NotServed):
             return True
         return False
 

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 
-from kube_runtime import NotFound
+from kube_runtime import NotFound, NotServed
 from kyma_certs import KeyPair, LeafRequest, create_ca, describe, issue
 from kyma_demo import processes
 from kyma_demo.environment import Environment
@@ -147,7 +147,7 @@ async def test_deleted_webhook_is_created_again(environment: Environment) -> Non
     async def created() -> bool:
         try:
             after = await environment.skr.get(WEBHOOKS, "skr-webhook")
-        except NotFound:
+        except (NotFound, NotServed):
             return False
         return bool(after["webhooks"] == before["webhooks"])
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kube_runtime import NotFound, dump_yaml
+from kube_runtime import NotFound, NotServed, dump_yaml
 from kyma_demo.environment import infrastructure
 from kyma_demo.module_cr import ready_of
 from kyma_demo.object_watcher import CONFIG_MAPS
@@ -20,7 +20,7 @@ CONFIG = "demo-cloud-resources"
 async def get_or_none(read: Any) -> Any:
     try:
         return await read
-    except NotFound:
+    except (NotFound, NotServed):
         return None
 
 

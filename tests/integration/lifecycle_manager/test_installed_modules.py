@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
-from kube_runtime import Client, KindUnknown, NotFound, Resource, load_yaml
+from kube_runtime import Client, KindUnknown, NotFound, NotServed, Resource, load_yaml
 from kyma_demo.environment import Environment
 from kyma_demo.walkthrough import Walkthrough
 from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, MODULE_RELEASE_METAS
@@ -127,7 +127,7 @@ async def start_manager(environment: Environment) -> None:
     async def started() -> bool:
         try:
             deployment = await environment.skr.get(DEPLOYMENTS, f"{MODULE}-manager", SKR)
-        except NotFound:
+        except (NotFound, NotServed):
             return False
         replicas = {"replicas": 1, "updatedReplicas": 1, "readyReplicas": 1, "availableReplicas": 1}
         status = {"observedGeneration": deployment["metadata"]["generation"], **replicas}
@@ -145,7 +145,7 @@ async def set_state(environment: Environment, state: str) -> None:
             await environment.skr.merge_patch(
                 MODULE_CRS, "default", {"status": {"state": state}}, SKR, subresource="status"
             )
-        except NotFound:
+        except (NotFound, NotServed):
             return False
         return True
 
@@ -220,7 +220,7 @@ async def test_changed_or_deleted_object_is_corrected(gardener: Walkthrough) -> 
     async def corrected() -> bool:
         try:
             found = [await environment.skr.get(CONFIG_MAPS, f"{MODULE}-part-{number}", SKR) for number in (3, 4)]
-        except NotFound:
+        except (NotFound, NotServed):
             return False
         return all(each["data"] == {"version": "1.0.0"} for each in found)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest_asyncio
 
-from kube_runtime import NotFound, Resource
+from kube_runtime import NotFound, NotServed, Resource
 from kyma_demo.environment import Environment
 from kyma_demo.walkthrough import Walkthrough
 from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, MODULE_RELEASE_METAS, MODULE_TEMPLATES
@@ -99,7 +99,7 @@ async def set_state(environment: Environment, state: str) -> None:
             await environment.skr.merge_patch(
                 MODULE_CRS, "default", patch, SKR, subresource="status", field_manager="telemetry"
             )
-        except NotFound:
+        except (NotFound, NotServed):
             return False
         return True
 
@@ -118,7 +118,7 @@ async def installed(environment: Environment, version: str) -> bool:
 async def is_there(environment: Environment, resource: Resource[Any], name: str) -> bool:
     try:
         await environment.skr.get(resource, name, SKR)
-    except NotFound:
+    except (NotFound, NotServed):
         return False
     return True
 

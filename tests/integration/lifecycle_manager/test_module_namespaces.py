@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from kube_runtime import Client, ClientOptions, Forbidden, Invalid, NotFound, dump_yaml
+from kube_runtime import Client, ClientOptions, Forbidden, Invalid, NotFound, NotServed, dump_yaml
 from kyma_demo import processes
 from kyma_demo.environment import Environment
 from kyma_demo.object_watcher import CONFIG_MAPS
@@ -186,7 +186,7 @@ async def module_config_of_telemetry(environment: Environment, where: str) -> As
         yield
     finally:
         await environment.kcp.merge_patch(MODULE_CONFIGS, "held", {"metadata": {"finalizers": []}}, where)
-        with suppress(NotFound):
+        with suppress(NotFound, NotServed):
             await environment.kcp.delete(MODULE_CONFIGS, "held", where)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest_asyncio
 
-from kube_runtime import NotFound, Resource
+from kube_runtime import NotFound, NotServed, Resource
 from kyma_demo.environment import Environment
 from kyma_demo.object_watcher import CONFIG_MAPS
 from kyma_demo.walkthrough import Walkthrough
@@ -80,7 +80,7 @@ async def live(environment: Environment, name: str, resource: Resource[Document]
     """Return an object, empty where it does not exist."""
     try:
         return await environment.skr.get(resource, name, SKR)
-    except NotFound:
+    except (NotFound, NotServed):
         return {}
 
 

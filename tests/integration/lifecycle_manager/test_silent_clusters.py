@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest_asyncio
 
-from kube_runtime import NotFound, dump_yaml, load_yaml
+from kube_runtime import NotFound, NotServed, dump_yaml, load_yaml
 from kyma_demo.walkthrough import Walkthrough
 from lifecycle_manager.contract.resources import KYMAS, SECRETS
 from lifecycle_manager.process.crd_installation import apply_objects
@@ -65,7 +65,7 @@ async def test_unresponsive_cluster_is_reported_and_delays_no_other_cluster(
     async def gone() -> bool:
         try:
             await kcp.get(KYMAS, KYMA, KCP)
-        except NotFound:
+        except (NotFound, NotServed):
             return True
         return False
 

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from kube_runtime import NotFound
+from kube_runtime import NotFound, NotServed
 from kyma_demo import processes
 from kyma_demo.environment import infrastructure
 from kyma_demo.programs import TLS_SECRET
@@ -96,7 +96,7 @@ class WatcherReplicas:
     async def _delete(self, name: str) -> None:
         try:
             await self.walkthrough.environment.skr.delete(INFRASTRUCTURES, name, NAMESPACE)
-        except NotFound:
+        except (NotFound, NotServed):
             return
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kube_runtime import KubeError, NotFound, Resource
+from kube_runtime import KubeError, NotFound, NotServed, Resource
 from lifecycle_manager.contract.signals import ReadScope
 from lifecycle_manager_api import names
 from tests.kinds import CONFIG_MAPS, CRDS
@@ -40,7 +40,7 @@ def custom(kind: str, version: str = "v1") -> Document:
 async def exists(world: Modules, resource: Resource[Any], name: str, namespace: str | None = SKR) -> bool:
     try:
         return not (await world.skr.get(resource, name, namespace))["metadata"].get("deletionTimestamp")
-    except NotFound:
+    except (NotFound, NotServed):
         return False
 
 
@@ -95,7 +95,7 @@ async def test_crd_whose_scope_changes_fails_by_name_and_finds_its_way_back(worl
     assert not await exists(world, CONFIG_MAPS, "beside")
 
 
-async def test_module_is_installed_and_removed_where_the_cluster_has_its_crd_with_another_scope(world: Modules) -> None:
+async def test_module_comes_and_goes_where_the_cluster_has_its_crd_with_another_scope(world: Modules) -> None:
     name = f"places.{group_of('place')}"
     await world.skr.create(CRDS, crd("place", "v1"), field_manager="user")
     await world.want([crd("place", "v1", scope="Cluster"), custom("place"), config_map("beside")])
@@ -105,7 +105,7 @@ async def test_module_is_installed_and_removed_where_the_cluster_has_its_crd_wit
     await until_gone(world)
     assert await exists(world, CRDS, name, None) in {True, False}
     assert not await exists(world, CONFIG_MAPS, "beside")
-    with suppress(NotFound):
+    with suppress(NotFound, NotServed):
         await world.skr.delete(CRDS, name)
 
 
@@ -136,7 +136,7 @@ async def test_kind_that_a_user_creates_again_with_another_scope_is_applied_and_
 async def is_gone(world: Modules, crd_name: str) -> bool:
     try:
         await world.skr.get(CRDS, crd_name)
-    except NotFound:
+    except (NotFound, NotServed):
         return True
     return False
 

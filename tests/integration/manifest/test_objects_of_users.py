@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kube_runtime import Client, NotFound, ObjectKey, Resource
+from kube_runtime import Client, NotFound, NotServed, ObjectKey, Resource
 from kube_simulation import serve_simulation
 from lifecycle_manager.contract.resources import FIELD_MANAGER, KYMAS, MODULE_POLICIES, SYNC_RESOURCES
 from lifecycle_manager.object_set.reconciler import OBJECTS_LEFT
@@ -49,7 +49,7 @@ def marks(live: Document) -> set[str]:
 async def is_there(skr: Client, name: str, place: str = SKR) -> bool:
     try:
         await skr.get(CONFIG_MAPS, name, place)
-    except NotFound:
+    except (NotFound, NotServed):
         return False
     return True
 
@@ -213,7 +213,7 @@ async def test_crd_that_users_had_stays_with_its_objects_and_does_not_hold_the_r
         try:
             await created(world.skr, mine, poppies)
             await created(world.skr, default, poppies)
-        except NotFound:
+        except (NotFound, NotServed):
             return False
         return True
 
@@ -301,7 +301,7 @@ async def test_sync_resource_keeps_a_crd_as_long_as_users_have_objects_of_it(
         await syncing.reconcile("m")
         try:
             await syncing.skr.get(CRDS, crd["metadata"]["name"])
-        except NotFound:
+        except (NotFound, NotServed):
             return True
         return False
 

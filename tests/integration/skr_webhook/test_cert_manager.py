@@ -15,7 +15,7 @@ import pytest
 import pytest_asyncio
 from msgspec.structs import replace
 
-from kube_runtime import SYSTEM_CLOCK, Cache, Client, NotFound, ObjectKey
+from kube_runtime import SYSTEM_CLOCK, Cache, Client, NotFound, NotServed, ObjectKey
 from kyma_certs import Algorithm, CAs, KeyPair, RotationStep, describe, issued_by
 from lifecycle_manager.contract.resources import SECRETS
 from lifecycle_manager.process.crd_installation import apply_objects
@@ -72,7 +72,7 @@ class Setting:
 
         async def attempt() -> KeyPair | None:
             key = ObjectKey(NAMESPACE, f"{self.name}-webhook-tls")
-            with suppress(NotFound):
+            with suppress(NotFound, NotServed):
                 self.cache.put(key, await self.client.get(SECRETS, key.name, key.namespace))
             try:
                 return await self.store.ensure(self.kyma(**annotations), cas, self.memory)

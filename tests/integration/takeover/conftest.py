@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from kube_runtime import Client, ClientOptions, KindUnknown, Manager, NotFound
+from kube_runtime import Client, ClientOptions, KindUnknown, Manager, NotFound, NotServed
 from kyma_certs import KeyPair
 from kyma_local.clusters import LocalClusters
 from kyma_local.ports import free_port
@@ -138,7 +138,7 @@ class Takeover:
         async def is_gone() -> bool:
             try:
                 await self.kyma()
-            except NotFound:
+            except (NotFound, NotServed):
                 return True
             return False
 

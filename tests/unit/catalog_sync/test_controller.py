@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from kube_runtime import Change, KubeError, NotFound
+from kube_runtime import Change, KubeError, NotFound, NotServed
 from kube_simulation import ApiRequest, Freeze, Refuse
 from lifecycle_manager.catalog_sync.controller import channels_changed
 from lifecycle_manager.catalog_sync.snapshot import MAX_HOLD_SECONDS, CatalogState
@@ -424,5 +424,5 @@ async def event_of_now(world: World, operation: str) -> ObjectChanged:
 async def _exists(skr: Any, resource: Any, name: str) -> bool:
     try:
         return bool(await skr.get(resource, name, SKR))
-    except NotFound:
+    except (NotFound, NotServed):
         return False

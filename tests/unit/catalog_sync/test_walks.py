@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from kube_runtime import KubeError, NotFound
+from kube_runtime import KubeError, NotFound, NotServed
 from kube_simulation import ApiRequest, Refuse
 from lifecycle_manager.catalog_sync.snapshot import MAX_HOLD_SECONDS
 from lifecycle_manager.contract.resources import MODULE_RELEASE_METAS, MODULE_TEMPLATES
@@ -63,7 +63,7 @@ class Walk:
                     await sync(self.world)
             case ("delete", str(module), bool(is_reported)):
                 skr, name = await self.world.skr(), f"{module}-{self.offered[module]}"
-                with suppress(NotFound):
+                with suppress(NotFound, NotServed):
                     await skr.delete(MODULE_TEMPLATES, name, SKR)
                 if is_reported:
                     template = ObjectReference(names.GROUP, ModuleTemplate.KIND, SKR, name)

@@ -26,7 +26,7 @@ def test_layer_of_a_folder_depends_on_its_contents_only(tmp_path: Path) -> None:
     assert entries == {"opt": (0o755, 7, 0), "opt/a": (0o644, 7, 0), "opt/b": (0o644, 7, 0)}
 
 
-def test_base_from_an_archive_has_no_caches_no_pip_and_no_host_name_and_names_its_interpreter(tmp_path: Path) -> None:
+def test_base_from_an_archive_has_no_caches_pip_or_host_name_and_names_its_python(tmp_path: Path) -> None:
     root = _archive(
         tmp_path,
         PYTHON,

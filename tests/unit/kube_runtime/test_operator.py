@@ -10,7 +10,7 @@ from typing import ClassVar
 import pytest
 
 from kube_crds import Condition, Conditions, ConditionStatus, CustomResource, Struct, crd_of
-from kube_runtime import Client, KubeconfigPolicy, NotFound, Resource, TriggerMistaken
+from kube_runtime import Client, KubeconfigPolicy, NotFound, NotServed, Resource, TriggerMistaken
 from kube_runtime.cli import main
 from kube_runtime.operator import Operator, Owner
 from kube_simulation import SimulatedCluster, Simulation
@@ -216,7 +216,7 @@ async def test_operator_comes_to_the_same_end_under_faults(under_faults: UnderFa
 
     @operator.finalizes(Page)
     async def clean_up(page: Page, owner: Owner[Page]) -> None:
-        with suppress(NotFound):
+        with suppress(NotFound, NotServed):
             await owner.manager.client.delete(CONFIG_MAPS, f"index-of-{page.metadata.name}", "default")
         owner.event("Removed", "it has no index any more")  # named differently in each run
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kube_runtime import Change, JsonObject, NotFound, ObjectKey
+from kube_runtime import Change, JsonObject, NotFound, NotServed, ObjectKey
 from kube_runtime.informer.cache import Cache
 from kube_simulation import Refuse, Refused
 from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS, KYMAS, labelled_crd
@@ -57,7 +57,7 @@ def described(text: str) -> JsonObject:
 async def crd_in_skr(world: World) -> JsonObject | None:
     try:
         return await (await world.skr()).get(CUSTOM_RESOURCE_DEFINITIONS, KYMAS.plural_name)
-    except NotFound:
+    except (NotFound, NotServed):
         return None
 
 

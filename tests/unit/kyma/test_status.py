@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from kube_runtime import NotFound
+from kube_runtime import NotFound, NotServed
 from kube_simulation import Freeze
 from lifecycle_manager.contract.conditions import WEBHOOK, write_condition
 from lifecycle_manager_api import ConditionStatus, find
@@ -33,7 +33,7 @@ async def in_step(world: World) -> bool:
     """Tell whether the SKR shows the Watcher's condition of KCP."""
     try:
         inner = find((await world.in_skr()).status.conditions, WEBHOOK)
-    except NotFound:
+    except (NotFound, NotServed):
         return False
     outer = find((await world.in_kcp()).status.conditions, WEBHOOK)
     if inner is None or outer is None:

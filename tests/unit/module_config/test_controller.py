@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
-from kube_runtime import KubeError, NotFound, Resource, Result
+from kube_runtime import KubeError, NotFound, NotServed, Resource, Result
 from kube_simulation import ApiRequest, Freeze, Refuse
 from lifecycle_manager import module_config
 from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS, MODULE_CONFIGS
@@ -77,7 +77,7 @@ class Module:
     async def config(self, name: str = NAME) -> ModuleConfig | None:
         try:
             return await self.world.kcp.get(MODULE_CONFIGS, name, KCP)
-        except NotFound:
+        except (NotFound, NotServed):
             return None
 
     async def text(self) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kube_runtime import KubeError, NotFound
+from kube_runtime import KubeError, NotFound, NotServed
 from kube_simulation import ApiRequest
 from lifecycle_manager.contract.resources import MODULE_CONFIGS
 from lifecycle_manager.contract.signals import ReadScope
@@ -84,7 +84,7 @@ class Walk:
             if what == "spoil":
                 await kcp.merge_patch(MODULE_CONFIGS, each.metadata.name, {"spec": {"resource": "spoilt"}}, KCP)
             else:
-                with suppress(NotFound):
+                with suppress(NotFound, NotServed):
                     await kcp.delete(MODULE_CONFIGS, each.metadata.name, KCP)
                 await self.module.reconcile(ReadScope.DIFFERING)
 

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, suppress
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kube_runtime import KubeError, NotFound
+from kube_runtime import KubeError, NotFound, NotServed
 from kube_simulation import Drop, Simulation, serve_simulation
 from lifecycle_manager_api import State
 from tests.clusters import simulated_clusters
@@ -39,7 +39,7 @@ class Life:
 
     async def take(self, step: str) -> None:
         """Take one step; one that nobody could take now is left out."""
-        with suppress(NotFound):
+        with suppress(NotFound, NotServed):
             match step:
                 case "edit":
                     self.edits += 1

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from kube_runtime import InventoryEntry, KubeError, NotFound, ObjectKey
+from kube_runtime import InventoryEntry, KubeError, NotFound, NotServed, ObjectKey
 from kube_simulation import Refuse, Simulation
 from lifecycle_manager.contract.resources import MANIFESTS, NAMESPACES
 from lifecycle_manager.contract.signals import ReadScope
@@ -34,7 +34,7 @@ async def module_of_namespace(world: Modules) -> str:
 async def is_there(world: Modules, name: str = "fields") -> bool:
     try:
         await world.skr.get(NAMESPACES, name)
-    except NotFound:
+    except (NotFound, NotServed):
         return False
     return True
 

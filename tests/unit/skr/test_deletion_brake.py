@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from kube_runtime import SYSTEM_CLOCK, NotFound
+from kube_runtime import SYSTEM_CLOCK, NotFound, NotServed
 from lifecycle_manager import sync_resource
 from lifecycle_manager.contract.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
@@ -90,7 +90,7 @@ class Deleting:
         """Tell whether the object is in the cluster, and nothing in KCP knows it."""
         try:
             await self.world.kcp.get(SYNC_RESOURCES, name, KCP)
-        except NotFound:
+        except (NotFound, NotServed):
             return await self.has_object(name)
         return False
 

@@ -12,7 +12,7 @@ from typing import ClassVar
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kube_runtime import NotFound
+from kube_runtime import NotFound, NotServed
 from kube_simulation import serve_simulation
 from lifecycle_manager.contract.conditions import VALID
 from lifecycle_manager.contract.resources import SYNC_RESOURCES
@@ -32,7 +32,7 @@ class Walk(ObjectWalk):
     process: AsyncExitStack
 
     async def write(self, owner: str, objects: dict[str, str]) -> dict[str, str] | None:
-        with suppress(NotFound):
+        with suppress(NotFound, NotServed):
             if (await self.world.kcp.get(SYNC_RESOURCES, owner, KCP)).metadata.being_deleted:
                 return None
         await self.world.write(owner, resource=as_text(config_map(*each) for each in objects.items()))
