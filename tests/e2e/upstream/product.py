@@ -12,6 +12,7 @@ from kyma_demo.environment import Environment
 from kyma_demo.programs import Programs
 from lifecycle_manager.contract.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
+    FIELD_MANAGER,
     KYMAS,
     MANIFESTS,
     MODULE_RELEASE_METAS,
@@ -87,7 +88,9 @@ class Product:
         """Put versions of a module into the catalog, with labels, and a version into each channel."""
         self.runtime.modules[module.name] = module
         # A cluster in which the module was before: for a second, API servers read no objects of a kind that is new.
-        await self.skr.create(CUSTOM_RESOURCE_DEFINITIONS, module.crd(versions[0]), field_manager="user")
+        crd = module.crd(versions[0])
+        crd = {**crd, "metadata": {**crd["metadata"], "labels": {names.MANAGED_BY: names.LIFECYCLE_MANAGER}}}
+        await self.skr.create(CUSTOM_RESOURCE_DEFINITIONS, crd, field_manager=FIELD_MANAGER)
         for document in module.templates(self.layers, *versions, labels=labels or {}):
             await put_in_catalog(self.kcp, document)
         await put_in_catalog(self.kcp, module.release(spec=spec, **channels))

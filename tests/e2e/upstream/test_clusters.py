@@ -44,7 +44,7 @@ RIGHTS = {
         "syncresources": "list watch",
         "customresourcedefinitions": "list watch",
         "namespaces": "list watch",
-        "validatingwebhookconfigurations": "patch",
+        "validatingwebhookconfigurations": "create patch",
         "validatingadmissionpolicies": "list watch",
         "validatingadmissionpolicybindings": "list watch",
         "tokenreviews": "create",

@@ -45,7 +45,7 @@ class _Served(msgspec.Struct):
 
 
 class _ResourceList(msgspec.Struct):
-    resources: list[_Served] = []
+    resources: list[_Served] | None = None
 
 
 class _Version(msgspec.Struct):
@@ -54,12 +54,12 @@ class _Version(msgspec.Struct):
 
 class _Group(msgspec.Struct):
     name: str
-    versions: list[_Version]
+    versions: list[_Version] | None = None
 
 
 class _GroupList(msgspec.Struct):
     kind: Literal["APIGroupList"]
-    groups: list[_Group]
+    groups: list[_Group] | None = None
 
 
 class _CrdVersion(msgspec.Struct):
@@ -92,7 +92,7 @@ class _Named(msgspec.Struct):
 
 
 class _NameList(msgspec.Struct):
-    items: list[_Named]
+    items: list[_Named] | None = None  # a server writes null for none
 
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -218,7 +218,7 @@ class RestMapper:
         group, _, version = api_version.rpartition("/")
         path = f"/apis/{group}/{version}" if group else f"/api/{version}"
         served = (await self._get(path, _DECODER)).resources
-        found = (_resource(group, version, each.kind, each.name, each.namespaced) for each in served)
+        found = (_resource(group, version, each.kind, each.name, each.namespaced) for each in served or ())
         return {each.kind: each for each in found if _PLURAL.fullmatch(each.plural)}
 
     async def _versions(self, group: str) -> list[str]:
@@ -226,12 +226,13 @@ class RestMapper:
         if not group:
             return ["v1"]
         groups = (await self._get("/apis", _GROUPS)).groups
-        return [f"{group}/{each.version}" for found in groups if found.name == group for each in found.versions]
+        named = [each for each in groups or () if each.name == group]
+        return [f"{group}/{each.version}" for found in named for each in found.versions or ()]
 
     async def _crd_of(self, group: str, kind: str) -> str | None:
         """Return the name of the CustomResourceDefinition of a kind; None where there is none."""
         listed = (await self._get(CRDS, _NAMES, accept=METADATA_ONLY)).items
-        for name in (each.metadata.name for each in listed):
+        for name in (each.metadata.name for each in listed or ()):
             if name.partition(".")[2] == group and await self._defined_by(name) == kind:
                 return name
         return None
