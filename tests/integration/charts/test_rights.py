@@ -47,7 +47,7 @@ from tests.integration.charts.clusters import HelmClusters
 from tests.integration.charts.rights import Right, granted_by, requests_in, unused, used_by, wider_than_used
 from tests.integration.lifecycle_manager.catalog_entries import in_catalog, release, template, with_layer
 from tests.integration.lifecycle_manager.test_watcher_resources import watcher
-from tests.kinds import CLUSTER_ROLE_BINDINGS, EVENTS, NAMESPACES, SERVICE_ACCOUNTS
+from tests.kinds import CLUSTER_ROLE_BINDINGS, EVENTS, INFRASTRUCTURES, NAMESPACES, SERVICE_ACCOUNTS
 from tests.modules import as_text
 from tests.registries import BlobServer, blob_server
 from tests.takeover_from_go.recordings import recorded, restore, the
@@ -383,6 +383,7 @@ async def _install_and_remove_modules(world: HelmClusters, layers: BlobServer) -
             await _edit_until_reverted(world.skr, resource, name)
         # Without the module, nothing of it is left that would be created again, such as its ModuleConfigs.
         await world.walkthrough.set_modules([])
+        await world.skr.delete(INFRASTRUCTURES, "default", SKR)  # it blocks the removal
         for dependent in (MODULE_CONFIGS, SYNC_RESOURCES):
             await eventually(partial(_none, world.kcp, dependent))
     await eventually(partial(_none, world.kcp, MANIFESTS))

@@ -128,7 +128,7 @@ async def test_second_module_cr_has_its_own_module_config_which_is_deleted_with_
     await eventually(gone)
 
 
-async def test_disabled_module_leaves_nothing_behind_and_can_be_enabled_again(walkthrough: Walkthrough) -> None:
+async def test_disabled_module_goes_with_its_last_module_cr_and_can_be_enabled_again(walkthrough: Walkthrough) -> None:
     environment = walkthrough.environment
     await walkthrough.change_volume("160Gi")
     unowned = {
@@ -143,6 +143,14 @@ async def test_disabled_module_leaves_nothing_behind_and_can_be_enabled_again(wa
     await eventually(lambda: get_or_none(environment.skr.get(*left[1], "kyma-system")), what="its object")
     await walkthrough.set_modules([])
 
+    async def is_blocked() -> bool:
+        kyma = await environment.kcp.get(KYMAS, "demo", NAMESPACE)
+        return any("Infrastructure default" in (each.message or "") for each in kyma.status.modules)
+
+    await eventually(is_blocked, what="the Kyma names the Module CR that blocks the removal")
+    assert await get_or_none(environment.skr.get(*left[0], "kyma-system"))
+    await environment.skr.delete(INFRASTRUCTURES, "default", "kyma-system")
+
     async def gone() -> bool:
         in_skr = [await get_or_none(environment.skr.get(*each, "kyma-system")) for each in left]
         in_kcp = [await get_or_none(environment.kcp.get(MODULE_CONFIGS, CONFIG, NAMESPACE))]
@@ -151,7 +159,6 @@ async def test_disabled_module_leaves_nothing_behind_and_can_be_enabled_again(wa
 
     await eventually(gone)
     await walkthrough.set_modules([{"name": "cloud-resources", "managed": True}])
-    await walkthrough.wait_for_volume("160Gi")
     await walkthrough.change_volume("161Gi")
 
 

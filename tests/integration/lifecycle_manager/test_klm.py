@@ -18,8 +18,9 @@ from lifecycle_manager_api import names
 from lifecycle_manager_api.documents import plain
 from tests import builders
 from tests.integration.lifecycle_manager.catalog_entries import in_catalog, template
+from tests.kinds import CONFIG_MAPS
 from tests.klm import run_klm
-from tests.waiting import eventually
+from tests.waiting import eventually, is_gone
 
 KCP = names.KCP_NAMESPACE
 MODULE = "cloud-resources"
@@ -97,13 +98,21 @@ async def test_unusable_credentials(environment: Environment, on_page: OnPage) -
     assert f"next:  kubectl -n {KCP} get secrets -l {names.KYMA_NAME}=demo" in text
 
 
-@asynccontextmanager
-async def wanting(environment: Environment, name: str, data: dict[str, Any]) -> AsyncIterator[None]:
+async def is_there(environment: Environment, name: str) -> bool:
+    return not await is_gone(environment.skr.get(CONFIG_MAPS, name, names.SKR_NAMESPACE))
+
+
+async def want(environment: Environment, name: str, data: dict[str, Any]) -> None:
     metadata = {"name": f"klm-nfs-{name}", "namespace": names.SKR_NAMESPACE}
     text = dump_yaml({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
     document = builders.as_written(builders.sync_resource(name, text=text, module=MODULE))
     document["metadata"]["labels"] = LABELS
     await environment.kcp.apply(SYNC_RESOURCES, name, document, KCP, field_manager="test")
+
+
+@asynccontextmanager
+async def wanting(environment: Environment, name: str, data: dict[str, Any]) -> AsyncIterator[None]:
+    await want(environment, name, data)
     try:
         yield
     finally:
@@ -112,10 +121,12 @@ async def wanting(environment: Environment, name: str, data: dict[str, Any]) -> 
 
 async def test_object_that_the_api_server_refuses(environment: Environment, on_page: OnPage) -> None:
     """It is found by the module, and by the object itself."""
-    async with repaired(environment, nothing), wanting(environment, "refused", {"a": {"b": "c"}}):
-        await found(environment, "✗ SyncResource", "refused is Error", ".data.a", subject=MODULE)
-        await found(environment, "✗ ConfigMap klm-nfs-refused", ".data.a", subject="configmap/klm-nfs-refused")
-        await on_page("✗ SyncResource refused is Error", ".data.a")
+    async with repaired(environment, nothing), wanting(environment, "refused", {"a": "b"}):
+        await eventually(lambda: is_there(environment, "klm-nfs-refused"))
+        await want(environment, "refused", {"a": {"b": "c"}})
+        await found(environment, "✗ SyncResource", "refused is Error", "data.a", subject=MODULE)
+        await found(environment, "✗ ConfigMap klm-nfs-refused", "data.a", subject="configmap/klm-nfs-refused")
+        await on_page("✗ SyncResource refused is Error", "data.a")
 
 
 async def test_module_that_its_policy_restricts(environment: Environment, on_page: OnPage) -> None:
