@@ -184,6 +184,7 @@ class Removing:
         return seen
 
     def apply(self, seen: ManifestSnapshot, step: ApplyObjects) -> ManifestSnapshot:
+        assert step.found == seen.found, "what existed before is never deleted to be created anew"
         assert identities(step.inventory) <= identities(inventory_of(seen.resource)), "the intent is recorded before"
         self.inventory |= self.newest
         self.initial |= self.newest

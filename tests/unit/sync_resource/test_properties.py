@@ -95,6 +95,7 @@ def steps_of(seen: SyncResourceSnapshot, failing: set[str]) -> list[Step]:
             case RecordIntent():
                 seen = replace(seen, recorded=True)
             case ApplyObjects():
+                assert step.found == seen.found, "what existed before is never deleted to be created anew"
                 seen = replace(seen, applied=applied(seen, step, failing))
             case ReleaseFound(entries):
                 seen = released(seen, entries)

@@ -144,7 +144,7 @@ def _application(
     if applied is None:
         namespaces = missing_namespaces(objects) if creates_namespaces(resource) else ()
         recheck = seen.announced if seen.announced is not None else not _just_changed(resource)
-        return ApplyObjects(objects, seen.before, recheck=recheck, namespaces=namespaces)
+        return ApplyObjects(objects, seen.before, recheck=recheck, namespaces=namespaces, found=seen.found)
     if resource.spec.prune and (prune := plan_prune(seen, applied)) is not None:
         return prune
     if seen.workloads is None and (waiting := waiting_workloads(applied)):
