@@ -208,11 +208,19 @@ async def _delete_the_webhooks(world: HelmClusters) -> None:
     await eventually(is_back, within=120)
 
 
+async def _without_module_crs(world: HelmClusters) -> None:
+    """Delete the users' Module CRs, which block the removal of their module."""
+    for each in (await world.skr.list(INFRASTRUCTURES, SKR)).items:
+        await world.skr.delete(INFRASTRUCTURES, each["metadata"]["name"], SKR)
+
+
 async def _give_the_module_its_own_namespace_and_the_common_one_again(world: HelmClusters) -> None:
     """Replace its ModulePolicy and upgrade its Module Manager, while the module has no ModuleConfigs."""
     for namespace, volume in ((OWN, "391Gi"), (KCP, "392Gi")):
         for chosen in ([MODULE], []):
             await world.walkthrough.set_modules([CLOUD_RESOURCES] if chosen else [])
+            if not chosen:
+                await _without_module_crs(world)
             await eventually(partial(_lists, world, chosen))
         for kind in (MODULE_CONFIGS, SYNC_RESOURCES):
             await eventually(partial(_none_of_the_module, world, kind), within=180)
@@ -383,7 +391,7 @@ async def _install_and_remove_modules(world: HelmClusters, layers: BlobServer) -
             await _edit_until_reverted(world.skr, resource, name)
         # Without the module, nothing of it is left that would be created again, such as its ModuleConfigs.
         await world.walkthrough.set_modules([])
-        await world.skr.delete(INFRASTRUCTURES, "default", SKR)  # it blocks the removal
+        await _without_module_crs(world)
         for dependent in (MODULE_CONFIGS, SYNC_RESOURCES):
             await eventually(partial(_none, world.kcp, dependent))
     await eventually(partial(_none, world.kcp, MANIFESTS))

@@ -54,9 +54,8 @@ async def test_cluster_that_does_not_serve_a_kind_is_no_control_plane(tmp_path: 
 async def test_control_plane_without_a_kind_says_so(tmp_path: Path) -> None:
     async with cluster(tmp_path, names.KCP_NAMESPACE, without=f"watchers.{names.GROUP}") as (kubeconfig, _):
         result = await run_klm(kubeconfig, "status")
-    assert result.errors.startswith(
-        "klm: the server could not find the requested resource (404 NotFound); this may not be"
-    )
+    unknown = f"klm: the cluster does not know the kind Watcher of {names.GROUP}/v1beta2; this may not be"
+    assert result.errors.startswith(unknown)
 
 
 async def test_errors_are_wrapped_on_a_terminal_and_whole_elsewhere(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kube_runtime import KindUnknown, NotFound
+from kube_runtime import KindUnknown, NotServed
 from kube_runtime.client.discovery import MAX_GROUP_VERSIONS, RestMapper
 
 
@@ -12,9 +12,9 @@ class Transport:
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    async def request(self, _method: str, target: str) -> None:
+    async def request(self, _method: str, target: str, **_: object) -> None:
         self.asked.append(target)
-        raise NotFound(404, "NotFound", "there is no such group")
+        raise NotServed(404, "NotFound", "there is no such group")
 
 
 async def test_groups_that_texts_make_up_are_remembered_within_a_bound() -> None:

@@ -10,7 +10,7 @@ import pytest
 import uvloop
 from yarl import URL
 
-from kube_runtime import Client, ClientOptions, Gone, Informer, KubeconfigPolicy, NotFound
+from kube_runtime import Client, ClientOptions, Gone, Informer, KubeconfigPolicy, NotFound, NotServed
 from kube_simulation import SimulatedCluster, Simulation, serve_simulation
 from tests.kinds import CONFIG_MAPS
 from tests.unit.kube_runtime.until import until
@@ -33,7 +33,7 @@ async def test_clusters_are_distinguished_by_their_address(simulation: Simulatio
         with pytest.raises(NotFound):
             await other.get(CONFIG_MAPS, "one", "default")
         simulation.remove("first")
-        with pytest.raises(NotFound):
+        with pytest.raises(NotServed):
             await one.server_version()
 
 

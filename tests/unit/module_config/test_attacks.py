@@ -54,7 +54,7 @@ class Answers:
         self.body = body
         self.mapper = self
 
-    async def resource(self, api_version: str, kind: str) -> Resource[dict[str, Any]]:
+    async def served(self, api_version: str, kind: str) -> Resource[dict[str, Any]]:
         group, _, version = api_version.partition("/")
         return Resource.dynamic(group, version, kind, "infrastructures", namespaced=True)
 
