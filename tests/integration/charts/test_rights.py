@@ -208,6 +208,19 @@ async def _delete_the_webhooks(world: HelmClusters) -> None:
     await eventually(is_back, within=120)
 
 
+async def _refuse_a_sync_resource(world: HelmClusters) -> None:
+    """Have an Event in the namespace of the module say that there is no such Kyma."""
+    document = {"metadata": {"name": "astray", "namespace": OWN}}
+    document |= {"spec": {"kyma": "nobody", "module": MODULE, "resource": "{}"}}
+    await world.kcp.apply(SYNC_RESOURCES, "astray", document, OWN, field_manager=USER)
+
+    async def is_said() -> bool:
+        return any("nobody" in event["note"] for event in (await world.kcp.list(EVENTS, OWN)).items)
+
+    await eventually(is_said)
+    await world.kcp.delete(SYNC_RESOURCES, "astray", OWN)
+
+
 async def _without_module_crs(world: HelmClusters) -> None:
     """Delete the users' Module CRs, which block the removal of their module."""
     for each in (await world.skr.list(INFRASTRUCTURES, SKR)).items:
@@ -233,6 +246,8 @@ async def _give_the_module_its_own_namespace_and_the_common_one_again(world: Hel
         await world.walkthrough.change_volume(volume)
         configs = (await world.kcp.list(MODULE_CONFIGS)).items
         assert {each.metadata.namespace for each in configs if each.spec.module == MODULE} == {namespace}
+        if namespace == OWN:
+            await _refuse_a_sync_resource(world)
 
 
 async def _replaced(world: HelmClusters, policy: dict[str, Any]) -> bool:
