@@ -1,4 +1,4 @@
-"""What people are told about an object that the API server refuses: the fields and the reason."""
+"""What a message about an object that the API server refuses says: the fields and the reason."""
 
 from typing import Any
 

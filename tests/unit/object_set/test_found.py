@@ -53,7 +53,7 @@ def manager(name: str, **metadata: dict[str, Any]) -> dict[str, Any]:
     return {"manager": name, "operation": "Apply", "fieldsV1": {"f:metadata": fields}}
 
 
-def test_object_that_is_given_up_loses_marks_and_managers_but_what_others_have_too() -> None:
+def test_released_object_loses_marks_and_managers_but_what_others_have_too() -> None:
     ours = [manager(each) for each in (FIELD_MANAGER, APPLIER)]
     user = manager("kubectl", labels={names.PART_OF: {}}, annotations={})
     before = live(

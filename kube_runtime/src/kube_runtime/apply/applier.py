@@ -284,7 +284,7 @@ class Applier:
         return True
 
     async def _outcome(self, wanted: KubernetesObject, target: ObjectTarget, done: Written) -> ObjectOutcome:
-        """Return what came of an object that was applied."""
+        """Return the outcome of an object that was applied."""
         entry, (live, created, before) = target.entry, done
         if (entry.group, entry.kind) == CRD:
             live = await wait_established(self._client, target.resource, live, self._established_seconds)

@@ -78,7 +78,7 @@ async def contents_of(client: Client, entry: InventoryEntry, live: JsonObject) -
     """Name objects that would be deleted with a Namespace or CustomResourceDefinition; nothing for other kinds.
 
     Objects that are being deleted don't count, nor do those in a Namespace that have an owner, or that every Namespace
-    gets. Raises KubeError where that can't be told, but never NotFound.
+    gets. Raises KubeError where that is not known, but never NotFound.
     """
     if (entry.group, entry.kind) == NAMESPACE:
         return await _in_namespace(client, entry.name)
