@@ -64,7 +64,6 @@ async def test_module_crs_are_read_in_the_version_of_the_template_and_in_any_sco
     assert {reference.name: item is not None for reference, item in some.module_crs.items()} == {
         "green": True,
         "black": False,
-        "any": False,
     }
     assert not some.complete
 

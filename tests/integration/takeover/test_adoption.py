@@ -108,7 +108,7 @@ async def test_adopt_refuses_while_somebody_unknown_holds_the_lease(
     world: Takeover, before: dict[str, JsonObject]
 ) -> None:
     assert before
-    await renew(world, "laptop_1f6f9a3e")
+    await renew(world, "laptop_1f6f9a3e", seconds=600)
     result = await klm(world, "--yes")
     assert (result.code, result.text) == (2, "")
     assert "is held by laptop_1f6f9a3e, which klm may not stop" in result.errors

@@ -12,9 +12,10 @@ from tests.integration.takeover.conftest import KCP, Takeover
 from tests.waiting import eventually
 
 
-async def renew(world: Takeover, holder: str = "klm-controller-manager-0_1f6f9a3e") -> None:
+async def renew(world: Takeover, holder: str = "klm-controller-manager-0_1f6f9a3e", *, seconds: int = 15) -> None:
     """Renew the Lease as the former version does, or give it up."""
-    spec = {"holderIdentity": holder, "renewTime": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"}
+    renewed = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
+    spec = {"holderIdentity": holder, "renewTime": renewed, "leaseDurationSeconds": seconds}
     await world.kcp.merge_patch(LEASES, LEASE, {"spec": spec}, KCP, field_manager="former")
 
 

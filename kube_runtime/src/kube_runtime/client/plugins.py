@@ -1,13 +1,16 @@
-"""Credentials that have to be asked for: exec plugins, OpenID Connect and Google, by kubernetes-asyncio.
+"""Credentials that have to be asked for: exec plugins, and OpenID Connect and Google by kubernetes-asyncio.
 
 This is the only module that knows kubernetes-asyncio, and it is imported when a kubeconfig first needs it: the import
-takes a second and 88 MiB, and a client certificate or a token needs none of it. The library's loader leaves keys in
-files, inline ones of a kubeconfig and those that a plugin answers with. So it is never shown any of the former, and an
-exec plugin is run by the library without its loader: TLS is ours.
+takes up to three seconds and 88 MiB. An exec plugin, which most clusters of a cloud have, is run without it: nobody
+waits so long for each command and each name that he completes. The library's loader leaves keys in files, inline ones
+of a kubeconfig, so it is never shown any: TLS is ours.
 """
 
 import asyncio
 import importlib
+import json
+import os
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -82,31 +85,55 @@ class PluginCredentials:
             return self._known
 
     async def _ask(self) -> _Answer:
-        library: Any = await asyncio.to_thread(importlib.import_module, "kubernetes_asyncio.config.kube_config")
         try:
             async with asyncio.timeout(self._timeout_seconds):
-                return await (self._run(library) if "exec" in self._user else self._load(library))
+                return await (_run(self._user["exec"]) if "exec" in self._user else self._load())
         except Exception as error:  # noqa: BLE001 - plugins fail in any way; what they say may hold a secret
             raise KubeconfigInvalid(
                 f"the credentials plugin of the kubeconfig failed: {error.__class__.__name__}"
             ) from None
 
-    async def _run(self, library: Any) -> _Answer:
-        """Run the exec plugin."""
-        status = await library.ExecProvider(library.ConfigNode("exec", self._user["exec"])).run()
-        certificate, key = (status.get(name) or "" for name in ("clientCertificateData", "clientKeyData"))
-        return _Answer(
-            token=f"Bearer {status['token']}" if status.get("token") else "",
-            certificates=TlsSettings(certificate=certificate.encode(), key=key.encode()) if key else TlsSettings(),
-            expiry=_moment(status.get("expirationTimestamp")),
-        )
-
-    async def _load(self, library: Any) -> _Answer:
+    async def _load(self) -> _Answer:
         """Have the library speak to an identity provider; its loader remembers what that said."""
+        library: Any = await asyncio.to_thread(importlib.import_module, "kubernetes_asyncio.config.kube_config")
         loader = self._loader or library.KubeConfigLoader(_kubeconfig_of(self._user), config_base_path=None)
         self._loader = loader
         await loader._load_authentication()  # noqa: SLF001 - the public call also writes TLS keys to files
         return _Answer(token=getattr(loader, "token", "") or "")
+
+
+async def _run(plugin: Mapping[str, Any]) -> _Answer:
+    """Run an exec plugin. Raises KubeconfigInvalid, OSError, ValueError, KeyError, TypeError.
+
+    Source: https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins
+    """
+    version = plugin["apiVersion"]
+    is_interactive = plugin.get("interactiveMode") != "Never" and sys.stdin is not None and sys.stdin.isatty()
+    asked = {"apiVersion": version, "kind": "ExecCredential", "spec": {"interactive": is_interactive}}
+    environment = {each["name"]: each["value"] for each in plugin.get("env") or ()}
+    process = await asyncio.create_subprocess_exec(
+        plugin["command"],
+        *(plugin.get("args") or ()),
+        env={**os.environ, **environment, "KUBERNETES_EXEC_INFO": json.dumps(asked)},
+        stdin=None if is_interactive else asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=None if is_interactive else asyncio.subprocess.DEVNULL,
+    )
+    try:
+        output, _ = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+    answer = json.loads(output)
+    if process.returncode != 0 or answer["apiVersion"] != version:
+        raise KubeconfigInvalid("the plugin failed, or answers in another version")
+    status = answer["status"]
+    certificate, key = (status.get(name) or "" for name in ("clientCertificateData", "clientKeyData"))
+    return _Answer(
+        token=f"Bearer {status['token']}" if status.get("token") else "",
+        certificates=TlsSettings(certificate=certificate.encode(), key=key.encode()) if key else TlsSettings(),
+        expiry=_moment(status.get("expirationTimestamp")),
+    )
 
 
 def _kubeconfig_of(user: Mapping[str, Any]) -> dict[str, Any]:
