@@ -2,11 +2,16 @@
 
 import asyncio
 import gc
+import os
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["tests.fips"]
+
+# What a test prints, and what one of pytest in it does, depends on nobody's terminal and settings.
+os.environ["TERM"] = "xterm-256color"
+os.environ.pop("PYTEST_ADDOPTS", None)
 
 # The duration of an example depends on the machine more than on the code.
 settings.register_profile("random", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -9,13 +9,11 @@ Where the server refuses an apply because of what others have added, that is tak
 object of which a field may not be changed is deleted and created anew where nothing is lost by that (`recreation`).
 """
 
-import asyncio
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
-from kube_runtime.apply.contents import contents_of
 from kube_runtime.apply.difference import ObjectDifference, difference_between
 from kube_runtime.apply.documents import content_to_apply
 from kube_runtime.apply.established import wait_established
@@ -25,6 +23,7 @@ from kube_runtime.apply.objects import InventoryEntry, KubernetesObject
 from kube_runtime.apply.order import CRD, may_refuse, rank_of
 from kube_runtime.apply.recreation import way_out
 from kube_runtime.apply.refusals import explained, immutable_fields
+from kube_runtime.apply.removal import ObjectRemoval, concurrently, is_there
 from kube_runtime.apply.results import Action, ApplyResult, ObjectOutcome
 from kube_runtime.apply.settled import is_settled, last_writer
 from kube_runtime.apply.writing import ObjectTarget, ObjectWriter, Written
@@ -44,8 +43,6 @@ from kube_runtime.resource import JsonObject, Resource
 
 __all__ = ["Applier"]
 
-T = TypeVar("T")
-R = TypeVar("R")
 Identity = tuple[str, str, str, str]
 """Group, kind, namespace and name of an object."""
 
@@ -97,6 +94,7 @@ class Applier:
             recreate_annotation=recreate_annotation,
             owns=self._owns,
         )
+        self._removal = ObjectRemoval(client, self._owns, self._memory)
 
     async def apply(
         self,
@@ -129,7 +127,7 @@ class Applier:
         outcomes: dict[int, ObjectOutcome] = {}
         for rank in sorted({_rank(each) for each in wanted}):
             members = [number for number, each in enumerate(wanted) if _rank(each) == rank]
-            done = await _concurrently(
+            done = await concurrently(
                 lambda number: self._bring(wanted[number], to_read, leave, recheck=recheck, found=found), members
             )
             outcomes.update(zip(members, done, strict=True))
@@ -145,12 +143,12 @@ class Applier:
     async def prune(self, entries: Sequence[InventoryEntry], applied: Iterable[ObjectOutcome]) -> ApplyResult:
         """Delete what an apply has left over, but nothing that it has applied: a server may show it in two groups."""
         staying = self._uids(each for each in applied if each.index is not None) if entries else frozenset()
-        removed = await self._remove_all(entries, staying)
+        removed = await self._removal.remove(entries, staying)
         return ApplyResult(tuple(removed), _inventory_after([], removed, set()))
 
     async def delete(self, inventory: Collection[InventoryEntry]) -> ApplyResult:
         """Delete what the inventory names, in reverse order. What waits for finalizers stays in the inventory."""
-        removed = await self._remove_all(list(inventory))
+        removed = await self._removal.remove(list(inventory))
         return ApplyResult(tuple(removed), _inventory_after([], removed, set()))
 
     async def intended(
@@ -174,7 +172,7 @@ class Applier:
     async def existing(self, entries: Collection[InventoryEntry]) -> Mapping[InventoryEntry, JsonObject | None]:
         """Return those of these objects that exist; None for one that may not be read. Raises KubeError."""
         named = tuple(entries)
-        found = await _concurrently(self._look_up, named)
+        found = await concurrently(self._look_up, named)
         if failed := [each for each in found if isinstance(each, KubeError) and not isinstance(each, Forbidden)]:
             raise failed[0]
         present = ((entry, each) for entry, each in zip(named, found, strict=True) if each is not None)
@@ -191,7 +189,7 @@ class Applier:
         self, objects: Iterable[KubernetesObject], inventory: Collection[InventoryEntry] = ()
     ) -> tuple[ObjectDifference, ...]:
         """Return what an apply would change, by a dry run on the API server."""
-        found = await _concurrently(self._differ, list(objects))
+        found = await concurrently(self._differ, list(objects))
         named = {difference.entry.identity for difference in found}
         pruned = [ObjectDifference(entry, None, "prune") for entry in inventory if entry.identity not in named]
         return (*found, *pruned)
@@ -301,48 +299,6 @@ class Applier:
             for each in applied
         )
 
-    async def _remove_all(
-        self, entries: Sequence[InventoryEntry], spared: frozenset[str] = frozenset()
-    ) -> list[ObjectOutcome]:
-        """Delete by rank, backwards; what others stand on waits until they are gone."""
-        outcomes: list[ObjectOutcome] = []
-        for rank in sorted({rank_of(entry.group, entry.kind) for entry in entries}, reverse=True):
-            members = [entry for entry in entries if rank_of(entry.group, entry.kind) == rank]
-            if any(_is_there(outcome) for outcome in outcomes):
-                outcomes.extend(ObjectOutcome(entry, None, "kept") for entry in members)
-            else:
-                outcomes.extend(await _concurrently(lambda entry: self._remove(entry, spared), members))
-        return outcomes
-
-    async def _remove(self, entry: InventoryEntry, spared: frozenset[str]) -> ObjectOutcome:
-        """Delete one object.
-
-        Not one that is gone, somebody else's by now, one of the spared in an earlier group, or that contains objects.
-        """
-        self._memory.forget(entry)
-        try:
-            found = await find_object(self._client, entry)
-            if found is None:
-                return ObjectOutcome(entry, None, "pruned")
-            resource, live = found
-            if not self._owns(entry, live) or live["metadata"].get("uid") in spared:
-                return ObjectOutcome(entry, None, "released")
-            if not live["metadata"].get("deletionTimestamp"):
-                return await self._delete(resource, entry, live)
-        except NotFound:  # deleted meanwhile
-            return ObjectOutcome(entry, None, "pruned")
-        except KubeError as error:
-            return ObjectOutcome(entry, None, "failed", explained(error), cause=error)
-        return ObjectOutcome(entry, None, "pruned", live=live)
-
-    async def _delete(self, resource: Resource[JsonObject], entry: InventoryEntry, live: JsonObject) -> ObjectOutcome:
-        """Delete an object as it was read, unless it contains objects of others. Raises KubeError."""
-        if contents := await contents_of(self._client, entry, live):
-            return ObjectOutcome(entry, None, "held", live=live, contents=contents)
-        uid = live["metadata"].get("uid")
-        staying = await self._client.delete_and_see(resource, entry.name, entry.namespace or None, uid=uid)
-        return ObjectOutcome(entry, None, "pruned", live=staying)
-
     async def _read(self, resource: Resource[JsonObject], entry: InventoryEntry) -> JsonObject | None:
         try:
             return await self._client.get(resource, entry.name, entry.namespace or None)
@@ -373,13 +329,6 @@ class Applier:
         return way_out(entry, fields, self._recreate_annotation) if fields else explained(error)
 
 
-async def _concurrently(act: Callable[[T], Coroutine[Any, Any, R]], things: Sequence[T]) -> list[R]:
-    """Do the same with all things at once. The client limits how many requests are under way."""
-    async with asyncio.TaskGroup() as tasks:
-        started = [tasks.create_task(act(thing)) for thing in things]
-    return [task.result() for task in started]
-
-
 _OF_THE_SERVER = frozenset(
     {"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "managedFields", "selfLink"}
 )
@@ -408,12 +357,8 @@ def _inventory_after(
         for outcome in applied
         if outcome.error is None or outcome.entry.identity in known or _may_be_done(outcome.cause)
     ]
-    staying = [outcome.entry for outcome in removed if _is_there(outcome)]
+    staying = [outcome.entry for outcome in removed if is_there(outcome)]
     return tuple(sorted({*there, *staying}))
-
-
-def _is_there(removed: ObjectOutcome) -> bool:
-    return removed.live is not None or removed.error is not None or removed.action == "kept"
 
 
 def _may_be_done(cause: KubeError | None) -> bool:

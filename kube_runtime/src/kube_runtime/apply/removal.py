@@ -1,0 +1,85 @@
+"""Deletes objects that were applied: what depends on others first, and nothing that is somebody else's."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from kube_runtime.apply.contents import contents_of
+from kube_runtime.apply.existence import find_object
+from kube_runtime.apply.memory import ApplyMemory
+from kube_runtime.apply.objects import InventoryEntry
+from kube_runtime.apply.order import rank_of
+from kube_runtime.apply.refusals import explained
+from kube_runtime.apply.results import ObjectOutcome
+from kube_runtime.client.client import Client
+from kube_runtime.exceptions import KubeError, NotFound
+from kube_runtime.resource import JsonObject, Resource
+
+__all__ = ["ObjectRemoval", "concurrently", "is_there"]
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectRemoval:
+    """Deletes objects of one cluster; `owns` tells whether one, as it is in the cluster, may be deleted."""
+
+    client: Client
+    owns: Callable[[InventoryEntry, JsonObject], bool]
+    memory: ApplyMemory
+
+    async def remove(
+        self, entries: Sequence[InventoryEntry], spared: frozenset[str] = frozenset()
+    ) -> list[ObjectOutcome]:
+        """Delete by rank, backwards; what others stand on waits until they are gone."""
+        outcomes: list[ObjectOutcome] = []
+        for rank in sorted({rank_of(entry.group, entry.kind) for entry in entries}, reverse=True):
+            members = [entry for entry in entries if rank_of(entry.group, entry.kind) == rank]
+            if any(is_there(outcome) for outcome in outcomes):
+                outcomes.extend(ObjectOutcome(entry, None, "kept") for entry in members)
+            else:
+                outcomes.extend(await concurrently(lambda entry: self._remove(entry, spared), members))
+        return outcomes
+
+    async def _remove(self, entry: InventoryEntry, spared: frozenset[str]) -> ObjectOutcome:
+        """Delete one object.
+
+        Not one that is gone, somebody else's by now, one of the spared in an earlier group, or that contains objects.
+        """
+        self.memory.forget(entry)
+        try:
+            found = await find_object(self.client, entry)
+            if found is None:
+                return ObjectOutcome(entry, None, "pruned")
+            resource, live = found
+            if not self.owns(entry, live) or live["metadata"].get("uid") in spared:
+                return ObjectOutcome(entry, None, "released")
+            if not live["metadata"].get("deletionTimestamp"):
+                return await self._delete(resource, entry, live)
+        except NotFound:  # deleted meanwhile
+            return ObjectOutcome(entry, None, "pruned")
+        except KubeError as error:
+            return ObjectOutcome(entry, None, "failed", explained(error), cause=error)
+        return ObjectOutcome(entry, None, "pruned", live=live)
+
+    async def _delete(self, resource: Resource[JsonObject], entry: InventoryEntry, live: JsonObject) -> ObjectOutcome:
+        """Delete an object as it was read, unless it contains objects of others. Raises KubeError."""
+        if contents := await contents_of(self.client, entry, live):
+            return ObjectOutcome(entry, None, "held", live=live, contents=contents)
+        uid = live["metadata"].get("uid")
+        staying = await self.client.delete_and_see(resource, entry.name, entry.namespace or None, uid=uid)
+        return ObjectOutcome(entry, None, "pruned", live=staying)
+
+
+def is_there(removed: ObjectOutcome) -> bool:
+    """Tell whether an object that was to be deleted is still in the cluster, or may be."""
+    return removed.live is not None or removed.error is not None or removed.action == "kept"
+
+
+async def concurrently(act: Callable[[T], Coroutine[Any, Any, R]], things: Sequence[T]) -> list[R]:
+    """Do the same with all things at once. The client limits how many requests are under way."""
+    async with asyncio.TaskGroup() as tasks:
+        started = [tasks.create_task(act(thing)) for thing in things]
+    return [task.result() for task in started]
