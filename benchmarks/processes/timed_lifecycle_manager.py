@@ -19,38 +19,18 @@ import uvloop
 
 from benchmarks.core_waits import waited_for_a_core
 from kube_runtime.controller.shares import Shares
-from kube_runtime.one_by_one import OneByOne
-from kube_runtime.parsing import parse_aside
 from lifecycle_manager.cli import main as klm
 from lifecycle_manager.events import EventPublisher, VerifiedEvent
-from lifecycle_manager.module_config import text, writes
-from lifecycle_manager.module_config.apply import ModuleConfigActions
 from lifecycle_manager.module_config.plan import ApplyModuleConfig
 from lifecycle_manager.module_config.snapshot import ModuleConfigSnapshot
-from lifecycle_manager.module_config.text_process import TextProcess
 from lifecycle_manager.module_config.writes import ModuleConfigWrites
-from lifecycle_manager.skr.budget import CpuBudget
 
 TICK_SECONDS = 0.002
 REPORTED_SECONDS = 0.005
 
 
-async def _at_once(*_: object) -> None:
-    """Wait for nobody else's step."""
-    await asyncio.sleep(0)
-
-
-async def _made_in_thread(_: TextProcess, task: text.Task) -> text.Made:
-    return await parse_aside(len(task.raw), text.make, task)
-
-
 MECHANISMS: dict[str, tuple[object, str, object]] = {
     "shares": (Shares, "_limit", lambda *_: sys.maxsize),
-    "budget": (CpuBudget, "charge", lambda *_: None),
-    "one-by-one": (OneByOne, "turn", _at_once),
-    "text-process": (TextProcess, "make", _made_in_thread),
-    "stopping-writes": (writes, "MIN_WRITES", sys.maxsize),
-    "leaving-lists": (ModuleConfigActions, "_may_leave", lambda *_: False),
 }
 """What is replaced in this process to leave a mechanism out."""
 
@@ -70,9 +50,7 @@ class _Events:
             self._began[kyma_name] = _used()
             take(publisher, kyma_name, verified)
 
-        async def timed_write(
-            writes: ModuleConfigWrites, seen: ModuleConfigSnapshot, steps: Any, traces: Any, **options: Any
-        ) -> bool:
+        async def timed_write(writes: ModuleConfigWrites, seen: ModuleConfigSnapshot, steps: Any, traces: Any) -> None:
             writing = tuple(steps)
             sources = {step.source for step in writing if isinstance(step, ApplyModuleConfig)}
             began = self._began.pop(seen.kyma, None) if sources else None
@@ -80,7 +58,7 @@ class _Events:
                 cpu, clock = (now - before for now, before in zip(_used(), began, strict=True))
                 line = {"at": time.monotonic(), "kyma": seen.kyma, "event": cpu, "clock": clock}
                 self._file.write(json.dumps(line) + "\n")
-            return await write(writes, seen, writing, traces, **options)
+            await write(writes, seen, writing, traces)
 
         setattr(EventPublisher, "take", timed_take)  # noqa: B010 - mypy takes no assignment to a method
         setattr(ModuleConfigWrites, "apply", timed_write)  # noqa: B010

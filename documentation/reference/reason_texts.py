@@ -243,7 +243,6 @@ REASONS: Mapping[str, Texts] = {
             "Make it smaller.",
         ),
         "ModuleCRUnreadable": ("The Module CR cannot be read, or has fields of other types.", "Correct it."),
-        "Postponed": ("Large Module CRs of this cluster used up their CPU time.", WAIT),
         "QuotaExceeded": ("The cluster has more Module CRs than allowed.", "Delete some; see `--max-module-crs`."),
         "WithinQuota": ("Every Module CR is synchronized.", NONE),
         "TemplateUnreadable": ("The default Module CR in the ModuleTemplate cannot be read.", "Correct `spec.data`."),

@@ -24,9 +24,8 @@ from kube_runtime import (
     dump_yaml,
     require_readable,
 )
-from kube_runtime.client.limits import LargeAnswers
+from kube_runtime.client.limits import AnswerMemory
 from kube_runtime.informer import Informer
-from kube_runtime.one_by_one import OneByOne
 from kube_simulation import serve_simulation
 from kyma_oci import AllowedHosts, DescriptorUnreadable, Layer, Registries, SourceError, component_of
 from kyma_oci.signatures import Unverified, keys_in, pinned, verify
@@ -228,7 +227,7 @@ async def _api_server() -> AsyncIterator[Attack]:
         max_list_bytes=16 * 1024 * 1024,
         max_values=200_000,
         watch_silence_seconds=0.2,
-        large_answers=LargeAnswers(OneByOne()),
+        answer_memory=AnswerMemory(),
     )
     async with serve_simulation() as simulation, hostile_server(simulation.address) as hostile:
 

@@ -32,7 +32,6 @@ from kube_runtime.event_recorder import EventRecorder
 from kube_runtime.health import LoopMonitor, ProbeServer
 from kube_runtime.informer import Index, Informer, Outline
 from kube_runtime.metrics import RuntimeMetrics
-from kube_runtime.one_by_one import OneByOne
 from kube_runtime.resource import Resource
 from kube_runtime.sharding import ALONE, Sharding
 from kube_runtime.tracing import Tracer, segment
@@ -115,8 +114,6 @@ class Manager:
         self._resync_seconds = resync_seconds
         self._outlines = outlines
         self._pace = Pace(turn_seconds=TURN_SECONDS)
-        self.long_work = OneByOne()
-        """Turns of the event loop for steps that take long, in whatever controller."""
         self._informers: dict[tuple[str, str | None, str | None, str | None], Informer[Any]] = {}
         self._required: set[Informer[Any]] = set()
         self._receivers: defaultdict[type[Any], list[Callable[[Any], int | None]]] = defaultdict(list)
@@ -210,7 +207,6 @@ class Manager:
             retry=retry or self._retry,
             retry_priority=retry_priority,
             pace=self._pace if paced else None,
-            long_work=self.long_work,
             metrics=self.metrics,
             clock=self.clock,
         )

@@ -8,7 +8,7 @@ import msgspec
 from kube_runtime import Applier, Client, Resource, ResponseInvalid, dump_yaml, parse_objects
 from lifecycle_manager.contract.verdict import MODULE_CR_UNREADABLE
 from lifecycle_manager.module_catalog.module_kinds import ModuleCrKind
-from lifecycle_manager.module_config.reading import ModuleCrListing, find_some
+from lifecycle_manager.module_config.reading import find_all, find_some
 
 GROUP = "reading.example.com"
 TEAS: Resource[dict[str, Any]] = Resource.dynamic(GROUP, "v1", "Tea", "teas", namespaced=True)
@@ -48,20 +48,20 @@ async def test_module_crs_are_read_in_the_version_of_the_template_and_in_any_sco
     await client.create(POTS, {"metadata": {"name": f"pot-{namespace}"}}, field_manager="test")
     tea, pot = TEA.reference(namespace, "green"), POT.reference("", f"pot-{namespace}")
 
-    everything = await ModuleCrListing((TEA, POT, UNKNOWN)).read(client)
+    everything = await find_all(client, (TEA, POT, UNKNOWN))
     some = await find_some(
         client, (TEA, POT, UNKNOWN), [tea, TEA.reference(namespace, "black"), UNKNOWN.reference(namespace, "any")]
     )
 
     assert everything.complete
     assert everything.default == TEA.default
-    found = everything.module_crs[tea]
+    found = everything.found[tea]
     assert found is not None
     assert found.reference.api_version == f"{GROUP}/v1alpha1"
-    content = msgspec.json.decode(everything.sources[tea])
+    content = msgspec.json.decode(found.raw)
     assert (content["apiVersion"], content["spec"]) == (f"{GROUP}/v1alpha1", {"minutes": 3})
-    assert everything.module_crs[pot] is not None
-    assert {reference.name: item is not None for reference, item in some.module_crs.items()} == {
+    assert everything.found[pot] is not None
+    assert {reference.name: item is not None for reference, item in some.found.items()} == {
         "green": True,
         "black": False,
     }
@@ -80,11 +80,11 @@ async def test_deeply_nested_module_cr_hides_no_other(client: Client, namespace:
         document = {"metadata": {"name": name}, "spec": {"a": msgspec.Raw(spec.encode())}}
         with suppress(ResponseInvalid):  # the answer to the write has the nested object, too
             await client.create(cups, document, namespace, field_manager="test")
-    everything = await ModuleCrListing((kind,)).read(client)
-    assert sorted(each.name for each in everything.module_crs) == ["one", "two", "zulu"]
+    everything = await find_all(client, (kind,))
+    assert sorted(each.name for each in everything.found) == ["one", "two", "zulu"]
     assert not everything.complete  # nothing is deleted for what was not read
     nested = kind.reference(namespace, "lists")
-    named = (await find_some(client, (kind,), [nested])).module_crs[nested]
+    named = (await find_some(client, (kind,), [nested])).found[nested]
     assert named is not None
     assert named.problem is not None
     assert named.problem.reason == MODULE_CR_UNREADABLE

@@ -1,4 +1,4 @@
-"""Large answers and bodies leave the event loop to others between their parts."""
+"""Large answers share the memory, and large bodies leave the event loop to others between their parts."""
 
 import asyncio
 from typing import Any
@@ -9,14 +9,13 @@ from aiohttp.test_utils import TestServer
 
 from kube_runtime import Client, ClientOptions, KubeconfigPolicy, ResponseInvalid
 from kube_runtime.client.bodies import PART_BYTES, RequestBody
-from kube_runtime.client.limits import FREE_BYTES, MIB, LargeAnswers
-from kube_runtime.one_by_one import OneByOne
+from kube_runtime.client.limits import FREE_BYTES, MIB, AnswerMemory
 from tests.kinds import CONFIG_MAPS
 from tests.unit.kube_runtime.until import until
 
 
 def test_large_answers_share_the_memory_and_small_ones_are_always_read() -> None:
-    answers = LargeAnswers(OneByOne(), 3 * MIB, per_server=2 * MIB)
+    answers = AnswerMemory(3 * MIB, per_server=2 * MIB)
     with answers.reading("a") as grow:
         grow(FREE_BYTES + 2 * MIB)
         with answers.reading("a") as another, pytest.raises(ResponseInvalid, match="other large answers"):
@@ -50,8 +49,8 @@ async def test_server_that_does_not_end_its_answers_fills_no_more_than_its_share
         cluster = {"name": "c", "cluster": {"server": str(server.make_url("/")).rstrip("/")}}
         context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
         config = {"current-context": "c", "contexts": [context], "clusters": [cluster], "users": [{"name": "u"}]}
-        policy, large = KubeconfigPolicy(allow_insecure=True), LargeAnswers(OneByOne(), 4 * MIB, 2 * MIB)
-        options = ClientOptions(large_answers=large)
+        policy, memory = KubeconfigPolicy(allow_insecure=True), AnswerMemory(4 * MIB, 2 * MIB)
+        options = ClientOptions(answer_memory=memory)
         async with await Client.from_kubeconfig(config, options=options, policy=policy) as client:
             reading = [asyncio.ensure_future(client.get(CONFIG_MAPS, "x", "y")) for _ in range(5)]
             await until(lambda: sent == 5 and sum(each.done() for each in reading) == 3)

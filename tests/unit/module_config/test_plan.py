@@ -27,17 +27,12 @@ from lifecycle_manager.module_config.settings import Quota
 from lifecycle_manager.module_config.snapshot import ModuleConfigSnapshot
 from lifecycle_manager.module_config.status import SyncedCondition, too_large, unreadable
 from lifecycle_manager.module_config.text import MAX_TEXT_BYTES, text_of
-from lifecycle_manager.module_config.texts import ContentDigest, TextMemory
+from lifecycle_manager.module_config.versions import ReadVersions
 from lifecycle_manager_api import ModuleConfig, ResourceReference
 from tests import builders
 
 MAX_NAME_LENGTH = 253
 KIND = ModuleCrKind("cloud-resources.kyma-project.io/v1beta1", "Infrastructure", "kyma-system", "default")
-
-
-def contents_of(module_cr: dict[str, Any]) -> tuple[ContentDigest, ContentDigest]:
-    read, text = msgspec.json.encode(module_cr), text_of(module_cr).encode()
-    return ContentDigest(read, len(read)), ContentDigest(text, len(text))
 
 
 def as_read(module_cr: dict[str, Any]) -> ModuleCr:
@@ -128,17 +123,20 @@ def test_answer_from_the_past_is_recognized_although_its_successor_changed_no_te
     """Labels that were changed and changed back lead to no write, so the ModuleConfig names an earlier version."""
     first, labelled, back = (builders.infrastructure(resource_version=version) for version in ("5", "7", "9"))
     labelled["metadata"]["labels"] = {"a": "b"}
-    memory = TextMemory()
-    for read, complete in ((first, True), (back, False)):
-        memory.note(as_read(read), *contents_of(read), complete=complete)
+    versions, late = ReadVersions(), as_read(labelled)
+
+    def superseded(read: dict[str, Any], *, complete: bool) -> frozenset[ObjectReference]:
+        return versions.note(reading(read, complete=complete), {late.source}, exceeds_quota=False)
+
+    assert not superseded(first, complete=True)
+    assert not superseded(back, complete=False)
     write = writes_of(snapshot(reading(first)))[0]
     assert isinstance(write, ApplyModuleConfig)
-    late = as_read(labelled)
-    assert memory.is_superseded(late)
+    assert superseded(labelled, complete=False) == {late.source}
     seen = snapshot(reading(labelled, complete=False), as_written(write))
     assert writes_of(replace(seen, superseded=frozenset({late.source}))) == ()
-    memory.note(late, *contents_of(labelled), complete=True)  # a restored cluster
-    assert not memory.is_superseded(late)
+    assert not superseded(labelled, complete=True)  # a restored cluster
+    assert not superseded(labelled, complete=False)
 
 
 def test_new_version_with_the_same_text_and_generation_writes_nothing() -> None:

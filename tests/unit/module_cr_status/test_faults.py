@@ -8,7 +8,7 @@ cancelled at their awaits.
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any, cast
 
@@ -37,7 +37,6 @@ from lifecycle_manager.module_config import ModuleConfigSettings
 from lifecycle_manager.module_cr_status import ModuleCrStatusSettings
 from lifecycle_manager.process.telemetry import ChangeLatency
 from lifecycle_manager.skr import Connections
-from lifecycle_manager.skr.budget import CpuBudget
 from lifecycle_manager.sync_resource import SyncResourceSettings
 from lifecycle_manager_api import KindRule, ModulePolicySpec, NamespacedResources, crds, names
 from lifecycle_manager_api.documents import plain
@@ -93,14 +92,10 @@ class Lender:
     """Lends the client of the SKR, as Connections do."""
 
     life: Process
-    spent: CpuBudget = field(default_factory=CpuBudget)
 
     @asynccontextmanager
     async def to(self, _kyma: str) -> AsyncIterator[Client]:
         yield self.life.clients["skr"]
-
-    def budget(self, _kyma: str) -> CpuBudget:
-        return self.spent
 
 
 async def process(life: Process) -> None:

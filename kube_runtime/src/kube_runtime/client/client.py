@@ -25,7 +25,6 @@ from kube_runtime.client.kubeconfig import (
     connection_from_kubeconfig,
     connection_of_environment,
 )
-from kube_runtime.client.list_pages import ListPages
 from kube_runtime.client.options import DEFAULT_OPTIONS, ClientOptions
 from kube_runtime.client.transport import ServerResponse, Transport
 from kube_runtime.exceptions import (
@@ -50,6 +49,7 @@ Propagation = Literal["Background", "Foreground", "Orphan"]
 _WHOLE_LIST = 2_000
 MIN_PAGE_BYTES = 16 * 1024  # what a page counts at least: so small ones end too
 MAX_PAGE_BYTES = 32 * 1024 * 1024
+UNDECODED_PAGE = 50
 _APPLY = "application/apply-patch+yaml"  # JSON is YAML, and much faster to read
 _ONLY_IN_JSON = re.compile(rb"\x7f|\xc2[\x80-\x9f]|\xe2\x80[\xa8\xa9]|\xef\xbb\xbf|\xef\xbf[\xbe\xbf]")
 # An apply is checked against the schema in any case. Validation adds a search for fields that the text has twice, for
@@ -175,30 +175,32 @@ class Client:
         await check_json_aside(answer.body, limits)
         return answer.body
 
-    async def next_page(self, resource: Resource[Any], done: ListPages, *, limits: JsonLimits) -> Sequence[msgspec.Raw]:
-        """Return the next objects of a list as bytes, which are views of their page: copy what is kept.
+    async def undecoded_pages(
+        self, resource: Resource[Any], *, limits: JsonLimits
+    ) -> AsyncIterator[Sequence[msgspec.Raw]]:
+        """Yield all objects page by page as bytes, which are views of their page: copy what is kept.
 
         `limits` hold for one page. One that exceeds them, or with an object nested too deep to be told from the others,
-        is requested again in smaller pages; alone, a nested object is returned without its content, as nothing. Raises
-        ResponseTooLarge where a single object exceeds the limits, or the list the limit of this client.
+        is requested again with fewer objects; alone, a nested object is returned without its content, as nothing.
+        Raises ResponseTooLarge where a single object exceeds the limits, or the list the limit of this client.
         """
-        while True:
-            target = _target(resource.path(), {"limit": done.next_size, "continue": done.token})
-            is_smallest = done.next_size == 1
+        token: str | None = None
+        limit, size = UNDECODED_PAGE, 0
+        while token != "":
+            target = _target(resource.path(), {"limit": limit, "continue": token})
             try:
                 answer = await self._request(resource, "GET", target, max_bytes=limits.max_bytes)
                 await check_json_aside(answer.body, limits)
-                large = self._transport.options.large_answers
-                # Counting takes milliseconds for megabytes, and so does decoding.
-                await (asyncio.sleep(0) if large is None else large.turns.turn())
-                items, token = decoding_for(resource.type).raw_list(answer.body, without_nested=is_smallest)
+                await asyncio.sleep(0)  # counting takes milliseconds for megabytes, and so does decoding
+                items, token = decoding_for(resource.type).raw_list(answer.body, without_nested=limit == 1)
             except ResponseTooLarge:
-                if is_smallest:
+                if limit == 1:
                     raise
-                done.shrink()
+                limit = max(1, limit // 4)
                 continue
-            done.add(len(items), token, self._measured(done.size, answer))
-            return items
+            size = self._measured(size, answer)
+            yield items
+            limit = min(UNDECODED_PAGE, 2 * limit)
 
     async def list(
         self,

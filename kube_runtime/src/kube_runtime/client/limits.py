@@ -1,4 +1,4 @@
-"""Client-side limits: a token bucket, a number of concurrent requests, and turns for large answers.
+"""Client-side limits: a token bucket, a number of concurrent requests, and the memory of large answers.
 
 The first two let a request pass without touching the event loop while there is room, which is nearly always.
 """
@@ -11,9 +11,8 @@ from types import TracebackType
 
 from kube_runtime.byte_budget import ByteBudget, TooManyBytes
 from kube_runtime.exceptions import ResponseInvalid
-from kube_runtime.one_by_one import OneByOne
 
-__all__ = ["LargeAnswers", "RequestLimits", "TokenBucket"]
+__all__ = ["AnswerMemory", "RequestLimits", "TokenBucket"]
 
 MIB = 1024 * 1024
 FREE_BYTES = MIB
@@ -47,17 +46,13 @@ class TokenBucket:
         self._tokens = min(self._burst, self._tokens + 1.0)
 
 
-class LargeAnswers:
-    """Makes large answers of many servers take turns: the next part of one of them is read in a turn of the event loop.
+class AnswerMemory:
+    """Limits the memory that answers of many servers take while they are read, beyond FREE_BYTES each.
 
-    Whoever reads slowly is sent no more, so that many large answers at once make no turn of the loop longer. What an
-    answer has beyond FREE_BYTES counts while it is read: servers that never end their answers would fill the memory.
+    Servers that never end their answers would fill it.
     """
 
-    def __init__(
-        self, turns: OneByOne, max_bytes: int = MAX_LARGE_BYTES, per_server: int = MAX_LARGE_BYTES_PER_SERVER
-    ) -> None:
-        self.turns = turns
+    def __init__(self, max_bytes: int = MAX_LARGE_BYTES, per_server: int = MAX_LARGE_BYTES_PER_SERVER) -> None:
         self._budget = ByteBudget(max_bytes, per_server)
 
     @contextmanager

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from kube_runtime.client.http_sessions import HttpSessions
-from kube_runtime.client.limits import LargeAnswers
+from kube_runtime.client.limits import AnswerMemory
 from kube_runtime.metrics import RuntimeMetrics
 
 __all__ = ["DEFAULT_OPTIONS", "ClientOptions"]
@@ -23,7 +23,7 @@ class ClientOptions:
       times the bytes of its text
     - `max_list_bytes`: the size of all pages of one list together, for servers that are not trusted
     - `read_buffer_bytes`: how much of an answer is taken from the network before it is read
-    - `large_answers`: what the answers of several clients that are longer than that share, to be read in turns
+    - `answer_memory`: what answers of several clients that are longer than that take together
     - `sessions`: what the clients with these options share; each of many clients then takes a third of the memory
     - `watch_seconds`: how long the server is asked to keep a watch open
     - `watch_silence_seconds`: after how long without a line a watch counts as broken (bookmarks come each minute)
@@ -45,7 +45,7 @@ class ClientOptions:
     max_values: int | None = None
     max_list_bytes: int | None = None
     read_buffer_bytes: int = 256 * 1024
-    large_answers: LargeAnswers | None = None
+    answer_memory: AnswerMemory | None = None
     sessions: HttpSessions | None = None
     watch_seconds: float = 290.0
     watch_silence_seconds: float = 100.0

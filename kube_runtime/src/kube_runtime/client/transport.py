@@ -273,8 +273,8 @@ class Transport:
             return chunk
         parts: list[bytes] = []
         size = 0
-        large = self.options.large_answers
-        with nullcontext() if large is None else large.reading(self._host) as grow:
+        memory = self.options.answer_memory
+        with nullcontext() if memory is None else memory.reading(self._host) as grow:
             while chunk:
                 size += len(chunk)
                 if size > limit:
@@ -282,8 +282,6 @@ class Transport:
                 if grow is not None:
                     grow(size)
                 parts.append(chunk)
-                if size > self.options.read_buffer_bytes and large is not None:
-                    await large.turns.turn()
                 chunk = await response.content.readany()
         return b"".join(parts)
 

@@ -23,7 +23,6 @@ from kube_runtime.controller.retries import DEFAULT_POLICY, RetryPolicy
 from kube_runtime.controller.turns import Turns
 from kube_runtime.exceptions import Conflict, KubeError, TerminalError, without_frames
 from kube_runtime.metrics import ControllerMetrics, RuntimeMetrics
-from kube_runtime.one_by_one import OneByOne
 
 __all__ = ["Failure", "Result", "Workers"]
 
@@ -78,7 +77,6 @@ class Workers(Generic[K]):
       waits for changes that take long, nor for the pace (`silent`, `busy`)
     - `pace`: shared with other controllers, limits how many reconciles are under way but for events (`remote`)
     - `turns`: reconciles that never wait leave room for events to be read (`busy`)
-    - `long_work`: what takes turns waits for events under way; shared with other controllers
     """
 
     def __init__(
@@ -97,7 +95,6 @@ class Workers(Generic[K]):
         event_workers: int | None = None,
         reserved_workers: int | None = None,
         turns: bool = True,
-        long_work: OneByOne | None = None,
         metrics: RuntimeMetrics | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
@@ -118,7 +115,6 @@ class Workers(Generic[K]):
         self._failures: OrderedDict[K, Failure] = OrderedDict()
         self._workers: list[asyncio.Task[None]] = []
         self._turns = Turns() if turns else None
-        self._event = nullcontext if long_work is None else long_work.event
         self._reserved = concurrency // 4 if reserved_workers is None else reserved_workers
         default_event_workers = max(2, concurrency // 4) if pace is not None else 0
         self._event_workers = default_event_workers if event_workers is None else event_workers
@@ -178,9 +174,7 @@ class Workers(Generic[K]):
     async def _work_on_events(self) -> None:
         while True:
             try:
-                key = await self.queue.get(Priority.EVENT)
-                with self._event():
-                    await self._work_on(key)
+                await self._work_on(await self.queue.get(Priority.EVENT))
             except QueueShutDown:
                 return
 

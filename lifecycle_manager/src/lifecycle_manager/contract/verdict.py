@@ -29,9 +29,8 @@ READY, SYNCED, RENDERED = names.READY_CONDITION, names.SYNCED_CONDITION, names.R
 
 MODULE_CR_TOO_LARGE = "ModuleCRTooLarge"
 MODULE_CR_UNREADABLE = "ModuleCRUnreadable"
-POSTPONED = "Postponed"
 QUOTA_EXCEEDED = "QuotaExceeded"
-_OF_THE_MODULE_CR = frozenset({MODULE_CR_TOO_LARGE, MODULE_CR_UNREADABLE, POSTPONED, QUOTA_EXCEEDED})
+_OF_THE_MODULE_CR = frozenset({MODULE_CR_TOO_LARGE, MODULE_CR_UNREADABLE, QUOTA_EXCEEDED})
 """Reasons of `Synced` whose messages are about the Module CR; all others are about the access to its cluster."""
 
 APPLY_FAILED = "ApplyFailed"
@@ -153,7 +152,7 @@ def _unread(config: ModuleConfig) -> Cause | None:
         return None
     if synced.reason not in _OF_THE_MODULE_CR:
         return State.WARNING, NOT_ACCESSIBLE, "it can't be read from the cluster at the moment"
-    return State.PROCESSING if synced.reason == POSTPONED else State.ERROR, synced.reason, synced.message
+    return State.ERROR, synced.reason, synced.message
 
 
 def _refused(config: ModuleConfig) -> Cause | None:

@@ -3,47 +3,31 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import assert_never
-from weakref import WeakSet
 
 from kube_runtime import Causes, Clock, Result
-from kube_runtime.one_by_one import OneByOne
 from lifecycle_manager.contract.conditions import interval_for
 from lifecycle_manager.contract.signals import ObjectChanged, ObjectReference
 from lifecycle_manager.module_catalog.module_kinds import ModuleKinds
 from lifecycle_manager.module_config.keys import ModuleKey, kinds_named_by
 from lifecycle_manager.module_config.plan import (
-    ListModuleCrs,
-    MakeTexts,
     ModuleConfigEnd,
     ModuleConfigStep,
-    Write,
+    ReadModuleCrs,
     WriteToKcp,
+    acceptable,
+    exceeds_quota,
     writes_of,
 )
-from lifecycle_manager.module_config.reading import (
-    LARGE_BYTES,
-    NOTHING_FOUND,
-    Found,
-    ModuleCr,
-    ModuleCrListing,
-    find_some,
-)
-from lifecycle_manager.module_config.snapshot import (
-    ModuleConfigReader,
-    ModuleConfigRequest,
-    ModuleConfigSnapshot,
-    Reads,
-)
+from lifecycle_manager.module_config.reading import NOTHING_READ, ModuleCr, Reading, find_all, find_some
+from lifecycle_manager.module_config.snapshot import ModuleConfigReader, ModuleConfigRequest, ModuleConfigSnapshot
 from lifecycle_manager.module_config.status import failed
-from lifecycle_manager.module_config.text_process import TextProcess
 from lifecycle_manager.module_config.texts import TextMaker
 from lifecycle_manager.module_config.writes import ModuleConfigWrites
 from lifecycle_manager.skr import Connections, ObservedObject
+from lifecycle_manager_api import ModuleTemplate
 
-MANY_OBJECTS = 50
-"""Module CRs and ModuleConfigs that are compared without asking for a turn: in half a millisecond."""
-MAX_LISTED_BYTES = 128 * 1024 * 1024
-"""Listings that were left for an announced change stay in memory, unless all have more."""
+LEFT_SECONDS = 0.05
+"""The pause before Module CRs are read again that were left without a text."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,50 +44,44 @@ class ModuleConfigActions:
     clock: Clock
     waiting_causes: Callable[[ModuleKey], Causes]
     interval_seconds: float
-    process: TextProcess = field(default_factory=TextProcess)
-    turns: OneByOne = field(default_factory=OneByOne)
-    listings: WeakSet[ModuleCrListing] = field(default_factory=WeakSet, init=False)
+    texts: TextMaker = field(default_factory=TextMaker)
 
     async def apply(
         self, request: ModuleConfigRequest, seen: ModuleConfigSnapshot, step: ModuleConfigStep
     ) -> ModuleConfigSnapshot:
         """Carry a step out. Raises KubeError, SkrAccessError or TemplateUnreadable."""
         match step:
-            case ListModuleCrs():
-                found = await self._found(request, seen, step)
-                await self._turn(seen, found)
-                return await self.reader.refreshed(request.key, replace(seen, found=found), self.turns)
-            case MakeTexts():
-                return await self._with_texts(request, seen, step)
+            case ReadModuleCrs(template):
+                return await self._read(request, seen, template)
             case WriteToKcp(writes):
-                return replace(seen, written=await self._written(request, seen, writes))
+                traces = {each.object: each.trace for each in request.state.announcements.of()}
+                # A change that was announced during the read may have been read as well.
+                waiting = self.waiting_causes(request.key).of(ObjectChanged)
+                traces |= {change.reference: change.trace for change in waiting}
+                await self.writes.apply(seen, writes, traces)
+                return replace(seen, written=True)
             case _:
                 assert_never(step)
 
     async def finish(self, request: ModuleConfigRequest, seen: ModuleConfigSnapshot, end: ModuleConfigEnd) -> Result:
         """Settle what was announced, and return when to read again."""
-        state, now, reads = request.state, self.clock.monotonic(), seen.reads
+        state, now, reading = request.state, self.clock.monotonic(), seen.reading
+        if end.waits:
+            return Result(requeue_after=state.full_read_due - now)
         if end.forgets or end.settles:
             self.writes.report_problem(seen, "")
         if end.forgets:
             return Result(forget=True)
-        if end.postpones:
-            state.announcements.settle({each: ObservedObject() for each in seen.pending}, now=now)
-            state.memory.postponed |= reads.left_out
-            return Result(requeue_after=state.until_next_read(now))
-        if not end.settles or seen.reading is None:
-            state.listing = None
+        if not end.settles or reading is None:
             return Result()
-        shown = {each: _seen(seen.reading.found.get(each.object)) for each in seen.pending}
-        again = state.announcements.settle(shown, now=now)
-        if (listing := state.listing) is not None:
-            listing.was_left = True
-            if listing.is_finished and seen.written is not False:
-                state.listing = None
-                if not listing.is_stale:
-                    state.full_read_due = seen.started + interval_for(seen.item, self.interval_seconds)
-        until_next = state.until_next_read(now)
-        return Result(requeue_after=until_next if again is None else min(until_next, again))
+        again = state.announcements.settle(
+            {each: _seen(reading.found.get(each.object)) for each in seen.pending}, now=now
+        )
+        if seen.reads.complete:
+            state.full_read_due, state.left = now + interval_for(seen.item, self.interval_seconds), frozenset()
+        state.left = (state.left - seen.reads.named) | seen.left
+        waits = (state.full_read_due - now, again, LEFT_SECONDS if state.left else None)
+        return Result(requeue_after=min(each for each in waits if each is not None))
 
     async def report(self, key: ModuleKey, error: Exception) -> None:
         """Report an unforeseen exception in all ModuleConfigs of a module. Raises KubeError."""
@@ -117,69 +95,32 @@ class ModuleConfigActions:
         )
         await self.writes.apply(seen, writes_of(seen), {})
 
-    async def _found(self, request: ModuleConfigRequest, seen: ModuleConfigSnapshot, step: ListModuleCrs) -> Found:
-        reads, state = step.reads, request.state
-        state.budget.charge(reads.cpu_seconds, self.clock.monotonic())  # at once: others wait for their turn
-        known = seen.existing
-        kinds = await self.kinds.of(step.template) if step.template else kinds_named_by(known, request.key)
-        skr = await request.shared("skr", lambda: self.connections.to(request.key.kyma))
-        found, listing = NOTHING_FOUND, None
-        if reads.complete:
-            listing, state.listing = state.listing, None  # what fails begins again
-            if listing is None or (listing.kinds, listing.is_removal) != (kinds, seen.is_removal):
-                listing = ModuleCrListing(kinds, self.turns, seen.is_removal)
-                self.listings.add(listing)
-            found = await listing.read(skr, lambda: self._may_leave(request.key, reads))
-            state.listing = listing
-        if reads.named and not (found.complete and listing is not None and not listing.was_left):
-            named = await find_some(skr, kinds, sorted(reads.named))
-            found = found.with_others(named)
-            if listing is not None:
-                listing.note(named)
-        if step.template is None:
-            return found.of({ObjectReference.to(each.spec.resource_ref) for each in known if each.spec.resource_ref})
-        return found
-
-    def _may_leave(self, key: ModuleKey, reads: Reads) -> bool:
-        """Tell whether to leave a listing for changes that were announced. It stays in memory, if there is room."""
-        has_room = sum(listing.kept for listing in self.listings) < MAX_LISTED_BYTES
-        return has_room and bool(reads.named or self._waiting(key))
-
-    async def _with_texts(
-        self, request: ModuleConfigRequest, seen: ModuleConfigSnapshot, step: MakeTexts
+    async def _read(
+        self, request: ModuleConfigRequest, seen: ModuleConfigSnapshot, template: ModuleTemplate | None
     ) -> ModuleConfigSnapshot:
-        memory = request.state.memory
-        maker = TextMaker(
-            process=self.process, memory=memory, budget=request.state.budget, clock=self.clock, turns=self.turns
-        )
-        await self._turn(seen, step.found)
-        reading = await maker.with_texts(step.found, step.accepted, step.configs, step.remaining_bytes)
-        await self._turn(seen, step.found)
-        memory.postponed |= seen.reads.left_out
-        read = (each for each in reading.found.values() if each is not None)
-        superseded = frozenset(each.source for each in read if memory.is_superseded(each))
-        made = replace(seen, reading=reading, accepted=step.accepted, superseded=superseded)
-        made = await self.reader.refreshed(request.key, made, self.turns)
-        await self._turn(seen, step.found)
-        return made
+        key, state = request.key, request.state
+        found = await self._found(request, seen, template)
+        seen = self.reader.refreshed(key, seen, found)
+        accepted = acceptable(seen, found)
+        reading = await self.texts.with_texts(key.kyma, found, accepted)
+        left = frozenset(each.source for each in reading.present if each.is_unread and each.source in accepted)
+        superseded = state.versions.note(reading, accepted, exceeds_quota=exceeds_quota(seen, reading, accepted))
+        existing = self.reader.modules.configs_of(key)
+        return replace(seen, existing=existing, reading=reading, superseded=superseded, left=left)
 
-    async def _turn(self, seen: ModuleConfigSnapshot, found: Found) -> None:
-        """Wait for a turn of the loop where names, plan and texts take milliseconds, maybe of many clusters at once."""
-        size = sum(map(len, found.sources.values()))
-        if len(found.module_crs) + len(seen.existing) > MANY_OBJECTS or size > LARGE_BYTES:
-            await self.turns.turn()
-
-    async def _written(
-        self, request: ModuleConfigRequest, seen: ModuleConfigSnapshot, writes: tuple[Write, ...]
-    ) -> bool:
-        """Return false where the writes stopped for an event; what is left is found again."""
-        traces = {each.object: each.trace for each in request.state.announcements.of()}
-        # A change that was announced during the read may have been read as well.
-        traces |= {change.reference: change.trace for change in self._waiting(request.key)}
-        return await self.writes.apply(seen, writes, traces, is_awaited=lambda: bool(self._waiting(request.key)))
-
-    def _waiting(self, key: ModuleKey) -> tuple[ObjectChanged, ...]:
-        return tuple(self.waiting_causes(key).of(ObjectChanged))
+    async def _found(
+        self, request: ModuleConfigRequest, seen: ModuleConfigSnapshot, template: ModuleTemplate | None
+    ) -> Reading:
+        reads, known = seen.reads, seen.existing
+        kinds = await self.kinds.of(template) if template else kinds_named_by(known, request.key)
+        skr = await request.shared("skr", lambda: self.connections.to(request.key.kyma))
+        found = await find_all(skr, kinds, is_removal=seen.is_removal) if reads.complete else NOTHING_READ
+        if not found.complete:
+            named = await find_some(skr, kinds, sorted(reads.named.difference(found.found)))
+            found = replace(found, default=named.default, found={**found.found, **named.found})
+        if template is None:
+            return found.only({ObjectReference.to(each.spec.resource_ref) for each in known if each.spec.resource_ref})
+        return found
 
 
 def _seen(module_cr: ModuleCr | None) -> ObservedObject:

@@ -8,7 +8,7 @@ A module's configuration is reconciled when
 - its SKR answers again or is replaced, the webhook there has other rules, or all of it is to be read again
 - the interval has passed: all Module CRs of the module are read
 
-Limits: `Quota` on the number and bytes of ModuleConfigs; the CPU budget of a cluster for large texts; a timeout.
+Limits: `Quota` on the number and bytes of ModuleConfigs; one large text at a time of each cluster; a timeout.
 """
 
 from kube_runtime import Change, Controller, Manager, Priority
@@ -83,7 +83,7 @@ def setup(
     writes = ModuleConfigWrites(
         manager.client, configs, policies, manager.events, latency, manager.clock, manager.publish
     )
-    reader = ModuleConfigReader(modules, connections, manager.clock, settings.quota)
+    reader = ModuleConfigReader(modules, manager.clock, settings.quota)
     actions = ModuleConfigActions(
         reader,
         connections,
@@ -92,7 +92,6 @@ def setup(
         manager.clock,
         waiting_causes=controller.waiting_causes,
         interval_seconds=settings.interval_seconds,
-        turns=manager.long_work,
     )
     controller.steps(
         read=reader.read,

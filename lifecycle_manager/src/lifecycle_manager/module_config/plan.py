@@ -7,7 +7,7 @@ is removed, or that the Kyma may not have any more, keeps the ModuleConfigs of a
 there are any, the status of the Kyma lists it.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -17,8 +17,8 @@ from kube_runtime.resource import version_number
 from lifecycle_manager.contract.signals import ObjectReference
 from lifecycle_manager.contract.verdict import MODULE_CR_TOO_LARGE
 from lifecycle_manager.module_config.keys import distinct_name, usual_names
-from lifecycle_manager.module_config.reading import Found, ModuleCr, Reading
-from lifecycle_manager.module_config.snapshot import ModuleConfigSnapshot, Reads
+from lifecycle_manager.module_config.reading import ModuleCr, Reading
+from lifecycle_manager.module_config.snapshot import ModuleConfigSnapshot
 from lifecycle_manager.module_config.status import (
     SyncedCondition,
     beyond_quota,
@@ -72,19 +72,10 @@ Write = ApplyModuleConfig | DeleteModuleConfig | SetCondition
 
 
 @dataclass(frozen=True, slots=True)
-class ListModuleCrs(Step):
+class ReadModuleCrs(Step):
+    """Read Module CRs, and make the texts of those that are accepted."""
+
     template: ModuleTemplate | None
-    reads: Reads
-
-
-@dataclass(frozen=True, slots=True)
-class MakeTexts(Step):
-    """Make the texts of the accepted Module CRs, within the bytes that the quota has left."""
-
-    found: Found
-    accepted: frozenset[ObjectReference]
-    configs: Mapping[ObjectReference, ModuleConfig]
-    remaining_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,16 +90,16 @@ class ModuleConfigEnd(End):
     """The end of a reconcile.
 
     - `forgets`: the module has no configuration, and nothing about it is remembered
-    - `postpones`: everything that was announced has to wait for the budget
+    - `waits`: there is nothing to read yet
     - `settles`: what was announced was read, and shows the change or has to be read again
     """
 
     forgets: bool = False
-    postpones: bool = False
+    waits: bool = False
     settles: bool = False
 
 
-ModuleConfigStep = ListModuleCrs | MakeTexts | WriteToKcp
+ModuleConfigStep = ReadModuleCrs | WriteToKcp
 
 
 def plan(seen: ModuleConfigSnapshot) -> ModuleConfigStep | ModuleConfigEnd:
@@ -129,18 +120,15 @@ def _synchronize(seen: ModuleConfigSnapshot, template: ModuleTemplate | None) ->
     if seen.error is not None:
         return _write(replace(seen, unreadable=failed(seen.error))) or ModuleConfigEnd(error=seen.error)
     if not (seen.reads.named or seen.reads.complete):
-        return ModuleConfigEnd(postpones=True)
-    if seen.found is None:
-        return ListModuleCrs(template, seen.reads)
+        return ModuleConfigEnd(waits=True)
     if seen.reading is None:
-        accepted = acceptable(seen, seen.identities)
-        return MakeTexts(seen.found, accepted, sources_of(seen, seen.identities), remaining_bytes(seen))
+        return ReadModuleCrs(template)
     return _write(seen) or ModuleConfigEnd(settles=True)
 
 
 def _write(seen: ModuleConfigSnapshot) -> WriteToKcp | None:
     """Return the step with all writes; None where there are none, or they were carried out."""
-    writes = writes_of(seen) if seen.written is None else ()
+    writes = () if seen.written else writes_of(seen)
     return WriteToKcp(writes) if writes else None
 
 
@@ -177,23 +165,18 @@ def acceptable(seen: ModuleConfigSnapshot, reading: Reading) -> frozenset[Object
     """Return the Module CRs that are within the quota of objects: those with a ModuleConfig, then the oldest."""
     known, named = {config.metadata.name for config in seen.existing}, _names(seen, reading)
     absent = {named[reference] for reference, each in reading.found.items() if _is_gone(each)}
-    present = [each for each in reading.found.values() if each is not None and not each.is_deleting]
+    present = reading.present
     with_config = {each.source for each in present if named[each.source] in known}
     room = max(0, seen.quota.max_objects - (len(with_config) if reading.complete else len(known - absent)))
     new = sorted((each for each in present if each.source not in with_config), key=_age)
     return frozenset(with_config.union(each.source for each in new[:room]))
 
 
-def sources_of(seen: ModuleConfigSnapshot, reading: Reading) -> Mapping[ObjectReference, ModuleConfig]:
-    """Return the ModuleConfigs of the Module CRs that were read."""
-    existing = {config.metadata.name: config for config in seen.existing}
-    named = {reference: existing.get(name) for reference, name in _names(seen, reading).items()}
-    return {reference: config for reference, config in named.items() if config is not None}
-
-
-def remaining_bytes(seen: ModuleConfigSnapshot) -> int:
-    """Return how many more bytes of text the ModuleConfigs of a module may have."""
-    return max(0, seen.quota.max_bytes - sum(_size(config.spec.resource) for config in seen.existing))
+def exceeds_quota(seen: ModuleConfigSnapshot, reading: Reading, accepted: Collection[ObjectReference]) -> bool:
+    """Tell whether Module CRs that were read wait for room in the quota."""
+    present = reading.present
+    size = sum(_size(each.text or "") for each in present)
+    return len(present) > len(accepted) or size > seen.quota.max_bytes
 
 
 def _steps_after(seen: ModuleConfigSnapshot, reading: Reading) -> tuple[Write, ...]:
@@ -204,7 +187,7 @@ def _steps_after(seen: ModuleConfigSnapshot, reading: Reading) -> tuple[Write, .
     """
     existing = {config.metadata.name: config for config in seen.existing}
     named = _names(seen, reading)
-    accepted = seen.accepted if seen.accepted is not None else acceptable(seen, reading)
+    accepted = acceptable(seen, reading)
     announced, urgent = {each.object for each in seen.pending}, list[Write]()
     steps: list[Write] = []
     exceeding: list[ModuleCr] = []
@@ -215,9 +198,7 @@ def _steps_after(seen: ModuleConfigSnapshot, reading: Reading) -> tuple[Write, .
         (absent if _is_gone(module_cr) else present).add(name)
     deleted = absent - present
     size = sum(_size(config.spec.resource) for name, config in existing.items() if name not in deleted)
-    for module_cr in sorted((each for each in reading.found.values() if each is not None), key=_age):
-        if module_cr.is_deleting:
-            continue
+    for module_cr in sorted(reading.present, key=_age):
         read = module_cr
         name = named[module_cr.source]
         config = existing.get(name)
@@ -231,7 +212,7 @@ def _steps_after(seen: ModuleConfigSnapshot, reading: Reading) -> tuple[Write, .
             continue
         growth = _size(module_cr.text or "") - (_size(config.spec.resource) if config is not None else 0)
         is_larger = module_cr.problem is None and growth > 0
-        if module_cr.exceeds_quota or (is_larger and size + growth > seen.quota.max_bytes):
+        if is_larger and size + growth > seen.quota.max_bytes:
             if config is None:
                 exceeding.append(module_cr)
                 continue

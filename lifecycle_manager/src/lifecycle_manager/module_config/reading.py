@@ -3,9 +3,11 @@
 An answer is bounded before it is decoded, and its objects are identified one at a time; `texts` does the rest.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+import asyncio
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated
 
 import msgspec
@@ -20,13 +22,12 @@ from kube_runtime import (
     NotFound,
     Resource,
     ResponseInvalid,
+    ResponseTooLarge,
 )
-from kube_runtime.client.list_pages import ListPages
-from kube_runtime.one_by_one import OneByOne
 from kube_runtime.resource import is_storable
 from lifecycle_manager.contract.signals import ObjectReference
 from lifecycle_manager.module_catalog.module_kinds import ModuleCrKind
-from lifecycle_manager.module_config.status import SyncedCondition, undecodable
+from lifecycle_manager.module_config.status import SyncedCondition, too_large, undecodable
 from lifecycle_manager_api import ResourceReference
 from lifecycle_manager_api.event import Name, Number, Text
 
@@ -37,15 +38,15 @@ MIB = 1024 * 1024
 ANSWER = JsonLimits(max_bytes=8 * MIB, max_nodes=1_600_000, max_depth=None)
 LARGE_BYTES = 256 * 1024
 MAX_KEPT_BYTES = 16 * MIB
-IDENTIFIED_AT_ONCE = 200
-"""So many Module CRs take a millisecond."""
+MAX_LISTED, MAX_LISTING_SECONDS = 5_000, 15.0
+"""Whose ModuleConfigs are planned in 10 ms, and what leaves time for the announced ones of such a cluster."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModuleCr:
     """A Module CR in the SKR: its identity, and its text or the `problem` for which it has none.
 
-    Of one that `exceeds_quota` the size of the text is known from before, and it was not made again.
+    Until either is known it has the JSON that was read, `raw`.
     """
 
     source: ObjectReference
@@ -54,12 +55,12 @@ class ModuleCr:
     is_deleting: bool = False
     text: str | None = None
     problem: SyncedCondition | None = None
-    exceeds_quota: bool = False
+    raw: bytes = field(default=b"", repr=False)
 
     @property
     def is_unread(self) -> bool:
         """Whether there is neither a text nor a reason for it."""
-        return self.text is None and self.problem is None and not self.is_deleting and not self.exceeds_quota
+        return self.text is None and self.problem is None and not self.is_deleting
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,18 @@ class Reading:
     found: Mapping[ObjectReference, ModuleCr | None]
     complete: bool
     served: frozenset[tuple[str, str]] | None = None
+
+    @property
+    def present(self) -> list[ModuleCr]:
+        """The Module CRs that exist and are not being deleted."""
+        return [each for each in self.found.values() if each is not None and not each.is_deleting]
+
+    def only(self, references: Collection[ObjectReference]) -> "Reading":
+        """Return what was read of some Module CRs."""
+        return replace(self, found={each: read for each, read in self.found.items() if each in references})
+
+
+NOTHING_READ = Reading(None, {}, complete=False)
 
 
 class _Metadata(msgspec.Struct, rename="camel"):
@@ -93,137 +106,63 @@ class _Head(msgspec.Struct):
 _HEAD = msgspec.json.Decoder(_Head)
 
 
-Source = bytes | memoryview
-"""The JSON of a Module CR; that of a large one is a view of its page."""
+async def find_all(skr: Client, kinds: Sequence[ModuleCrKind], *, is_removal: bool = False) -> Reading:
+    """Read every Module CR of some kinds, page by page; the SKR need not know all kinds (yet). Raises KubeError.
 
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Found:
-    """Module CRs as they were read: their identity, and the bytes of those that have a text."""
-
-    default: ObjectReference | None
-    module_crs: Mapping[ObjectReference, ModuleCr | None]
-    sources: Mapping[ObjectReference, Source]
-    complete: bool
-    served: frozenset[tuple[str, str]] | None = None
-
-    def with_others(self, others: "Found") -> "Found":
-        """Return these with others, which are newer."""
-        kept = {reference: each for reference, each in self.sources.items() if reference not in others.module_crs}
-        module_crs = {**self.module_crs, **others.module_crs}
-        return Found(others.default, module_crs, {**kept, **others.sources}, self.complete, self.served)
-
-    def of(self, references: Collection[ObjectReference]) -> "Found":
-        """Return those of some Module CRs."""
-        module_crs = {reference: each for reference, each in self.module_crs.items() if reference in references}
-        sources = {reference: each for reference, each in self.sources.items() if reference in references}
-        return Found(self.default, module_crs, sources, self.complete, self.served)
-
-
-NOTHING_FOUND = Found(None, {}, {}, complete=False)
-
-
-@dataclass(eq=False, slots=True, weakref_slot=True)
-class ModuleCrListing:
-    """Reads every Module CR of some kinds, page by page; the SKR need not know all kinds (yet).
-
-    It can be left after any page, and goes on where it was. What was read by name meanwhile is newer than its pages
-    (`note`). Of a list that is too long, or that ends in what is no list, the first are read, and the result is
-    not complete; nor is it where everything is to be read again since it began (`is_stale`). `kept` are the bytes in
-    memory.
+    Of a list that is too long, or that ends in what is no list, the first are read, and the result is not complete.
+    The CRD of a kind that is gone may be on its way, but not that of a module that is removed.
     """
-
-    kinds: Sequence[ModuleCrKind]
-    turns: OneByOne = field(default_factory=OneByOne)
-    is_removal: bool = False
-    kept: int = 0
-    was_left: bool = False
-    is_stale: bool = False
-    _read_kinds: int = 0
-    _pages: ListPages = field(default_factory=ListPages)
-    _complete: bool = True
-    _served: set[tuple[str, str]] = field(default_factory=set)
-    _newer: set[ObjectReference] = field(default_factory=set)
-    _module_crs: dict[ObjectReference, ModuleCr | None] = field(default_factory=dict)
-    _sources: dict[ObjectReference, Source] = field(default_factory=dict)
-
-    @property
-    def is_finished(self) -> bool:
-        return self._read_kinds == len(self.kinds)
-
-    async def read(self, skr: Client, is_awaited: Callable[[], bool] = lambda: False) -> Found:
-        """Read to the end, or for a page where something else is awaited. Raises KubeError."""
-        while not self.is_finished:
-            has_more = await self._has_more(skr, self.kinds[self._read_kinds])
-            if not has_more:
-                self._read_kinds, self._pages = self._read_kinds + 1, ListPages()
-            elif is_awaited():
-                return NOTHING_FOUND
-        served = None if len(self._served) == len(self.kinds) else frozenset(self._served)
-        complete = self._complete and not self.is_stale
-        return Found(_default_of(self.kinds), self._module_crs, self._sources, complete, served)
-
-    def note(self, read: Found) -> None:
-        """Replace what the pages show, or will show, of objects that were read by name meanwhile."""
-        self._newer |= read.module_crs.keys()
-        for reference, module_cr in read.module_crs.items():
-            self._keep(reference, module_cr, read.sources.get(reference))
-
-    async def _has_more(self, skr: Client, kind: ModuleCrKind) -> bool:
-        """Read the next page, and tell whether another one follows.
-
-        A kind is read in whatever version is served. The CRD of one that is gone may be on its way, but not that of a
-        module that is removed.
-        """
-        try:
-            resource = await skr.mapper.served(kind.api_version, kind.kind)
-        except KindUnknown:
-            return False  # its CRD serves no version (yet)
-        if resource is not None or self.is_removal:
-            self._served.add((kind.group, kind.kind))
+    found: dict[ObjectReference, ModuleCr | None] = {}
+    complete, ends = True, time.monotonic() + MAX_LISTING_SECONDS
+    resources = await _resources(skr, kinds)
+    for kind, resource in resources.items():
         if resource is None:
-            return False
+            continue
         try:
-            for number, item in enumerate(await skr.next_page(resource, self._pages, limits=ANSWER), start=1):
-                raw: Source = memoryview(item)
-                is_large = len(raw) > LARGE_BYTES
-                if is_large or number % IDENTIFIED_AT_ONCE == 0:
-                    await self.turns.turn()
-                if not is_large:
-                    raw = bytes(raw)  # or a small one would keep its page
-                module_cr = _identified(kind, resource, raw)
-                if module_cr is None:
-                    self._complete = False
-                elif module_cr.source not in self._newer:
-                    self._keep(module_cr.source, module_cr, raw)
+            async for page in skr.undecoded_pages(resource, limits=ANSWER):
+                if len(found) > MAX_LISTED or time.monotonic() > ends:
+                    raise ResponseTooLarge(f"more than {MAX_LISTED} objects or {MAX_LISTING_SECONDS:g} s")
+                for item in page:
+                    raw = bytes(item)  # a view would keep its page
+                    if len(raw) > LARGE_BYTES:
+                        await asyncio.sleep(0)
+                    module_cr = _identified(kind, resource, raw)
+                    if module_cr is None:
+                        complete = False
+                    else:
+                        found[module_cr.source] = module_cr
+                _drop_largest(found)
         except ResponseInvalid as error:
             log.warning("module crs not listed completely", kind=kind.kind, error=str(error))
-            self._complete = False
-            return False
-        return not self._pages.is_complete
-
-    def _keep(self, reference: ObjectReference, module_cr: ModuleCr | None, raw: Source | None) -> None:
-        self._module_crs[reference] = module_cr
-        self.kept -= len(self._sources.pop(reference, b""))
-        if raw is not None:
-            self._sources[reference] = raw
-            self.kept += len(raw)
-        while self.kept > MAX_KEPT_BYTES:
-            largest = max(self._sources, key=lambda each: len(self._sources[each]))
-            self.kept -= len(self._sources.pop(largest))
+            complete = False
+    served = frozenset((kind.group, kind.kind) for kind, each in resources.items() if each is not None or is_removal)
+    return Reading(_default_of(kinds), found, complete, None if len(served) == len(kinds) else served)
 
 
-async def find_some(skr: Client, kinds: Sequence[ModuleCrKind], references: Iterable[ObjectReference]) -> Found:
+def _drop_largest(found: dict[ObjectReference, ModuleCr | None]) -> None:
+    """Drop the JSON of the largest Module CRs where all together have more bytes than are kept."""
+    kept = sum(len(each.raw) for each in found.values() if each is not None)
+    if kept <= MAX_KEPT_BYTES:
+        return
+    why = f"the Module CRs of the cluster have more than {MAX_KEPT_BYTES} bytes"
+    for each in sorted(filter(None, found.values()), key=lambda each: len(each.raw), reverse=True):
+        if kept <= MAX_KEPT_BYTES:
+            return
+        kept -= len(each.raw)
+        found[each.source] = replace(each, raw=b"", problem=too_large(each.source, why))
+
+
+async def find_some(skr: Client, kinds: Sequence[ModuleCrKind], references: Collection[ObjectReference]) -> Reading:
     """Read only some Module CRs, each with a request of its own. Raises KubeError.
 
     What is of another kind, or of one that is not served, is left out: that says nothing of its existence.
     """
     module_crs: dict[ObjectReference, ModuleCr | None] = {}
-    sources: dict[ObjectReference, Source] = {}
-    by_kind = {(kind.group, kind.kind): kind for kind in kinds}
+    named = {(each.group, each.kind) for each in references}
+    resources = await _resources(skr, [kind for kind in kinds if (kind.group, kind.kind) in named])
+    by_kind = {(kind.group, kind.kind): (kind, each) for kind, each in resources.items() if each is not None}
     for reference in references:
-        kind = by_kind.get((reference.group, reference.kind))
-        resource = await _served(skr, kind) if kind is not None else None
+        kind, resource = by_kind.get((reference.group, reference.kind), (None, None))
         if kind is None or resource is None:
             continue
         if resource.namespaced != bool(reference.namespace) or not is_storable(reference.name):
@@ -240,19 +179,25 @@ async def find_some(skr: Client, kinds: Sequence[ModuleCrKind], references: Iter
         if module_cr is None or module_cr.source != reference:
             module_crs[reference] = _nameless(resource, reference, "its identity is not that of the requested object")
             continue
-        module_crs[reference], sources[reference] = module_cr, raw
-    return Found(_default_of(kinds), module_crs, sources, complete=False)
+        module_crs[reference] = module_cr
+        _drop_largest(module_crs)
+    return Reading(_default_of(kinds), module_crs, complete=False)
 
 
-async def _served(skr: Client, kind: ModuleCrKind) -> Resource[JsonObject] | None:
-    """Return the resource that serves a kind, in whatever version; None where none is served. Raises KubeError."""
-    with suppress(KindUnknown):
-        return await skr.mapper.served(kind.api_version, kind.kind)
-    return None
+async def _resources(skr: Client, kinds: Iterable[ModuleCrKind]) -> Mapping[ModuleCrKind, Resource[JsonObject] | None]:
+    """Return the resource of each kind, in whatever version is served; None where the server says that it has none.
+
+    A kind is left out whose CRD serves no version (yet): that says nothing of its objects. Raises KubeError.
+    """
+    found: dict[ModuleCrKind, Resource[JsonObject] | None] = {}
+    for kind in kinds:
+        with suppress(KindUnknown):
+            found[kind] = await skr.mapper.served(kind.api_version, kind.kind)
+    return found
 
 
-def _identified(kind: ModuleCrKind, resource: Resource[JsonObject], raw: Source) -> ModuleCr | None:
-    """Return the identity of a Module CR, None where it has no valid one."""
+def _identified(kind: ModuleCrKind, resource: Resource[JsonObject], raw: bytes) -> ModuleCr | None:
+    """Return a Module CR with its identity, None where it has no valid one."""
     try:
         metadata = _HEAD.decode(raw).metadata
     except UNDECODABLE as error:
@@ -268,7 +213,8 @@ def _identified(kind: ModuleCrKind, resource: Resource[JsonObject], raw: Source)
         generation=metadata.generation,
     )
     source = kind.reference(metadata.namespace, metadata.name)
-    return ModuleCr(source, reference, metadata.creation_timestamp, metadata.deletion_timestamp is not None)
+    is_deleting = metadata.deletion_timestamp is not None
+    return ModuleCr(source, reference, metadata.creation_timestamp, is_deleting, raw=b"" if is_deleting else raw)
 
 
 def _nameless(resource: Resource[JsonObject], reference: ObjectReference, why: str) -> ModuleCr:

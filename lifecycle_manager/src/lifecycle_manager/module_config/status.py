@@ -9,7 +9,6 @@ from lifecycle_manager.contract.signals import ObjectReference
 from lifecycle_manager.contract.verdict import (
     MODULE_CR_TOO_LARGE,
     MODULE_CR_UNREADABLE,
-    POSTPONED,
     QUOTA_EXCEEDED,
     SYNCED,
 )
@@ -48,12 +47,6 @@ def too_large(source: ObjectReference, why: str) -> SyncedCondition:
 def undecodable(source: ObjectReference, why: str) -> SyncedCondition:
     """Return the condition where the Module CR can't be decoded."""
     return SyncedCondition("False", MODULE_CR_UNREADABLE, shortened(f"{source} can't be read: {why}"))
-
-
-def postponed(source: ObjectReference) -> SyncedCondition:
-    """Return the condition where the cluster has used up its CPU time."""
-    message = f"{source} is read later: large Module CRs of this cluster change too often"
-    return SyncedCondition("False", POSTPONED, message)
 
 
 def over_bytes(source: ObjectReference, max_bytes: int) -> SyncedCondition:

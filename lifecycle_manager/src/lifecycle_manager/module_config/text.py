@@ -1,56 +1,42 @@
-"""The text of one Module CR. What is imported here is all that the process needs that makes the large ones.
+"""The text of one Module CR, within bounds."""
 
-Run by `python -m lifecycle_manager.module_config.text`: it answers each Task on its input until that ends.
-"""
-
-import os
-import signal
-import sys
-import time
 from collections.abc import Mapping
-from typing import IO, Any, TypeVar
+from dataclasses import replace
+from typing import Any
 
 import msgspec
 
 from kube_runtime import UNDECODABLE, JsonLimits, ResponseTooLarge, TextTooLong, dump_yaml
 from kube_runtime.client.json_limits import check_json
 from lifecycle_manager.contract.owned_fields import owned_status_fields, without_owned
+from lifecycle_manager.module_config.reading import ModuleCr
+from lifecycle_manager.module_config.status import too_large, undecodable
 
-__all__ = ["MAX_TEXT_BYTES", "MODULE_CR", "Made", "Task", "make", "receive", "send", "text_of"]
+__all__ = ["MAX_TEXT_BYTES", "MODULE_CR", "text_of", "with_text"]
 
-T = TypeVar("T")
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 OF_THE_SERVER = frozenset({"managedFields", "resourceVersion"})
 MIB = 1024 * 1024
 MODULE_CR = JsonLimits(max_bytes=4 * MIB, max_nodes=50_000)
 # etcd stores objects of up to 1.5 MiB. The text is one of several fields, and its size is that of the JSON string.
 MAX_TEXT_BYTES = MIB
-NICENESS = 5
-_LENGTH_BYTES = 8
 
 
-class Task(msgspec.Struct, frozen=True):
-    """A Module CR as JSON. A list of the API server does not name the kind of its objects."""
-
-    api_version: str
-    kind: str
-    raw: bytes
-
-
-class Made(msgspec.Struct, frozen=True):
-    """The text, or the reason why there is none, or neither where it could not be made now. It took CPU `seconds`."""
-
-    text: str | None = None
-    too_large: str = ""
-    undecodable: str = ""
-    seconds: float = 0.0
-
-
-def make(task: Task) -> Made:
-    """Return the text of a Module CR, or why it has none."""
-    began = time.thread_time()
-    made = _made(task)
-    return msgspec.structs.replace(made, seconds=time.thread_time() - began)
+def with_text(module_cr: ModuleCr) -> ModuleCr:
+    """Return a Module CR with its text, or with the reason why it has none."""
+    source, reference = module_cr.source, module_cr.reference
+    try:
+        check_json(module_cr.raw, MODULE_CR)
+        document = msgspec.json.decode(module_cr.raw, type=dict[str, Any])
+        # A list of the API server does not name the kind of its objects.
+        text = text_of(document | {"apiVersion": reference.api_version, "kind": reference.kind})
+    except ResponseTooLarge as error:
+        return replace(module_cr, raw=b"", problem=too_large(source, str(error)))
+    except TextTooLong:
+        return replace(module_cr, raw=b"", problem=too_large(source, f"its text has more than {MAX_TEXT_BYTES} bytes"))
+    except UNDECODABLE as error:
+        return replace(module_cr, raw=b"", problem=undecodable(source, str(error)))
+    return replace(module_cr, raw=b"", text=text)
 
 
 def text_of(module_cr: Mapping[str, Any]) -> str:
@@ -70,43 +56,3 @@ def text_of(module_cr: Mapping[str, Any]) -> str:
     if owned and (status := without_owned(document.pop("status", None), owned)) is not None:
         document["status"] = status
     return dump_yaml(document, max_bytes=MAX_TEXT_BYTES)
-
-
-def send(stream: IO[bytes], message: msgspec.Struct) -> None:
-    """Write a message to a pipe."""
-    encoded = msgspec.msgpack.encode(message)
-    stream.write(len(encoded).to_bytes(_LENGTH_BYTES))
-    stream.write(encoded)
-    stream.flush()
-
-
-def receive(stream: IO[bytes], kind: type[T]) -> T | None:
-    """Return the next message; None where there is none any more."""
-    length = int.from_bytes(stream.read(_LENGTH_BYTES))
-    encoded = stream.read(length)
-    return msgspec.msgpack.decode(encoded, type=kind) if length and len(encoded) == length else None
-
-
-def main() -> None:
-    """Answer until the input ends, as it does with the process that started this one."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # that one ends first
-    os.nice(NICENESS)
-    while (task := receive(sys.stdin.buffer, Task)) is not None:
-        send(sys.stdout.buffer, make(task))
-
-
-def _made(task: Task) -> Made:
-    try:
-        check_json(task.raw, MODULE_CR)
-        document = msgspec.json.decode(task.raw, type=dict[str, Any])
-        return Made(text_of(document | {"apiVersion": task.api_version, "kind": task.kind}))
-    except ResponseTooLarge as error:
-        return Made(too_large=str(error))
-    except TextTooLong:
-        return Made(too_large=f"its text has more than {MAX_TEXT_BYTES} bytes")
-    except UNDECODABLE as error:
-        return Made(undecodable=str(error))
-
-
-if __name__ == "__main__":
-    main()

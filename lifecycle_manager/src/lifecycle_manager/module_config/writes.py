@@ -27,8 +27,6 @@ log = structlog.get_logger("module_config")
 MODULE_ROLE = "lifecycle-manager-modules"
 NO_NAMESPACE = "there is no such namespace"
 NO_RIGHTS = "Lifecycle Manager has no rights there"
-MIN_WRITES = 20
-"""So many writes are carried out in any case, so that events without end delay them and do not prevent them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,27 +40,18 @@ class ModuleConfigWrites:
     publish: Callable[[ModuleConfigsWritten], int]
 
     async def apply(
-        self,
-        seen: ModuleConfigSnapshot,
-        writes: Iterable[Write],
-        traces: Mapping[ObjectReference, Trace],
-        *,
-        is_awaited: Callable[[], bool] = lambda: False,
-    ) -> bool:
+        self, seen: ModuleConfigSnapshot, writes: Iterable[Write], traces: Mapping[ObjectReference, Trace]
+    ) -> None:
         """Carry out the writes in their order. Raises KubeError at the first that fails.
 
-        Returns false where it stopped after some of them, because the key is awaited for something more urgent. Where
-        nothing can be written in the namespace, an Event of the ModulePolicy and the status of the Kyma say so.
+        Where nothing can be written in the namespace, an Event of the ModulePolicy and the status of the Kyma say so.
         """
-        for number, step in enumerate(writes):
-            if number >= MIN_WRITES and is_awaited():
-                return False
+        for step in writes:
             try:
                 await self._apply(seen, step, traces)
             except (Forbidden, NotFound) as error:
                 self._report_namespace(seen, error)
                 raise
-        return True
 
     async def _apply(self, seen: ModuleConfigSnapshot, step: Write, traces: Mapping[ObjectReference, Trace]) -> None:
         match step:

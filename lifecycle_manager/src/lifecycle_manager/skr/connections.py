@@ -35,7 +35,6 @@ from lifecycle_manager.skr.access import (
     kubeconfig_in,
     server_in,
 )
-from lifecycle_manager.skr.budget import CpuBudget
 
 MAX_MISSING = 100_000
 """Of how many Kymas without an access Secret it is known since when."""
@@ -65,15 +64,9 @@ class Connections:
     fence: Callable[[], None] = lambda: None
     on_silence: Callable[[str], object] = lambda _: None
     _connections: OrderedDict[str, _Connection] = field(default_factory=OrderedDict, init=False)
-    _budget: CpuBudget = field(default_factory=lambda: CpuBudget(share=0.1, burst=0.2), init=False)
-    _budgets: WeakValueDictionary[str, CpuBudget] = field(default_factory=WeakValueDictionary, init=False)
     _opening: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary, init=False)
     _closing: set[asyncio.Task[None]] = field(default_factory=set, init=False)
     _missing_since: dict[str, float] = field(default_factory=dict, init=False)
-
-    def budget(self, kyma_name: str) -> CpuBudget:
-        """Return the CPU budget of a Kyma's SKR. It is kept as long as somebody keeps it."""
-        return self._budgets.setdefault(kyma_name, CpuBudget(of_all=self._budget))
 
     @asynccontextmanager
     async def to(self, kyma_name: str, *, may_be_silent: bool = False) -> AsyncIterator[Client]:

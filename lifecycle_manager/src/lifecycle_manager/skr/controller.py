@@ -20,7 +20,7 @@ from kube_runtime import (
     RetryPolicy,
 )
 from kube_runtime.client.http_sessions import HttpSessions
-from kube_runtime.client.limits import LargeAnswers
+from kube_runtime.client.limits import AnswerMemory
 from lifecycle_manager.contract.resources import SECRETS, Secret
 from lifecycle_manager.contract.signals import ClusterReachable, ClusterSilent
 from lifecycle_manager.skr import token_renewal
@@ -58,7 +58,7 @@ def connections_of(manager: Manager, settings: SkrSettings = SkrSettings()) -> C
         max_values=MAX_VALUES,
         max_list_bytes=MAX_LIST_BYTES,
         read_buffer_bytes=READ_BUFFER_BYTES,
-        large_answers=LargeAnswers(manager.long_work),
+        answer_memory=AnswerMemory(),
         sessions=HttpSessions(),
         circuit=True,
     )
