@@ -46,8 +46,6 @@ from lifecycle_manager_api.policy_objects import (
 DEFAULTS = ModulePolicySpec()
 """The policy of a module without a ModulePolicy."""
 SYSTEM_NAMESPACES = frozenset({names.SKR_NAMESPACE, "kube-system", "kube-public", "kube-node-lease"})
-WITHOUT_TEXTS = frozenset({"", "apps", "batch", "policy", "rbac.authorization.k8s.io"})
-"""API groups whose kinds take no fields of Pods as a text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +182,8 @@ def unsafe_pod(content: Content, rules: ModuleRules) -> Found:
                     found[f"Volume Types: {message}"] = None
     if level != "privileged":
         marks = (f"Labels and Annotations: {key} is {shortened(value)}" for key, value in marks_in(content.values))
-        texts = () if place.group in WITHOUT_TEXTS else texts_of_pods(content.values)
+        is_known = (place.group, place.kind) in HARMLESS or (place.group, place.kind) in CLUSTER_SCOPED
+        texts = () if is_known else texts_of_pods(content.values)  # no known kind takes a Pod as a text
         found |= dict.fromkeys(marks)
         found |= dict.fromkeys(f"Text: {text} of a Pod, which is not checked; write fields instead" for text in texts)
     for enforced in enforced_levels(content.values):

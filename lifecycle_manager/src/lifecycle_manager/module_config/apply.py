@@ -2,14 +2,15 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import assert_never
 from weakref import WeakSet
 
-from kube_runtime import Causes, Clock, Result
+from kube_runtime import Causes, Clock, JsonObject, Resource, Result
 from kube_runtime.one_by_one import OneByOne
 from lifecycle_manager.contract.conditions import interval_for
 from lifecycle_manager.contract.signals import ObjectChanged, ObjectReference
-from lifecycle_manager.module_catalog.module_kinds import ModuleKinds
+from lifecycle_manager.module_catalog.module_kinds import ModuleKinds, TemplateUnreadable
 from lifecycle_manager.module_config.keys import ModuleKey, kinds_named_by
 from lifecycle_manager.module_config.plan import (
     ListModuleCrs,
@@ -39,6 +40,7 @@ from lifecycle_manager.module_config.text_process import TextProcess
 from lifecycle_manager.module_config.texts import TextMaker
 from lifecycle_manager.module_config.writes import ModuleConfigWrites
 from lifecycle_manager.skr import Connections, ObservedObject
+from lifecycle_manager_api import ModuleTemplate
 
 MANY_OBJECTS = 50
 """Module CRs and ModuleConfigs that are compared without asking for a turn: in half a millisecond."""
@@ -124,21 +126,27 @@ class ModuleConfigActions:
         kinds = await self.kinds.of(step.template) if step.template else kinds_named_by(known, request.key)
         skr = await request.shared("skr", lambda: self.connections.to(request.key.kyma))
         found, listing = NOTHING_FOUND, None
+        require = partial(self._require_own, request.key, step.template)
         if reads.complete:
             listing, state.listing = state.listing, None  # what fails begins again
             if listing is None or (listing.kinds, listing.is_removal) != (kinds, seen.is_removal):
-                listing = ModuleCrListing(kinds, self.turns, seen.is_removal)
+                listing = ModuleCrListing(kinds, require, self.turns, seen.is_removal)
                 self.listings.add(listing)
             found = await listing.read(skr, lambda: self._may_leave(request.key, reads))
             state.listing = listing
         if reads.named and not (found.complete and listing is not None and not listing.was_left):
-            named = await find_some(skr, kinds, sorted(reads.named))
+            named = await find_some(skr, kinds, sorted(reads.named), require)
             found = found.with_others(named)
             if listing is not None:
                 listing.note(named)
         if step.template is None:
             return found.of({ObjectReference.to(each.spec.resource_ref) for each in known if each.spec.resource_ref})
         return found
+
+    def _require_own(self, key: ModuleKey, template: ModuleTemplate | None, resource: Resource[JsonObject]) -> None:
+        """Raise TemplateUnreadable where a kind is not the module's; without a template nothing new is read."""
+        if template is not None and (why := self.reader.modules.foreign_kind(key, resource)):
+            raise TemplateUnreadable(f"ModuleTemplate {template.metadata.name}: {why}")
 
     def _may_leave(self, key: ModuleKey, reads: Reads) -> bool:
         """Tell whether to leave a listing for changes that were announced. It stays in memory, if there is room."""

@@ -93,6 +93,14 @@ class _Head(msgspec.Struct):
 _HEAD = msgspec.json.Decoder(_Head)
 
 
+Require = Callable[[Resource[JsonObject]], None]
+"""Raises TemplateUnreadable where a module may not have Module CRs of a kind, as the SKR serves it."""
+
+
+def anything(_: Resource[JsonObject]) -> None:
+    """Allow every kind."""
+
+
 Source = bytes | memoryview
 """The JSON of a Module CR; that of a large one is a view of its page."""
 
@@ -134,6 +142,7 @@ class ModuleCrListing:
     """
 
     kinds: Sequence[ModuleCrKind]
+    require: Require = anything
     turns: OneByOne = field(default_factory=OneByOne)
     is_removal: bool = False
     kept: int = 0
@@ -183,6 +192,7 @@ class ModuleCrListing:
             self._served.add((kind.group, kind.kind))
         if resource is None:
             return False
+        self.require(resource)
         try:
             for number, item in enumerate(await skr.next_page(resource, self._pages, limits=ANSWER), start=1):
                 raw: Source = memoryview(item)
@@ -213,8 +223,10 @@ class ModuleCrListing:
             self.kept -= len(self._sources.pop(largest))
 
 
-async def find_some(skr: Client, kinds: Sequence[ModuleCrKind], references: Iterable[ObjectReference]) -> Found:
-    """Read only some Module CRs, each with a request of its own. Raises KubeError.
+async def find_some(
+    skr: Client, kinds: Sequence[ModuleCrKind], references: Iterable[ObjectReference], require: Require = anything
+) -> Found:
+    """Read only some Module CRs, each with a request of its own. Raises KubeError, and what `require` raises.
 
     What is of another kind, or of one that is not served, is left out: that says nothing of its existence.
     """
@@ -228,6 +240,7 @@ async def find_some(skr: Client, kinds: Sequence[ModuleCrKind], references: Iter
             continue
         if resource.namespaced != bool(reference.namespace) or not is_storable(reference.name):
             continue  # no object has such an address, whatever announced it
+        require(resource)
         try:
             raw = await skr.get_undecoded(resource, reference.name, reference.namespace or None, limits=ANSWER)
         except NotFound:
