@@ -55,6 +55,7 @@ from lifecycle_manager_api import (
     names,
 )
 from tests import builders
+from tests.attack import kinds
 from tests.attack.fleet import attacked_fleet
 from tests.attack.grammar import hostile_bytes, hostile_json
 from tests.attack.running import hostile_server
@@ -210,6 +211,22 @@ async def _catalog() -> AsyncIterator[Attack]:
             for spec in (spec for target in each.values() for spec in target.specs.values()):
                 with suppress(SourceError):
                     source_in(spec.install.source)
+
+    yield attack
+
+
+@asynccontextmanager
+async def _default_crs() -> AsyncIterator[Attack]:
+    async def attack(sample: bytes) -> None:
+        _expect(not (effect := kinds.effect_of_default_cr(sample)), effect)
+
+    yield attack
+
+
+@asynccontextmanager
+async def _policies() -> AsyncIterator[Attack]:
+    async def attack(sample: bytes) -> None:
+        _expect(not (effect := kinds.effect_of_objects(sample)), effect)
 
     yield attack
 
@@ -393,6 +410,8 @@ SURFACES = {
     "texts": Surface(_text, _texts),
     "descriptors": Surface(_descriptor, _descriptors),
     "catalog": Surface(_module_version, _catalog),
+    "default-crs": Surface(kinds.sample_of_default_cr, _default_crs),
+    "policies": Surface(kinds.sample_of_objects, _policies),
     "api-server": Surface(_seed, _api_server, max_seconds=30.0),
     "registry": Surface(_seed, _registries, max_seconds=30.0),
     "fleet": Surface(_seed, _fleet, max_seconds=300.0),

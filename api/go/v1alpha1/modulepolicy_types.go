@@ -67,8 +67,9 @@ type ClusterResource struct {
 
 // NamespacedResources is the namespaced kinds that the module may have.
 type NamespacedResources struct {
-	// Kinds that the module may have. Left out, it may have every kind in its own namespaces. In kyma-system, which
-	// all modules share, it may have only the kinds that are listed here.
+	// Kinds that the module may have. Left out, it may have in its own namespaces the kinds that are known to be
+	// harmless, such as Deployment, Service and Ingress, and those whose CRD is among the same objects. In kyma-
+	// system, which all modules share, it may have only the kinds that are listed here.
 	// +optional
 	Allow []KindRule `json:"allow,omitempty"`
 
@@ -76,6 +77,17 @@ type NamespacedResources struct {
 	// of the registration of APIs.
 	// +optional
 	Deny []KindRule `json:"deny,omitzero"`
+}
+
+// ModuleCrRule is a kind of Module CRs.
+type ModuleCrRule struct {
+	// API group of the kind.
+	// +required
+	Group string `json:"group"`
+
+	// The kind.
+	// +required
+	Kind string `json:"kind"`
 }
 
 // ModulePolicySpec is the objects that the module may have, and its namespace in the control plane.
@@ -93,7 +105,9 @@ type ModulePolicySpec struct {
 	// +optional
 	Namespaces []string `json:"namespaces,omitempty"`
 
-	// Cluster-scoped objects of the module. By default none but the Namespace with the name of the module.
+	// Cluster-scoped objects of the module. By default none but the Namespace with the name of the module. The name
+	// aggregate-to-view, of the kind ClusterRole, allows roles whose rules Kubernetes adds to the ClusterRole view;
+	// for edit, admin and others it is the same.
 	// +optional
 	ClusterResources []ClusterResource `json:"clusterResources,omitempty"`
 
@@ -101,7 +115,13 @@ type ModulePolicySpec struct {
 	// +optional
 	NamespacedResources NamespacedResources `json:"namespacedResources,omitzero"`
 
-	// Level of the Pod Security Standards that the module's Pods and Pod templates have to meet.
+	// Kinds of the module's Module CRs whose CRD is not among the module's own objects, or among those of another
+	// module too. Kinds of Kubernetes and of Lifecycle Manager are never allowed.
+	// +optional
+	ModuleCrKinds []ModuleCrRule `json:"moduleCrKinds,omitempty"`
+
+	// Level of the Pod Security Standards that the module's Pods have to meet, also those that objects of other
+	// kinds describe, and their labels and annotations. Below privileged, no kind may have fields of Pods in a text.
 	// +optional
 	// +kubebuilder:validation:Enum=baseline;privileged;restricted
 	// +kubebuilder:default="baseline"
@@ -113,8 +133,9 @@ type ModulePolicySpec struct {
 	// +optional
 	ServiceAccounts []string `json:"serviceAccounts,omitempty"`
 
-	// Secrets that the module's Pods may use, in which * stands for any characters. Always allowed are Secrets among
-	// the module's own objects, and all in the namespace with the name of the module.
+	// Secrets that the module's objects may refer to, in which * stands for any characters; * alone also allows
+	// webhooks that see the Secrets of others. Always allowed are Secrets among the module's own objects, and all in
+	// the namespace with the name of the module.
 	// +optional
 	Secrets []string `json:"secrets,omitempty"`
 
@@ -130,9 +151,10 @@ type ModulePolicySpec struct {
 	// +optional
 	Addresses []string `json:"addresses,omitempty"`
 
-	// Labels, each as key=value, in which * stands for any characters. An object that changes the network or the
-	// availability of the Pods that it selects, such as a NetworkPolicy, has to select by one of them; * alone is
-	// for every selector. Always allowed are kyma-project.io/module=MODULE, and all in the module's own namespace.
+	// Labels, each as key=value, in which * stands for any characters. An object that changes Pods, or the network
+	// or the availability of the Pods that it selects, such as a NetworkPolicy, a ResourceQuota or a webhook, has to
+	// select by one of them; * alone is for every selector, and for autoscalers of what is not the module's. Always
+	// allowed are kyma-project.io/module=MODULE, and all in the module's own namespace.
 	// +optional
 	PodLabels []string `json:"podLabels,omitempty"`
 

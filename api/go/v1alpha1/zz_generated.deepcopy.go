@@ -196,6 +196,21 @@ func (in *ModuleConfigStatus) DeepCopy() *ModuleConfigStatus {
 }
 
 // DeepCopyInto copies the receiver into out, which must not be nil.
+func (in *ModuleCrRule) DeepCopyInto(out *ModuleCrRule) {
+	*out = *in
+}
+
+// DeepCopy returns a copy of the receiver.
+func (in *ModuleCrRule) DeepCopy() *ModuleCrRule {
+	if in == nil {
+		return nil
+	}
+	out := new(ModuleCrRule)
+	in.DeepCopyInto(out)
+	return out
+}
+
+// DeepCopyInto copies the receiver into out, which must not be nil.
 func (in *ModulePolicy) DeepCopyInto(out *ModulePolicy) {
 	*out = *in
 	out.TypeMeta = in.TypeMeta
@@ -269,6 +284,13 @@ func (in *ModulePolicySpec) DeepCopyInto(out *ModulePolicySpec) {
 		}
 	}
 	in.NamespacedResources.DeepCopyInto(&out.NamespacedResources)
+	if in.ModuleCrKinds != nil {
+		in, out := &in.ModuleCrKinds, &out.ModuleCrKinds
+		*out = make([]ModuleCrRule, len(*in))
+		for i := range *in {
+			(*in)[i].DeepCopyInto(&(*out)[i])
+		}
+	}
 	if in.ServiceAccounts != nil {
 		in, out := &in.ServiceAccounts, &out.ServiceAccounts
 		*out = make([]string, len(*in))

@@ -53,13 +53,23 @@ class NamespacedResources(Struct, frozen=True, kw_only=True):
     """The namespaced kinds that the module may have."""
 
     allow: tuple[KindRule, ...] = ()
-    """Kinds that the module may have. Left out, it may have every kind in its own namespaces. In kyma-system, which all
-    modules share, it may have only the kinds that are listed here."""
+    """Kinds that the module may have. Left out, it may have in its own namespaces the kinds that are known to be
+    harmless, such as Deployment, Service and Ingress, and those whose CRD is among the same objects. In kyma-system,
+    which all modules share, it may have only the kinds that are listed here."""
     deny: Annotated[tuple[KindRule, ...], default([{"group": each.group, "kind": each.kind} for each in DENIED])] = (
         DENIED
     )
     """Kinds that the module may not have, although they are allowed. By default all kinds of RBAC, of admission, and of
     the registration of APIs."""
+
+
+class ModuleCrRule(Struct, frozen=True, kw_only=True):
+    """A kind of Module CRs."""
+
+    group: Annotated[str, schema(minLength=1, maxLength=253)]
+    """API group of the kind."""
+    kind: Annotated[str, schema(minLength=1, maxLength=63)]
+    """The kind."""
 
 
 class ModulePolicySpec(Struct, frozen=True, kw_only=True):
@@ -79,18 +89,25 @@ class ModulePolicySpec(Struct, frozen=True, kw_only=True):
     of the module, and kyma-system for the kinds in namespacedResources.allow. A pattern never matches kyma-system and
     the kube- namespaces of Kubernetes: these have to be named."""
     cluster_resources: tuple[ClusterResource, ...] = ()
-    """Cluster-scoped objects of the module. By default none but the Namespace with the name of the module."""
+    """Cluster-scoped objects of the module. By default none but the Namespace with the name of the module. The name
+    aggregate-to-view, of the kind ClusterRole, allows roles whose rules Kubernetes adds to the ClusterRole view; for
+    edit, admin and others it is the same."""
     namespaced_resources: NamespacedResources = NamespacedResources()
     """Kinds of the module's namespaced objects."""
+    module_cr_kinds: tuple[ModuleCrRule, ...] = ()
+    """Kinds of the module's Module CRs whose CRD is not among the module's own objects, or among those of another
+    module too. Kinds of Kubernetes and of Lifecycle Manager are never allowed."""
     pod_security: Annotated[PodSecurityLevel, default("baseline")] = "baseline"
-    """Level of the Pod Security Standards that the module's Pods and Pod templates have to meet."""
+    """Level of the Pod Security Standards that the module's Pods have to meet, also those that objects of other kinds
+    describe, and their labels and annotations. Below privileged, no kind may have fields of Pods in a text."""
     service_accounts: tuple[Pattern, ...] = ()
     """ServiceAccounts that the module's Pods may run as, and for which it may have token Secrets, in which * stands for
     any characters. Always allowed for Pods are the account named default, accounts among the module's own objects, and
     all in the namespace with the name of the module."""
     secrets: tuple[Pattern, ...] = ()
-    """Secrets that the module's Pods may use, in which * stands for any characters. Always allowed are Secrets among
-    the module's own objects, and all in the namespace with the name of the module."""
+    """Secrets that the module's objects may refer to, in which * stands for any characters; * alone also allows
+    webhooks that see the Secrets of others. Always allowed are Secrets among the module's own objects, and all in the
+    namespace with the name of the module."""
     hosts: tuple[Pattern, ...] = ()
     """Host names that the module's objects may serve or route, such as an Ingress, a route of the Gateway API, or a
     VirtualService, and for which they may have DNS records and certificates, in which * stands for any characters. One
@@ -99,9 +116,10 @@ class ModulePolicySpec(Struct, frozen=True, kw_only=True):
     """IP addresses and host names to which the module's objects may lead, in which * stands for any characters:
     external addresses and names of Services, endpoints that the module writes itself, and URLs of webhooks."""
     pod_labels: tuple[Pattern, ...] = ()
-    """Labels, each as key=value, in which * stands for any characters. An object that changes the network or the
-    availability of the Pods that it selects, such as a NetworkPolicy, has to select by one of them; * alone is for
-    every selector. Always allowed are kyma-project.io/module=MODULE, and all in the module's own namespace."""
+    """Labels, each as key=value, in which * stands for any characters. An object that changes Pods, or the network or
+    the availability of the Pods that it selects, such as a NetworkPolicy, a ResourceQuota or a webhook, has to select
+    by one of them; * alone is for every selector, and for autoscalers of what is not the module's. Always allowed are
+    kyma-project.io/module=MODULE, and all in the module's own namespace."""
     repair_on_events: Annotated[bool, default(True)] = True
     """Whether objects of the module that somebody deletes or edits are repaired at once, when the Watcher reports it.
     Otherwise they are repaired at the interval."""

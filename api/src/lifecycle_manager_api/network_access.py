@@ -64,6 +64,8 @@ _SELECTORS: Mapping[tuple[str, str], str] = {
     (_ISTIO, "EnvoyFilter"): "workloadSelector",
 }
 """Where kinds select the Pods whose network or availability they change."""
+_OF_ALL_PODS = frozenset((("", "ResourceQuota"), ("", "LimitRange")))
+"""Kinds that limit all Pods of their namespace."""
 
 
 def served_hosts(group: str, kind: str, document: Document) -> Iterator[str]:
@@ -92,6 +94,8 @@ def pod_selector(group: str, kind: str, document: Document) -> frozenset[str] | 
     A Service affects the Pods that it makes reachable from outside of the cluster.
     """
     spec = mapping(document.get("spec"))
+    if (group, kind) in _OF_ALL_PODS:
+        return frozenset()
     if (group, kind) == ("", "Service"):
         exposed = spec.get("type") in EXPOSING_TYPES and spec.get("selector")
         return _labels(mapping(spec.get("selector"))) if exposed else None

@@ -6,39 +6,46 @@ of it.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
 from lifecycle_manager_api import names
+from lifecycle_manager_api.admission_reach import sees_secrets
+from lifecycle_manager_api.conditions import shortened
+from lifecycle_manager_api.embedded_pods import texts_of_pods
+from lifecycle_manager_api.known_kinds import HARMLESS
 from lifecycle_manager_api.module_policy import (
     ClusterResource,
     KindRule,
     ModulePolicySpec,
 )
 from lifecycle_manager_api.network_access import ANY
-from lifecycle_manager_api.pod_security import mapping, mappings, pod_template_of, violated_rules
+from lifecycle_manager_api.pod_marks import LEVELS, enforced_levels, marks_in
+from lifecycle_manager_api.pod_security import mapping, mappings, violated_rules
 from lifecycle_manager_api.policy_objects import (
     CLUSTER_SCOPED,
-    DEFAULT_ACCOUNT,
+    WATCHER,
     Content,
+    Kind,
     Place,
     Scopes,
     WrittenObject,
     account_of_token,
+    accounts_in,
     addresses_of,
+    aggregated_roles,
     hosts_of,
     is_named_after,
+    names_of_the_watcher,
     scopes_in,
     secrets_of,
-    selector_of,
+    selectors_of,
 )
 
 DEFAULTS = ModulePolicySpec()
 """The policy of a module without a ModulePolicy."""
 SYSTEM_NAMESPACES = frozenset({names.SKR_NAMESPACE, "kube-system", "kube-public", "kube-node-lease"})
-WATCHER = "skr-webhook"
-"""The name, or the prefix of the names, of the Watcher's objects in kyma-system."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +86,11 @@ def policy_violations(
     listed = tuple(objects)
     known = {**scopes_in(listed), **(scopes or {}), **dict.fromkeys(CLUSTER_SCOPED, False)}
     placed = [(each, place_of(each, rules, known, default_namespace)) for each in listed]
-    places = frozenset(place for _, place in placed)
+    places, own_kinds = frozenset(place for _, place in placed), frozenset(scopes_in(listed))
     for each, place in placed:
-        pod = pod_template_of(place.group, place.kind, each.document)
-        content = Content(place, each.document, pod, places)
-        for rule, message in (*_placement(place, rules), *(it for check in CONTENT for it in check(content, rules))):
+        content = Content.of(place, each.document, places)
+        of_place = (*_placement(place, rules), *unnamed_kind(place, rules, own_kinds))
+        for rule, message in (*of_place, *(it for check in CONTENT for it in check(content, rules))):
             yield Violation(each.index, str(place), rule, message)
 
 
@@ -118,6 +125,17 @@ def unlisted_kind(place: Place, rules: ModuleRules) -> Found:
         yield "spec.namespacedResources.allow", f"does not list {_kind(place)} with this name"
 
 
+def unnamed_kind(place: Place, rules: ModuleRules, own_kinds: Collection[Kind] = ()) -> Found:
+    """Find kinds that may do harm and that no policy names; those with a CRD among the same objects are the module's.
+
+    What is deleted needs no name: a policy without any once allowed them.
+    """
+    listed = rules.spec.namespaced_resources.allow or place.namespace in ("", names.SKR_NAMESPACE)
+    kind = (place.group, place.kind)
+    if not (listed or kind in HARMLESS or kind in own_kinds):
+        yield "spec.namespacedResources.allow", f"does not list {_kind(place)}, which is not known to be harmless"
+
+
 def denied_kind(place: Place, rules: ModuleRules) -> Found:
     """Find kinds that the policy denies."""
     if place.namespace and any(names_kind(each, place) for each in rules.spec.namespaced_resources.deny):
@@ -132,47 +150,54 @@ def foreign_token(content: Content, rules: ModuleRules) -> Found:
 
 
 def foreign_service_account(content: Content, rules: ModuleRules) -> Found:
-    """Find Pods that run as a ServiceAccount of somebody else."""
+    """Find Pods that run as a ServiceAccount of somebody else, and other references to one."""
     place = content.place
-    for field_name in ("serviceAccountName", "serviceAccount") if content.pod is not None else ():
-        account = str(content.pod.spec.get(field_name) or DEFAULT_ACCOUNT) if content.pod is not None else ""
-        own = (
-            account == DEFAULT_ACCOUNT or place.namespace == rules.module or content.has_own("ServiceAccount", account)
-        )
+    for account in sorted(accounts_in(content)) if place.namespace != rules.module else ():
+        own = content.has_own("ServiceAccount", account)
         if not own and not _matches_name(rules.spec.service_accounts, account, place.namespace):
             yield "spec.serviceAccounts", f"its Pods run as ServiceAccount {account}, which is not listed"
             return
 
 
 def foreign_secret(content: Content, rules: ModuleRules) -> Found:
-    """Find Pods that use a Secret of somebody else."""
+    """Find references to Secrets of somebody else, and webhooks that see them."""
+    for secret in sorted(secrets_of(content)):
+        own = secret.namespace == rules.module or content.has_own("Secret", secret.name, secret.namespace)
+        if not own and not _matches_name(rules.spec.secrets, secret.name, secret.namespace):
+            yield "spec.secrets", f"it uses Secret {secret.name}, which is not listed"
     place = content.place
-    for secret in sorted(secrets_of(content.pod)) if place.namespace != rules.module else ():
-        if not content.has_own("Secret", secret) and not _matches_name(rules.spec.secrets, secret, place.namespace):
-            yield "spec.secrets", f"its Pods use Secret {secret}, which is not listed"
+    if ANY not in rules.spec.secrets and sees_secrets(place.group, place.kind, content.document, rules.module):
+        yield "spec.secrets", "it sees the Secrets of all namespaces, for which * has to be listed"
 
 
 def unsafe_pod(content: Content, rules: ModuleRules) -> Found:
     """Find Pods that do not meet the policy's level of the Pod Security Standards."""
-    level = rules.spec.pod_security
-    if content.pod is not None:
-        for rule, message in violated_rules(content.pod, level):
-            yield f"spec.podSecurity {level}", f"{rule}: {message}"
+    level, place, found = rules.spec.pod_security, content.place, dict[str, None]()
+    for pod in content.pods:
+        found |= dict.fromkeys(f"{rule}: {message}" for rule, message in violated_rules(pod, level))
         if level == "baseline":  # not in the standard, which forbids it at `restricted` alone
-            for each in mappings(content.pod.spec.get("volumes")):
+            for each in mappings(pod.spec.get("volumes")):
                 if each.get("gitRepo") is not None:
                     message = f"volume {each.get('name')} is a gitRepo, for which the node runs git as root"
-                    yield f"spec.podSecurity {level}", f"Volume Types: {message}"
+                    found[f"Volume Types: {message}"] = None
+    if level != "privileged":
+        marks = (f"Labels and Annotations: {key} is {shortened(value)}" for key, value in marks_in(content.values))
+        is_known = (place.group, place.kind) in HARMLESS or (place.group, place.kind) in CLUSTER_SCOPED
+        texts = () if is_known else texts_of_pods(content.values)  # no known kind takes a Pod as a text
+        found |= dict.fromkeys(marks)
+        found |= dict.fromkeys(f"Text: {text} of a Pod, which is not checked; write fields instead" for text in texts)
+    for enforced in enforced_levels(content.values):
+        if LEVELS.index(enforced) > LEVELS.index(level):
+            found[f"Namespace: its label has {enforced} enforced"] = None
+    yield from ((f"spec.podSecurity {level}", message) for message in found)
 
 
 def node_volume(content: Content, rules: ModuleRules) -> Found:
     """Find PersistentVolumes that are folders of a node: by a claim a Pod gets the same as by a hostPath."""
     place, level = content.place, rules.spec.pod_security
-    if (place.group, place.kind) == ("", "PersistentVolume") and level != "privileged":
-        spec = mapping(content.document.get("spec"))
-        for kind in ("hostPath", "local"):
-            if spec.get(kind) is not None:
-                yield f"spec.podSecurity {level}", f"HostPath Volumes: spec.{kind} is a folder of a node"
+    is_folder = mapping(content.document.get("spec")).get("local") is not None
+    if is_folder and (place.group, place.kind) == ("", "PersistentVolume") and level != "privileged":
+        yield f"spec.podSecurity {level}", "HostPath Volumes: spec.local is a folder of a node"
 
 
 def foreign_host(content: Content, rules: ModuleRules) -> Found:
@@ -191,11 +216,25 @@ def foreign_address(content: Content, rules: ModuleRules) -> Found:
 
 def foreign_pods(content: Content, rules: ModuleRules) -> Found:
     """Find objects that select Pods of somebody else."""
-    labels = selector_of(content, rules.module)
     allowed = (f"{names.KYMA_MODULE_LABEL}={rules.module}", *rules.spec.pod_labels)
-    if labels is not None and ANY not in allowed and not any(_matches(allowed, each) for each in labels):
-        selected = " and ".join(sorted(labels)) or "every Pod"
-        yield "spec.podLabels", f"it selects {selected}; no label of it is listed"
+    for labels in dict.fromkeys(selectors_of(content, rules.module)) if ANY not in allowed else ():
+        if not any(_matches(allowed, each) for each in labels):
+            selected = " and ".join(sorted(labels)) or "every Pod"
+            yield "spec.podLabels", f"it selects {selected}; no label of it is listed"
+
+
+def added_rules(content: Content, rules: ModuleRules) -> Found:
+    """Find ClusterRoles whose rules Kubernetes adds to those of another one."""
+    for role in aggregated_roles(content):
+        needed = Place(content.place.group, content.place.kind, "", role)
+        if not any(_names_cluster_resource(each, needed) for each in rules.spec.cluster_resources):
+            yield "spec.clusterResources", f"does not list ClusterRole {role}, as which its rules are granted"
+
+
+def watcher_reference(content: Content, _: ModuleRules) -> Found:
+    """Find what refers to objects of the Watcher; no policy allows that."""
+    for name in sorted(names_of_the_watcher(content)):
+        yield "protected", f"it refers to {name}, which belongs to the Lifecycle Manager"
 
 
 PLACEMENT: tuple[Callable[[Place, ModuleRules], Found], ...] = (
@@ -213,6 +252,8 @@ CONTENT: tuple[Callable[[Content, ModuleRules], Found], ...] = (
     foreign_host,
     foreign_address,
     foreign_pods,
+    added_rules,
+    watcher_reference,
 )
 
 

@@ -1,11 +1,15 @@
 """The objects of a module as its policy sees them: what and where each is, and to what it refers. Pure functions."""
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
+from lifecycle_manager_api.admission_reach import pod_requests
+from lifecycle_manager_api.embedded_pods import NamedValue, mappings_in, pods_of, values_in
 from lifecycle_manager_api.network_access import external_addresses, is_own_service, pod_selector, served_hosts
-from lifecycle_manager_api.pod_security import PodTemplate, mapping, mappings
+from lifecycle_manager_api.pod_marks import pods_in_marks
+from lifecycle_manager_api.pod_security import PodTemplate, mapping, sequence
 
 Kind = tuple[str, str]
 """The group and name of a kind."""
@@ -38,7 +42,21 @@ _CLUSTER_SCOPED: Mapping[str, str] = {
 CLUSTER_SCOPED = frozenset((group, kind) for group, kinds in _CLUSTER_SCOPED.items() for kind in kinds.split())
 """Kinds of Kubernetes whose objects are in no namespace."""
 
-_SECRET_REFERENCES = frozenset({"secretRef", "secretKeyRef", "nodePublishSecretRef", "secret"})
+_NAMES_OF_SECRETS = frozenset({"secretname", "secretnames", "credentialname", "imagepullsecrets", "secrets"})
+"""Fields, in lower case, whose texts are names of Secrets."""
+_NOT_SECRETS = ("secretstore", "secretclass")
+_TARGETS = frozenset({"scaleTargetRef", "targetRef"})
+_AGGREGATED = "/aggregate-to-"
+WATCHER = "skr-webhook"
+"""The name, or the prefix of the names, of the Watcher's objects in kyma-system."""
+_WATCHERS = re.compile(rf"(^|[^a-z0-9.-])({WATCHER}(-[a-z0-9-]+)?)($|[^a-z0-9-])")
+
+
+class SecretReference(NamedTuple):
+    """A Secret to which an object refers; without a namespace where neither the reference nor the object has one."""
+
+    namespace: str
+    name: str
 
 
 class WrittenObject(Protocol):
@@ -84,16 +102,23 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """An object in its place, and the places of all objects of its set."""
+    """An object in its place, with its Pods and all that is in it, and the places of all objects of its set."""
 
     place: Place
     document: Mapping[str, Any]
-    pod: PodTemplate | None
+    pods: tuple[PodTemplate, ...]
+    values: tuple[NamedValue, ...] = field(repr=False)
     places: Collection[Place] = field(repr=False)
 
-    def has_own(self, kind: str, name: str) -> bool:
-        """Tell whether an object of the core group is among the objects of the set, in the same namespace."""
-        return Place("", kind, self.place.namespace, name) in self.places
+    @classmethod
+    def of(cls, place: Place, document: Mapping[str, Any], places: Collection[Place]) -> "Content":
+        values = tuple(values_in(place.group, place.kind, document))
+        pods = (*pods_of(place.group, place.kind, document), *pods_in_marks(values))
+        return cls(place, document, pods, values, places)
+
+    def has_own(self, kind: str, name: str, namespace: str | None = None) -> bool:
+        """Tell whether an object of the core group is among those of the set, by default in the same namespace."""
+        return Place("", kind, self.place.namespace if namespace is None else namespace, name) in self.places
 
 
 def scopes_in(objects: Iterable[WrittenObject]) -> dict[Kind, bool]:
@@ -125,10 +150,42 @@ def addresses_of(content: Content) -> frozenset[str]:
     return frozenset(external_addresses(place.group, place.kind, content.document))
 
 
-def selector_of(content: Content, module: str) -> frozenset[str] | None:
-    """Return the labels by which an object selects the Pods that it affects; None in the module's own namespace."""
+def selectors_of(content: Content, module: str) -> tuple[frozenset[str], ...]:
+    """Return the labels by which an object selects Pods that it affects, each time that it does so.
+
+    In the module's own namespace they are the module's. A target that is not the module's is one of every Pod.
+    """
     place = content.place
-    return pod_selector(place.group, place.kind, content.document) if place.namespace != module else None
+    if place.namespace == module:
+        return ()
+    selected = pod_selector(place.group, place.kind, content.document)
+    requests = tuple(pod_requests(place.group, place.kind, content.document, module))
+    targets = (frozenset[str]() for _ in foreign_targets(content, module))
+    return (*(() if selected is None else (selected,)), *requests, *targets)
+
+
+def foreign_targets(content: Content, module: str) -> Iterator[str]:
+    """Yield the workloads that an object scales or changes and that are not the module's own."""
+    own = {(each.namespace, each.name) for each in content.places}
+    for key, value in content.values:
+        if key in _TARGETS and isinstance(name := mapping(value).get("name"), str):
+            is_workload = mapping(value).get("kind") not in ("Service", "Gateway", "HTTPRoute", "Namespace")
+            if is_workload and (content.place.namespace, name) not in own and not is_named_after(module, name):
+                yield name
+
+
+def aggregated_roles(content: Content) -> Iterator[str]:
+    """Yield the ClusterRoles to which Kubernetes adds the rules of a ClusterRole."""
+    if (content.place.group, content.place.kind) == ("rbac.authorization.k8s.io", "ClusterRole"):
+        for key, value in mapping(mapping(content.document.get("metadata")).get("labels")).items():
+            if _AGGREGATED in key and str(value).lower() == "true":
+                yield key.partition("/")[2]
+
+
+def names_of_the_watcher(content: Content) -> set[str]:
+    """Return the names of the Watcher's objects that an object has anywhere but in data or a schema."""
+    texts = (value for _, value in content.values if isinstance(value, str) and WATCHER in value)
+    return {found[2] for text in texts for found in _WATCHERS.finditer(text)}
 
 
 def account_of_token(content: Content) -> str | None:
@@ -139,29 +196,42 @@ def account_of_token(content: Content) -> str | None:
     return str(mapping(metadata.get("annotations")).get(ACCOUNT_OF_TOKEN, ""))
 
 
-def accounts_in(pod: PodTemplate | None) -> set[str]:
-    """Return the ServiceAccounts that Pods run as, without the one that every namespace has."""
-    named = (pod.spec.get(each) for each in ("serviceAccountName", "serviceAccount")) if pod is not None else ()
-    return {str(each) for each in named if each} - {DEFAULT_ACCOUNT}
+def accounts_in(content: Content) -> set[str]:
+    """Return the ServiceAccounts that an object refers to, without the one that every namespace has."""
+    fields = ("serviceAccountName", "serviceAccount")
+    found = {pod.spec.get(each) for pod in content.pods for each in fields}
+    if content.place.group != "rbac.authorization.k8s.io":
+        for key, value in content.values:
+            named = mapping(value).get("name") if key.lower().startswith("serviceaccount") else None
+            found.add(value if key in fields else named)
+    return {each for each in found if isinstance(each, str) and each} - {DEFAULT_ACCOUNT}
 
 
-def secrets_of(pod: PodTemplate | None) -> set[str]:
-    return set(_secrets_in(pod.spec)) if pod is not None else set()
+def secrets_of(content: Content) -> set[SecretReference]:
+    """Return the Secrets that an object refers to, in whatever form its kind has."""
+    of_pods = (each for pod in content.pods for each in _secrets_in(pod.spec))
+    of_document = _secrets_in(content.document) if content.values else ()
+    return {SecretReference(each.namespace or content.place.namespace, each.name) for each in (*of_pods, *of_document)}
 
 
-def _secrets_in(value: Any) -> Iterator[str]:
-    """Yield the names of the Secrets that a Pod spec refers to: in volumes, in variables, and to pull images."""
-    if isinstance(value, list):
-        for each in value:
-            yield from _secrets_in(each)
-    elif isinstance(value, Mapping):
-        if isinstance(name := value.get("secretName"), str):
-            yield name
-        for key in _SECRET_REFERENCES & value.keys():
-            if isinstance(name := mapping(value[key]).get("name"), str):
-                yield name
-        for each in mappings(value.get("imagePullSecrets")):
-            if isinstance(name := each.get("name"), str):
-                yield name
-        for each in value.values():
-            yield from _secrets_in(each)
+def _secrets_in(document: Any) -> Iterator[SecretReference]:
+    for holder in mappings_in(document):
+        if holder.get("kind") == "Secret" and isinstance(holder.get("name"), str):
+            yield _reference(holder, holder["name"])
+        for key, value in holder.items():
+            lower, items = str(key).lower(), sequence(value) or [value]
+            if "secret" in lower and not any(each in lower for each in _NOT_SECRETS):
+                named = (mapping(each) for each in items)
+                yield from (_reference(each, name) for each in named if isinstance(name := each.get("name"), str))
+            elif key == "certificateRefs":
+                named = (each for each in map(mapping, items) if "kind" not in each)
+                yield from (_reference(each, name) for each in named if isinstance(name := each.get("name"), str))
+            if lower in _NAMES_OF_SECRETS or ("/" in lower and lower.endswith("secret")):
+                yield from (_reference(holder, each) for each in items if isinstance(each, str))
+
+
+def _reference(holder: Mapping[str, Any], name: str) -> SecretReference:
+    """Return a reference to a Secret, in the namespace that is named beside it or, as by Ingress controllers, in it."""
+    *_, within, last = ("", *name.split("/"))
+    beside = holder.get("secretNamespace") or holder.get("namespace")
+    return SecretReference(within or (beside if isinstance(beside, str) else ""), last)

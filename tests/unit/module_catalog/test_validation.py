@@ -53,6 +53,12 @@ V2 = {"name": "kyma-project.io/module/garden", "version": "1.0.0"}
         ),
         ({"data": [1]}, "spec.data is not a Kubernetes object"),
         (
+            {"data": {"apiVersion": "v1", "kind": "Secret"}},
+            "Secret of the core group is a kind of Kubernetes",
+        ),
+        ({"data": {"apiVersion": "operator.kyma-project.io/v1", "kind": "kyma"}}, "is a kind of the Lifecycle Manager"),
+        ({"data": {"apiVersion": "a.b/../../api/v1", "kind": "Secret"}}, "are those of no CRD"),
+        (
             {"customStateCheck": [{"jsonPath": "a", "value": "b", "mappedState": "Unmanaged"}]},
             "'Unmanaged' is not a state of a module",
         ),

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 from kube_runtime import KubeError, NotFound, NotServed, Resource, Result
 from kube_simulation import ApiRequest, Freeze, Refuse
 from lifecycle_manager import module_config
-from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS, MODULE_CONFIGS
+from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS, MODULE_CONFIGS, MODULE_POLICIES
 from lifecycle_manager.contract.signals import (
     ObjectChanged,
     ObjectReference,
@@ -99,8 +99,17 @@ class Module:
 
 
 @asynccontextmanager
-async def module(*, introduced: bool = True, installs: bool = True) -> AsyncIterator[Module]:
-    """Open a world with the domain and a Kyma that has the module, with or without a Manifest."""
+async def module(
+    *,
+    introduced: bool = True,
+    installs: bool = True,
+    is_named: bool = True,
+    data: dict[str, Any] | None = builders.INFRASTRUCTURE_DATA,
+) -> AsyncIterator[Module]:
+    """Open a world with the domain and a Kyma that has the module, with or without a Manifest.
+
+    `is_named`: the ModulePolicy names the kind of its Module CRs.
+    """
 
     async def fetch(_: str) -> str:
         raise AssertionError("the template has a default Module CR")
@@ -114,8 +123,12 @@ async def module(*, introduced: bool = True, installs: bool = True) -> AsyncIter
             settings=ModuleConfigSettings(interval_seconds=INTERVAL),
         )
         await world.register("demo", MODULE)
-        await world.offer(builders.template(installs=installs), builders.release(regular="0.1.0"))
+        await world.offer(builders.template(installs=installs, data=data), builders.release(regular="0.1.0"))
         await (await world.skr()).create(CUSTOM_RESOURCE_DEFINITIONS, CRD, field_manager="module")
+        policy = {"moduleCrKinds": [{"group": GROUP, "kind": "Infrastructure"}]} if is_named else {}
+        await world.kcp.create(
+            MODULE_POLICIES, {"metadata": {"name": MODULE}, "spec": policy}, KCP, field_manager="operator"
+        )
         if introduced:
             await world.introduced()
         else:

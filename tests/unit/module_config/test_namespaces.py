@@ -12,7 +12,7 @@ from lifecycle_manager.contract.signals import ModuleConfigsWritten, ReadScope
 from lifecycle_manager.kyma.snapshot import KymaState
 from lifecycle_manager_api import names
 from tests import builders
-from tests.unit.module_config.test_controller import MODULE, NAME, Module, changed, module
+from tests.unit.module_config.test_controller import GROUP, MODULE, NAME, Module, changed, module
 from tests.world import KCP, NO_API, key_of
 
 OWN, FOREIGN = "module-cloud-resources", "foreign"
@@ -21,7 +21,9 @@ OWN, FOREIGN = "module-cloud-resources", "foreign"
 async def own_namespace(it: Module) -> None:
     """Create a namespace, and the ModulePolicy that names it."""
     await create_namespace(it, OWN)
-    policy = {"metadata": {"name": MODULE}, "spec": {"controlPlaneNamespace": OWN}}
+    named = [{"group": GROUP, "kind": "Infrastructure"}]
+    policy = {"metadata": {"name": MODULE}, "spec": {"controlPlaneNamespace": OWN, "moduleCrKinds": named}}
+    await it.world.kcp.delete(MODULE_POLICIES, MODULE, KCP)
     await it.world.kcp.apply(MODULE_POLICIES, MODULE, policy, KCP, field_manager="operator")
 
 

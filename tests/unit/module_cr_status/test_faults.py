@@ -38,7 +38,7 @@ from lifecycle_manager.module_cr_status import ModuleCrStatusSettings
 from lifecycle_manager.process.telemetry import ChangeLatency
 from lifecycle_manager.skr import Connections
 from lifecycle_manager.sync_resource import SyncResourceSettings
-from lifecycle_manager_api import KindRule, ModulePolicySpec, NamespacedResources, crds, names
+from lifecycle_manager_api import KindRule, ModuleCrRule, ModulePolicySpec, NamespacedResources, crds, names
 from lifecycle_manager_api.documents import plain
 from tests import builders
 from tests.kinds import INFRASTRUCTURES
@@ -49,7 +49,10 @@ MODULE = "cloud-resources"
 PLACES = 4
 SECONDS = 0.2
 LISTED = NamespacedResources(allow=(KindRule(kind="ConfigMap", names=("*",)),))
-ONLY_CONFIG_MAPS = ModulePolicySpec(namespaced_resources=LISTED)
+ONLY_CONFIG_MAPS = ModulePolicySpec(
+    namespaced_resources=LISTED,
+    module_cr_kinds=(ModuleCrRule(group=INFRASTRUCTURES.group, kind=INFRASTRUCTURES.kind),),
+)
 TEMPLATE = builders.as_written(builders.template())
 INITIAL = (
     {

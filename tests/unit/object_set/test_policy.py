@@ -81,9 +81,10 @@ def test_privileged_daemon_set_with_the_watchers_secret_is_refused() -> None:
     place = "document 3: DaemonSet kyma-system/spy: "
 
     assert denied_by(policy("apps/DaemonSet", secrets=("*",)), spy) == [
-        f"{place}spec.secrets: its Pods use Secret skr-webhook-tls, which is not listed",
+        f"{place}spec.secrets: it uses Secret skr-webhook-tls, which is not listed",
         f"{place}spec.podSecurity baseline: Privileged Containers: container sh is privileged",
         f"{place}spec.podSecurity baseline: HostPath Volumes: volume node is a hostPath",
+        f"{place}protected: it refers to skr-webhook-tls, which belongs to the Lifecycle Manager",
     ]
 
 
@@ -100,7 +101,7 @@ def test_privileged_daemon_set_with_the_watchers_secret_is_refused() -> None:
 )
 def test_every_use_of_a_foreign_secret_is_found(use: dict[str, Any]) -> None:
     assert denied_by(policy("apps/DaemonSet"), daemon_set(use)) == [
-        "document 3: DaemonSet kyma-system/spy: spec.secrets: its Pods use Secret theirs, which is not listed"
+        "document 3: DaemonSet kyma-system/spy: spec.secrets: it uses Secret theirs, which is not listed"
     ]
     own = thing("v1", "Secret", "theirs", SYSTEM)
     assert denied_by(policy("apps/DaemonSet", "/Secret"), daemon_set(use), own) == []

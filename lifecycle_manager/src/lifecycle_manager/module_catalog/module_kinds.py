@@ -10,15 +10,16 @@ from weakref import WeakValueDictionary
 from kube_runtime import KubernetesObject, ManifestInvalid, parse_aside, parse_manifest
 from kyma_oci.digests import content_digest
 from lifecycle_manager.contract.signals import ObjectReference
-from lifecycle_manager.module_catalog.offer import link_of, link_pin_of
+from lifecycle_manager.module_catalog.offer import data_refusal, link_of, link_pin_of
 from lifecycle_manager.module_sources import DownloadFailed
 from lifecycle_manager_api import ModuleTemplate, boolean, names, raw_object
+from lifecycle_manager_api.known_kinds import kind_refusal
 
 MAX_TEMPLATES = 1000
 
 
 class TemplateUnreadable(Exception):
-    """The resources that a template links to can't be read; the message has the template and the reason."""
+    """The kinds of a template's Module CRs can't be read, or no module may have them; the message says why."""
 
 
 class ModuleCrKind(NamedTuple):
@@ -61,9 +62,9 @@ class ModuleKinds:
         return (default,) if default is not None else self._found.get(_version(template), ())
 
     def of_default(self, template: ModuleTemplate) -> ModuleCrKind | None:
-        """Return the kind of the default Module CR in a template, None where it has none."""
+        """Return the kind of the default Module CR in a template, None where it has none that a module may have."""
         data = raw_object(template.spec.data)
-        if not data or not isinstance(data.get("apiVersion"), str) or not isinstance(data.get("kind"), str):
+        if not data or data_refusal(template) is not None:
             return None
         metadata = data.get("metadata") or {}
         cluster_scoped = boolean(template.metadata.annotations, names.IS_CLUSTER_SCOPED)
@@ -73,6 +74,8 @@ class ModuleKinds:
     async def of(self, template: ModuleTemplate) -> tuple[ModuleCrKind, ...]:
         """Return the kinds, downloading the template's resources where needed. Raises TemplateUnreadable."""
         link = link_of(template)
+        if (why := data_refusal(template)) is not None:
+            raise TemplateUnreadable(f"ModuleTemplate {template.metadata.name}: {why}")
         if self.of_default(template) is not None or link is None:
             return self.known(template)
         async with self._fetching.setdefault(link, asyncio.Lock()):
@@ -96,7 +99,7 @@ class ModuleKinds:
 
 
 def kinds_of_crds(objects: Iterable[KubernetesObject], namespace: str) -> tuple[ModuleCrKind, ...]:
-    """Return the kinds of the CRDs among some objects, each in its storage version.
+    """Return the kinds of the CRDs among some objects, each in its storage version, but for those of Kubernetes.
 
     `namespace` is that of the default Module CR of a namespaced kind.
     """
@@ -105,6 +108,7 @@ def kinds_of_crds(objects: Iterable[KubernetesObject], namespace: str) -> tuple[
         for each in objects
         if each.kind == "CustomResourceDefinition"
         for kind in _kind_of_crd(each.document.get("spec"), namespace)
+        if kind_refusal(kind.api_version, kind.kind) is None
     )
 
 

@@ -33,6 +33,7 @@ from lifecycle_manager_api import (
     split_template_name,
     template_name,
 )
+from lifecycle_manager_api.known_kinds import kind_refusal
 
 RAW_MANIFEST_LINK = "rawManifest"
 NO_CHANNEL = "none"
@@ -66,6 +67,15 @@ def version_of(template: ModuleTemplate) -> str:
 def link_of(template: ModuleTemplate) -> str | None:
     """Return the link to the objects of a template; None where it has none."""
     return next((each.link for each in template.spec.resources if each.name == RAW_MANIFEST_LINK), None)
+
+
+def data_refusal(template: ModuleTemplate) -> str | None:
+    """Return why no module may have the default Module CR of a template; None where it has one or none."""
+    data = raw_object(template.spec.data)
+    if data is None or not all(isinstance(data.get(key), str) for key in ("apiVersion", "kind")):
+        return None if not data else "spec.data is not a Kubernetes object: apiVersion and kind are required"
+    why = kind_refusal(data["apiVersion"], data["kind"])
+    return f"spec.data: {why}, and cannot be that of a Module CR" if why is not None else None
 
 
 def link_pin_of(template: ModuleTemplate) -> str:
@@ -221,6 +231,8 @@ class Offer:
             raise DescriptorNotFound(self.problems[name])
         if name in self.unverified:
             raise DescriptorUnverified(self.unverified[name])
+        if (why := data_refusal(template)) is not None:
+            raise DescriptorUnreadable(why)
         return component_of(self.descriptors.get(name, template.spec.descriptor))
 
     def can_be_chosen(self, template: ModuleTemplate) -> bool:

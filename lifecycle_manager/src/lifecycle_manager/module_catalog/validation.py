@@ -6,7 +6,7 @@ Each check is named by what it finds. What the schema of the CRD rejects is not 
 from collections.abc import Callable, Iterable
 
 from kyma_oci import DescriptorUnreadable, component_of, host_of, is_left_out
-from lifecycle_manager.module_catalog.offer import RAW_MANIFEST_LINK, Offer, link_of, module_of
+from lifecycle_manager.module_catalog.offer import RAW_MANIFEST_LINK, Offer, data_refusal, link_of, module_of
 from lifecycle_manager.module_catalog.state_paths import PathBroken, state_path
 from lifecycle_manager_api import ModuleReleaseMeta, ModuleTemplate, State, raw_object, template_name
 
@@ -67,7 +67,7 @@ def _data_not_an_object(template: ModuleTemplate) -> str | None:
     data = raw_object(template.spec.data)
     if data is None or not all(isinstance(data.get(key), str) and data[key] for key in ("apiVersion", "kind")):
         return "spec.data is not a Kubernetes object: apiVersion and kind are required"
-    return None
+    return data_refusal(template)
 
 
 def _state_unknown(template: ModuleTemplate) -> str | None:

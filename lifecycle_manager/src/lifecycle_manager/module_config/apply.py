@@ -2,12 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import assert_never
 
-from kube_runtime import Causes, Clock, Result
+from kube_runtime import Causes, Clock, JsonObject, Resource, Result
 from lifecycle_manager.contract.conditions import interval_for
 from lifecycle_manager.contract.signals import ObjectChanged, ObjectReference
-from lifecycle_manager.module_catalog.module_kinds import ModuleKinds
+from lifecycle_manager.module_catalog.module_kinds import ModuleKinds, TemplateUnreadable
 from lifecycle_manager.module_config.keys import ModuleKey, kinds_named_by
 from lifecycle_manager.module_config.plan import (
     ModuleConfigEnd,
@@ -114,13 +115,19 @@ class ModuleConfigActions:
         reads, known = seen.reads, seen.existing
         kinds = await self.kinds.of(template) if template else kinds_named_by(known, request.key)
         skr = await request.shared("skr", lambda: self.connections.to(request.key.kyma))
-        found = await find_all(skr, kinds, is_removal=seen.is_removal) if reads.complete else NOTHING_READ
+        require = partial(self._require_own, request.key, template)
+        found = await find_all(skr, kinds, require, is_removal=seen.is_removal) if reads.complete else NOTHING_READ
         if not found.complete:
-            named = await find_some(skr, kinds, sorted(reads.named.difference(found.found)))
+            named = await find_some(skr, kinds, sorted(reads.named.difference(found.found)), require)
             found = replace(found, default=named.default, found={**found.found, **named.found})
         if template is None:
             return found.only({ObjectReference.to(each.spec.resource_ref) for each in known if each.spec.resource_ref})
         return found
+
+    def _require_own(self, key: ModuleKey, template: ModuleTemplate | None, resource: Resource[JsonObject]) -> None:
+        """Raise TemplateUnreadable where a kind is not the module's; without a template nothing new is read."""
+        if template is not None and (why := self.reader.modules.foreign_kind(key, resource)):
+            raise TemplateUnreadable(f"ModuleTemplate {template.metadata.name}: {why}")
 
 
 def _seen(module_cr: ModuleCr | None) -> ObservedObject:

@@ -3,7 +3,7 @@
 A module's configuration is reconciled when
 
 - an event reports a change of one of its Module CRs: only the announced object is read
-- its Kyma, ModuleTemplate, release or policy changes
+- its Kyma, ModuleTemplate or release changes, or the CRDs among its objects do
 - a ModuleConfig is created or deleted by others: only the Module CR of a deleted one is read
 - its SKR answers again or is replaced, the webhook there has other rules, or all of it is to be read again
 - the interval has passed: all Module CRs of the module are read
@@ -13,8 +13,22 @@ Limits: `Quota` on the number and bytes of ModuleConfigs; one large text at a ti
 
 from kube_runtime import Change, Controller, Manager, Priority
 from lifecycle_manager.contract.changes import modules_changed, versions
-from lifecycle_manager.contract.indexes import BY_CHANNEL, BY_MODULE, BY_TEMPLATE, MODULE_CONFIGS_BY_KYMA
-from lifecycle_manager.contract.resources import DATED_RELEASE_METAS, KYMAS, MODULE_CONFIGS, MODULE_TEMPLATES
+from lifecycle_manager.contract.indexes import (
+    BY_CHANNEL,
+    BY_MODULE,
+    BY_TEMPLATE,
+    MANIFESTS_BY_KYMA,
+    MODULE_CONFIGS_BY_KYMA,
+    SYNC_RESOURCES_BY_KYMA,
+)
+from lifecycle_manager.contract.resources import (
+    DATED_RELEASE_METAS,
+    KYMAS,
+    MANIFESTS,
+    MODULE_CONFIGS,
+    MODULE_TEMPLATES,
+    SYNC_RESOURCES,
+)
 from lifecycle_manager.contract.signals import (
     ClusterReachable,
     ClusterReplaced,
@@ -27,7 +41,7 @@ from lifecycle_manager.contract.signals import (
 from lifecycle_manager.module_catalog.affected import offer_changed
 from lifecycle_manager.module_catalog.module_kinds import ModuleKinds, TemplateUnreadable
 from lifecycle_manager.module_config.apply import ModuleConfigActions
-from lifecycle_manager.module_config.keys import MODULE_CONFIGS_BY_MODULE, ModuleKey, Modules
+from lifecycle_manager.module_config.keys import MODULE_CONFIGS_BY_MODULE, ModuleKey, Modules, crds_changed
 from lifecycle_manager.module_config.plan import plan
 from lifecycle_manager.module_config.settings import ModuleConfigSettings
 from lifecycle_manager.module_config.snapshot import ModuleConfigReader, ModuleConfigState
@@ -35,7 +49,7 @@ from lifecycle_manager.module_config.writes import ModuleConfigWrites
 from lifecycle_manager.object_set import Policies
 from lifecycle_manager.process.telemetry import ChangeLatency
 from lifecycle_manager.skr import Connections, SkrAccessError
-from lifecycle_manager_api import ModuleConfig
+from lifecycle_manager_api import ModuleConfig, names
 
 
 def setup(
@@ -52,7 +66,9 @@ def setup(
         MODULE_CONFIGS, namespace=None, indexes=[MODULE_CONFIGS_BY_KYMA, MODULE_CONFIGS_BY_MODULE]
     )
     policies = Policies.watched_by(manager)
-    modules = Modules(kymas, templates, releases, configs, policies, kinds)
+    manifests = manager.informer(MANIFESTS, namespace=names.KCP_NAMESPACE, indexes=[MANIFESTS_BY_KYMA])
+    sync_resources = manager.informer(SYNC_RESOURCES, namespace=None, indexes=[SYNC_RESOURCES_BY_KYMA])
+    modules = Modules(kymas, templates, releases, configs, policies, kinds, manifests, sync_resources)
 
     controller: Controller[ModuleKey, ModuleConfigState] = manager.controller(
         "module-config",
@@ -71,6 +87,8 @@ def setup(
         templates, to=lambda change: modules.of_template(versions(change)[0]), when=offer_changed, cause=everything
     )
     controller.watches(releases, to=modules.of_release, when=offer_changed, cause=everything)
+    controller.watches(manifests, to=modules.of_part, when=crds_changed, cause=everything)
+    controller.watches(sync_resources, to=modules.of_part, when=crds_changed, cause=everything)
     controller.starts_with(modules.all, priority=Priority.MISSED, cause=everything)
 
     controller.receives(ObjectChanged, to=modules.of_object)

@@ -4,10 +4,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kube_runtime import Change, Index, Informer, ObjectKey
+from kube_runtime import Change, Index, Informer, JsonObject, ObjectKey, Resource
 from lifecycle_manager.contract.changes import changed_modules, versions
-from lifecycle_manager.contract.indexes import MODULE_CONFIGS_BY_KYMA
-from lifecycle_manager.contract.resources import DatedReleaseMeta
+from lifecycle_manager.contract.indexes import MANIFESTS_BY_KYMA, MODULE_CONFIGS_BY_KYMA, SYNC_RESOURCES_BY_KYMA
+from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS, DatedReleaseMeta
 from lifecycle_manager.contract.signals import (
     ClusterReachable,
     ClusterReplaced,
@@ -17,11 +17,12 @@ from lifecycle_manager.contract.signals import (
     ResyncRequested,
     WebhookRulesChanged,
 )
-from lifecycle_manager.module_catalog import module_of
+from lifecycle_manager.module_catalog import kyma_of_manifest, module_of, module_of_manifest
 from lifecycle_manager.module_catalog.affected import kymas_using_release, kymas_using_template
 from lifecycle_manager.module_catalog.module_kinds import ModuleCrKind, ModuleKinds
 from lifecycle_manager.object_set import Policies
-from lifecycle_manager_api import Kyma, ModuleConfig, ModuleTemplate, joined_name, names
+from lifecycle_manager_api import Kyma, Manifest, ModuleConfig, ModuleTemplate, SyncResource, joined_name, names
+from lifecycle_manager_api.known_kinds import kind_refusal
 
 
 class ModuleKey(NamedTuple):
@@ -55,6 +56,8 @@ class Modules:
     configs: Informer[ModuleConfig]
     policies: Policies
     kinds: ModuleKinds
+    manifests: Informer[Manifest]
+    sync_resources: Informer[SyncResource]
 
     def all(self) -> Iterable[ModuleKey]:
         """Return the modules of all Kymas, and those that have ModuleConfigs."""
@@ -71,6 +74,29 @@ class Modules:
         found = self.configs.by_index(MODULE_CONFIGS_BY_MODULE, f"{key.kyma}/{key.module}")
         namespace = self.policies.namespace_of(key.module)  # once, for what may be hundreds
         return tuple(each for each in found if each.metadata.namespace == namespace)
+
+    def foreign_kind(self, key: ModuleKey, resource: Resource[JsonObject]) -> str:
+        """Return why a module may not have Module CRs of a kind; empty where it may.
+
+        Its CRD is one of the module's objects, and of no module that was there before, or its ModulePolicy names the
+        kind.
+        """
+        policy, kind = self.policies.policy_of(key.module), (resource.group, resource.kind)
+        if policy is not None and any((it.group, it.kind) == kind for it in policy.spec.module_cr_kinds):
+            return ""
+        crd = f"{resource.plural}.{resource.group}"
+        allow = f"or name {resource.kind} of {resource.group} in spec.moduleCrKinds of its ModulePolicy"
+        manifests = [each for each in self.manifests.by_index(MANIFESTS_BY_KYMA, key.kyma) if _has_crd(each, crd)]
+        parts = self.sync_resources.by_index(SYNC_RESOURCES_BY_KYMA, key.kyma)
+        if first := min(manifests, key=_age, default=None):
+            if (owner := module_of_manifest(first)) == key.module:
+                return ""
+            return f"CustomResourceDefinition {crd} is that of module {owner}; use another kind, {allow}"
+        if any(
+            each.spec.module == key.module and self.policies.is_in_place(each) for each in parts if _has_crd(each, crd)
+        ):
+            return ""
+        return f"CustomResourceDefinition {crd} is not among the objects of module {key.module}; add it, {allow}"
 
     def taken_names(self, key: ModuleKey, usual: Iterable[str]) -> frozenset[str]:
         """Return those of the names that a module would use that ModuleConfigs of others have."""
@@ -124,12 +150,40 @@ class Modules:
             if any((each.group, each.kind) == (change.reference.group, change.reference.kind) for each in known):
                 yield key
 
+    def of_part(self, change: Change[Manifest] | Change[SyncResource]) -> Iterable[ModuleKey]:
+        """Return the module of a Manifest or SyncResource."""
+        if (part := change.new or change.old) is None:
+            return
+        kyma = part.spec.kyma if isinstance(part, SyncResource) else kyma_of_manifest(part)
+        module = part.spec.module if isinstance(part, SyncResource) else module_of_manifest(part)
+        if self.exists(key := ModuleKey(names.KCP_NAMESPACE, kyma, module)):
+            yield key
+
     def template(self, kyma: Kyma | None, module: str) -> ModuleTemplate | None:
         statuses = kyma.status.modules if kyma is not None else ()
         reference = next((status.template for status in statuses if status.name == module), None)
         if reference is None:
             return None
         return self.templates.get(ObjectKey(reference.metadata.namespace or "", reference.metadata.name))
+
+
+def crds_changed(change: Change[Manifest] | Change[SyncResource]) -> bool:
+    """Tell whether the CRDs among the objects of a Manifest or SyncResource changed."""
+    before, after = (_crds_of(each) if each is not None else frozenset() for each in (change.old, change.new))
+    return before != after
+
+
+def _crds_of(part: Manifest | SyncResource) -> frozenset[str]:
+    crd = (CUSTOM_RESOURCE_DEFINITIONS.group, CUSTOM_RESOURCE_DEFINITIONS.kind)
+    return frozenset(each.name for each in part.status.synced if (each.group, each.kind) == crd)
+
+
+def _has_crd(part: Manifest | SyncResource, name: str) -> bool:
+    return name in _crds_of(part)
+
+
+def _age(manifest: Manifest) -> tuple[str, str]:
+    return str(manifest.metadata.creation_timestamp), manifest.metadata.name
 
 
 def config_name(kyma: str, module: str, default: ObjectReference | None, reference: ObjectReference) -> str:
@@ -147,7 +201,7 @@ def kinds_named_by(configs: Iterable[ModuleConfig], key: ModuleKey) -> tuple[Mod
     default = joined_name(key.kyma, key.module)
     found: dict[tuple[str, str], ModuleCrKind] = {}
     for config in sorted(configs, key=lambda each: each.metadata.name != default):
-        if (named := config.spec.resource_ref) is None:
+        if (named := config.spec.resource_ref) is None or kind_refusal(named.api_version, named.kind) is not None:
             continue
         is_default = config.metadata.name == default
         kind = ModuleCrKind(named.api_version, named.kind, named.namespace * is_default, named.name * is_default)

@@ -1,10 +1,10 @@
 """The rules of a module's configuration: whether it has one, what is read for it, and what is written.
 
-May delete: the ModuleConfigs of a module without configuration, and those without a Module CR: that was read by name
-and does not exist, or a complete reading does not have it. None while it is undecided, the SKR can't be read, or it
-does not serve the kind of the Module CR in any version: but where a module is removed whose CRD is gone. A module that
-is removed, or that the Kyma may not have any more, keeps the ModuleConfigs of all Module CRs that exist: as long as
-there are any, the status of the Kyma lists it.
+May delete: the ModuleConfigs of a module without configuration, those of kinds that no module may have, and those
+without a Module CR: that was read by name and does not exist, or a complete reading does not have it. None while it is
+undecided, the SKR can't be read, or it does not serve the kind of the Module CR in any version: but where a module is
+removed whose CRD is gone. A module that is removed, or that the Kyma may not have any more, keeps the ModuleConfigs of
+all Module CRs that exist: as long as there are any, the status of the Kyma lists it.
 """
 
 from collections.abc import Collection, Sequence
@@ -30,6 +30,7 @@ from lifecycle_manager.module_config.status import (
     within_quota,
 )
 from lifecycle_manager_api import Kyma, ModuleConfig, ModuleTemplate, ResourceReference, State
+from lifecycle_manager_api.known_kinds import kind_refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +150,10 @@ def decide(kyma: Kyma | None, module: str, template: ModuleTemplate | None) -> W
 
 
 def writes_of(seen: ModuleConfigSnapshot) -> tuple[Write, ...]:
-    """Return the writes for one module's ModuleConfigs, in their order."""
+    """Return the writes for one module's ModuleConfigs, in their order; those of kinds of Kubernetes are deleted."""
+    if refused := tuple(filter(_is_of_refused_kind, seen.existing)):
+        others = replace(seen, existing=tuple(each for each in seen.existing if each not in refused))
+        return (*_deletions(replace(seen, existing=refused)), *writes_of(others))
     if seen.unreadable is not None:
         return tuple(
             SetCondition(config.metadata.name, seen.unreadable)
@@ -285,6 +289,12 @@ def _is_newer(config: ModuleConfig, read: ResourceReference) -> bool:
 
 def _deletions(seen: ModuleConfigSnapshot) -> tuple[Write, ...]:
     return tuple(DeleteModuleConfig(each.metadata.name) for each in seen.existing if not each.metadata.being_deleted)
+
+
+def _is_of_refused_kind(config: ModuleConfig) -> bool:
+    """Tell whether a ModuleConfig has the text of an object of which no module may have the kind, such as a Secret."""
+    known = config.spec.resource_ref
+    return known is not None and kind_refusal(known.api_version, known.kind) is not None
 
 
 def _was_read(config: ModuleConfig, reading: Reading) -> bool:

@@ -5,7 +5,7 @@ An answer is bounded before it is decoded, and its objects are identified one at
 
 import asyncio
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Annotated
@@ -106,7 +106,17 @@ class _Head(msgspec.Struct):
 _HEAD = msgspec.json.Decoder(_Head)
 
 
-async def find_all(skr: Client, kinds: Sequence[ModuleCrKind], *, is_removal: bool = False) -> Reading:
+Require = Callable[[Resource[JsonObject]], None]
+"""Raises TemplateUnreadable where a module may not have Module CRs of a kind, as the SKR serves it."""
+
+
+def anything(_: Resource[JsonObject]) -> None:
+    """Allow every kind."""
+
+
+async def find_all(
+    skr: Client, kinds: Sequence[ModuleCrKind], require: Require = anything, *, is_removal: bool = False
+) -> Reading:
     """Read every Module CR of some kinds, page by page; the SKR need not know all kinds (yet). Raises KubeError.
 
     Of a list that is too long, or that ends in what is no list, the first are read, and the result is not complete.
@@ -114,7 +124,7 @@ async def find_all(skr: Client, kinds: Sequence[ModuleCrKind], *, is_removal: bo
     """
     found: dict[ObjectReference, ModuleCr | None] = {}
     complete, ends = True, time.monotonic() + MAX_LISTING_SECONDS
-    resources = await _resources(skr, kinds)
+    resources = await _resources(skr, kinds, require)
     for kind, resource in resources.items():
         if resource is None:
             continue
@@ -152,14 +162,19 @@ def _drop_largest(found: dict[ObjectReference, ModuleCr | None]) -> None:
         found[each.source] = replace(each, raw=b"", problem=too_large(each.source, why))
 
 
-async def find_some(skr: Client, kinds: Sequence[ModuleCrKind], references: Collection[ObjectReference]) -> Reading:
+async def find_some(
+    skr: Client,
+    kinds: Sequence[ModuleCrKind],
+    references: Collection[ObjectReference],
+    require: Require = anything,
+) -> Reading:
     """Read only some Module CRs, each with a request of its own. Raises KubeError.
 
     What is of another kind, or of one that is not served, is left out: that says nothing of its existence.
     """
     module_crs: dict[ObjectReference, ModuleCr | None] = {}
     named = {(each.group, each.kind) for each in references}
-    resources = await _resources(skr, [kind for kind in kinds if (kind.group, kind.kind) in named])
+    resources = await _resources(skr, [kind for kind in kinds if (kind.group, kind.kind) in named], require)
     by_kind = {(kind.group, kind.kind): (kind, each) for kind, each in resources.items() if each is not None}
     for reference in references:
         kind, resource = by_kind.get((reference.group, reference.kind), (None, None))
@@ -167,6 +182,7 @@ async def find_some(skr: Client, kinds: Sequence[ModuleCrKind], references: Coll
             continue
         if resource.namespaced != bool(reference.namespace) or not is_storable(reference.name):
             continue  # no object has such an address, whatever announced it
+        require(resource)
         try:
             raw = await skr.get_undecoded(resource, reference.name, reference.namespace or None, limits=ANSWER)
         except NotFound:
@@ -184,7 +200,9 @@ async def find_some(skr: Client, kinds: Sequence[ModuleCrKind], references: Coll
     return Reading(_default_of(kinds), module_crs, complete=False)
 
 
-async def _resources(skr: Client, kinds: Iterable[ModuleCrKind]) -> Mapping[ModuleCrKind, Resource[JsonObject] | None]:
+async def _resources(
+    skr: Client, kinds: Iterable[ModuleCrKind], require: Require
+) -> Mapping[ModuleCrKind, Resource[JsonObject] | None]:
     """Return the resource of each kind, in whatever version is served; None where the server says that it has none.
 
     A kind is left out whose CRD serves no version (yet): that says nothing of its objects. Raises KubeError.
@@ -192,7 +210,9 @@ async def _resources(skr: Client, kinds: Iterable[ModuleCrKind]) -> Mapping[Modu
     found: dict[ModuleCrKind, Resource[JsonObject] | None] = {}
     for kind in kinds:
         with suppress(KindUnknown):
-            found[kind] = await skr.mapper.served(kind.api_version, kind.kind)
+            resource = found[kind] = await skr.mapper.served(kind.api_version, kind.kind)
+            if resource is not None:
+                require(resource)
     return found
 
 

@@ -14,6 +14,7 @@ from lifecycle_manager.contract.verdict import NOT_ACCESSIBLE
 from lifecycle_manager.module_cr_status.snapshot import REFUSED_SECONDS, ModuleCrSnapshot, is_settled
 from lifecycle_manager.module_cr_status.status import WAITING, ModuleCrEvent, event_of, fields_of
 from lifecycle_manager.skr import SkrAccessError
+from lifecycle_manager_api.known_kinds import kind_refusal
 
 SETTLING_SECONDS = 1.0
 """How long a change may be on its way until the status says so: most are in force before, and need one write."""
@@ -64,7 +65,10 @@ def plan(seen: ModuleCrSnapshot) -> ModuleCrStep | ModuleCrDone:
         is_gone = isinstance(seen.error, NotFound | KindUnknown)
         is_over = is_gone or (seen.is_released and isinstance(seen.error, SkrAccessError))  # its cluster may be gone
         return ModuleCrDone(forgets=is_gone, error=None if is_over else seen.error)
-    if seen.reference is None or not seen.reference.uid or seen.is_gone or seen.is_left_alone:
+    known = seen.reference
+    if known is None or not known.uid or seen.is_gone or seen.is_left_alone:
+        return ModuleCrDone()
+    if kind_refusal(known.api_version, known.kind) is not None:
         return ModuleCrDone()
     if seen.written is None or seen.schema is None or (seen.is_released and seen.is_terminating is None):
         return ReadModuleCr()

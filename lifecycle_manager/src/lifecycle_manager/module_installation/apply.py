@@ -1,6 +1,6 @@
 """Carries out the steps of a Manifest, and writes its end. Every step may be repeated."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, assert_never
@@ -34,9 +34,11 @@ from lifecycle_manager.module_installation.reading import (
     KindObject,
     crd_of,
     default_crs,
+    foreign_kind,
     module_kinds,
     objects_of_crd,
     objects_of_kinds,
+    own_kind,
     read_manager,
 )
 from lifecycle_manager.module_installation.rendering import Renderings
@@ -142,15 +144,18 @@ class ManifestActions(SetReconciler[Manifest]):
                 return replace(seen, crd_objects={**seen.crd_objects, **found})
             case steps.ReadManagers(managers, optional):
                 named = [await read_manager(skr, each, seen.lives.get(each.identity)) for each in managers]
-                others = [await read_manager(skr, each, seen.lives.get(each.identity)) for each in optional]
-                return replace(seen, managers=(*named, *(each for each in others if each.readiness is not None)))
+                further = [await read_manager(skr, each, seen.lives.get(each.identity)) for each in optional]
+                return replace(seen, managers=(*named, *(each for each in further if each.readiness is not None)))
             case steps.ReadModuleCR(wanted, was_created):
-                return replace(seen, module_cr=await _module_cr(skr, wanted, was_created=was_created))
+                others = self.neighbours.of(seen.resource)
+                return replace(seen, module_cr=await _module_cr(skr, seen, others, wanted, was_created=was_created))
             case steps.FindModuleCRs(inventory, default):
-                kinds = await module_kinds(skr, inventory, default)
-                crs = await default_crs(skr, seen.resource, default, kinds, inventory)
+                others = self.neighbours.of(seen.resource)
+                own = await own_kind(skr, seen, others, default) if default is not None else None
+                kinds = await module_kinds(skr, inventory, own)
+                crs = await default_crs(skr, seen.resource, default if own is not None else None, kinds, inventory)
                 crs = tuple((cr, live) for cr, live in crs if not _was_there(seen, cr, live))
-                return replace(seen, removal=Removal(kinds, crs), others=self.neighbours.of(seen.resource))
+                return replace(seen, removal=Removal(kinds, crs), others=others)
             case steps.DeleteDefaultCRs(crs):
                 before = _removal(seen).default_crs
                 deleted = {cr: await _delete(skr, cr, live) for cr, live in before if cr in crs}
@@ -288,12 +293,16 @@ async def _delete(skr: Client, cr: KindObject, live: JsonObject) -> JsonObject |
         return None
 
 
-async def _module_cr(skr: Client, wanted: DefaultCr, *, was_created: bool) -> CrView:
-    """Read the default Module CR, and create it if that was never done."""
+async def _module_cr(
+    skr: Client, seen: ManifestSnapshot, others: Iterable[Holder], wanted: DefaultCr, *, was_created: bool
+) -> CrView:
+    """Read the default Module CR, and create it if that was never done and its kind is the module's."""
     try:
         resource = await skr.mapper.served(wanted.api_version, wanted.kind)
         if resource is None:
             raise KindUnknown(wanted.api_version, wanted.kind)
+        if not was_created and (why := foreign_kind(seen, others, resource)):
+            return CrView(wanted, None, refused=why)
         namespace = wanted.namespace_in(resource)
         try:
             live = await skr.get(resource, wanted.name, namespace or None)

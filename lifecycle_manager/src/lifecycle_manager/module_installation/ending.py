@@ -8,6 +8,7 @@ from typing import assert_never
 from kube_runtime import ApplyResult, InventoryEntry, once_each
 from lifecycle_manager.contract.signals import ObjectReference
 from lifecycle_manager.module_installation import status as statuses
+from lifecycle_manager.module_installation.module_cr import refused_cr
 from lifecycle_manager.module_installation.snapshot import ManifestSnapshot
 from lifecycle_manager.module_installation.status import MODULE_CR, Seen
 from lifecycle_manager.module_installation.steps import (
@@ -71,6 +72,7 @@ def _installed(seen: ManifestSnapshot) -> ManifestDone:
         found=seen.found,
         managers=managers,
         module_cr=seen.module_cr,
+        refused_cr=refused_cr(seen.resource),
         warnings=_warnings(seen),
     )
     status = statuses.installed(manifest, view, seen.checks, seen.now)

@@ -6,6 +6,7 @@ from typing import Any
 from kube_runtime import InventoryEntry, KubernetesObject, Resource
 from lifecycle_manager.object_set.protected import is_protected
 from lifecycle_manager_api import Manifest, boolean, names, raw_object
+from lifecycle_manager_api.known_kinds import kind_refusal
 
 _OF_THE_SERVER = frozenset(
     {"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "managedFields", "selfLink"}
@@ -51,13 +52,13 @@ class DefaultCr:
 def default_cr(manifest: Manifest, default_namespace: str = names.SKR_NAMESPACE) -> DefaultCr | None:
     """Return the default Module CR of a Manifest; None where it has none, or leaves it to the user.
 
-    An object of the Lifecycle Manager's own is never one: it would be deleted with the module.
+    An object of Kubernetes or of the Lifecycle Manager is never one: it would be deleted with the module.
     """
     wanted = raw_object(manifest.spec.resource)
     if not wanted or manifest.spec.custom_resource_policy != "CreateAndDelete":
         return None
     api_version, kind, metadata = wanted.get("apiVersion"), wanted.get("kind"), wanted.get("metadata")
-    if not isinstance(api_version, str) or not isinstance(kind, str):
+    if not isinstance(api_version, str) or not isinstance(kind, str) or kind_refusal(api_version, kind) is not None:
         return None
     given = metadata if isinstance(metadata, dict) else {}
     cluster_scoped = boolean(manifest.metadata.annotations, names.IS_CLUSTER_SCOPED)
@@ -67,6 +68,15 @@ def default_cr(manifest: Manifest, default_namespace: str = names.SKR_NAMESPACE)
     if is_protected(KubernetesObject(api_version, kind, namespace, name, document, 0)):
         return None
     return DefaultCr(api_version, kind, namespace, name, document, default_namespace)
+
+
+def refused_cr(manifest: Manifest) -> str:
+    """Return why the object that a Manifest has as its default Module CR is none; empty where nothing is wrong."""
+    wanted = raw_object(manifest.spec.resource)
+    if not wanted or manifest.spec.custom_resource_policy != "CreateAndDelete":
+        return ""
+    why = kind_refusal(str(wanted.get("apiVersion")), str(wanted.get("kind")))
+    return f"spec.resource: {why}, and cannot be that of a Module CR" if why is not None else ""
 
 
 def owner_of(manifest: Manifest) -> str:

@@ -7,7 +7,9 @@ from kube_runtime import Client, InventoryEntry, JsonObject, NotFound, Resource,
 from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS
 from lifecycle_manager.module_installation.module_cr import DefaultCr, owner_of
 from lifecycle_manager.module_installation.status import ManagerView
-from lifecycle_manager.object_set.inventory import CRD_GROUP, CRD_KIND, Identity, is_crd, name_of
+from lifecycle_manager.object_set.inventory import CRD_GROUP, CRD_KIND, Identity, identities, is_crd, name_of
+from lifecycle_manager.object_set.ownership import Holder
+from lifecycle_manager.object_set.snapshot import SetSnapshot
 from lifecycle_manager.object_set.workloads import readiness_with_pods
 from lifecycle_manager_api import Manifest, names
 
@@ -32,16 +34,40 @@ def crd_of(resource: Resource[JsonObject]) -> InventoryEntry:
     return InventoryEntry(CRD_GROUP, "v1", CRD_KIND, "", f"{resource.plural}.{resource.group}")
 
 
+def foreign_kind(seen: SetSnapshot[Manifest], others: Iterable[Holder], resource: Resource[JsonObject]) -> str:
+    """Return why a module may not have its default Module CR of a kind; empty where it may.
+
+    Its CRD is one of the module's objects, and of no module that was there before, or its ModulePolicy names the kind.
+    """
+    kind, crd, manifest = (resource.group, resource.kind), crd_of(resource).identity, seen.resource
+    if seen.rules is not None and any((it.group, it.kind) == kind for it in seen.rules.spec.module_cr_kinds):
+        return ""
+    allow = f"or name {resource.kind} of {resource.group} in spec.moduleCrKinds of its ModulePolicy"
+    if crd not in identities(seen.inventory):
+        return f"CustomResourceDefinition {crd[-1]} is not among the objects of the module; add it, {allow}"
+    since = (str(manifest.metadata.creation_timestamp), manifest.metadata.name)
+    for other in others:
+        if crd in other.has and (str(other.created), other.key.name) < since:
+            return f"CustomResourceDefinition {crd[-1]} is that of Manifest {other.key.name}; use another kind, {allow}"
+    return ""
+
+
+async def own_kind(
+    skr: Client, seen: SetSnapshot[Manifest], others: Iterable[Holder], default: DefaultCr
+) -> Resource[JsonObject] | None:
+    """Return the kind of a default Module CR; None where it is not served, or not the module's. Raises KubeError."""
+    resource = await skr.mapper.served(default.api_version, default.kind)
+    return None if resource is None or foreign_kind(seen, others, resource) else resource
+
+
 async def module_kinds(
-    skr: Client, inventory: Collection[InventoryEntry], default: DefaultCr | None
+    skr: Client, inventory: Collection[InventoryEntry], default: Resource[JsonObject] | None
 ) -> tuple[Resource[JsonObject], ...]:
     """Return a module's kinds: that of its default Module CR, and those of the CRDs in its inventory.
 
     Raises KubeError.
     """
-    kinds: dict[tuple[str, str], Resource[JsonObject]] = {}
-    if default is not None and (resource := await skr.mapper.served(default.api_version, default.kind)) is not None:
-        kinds[resource.group, resource.kind] = resource
+    kinds = {(default.group, default.kind): default} if default is not None else {}
     for entry in inventory:
         if is_crd(entry) and (defined := await kind_defined_by(skr, entry.name)) is not None:
             kinds[defined.group, defined.kind] = defined

@@ -255,7 +255,8 @@ def holder(manifest: Manifest, remembered: Iterable[InventoryEntry], released: C
     if manifest.metadata.being_deleted:
         return None
     has = identities((*inventory_of(manifest), *remembered)) - {*released}
-    return Holder(set_owner(manifest), has, manages=not is_left_alone(manifest))
+    created = manifest.metadata.creation_timestamp
+    return Holder(set_owner(manifest), has, manages=not is_left_alone(manifest), created=created)
 
 
 def is_being_deleted(live: Mapping[str, Any]) -> bool:

@@ -79,6 +79,7 @@ class Seen:
     - `terminating`: objects that are no longer in the module and not deleted yet
     - `held`: CRDs and Namespaces that are no longer in the module and stay, because they have objects
     - `found`: objects of the inventory that existed before
+    - `refused_cr`: why the object that is given as the default Module CR is none
     - `warnings`: what the text of the module says twice
     """
 
@@ -89,6 +90,7 @@ class Seen:
     found: frozenset[Identity] = frozenset()
     managers: tuple[ManagerView, ...] = ()
     module_cr: CrView | None = None
+    refused_cr: str = ""
     warnings: tuple[str, ...] = ()
 
 
@@ -150,6 +152,8 @@ def installed(manifest: Manifest, seen: Seen, checks: Sequence[CustomStateCheck]
     resources = _resources(seen)
     verdicts = [] if seen.failures else [*map(_manager, seen.managers), *_module_cr(seen.module_cr, checks)]
     conditions = [resources, *_created(seen.module_cr)]
+    if seen.refused_cr:
+        verdicts.append((State.ERROR, MODULE_CR_REFUSED, seen.refused_cr))
     if seen.failures:
         return _status(manifest, now, State.ERROR, seen.inventory, [*conditions, (READY, *resources[1:])])
     worst = min(verdicts, key=lambda verdict: PRECEDENCE.index(verdict[0]), default=(State.READY, "", ""))

@@ -14,6 +14,7 @@ labels forever, each triggered by the other's write.
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from kube_runtime import InventoryEntry, KubernetesObject, ObjectKey
@@ -182,11 +183,15 @@ def is_of_the_lifecycle_manager(live: Mapping[str, Any]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Another module of the same SKR with its objects; `manages` them unless it is unmanaged or skipped."""
+    """Another module of the same SKR with its objects; `manages` them unless it is unmanaged or skipped.
+
+    `created` is when its owner was.
+    """
 
     owner: SetOwner
     has: frozenset[Identity]
     manages: bool = True
+    created: datetime | None = None
 
     @property
     def key(self) -> ObjectKey:

@@ -9,15 +9,16 @@ from typing import Any
 import msgspec
 
 from kube_crds import crd_of
-from kube_runtime import KubernetesObject, dump_yaml
+from kube_runtime import KubernetesObject
 from kyma_module_manager.exceptions import DeclarationError, SyncFailed
 from kyma_module_manager.project.generated import CRD
 from kyma_module_manager.project.kinds import kind_violations
 from kyma_module_manager.project.names import MODULE_NAME
+from kyma_module_manager.project.policy import policy_as_yaml
 from kyma_module_manager.project.reading import Document, ModuleProject, kind_of
 from kyma_module_manager.project.schema import violations
 from kyma_module_manager.testing import RenderedObjects, render_module_cr
-from lifecycle_manager_api import ModulePolicy, ModuleTemplate, ObjectMeta, as_document, names
+from lifecycle_manager_api import ModulePolicy, ModuleTemplate, names
 from lifecycle_manager_api.crds import all_crds
 from lifecycle_manager_api.needed_policy import needed_policy
 from lifecycle_manager_api.policy_checks import DEFAULTS, ModuleRules, policy_violations
@@ -126,13 +127,7 @@ def needed_module_policy(project: ModuleProject) -> str | None:
     spec = needed_policy((it for things in sets for it in things), module, default_namespace=names.SKR_NAMESPACE)
     if spec.pod_security == "restricted":
         spec = msgspec.structs.replace(spec, pod_security=DEFAULTS.pod_security)
-    policy = ModulePolicy(
-        api_version=f"{ModulePolicy.GROUP}/{ModulePolicy.VERSION}",
-        kind=ModulePolicy.KIND,
-        metadata=ObjectMeta(name=module, namespace=names.KCP_NAMESPACE),
-        spec=spec,
-    )
-    return dump_yaml(as_document(policy))
+    return policy_as_yaml(module, spec)
 
 
 def _parts(project: ModuleProject) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The commands `klm module new`, `update`, `run`, `validate` and `package`."""
+"""The commands `klm module new`, `update`, `run`, `validate`, `policy` and `package`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -102,6 +102,24 @@ def validate(directory: Directory = Path()) -> None:
         raise typer.BadParameter(str(error)) from None
     if not valid:
         raise typer.Exit(1)
+
+
+@app.command()
+def policy(
+    file: Annotated[Path, typer.Argument(help="YAML of the objects that install the module.", dir_okay=False)],
+    *,
+    module: Annotated[str, typer.Option(help="Name of the module.")],
+) -> None:
+    """Print the ModulePolicy that a module needs for its objects.
+
+    Operators review it, and apply it to the control plane.
+    """
+    from kyma_module_manager.project.policy import derived_policy
+
+    try:
+        typer.echo(derived_policy(file, module), nl=False)
+    except DeclarationError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 @app.command()

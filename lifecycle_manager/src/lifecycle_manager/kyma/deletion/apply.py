@@ -4,9 +4,7 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import suppress
 from typing import assert_never
 
-import msgspec
-
-from kube_runtime import Client, JsonObject, KindUnknown, NotFound, Resource, find_object, read_kind
+from kube_runtime import Client, JsonObject, NotFound, Resource, find_object, read_kind
 from kube_runtime.finalizers import remove_finalizers
 from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS, FIELD_MANAGER, KYMAS, RAW_KYMAS, SECRETS
 from lifecycle_manager.kyma.steps import DeleteKyma, DeletePullSecret, PurgeFinalizers, RemoveCrd
@@ -69,7 +67,7 @@ async def _purge_inventory(skr: Client, owner: Manifest | SyncResource) -> None:
 
 
 async def _kinds_of(skr: Client, owner: Manifest | SyncResource) -> AsyncIterator[Resource[JsonObject]]:
-    """Return the kinds that a Manifest's module defines, and that of its default Module CR."""
+    """Return the kinds that a Manifest's module defines."""
     if not isinstance(owner, Manifest):
         return
     for entry in own_inventory(owner):
@@ -84,9 +82,3 @@ async def _kinds_of(skr: Client, owner: Manifest | SyncResource) -> AsyncIterato
                 continue
             group, kind = spec["group"], spec["names"]["kind"]
             yield Resource.dynamic(group, version, kind, spec["names"]["plural"], spec["scope"] == "Namespaced")
-    document = msgspec.json.decode(owner.spec.resource)
-    if isinstance(document, dict):
-        with suppress(KindUnknown):  # its CRD serves no version, as above: nothing can be changed there
-            found = await skr.mapper.served(str(document.get("apiVersion")), str(document.get("kind")))
-            if found is not None:
-                yield found
