@@ -149,7 +149,7 @@ async def test_registrar_writes_kymas(admin: Client, kcp: Path, tmp_path: Path) 
 
 async def test_patch_of_a_module_config_needs_the_verb_manage(admin: Client, kcp: Path, tmp_path: Path) -> None:
     rule = {"apiGroups": [names.GROUP], "resources": ["moduleconfigs"], "verbs": ["create", "patch", "delete"]}
-    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role"}
+    role: dict[str, Any] = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role"}
     role |= {"metadata": {"name": "configs", "namespace": KCP}, "rules": [rule]}
     document = {"metadata": {"name": "config"}, "spec": {"kyma": "demo", "module": "istio", "resource": ""}}
     async with identity(admin, kcp, tmp_path, "configs", [role]) as writer:
