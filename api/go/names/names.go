@@ -57,7 +57,11 @@ const (
 
 	ReconcileAt      = "operator.kyma-project.io/reconcile-requested-at"
 	ContinueDeletion = "operator.kyma-project.io/continue-deletion"
-	RenewToken       = "operator.kyma-project.io/renew-token"
+
+	// Annotation of a Manifest or ModuleConfig that is deleted since users have removed the module or its Module CR.
+	RemovedByUsers = "operator.kyma-project.io/removed-by-users"
+
+	RenewToken = "operator.kyma-project.io/renew-token"
 
 	// Annotation of a SyncResource with the generation of the ModuleConfig that it was made from.
 	ModuleConfigGeneration = "operator.kyma-project.io/module-config-generation"

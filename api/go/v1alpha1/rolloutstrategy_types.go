@@ -42,7 +42,8 @@ type WaveRules struct {
 	MaxConcurrent *intstr.IntOrString `json:"maxConcurrent,omitempty"`
 
 	// How many clusters of the wave may fail before the rollout is halted: a number, or a share of the wave, rounded
-	// down. A cluster fails when the module's state is Error with the version, or is not Ready by the deadline.
+	// down. A cluster fails when the module's state is Error with the version, or is not Ready by the deadline. A
+	// share counts clusters that fail for a reason for which another one of the wave does, too.
 	// +optional
 	// +kubebuilder:default="5%"
 	MaxFailures *intstr.IntOrString `json:"maxFailures,omitempty"`
@@ -78,7 +79,8 @@ type Wave struct {
 	MaxConcurrent *intstr.IntOrString `json:"maxConcurrent,omitempty"`
 
 	// How many clusters of the wave may fail before the rollout is halted: a number, or a share of the wave, rounded
-	// down. A cluster fails when the module's state is Error with the version, or is not Ready by the deadline.
+	// down. A cluster fails when the module's state is Error with the version, or is not Ready by the deadline. A
+	// share counts clusters that fail for a reason for which another one of the wave does, too.
 	// +optional
 	// +kubebuilder:default="5%"
 	MaxFailures *intstr.IntOrString `json:"maxFailures,omitempty"`

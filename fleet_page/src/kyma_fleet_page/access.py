@@ -42,6 +42,10 @@ class Authorizer(Protocol):
         """Return whether the page is shown. Raises KubeError."""
         ...
 
+    async def user_of(self, token: str) -> str:
+        """Return the name of the owner, by which limits count; nothing for an invalid token. Raises KubeError."""
+        ...
+
     async def may_list(self, token: str, resource: Resource[Any], namespace: str) -> bool:
         """Tell whether a kind in a namespace is shown. Raises KubeError."""
         ...
@@ -62,14 +66,18 @@ class Access:
 
     async def of(self, token: str) -> AccessDecision:
         """Return whether the page is shown. Raises KubeError."""
-        if await self._user_of(token) is None:
+        if await self._reviewed(token) is None:
             return AccessDecision.UNKNOWN
         allowed = await self.may_list(token, KYMAS, self.namespace)
         return AccessDecision.ALLOWED if allowed else AccessDecision.FORBIDDEN
 
+    async def user_of(self, token: str) -> str:
+        """Return the name of the owner of a token. Raises KubeError."""
+        return str((await self._reviewed(token) or {}).get("username", ""))
+
     async def may_list(self, token: str, resource: Resource[Any], namespace: str) -> bool:
         """Tell whether a kind in a namespace, or in all of them, is shown. Raises KubeError."""
-        user = await self._user_of(token)
+        user = await self._reviewed(token)
         if user is None:
             return False
         subject = {
@@ -87,7 +95,7 @@ class Access:
         key = (_digest(token), resource.group, resource.plural, namespace)
         return (await self._answer(key, ACCESS_REVIEWS, subject)).get("allowed") is True
 
-    async def _user_of(self, token: str) -> _Answer | None:
+    async def _reviewed(self, token: str) -> _Answer | None:
         if not token or len(token) > MAX_TOKEN_BYTES or not token.isascii() or not token.isprintable():
             return None
         review = await self._answer((_digest(token), "", "", ""), TOKEN_REVIEWS, {"token": token})

@@ -53,6 +53,7 @@ from lifecycle_manager.contract.resources import DATED_RELEASE_METAS, MODULE_ROL
 from lifecycle_manager_api import Kyma, ModuleReleaseMeta, ModuleRollout, State, find, names
 
 MAX_PAGES = 200
+MAX_OF_ONE_USER = 20
 HEARTBEAT_SECONDS = 2.0
 """An open page receives something at least this often: it knows that it is live, and its user is authorised again."""
 STATIC = {
@@ -167,7 +168,7 @@ class _Pages:
         self._access = access
         self.signing_in = SignIn(access, OperatorSessions(clock), self._html)
         self._live = live
-        self._open = 0
+        self._open: Counter[str] = Counter()
         self.templates = Environment(
             loader=PackageLoader("kyma_fleet_page"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
         )
@@ -214,7 +215,9 @@ class _Pages:
 
     async def live(self, request: Request) -> Response:
         """Send what changes, as server-sent events."""
-        if self._open >= MAX_PAGES:
+        token = self.signing_in.token_of(request)
+        user = await self._access.user_of(token)
+        if self._is_full(user):
             return Response("too many open pages\n", 503, headers={"Retry-After": "30"}, media_type="text/plain")
         shown = request.query_params.get("shown", "")
         kyma = request.query_params.get("kyma", "")
@@ -226,7 +229,7 @@ class _Pages:
             changes = self._streams.revisions(lambda: _revision_of(self._rollout(rollout)), shown)
         else:
             changes = self._streams.fleet(version, request.query_params, self._rights_of(request))
-        stream = self._while_allowed(self.signing_in.token_of(request), changes)
+        stream = self._while_allowed(request, user, token, changes)
         return StreamingResponse(stream, media_type="text/event-stream")
 
     async def modules(self, request: Request) -> Response:
@@ -336,20 +339,29 @@ class _Pages:
     def _rights_of(self, request: Request) -> MayList:
         return partial(self._access.may_list, self.signing_in.token_of(request))
 
-    async def _while_allowed(self, token: str, stream: AsyncGenerator[str, None]) -> AsyncIterator[str]:
-        """Pass a stream on as long as its user may see the page; it ends as well where nobody can be asked."""
-        self._open += 1
+    def _is_full(self, user: str) -> bool:
+        return self._open[user] >= MAX_OF_ONE_USER or self._open.total() >= MAX_PAGES
+
+    async def _while_allowed(
+        self, request: Request, user: str, token: str, stream: AsyncGenerator[str, None]
+    ) -> AsyncIterator[str]:
+        """Pass a stream on while its user is signed in and may see the page; it ends where nobody can be asked."""
+        if self._is_full(user):  # by requests that were answered meanwhile
+            return
+        self._open[user] += 1
         try:
             async with aclosing(stream):
                 async for text in stream:
-                    if await self._access.of(token) is not AccessDecision.ALLOWED:
+                    is_signed_in = self.signing_in.token_of(request) == token
+                    if not is_signed_in or await self._access.of(token) is not AccessDecision.ALLOWED:
                         yield event("signed-out", "")
                         return
                     yield text
         except KubeError:
             return
         finally:
-            self._open -= 1
+            self._open[user] -= 1
+            self._open += Counter()  # without those who have none
 
     def _revision(self, name: str) -> str:
         return hashlib.blake2b(repr(self._sources.revision(name)).encode(), digest_size=8).hexdigest()

@@ -11,32 +11,33 @@ from dataclasses import dataclass, field
 from kube_runtime import Clock
 
 MAX_SESSIONS = 1000
-MAX_OF_ONE_TOKEN = 10
+MAX_OF_ONE_USER = 10
 SECONDS = 8 * 3600.0
 
 
 @dataclass(frozen=True, slots=True)
 class _Session:
+    user: str
     token: str = field(repr=False)
     until: float
 
 
 @dataclass(eq=False)
 class OperatorSessions:
-    """Bounded in number and time; the oldest end first. Only digests of ids are kept."""
+    """Bounded in number, for each user as well, and time; the oldest end first. Only digests of ids are kept."""
 
     clock: Clock
     _kept: OrderedDict[bytes, _Session] = field(default_factory=OrderedDict, repr=False)
 
-    def start(self, token: str) -> str:
+    def start(self, user: str, token: str) -> str:
         """Keep a token; return the id of its session."""
-        of_token = [each for each, session in self._kept.items() if session.token == token]
-        for each in of_token[: max(0, len(of_token) + 1 - MAX_OF_ONE_TOKEN)]:
+        of_user = [each for each, session in self._kept.items() if session.user == user]
+        for each in of_user[: max(0, len(of_user) + 1 - MAX_OF_ONE_USER)]:
             del self._kept[each]
         while len(self._kept) >= MAX_SESSIONS:
             self._kept.popitem(last=False)
         session = secrets.token_urlsafe(32)
-        self._kept[_digest(session)] = _Session(token, self.clock.monotonic() + SECONDS)
+        self._kept[_digest(session)] = _Session(user, token, self.clock.monotonic() + SECONDS)
         return session
 
     def token_of(self, session: str) -> str:

@@ -86,14 +86,14 @@ class SignIn:
         A page leads there, and no redirection: after one that began elsewhere browsers keep back a strict cookie.
         """
         try:
-            refusal = await self._refusal(token, back)
+            refusal, user = await self._refusal(token, back), await self._access.user_of(token)
         except KubeError:
             return self.form(503, UNANSWERED, back)
         if refusal is not None:
             return refusal
         self._sessions.end(request.cookies.get(COOKIE, ""))
         answer = self._html("signed-in.html", 200, why="", back=back)
-        answer.set_cookie(COOKIE, self._sessions.start(token), secure=True, httponly=True, samesite="strict")
+        answer.set_cookie(COOKIE, self._sessions.start(user, token), secure=True, httponly=True, samesite="strict")
         return answer
 
     async def sign_out(self, request: Request) -> Response:

@@ -13,6 +13,7 @@ from kyma_local.private_files import write_private
 from lifecycle_manager.contract.resources import KYMAS
 from lifecycle_manager.process.crd_installation import apply_objects
 from lifecycle_manager_api import names
+from lifecycle_manager_api.module_authorization import module_authorization_as_yaml
 from tests.klm import Output, run_klm
 
 REGION = "eu-fleet-1"
@@ -27,7 +28,7 @@ Klm = Callable[..., Awaitable[Output]]
 
 @pytest_asyncio.fixture
 async def control_plane(client: Client, installed_crds: None) -> Client:
-    await apply_objects(client, NAMESPACES)
+    await apply_objects(client, f"{NAMESPACES}\n---\n{module_authorization_as_yaml()}")
     return client
 
 

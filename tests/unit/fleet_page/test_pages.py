@@ -9,8 +9,9 @@ import pytest_asyncio
 
 from kube_runtime import KubeError
 from kyma_fleet_page.access import AccessDecision
-from kyma_fleet_page.app import create_app
-from kyma_fleet_page.sessions import MAX_OF_ONE_TOKEN, MAX_SESSIONS, SECONDS, OperatorSessions
+from kyma_fleet_page.app import MAX_OF_ONE_USER as OPEN_OF_ONE_USER
+from kyma_fleet_page.app import MAX_PAGES, create_app
+from kyma_fleet_page.sessions import MAX_OF_ONE_USER, MAX_SESSIONS, SECONDS, OperatorSessions
 from lifecycle_manager_api import Kyma, ModuleRollout
 from tests import builders
 from tests.clocks import ManualClock
@@ -205,12 +206,13 @@ async def test_every_answer_has_the_security_headers(
 def test_sessions_are_bounded_in_number_and_time() -> None:
     clock = ManualClock()
     sessions = OperatorSessions(clock)
-    first = sessions.start("of-a-user")
-    others = [sessions.start(f"token-{number}") for number in range(MAX_SESSIONS)]
+    first = sessions.start("me", "first")
+    others = [sessions.start(f"user-{number}", f"token-{number}") for number in range(MAX_SESSIONS)]
     assert sessions.token_of(first) == ""
     assert sessions.token_of(others[0]) == "token-0"
-    own = [sessions.start("of-a-user") for _ in range(MAX_OF_ONE_TOKEN + 1)]
-    assert [bool(sessions.token_of(each)) for each in own] == [False, *[True] * MAX_OF_ONE_TOKEN]
+    own = [sessions.start("me", f"of-me-{number}") for number in range(MAX_OF_ONE_USER + 1)]
+    assert [bool(sessions.token_of(each)) for each in own] == [False, *[True] * MAX_OF_ONE_USER]
+    assert sessions.token_of(others[-1]), "one user with many tokens signs nobody else out"
     clock.advance(SECONDS)
     assert sessions.token_of(own[-1]) == ""
     assert "token-0" not in repr(sessions)
@@ -226,6 +228,42 @@ async def test_open_stream_ends_for_a_user_who_may_no_longer_see_the_page(path: 
     assert answer.status_code == 200
     assert ("event: signed-out" in answer.text) is bool(last)
     assert known.allowed == 0
+
+
+@pytest.mark.parametrize("path", ["/live", "/live?kyma=a"])
+async def test_open_stream_ends_with_its_session(path: str) -> None:
+    app = create_app(MadeUp({"a": hostile()}).sources(), AnyRight(), heartbeat_seconds=0.01)
+    async with asyncio.timeout(10), httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=ADDRESS) as client:
+        await client.post("/sign-in", content="token=good", headers=OWN)
+        stream = asyncio.create_task(client.get(path))
+        await asyncio.sleep(0.05)
+        assert not stream.done()
+        await client.post("/sign-out", headers=OWN)
+        assert "event: signed-out" in (await stream).text
+
+
+async def test_user_with_many_tokens_leaves_streams_to_others() -> None:
+    app = create_app(MadeUp({"a": hostile()}).sources(), AnyRight(), heartbeat_seconds=0.01)
+
+    async def open_stream(token: str) -> httpx.Response:
+        return await client.get("/live", headers={"Authorization": f"Bearer {token}"})
+
+    async with asyncio.timeout(10), httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=ADDRESS) as client:
+        greedy = [asyncio.create_task(open_stream(f"{number}-of-one")) for number in range(MAX_PAGES)]
+        await asyncio.sleep(1)
+        other = asyncio.create_task(open_stream("1-of-another"))
+        await asyncio.sleep(0.1)
+        assert not other.done(), "it is open"
+        assert (await open_stream("again-of-one")).status_code == 503
+        still_open = [each for each in greedy if not each.done()]
+        for each in (*still_open, other):
+            each.cancel()
+        assert len(still_open) == OPEN_OF_ONE_USER
+        await asyncio.gather(*still_open, other, return_exceptions=True)
+        again = asyncio.create_task(open_stream("again-of-one"))
+        await asyncio.sleep(0.1)
+        assert not again.done(), "those that were closed do not count"
+        again.cancel()
 
 
 async def test_unknown_names_are_not_found(browser: httpx.AsyncClient) -> None:

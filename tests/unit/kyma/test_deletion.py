@@ -52,7 +52,23 @@ async def test_modules_are_deleted_in_the_foreground_with_their_kyma() -> None:
         assert deletions.seen == [("demo-cloud-resources", "Foreground")]
         manifest = await world.kcp.get(MANIFESTS, "demo-cloud-resources", names.KCP_NAMESPACE)
         assert manifest.metadata.deletion_timestamp is not None
+        assert names.REMOVED_BY_USERS not in manifest.metadata.annotations
         assert (await world.in_skr()).status.state == "Deleting"
+
+
+async def test_manifest_says_that_users_have_removed_its_module() -> None:
+    async with open_world() as world:
+        await world.register("demo", "cloud-resources")
+        await world.offer(builders.template(installs=True), builders.release(regular="0.1.0"))
+        await world.introduced()
+        held = {"metadata": {"finalizers": [names.MANIFEST_FINALIZER]}}
+        await world.kcp.merge_patch(MANIFESTS, "demo-cloud-resources", held, names.KCP_NAMESPACE)
+        skr = await world.skr()
+        await skr.merge_patch(KYMAS, names.DEFAULT_KYMA_NAME, {"spec": {"modules": []}}, names.SKR_NAMESPACE)
+        await world.reconcile()
+        manifest = await world.kcp.get(MANIFESTS, "demo-cloud-resources", names.KCP_NAMESPACE)
+        assert manifest.metadata.being_deleted
+        assert names.REMOVED_BY_USERS in manifest.metadata.annotations
 
 
 async def test_kyma_whose_skr_does_not_answer_is_deleted_once_its_secret_is_gone() -> None:

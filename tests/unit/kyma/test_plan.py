@@ -357,7 +357,7 @@ def test_module_that_is_not_requested_any_more_is_removed_with_its_manifest() ->
     in_skr = SkrView(skr_kyma(kyma))
     there = builders.manifest()
     decided = planned(snapshot(kyma, in_skr, manifests=(there,)))
-    assert steps.DeleteManifest("demo-cloud-resources") in decided.in_kcp
+    assert steps.DeleteManifest("demo-cloud-resources", by_users=True) in decided.in_kcp
     (module,) = decided.status.modules
     assert module.state is State.DELETING
     going = builders.manifest(deletionTimestamp=DELETED, status={"state": "Warning"})

@@ -291,6 +291,20 @@ async def test_change_announced_during_the_read_gives_the_write_its_trace() -> N
         assert config.metadata.annotations[names.TRACEPARENT] == "trace-late"
 
 
+async def test_config_says_that_users_have_deleted_its_module_cr() -> None:
+    async with module() as it:
+        await it.write("one")
+        await it.reconcile(ReadScope.EVERYTHING)
+        held = {"metadata": {"finalizers": ["example.com/objects"]}}
+        await it.world.kcp.merge_patch(MODULE_CONFIGS, NAME, held, KCP)
+        await it.delete()
+        await it.reconcile(ReadScope.EVERYTHING)
+        config = await it.config()
+        assert config is not None
+        assert config.metadata.being_deleted
+        assert names.REMOVED_BY_USERS in config.metadata.annotations
+
+
 async def test_config_that_the_cache_does_not_have_yet_is_not_written_twice() -> None:
     async with module() as it, delayed_watch(it):
         await it.write("one")

@@ -175,13 +175,15 @@ def test_text_does_not_depend_on_the_order_of_keys(order: list[str]) -> None:
 
 def test_config_of_a_deleted_module_cr_is_deleted_whether_the_cache_has_it_or_not() -> None:
     read = reading(missing=("default",), complete=False)
-    assert writes_of(snapshot(read)) == (DeleteModuleConfig("demo-cloud-resources"),)
+    assert writes_of(snapshot(read)) == (DeleteModuleConfig("demo-cloud-resources", by_users=True),)
 
 
 def test_module_cr_that_is_being_deleted_counts_as_deleted() -> None:
     module_cr = builders.infrastructure()
     module_cr["metadata"]["deletionTimestamp"] = "2026-11-01T12:00:00Z"
-    assert writes_of(snapshot(reading(module_cr, complete=False))) == (DeleteModuleConfig("demo-cloud-resources"),)
+    assert writes_of(snapshot(reading(module_cr, complete=False))) == (
+        DeleteModuleConfig("demo-cloud-resources", by_users=True),
+    )
 
 
 def test_partial_reading_deletes_no_other_configs() -> None:
@@ -192,7 +194,7 @@ def test_partial_reading_deletes_no_other_configs() -> None:
 
 def test_complete_reading_deletes_configs_without_module_cr() -> None:
     stray = builders.module_config("demo-cloud-resources-stray")
-    assert writes_of(snapshot(reading(), stray)) == (DeleteModuleConfig("demo-cloud-resources-stray"),)
+    assert writes_of(snapshot(reading(), stray)) == (DeleteModuleConfig("demo-cloud-resources-stray", by_users=True),)
 
 
 def test_config_that_is_being_deleted_is_neither_deleted_again_nor_written() -> None:
@@ -246,7 +248,7 @@ def test_name_that_another_kyma_and_module_have_is_not_touched() -> None:
     own = distinct_name("demo", "cloud-resources", KIND.reference("kyma-system", "default"))
     assert write.name == mark.name == own not in taken
     gone = replace(snapshot(reading(missing=("default",), complete=False)), taken=taken)
-    assert writes_of(gone) == (DeleteModuleConfig(own),)
+    assert writes_of(gone) == (DeleteModuleConfig(own, by_users=True),)
 
 
 def test_existing_module_config_keeps_its_name() -> None:

@@ -70,13 +70,13 @@ class Fleet:
             self.report(name, State.READY)
         self.now = installed
 
-    def report(self, name: str, state: State) -> None:
+    def report(self, name: str, state: State, reason: str = "NotReady") -> None:
         """Set the status of a Manifest as the controller of Manifests does."""
         manifest = self.manifests[name]
         if state is State.READY:
             status = statuses.installed(manifest, statuses.Seen(inventory=()), (), self.now)
         else:
-            status = with_fields(statuses.refused(manifest, (), "NotReady", "not ready", self.now), state=state)
+            status = with_fields(statuses.refused(manifest, (), reason, "not ready", self.now), state=state)
         self.manifests[name] = with_fields(manifest, status=status)
 
     def install(self, name: str) -> None:

@@ -22,7 +22,7 @@ from tests.world import KCP, SKR, World, key_of, open_world
 
 MODULE = "cloud-resources"
 KEY = ReleaseChannel(MODULE, "regular")
-CAREFUL = strategy({"name": "canary", "soak": "0s"}, maxConcurrent="1", soak="0s")
+CAREFUL = strategy({"name": "canary", "soak": "0s", "maxFailures": "0"}, maxConcurrent="1", soak="0s")
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import timedelta
 from types import MappingProxyType
 
+import pytest
 from msgspec.structs import replace as with_fields
 
 from lifecycle_manager.contract.resources import DatedReleaseMeta
@@ -149,6 +150,41 @@ def test_failures_halt_the_rollout_until_somebody_accepts_them() -> None:
     found.steer(accepted_failures=2)
     found.run(5)
     assert phase_of(found) == "Completed"
+
+
+@pytest.mark.parametrize(
+    ("max_failures", "reasons", "phase"),
+    [
+        ("5%", ["NotReady"], "Progressing"),
+        ("5%", ["NotReady", "ApplyFailed"], "Progressing"),
+        ("5%", ["NotReady", "NotReady"], "Halted"),
+        ("20%", ["NotReady", "NotReady", "ApplyFailed"], "Progressing"),
+        ("20%", ["NotReady", "NotReady", "NotReady"], "Halted"),
+        ("0", ["NotReady"], "Halted"),
+        ("1", ["NotReady", "ApplyFailed"], "Halted"),
+    ],
+)
+def test_share_counts_failures_of_several_clusters_for_one_reason(
+    max_failures: str, reasons: list[str], phase: str
+) -> None:
+    found = fleet(canaries=10)
+    trial = {"name": "canary", "maxConcurrent": "10", "maxFailures": max_failures, "soak": "0s"}
+    found.strategy = strategy(trial, soak="0s", progressDeadline="1h")
+    found.settle()
+    failing = dict(zip(sorted(found.manifests), reasons, strict=False))
+    for name, reason in failing.items():
+        found.install(name)
+        found.report(name, State.ERROR, reason)
+    found.settle()
+    assert phase_of(found) == phase
+    for name in found.manifests.keys() - failing:
+        found.install(name)
+        if found.manifests[name].spec.version == "2.0.0":
+            found.report(name, State.READY)
+    for _ in range(3):
+        found.settle()
+    assert phase == "Halted" or wave(found.latest, "canary") == "completed", "the rollout goes on without them"
+    assert (phase_of(found) == "Halted") is (phase == "Halted")
 
 
 def test_cluster_that_failed_first_is_the_first_in_the_status() -> None:

@@ -23,8 +23,8 @@ class SoakedFleet(Fleet):
     ready: dict[str, tuple[str, datetime]] = field(default_factory=dict)
     completed: set[str] = field(default_factory=set)
 
-    def report(self, name: str, state: State) -> None:
-        super().report(name, state)
+    def report(self, name: str, state: State, reason: str = "NotReady") -> None:
+        super().report(name, state, reason)
         version = self.manifests[name].spec.version
         if state is not State.READY:
             self.ready.pop(name, None)

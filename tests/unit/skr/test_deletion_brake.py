@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry
 
 from kube_runtime import SYSTEM_CLOCK, NotFound, NotServed
 from lifecycle_manager import sync_resource
+from lifecycle_manager.contract.outlines import OUTLINES
 from lifecycle_manager.contract.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     KYMAS,
@@ -325,3 +326,53 @@ async def test_deletions_that_are_stuck_since_yesterday_hold_none_of_today() -> 
         brake.kymas.cache.put(key_of("today-3"), today[3])
         world.clock.advance(1)
         assert brake.of("today-0", today[0], has_objects=False).hold is not None
+
+
+NAMES = tuple(f"kyma-{number}" for number in range(9))
+BY_USERS: dict[str, Any] = {"annotations": {names.REMOVED_BY_USERS: "true"}, "deletionTimestamp": builders.NOW}
+
+
+async def test_modules_that_users_remove_are_not_held_and_hold_nothing() -> None:
+    async with open_world() as world:
+        brake = DeletionBrake.watched_by(world.manager, world.connections, SETTINGS)
+        for name in NAMES:
+            brake.kymas.cache.put(key_of(name), builders.kyma(name))
+            removed = builders.manifest("keda", kyma=name, **BY_USERS)
+            brake.manifests.cache.put(key_of(removed.metadata.name), removed)
+            assert brake.of(name, removed, has_objects=False).hold is None
+        deleted = builders.kyma(NAMES[0], deletionTimestamp=builders.NOW)
+        brake.kymas.cache.put(key_of(NAMES[0]), deleted)
+        assert brake.of(NAMES[0], deleted, has_objects=False).hold is None, "one Kyma is deleted in KCP"
+        for name in NAMES[1:5]:
+            other = builders.manifest("other", kyma=name, deletionTimestamp=builders.NOW)
+            brake.manifests.cache.put(key_of(other.metadata.name), other)
+        world.clock.advance(1)
+        assert brake.of(NAMES[1], other, has_objects=False).hold is not None, "those that KCP causes are counted"
+        assert brake.of(NAMES[8], removed, has_objects=False).hold is None
+
+
+async def test_kymas_whose_deletion_users_block_hold_nothing() -> None:
+    async with open_world() as world:
+        brake = DeletionBrake.watched_by(world.manager, world.connections, SETTINGS)
+        for name in NAMES:
+            stuck = {"type": "Ready", "status": "False", "reason": "DeletionStuck", "message": "waits for module keda"}
+            status = {"state": "Warning", "conditions": [stuck]}
+            kyma = builders.kyma(name, status=status, deletionTimestamp=builders.NOW)
+            brake.kymas.cache.put(key_of(name), OUTLINES[KYMAS].of(kyma))
+            part = builders.manifest("keda", kyma=name, deletionTimestamp=builders.NOW)
+            brake.manifests.cache.put(key_of(part.metadata.name), part)
+        assert brake.of(NAMES[0], kyma, has_objects=False).hold is None
+
+
+@pytest.mark.parametrize("is_by_users", [True, False])
+async def test_objects_made_from_module_crs_that_users_delete_hold_nothing(*, is_by_users: bool) -> None:
+    async with open_world() as world:
+        brake = DeletionBrake.watched_by(world.manager, world.connections, SETTINGS)
+        for name in NAMES:
+            brake.kymas.cache.put(key_of(name), builders.kyma(name))
+            mark: dict[str, Any] = BY_USERS if is_by_users else {"deletionTimestamp": builders.NOW}
+            config = builders.module_config(name=name, kyma=name, **mark)
+            brake.module_configs.cache.put(key_of(name), config)
+            made = builders.sync_resource(name=name, kyma=name, deletionTimestamp=builders.NOW)
+            brake.sync_resources.cache.put(key_of(name), made)
+        assert (brake.of(NAMES[0], made, has_objects=False).hold is None) is is_by_users

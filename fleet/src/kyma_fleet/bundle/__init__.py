@@ -1,4 +1,5 @@
 """`klm bundle`: an archive for support, without secrets.
 
-`redaction` says what of an object is kept; `archive` is the file, bounded in size; `command` reads.
+`kept` says which fields of an object are kept, `words` which words of a text; `archive` is the file, bounded in size;
+`command` reads.
 """

@@ -13,7 +13,8 @@ from kube_runtime import Client, KubeError, Resource
 from kube_runtime.event_recorder import EVENTS
 from kube_runtime.leases.lease import LEASES
 from kyma_fleet.bundle.archive import BundleArchive, BundledFile, Missing, new_archive
-from kyma_fleet.bundle.redaction import kept_of, redacted, without_credentials
+from kyma_fleet.bundle.kept import kept_of
+from kyma_fleet.bundle.words import Words
 from kyma_fleet.checking.command import DEPLOYMENTS, OUR_DEPLOYMENTS, check, print_version
 from kyma_fleet.control_plane import require_control_plane
 from kyma_fleet.documents import Document, as_json, as_yaml, print_document
@@ -80,6 +81,17 @@ async def bundle(kcp: Client, screen: Screen, file: Path, *, kyma: str, max_byte
     if kyma:
         await kcp.get(KYMAS, kyma, KCP)
     with new_archive(file, max_bytes) as archive:
+        words = Words()
+        of_kyma = f"{names.KYMA_NAME}={kyma}" if kyma else None
+        await _add(archive, words, kcp, KYMAS, KCP, field_selector=f"metadata.name={kyma}" if kyma else None)
+        for kind in OF_A_KYMA:
+            await _add(archive, words, kcp, kind, KCP if kind is MANIFESTS else None, label_selector=of_kyma)
+        for kind in OF_ALL:
+            await _add(archive, words, kcp, kind, KCP)
+        await _add(archive, words, kcp, LEASES, lease_namespace)
+        await _add(archive, words, kcp, DEPLOYMENTS, KCP, label_selector=OUR_DEPLOYMENTS)
+        for pod in await _add(archive, words, kcp, PODS, KCP, label_selector=OUR_DEPLOYMENTS):
+            await _add_pod(archive, words, kcp, pod)
         reports = {
             "version": lambda to: print_version(kcp, to),
             "check": lambda to: check(kcp, to, lease_namespace, before_installation=False),
@@ -88,17 +100,7 @@ async def bundle(kcp: Client, screen: Screen, file: Path, *, kyma: str, max_byte
         if kyma:
             reports["explain"] = lambda to: explain(kcp, to, kyma, "", Rules())
         for name, report in reports.items():
-            await _add_report(archive, name, report)
-        of_kyma = f"{names.KYMA_NAME}={kyma}" if kyma else None
-        await _add(archive, kcp, KYMAS, KCP, field_selector=f"metadata.name={kyma}" if kyma else None)
-        for kind in OF_A_KYMA:
-            await _add(archive, kcp, kind, KCP if kind is MANIFESTS else None, label_selector=of_kyma)
-        for kind in OF_ALL:
-            await _add(archive, kcp, kind, KCP)
-        await _add(archive, kcp, LEASES, lease_namespace)
-        await _add(archive, kcp, DEPLOYMENTS, KCP, label_selector=OUR_DEPLOYMENTS)
-        for pod in await _add(archive, kcp, PODS, KCP, label_selector=OUR_DEPLOYMENTS):
-            await _add_pod(archive, kcp, pod)
+            await _add_report(archive, words, name, report)
         found = BundleReport(
             file=str(file),
             written_at=datetime.now(UTC),
@@ -110,19 +112,22 @@ async def bundle(kcp: Client, screen: Screen, file: Path, *, kyma: str, max_byte
     return 0
 
 
-async def _add_report(archive: BundleArchive, name: str, report: Callable[[Screen], Awaitable[int]]) -> None:
+async def _add_report(
+    archive: BundleArchive, words: Words, name: str, report: Callable[[Screen], Awaitable[int]]
+) -> None:
     """Write what a command prints as JSON."""
     text = StringIO()
     try:
         await report(Screen(stream=text, form="json"))
     except (KubeError, Problem) as error:
-        archive.missing.append(Missing(f"klm {name}", redacted(str(error))))
+        archive.missing.append(Missing(f"klm {name}", words.kept(str(error))))
     else:
-        archive.add(f"{name}.json", as_json(without_credentials(msgspec.json.decode(text.getvalue())), indent=2))
+        archive.add(f"{name}.json", as_json(words.kept_value(msgspec.json.decode(text.getvalue())), indent=2))
 
 
 async def _add(
     archive: BundleArchive,
+    words: Words,
     kcp: Client,
     resource: Resource[Any],
     namespace: str | None,
@@ -142,17 +147,17 @@ async def _add(
             if text.tell() > min(MAX_BYTES_OF_A_KIND, archive.room):
                 archive.missing.append(Missing(f"further {resource.plural}", "the archive is bounded; see --max-size"))
                 break
-            kept = kept_of({"apiVersion": raw.api_version, "kind": raw.kind, **each})
+            kept = kept_of({"apiVersion": raw.api_version, "kind": raw.kind, **each}, words)
             found.append(kept)
             text.write(f"---\n{as_yaml(kept)}")
     except KubeError as error:
-        archive.missing.append(Missing(resource.plural, redacted(str(error))))
+        archive.missing.append(Missing(resource.plural, words.kept(str(error))))
     if found:
         archive.add(f"resources/{resource.plural}.yaml", text.getvalue())
     return found
 
 
-async def _add_pod(archive: BundleArchive, kcp: Client, pod: dict[str, Any]) -> None:
+async def _add_pod(archive: BundleArchive, words: Words, kcp: Client, pod: dict[str, Any]) -> None:
     """Write the log of each container of a Pod, and what it measures."""
     name = pod["metadata"]["name"]
     path = f"/api/v1/namespaces/{KCP}/pods/{quote(name, safe='')}"
@@ -167,6 +172,7 @@ async def _add_pod(archive: BundleArchive, kcp: Client, pod: dict[str, Any]) -> 
         try:
             content = await kcp.raw("GET", target, accept="*/*")
         except KubeError as error:
-            archive.missing.append(Missing(file, redacted(str(error))))
+            archive.missing.append(Missing(file, words.kept(str(error))))
         else:
-            archive.add(file, redacted(content.decode("utf-8", "replace")))
+            kept = words.kept_metrics if file.startswith("metrics/") else words.kept
+            archive.add(file, kept(content.decode("utf-8", "replace")))

@@ -92,6 +92,11 @@ def _only(conditions: tuple[Condition, ...], *types: str) -> tuple[Condition, ..
     )
 
 
+_OF_KYMAS = (REACHABLE, WEBHOOK)
+_OF_DELETION = (*_OF_KYMAS, names.READY_CONDITION)
+"""Conditions that are counted."""
+
+
 def _kyma(kyma: Kyma) -> Kyma:
     status = kyma.status
     return replace(
@@ -100,7 +105,7 @@ def _kyma(kyma: Kyma) -> Kyma:
         spec=_shared(KymaSpec(channel=kyma.spec.channel)),
         status=KymaStatus(
             state=status.state,
-            conditions=_only(status.conditions, REACHABLE, WEBHOOK),
+            conditions=_only(status.conditions, *(_OF_DELETION if kyma.metadata.being_deleted else _OF_KYMAS)),
             skip_maintenance_windows=status.skip_maintenance_windows,
             modules=tuple(each for each in status.modules if each.available_version),
             records=status.records,

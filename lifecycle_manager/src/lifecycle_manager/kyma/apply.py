@@ -225,7 +225,10 @@ class KymaActions:
                     await apply_manifest(kcp, self.manifests, manifest)
             case steps.MarkUnmanaged(name):
                 await self._annotate(name, namespace, {names.IS_UNMANAGED: "true"})
-            case steps.DeleteManifest(name):
+            case steps.DeleteManifest(name, by_users):
+                if by_users:
+                    with suppress(NotFound):
+                        await self._annotate(name, namespace, {names.REMOVED_BY_USERS: "true"})
                 await delete_manifest(kcp, name, namespace)
             case steps.DeleteSyncResource(resource):
                 with suppress(NotFound):  # deleted meanwhile

@@ -12,7 +12,6 @@ CRDS_PENDING = "Syncing"
 
 READY = "Ready"
 DELETING = "Deleting"
-DELETION_STUCK = "DeletionStuck"
 
 MODULE_UNMANAGED = "ModuleUnmanaged"
 MODULE_MANDATORY = "ModuleMandatory"

@@ -34,6 +34,7 @@ from lifecycle_manager.kyma.wanted import WantedModules, chosen_manifests
 from lifecycle_manager.module_catalog import module_of_manifest
 from lifecycle_manager.rollout.held_removals import DELETION_HELD
 from lifecycle_manager.skr import SkrFailure
+from lifecycle_manager.skr.deletion_brake import DELETION_STUCK
 from lifecycle_manager_api import (
     Condition,
     Kyma,
@@ -243,7 +244,7 @@ def deleting_status(
         modules=tuple(each.shown(to_users=False) for each in reports),
         conditions=(
             removed if modules_removed else removing,
-            (READY, "False", reasons.DELETION_STUCK if stuck and reason == reasons.DELETING else reason, message),
+            (READY, "False", DELETION_STUCK if stuck and reason == reasons.DELETING else reason, message),
         ),
         operation=message,
     )

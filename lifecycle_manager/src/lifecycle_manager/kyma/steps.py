@@ -37,9 +37,13 @@ class MarkUnmanaged:
 
 @dataclass(frozen=True, slots=True)
 class DeleteManifest:
-    """Remove a module: delete its Manifest in the foreground, so that its objects are deleted first."""
+    """Remove a module: delete its Manifest in the foreground, so that its objects are deleted first.
+
+    `by_users`: they do not request the module any more.
+    """
 
     manifest: str
+    by_users: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,8 +100,12 @@ class WantedModules:
     @property
     def changes(self) -> tuple[steps.ModuleChange, ...]:
         """What has to be changed in KCP."""
-        removed = (each.metadata for each in self.removed)
-        deletions = (steps.DeleteManifest(each.name) for each in removed if not each.being_deleted)
+        requested = {each.name for each in self.modules}
+        deletions = (
+            steps.DeleteManifest(each.metadata.name, by_users=module_of_manifest(each) not in requested)
+            for each in self.removed
+            if not each.metadata.being_deleted
+        )
         changes = (each.change for each in self.modules)
         updates = map(steps.UpdateTerminatingManifest, self.terminating)
         left = map(steps.DeleteSyncResource, self.left)

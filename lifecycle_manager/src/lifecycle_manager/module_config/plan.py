@@ -58,9 +58,13 @@ class ApplyModuleConfig:
 
 @dataclass(frozen=True, slots=True)
 class DeleteModuleConfig:
-    """Delete a ModuleConfig in the foreground, so that objects made from it are deleted first."""
+    """Delete a ModuleConfig in the foreground, so that objects made from it are deleted first.
+
+    `by_users`: they have deleted its Module CR.
+    """
 
     name: str
+    by_users: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +229,7 @@ def _steps_after(seen: ModuleConfigSnapshot, reading: Reading) -> tuple[Write, .
             size += growth
         (urgent if module_cr.source in announced else steps).extend(_writes(config, name, read))
     being_deleted = {name for name, config in existing.items() if config.metadata.being_deleted}
-    deletions = (DeleteModuleConfig(name) for name in sorted(deleted - being_deleted))
+    deletions = (DeleteModuleConfig(name, by_users=True) for name in sorted(deleted - being_deleted))
     return (*urgent, *steps, *_report(seen, reading, [each.source for each in exceeding], deleted), *deletions)
 
 

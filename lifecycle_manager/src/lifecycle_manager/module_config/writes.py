@@ -59,8 +59,8 @@ class ModuleConfigWrites:
                 trace = traces.get(step.source, Trace())
                 await self._write(seen, step, trace)
                 self.latency.module_config_written(trace.observed_at)
-            case DeleteModuleConfig(name):
-                await self._delete(seen, name)
+            case DeleteModuleConfig(name, by_users):
+                await self._delete(seen, name, by_users=by_users)
             case SetCondition():
                 await self._set_condition(seen, step)
             case _:
@@ -112,8 +112,11 @@ class ModuleConfigWrites:
             observed_at=trace.observed_at,
         )
 
-    async def _delete(self, seen: ModuleConfigSnapshot, name: str) -> None:
+    async def _delete(self, seen: ModuleConfigSnapshot, name: str, *, by_users: bool) -> None:
+        mark = {"metadata": {"annotations": {names.REMOVED_BY_USERS: "true"}}}
         try:
+            if by_users:
+                await self.kcp.merge_patch(MODULE_CONFIGS, name, mark, seen.namespace, field_manager=FIELD_MANAGER)
             await self.kcp.delete(MODULE_CONFIGS, name, seen.namespace, propagation="Foreground")
         except NotFound:
             return

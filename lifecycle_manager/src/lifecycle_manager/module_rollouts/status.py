@@ -125,9 +125,8 @@ def _failed(progress: Progress, before: Sequence[FailedCluster]) -> tuple[Failed
 
 
 def _failed_cluster(cluster: Cluster) -> FailedCluster:
-    reason = cluster.reason if cluster.is_error else "DeadlineExceeded"
     message = shortened(cluster.message, MAX_MESSAGE_LENGTH)
-    return FailedCluster(kyma=cluster.kyma, wave=cluster.wave, reason=reason, message=message)
+    return FailedCluster(kyma=cluster.kyma, wave=cluster.wave, reason=cluster.failure, message=message)
 
 
 def _expected_end(rollout: ModuleRollout, progress: Progress, updated: int) -> datetime | None:

@@ -14,9 +14,13 @@ A wave begins when the wave before it is completed, the pause before it is over 
 approved it. It settles when no cluster of it is waiting or under way any more, and is completed when none is soaking
 that was Ready by the deadline. Clusters that are held or unreachable delay that for no longer than the deadline. Since
 when a cluster is Ready is in its Manifest, so that any replica comes to the same.
+
+Where `maxFailures` is a share, failures count whose reason several clusters of the wave have: a version that is broken
+fails for the same reason in many, and a cluster that is broken is the matter of its users. A number counts each.
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -36,6 +40,7 @@ from lifecycle_manager_api import (
 )
 from lifecycle_manager_api.rollout_strategy import REMAINING
 
+DEADLINE_EXCEEDED = "DeadlineExceeded"
 Standing = Literal["waiting", "held", "under_way", "soaking", "healthy", "failed", "unreachable"]
 
 
@@ -77,6 +82,11 @@ class Cluster:
             return "waiting"
         return "failed" if is_overdue or (self.has_version and self.is_error) else "under_way"
 
+    @property
+    def failure(self) -> str:
+        """Return the reason why it counts as failed."""
+        return self.reason if self.is_error else DEADLINE_EXCEEDED
+
     def is_late(self, deadline: timedelta) -> bool:
         """Tell whether the cluster is Ready only since its deadline is over, so that no wave waits for it."""
         return self.since is not None and self.ready_since is not None and self.ready_since > self.since + deadline
@@ -98,11 +108,17 @@ class WavePlan:
     def max_failures(self, clusters: int) -> int:
         return _amount(self.rules.max_failures, clusters, rounding=math.floor)
 
+    def failures_among(self, failed: Iterable[Cluster]) -> int:
+        """Return how many of the failed clusters count: with a share those whose reason another one has, too."""
+        reasons = Counter(each.failure for each in failed)
+        return sum(count for count in reasons.values() if count > 1 or not _is_share(self.rules.max_failures))
+
 
 @dataclass(frozen=True, slots=True)
 class WaveProgress:
     """A wave at one moment.
 
+    - `failures`: how many failed clusters count
     - `soaked_at`: when the last cluster that the wave waits for has been Ready for the soak time; None where none soaks
     - `releasable`: the clusters that may get the version now
     - `again`: when time alone changes it
@@ -111,6 +127,7 @@ class WaveProgress:
     plan: WavePlan
     status: WaveStatus
     standings: Mapping[str, Standing] = field(default_factory=dict)
+    failures: int = 0
     waits_for: str = ""
     needs_approval: bool = False
     soaked_at: datetime | None = None
@@ -179,7 +196,7 @@ def too_many_failures(rollout: ModuleRollout, waves: Sequence[WaveProgress]) -> 
     """Return the first wave with more failures than its strategy and the operators accept."""
     for each in waves:
         accepted = max(each.plan.max_failures(each.status.clusters), rollout.spec.accepted_failures)
-        if each.status.failed > accepted:
+        if each.failures > accepted:
             return each
     return None
 
@@ -203,7 +220,14 @@ def _counted(plan: WavePlan, clusters: Sequence[Cluster], before: WaveStatus | N
         if standings[each.kyma] == "soaking" and each.ready_since is not None and not each.is_late(plan.deadline)
     )
     status = msgspec.structs.replace(known, clusters=len(clusters), **counts)
-    return WaveProgress(plan, status, standings, soaked_at=max(soaks, default=None), again=min(deadlines, default=None))
+    return WaveProgress(
+        plan,
+        status,
+        standings,
+        failures=plan.failures_among(each for each in clusters if standings[each.kyma] == "failed"),
+        soaked_at=max(soaks, default=None),
+        again=min(deadlines, default=None),
+    )
 
 
 def _at_once(wave: WaveProgress, now: datetime) -> WaveProgress:
@@ -257,7 +281,11 @@ def _waiting(wave: WaveProgress) -> tuple[str, ...]:
     return tuple(sorted(kyma for kyma, standing in wave.standings.items() if standing == "waiting"))
 
 
+def _is_share(amount: int | str) -> bool:
+    return isinstance(amount, str) and amount.endswith("%")
+
+
 def _amount(amount: int | str, clusters: int, *, rounding: Callable[[float], int]) -> int:
-    if isinstance(amount, str) and amount.endswith("%"):
-        return rounding(clusters * int(amount[:-1]) / 100)
+    if _is_share(amount):
+        return rounding(clusters * int(str(amount)[:-1]) / 100)
     return int(amount)

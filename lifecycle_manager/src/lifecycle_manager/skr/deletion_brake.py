@@ -5,7 +5,8 @@ The plans of Kymas, Manifests and SyncResources ask it first. A deletion is held
 - while a CRD of Lifecycle Manager or its namespace is being deleted in KCP, which deletes everything everywhere; and
   that of a SyncResource whose ModuleConfig was deleted with its CRD, after that CRD was created again
 - while Kymas or Manifests of more clusters than `limit` are being deleted that were deleted in about the same hour, and
-  SyncResources of one module likewise: a module team can hold only its own
+  SyncResources of one module likewise: a module team can hold only its own. What users have removed is neither counted
+  nor held so, nor is a Kyma counted whose deletion something in its cluster blocks
 - likewise where the texts of so many SyncResources of one module lost all their objects in about the same hour, which
   removes as much: `status.emptied_at` records when; what was held stays held by its status
 - while the access Secret is gone for less than the grace time, or that of more clusters than `limit`
@@ -22,6 +23,7 @@ from typing import Any
 
 from kube_runtime import Change, Clock, Index, Informer, JsonObject, Manager, ObjectKey
 from lifecycle_manager.contract.conditions import was_reached
+from lifecycle_manager.contract.indexes import MODULE_CONFIGS_BY_KYMA
 from lifecycle_manager.contract.outlines import may_have_objects
 from lifecycle_manager.contract.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
@@ -36,13 +38,15 @@ from lifecycle_manager.contract.resources import (
 from lifecycle_manager.skr.access import AccessSecretMissing
 from lifecycle_manager.skr.connections import Connections
 from lifecycle_manager.skr.settings import BrakeSettings
-from lifecycle_manager_api import Kyma, Manifest, ObjectMeta, SyncResource, find, names
+from lifecycle_manager_api import Kyma, Manifest, ModuleConfig, ObjectMeta, SyncResource, find, names
 
 DELETION_HELD = "DeletionHeld"
 """The reason of conditions of what the brake holds."""
 RECOUNT_SECONDS = 1.0
 AT_ONCE_SECONDS = 3600
 """Deletions that began so soon after each other are one mass deletion; one that is stuck since yesterday is none."""
+DELETION_STUCK = "DeletionStuck"
+"""The reason of a Kyma that was not held, and whose deletion something in its cluster blocks."""
 HELD_SECONDS = 30.0
 """How soon the brake is asked again. A word of an operator, and a new access Secret, enqueue what is held at once."""
 GARBAGE_COLLECTION = timedelta(hours=1)
@@ -148,13 +152,20 @@ def _deleting(kyma: str, metadata: ObjectMeta) -> Iterable[str]:
 
 DELETING_KYMAS: Index[Kyma] = Index("deleting", lambda it: _deleting(it.metadata.name, it.metadata))
 DELETING_MANIFESTS: Index[Manifest] = Index(
-    "deleting", lambda it: _deleting(it.metadata.labels.get(names.KYMA_NAME, ""), it.metadata)
+    "deleting",
+    lambda it: () if _by_users(it.metadata) else _deleting(it.metadata.labels.get(names.KYMA_NAME, ""), it.metadata),
 )
 DELETING_SYNC_RESOURCES: Index[SyncResource] = Index("deleting", lambda it: _deleting(it.spec.kyma, it.metadata))
 EMPTIED_SYNC_RESOURCES: Index[SyncResource] = Index(
     "emptied", lambda it: (it.spec.module,) if it.status.emptied_at is not None or is_emptied(it) else ()
 )
 """By module, those whose text has no objects any more, whether these are removed yet or not."""
+
+
+def _by_users(metadata: ObjectMeta) -> bool:
+    """Tell whether users have removed what a Manifest or ModuleConfig was for; Lifecycle Manager alone writes these."""
+    return metadata.being_deleted and names.REMOVED_BY_USERS in metadata.annotations
+
 
 _WATCHED_CRDS = (KYMAS, MANIFESTS, MODULE_CONFIGS, SYNC_RESOURCES, MODULE_TEMPLATES, MODULE_RELEASE_METAS)
 
@@ -168,6 +179,7 @@ class DeletionBrake:
     connections: Connections
     kymas: Informer[Kyma]
     manifests: Informer[Manifest]
+    module_configs: Informer[ModuleConfig]
     sync_resources: Informer[SyncResource]
     crds: Mapping[str, Informer[JsonObject]]
     namespace: Informer[JsonObject]
@@ -188,6 +200,7 @@ class DeletionBrake:
             connections,
             manager.informer(KYMAS, indexes=[DELETING_KYMAS]),
             manager.informer(MANIFESTS, indexes=[DELETING_MANIFESTS]),
+            manager.informer(MODULE_CONFIGS, namespace=None, indexes=[MODULE_CONFIGS_BY_KYMA]),
             manager.informer(SYNC_RESOURCES, namespace=None, indexes=[DELETING_SYNC_RESOURCES, EMPTIED_SYNC_RESOURCES]),
             {each.plural_name: one(CUSTOM_RESOURCE_DEFINITIONS, each.plural_name) for each in _WATCHED_CRDS},
             one(NAMESPACES, names.KCP_NAMESPACE),
@@ -225,11 +238,18 @@ class DeletionBrake:
             continued_at=beginning.continued_at,
             crds=self._removed(item),
             clusters=len(self.kymas.cache),
-            deleting=self._clusters_with_deletions(now, beginning),
+            deleting=0 if self._is_of_users(item) else self._clusters_with_deletions(now, beginning),
             without_access=self._clusters_without_access(now) if missing_for is not None else 0,
             missing_for=missing_for,
         )
         return judge(seen, self.settings)
+
+    def _is_of_users(self, item: Kyma | Manifest | SyncResource) -> bool:
+        """Tell whether users have removed the module, or the Module CR that a SyncResource was made from."""
+        if not isinstance(item, SyncResource):
+            return _by_users(item.metadata)
+        configs = self.module_configs.by_index(MODULE_CONFIGS_BY_KYMA, item.spec.kyma)
+        return any(each.spec.module == item.spec.module and _by_users(each.metadata) for each in configs)
 
     def _removed(self, item: Kyma | Manifest | SyncResource) -> tuple[str, ...]:
         """Name what is being deleted in KCP, or was and is there again, so that this object is deleted with it."""
@@ -263,13 +283,18 @@ class DeletionBrake:
 
     def _count(self) -> "_Counts":
         counts = _Counts()
-        for item in self.kymas.by_index(DELETING_KYMAS, ""):
-            counts.add(item.metadata.name, self._beginning(item.metadata.name, item))
+        kymas = self.kymas.by_index(DELETING_KYMAS, "")
+        for item in kymas:
+            ready = find(item.status.conditions, names.READY_CONDITION)
+            if ready is None or ready.reason != DELETION_STUCK:
+                counts.add(item.metadata.name, self._beginning(item.metadata.name, item))
+        counted = {item.metadata.name for item in kymas}  # with all that they have
         for manifest in self.manifests.by_index(DELETING_MANIFESTS, ""):
-            kyma = manifest.metadata.labels[names.KYMA_NAME]
-            counts.add(kyma, self._beginning(kyma, manifest))
+            if (kyma := manifest.metadata.labels[names.KYMA_NAME]) not in counted:
+                counts.add(kyma, self._beginning(kyma, manifest))
         for resource in self.sync_resources.by_index(DELETING_SYNC_RESOURCES, ""):
-            counts.add(resource.spec.kyma, self._beginning(resource.spec.kyma, resource))
+            if (kyma := resource.spec.kyma) not in counted and not self._is_of_users(resource):
+                counts.add(kyma, self._beginning(kyma, resource))
         return counts
 
     def _clusters_without_access(self, now: float) -> int:
