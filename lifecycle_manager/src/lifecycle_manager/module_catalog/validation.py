@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 from kyma_oci import DescriptorUnreadable, component_of, host_of, is_left_out
 from lifecycle_manager.module_catalog.offer import RAW_MANIFEST_LINK, Offer, link_of, module_of
-from lifecycle_manager.module_catalog.state_paths import PathBroken, state_path
+from lifecycle_manager.module_catalog.state_paths import check_error
 from lifecycle_manager_api import ModuleReleaseMeta, ModuleTemplate, State, raw_object, template_name
 
 _MODULE_STATES = frozenset({State.READY, State.WARNING, State.ERROR, State.PROCESSING, State.DELETING})
@@ -81,13 +81,8 @@ def _state_unknown(template: ModuleTemplate) -> str | None:
     return f"spec.customStateCheck: mappedState {', '.join(map(repr, sorted(unknown)))} is not a state of a module"
 
 
-def _path_broken(template: ModuleTemplate) -> str | None:
-    for number, check in enumerate(template.spec.custom_state_check):
-        try:
-            state_path(check.json_path)
-        except PathBroken as error:
-            return f"spec.customStateCheck[{number}].jsonPath {check.json_path!r} is not a JSONPath: {error}"
-    return None
+def _check_broken(template: ModuleTemplate) -> str | None:
+    return check_error(template.spec.custom_state_check)
 
 
 def _link_not_https(template: ModuleTemplate) -> str | None:
@@ -111,6 +106,6 @@ _CHECKS: tuple[Callable[[ModuleTemplate], str | None], ...] = (
     _named_otherwise,
     _data_not_an_object,
     _state_unknown,
-    _path_broken,
+    _check_broken,
     _link_not_https,
 )
