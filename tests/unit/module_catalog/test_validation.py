@@ -46,6 +46,11 @@ V2 = {"name": "kyma-project.io/module/garden", "version": "1.0.0"}
         ({"descriptor": {"kind": "Pod"}}, "spec.descriptor.component is missing"),
         ({"descriptor": "text"}, "spec.descriptor is not an object"),
         ({"version": "1.0.1"}, "spec.version is 1.0.1"),
+        ({"moduleName": "zzz"}, "metadata.name is that of module 'garden', and spec.moduleName is 'zzz'"),
+        (
+            {"descriptor": V3 | {"component": V2}},
+            "has both component, of the schema v2, and apiVersion, of v3alpha1; keep one of the schemas",
+        ),
         ({"data": {"spec": {}}}, "spec.data is not a Kubernetes object"),
         (
             {"customStateCheck": [{"jsonPath": "status.conditions[?(@.type", "value": "x", "mappedState": "Ready"}]},
@@ -75,8 +80,16 @@ def test_manager_needs_no_namespace(group: str, kind: str) -> None:
 
 
 def test_name_of_a_template_is_module_and_version() -> None:
-    error = template_error(template("orchard-1.0.0"), NOTHING)
-    assert error == "metadata.name is 'orchard-1.0.0'; it must be 'garden-1.0.0'"
+    error = template_error(template("for-all"), NOTHING)
+    assert error == "metadata.name is 'for-all'; it must be 'garden-1.0.0'"
+    error = template_error(template("orchard-1.0.0"), NOTHING) or ""
+    assert "metadata.name is that of module 'orchard', and spec.moduleName is 'garden'" in error
+
+
+def test_template_that_is_being_deleted_may_lose_its_finalizers_whatever_is_in_it() -> None:
+    leaving = builders.template("garden", "1.0.0", name="orchard-1.0.0", deletionTimestamp="2026-11-01T12:00:00Z")
+    assert template_error(template("orchard-1.0.0"), NOTHING) is not None
+    assert template_error(leaving, NOTHING) is None
 
 
 def test_channel_of_a_module_has_one_template() -> None:

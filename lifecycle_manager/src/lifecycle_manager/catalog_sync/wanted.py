@@ -24,7 +24,6 @@ from lifecycle_manager_api import (
     boolean,
     crds,
     names,
-    template_name,
 )
 
 Item = ModuleTemplate | ModuleReleaseMeta
@@ -170,7 +169,7 @@ def _release_for_skr(release: ModuleReleaseMeta, offer: Offer, labels: Mapping[s
     """Return a ModuleReleaseMeta with the channels whose version this Kyma may have, and without the selector."""
 
     def may_have(version: str) -> bool:
-        template = offer.templates.get(template_name(release.spec.module_name, version))
+        template = offer.named(release.spec.module_name, version)
         return template is not None and offer.can_be_chosen(template) and excluded(labels, template, release) is None
 
     channels = tuple(channel for channel in release.spec.channels if may_have(channel.version))
