@@ -19,7 +19,7 @@ from lifecycle_manager.module_catalog.identity import names_of
 from lifecycle_manager.module_catalog.offer import Offer
 from lifecycle_manager.module_catalog.template_status import TemplateStatuses
 from lifecycle_manager_api import ModuleTemplate, ModuleTemplateStatus, find
-from lifecycle_manager_api.conditions import set_conditions
+from lifecycle_manager_api.conditions import NewCondition, set_conditions
 
 CONSISTENT, CONTRADICTORY = "Consistent", "Contradictory"
 WRITE_AGAIN_SECONDS = 15.0
