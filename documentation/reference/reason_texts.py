@@ -28,6 +28,7 @@ CONDITIONS: tuple[tuple[str, str, str], ...] = (
     ("ModuleTemplate", "DescriptorPinned", "whether the tag still names the descriptor that was found first"),
     ("ModuleTemplate", "LinkPinned", "whether the link to the objects still has the content that was seen first"),
     ("ModuleTemplate", "DescriptorVerified", "whether the descriptor is signed as the ModulePolicy requires"),
+    ("ModuleTemplate", "Consistent", "only while it is False: whether its parts say the same module and version"),
     ("ModuleRollout", "Progressing", "whether clusters get the version, or soak"),
     ("ModuleRollout", "Halted", "whether something stops it until somebody acts"),
     ("ModuleRollout", "Completed", "whether all waves are completed"),
@@ -304,6 +305,10 @@ REASONS: Mapping[str, Texts] = {
         "LinkPinned": ("The link has the content that was seen first.", NONE),
         "LinkUnreadable": ("The link to the objects can't be read.", "Correct it, or make its server answer."),
         "DescriptorVerified": ("The component is signed by a trusted key.", NONE),
+        "Contradictory": (
+            "The parts of the ModuleTemplate say different modules or versions; nobody gets it.",
+            "Correct what the message names.",
+        ),
         "CAAnnounced": ("Another CA is trusted too, and issues once every cluster trusts it.", NONE),
         "CASpread": ("Every cluster has the CAs of this phase.", NONE),
         "CASwitched": ("The new CA issues; the former is trusted while it has certificates.", NONE),

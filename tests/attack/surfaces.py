@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -28,7 +27,7 @@ from kube_runtime.client.limits import AnswerMemory
 from kube_runtime.informer import Informer
 from kube_simulation import serve_simulation
 from kyma_oci import AllowedHosts, DescriptorUnreadable, Layer, Registries, SourceError, component_of
-from kyma_oci.signatures import Unverified, keys_in, pinned, verify
+from kyma_oci.signatures import Unverified, keys_in, normal_form, verify
 from kyma_oci.signatures.cosign import layers_in
 from lifecycle_manager.admission import create_app
 from lifecycle_manager.catalog_sync.wanted import wanted_catalog
@@ -56,9 +55,11 @@ from lifecycle_manager_api import (
 )
 from tests import builders
 from tests.attack import kinds
+from tests.attack.descriptors import SIGNED, check_descriptor, hostile_descriptor
 from tests.attack.fleet import attacked_fleet
 from tests.attack.grammar import hostile_bytes, hostile_json
 from tests.attack.running import hostile_server
+from tests.attack.state_checks import check_state, hostile_checks
 from tests.kinds import CONFIG_MAPS
 from tests.registries import blob_server
 from tests.security.events.test_hostile_bytes import MINE, URL, endpoint
@@ -68,7 +69,6 @@ from tests.watcher_process import review
 MAX_CPU_SECONDS = 1.0
 """What one document may cost: the worst needs a tenth of it on a slow machine."""
 WATCH_SECONDS = 0.3
-SIGNED = Path("tests/unit/oci/signed_by_ocm")
 Attack = Callable[[bytes], Awaitable[None]]
 
 
@@ -147,17 +147,28 @@ async def _texts() -> AsyncIterator[Attack]:
 
 @asynccontextmanager
 async def _descriptors() -> AsyncIterator[Attack]:
-    """Signed descriptors: whatever is changed, what is accepted installs the same layer."""
-    keys = keys_in({"public.pem": (SIGNED / "public.pem").read_bytes()})
-    good = component_of(msgspec.Raw(_signed()))
+    """Signed descriptors: what is accepted installs the same, and what has another normal form is not accepted."""
+    keys = keys_in({"public.pem": SIGNED.with_name("public.pem").read_bytes()})
+    signed = normal_form(SIGNED.read_bytes())
 
     async def attack(sample: bytes) -> None:
-        with suppress(DescriptorUnreadable, Unverified):
+        with suppress(Unverified):
+            check_descriptor(sample)
+        with suppress(Unverified):
             verify(sample, keys, datetime(2026, 7, 1, tzinfo=UTC))
-            found = component_of(pinned(msgspec.Raw(sample)))
-            _expect(found.layers == good.layers, "something else than what was signed is installed")
+            _expect(normal_form(sample) == signed, "something else than what was signed is verified")
+        with suppress(DescriptorUnreadable):
+            component_of(msgspec.Raw(sample))
         with suppress(Unverified):
             layers_in(sample)
+
+    yield attack
+
+
+@asynccontextmanager
+async def _state_checks() -> AsyncIterator[Attack]:
+    async def attack(sample: bytes) -> None:
+        check_state(sample)
 
     yield attack
 
@@ -390,12 +401,15 @@ def _module_version(draw: random.Random) -> bytes:
     return hostile_json(document, draw)
 
 
-def _signed() -> bytes:
-    return (SIGNED / "guestbook-pss.json").read_bytes()
-
-
 def _descriptor(draw: random.Random) -> bytes:
-    return hostile_bytes(_signed(), draw) if draw.random() < 0.2 else hostile_json(msgspec.json.decode(_signed()), draw)
+    signed = SIGNED.read_bytes()
+    match draw.randrange(5):
+        case 0:
+            return hostile_bytes(signed, draw)
+        case 1:
+            return hostile_json(msgspec.json.decode(signed), draw)
+        case _:
+            return hostile_descriptor(draw)
 
 
 def _seed(draw: random.Random) -> bytes:
@@ -409,6 +423,7 @@ SURFACES = {
     "kubeconfigs": Surface(_kubeconfig, _kubeconfigs),
     "texts": Surface(_text, _texts),
     "descriptors": Surface(_descriptor, _descriptors),
+    "state-checks": Surface(hostile_checks, _state_checks),
     "catalog": Surface(_module_version, _catalog),
     "default-crs": Surface(kinds.sample_of_default_cr, _default_crs),
     "policies": Surface(kinds.sample_of_objects, _policies),

@@ -31,6 +31,7 @@ DOMAINS = (
 
 PLAIN = {
     "descriptor": "looks a descriptor up for a cache; no resource is written",
+    "module-agreement": "reports a contradiction in a template; one condition is written",
     "module-link": "records the digest of a link; one status is written",
     "resync": "publishes a signal at a limited rate",
     "skr-probe": "sends one request to an SKR and publishes a signal",

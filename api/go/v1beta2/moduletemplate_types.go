@@ -39,11 +39,12 @@ type ModuleTemplateList struct {
 
 // CustomStateCheck: Maps a value in the Module CR to a state of the module.
 type CustomStateCheck struct {
-	// Path of the value in the Module CR, a JSONPath without the leading $, for example status.health.
+	// Path of the value in the Module CR, names and indexes without a leading $, for example status.health or
+	// status.conditions[0].status.
 	// +required
 	JSONPath string `json:"jsonPath"`
 
-	// The value to compare with.
+	// The value to compare with: a text, a number, true, false or null.
 	// +required
 	Value string `json:"value"`
 

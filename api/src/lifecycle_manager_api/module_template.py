@@ -11,14 +11,23 @@ from lifecycle_manager_api.kinds import ApiObject
 from lifecycle_manager_api.references import GroupVersionKind, ManagerReference
 from lifecycle_manager_api.state import State
 
+MAX_STATE_CHECKS = 32
+MAX_PATH_LENGTH = 256
+MAX_PATH_SEGMENTS = 32
+MAX_VALUE_LENGTH = 256
+_NAME = "[A-Za-z0-9_/-]+"
+_BRACKETS = r"""\[([0-9]{1,4}|'[^'"\\]+'|"[^'"\\]+")\]"""
+STATE_PATH = rf"^\x24?([.]?{_NAME}|{_BRACKETS})([.]{_NAME}|{_BRACKETS}){{0,{MAX_PATH_SEGMENTS - 1}}}$"
+
 
 class CustomStateCheck(Struct, frozen=True, kw_only=True):
     """Maps a value in the Module CR to a state of the module."""
 
-    json_path: str
-    """Path of the value in the Module CR, a JSONPath without the leading $, for example status.health."""
-    value: str
-    """The value to compare with."""
+    json_path: Annotated[str, schema(pattern=STATE_PATH, maxLength=MAX_PATH_LENGTH)]
+    """Path of the value in the Module CR, names and indexes without a leading $, for example status.health or
+    status.conditions[0].status."""
+    value: Annotated[str, schema(maxLength=MAX_VALUE_LENGTH)]
+    """The value to compare with: a text, a number, true, false or null."""
     mapped_state: State
     """The state of the module if the values are equal."""
 
@@ -61,7 +70,7 @@ class ModuleTemplateSpec(Struct, frozen=True, kw_only=True):
     """Further kinds of the module, besides that of its Module CR."""
     channel: Annotated[str, schema(pattern="^$|^[a-z]{3,}$", maxLength=32)] = ""
     """Deprecated: the channel of this version, if the module has no ModuleReleaseMeta."""
-    custom_state_check: tuple[CustomStateCheck, ...] = ()
+    custom_state_check: Annotated[tuple[CustomStateCheck, ...], schema(maxItems=MAX_STATE_CHECKS)] = ()
     """How to read the module's state from its Module CR, if that has no status.state."""
     data: Annotated[msgspec.Raw, EMBEDDED_OBJECT] = msgspec.Raw(b"null")
     """The module's default Module CR, created with the module if the user's customResourcePolicy is CreateAndDelete."""

@@ -101,6 +101,10 @@ def _read(descriptor: bytes) -> Component:
         document = msgspec.json.decode(descriptor, type=Json)
     except UNREADABLE as error:
         raise DescriptorUnreadable(f"spec.descriptor is not an object: {error}") from None
+    if "apiVersion" in document and "component" in document:
+        raise DescriptorUnreadable(
+            "spec.descriptor has both component, of the schema v2, and apiVersion, of v3alpha1; keep one of the schemas"
+        )
     return _version_3(document) if "apiVersion" in document else _version_2(document)
 
 
@@ -133,9 +137,9 @@ def _component(named: Json, located: Json, content: Json, where: str) -> Compone
             layers[resource["name"]] = digest
             if resource["access"].get("mediaType") == TAR:
                 archives.add(resource["name"])
-            if (labels := _credentials(resource)) is not None:
+            if (labels := credentials_of(resource)) is not None:
                 credentials[resource["name"]] = labels
-    repository, path = _location(located, named["name"])
+    repository, path = location_of(located, named["name"])
     images = _images(resources)
     return Component(
         named["name"], named["version"], repository, path, layers, credentials, images, frozenset(archives)
@@ -147,7 +151,7 @@ def _images(resources: Iterable[Json]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(each for each in found if isinstance(each, str) and each))
 
 
-def _credentials(resource: Json) -> Mapping[str, str] | None:
+def credentials_of(resource: Json) -> Mapping[str, str] | None:
     """Return the labels of the Secrets that a resource is pulled with, None where it has no such label."""
     values = [each.get("value") for each in _objects(resource, "labels") if each.get("name") == OCI_REGISTRY_CRED]
     if not values:
@@ -160,7 +164,7 @@ def _credentials(resource: Json) -> Mapping[str, str] | None:
     return labels
 
 
-def _location(located: Json, name: str) -> tuple[str, str]:
+def location_of(located: Json, name: str) -> tuple[str, str]:
     """Return the registry of the component's newest repository context, and the path of the component there.
 
     Below the registry are the components: `references.layer_in` adds that part of the path.

@@ -293,7 +293,7 @@ async def test_custom_state_checks_of_a_template_determine_the_state_of_the_modu
     environment = gardener.environment
     checks = [
         {"jsonPath": "status.health", "value": "green", "mappedState": "Ready"},
-        {"jsonPath": 'status.conditions[?(@.type=="Grown")].status', "value": "True", "mappedState": "Ready"},
+        {"jsonPath": "status.conditions[0].status", "value": "True", "mappedState": "Ready"},
         {"jsonPath": "status.health", "value": "red", "mappedState": "Error"},
     ]
     await make_ready(environment)

@@ -14,7 +14,7 @@ from lifecycle_manager.kyma.plan import visible_metadata
 from lifecycle_manager.kyma.resolution import Installed
 from lifecycle_manager.kyma.snapshot import KymaSnapshot, SkrView
 from lifecycle_manager.module_catalog import Offer, excluded, module_of, module_of_manifest
-from lifecycle_manager.module_catalog.offer import version_of
+from lifecycle_manager.module_catalog.identity import version_of
 from lifecycle_manager.rollout import Timing
 from lifecycle_manager.skr import AccessSecretMissing
 from lifecycle_manager_api import Kyma, KymaSpec, Manifest, ModuleReleaseMeta, ModuleTemplate, names

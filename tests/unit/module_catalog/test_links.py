@@ -37,6 +37,7 @@ class Catalog:
     world: World
     offers: Offers
     texts: dict[str, str] = field(default_factory=lambda: {LINK: ROSE})
+    key: ObjectKey = KEY
 
     async def fetch(self, link: str) -> str:
         if link not in self.texts:
@@ -44,10 +45,10 @@ class Catalog:
         return self.texts[link]
 
     async def read(self) -> float | None:
-        return (await self.world.turn("module-link", KEY)).requeue_after
+        return (await self.world.turn("module-link", self.key)).requeue_after
 
     async def template(self) -> ModuleTemplate:
-        return await self.world.kcp.get(MODULE_TEMPLATES, KEY.name, KCP)
+        return await self.world.kcp.get(MODULE_TEMPLATES, self.key.name, KCP)
 
     async def pinned(self) -> str:
         pin = (await self.template()).status.pinned_link
@@ -101,10 +102,12 @@ async def test_content_of_a_link_is_installed_by_the_digest_that_was_seen_first(
 
 
 async def test_another_version_may_have_another_content() -> None:
-    async with catalog(linked()) as it:
+    async with catalog(linked(channel="fast")) as it:
+        it.key = ObjectKey(KCP, "cloud-resources-fast")
         await it.read()
         it.texts[LINK] = THORN
-        await it.world.kcp.merge_patch(MODULE_TEMPLATES, KEY.name, {"spec": {"version": "0.2.0"}}, KCP)
+        changed = {"spec": {"descriptor": builders.descriptor("cloud-resources", "0.2.0", installs=False)}}
+        await it.world.kcp.merge_patch(MODULE_TEMPLATES, it.key.name, changed, KCP)
         await it.read()
         assert (await it.source())["digest"] == await it.pinned() == digest_of(THORN)
         assert (await it.condition()).status == "True"

@@ -18,8 +18,8 @@ def changed(template: ModuleTemplate, **spec: Any) -> ModuleTemplate:
 
 def test_template_of_a_version_is_found_by_its_name_or_else_by_what_it_says() -> None:
     named = builders.template("api", "1.0.0")
-    of_channel = changed(builders.template("api", channel="fast"), version="2.0.0")
-    other = changed(builders.template("nats", channel="fast"), version="3.0.0")
+    of_channel = changed(builders.template("api", "2.0.0", channel="fast"), version="2.0.0")
+    other = changed(builders.template("nats", "3.0.0", channel="fast"), version="3.0.0")
     offer = Offer.of([named, of_channel, other], [])
     assert offer.template("api", "1.0.0") is named
     assert offer.template("api", "2.0.0") is of_channel

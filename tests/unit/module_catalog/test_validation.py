@@ -23,7 +23,7 @@ def template(name: str = "garden-1.0.0", **changed: Any) -> ModuleTemplate:
 def test_template_that_can_be_offered_has_no_error() -> None:
     manager = {"group": "apps", "version": "v1", "kind": "Deployment", "name": "garden", "namespace": "kyma-system"}
     check = {"jsonPath": "status.health", "value": "green", "mappedState": "Ready"}
-    of_condition = check | {"jsonPath": ".status.conditions[?(@.type=='Ready')].status"}
+    of_condition = check | {"jsonPath": ".status.conditions[0].status"}
     assert template_error(template(), NOTHING) is None
     assert template_error(template(manager=manager, customStateCheck=[check, of_condition]), NOTHING) is None
     assert template_error(builders.template("garden", channel="fast"), NOTHING) is None
@@ -46,10 +46,15 @@ V2 = {"name": "kyma-project.io/module/garden", "version": "1.0.0"}
         ({"descriptor": {"kind": "Pod"}}, "spec.descriptor.component is missing"),
         ({"descriptor": "text"}, "spec.descriptor is not an object"),
         ({"version": "1.0.1"}, "spec.version is 1.0.1"),
+        ({"moduleName": "zzz"}, "metadata.name is that of module 'garden', and spec.moduleName is 'zzz'"),
+        (
+            {"descriptor": V3 | {"component": V2}},
+            "has both component, of the schema v2, and apiVersion, of v3alpha1; keep one of the schemas",
+        ),
         ({"data": {"spec": {}}}, "spec.data is not a Kubernetes object"),
         (
             {"customStateCheck": [{"jsonPath": "status.conditions[?(@.type", "value": "x", "mappedState": "Ready"}]},
-            "spec.customStateCheck[0].jsonPath 'status.conditions[?(@.type' is not a JSONPath",
+            "spec.customStateCheck[0].jsonPath 'status.conditions[?(@.type' is not a path of names and indexes",
         ),
         ({"data": [1]}, "spec.data is not a Kubernetes object"),
         (
@@ -81,8 +86,16 @@ def test_manager_needs_no_namespace(group: str, kind: str) -> None:
 
 
 def test_name_of_a_template_is_module_and_version() -> None:
-    error = template_error(template("orchard-1.0.0"), NOTHING)
-    assert error == "metadata.name is 'orchard-1.0.0'; it must be 'garden-1.0.0'"
+    error = template_error(template("for-all"), NOTHING)
+    assert error == "metadata.name is 'for-all'; it must be 'garden-1.0.0'"
+    error = template_error(template("orchard-1.0.0"), NOTHING) or ""
+    assert "metadata.name is that of module 'orchard', and spec.moduleName is 'garden'" in error
+
+
+def test_template_that_is_being_deleted_may_lose_its_finalizers_whatever_is_in_it() -> None:
+    leaving = builders.template("garden", "1.0.0", name="orchard-1.0.0", deletionTimestamp="2026-11-01T12:00:00Z")
+    assert template_error(template("orchard-1.0.0"), NOTHING) is not None
+    assert template_error(leaving, NOTHING) is None
 
 
 def test_channel_of_a_module_has_one_template() -> None:

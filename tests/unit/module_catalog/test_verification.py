@@ -3,7 +3,7 @@
 import base64
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -24,7 +24,7 @@ from lifecycle_manager.contract.resources import MODULE_POLICIES, MODULE_TEMPLAT
 from lifecycle_manager.contract.signals import DescriptorFound
 from lifecycle_manager.module_catalog import DescriptorUnverified, Offers
 from lifecycle_manager.module_catalog.verdicts import VERIFIED
-from lifecycle_manager.module_catalog.verification import RECHECK_SECONDS, WRITE_AGAIN_SECONDS
+from lifecycle_manager.module_catalog.verification import RECHECK_SECONDS, WRITE_AGAIN_SECONDS, Verifications
 from lifecycle_manager_api import Condition, ModuleResource, ModuleTemplate, find, names
 from tests import builders
 from tests.registries import no_link
@@ -53,7 +53,8 @@ def descriptor(version: str = "1.0.0", layer: str = LAYER) -> dict[str, Any]:
         "digest": digest("genericBlobDigest/v1", layer),
     }
     image = {
-        "name": "manager",
+        "name": "telemetry",
+        "version": "1.0.0",
         "access": {"type": "ociArtifact", "imageReference": "registry.example.com/telemetry:1.0.0"},
         "digest": digest("ociArtifactDigest/v1", IMAGE),
     }
@@ -61,6 +62,13 @@ def descriptor(version: str = "1.0.0", layer: str = LAYER) -> dict[str, Any]:
 
 
 SIGNED = sign(descriptor(), KEY)
+EVIL_ACCESS = {"type": "localBlob", "localReference": f"sha256:{'6' * 64}"}
+EVIL = {"resources": [{"name": "raw-manifest", "access": EVIL_ACCESS}]}
+TWO_SCHEMAS = SIGNED | {
+    "apiVersion": "ocm.software/v3alpha1",
+    "metadata": {"name": COMPONENT, "version": "1.0.0"},
+    "spec": EVIL,
+}
 V3 = {"apiVersion": "ocm.software/v3alpha1", "metadata": {"name": COMPONENT}, "signatures": SIGNED["signatures"]}
 
 
@@ -68,6 +76,10 @@ def template(content: Mapping[str, Any], **spec: Any) -> ModuleTemplate:
     made = builders.template("telemetry", "1.0.0")
     changed = msgspec.structs.replace(made.spec, descriptor=msgspec.Raw(msgspec.json.encode(content)), **spec)
     return msgspec.structs.replace(made, spec=changed)
+
+
+def renamed(offered: ModuleTemplate, name: str) -> ModuleTemplate:
+    return msgspec.structs.replace(offered, metadata=msgspec.structs.replace(offered.metadata, name=name))
 
 
 def public(key: Any = KEY) -> bytes:
@@ -115,12 +127,17 @@ class Catalog:
     offers: Offers
     published: list[DescriptorFound]
 
-    async def verify(self) -> Result:
-        return await self.world.turn("verification", ObjectKey(KCP, TEMPLATE))
+    async def verify(self, name: str = TEMPLATE) -> Result:
+        return await self.world.turn("verification", ObjectKey(KCP, name))
 
-    async def ask(self, verify: str = "enforce", secret: str = SIGNERS) -> None:
-        document = {"metadata": {"name": "telemetry"}, "spec": {"verify": verify, "verificationSecret": secret}}
-        await self.world.kcp.apply(MODULE_POLICIES, "telemetry", document, KCP, field_manager="operator")
+    async def ask(self, verify: str = "enforce", secret: str = SIGNERS, module: str = "telemetry") -> None:
+        document = {"metadata": {"name": module}, "spec": {"verify": verify, "verificationSecret": secret}}
+        await self.world.kcp.apply(MODULE_POLICIES, module, document, KCP, field_manager="operator")
+
+    @property
+    def verifications(self) -> Verifications:
+        assert self.offers.verifications is not None
+        return self.offers.verifications
 
     async def trust(self, **keys: bytes) -> None:
         data = {name: base64.b64encode(value).decode() for name, value in keys.items()}
@@ -176,8 +193,8 @@ async def test_signed_module_is_installed_with_its_images_by_digest() -> None:
         (template(descriptor()), "has no signature"),
         (template(sign(descriptor(), ANOTHER_KEY)), "not by any of the trusted keys"),
         (template({**descriptor(layer=IMAGE), "signatures": SIGNED["signatures"]}), "changed after it was signed"),
-        (template(sign(descriptor("1.0.1"), KEY)), "the descriptor is of 1.0.1"),
         (template(V3), "needs the schema v2"),
+        (template(TWO_SCHEMAS), "needs the schema v2: Object contains unknown field"),
     ],
 )
 async def test_module_that_is_not_signed_as_required_is_refused(offered: ModuleTemplate, problem: str) -> None:
@@ -191,6 +208,92 @@ async def test_module_that_is_not_signed_as_required_is_refused(offered: ModuleT
         assert condition.status == "False"
         assert problem in condition.message
         assert "klm module package --sign" in condition.message
+
+
+async def test_descriptor_with_two_schemas_that_is_looked_up_is_refused_however_it_is_signed() -> None:
+    registry = Registry(TWO_SCHEMAS, signed=(cosigned(),))
+    async with catalog(template({}), registry) as it:
+        await it.ask()
+        await it.trust(key=public(), cosign=public(COSIGN_KEY))
+        await it.world.turn("descriptor", ComponentVersion(COMPONENT, "1.0.0"))
+        await it.verify()
+        assert "unknown field" in it.refusal()
+
+
+async def test_signed_version_is_not_offered_as_a_higher_one() -> None:
+    rolled_back = template(SIGNED, version="")
+    rolled_back = renamed(rolled_back, "telemetry-2.0.0")
+    async with catalog(rolled_back) as it:
+        await it.ask()
+        await it.trust(key=public())
+        await it.verify(rolled_back.metadata.name)
+        offer = it.offers.current()
+        assert offer.template("telemetry", "2.0.0") is offer.template("telemetry", "1.0.0") is None
+        assert "the component in spec.descriptor has 1.0.0" in offer.absence("telemetry", "2.0.0")
+
+
+@pytest.mark.parametrize(
+    ("release", "offered"),
+    [
+        ({}, False),
+        ({"ocmComponentName": COMPONENT}, True),
+        ({"ocmComponentName": "kyma-project.io/module/logging"}, False),
+    ],
+)
+async def test_signed_component_of_another_module_is_not_offered(release: dict[str, str], offered: bool) -> None:
+    """The keys of one team may sign several modules, and a component may be named otherwise than its module."""
+    logging, content = builders.template("logging", "1.0.0"), template(SIGNED).spec.descriptor
+    logging = msgspec.structs.replace(logging, spec=msgspec.structs.replace(logging.spec, descriptor=content))
+    async with catalog(logging) as it:
+        await it.world.offer(builders.release("logging", regular="1.0.0", spec=release))
+        await it.ask(module="logging")
+        await it.trust(key=public())
+        await it.verify("logging-1.0.0")
+        assert (it.offers.current().template("logging", "1.0.0") is not None) is offered
+
+
+async def test_template_that_gets_a_link_is_refused_at_once() -> None:
+    nothing = sign({"component": descriptor()["component"] | {"resources": []}}, KEY)
+    link = ModuleResource(name="rawManifest", link="https://example.com/x.yaml")
+    async with catalog(template(nothing)) as it:
+        await it.ask()
+        await it.trust(key=public())
+        await it.verify()
+        assert it.component().layers == {}
+        await it.world.offer(template(nothing, resources=(link,)))
+        await it.world.sync_caches()
+        assert "behind a link" in it.refusal()
+
+
+async def test_verdict_by_the_keys_of_another_module_or_secret_does_not_count() -> None:
+    async with catalog(template(SIGNED)) as it:
+        await it.ask()
+        await it.trust(key=public())
+        await it.verify()
+        assert it.component().name == COMPONENT
+        await it.ask(secret="others")
+        await it.world.sync_caches()
+        assert "is being verified" in it.refusal()
+
+
+async def test_descriptor_that_changes_in_the_registry_is_refused_until_it_is_verified() -> None:
+    registry = Registry(SIGNED)
+    async with catalog(template({}), registry) as it:
+        await it.ask()
+        await it.trust(key=public())
+        await it.world.turn("descriptor", ComponentVersion(COMPONENT, "1.0.0"))
+        await it.verify()
+        assert it.component().layers == {"raw-manifest": LAYER}
+        lookups = it.offers.lookups
+        assert lookups is not None
+        found = lookups.found(template({}))
+        assert found is not None
+        changed = replace(found, descriptor=msgspec.Raw(msgspec.json.encode(descriptor(layer=IMAGE))))
+        templates = (template({}),)
+        verified, refused = it.verifications.of(templates, {TEMPLATE: changed.descriptor})
+        assert (verified, [*refused]) == ({}, [TEMPLATE])
+        verified, refused = it.verifications.of(templates, {TEMPLATE: found.descriptor})
+        assert ([*verified], refused) == ([TEMPLATE], {})
 
 
 async def test_link_to_the_objects_has_no_digest_and_is_refused() -> None:

@@ -1,5 +1,6 @@
 """The state of a module as its Module CR shows it."""
 
+import time
 from typing import Any
 
 import pytest
@@ -64,14 +65,54 @@ def test_gravest_of_the_states_that_hold_counts() -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["status.conditions[?(@.type=='Up')].status", ".status.conditions[0].status", "$.status['conditions'][*].status"],
+    ["status.conditions[0].status", ".status.conditions[0].status", "$.status['conditions'][0][\"status\"]"],
 )
-def test_path_may_be_any_that_kubernetes_knows(path: str) -> None:
+def test_path_has_names_and_indexes(path: str) -> None:
     module_cr = {"status": {"conditions": [{"type": "Up", "status": "True"}]}}
     assert state_of(module_cr, (check(path, "True", "Ready"),))[0] == "Ready"
 
 
-def test_path_that_can_not_be_read_is_an_error_that_says_so() -> None:
-    state, message = state_of({"status": {}}, (check("status.[[", "x", "Ready"),))
+@pytest.mark.parametrize(
+    "checks",
+    [
+        (check("status.[[", "x", "Ready"),),
+        (check("status" + ".a" * 50_000, "x", "Ready"),),
+        (check("a" * 257, "x", "Ready"),),
+        (check("status" + ".a" * 32, "x", "Ready"),),
+        (check("status[?search(@, '(a+)+$')]", "x", "Ready"),),
+        (check("$..*..*..*", "x", "Ready"),),
+        (check("status.a", "x" * 257, "Ready"),),
+        (check("status.a", "x", "Ready"),) * 33,
+    ],
+    ids=["broken", "50,000 segments", "long", "33 segments", "filter", "wildcards", "long value", "33 checks"],
+)
+def test_stored_check_that_is_invalid_is_an_error_that_says_so_at_once(checks: tuple[CustomStateCheck, ...]) -> None:
+    text = "a" * 1_000_000 + "!"
+    deep: dict[str, Any] = {}
+    for _ in range(500):
+        deep = {"a": deep, "b": deep}
+    began = time.process_time()
+    state, message = state_of({"status": {"a": text, "deep": deep}}, checks)
+    assert time.process_time() - began < 0.1
     assert state == "Error"
     assert "customStateCheck" in message
+    assert len(message) < 400
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("1", "1"),
+        (1, "1"),
+        (1.5, "1.5"),
+        (True, "true"),
+        (None, "null"),
+        (["a"], None),
+        ({}, None),
+        (10**400, None),
+    ],
+)
+def test_value_is_compared_as_text_unless_it_may_be_large(value: Any, text: str | None) -> None:
+    for each in ("1", "1.5", "true", "null", '["a"]', "{}"):
+        expected = "Ready" if each == text else "Processing"
+        assert state_of({"status": {"a": value}}, (check("status.a", each, "Ready"),))[0] == expected

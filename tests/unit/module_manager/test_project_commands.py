@@ -16,7 +16,7 @@ from kube_runtime import dump_yaml, load_yaml
 from kyma_module_manager.project import commands, running
 from kyma_module_manager.project.packing import PackedModule
 from kyma_oci import Artifact, Login
-from kyma_oci.signatures import keys_in, pinned, verify
+from kyma_oci.signatures import keys_in, signed_component, verify
 
 NOTICE = "the manager's function is never called"
 
@@ -190,7 +190,7 @@ def test_package_signs_the_descriptor_that_it_writes(project: Path, tmp_path: Pa
     descriptor = msgspec.json.encode(template["spec"]["descriptor"])
     public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     verify(descriptor, keys_in({"key.pub": public}), datetime.now(UTC))
-    pinned(msgspec.Raw(descriptor))
+    assert signed_component(descriptor).layers
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff", None])

@@ -1,7 +1,9 @@
 """Signatures of component descriptors: those of OCM's own code and ours, and everything that must not be accepted."""
 
 import json
+import random
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,20 +18,22 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, generat
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 from kyma_oci import DescriptorUnreadable, component_of
+from kyma_oci.descriptor import OCI_REGISTRY_CRED
 from kyma_oci.signatures import (
     KeyUnreadable,
     TrustedKey,
     Unverified,
     keys_in,
     normal_form,
-    pinned,
     private_key_in,
     sign,
+    signed_component,
     verify,
 )
 from kyma_oci.signatures.descriptors import MAX_PEM_LENGTH, PEM_TYPE
 from kyma_oci.signatures.keys import MIN_RSA_BITS
 from kyma_oci.signatures.normal_form import MAX_BYTES
+from tests.attack.descriptors import check_descriptor, hostile_descriptor, installable
 
 SIGNED = Path(__file__).parent / "signed_by_ocm"
 FILES = sorted(path.name for path in SIGNED.glob("*.json"))
@@ -90,7 +94,6 @@ def accepted_and_refused(name: str, mask: int) -> tuple[list[bytes], int]:
         flipped = original[:place] + bytes([original[place] ^ mask]) + original[place + 1 :]
         try:
             verify(flipped, keys, NOW)
-            pinned(msgspec.Raw(flipped))
         except Unverified:
             continue
         accepted.append(flipped)
@@ -104,14 +107,7 @@ def test_flipped_byte_is_refused_unless_the_normal_form_is_the_same(name: str, m
     assert refused > len(signed(name)) / 2
     assert bool(accepted) is (mask != 0x80)
     for flipped in accepted:
-        check_that_it_installs_the_same(flipped, signed(name))
-
-
-def check_that_it_installs_the_same(accepted: bytes, original: bytes) -> None:
-    assert normal_form(accepted) == normal_form(original)
-    found, expected = (component_of(pinned(msgspec.Raw(each))) for each in (accepted, original))
-    assert (found.name, found.version, found.layers) == (expected.name, expected.version, expected.layers)
-    assert {each.partition("@")[2] for each in found.images} <= {f"sha256:{'2' * 64}"}
+        assert normal_form(flipped) == normal_form(signed(name))
 
 
 ODD: tuple[Any, ...] = (None, [], {}, "", "\ud800", "none", 7, -1.5, True, [[]], {"a": None})
@@ -125,21 +121,65 @@ def places(value: Any) -> Iterable[tuple[Any, Any]]:
 
 
 def test_any_value_in_any_place_is_refused_or_installs_the_same() -> None:
-    text, keys, accepted = document(), trusted("public.pem"), 0
+    text, accepted = sign(installable(), KEY), 0
     for parent, key in list(places(text)):
         before = parent[key]
         for odd in ODD:
             parent[key] = odd
             changed = json.dumps(text).encode()
             try:
-                verify(changed, keys, NOW)
-                component_of(pinned(msgspec.Raw(changed)))
-            except (DescriptorUnreadable, Unverified):
+                verify(changed, public(), NOW)
+                accepted += check_descriptor(changed)
+            except Unverified:
                 continue
-            accepted += 1
-            check_that_it_installs_the_same(changed, signed("guestbook-pss.json"))
         parent[key] = before
-    assert accepted
+    assert accepted > 100
+
+
+def test_what_is_installed_is_a_function_of_the_normal_form() -> None:
+    """Access, media types, labels, repository contexts, images, other schemas and doubled keys change nothing."""
+    accepted = 0
+    for seed in range(1_500):
+        with suppress(Unverified):
+            accepted += check_descriptor(hostile_descriptor(random.Random(seed)))  # noqa: S311 - repeatable
+    assert accepted > 100
+
+
+EVIL = {
+    "resources": [{"name": "raw-manifest", "access": {"type": "localBlob", "localReference": f"sha256:{'6' * 64}"}}]
+}
+SECOND_SCHEMA = {"apiVersion": "ocm.software/v3alpha1", "metadata": {"name": "n", "version": "1"}, "spec": EVIL}
+
+
+@pytest.mark.parametrize(
+    ("more", "problem"),
+    [
+        (SECOND_SCHEMA, "unknown field"),
+        ({"apiVersion": "ocm.software/v3alpha1"}, "unknown field"),
+        ({"spec": EVIL}, "unknown field"),
+        ({"Component": EVIL}, "unknown field"),
+        ({"repositoryContexts": []}, "unknown field"),
+    ],
+)
+def test_signed_descriptor_with_another_schema_or_field_is_refused(more: dict[str, Any], problem: str) -> None:
+    with pytest.raises(Unverified, match=problem):
+        verify(encoded(document() | more), trusted("public.pem"), NOW)
+
+
+@pytest.mark.parametrize(
+    "key", ["resources", "localReference", "imageReference", "schemaVersion", "value", "signatures"]
+)
+def test_signed_descriptor_with_a_key_twice_is_refused(key: str) -> None:
+    text = signed("guestbook-pss.json")
+    place = text.index(f'"{key}":'.encode())
+    twice = text[:place] + f'"{key}":null,'.encode() + text[place:]
+    with pytest.raises(Unverified, match=f"key '{key}' twice"):
+        verify(twice, trusted("public.pem"), NOW)
+
+
+def test_descriptor_with_two_schemas_is_unreadable_also_where_no_signature_is_asked_for() -> None:
+    with pytest.raises(DescriptorUnreadable, match="keep one of the schemas"):
+        component_of(msgspec.Raw(encoded(document() | SECOND_SCHEMA)))
 
 
 def test_signature_of_ours_is_verified_and_replaces_an_earlier_one_of_its_name() -> None:
@@ -229,7 +269,7 @@ def test_what_changes_on_the_way_between_registries_is_not_signed() -> None:
     resource(text, "raw-manifest")["access"] = {"type": "elsewhere"}
     resource(text, "raw-manifest")["srcRefs"] = []
     text["component"]["sources"][0]["access"] = {"type": "elsewhere"}
-    text |= {"meta": {"schemaVersion": "v3"}, "nestedDigests": [], "unknown": 1}
+    text |= {"meta": {"schemaVersion": "v3"}, "nestedDigests": []}
     verify(encoded(text), trusted("public.pem"), NOW)
 
 
@@ -241,30 +281,68 @@ def changes() -> Iterable[tuple[str, dict[str, Any], str]]:
     yield "raw-manifest", {"access": None}, "another digest than its layer"
     yield "raw-manifest", {"access": {"type": "none", "localReference": evil}}, "access type none"
     yield "raw-manifest", {"digest": None}, "has no digest"
-    yield (
-        "manager",
-        {"access": {"type": "ociArtifact", "imageReference": f"evil.example.org/x@{evil}"}},
-        "another digest",
-    )
-    yield "manager", {"access": {"type": "None", "imageReference": "evil.example.org/x:1"}}, "access type none"
+    yield "raw-manifest", {"labels": [{"name": OCI_REGISTRY_CRED, "value": {"a": "b"}}]}, "is not signed"
+    yield "raw-manifest", {"labels": [{"name": OCI_REGISTRY_CRED, "value": 1, "signing": True}]}, "must be an object"
+    yield "guestbook", {"name": "raw-manifest"}, "two resources 'raw-manifest'"
     excluded = {"hashAlgorithm": "NO-DIGEST", "normalisationAlgorithm": "EXCLUDE-FROM-SIGNATURE", "value": "NO-DIGEST"}
-    yield "manager", {"digest": excluded}, "has no digest"
-    yield "manager", {"digest": document()["component"]["resources"][0]["digest"]}, "has no digest"
-    yield "manager", {"access": "text"}, "unreadable"
+    yield "guestbook", {"digest": excluded}, "has no digest"
+    yield "guestbook", {"digest": document()["component"]["resources"][0]["digest"]}, "has no digest"
+    yield "guestbook", {"access": "text"}, "no normal form"
+    yield "guestbook", {"access": None}, "has no imageReference"
+    yield "guestbook", {"access": {"type": "localBlob", "localReference": evil}}, "has no imageReference"
+    images = {
+        f"evil.example.org/guestbook:1.2.0@{evil}": "another digest",
+        "registry.example.org/other:1.2.0": "name and version, which are signed, say 'guestbook:1.2.0'",
+        "registry.example.org/guestbook:1.2.1": "name and version, which are signed",
+        "registry.example.org/guestbook:v1.2.0": "name and version, which are signed",
+        "registry.example.org/guestbook:1.2.0/": "name and version, which are signed",
+    }
+    for image, problem in images.items():
+        yield "guestbook", {"access": {"type": "ociArtifact", "imageReference": image}}, problem
+    yield "guestbook", {"access": {"type": "None", "imageReference": "evil.example.org/guestbook:1.2.0"}}, "type none"
 
 
 @pytest.mark.parametrize(("name", "change", "problem"), [*changes()])
-def test_content_without_its_signed_digest_is_refused(name: str, change: Mapping[str, Any], problem: str) -> None:
-    text = document()
+def test_content_without_its_signed_digest_and_name_is_refused(
+    name: str, change: Mapping[str, Any], problem: str
+) -> None:
+    text = installable()
     resource(text, name).update(change)
     with pytest.raises(Unverified, match=problem):
-        pinned(msgspec.Raw(encoded(text)))
+        signed_component(encoded(text))
 
 
-def test_images_by_tag_get_their_signed_digest() -> None:
-    component = component_of(pinned(msgspec.Raw(signed("guestbook-pss.json"))))
-    assert component.images == (f"registry.example.org/guestbook:1.2.0@sha256:{'2' * 64}",)
-    assert component.layers["raw-manifest"] == f"sha256:{'1' * 64}"
+def test_images_are_named_by_what_is_signed_of_them() -> None:
+    component = signed_component(encoded(installable()))
+    image = f"sha256:{'2' * 64}"
+    assert component.images == (
+        f"registry.example.org/guestbook:1.2.0@{image}",
+        f"registry.example.org/deep/sidecar:main@{image}",
+    )
+    assert component.layers == {"raw-manifest": f"sha256:{'1' * 64}"}
+    assert component.archives == {"raw-manifest"}
+    assert component.credentials == {"raw-manifest": {"registry": "guestbook"}}
+    assert (component.repository, component.path) == ("registry.example.org/modules", "example.org/module/guestbook")
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "reference", "image"),
+    [
+        ("a", "1.0.0", "r.org/a:1.0.0", "r.org/a:1.0.0@{}"),
+        ("a", "v1.0.0", "r.org:5000/p/a:v1.0.0", "r.org:5000/p/a:v1.0.0@{}"),
+        ("a", "0.0.0-main", "r.org/a:main", "r.org/a:main@{}"),
+        ("a", "1.0.0", "a:1.0.0", "a:1.0.0@{}"),
+        ("a", "1.0.0", "r.org/a@{}", "r.org/a:1.0.0@{}"),
+        ("a-22222222", "1.0.0+sha256.222222222222", "r.org/a:1.0.0@{}", "r.org/a:1.0.0@{}"),
+        ("a-22222222", "0.0.0-x+sha256.222222222222", "r.org/a:x@{}", "r.org/a:x@{}"),
+        ("a-22222222", "0.0.0+sha256.222222222222", "r.org/a@{}", "r.org/a@{}"),
+    ],
+)
+def test_image_resources_of_modulectl_are_understood(name: str, version: str, reference: str, image: str) -> None:
+    text, digest = installable(), f"sha256:{'2' * 64}"
+    change = {"name": name, "version": version, "access": {"imageReference": reference.format(digest)}}
+    resource(text, "guestbook").update(change)
+    assert image.format(digest) in signed_component(encoded(text)).images
 
 
 @pytest.mark.parametrize(

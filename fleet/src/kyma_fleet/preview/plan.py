@@ -104,8 +104,10 @@ class Sums(msgspec.Struct, eq=False, rename="camel"):
 def released(offer: Offer, release: Release) -> tuple[Offer, ModuleTemplate]:
     """Return the catalog as it would be after a release. Raises Problem where that is not possible."""
     name = template_name(release.module, release.version)
-    template = offer.templates.get(name)
+    template = offer.named(release.module, release.version)
     known = offer.releases.get(release.module)
+    if template is None and name in offer.disagreeing:
+        raise Problem(f"ModuleTemplate {name} {offer.absence(release.module, release.version)}")
     if template is None:
         versions = sorted(each for each in offer.templates if each.startswith(f"{release.module}-"))
         there = ", ".join(versions[:10]) or "none"

@@ -94,7 +94,8 @@ async def undo(
         patch = {"metadata": {"resourceVersion": metadata.resource_version}, "spec": {"atOnce": True}}
         await kcp.merge_patch(MODULE_ROLLOUTS, metadata.name, patch, metadata.namespace, field_manager=FIELD_MANAGER)
     offer = Offer.of((await kcp.list(MODULE_TEMPLATES, names.KCP_NAMESPACE)).items, ())
-    missing = f"; its ModuleTemplate does not exist: no cluster returns to {spec.version} before it does"
+    why = offer.absence(spec.module_name, spec.version)
+    missing = f"; its ModuleTemplate {why}: no cluster returns to {spec.version} before"
     note = "" if offer.template(spec.module_name, spec.version) is not None else missing
     message = f"rollout {spec.undoes}: taken back by {metadata.name}; klm rollout status {metadata.name}{note}"
     _print_change(screen, message, metadata.name)

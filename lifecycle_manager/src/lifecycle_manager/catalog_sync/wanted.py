@@ -14,15 +14,16 @@ import msgspec
 from kube_runtime import KubernetesObject
 from lifecycle_manager.contract.resources import labelled_crd
 from lifecycle_manager.module_catalog import Offer, excluded, is_excluded, module_of
+from lifecycle_manager.module_catalog.state_paths import check_error
 from lifecycle_manager_api import (
     ModuleReleaseMeta,
     ModuleTemplate,
+    ModuleTemplateSpec,
     ObjectMeta,
     as_document,
     boolean,
     crds,
     names,
-    template_name,
 )
 
 Item = ModuleTemplate | ModuleReleaseMeta
@@ -119,7 +120,7 @@ def wanted_catalog(offer: Offer, labels: Mapping[str, str]) -> WantedCatalog:
     released = [release for release in offer.releases.values() if release.spec.mandatory is None]
     items: list[Item] = [
         *(
-            ModuleTemplate(metadata=_metadata_for_skr(template), spec=template.spec)
+            ModuleTemplate(metadata=_metadata_for_skr(template), spec=_spec_for_skr(template.spec))
             for template in choosable
             if is_synchronized(template.metadata.labels)
             and excluded(labels, template, offer.releases.get(module_of(template))) is None
@@ -168,12 +169,18 @@ def _release_for_skr(release: ModuleReleaseMeta, offer: Offer, labels: Mapping[s
     """Return a ModuleReleaseMeta with the channels whose version this Kyma may have, and without the selector."""
 
     def may_have(version: str) -> bool:
-        template = offer.templates.get(template_name(release.spec.module_name, version))
+        template = offer.named(release.spec.module_name, version)
         return template is not None and offer.can_be_chosen(template) and excluded(labels, template, release) is None
 
     channels = tuple(channel for channel in release.spec.channels if may_have(channel.version))
     spec = msgspec.structs.replace(release.spec, channels=channels, kyma_selector=None)
     return ModuleReleaseMeta(metadata=_metadata_for_skr(release), spec=spec)
+
+
+def _spec_for_skr(spec: ModuleTemplateSpec) -> ModuleTemplateSpec:
+    """Return a spec without state checks that are invalid: an SKR would refuse all of it."""
+    is_valid = check_error(spec.custom_state_check) is None
+    return spec if is_valid else msgspec.structs.replace(spec, custom_state_check=())
 
 
 def _metadata_for_skr(item: Item) -> ObjectMeta:

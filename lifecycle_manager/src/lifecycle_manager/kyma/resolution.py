@@ -26,7 +26,7 @@ from lifecycle_manager.kyma.reasons import (
     WAITS_FOR_USER,
 )
 from lifecycle_manager.module_catalog import BARRED, Exclusion, Offer, excluded
-from lifecycle_manager.module_catalog.offer import version_of
+from lifecycle_manager.module_catalog.identity import version_of
 from lifecycle_manager.rollout import Timing
 from lifecycle_manager.rollout.held_removals import DELETION_HELD, is_held, note_of
 from lifecycle_manager.rollout.releases import ChannelRollouts, is_way_back, released_by, version_for_new
@@ -167,7 +167,7 @@ class _Rules:
             template = self.offer.template(found.module.name, version)
             if template is None:  # then the channel's version is better than none, unless it is being taken back
                 is_back = rollouts is not None and is_way_back(rollouts[0].spec)
-                return _without_template(found, version) if is_back else found
+                return self._without_template(found, version) if is_back else found
             return replace(found, version=version, template=template)
         release = released_by(rollouts[0], installed.release) if rollouts is not None else None
         version = release.version if release is not None else installed.version
@@ -177,10 +177,15 @@ class _Rules:
             return replace(found, reason=reason, keeps_content=keeps)
         template = self.offer.template(found.module.name, version)
         return (
-            _without_template(found, version)
+            self._without_template(found, version)
             if template is None
             else replace(found, version=version, template=template)
         )
+
+    def _without_template(self, found: Resolution, version: str) -> Resolution:
+        name, why = template_name(found.module.name, version), self.offer.absence(found.module.name, version)
+        message = f"the rollout gives this cluster {version}, but ModuleTemplate {name} {why}"
+        return replace(found, state=State.WARNING, reason=MODULE_TEMPLATE_NOT_FOUND, message=message)
 
     def _keep(self, deferred: Resolution, installed: Installed | None) -> Resolution:
         """Return the resolution with the installed version, and its template if that is still offered."""
@@ -188,12 +193,6 @@ class _Rules:
             return deferred
         template = self.offer.template(deferred.module.name, installed.version)
         return replace(deferred, version=installed.version, template=template)
-
-
-def _without_template(found: Resolution, version: str) -> Resolution:
-    name = template_name(found.module.name, version)
-    message = f"the rollout gives this cluster {version}, but ModuleTemplate {name} does not exist"
-    return replace(found, state=State.WARNING, reason=MODULE_TEMPLATE_NOT_FOUND, message=message)
 
 
 def _requested(module: KymaModule, channel: str, *, labels: Mapping[str, str], offer: Offer) -> Resolution | Exclusion:
@@ -218,9 +217,10 @@ def _released(release: ModuleReleaseMeta, channel: str, offer: Offer) -> ModuleT
     if not version:
         offered = ", ".join(sorted(entry.channel for entry in release.spec.channels)) or "none"
         return Exclusion(CHANNEL_NOT_FOUND, f"has no channel {channel!r}; its channels are: {offered}")
-    name = template_name(release.spec.module_name, version)
-    missing = f"is released as {version} in channel {channel!r}, but ModuleTemplate {name} does not exist"
-    return offer.templates.get(name) or Exclusion(MODULE_TEMPLATE_NOT_FOUND, missing)
+    of_module = release.spec.module_name
+    missing = f"ModuleTemplate {template_name(of_module, version)} {offer.absence(of_module, version)}"
+    missing = f"is released as {version} in channel {channel!r}, but {missing}"
+    return offer.named(of_module, version) or Exclusion(MODULE_TEMPLATE_NOT_FOUND, missing)
 
 
 def _unmanaged(module: KymaModule, channel: str) -> Resolution:

@@ -130,6 +130,8 @@ def _installations(seen: InstallationSnapshot, existing: Mapping[str, Manifest])
     kyma, offer = seen.kyma, seen.offer
     for module in sorted(offer.awaited):
         yield CannotInstall(offer.releases[module], NO_TEMPLATE)
+    for _, disagreeing in sorted(offer.kept.items()):
+        yield CannotInstall(disagreeing.template, disagreeing.why)
     for module, current in sorted(offer.mandatory.items()):
         manifest = existing.get(module)
         if manifest is not None and manifest.metadata.being_deleted:
@@ -169,8 +171,9 @@ def _released(
 
 
 def _deletions(offer: Offer, existing: Mapping[str, Manifest]) -> Iterator[str]:
+    wanted = offer.required
     for module, manifest in sorted(existing.items()):
-        is_wanted = module in offer.mandatory or module in offer.awaited
+        is_wanted = module in wanted
         if is_mandatory_manifest(manifest) and not is_wanted and not manifest.metadata.being_deleted:
             yield manifest.metadata.name
 

@@ -102,7 +102,7 @@ class MandatoryReader:
         manifests = self.manifests.by_index(MANIFESTS_BY_KYMA, request.key.name)
         if kyma is None:
             return None
-        wanted = {*offer.mandatory, *offer.awaited}
+        wanted = offer.required
         for module in wanted & self._removed.keys():
             del self._removed[module]
         present = (each for each in manifests if is_mandatory_manifest(each) and not each.metadata.being_deleted)

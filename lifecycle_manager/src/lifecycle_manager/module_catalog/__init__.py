@@ -4,12 +4,14 @@ Start at `offer`, which indexes the catalog. `audience` says which Kymas may hav
 change of the catalog affects, `manifests` builds the Manifest of a module, `module_kinds` lists the kinds of its
 Module CRs, and `validation` is what admission checks: functions that several domains use. `controller` looks up the
 descriptors that ModuleTemplates leave empty, and `verification` asks who signed them (`verdicts`). `links` records what
-is behind the links of ModuleTemplates.
+is behind the links of ModuleTemplates. `identity` says which version of which module a ModuleTemplate is, and
+`agreement` reports those that contradict themselves.
 """
 
 from kyma_oci import ComponentVersion, DescriptorNotFound, DescriptorUnreadable, DescriptorUnverified, LookupFailed
 from lifecycle_manager.module_catalog.audience import BARRED, Exclusion, excluded, is_excluded
 from lifecycle_manager.module_catalog.controller import Offers, setup
+from lifecycle_manager.module_catalog.identity import module_of, version_of
 from lifecycle_manager.module_catalog.manifests import (
     differs,
     is_mandatory_manifest,
@@ -20,7 +22,7 @@ from lifecycle_manager.module_catalog.manifests import (
     wanted_spec,
     with_content_of,
 )
-from lifecycle_manager.module_catalog.offer import Offer, is_mandatory, module_of, version_of
+from lifecycle_manager.module_catalog.offer import Offer, is_mandatory
 from lifecycle_manager.module_catalog.verdicts import is_unverified
 
 __all__ = [

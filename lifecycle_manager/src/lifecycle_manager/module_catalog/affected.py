@@ -9,7 +9,8 @@ from kube_runtime import Change, Controller, Informer, Manager, ObjectKey, Prior
 from lifecycle_manager.contract.changes import metadata_changed, versions
 from lifecycle_manager.contract.indexes import BY_CHANNEL, BY_MODULE, BY_TEMPLATE
 from lifecycle_manager.contract.resources import DATED_RELEASE_METAS, KYMAS, MODULE_TEMPLATES, DatedReleaseMeta
-from lifecycle_manager.module_catalog.offer import is_mandatory, module_of, version_of
+from lifecycle_manager.module_catalog.identity import module_of, version_of
+from lifecycle_manager.module_catalog.offer import is_mandatory
 from lifecycle_manager_api import Kyma, ModuleReleaseMeta, ModuleTemplate, PinnedLink, names
 
 

@@ -19,8 +19,9 @@ from kyma_oci import ComponentVersion, FoundDescriptor, LookupFailed, is_left_ou
 from lifecycle_manager.contract.changes import versions
 from lifecycle_manager.contract.resources import DATED_RELEASE_METAS, MODULE_TEMPLATES, DatedReleaseMeta
 from lifecycle_manager.contract.signals import DescriptorFound
-from lifecycle_manager.module_catalog import links
-from lifecycle_manager.module_catalog.offer import Offer, module_of, version_of
+from lifecycle_manager.module_catalog import agreement, links
+from lifecycle_manager.module_catalog.identity import module_of, version_of
+from lifecycle_manager.module_catalog.offer import Offer
 from lifecycle_manager.module_catalog.pins import Pins, pin_among
 from lifecycle_manager.module_catalog.template_status import TemplateStatuses
 from lifecycle_manager.module_catalog.verification import ComponentRegistry, LookedUp, Verifications
@@ -71,8 +72,9 @@ class Offers:
                 Offer.of(
                     templates,
                     self.releases.cache.list(),
-                    {**found, **verified},
+                    found,
                     problems,
+                    verified=verified,
                     unverified=unverified,
                     restricted=self.restricted,
                     namespace=self.namespace,
@@ -98,6 +100,7 @@ def setup(
     verifications = Verifications(manager, templates, statuses, lookups.found, registry, start_seconds)
     offers = Offers(templates, releases, lookups, verifications, frozenset(restricted), namespace)
     links.setup(manager, statuses, fetch, offers.current)
+    agreement.setup(manager, statuses, offers.current)
     return offers
 
 

@@ -17,7 +17,8 @@ from kyma_oci.digests import content_digest
 from lifecycle_manager.contract.resources import MODULE_TEMPLATES
 from lifecycle_manager.contract.signals import DescriptorFound
 from lifecycle_manager.module_catalog.affected import offer_changed
-from lifecycle_manager.module_catalog.offer import Offer, link_of, link_pin_of, version_of
+from lifecycle_manager.module_catalog.identity import version_of
+from lifecycle_manager.module_catalog.offer import Offer, link_of, link_pin_of
 from lifecycle_manager.module_catalog.template_status import TemplateStatuses
 from lifecycle_manager.module_sources import DownloadFailed
 from lifecycle_manager_api import ModuleTemplate, ModuleTemplateStatus, PinnedLink

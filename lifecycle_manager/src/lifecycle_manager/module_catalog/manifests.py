@@ -13,7 +13,8 @@ from msgspec.structs import replace as with_fields
 from kyma_oci import Component
 from kyma_oci.descriptor import CONFIG, RAW_MANIFEST
 from lifecycle_manager.contract import former
-from lifecycle_manager.module_catalog.offer import link_of, link_pin_of, module_of, version_of
+from lifecycle_manager.module_catalog.identity import module_of, version_of
+from lifecycle_manager.module_catalog.offer import link_of, link_pin_of
 from lifecycle_manager_api import (
     CustomResourcePolicy,
     ImageSpec,

@@ -4,11 +4,11 @@ A ModuleReleaseMeta lists the version of each channel of a module; the ModuleTem
 `<module>-<version>`. A module without a ModuleReleaseMeta is offered by the deprecated channel of its templates.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -18,9 +18,9 @@ from kyma_oci import (
     DescriptorUnreadable,
     DescriptorUnverified,
     component_of,
-    is_left_out,
 )
 from kyma_oci.descriptor import RAW_MANIFEST
+from lifecycle_manager.module_catalog.identity import component_in, disagreement, module_of, names_of, version_of
 from lifecycle_manager_api import (
     InvalidVersion,
     KymaSelector,
@@ -30,7 +30,6 @@ from lifecycle_manager_api import (
     boolean,
     names,
     raw_object,
-    split_template_name,
     template_name,
 )
 from lifecycle_manager_api.known_kinds import kind_refusal
@@ -41,27 +40,6 @@ NO_CHANNEL = "none"
 
 _NO_VERSION = Version(0, 0, 0)
 Release = TypeVar("Release", bound=ModuleReleaseMeta)
-
-
-def module_of(template: ModuleTemplate) -> str:
-    """Return the module of a template; older templates have it in a label only."""
-    return template.spec.module_name or template.metadata.labels.get(names.MODULE_NAME, "")
-
-
-def version_of(template: ModuleTemplate) -> str:
-    """Return the version of a template, empty where it has none.
-
-    Older templates have it in their name only, and templates named after a channel in their descriptor.
-    """
-    if template.spec.version:
-        return template.spec.version
-    parts = split_template_name(template.metadata.name)
-    if parts is not None:
-        return str(parts[1])
-    try:
-        return "" if is_left_out(template.spec.descriptor) else component_of(template.spec.descriptor).version
-    except DescriptorUnreadable:
-        return ""
 
 
 def link_of(template: ModuleTemplate) -> str | None:
@@ -100,6 +78,34 @@ def release_of(module: str, releases: Iterable[Release]) -> Release | None:
     return min(present, key=claim_of, default=None)
 
 
+class Disagreement(NamedTuple):
+    """A template that contradicts itself, and where."""
+
+    template: ModuleTemplate
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is known of templates: their releases by module, descriptors and signed components by name."""
+
+    releases: Mapping[str, ModuleReleaseMeta]
+    descriptors: Mapping[str, msgspec.Raw]
+    verified: Mapping[str, Component]
+
+    def disagreeing(self, templates: Iterable[ModuleTemplate]) -> Iterator[tuple[str, "Disagreement"]]:
+        """Yield the templates that contradict themselves, by name. One that is being deleted is not offered anyway."""
+        for each in templates:
+            if not each.metadata.being_deleted and (why := self._contradiction(each)):
+                yield each.metadata.name, Disagreement(each, why)
+
+    def _contradiction(self, template: ModuleTemplate) -> str:
+        name, release = template.metadata.name, self.releases.get(module_of(template))
+        if (signed := self.verified.get(name)) is not None:
+            return disagreement(template, signed, release, is_signed=True)
+        return disagreement(template, component_in(template, self.descriptors.get(name)), release)
+
+
 @dataclass(frozen=True, slots=True)
 class Offer:
     """One state of the catalog. Objects that are being deleted are not offered.
@@ -109,6 +115,9 @@ class Offer:
     - `modules`: the names of all modules
     - `descriptors`: the descriptors that were looked up, by the name of the template. They are not put into the
       templates: the catalog in the SKRs has those as they were written.
+    - `verified`: the components that are signed, of modules that have to be signed, by the name of the template
+    - `disagreeing`: templates that contradict themselves about their module or version, by name; they are in no other
+      index
     - `problems`: why a descriptor was not found, by the name of the template
     - `unverified`: why nobody may install a template whose module has to be signed, by the name of the template
     - `unreleased`: restricted modules without a ModuleReleaseMeta, which nobody may choose
@@ -122,6 +131,8 @@ class Offer:
     awaited: frozenset[str] = frozenset()
     modules: frozenset[str] = frozenset()
     descriptors: Mapping[str, msgspec.Raw] = field(default_factory=dict)
+    verified: Mapping[str, Component] = field(default_factory=dict)
+    disagreeing: Mapping[str, Disagreement] = field(default_factory=dict)
     problems: Mapping[str, str] = field(default_factory=dict)
     unverified: Mapping[str, str] = field(default_factory=dict)
     unreleased: frozenset[str] = frozenset()
@@ -135,6 +146,7 @@ class Offer:
         descriptors: Mapping[str, msgspec.Raw] | None = None,
         problems: Mapping[str, str] | None = None,
         *,
+        verified: Mapping[str, Component] | None = None,
         unverified: Mapping[str, str] | None = None,
         restricted: Collection[str] = (),
         namespace: str = names.SKR_NAMESPACE,
@@ -147,14 +159,16 @@ class Offer:
         module, the one named after the module, or else the first by name.
         """
         everything = sorted(templates, key=lambda template: template.metadata.name, reverse=True)
-        existing = {each.metadata.name for each in everything}
-        offered = [each for each in everything if not each.metadata.being_deleted]
         released = {
             release.spec.module_name: _selecting(release) if release.spec.module_name in restricted else release
             for release in sorted(releases, key=claim_of, reverse=True)
             if not release.metadata.being_deleted
         }
         unreleased = {*restricted} - released.keys()
+        known = _Known(released, descriptors or {}, verified or {})
+        disagreeing = dict(known.disagreeing(everything))
+        existing = {each.metadata.name for each in everything} - disagreeing.keys()
+        offered = [each for each in everything if each.metadata.name in existing and not each.metadata.being_deleted]
         by_name = {template.metadata.name: template for template in offered}
         return cls(
             templates=by_name,
@@ -172,7 +186,9 @@ class Offer:
                 if (mandatory := release.spec.mandatory) is not None
                 and template_name(module, mandatory.version) not in existing
             ),
-            descriptors=descriptors or {},
+            descriptors=known.descriptors,
+            verified=known.verified,
+            disagreeing=disagreeing,
             problems=problems or {},
             unverified=unverified or {},
             unreleased=frozenset(unreleased),
@@ -188,11 +204,35 @@ class Offer:
         """Return the default Module CR of a template with the namespace that it gets; null where there is none."""
         return _placed(bytes(template.spec.data), self.namespace)
 
+    def named(self, module: str, version: str) -> ModuleTemplate | None:
+        """Return the template that is named after a version of a module, as a ModuleReleaseMeta refers to it."""
+        return _named(self.templates, module, version)
+
     def template(self, module: str, version: str) -> ModuleTemplate | None:
         by_channel = (
             each for (name, _), each in self.by_channel.items() if name == module and version_of(each) == version
         )
-        return self.templates.get(template_name(module, version)) or next(by_channel, None)
+        return self.named(module, version) or next(by_channel, None)
+
+    def absence(self, module: str, version: str) -> str:
+        """Return why there is no template of a version, to be read after its name."""
+        found = self.disagreeing.get(template_name(module, version))
+        return "does not exist" if found is None else f"is not offered: {found.why}"
+
+    @property
+    def kept(self) -> Mapping[str, Disagreement]:
+        """Return the modules that a template would make mandatory if it did not contradict itself.
+
+        What is installed of them stays.
+        """
+        found = [each for each in self.disagreeing.values() if is_mandatory(each.template)]
+        by_module = {module: each for each in found for module in names_of(each.template)}
+        return {name: each for name, each in by_module.items() if name not in {*self.mandatory, *self.awaited}}
+
+    @property
+    def required(self) -> frozenset[str]:
+        """Return the modules that are installed everywhere, or stay there."""
+        return frozenset({*self.mandatory, *self.awaited, *self.kept})
 
     def installed(self, module: str, version: str) -> ModuleTemplate | None:
         """Return the template that a Manifest of a module's version was built from, also one named after a channel."""
@@ -233,7 +273,7 @@ class Offer:
             raise DescriptorUnverified(self.unverified[name])
         if (why := data_refusal(template)) is not None:
             raise DescriptorUnreadable(why)
-        return component_of(self.descriptors.get(name, template.spec.descriptor))
+        return self.verified.get(name) or component_of(self.descriptors.get(name, template.spec.descriptor))
 
     def can_be_chosen(self, template: ModuleTemplate) -> bool:
         """Tell whether users may choose a template: its module must not be mandatory in any version.
@@ -259,6 +299,11 @@ def _placed(data: bytes, namespace: str) -> msgspec.Raw:
     return msgspec.Raw(msgspec.json.encode({**found, "metadata": placed}))
 
 
+def _named(templates: Mapping[str, ModuleTemplate], module: str, version: str) -> ModuleTemplate | None:
+    found = templates.get(template_name(module, version))
+    return found if found is not None and (module_of(found), version_of(found)) == (module, version) else None
+
+
 def _selecting(release: ModuleReleaseMeta) -> ModuleReleaseMeta:
     if release.spec.kyma_selector is not None or release.spec.mandatory is not None:
         return release
@@ -278,7 +323,7 @@ def _mandatory(
             chosen[module] = template
     for module, release in releases.items():
         version = release.spec.mandatory.version if release.spec.mandatory is not None else ""
-        if version and (released := templates.get(template_name(module, version))) is not None:
+        if version and (released := _named(templates, module, version)) is not None:
             chosen[module] = released
     return chosen
 

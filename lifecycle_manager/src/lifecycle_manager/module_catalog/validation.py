@@ -6,18 +6,31 @@ Each check is named by what it finds. What the schema of the CRD rejects is not 
 from collections.abc import Callable, Iterable
 
 from kyma_oci import DescriptorUnreadable, component_of, host_of, is_left_out
-from lifecycle_manager.module_catalog.offer import RAW_MANIFEST_LINK, Offer, data_refusal, link_of, module_of
-from lifecycle_manager.module_catalog.state_paths import PathBroken, state_path
-from lifecycle_manager_api import ModuleReleaseMeta, ModuleTemplate, State, raw_object, template_name
+from lifecycle_manager.module_catalog.identity import component_in, disagreement, module_of
+from lifecycle_manager.module_catalog.offer import RAW_MANIFEST_LINK, Offer, data_refusal, link_of
+from lifecycle_manager.module_catalog.state_paths import check_error
+from lifecycle_manager_api import (
+    ModuleReleaseMeta,
+    ModuleTemplate,
+    State,
+    raw_object,
+    split_template_name,
+    template_name,
+)
 
 _MODULE_STATES = frozenset({State.READY, State.WARNING, State.ERROR, State.PROCESSING, State.DELETING})
 
 
 def template_error(template: ModuleTemplate, offer: Offer) -> str | None:
-    """Return what is wrong with a ModuleTemplate; None where it can be offered."""
+    """Return what is wrong with a ModuleTemplate; None where it can be offered.
+
+    One that is being deleted is not offered, and has to lose its finalizers, whatever is in it.
+    """
+    if template.metadata.being_deleted:
+        return None
     found = (check(template) for check in _CHECKS)
-    errors = [*(each for each in found if each is not None), *_channel_taken(template, offer)]
-    return "; ".join(errors) or None
+    errors = [*(each for each in found if each is not None), *_contradiction(template, offer)]
+    return "; ".join([*errors, *_channel_taken(template, offer)]) or None
 
 
 def template_warnings(template: ModuleTemplate, offer: Offer) -> tuple[str, ...]:
@@ -37,6 +50,8 @@ def release_warnings(release: ModuleReleaseMeta, offer: Offer) -> tuple[str, ...
     module = release.spec.module_name
     return tuple(
         f"there is no ModuleTemplate {template_name(module, version)}"
+        if template_name(module, version) not in offer.disagreeing
+        else f"ModuleTemplate {template_name(module, version)} {offer.absence(module, version)}"
         for version in versions
         if offer.template(module, version) is None
     )
@@ -46,18 +61,16 @@ def _descriptor_unreadable(template: ModuleTemplate) -> str | None:
     if is_left_out(template.spec.descriptor):
         return None  # it is looked up
     try:
-        component = component_of(template.spec.descriptor)
+        component_of(template.spec.descriptor)
     except DescriptorUnreadable as error:
         return str(error)
-    if template.spec.version and component.version != template.spec.version:
-        return f"spec.version is {template.spec.version}, but the component in spec.descriptor has {component.version}"
     return None
 
 
 def _named_otherwise(template: ModuleTemplate) -> str | None:
     module, version = template.spec.module_name, template.spec.version
-    if not module or not version or template.metadata.name == template_name(module, version):
-        return None
+    if not module or not version or split_template_name(template.metadata.name) is not None:
+        return None  # what its name says is compared with the rest
     return f"metadata.name is {template.metadata.name!r}; it must be {template_name(module, version)!r}"
 
 
@@ -81,13 +94,8 @@ def _state_unknown(template: ModuleTemplate) -> str | None:
     return f"spec.customStateCheck: mappedState {', '.join(map(repr, sorted(unknown)))} is not a state of a module"
 
 
-def _path_broken(template: ModuleTemplate) -> str | None:
-    for number, check in enumerate(template.spec.custom_state_check):
-        try:
-            state_path(check.json_path)
-        except PathBroken as error:
-            return f"spec.customStateCheck[{number}].jsonPath {check.json_path!r} is not a JSONPath: {error}"
-    return None
+def _check_broken(template: ModuleTemplate) -> str | None:
+    return check_error(template.spec.custom_state_check)
 
 
 def _link_not_https(template: ModuleTemplate) -> str | None:
@@ -95,6 +103,12 @@ def _link_not_https(template: ModuleTemplate) -> str | None:
     if link is None or host_of(link, "https"):
         return None
     return f"spec.resources: the link of {RAW_MANIFEST_LINK} must be an https address"
+
+
+def _contradiction(template: ModuleTemplate, offer: Offer) -> Iterable[str]:
+    release = offer.releases.get(module_of(template))
+    if why := disagreement(template, component_in(template), release):
+        yield f"{why}; module and version have to be the same everywhere"
 
 
 def _channel_taken(template: ModuleTemplate, offer: Offer) -> Iterable[str]:
@@ -111,6 +125,6 @@ _CHECKS: tuple[Callable[[ModuleTemplate], str | None], ...] = (
     _named_otherwise,
     _data_not_an_object,
     _state_unknown,
-    _path_broken,
+    _check_broken,
     _link_not_https,
 )

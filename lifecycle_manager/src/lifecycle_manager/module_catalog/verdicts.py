@@ -1,8 +1,9 @@
 """Whether somebody who is trusted vouches for a version of a module: pure functions.
 
 A signature by OCM is in the descriptor itself, one by cosign is for the artifact in the registry that holds it. Either
-is enough. What is installed then has to be named by the digests that are signed: layers are, images get them, and
-that of a link is not. The descriptor does not cover the rest of a ModuleTemplate, such as the default Module CR.
+is enough. The verdict has the component that is installed, made of what was hashed (`kyma_oci.signatures.content`), and
+holds for the text and the module that it was found for. The descriptor does not cover the rest of a ModuleTemplate,
+such as the default Module CR.
 """
 
 import base64
@@ -13,7 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from kyma_oci import DescriptorUnreadable, component_of
+from kyma_oci import Component
 from kyma_oci.descriptor import RAW_MANIFEST
 from kyma_oci.signatures import (
     Cosigned,
@@ -21,7 +22,7 @@ from kyma_oci.signatures import (
     TrustedKey,
     Unverified,
     keys_in,
-    pinned,
+    signed_component,
     verify,
     verify_cosigned,
 )
@@ -44,13 +45,25 @@ class Evidence(NamedTuple):
     cosigned: tuple[Cosigned, ...] = ()
 
 
+class Asked(NamedTuple):
+    """Whose signature is asked for: that of a module by the keys in a Secret."""
+
+    module: str
+    secret: str
+
+
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """The verdict on a descriptor: the problem, "" for none, and then the descriptor with all images by digest."""
+    """The verdict on a descriptor: the component that is signed as asked, or the problem."""
 
+    asked: Asked
     descriptor: bytes
+    component: Component | None = None
     problem: str = ""
-    pinned: msgspec.Raw | None = None
+
+    def is_on(self, asked: Asked, descriptor: msgspec.Raw) -> bool:
+        """Tell whether this is the verdict on a descriptor as it is now, by what is asked for now."""
+        return (self.asked, self.descriptor) == (asked, bytes(descriptor))
 
 
 def trusted_keys(spec: ModulePolicySpec, secret: Secret | None) -> tuple[TrustedKey, ...]:
@@ -74,17 +87,14 @@ def needs_cosign(evidence: Evidence, keys: Collection[TrustedKey], now: datetime
     return False
 
 
-def verdict_on(
-    template: ModuleTemplate, evidence: Evidence, keys: Collection[TrustedKey], now: datetime
-) -> Verification:
-    """Return the verdict on the descriptor of a template."""
+def verdict_on(asked: Asked, evidence: Evidence, keys: Collection[TrustedKey], now: datetime) -> Verification:
+    """Return the verdict on a descriptor."""
     descriptor = bytes(evidence.descriptor)
     try:
         _verify(evidence, keys, now)
-        _check_template(template, evidence.descriptor)
-        return Verification(descriptor, pinned=pinned(evidence.descriptor))
-    except (DescriptorUnreadable, Unverified) as problem:
-        return Verification(descriptor, str(problem))
+        return Verification(asked, descriptor, signed_component(descriptor))
+    except Unverified as problem:
+        return Verification(asked, descriptor, problem=str(problem))
 
 
 def _verify(evidence: Evidence, keys: Collection[TrustedKey], now: datetime) -> None:
@@ -99,13 +109,11 @@ def _verify(evidence: Evidence, keys: Collection[TrustedKey], now: datetime) -> 
             raise Unverified(f"{problem}; {by_cosign}") from None
 
 
-def _check_template(template: ModuleTemplate, descriptor: msgspec.Raw) -> None:
-    """Raise Unverified where a template installs something else than the component. Raises DescriptorUnreadable."""
-    component = component_of(descriptor)
-    if template.spec.version and template.spec.version != component.version:
-        raise Unverified(f"spec.version is {template.spec.version}, and the descriptor is of {component.version}")
-    if RAW_MANIFEST not in component.layers and link_of(template) is not None:
-        raise Unverified("its objects are behind a link of spec.resources, which no signature covers")
+def problem_of(template: ModuleTemplate, verdict: Verification) -> str:
+    """Return why a template may not be installed; "" where all that it installs is signed."""
+    if verdict.component is not None and RAW_MANIFEST not in verdict.component.layers and link_of(template) is not None:
+        return "its objects are behind a link of spec.resources, which no signature covers"
+    return verdict.problem
 
 
 def is_unverified(template: ModuleTemplate) -> bool:
@@ -125,9 +133,9 @@ def status_with(template: ModuleTemplate, verdict: Verification | None, now: dat
     if verdict is None:
         others = tuple(each for each in present.conditions if each.type != VERIFIED)
         return msgspec.structs.replace(present, conditions=others)
-    if verdict.problem:
+    if problem := problem_of(template, verdict):
         message = (
-            f"{verdict.problem}. Have the component signed by a key in the Secret that the ModulePolicy names, "
+            f"{problem}. Have the component signed by a key in the Secret that the ModulePolicy names, "
             "for example by klm module package --sign"
         )
         condition: NewCondition = (VERIFIED, "False", UNVERIFIED, message)

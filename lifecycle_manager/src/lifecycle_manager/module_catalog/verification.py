@@ -1,8 +1,8 @@
 """Verifies the descriptors of the modules whose ModulePolicy asks for signatures, and remembers the verdicts.
 
 A descriptor without a verdict counts as unverified, so that nothing is installed before it is known. Installed versions
-stay. A verdict is about one text of a descriptor; it is found again when that, the policy or the Secret with the keys
-changes, and at an interval, since certificates expire. Every replica verifies all of them.
+stay. A verdict is about one text of a descriptor of one module; it is found again when that, the policy or the Secret
+with the keys changes, and at an interval, since certificates expire. Every replica verifies all of them.
 """
 
 import asyncio
@@ -27,19 +27,21 @@ from kube_runtime import (
     Result,
     parse_aside,
 )
-from kyma_oci import ComponentVersion, FoundDescriptor, LookupFailed, is_left_out
+from kyma_oci import Component, ComponentVersion, FoundDescriptor, LookupFailed, is_left_out
 from kyma_oci.signatures import Cosigned, Unverified
 from lifecycle_manager.contract.changes import versions
 from lifecycle_manager.contract.resources import MODULE_POLICIES, MODULE_TEMPLATES, SECRETS, Secret
 from lifecycle_manager.contract.signals import DescriptorFound
 from lifecycle_manager.module_catalog.affected import offer_changed
-from lifecycle_manager.module_catalog.offer import module_of
+from lifecycle_manager.module_catalog.identity import module_of
 from lifecycle_manager.module_catalog.template_status import TemplateStatuses
 from lifecycle_manager.module_catalog.verdicts import (
+    Asked,
     Evidence,
     Verification,
     condition_of,
     needs_cosign,
+    problem_of,
     status_with,
     trusted_keys,
     verdict_on,
@@ -119,12 +121,12 @@ class Verifications:
 
     def of(
         self, templates: Iterable[ModuleTemplate], found: Mapping[str, msgspec.Raw]
-    ) -> tuple[dict[str, msgspec.Raw], dict[str, str]]:
-        """Return the descriptors to install from, and why the others may not be, by the name of the template.
+    ) -> tuple[dict[str, Component], dict[str, str]]:
+        """Return the components to install, and why the others may not be, by the name of the template.
 
         `found` are the descriptors that were looked up. Templates without an entry need no signature.
         """
-        verified: dict[str, msgspec.Raw] = {}
+        verified: dict[str, Component] = {}
         refused: dict[str, str] = {}
         for each in templates:
             spec, name = self._spec_for(each), each.metadata.name
@@ -132,12 +134,12 @@ class Verifications:
                 continue
             state = self._controller.state(MODULE_TEMPLATES.key_of(each))
             verdict = state.verdict if state is not None else None
-            if verdict is None or verdict.descriptor != bytes(found.get(name, each.spec.descriptor)):
+            if verdict is None or not verdict.is_on(_asked_of(each, spec), found.get(name, each.spec.descriptor)):
                 refused[name] = "its signature is being verified"
-            elif verdict.pinned is None:
-                refused[name] = f"it is not signed as its ModulePolicy requires: {verdict.problem}"
+            elif verdict.component is None or problem_of(each, verdict):
+                refused[name] = f"it is not signed as its ModulePolicy requires: {problem_of(each, verdict)}"
             else:
-                verified[name] = verdict.pinned
+                verified[name] = verdict.component
         return verified, refused
 
     async def _verify_all(self) -> None:
@@ -159,12 +161,13 @@ class Verifications:
                 verdict = await self._verdict(template, spec, state)
             except LookupFailed as error:
                 again = error.again_after_seconds
-                verdict = Verification(self._descriptor(template), f"its signatures by cosign can't be read: {error}")
+                problem = f"its signatures by cosign can't be read: {error}"
+                verdict = Verification(_asked_of(template, spec), self._descriptor(template), problem=problem)
         if verdict != state.verdict:
             state.verdict = verdict
             self.changes += 1
-            if verdict is not None and verdict.problem:
-                log.warning("module not verified", template=template.metadata.name, why=verdict.problem)
+            if verdict is not None and (why := problem_of(template, verdict)):
+                log.warning("module not verified", template=template.metadata.name, why=why)
             self.manager.publish(DescriptorFound(key.namespace, key.name))
         try:
             await self.statuses.write(template, partial(status_with, verdict=verdict, now=self.manager.clock.now()))
@@ -191,8 +194,8 @@ class Verifications:
             if found is not None and await parse_aside(size, needs_cosign, evidence, keys, now):
                 evidence = evidence._replace(cosigned=await self._cosigned(found, state))
         except Unverified as problem:
-            return Verification(bytes(evidence.descriptor), str(problem))
-        return await parse_aside(size, verdict_on, template, evidence, keys, now)
+            return Verification(_asked_of(template, spec), bytes(evidence.descriptor), problem=str(problem))
+        return await parse_aside(size, verdict_on, _asked_of(template, spec), evidence, keys, now)
 
     async def _cosigned(self, found: LookedUp, state: VerificationState) -> tuple[Cosigned, ...]:
         """Return what cosign signed for a digest, which is not asked for again once there is something."""
@@ -245,6 +248,10 @@ def verification_changed(change: Change[ModulePolicy]) -> bool:
 
 def keys_changed(change: Change[Secret]) -> bool:
     return change.old is None or change.new is None or change.old.data != change.new.data
+
+
+def _asked_of(template: ModuleTemplate, spec: ModulePolicySpec) -> Asked:
+    return Asked(module_of(template), spec.verification_secret)
 
 
 def _asked(policy: ModulePolicy | None) -> tuple[str, str]:

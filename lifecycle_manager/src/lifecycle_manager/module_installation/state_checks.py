@@ -4,15 +4,16 @@ Of the states whose every check holds, the worst counts. A path without a value 
 the module is Processing.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import jsonpath
 import msgspec
 
-from lifecycle_manager.module_catalog.state_paths import PathBroken, state_path
+from lifecycle_manager.module_catalog.state_paths import check_error, state_path, value_at
 from lifecycle_manager_api import CustomStateCheck, State
 
+_TOO_LARGE = 2**63
+"""An integer that no API server stores."""
 PRECEDENCE = (State.ERROR, State.WARNING, State.PROCESSING, State.DELETING, State.READY)
 
 
@@ -33,24 +34,27 @@ def _from_status(module_cr: Mapping[str, Any]) -> tuple[State, str]:
     return State.PROCESSING, "shows no state yet" if state is None else f"shows an unknown state: {state!r}"
 
 
-def _checked(module_cr: Mapping[str, Any], checks: Iterable[CustomStateCheck]) -> tuple[State, str]:
+def _checked(module_cr: Mapping[str, Any], checks: Sequence[CustomStateCheck]) -> tuple[State, str]:
+    if (problem := check_error(checks)) is not None:
+        return State.ERROR, f"can't be evaluated: its ModuleTemplate is invalid: {problem}"
     by_state: dict[State, list[CustomStateCheck]] = {}
     for check in checks:
         by_state.setdefault(check.mapped_state, []).append(check)
-    try:
-        for state in PRECEDENCE:
-            if state in by_state and all(_holds(module_cr, check) for check in by_state[state]):
-                found = " and ".join(f"{check.json_path} = {check.value}" for check in by_state[state])
-                return state, "" if state is State.READY else f"has {found}"
-    except (PathBroken, jsonpath.JSONPathError) as error:
-        return State.ERROR, f"can't be evaluated: the customStateCheck of its ModuleTemplate is broken: {error}"
+    for state in PRECEDENCE:
+        if state in by_state and all(_holds(module_cr, check) for check in by_state[state]):
+            found = " and ".join(f"{check.json_path} = {check.value}" for check in by_state[state])
+            return state, "" if state is State.READY else f"has {found}"
     return State.PROCESSING, "has none of the values of customStateCheck yet"
 
 
 def _holds(module_cr: Mapping[str, Any], check: CustomStateCheck) -> bool:
-    found = state_path(check.json_path).findall(module_cr)
-    return any(_as_text(value) == check.value for value in found)
+    return any(_as_text(value) == check.value for value in value_at(module_cr, state_path(check.json_path)))
 
 
-def _as_text(value: Any) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+def _as_text(value: Any) -> str | None:
+    """Return a value as a check has it; None for what may be of any size."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Mapping | list) or (isinstance(value, int) and abs(value) >= _TOO_LARGE):
+        return None
+    return msgspec.json.encode(value).decode()

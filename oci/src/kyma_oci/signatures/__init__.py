@@ -4,12 +4,12 @@
 - `keys`: public keys and certificates that are trusted
 - `descriptors`: verifies and makes the signatures in a descriptor, as OCM's own tools do
 - `cosign`: signatures of the artifact that holds a component
-- `content`: a signature covers the digests of resources, not where they are; so both have to agree
+- `content`: the component that is installed, from the normal form and nothing else
 
 Everything here is pure: bytes in, an answer or an exception out.
 """
 
-from kyma_oci.signatures.content import pinned
+from kyma_oci.signatures.content import signed_component
 from kyma_oci.signatures.cosign import Cosigned, verify_cosigned
 from kyma_oci.signatures.descriptors import sign, verify
 from kyma_oci.signatures.keys import KeyUnreadable, TrustedKey, keys_in, private_key_in
@@ -23,9 +23,9 @@ __all__ = [
     "Unverified",
     "keys_in",
     "normal_form",
-    "pinned",
     "private_key_in",
     "sign",
+    "signed_component",
     "verify",
     "verify_cosigned",
 ]

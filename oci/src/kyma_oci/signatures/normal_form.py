@@ -5,8 +5,11 @@ the component was (`repositoryContexts`), its signatures, and labels that are no
 written as canonical JSON (RFC 8785). Fields that the schema v2 does not have are left out, as are nulls of objects.
 
 As in OCM's own code, all labels of references to other components count, and the version of a label does not.
+
+A document that could be read in two ways has none: with a key twice, or with a field beside those of the schema v2.
 """
 
+import json
 from typing import Any
 
 import msgspec
@@ -74,8 +77,11 @@ class _Component(msgspec.Struct, frozen=True, rename="camel"):
     component_references: list[_Reference] | None = None
 
 
-class _Descriptor(msgspec.Struct, frozen=True):
+class _Descriptor(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     component: _Component
+    meta: Any = None
+    signatures: Any = None
+    nested_digests: Any = None
 
 
 def normal_form(descriptor: bytes) -> bytes:
@@ -84,11 +90,21 @@ def normal_form(descriptor: bytes) -> bytes:
         raise Unverified(f"the descriptor has more than {MAX_BYTES} bytes")
     try:
         component = msgspec.json.decode(descriptor, type=_Descriptor).component
+        json.loads(descriptor, object_pairs_hook=_with_each_key_once)
         return rfc8785.dumps({"component": _component(component)})
     except UNREADABLE as error:
         raise Unverified(f"the descriptor has no normal form; it needs the schema v2: {error}") from None
-    except (rfc8785.CanonicalizationError, OverflowError) as error:
+    except (rfc8785.CanonicalizationError, OverflowError, ValueError) as error:
         raise Unverified(f"the descriptor has no normal form: {error}") from None
+
+
+def _with_each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise Unverified(f"the descriptor has the key {twice[:64]!r} twice")
+    return found
 
 
 def _component(component: _Component) -> dict[str, Any]:
