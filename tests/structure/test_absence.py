@@ -112,6 +112,7 @@ PROVEN = {
     "lifecycle_manager/kyma/snapshot.py read_skr": "the Kyma by name, or no such kind by `kind_is_gone`",
     "lifecycle_manager/module_authorization/checking.py _find_out": NOTHING + "the protection counts as not in force",
     "lifecycle_manager/module_authorization/checking.py _probe": NOTHING + "the protection counts as not in force",
+    "lifecycle_manager/module_catalog/agreement.py reconcile": GONE,
     "lifecycle_manager/module_catalog/links.py reconcile": GONE,
     "lifecycle_manager/module_catalog/pins.py record": GONE,
     "lifecycle_manager/module_catalog/verification.py _verify": GONE,

@@ -77,7 +77,7 @@ def test_forms_that_the_lifecycle_manager_in_go_knows_agree(item: ModuleTemplate
 
 
 @pytest.mark.parametrize("item", DISAGREEING.values(), ids=DISAGREEING)
-def test_template_that_contradicts_itself_is_offered_to_nobody_and_refused_at_admission(item: ModuleTemplate) -> None:
+def test_template_that_contradicts_itself_is_offered_to_nobody_and_refused(item: ModuleTemplate) -> None:
     problem = why(item)
     releases = [builders.release(module, regular="1.0.0", fast="2.0.0") for module in MODULES]
     for released in ([], releases):

@@ -210,7 +210,7 @@ async def test_module_that_is_not_signed_as_required_is_refused(offered: ModuleT
         assert "klm module package --sign" in condition.message
 
 
-async def test_descriptor_with_two_schemas_that_is_looked_up_is_refused_however_it_is_signed() -> None:
+async def test_looked_up_descriptor_with_two_schemas_is_refused_however_it_is_signed() -> None:
     registry = Registry(TWO_SCHEMAS, signed=(cosigned(),))
     async with catalog(template({}), registry) as it:
         await it.ask()

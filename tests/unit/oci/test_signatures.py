@@ -177,7 +177,7 @@ def test_signed_descriptor_with_a_key_twice_is_refused(key: str) -> None:
         verify(twice, trusted("public.pem"), NOW)
 
 
-def test_descriptor_with_two_schemas_is_unreadable_also_where_no_signature_is_asked_for() -> None:
+def test_descriptor_with_two_schemas_is_unreadable_also_without_a_signature() -> None:
     with pytest.raises(DescriptorUnreadable, match="keep one of the schemas"):
         component_of(msgspec.Raw(encoded(document() | SECOND_SCHEMA)))
 

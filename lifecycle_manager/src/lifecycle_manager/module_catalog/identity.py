@@ -17,9 +17,9 @@ from lifecycle_manager_api import ModuleReleaseMeta, ModuleTemplate, names, spli
 
 def module_of(template: ModuleTemplate) -> str:
     """Return the module of a template; older templates have it in a label, or in their name only."""
-    said = template.spec.module_name or template.metadata.labels.get(names.MODULE_NAME, "")
-    if said or (parts := split_template_name(template.metadata.name)) is None:
-        return said
+    stated = template.spec.module_name or template.metadata.labels.get(names.MODULE_NAME, "")
+    if stated or (parts := split_template_name(template.metadata.name)) is None:
+        return stated
     return parts[0]
 
 
@@ -40,8 +40,8 @@ def version_of(template: ModuleTemplate) -> str:
 def names_of(template: ModuleTemplate) -> frozenset[str]:
     """Return the modules that a template says it is of; more than one where it contradicts itself."""
     parts = split_template_name(template.metadata.name)
-    said = {template.spec.module_name, template.metadata.labels.get(names.MODULE_NAME, "")}
-    return frozenset(said | ({parts[0]} if parts is not None else set())) - {""}
+    stated = {template.spec.module_name, template.metadata.labels.get(names.MODULE_NAME, "")}
+    return frozenset(stated | ({parts[0]} if parts is not None else set())) - {""}
 
 
 def component_in(template: ModuleTemplate, found: msgspec.Raw | None = None) -> Component | None:
