@@ -99,7 +99,6 @@ async def lifecycle_manager(
         on_result=requeue_counter(registry),
         probes=(process.probes, process.metrics),
         sync_timeout_seconds=process.sync_timeout.total_seconds(),
-        outlines=page.outlines(settings[PageSettings]),
         tracer=tracer,
         trace_annotation=names.TRACEPARENT,
     )
