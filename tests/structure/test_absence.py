@@ -134,7 +134,6 @@ PROVEN = {
     "lifecycle_manager/module_rollouts/apply.py write": GONE,
     "lifecycle_manager/object_set/apply.py _change_metadata": GONE,
     "lifecycle_manager/object_set/apply.py leave": GONE,
-    "lifecycle_manager/skr/connections.py lead_to_the_same_cluster": NOTHING + "the clusters count as different ones",
     "lifecycle_manager/skr/finalizers.py strip_finalizers": GONE,
     "lifecycle_manager/skr_webhook/object_rules.py _ask_for_user": NOTHING + "repairs are made at the interval",
     "lifecycle_manager/skr_webhook/object_rules.py _rules_of": NOTHING + "repairs are made at the interval",

@@ -9,7 +9,6 @@ import pytest
 
 from kube_runtime import Change, Controller, Informer, Resource
 from lifecycle_manager.app import lifecycle_manager
-from lifecycle_manager.contract.outlines import OUTLINES
 from lifecycle_manager.contract.signals import (
     CAsChanged,
     DescriptorFound,
@@ -41,32 +40,6 @@ async def test_each_trigger_finds_the_same_twice_and_changes_no_state(triggers: 
         assert istio
         impure = {str(each) for each in triggers if (each.controller in known or each in istio) and is_impure(each)}
     assert not impure
-
-
-async def test_trigger_for_keys_of_another_owner_takes_changes_of_others(
-    triggers: list[Trigger],
-) -> None:
-    """Else a replica would not be notified of what another one reconciles, and a key of its own waits for."""
-    async with open_fleet() as fleet:
-        watches = [each for each in triggers if each.controller in fleet.manager.controllers.values()]
-        outlined = [each for each in watches if isinstance(each.source, Informer) and each.source.resource in OUTLINES]
-        assert len(outlined) > 20
-        deaf = {str(each) for each in outlined if leads_to_others(each) and not each.options.get("of_others")}
-        takes_them = {str(each) for each in outlined if each.options.get("of_others")}
-    assert not deaf
-    assert takes_them == {"mandatory-modules-deletion by manifests", "module-rollout by manifests"}
-
-
-def leads_to_others(trigger: Trigger) -> bool:
-    """Tell whether a change leads to a key of another owner than the object's, which may be kept in outline."""
-    owner_of_key, outline = trigger.controller._owner, OUTLINES[trigger.source.resource]  # noqa: SLF001
-    for change in changes_of(trigger.source):
-        owners = {outline.owner(each) for each in (change.old, change.new) if each is not None}
-        if "" not in owners and any(
-            owner and owner not in owners for owner in map(owner_of_key, trigger.finds(change)[0])
-        ):
-            return True
-    return False
 
 
 def is_impure(trigger: Trigger) -> bool:

@@ -12,11 +12,11 @@ import asyncio
 import logging
 import socket
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Hashable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, nullcontext, suppress
 from datetime import datetime
 from functools import partial
-from types import EllipsisType, MappingProxyType
+from types import EllipsisType
 from typing import Any, TypeVar, cast
 
 from prometheus_client import CollectorRegistry
@@ -30,7 +30,7 @@ from kube_runtime.controller.retries import DEFAULT_POLICY, RetryPolicy
 from kube_runtime.controller.workers import Workers
 from kube_runtime.event_recorder import EventRecorder
 from kube_runtime.health import LoopMonitor, ProbeServer
-from kube_runtime.informer import Index, Informer, Outline
+from kube_runtime.informer import Index, Informer
 from kube_runtime.metrics import RuntimeMetrics
 from kube_runtime.resource import Resource
 from kube_runtime.sharding import ALONE, Sharding
@@ -67,7 +67,6 @@ class Manager:
     - `sync_timeout_seconds`: how long the first lists may take, None for as long as it takes
     - `grace_seconds`: how long reconciles may take to end at the stop
     - `resync_seconds`: how often every watched object is enqueued without a change, never by default
-    - `outlines`: what is kept of objects that another replica reconciles, by kind; all of it where none is given
     - `tracer`: makes spans of reconciles that are part of a trace; `trace_annotation` of an object names its trace
     """
 
@@ -88,7 +87,6 @@ class Manager:
         sync_timeout_seconds: float | None = 120.0,
         grace_seconds: float = 20.0,
         resync_seconds: float | None = None,
-        outlines: Mapping[Resource[Any], Outline[Any]] = MappingProxyType({}),
         tracer: Tracer | None = None,
         trace_annotation: str = "traceparent",
     ) -> None:
@@ -112,7 +110,6 @@ class Manager:
         self._sync_timeout_seconds = sync_timeout_seconds
         self._grace_seconds = grace_seconds
         self._resync_seconds = resync_seconds
-        self._outlines = outlines
         self._pace = Pace(turn_seconds=TURN_SECONDS)
         self._informers: dict[tuple[str, str | None, str | None, str | None], Informer[Any]] = {}
         self._required: set[Informer[Any]] = set()
@@ -155,8 +152,6 @@ class Manager:
                 label_selector=label_selector,
                 field_selector=field_selector,
                 resync_seconds=self._resync_seconds,
-                outline=self._outlines.get(resource),
-                holds=self.sharding.holds,
                 metrics=self.metrics,
             )
         elif informer.resource != resource:
@@ -266,7 +261,6 @@ class Manager:
         probes = ProbeServer(monitor, self._checks, registry=self.registry)
         with ExitStack() as stack:
             self.probe_ports = tuple(stack.enter_context(probes.serving(*address)) for address in self._probes)
-            await self.sharding.foresee()
             async with self.background():
                 if await _unless_set(stopping, self.start()):
                     await self._work(stopping)
@@ -325,12 +319,6 @@ class Manager:
         async with asyncio.TaskGroup() as tasks:
             for controller in self.controllers.values():
                 tasks.create_task(controller.finish(is_lost))
-
-    async def complete(self) -> None:
-        """Have the objects whole whose owners this replica holds, and the others in outline."""
-        async with asyncio.TaskGroup() as tasks:
-            for informer in self._informers.values():
-                tasks.create_task(informer.complete())
 
     def _synced(self) -> bool:
         return all(informer.synced for informer in self._required)

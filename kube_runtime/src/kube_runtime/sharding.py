@@ -30,10 +30,6 @@ class Work(Protocol):
         """Return once no reconcile is under way for the owners that a function selects."""
         ...
 
-    async def complete(self) -> None:
-        """Return once everything is read whole of the owners that this process holds."""
-        ...
-
 
 class Sharding(Protocol):
     """Says whose a key is."""
@@ -52,16 +48,8 @@ class Sharding(Protocol):
         """Tell whether the keys of an owner are this process's, and nobody else's, right now."""
         ...
 
-    def holds(self, owner: str) -> bool:
-        """Tell whether the keys of an owner are this process's, or are about to be."""
-        ...
-
     def check(self) -> None:
         """Raise LeaseLost where this process must not write at all. The fence of a Manager's client."""
-        ...
-
-    async def foresee(self) -> None:
-        """Find out what this process will hold, before anything is read."""
         ...
 
     async def run(self, work: Work) -> None:
@@ -79,15 +67,8 @@ class Alone:
         """Tell that it is."""
         return True
 
-    def holds(self, owner: str) -> bool:
-        """Tell that they are."""
-        return True
-
     def check(self) -> None:
         """Let every write pass."""
-
-    async def foresee(self) -> None:
-        """Do nothing: it will be everything."""
 
     async def run(self, work: Work) -> None:
         """Begin with everything."""

@@ -62,7 +62,6 @@ async def run(settings: Settings, tracer: Tracer | None = None) -> None:
     log.info("starting", **settings.shown())
     process = settings[ProcessSettings]
     allow_open_files(settings[EndpointSettings].max_event_connections, settings[skr.SkrSettings].max_clients)
-    tune_garbage_collection()
     metrics = RuntimeMetrics()
     async with (
         await Client.from_environment(process.kubeconfig, options=process.kcp_options(metrics)) as kcp,
@@ -71,6 +70,7 @@ async def run(settings: Settings, tracer: Tracer | None = None) -> None:
         lifecycle_manager(settings, kcp, settings[ReplicaSettings].sharding(leases), metrics, tracer) as manager,
         debug_socket(process.debug_socket, {"queues": manager.queue_report}),
     ):
+        manager.before_start(tune_garbage_collection)
         await manager.run(stopping)
     log.info("stopped")
 
@@ -99,7 +99,6 @@ async def lifecycle_manager(
         on_result=requeue_counter(registry),
         probes=(process.probes, process.metrics),
         sync_timeout_seconds=process.sync_timeout.total_seconds(),
-        outlines=page.outlines(settings[PageSettings]),
         tracer=tracer,
         trace_annotation=names.TRACEPARENT,
     )

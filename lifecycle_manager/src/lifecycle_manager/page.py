@@ -1,12 +1,9 @@
 """The option for the fleet page, which is a distribution of its own: found by its entry point, imported when served."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from importlib.metadata import entry_points
-from typing import Any
 
-from kube_runtime import Client, Manager, Resource
-from kube_runtime.informer import Outline
-from lifecycle_manager.contract.outlines import OUTLINES
+from kube_runtime import Client, Manager
 from lifecycle_manager.endpoint_settings import PageSettings
 from lifecycle_manager.module_catalog import Offers
 
@@ -15,11 +12,6 @@ ENTRY_POINTS = "lifecycle_manager.pages"
 
 class PageUnusable(Exception):
     """The page is to be served, and cannot be."""
-
-
-def outlines(settings: PageSettings) -> Mapping[Resource[Any], Outline[Any]]:
-    """Return what a replica keeps of clusters that others have: the page shows every cluster, from the caches."""
-    return OUTLINES if settings.address is None else {}
 
 
 def setup(manager: Manager, kcp: Client, offers: Offers, settings: PageSettings) -> None:

@@ -57,7 +57,11 @@ def _with_role(admin: Client, kcp: Path, folder: Path, name: str) -> Any:
 @pytest_asyncio.fixture(autouse=True)
 async def steered(admin: Client, operator: Client) -> AsyncIterator[None]:
     """Create what an operator may steer, and wait until the policy is in force: a moment after it was written."""
-    metadata = {"name": NAME, "finalizers": ["test/kept"], "annotations": {names.FQDN: "kyma-project.io/module/keda"}}
+    metadata: dict[str, Any] = {
+        "name": NAME,
+        "finalizers": ["test/kept"],
+        "annotations": {names.FQDN: "kyma-project.io/module/keda"},
+    }
     metadata |= {"labels": {names.KYMA_NAME: NAME, names.MODULE_NAME: "keda"}}
     manifest = {**builders.as_written(builders.manifest("keda", kyma=NAME)), "metadata": metadata}
     kyma = {"metadata": metadata, "spec": {"channel": "regular"}}

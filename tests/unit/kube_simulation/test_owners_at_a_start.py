@@ -26,8 +26,6 @@ class CountingWork:
 
     async def finish(self, is_lost: Callable[[str], bool]) -> None: ...
 
-    async def complete(self) -> None: ...
-
 
 async def test_owners_are_asked_for_once_they_can_be_owned(client: Client) -> None:
     sharding, work = LeaseSharding(client, namespace="default", group="keepers", name="one"), CountingWork()

@@ -295,7 +295,12 @@ async def test_selector_that_removes_a_module_from_very_many_clusters_waits() ->
 
 
 BRAKE = RolloutSettings(max_delay=timedelta(0), min_window=timedelta(0), max_changed="2")
-CHANGED_DATA = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "default"}, "data": {"is": "changed"}}
+CHANGED_DATA = {
+    "apiVersion": "keda.example.com/v1",
+    "kind": "Keda",
+    "metadata": {"name": "default"},
+    "spec": {"is": "changed"},
+}
 
 
 async def resources(world: World) -> int:

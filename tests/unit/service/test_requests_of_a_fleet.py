@@ -12,7 +12,7 @@ import pytest
 from benchmarks.new_cluster_requests import CHOSEN, MODULES, VERSIONS, catalog
 from kube_runtime import Manager
 from kube_runtime.leases.lease import LEASES
-from kube_simulation import ApiRequest, Delay, Drop
+from kube_simulation import ApiRequest, Delay, Drop, SimulatedCluster
 from kube_simulation.requests import Answer
 from kube_simulation.rules import Proceed, Rule
 from lifecycle_manager.app import lifecycle_manager
@@ -23,7 +23,7 @@ from lifecycle_manager.contract.signals import ObjectChanged, WatcherEventReceiv
 from lifecycle_manager.kyma.controller import SKR_KYMA
 from lifecycle_manager.replicas import ReplicaSettings
 from lifecycle_manager.settings import Settings
-from lifecycle_manager.skr_webhook import CanaryTimes, rounds
+from lifecycle_manager.skr_webhook import CanaryTimes, WatcherTimes
 from lifecycle_manager.skr_webhook.canary import FIELD_MANAGER as CANARY_MANAGER
 from lifecycle_manager_api import State, find, names
 from tests import builders
@@ -44,8 +44,8 @@ IN_KCP = Counter(
 READS_OF_TEN_MINUTES = 30
 """The requests to each cluster beside canaries: the objects of the Watcher twice, each module and the catalog once."""
 
-RECONCILES_OF_TEN_MINUTES = 6
-"""The reconciles of each Watcher: a canary takes none, where it is answered."""
+RECONCILES_OF_TEN_MINUTES = 26
+"""The reconciles of each Watcher: two for a canary, one for each heartbeat, and those of the interval."""
 
 ANY_PORT = "127.0.0.1:0"
 OPTIONS: dict[str, Any] = {
@@ -59,18 +59,28 @@ OPTIONS: dict[str, Any] = {
 
 
 class Watcher(Rule):
-    """The Watcher of a cluster: each change of the ServiceAccount becomes an event."""
+    """The Watcher of a cluster: each change of the ServiceAccount becomes an event, and it sends heartbeats."""
 
-    def __init__(self, kyma: str, manager: Manager) -> None:
+    def __init__(self, kyma: str, manager: Manager, cluster: SimulatedCluster) -> None:
         self._kyma = kyma
         self._manager = manager
+        self._cluster = cluster
 
     async def around(self, request: ApiRequest, proceed: Proceed) -> Answer:
         answer = await proceed()
         if request.method == "PATCH" and "/serviceaccounts/" in request.path:
-            event = WatcherEventReceived(self._kyma, is_canary=True, at=self._manager.clock.monotonic())
-            self._manager.publish(event)
+            self.send(is_canary=True)
         return answer
+
+    def send(self, *, is_canary: bool = False) -> None:
+        at = self._manager.clock.monotonic()
+        self._manager.publish(WatcherEventReceived(self._kyma, is_canary=is_canary, at=at))
+
+    async def send_heartbeats(self) -> None:
+        while True:
+            await asyncio.sleep(WatcherTimes().heartbeat)
+            if self in self._cluster.rules:
+                self.send()
 
 
 @asynccontextmanager
@@ -82,7 +92,9 @@ async def service(world: World) -> AsyncIterator[Manager]:
         asyncio.TaskGroup() as tasks,
     ):
         for name in NAMES:
-            world.cluster(name).add_rule(Watcher(name, manager))
+            watcher = Watcher(name, manager, cluster := world.cluster(name))
+            cluster.add_rule(watcher)
+            manager.runs(watcher.send_heartbeats, name=f"Watcher of {name}")
         tasks.create_task(manager.run(stopping))
         yield manager
         stopping.set()
@@ -134,11 +146,12 @@ async def test_quiet_fleet_renews_a_lease_and_tests_what_no_event_proves() -> No
     ("broken", "reason"),
     [("canaries", EVENT_PATH_BROKEN), ("events", WATCHER_SILENT), ("requests", "ClusterUnreachable")],
 )
-async def test_path_of_a_watcher_in_order_that_breaks_is_reported_within_a_minute(broken: str, reason: str) -> None:
+async def test_path_of_a_watcher_in_order_that_breaks_is_reported_in_time(broken: str, reason: str) -> None:
+    """Silence within a minute, and a path on which only heartbeats arrive within three."""
     async with quiet_fleet() as (world, manager):
         skr = world.cluster("one")
         rules, skr.rules = skr.rules, (Drop(),) if broken == "requests" else ()
-        for _ in range(2):
+        for _ in range(6 if broken == "canaries" else 2):
             if broken == "canaries":
                 send_heartbeat(manager)
             await asyncio.sleep(30)
@@ -151,43 +164,27 @@ async def test_path_of_a_watcher_in_order_that_breaks_is_reported_within_a_minut
 
 
 @pytest.mark.looptime
-async def test_canaries_of_clusters_that_respond_late_follow_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rounds, "MAX_UNDER_WAY", 1)
+async def test_canaries_of_clusters_that_respond_late_follow_each_other() -> None:
     async with quiet_fleet() as (world, _):
         for name in NAMES:
             world.cluster(name).add_rule(Delay(lambda request: request.name == "skr-webhook", seconds=3.0))
         await asyncio.sleep(60)
         since = world.requests
-        await asyncio.sleep(120)
+        await asyncio.sleep(3 * CanaryTimes().interval)
         records = [each for each in world.simulation.records if each.number > since]
         reasons = {await reason_of_watcher(world, name) for name in NAMES}
     sent = Counter(each.cluster for each in records if each.manager == CANARY_MANAGER)
-    assert all(3 <= sent[name] <= 4 for name in NAMES), sent
+    assert all(sent[name] == 3 for name in NAMES), sent
     assert reasons == {WATCHER_READY}
 
 
 @pytest.mark.looptime
-async def test_canaries_sent_together_are_one_for_each_cluster_at_each_turn(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(rounds, "GATHER_SECONDS", 10.0)
-    monkeypatch.setattr(rounds, "MAX_IN_A_TURN", 1)
-    answers: list[WatcherEventReceived] = []
-    async with quiet_fleet() as (_, manager):
-        manager.on(WatcherEventReceived, answers.append)
-        await asyncio.sleep(10 * CanaryTimes().interval)
-    assert all(9 <= count <= 11 for count in Counter(each.kyma for each in answers).values()), answers
-    assert {each.kyma for each in answers} == {*NAMES}
-    alone = [each for each in answers if each.at % rounds.GATHER_SECONDS >= 1]
-    assert len(alone) <= len(NAMES)  # by the reconcile at the interval
-
-
-@pytest.mark.looptime
-async def test_watcher_that_another_replica_has_gets_no_further_canaries() -> None:
+async def test_watcher_that_another_replica_has_gets_no_further_canaries(monkeypatch: pytest.MonkeyPatch) -> None:
     async with quiet_fleet() as (world, manager):
         since = world.requests
+        monkeypatch.setattr(type(manager.sharding), "owns", lambda _, owner: owner != "one")
         manager.begin(gained=(), lost={"one"})
-        await asyncio.sleep(60)
+        await asyncio.sleep(CanaryTimes().interval + 1)
         records = [each for each in world.simulation.records if each.number > since]
     assert {each.cluster for each in records if each.manager == CANARY_MANAGER} == {*NAMES} - {"one"}
 

@@ -9,7 +9,6 @@ from kube_runtime.leases import LeaseLost
 from kube_runtime.sharding import Alone
 from kube_simulation import Drop
 from lifecycle_manager import skr
-from lifecycle_manager.contract.outlines import OUTLINES
 from lifecycle_manager.contract.resources import SECRETS
 from lifecycle_manager.contract.signals import ClusterReachable, ClusterSilent
 from lifecycle_manager.skr import SkrUnreachable
@@ -26,8 +25,6 @@ class LostLease(Alone):
 class WithoutSecond(Alone):
     def owns(self, owner: str) -> bool:
         return owner != "second"
-
-    holds = owns
 
 
 def published_in(world: World, signal: type[Any]) -> list[str]:
@@ -120,7 +117,7 @@ async def test_access_secret_of_another_replica_is_not_published() -> None:
     async with open_world() as world:
         await world.register("first")
         await world.register("second")
-        manager = Manager(world.kcp, sharding=WithoutSecond(), outlines={SECRETS: OUTLINES[SECRETS]}, namespace=KCP)
+        manager = Manager(world.kcp, sharding=WithoutSecond(), namespace=KCP)
         connections = skr.connections_of(manager, skr.SkrSettings(allow_insecure_kubeconfigs=True))
         skr.setup(manager, connections)
         reachable: list[str] = []

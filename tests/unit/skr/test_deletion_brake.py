@@ -9,7 +9,6 @@ from prometheus_client import CollectorRegistry
 
 from kube_runtime import SYSTEM_CLOCK, NotFound, NotServed
 from lifecycle_manager import sync_resource
-from lifecycle_manager.contract.outlines import OUTLINES
 from lifecycle_manager.contract.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     KYMAS,
@@ -358,7 +357,7 @@ async def test_kymas_whose_deletion_users_block_hold_nothing() -> None:
             stuck = {"type": "Ready", "status": "False", "reason": "DeletionStuck", "message": "waits for module keda"}
             status = {"state": "Warning", "conditions": [stuck]}
             kyma = builders.kyma(name, status=status, deletionTimestamp=builders.NOW)
-            brake.kymas.cache.put(key_of(name), OUTLINES[KYMAS].of(kyma))
+            brake.kymas.cache.put(key_of(name), kyma)
             part = builders.manifest("keda", kyma=name, deletionTimestamp=builders.NOW)
             brake.manifests.cache.put(key_of(part.metadata.name), part)
         assert brake.of(NAMES[0], kyma, has_objects=False).hold is None

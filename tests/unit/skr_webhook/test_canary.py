@@ -3,12 +3,11 @@
 import pytest
 
 from lifecycle_manager.skr.watcher import is_canary
-from lifecycle_manager.skr_webhook.canary import SAME_TURN, EventPath
+from lifecycle_manager.skr_webhook.canary import EventPath
 from lifecycle_manager.skr_webhook.settings import CanaryTimes, WatcherTimes
 from lifecycle_manager_api import WatchEvent
 from lifecycle_manager_api.event import Watched, WatchedGvk
 from skr_watcher.client import RESPONSE_SECONDS
-from skr_watcher.heartbeat import MIN_SHARE
 from skr_watcher.settings import SkrWatcherSettings
 
 TIMES = CanaryTimes()
@@ -46,28 +45,28 @@ class Follower:
 def test_quiet_cluster_is_written_to_once_in_ten_minutes_and_tested_every_interval() -> None:
     follower = Follower()
     assert follower.follow(3600, answered=True) is None
-    assert 83 <= len(follower.writes) <= 88
+    assert 29 <= len(follower.writes) <= 31
     assert 5 <= follower.writes.count(True) <= 7
 
 
-@pytest.mark.parametrize("seconds", [1, 15, 37, 100])
-def test_broken_path_is_found_within_a_minute_whenever_it_breaks(seconds: float) -> None:
+@pytest.mark.parametrize("seconds", [1, 15, 37, 61, 100])
+def test_broken_path_is_found_within_three_minutes_whenever_it_breaks(seconds: float) -> None:
     follower = Follower()
     assert follower.follow(seconds, answered=True) is None
-    found = follower.follow(100, answered=False)
+    found = follower.follow(300, answered=False)
     assert found is not None
-    assert found < 58
+    assert found < 142
 
 
-def test_broken_path_is_found_within_a_minute_after_an_answer_just_before_a_turn() -> None:
-    turn = START + TIMES.interval
+def test_broken_path_is_found_in_time_after_an_answer_just_before_the_next_test() -> None:
+    following = START + TIMES.interval
     for seconds in (0.1, 0.4, 0.5, 1.0, 2.0):
         follower = Follower(share=0.0)
-        follower.now = turn - seconds
+        follower.now = following - seconds
         follower.path = follower.path.sending(follower.now).answered(follower.now)
-        found = follower.follow(100, answered=False)
+        found = follower.follow(300, answered=False)
         assert found is not None
-        assert found < 58
+        assert found < 142
 
 
 def test_two_lost_canaries_or_an_answer_after_ten_seconds_are_no_fault() -> None:
@@ -77,28 +76,26 @@ def test_two_lost_canaries_or_an_answer_after_ten_seconds_are_no_fault() -> None
     assert follower.follow(100, answered=True) is None
 
 
-def test_canaries_spare_heartbeats_and_one_lost_heartbeat_is_no_silence() -> None:
+def test_one_lost_heartbeat_is_no_silence() -> None:
     heartbeat = SkrWatcherSettings().heartbeat_seconds
-    assert TIMES.interval * (1 + SAME_TURN) < MIN_SHARE * heartbeat
     assert heartbeat + RESPONSE_SECONDS + 1 < WatcherTimes().silence < 60
 
 
-def test_clusters_tested_together_after_a_pause_return_to_turns_of_their_own() -> None:
+def test_clusters_tested_together_after_a_pause_return_to_times_of_their_own() -> None:
     paths = [EventPath.untested(TIMES, now=START, share=share) for share in (0.1, 0.2, 0.3)]
-    paused_until = START + 20
+    paused_until = START + 50
     tested = [path.sending(paused_until).answered(paused_until + 0.1) for path in paths]
-    assert [path.check_after(START) for path in tested] == pytest.approx([46.2, 50.4, 54.6])
+    assert [path.check_after(START) for path in tested] == pytest.approx([132, 144, 156])
     for path in tested:
-        turn = START + path.check_after(START)
-        assert path.sending(turn).answered(turn).check_after(turn) == pytest.approx(TIMES.interval)
+        following = START + path.check_after(START)
+        assert path.sending(following).answered(following).check_after(following) == pytest.approx(TIMES.interval)
 
 
-@pytest.mark.parametrize("late", [0.0, 0.05, 5.0, 41.8])
+@pytest.mark.parametrize("late", [0.0, 0.05, 5.0, 119.8])
 def test_late_answer_delays_no_later_canary(late: float) -> None:
-    turn = START + 0.5 * TIMES.interval
-    path = EventPath.untested(TIMES, now=START, share=0.5).sending(turn).answered(turn + late)
-    following = path.check_after(turn)
-    assert following == pytest.approx(2 * TIMES.interval if late == 41.8 else TIMES.interval)
+    due = START + 0.5 * TIMES.interval
+    path = EventPath.untested(TIMES, now=START, share=0.5).sending(due).answered(due + late)
+    assert path.check_after(due) == pytest.approx(TIMES.interval)
 
 
 def test_reported_changes_stand_for_dry_runs_but_not_for_the_real_write() -> None:

@@ -35,7 +35,7 @@ from lifecycle_manager.contract.signals import (
     WebhookRulesChanged,
 )
 from lifecycle_manager.skr import SkrAccessError, SkrUnreachable
-from lifecycle_manager.skr_webhook import WatcherDeployment, WatcherSettings, WatcherTimes
+from lifecycle_manager.skr_webhook import CanaryTimes, WatcherDeployment, WatcherSettings, WatcherTimes
 from lifecycle_manager.watcher_certificates import CARotation, CertificateSettings, LeafRules
 from lifecycle_manager.watcher_certificates.tls_secret import key_pair_in
 from lifecycle_manager_api import find, names
@@ -230,11 +230,13 @@ async def test_canary_of_a_watcher_in_order_is_the_only_request_until_something_
             await one.turn("changed")
             one.event(is_canary=True)
         await one.turn()
-        world.clock.advance(40)
         requests, state = world.requests, one.controller.state(KEY)
         assert state is not None
         state.certificate = None  # computing anything fails without it
-        await one.turn()
+        for _ in range(3):
+            world.clock.advance(CanaryTimes().interval / 3)
+            await one.turn()
+            one.event(is_canary=True)
         in_skr = world.cluster("demo").requests(lambda record: record.verb != "watch", since=requests)
         assert [(each.verb, each.resource, each.manager) for each in in_skr] == [
             ("apply", "serviceaccounts", "lifecycle-manager-canary")
@@ -264,7 +266,7 @@ async def test_resync_of_a_watcher_tests_its_path_until_it_is_reached() -> None:
 async def test_canaries_without_an_answer_are_reported_and_an_answer_ends_the_fault() -> None:
     async with world_with_kyma() as world, process(world) as one:
         reason = ""
-        for _ in range(8):
+        for _ in range(16):
             one.event()
             reason, _ = await one.reported()
             world.clock.advance(10)

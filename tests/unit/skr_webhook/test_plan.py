@@ -210,19 +210,18 @@ def test_objects_that_are_recorded_and_not_due_are_left_alone(seen: WatcherSnaps
     assert not any(isinstance(step, ApplyObjects) for step in steps_of(recorded))
 
 
-@given(snapshots(), moments)
+@given(snapshots(), paths())
 def test_only_the_path_is_tested_where_all_was_in_order_and_nothing_happened(
-    seen: WatcherSnapshot, until: float
+    seen: WatcherSnapshot, path: EventPath
 ) -> None:
-    timers = structs.replace(seen.timers, in_order_until=until + 2000)
+    timers = structs.replace(seen.timers, in_order=True, path=path)
     quiet = replace(seen, kyma=of_reason(WATCHER_READY, recorded=True), timers=timers, is_triggered=False)
     steps, end = followed(quiet)
     if EnsureCertificate() not in steps:
         computed = end_of(replace(quiet, is_triggered=True))
         assert {type(step) for step in steps} <= {SendCanary}
-        assert reported(computed).reason == WATCHER_READY
-        assert (end.timers.path, end.requeue_after) == (computed.timers.path, computed.requeue_after)
-        assert quiet.now < end.timers.in_order_until == until + 2000
+        assert reported(computed).reason == (reported(end).reason if end.condition is not None else WATCHER_READY)
+        assert (end.timers, end.requeue_after) == (computed.timers, computed.requeue_after)
 
 
 @given(snapshots(), st.floats(1, 300), st.booleans())
@@ -230,9 +229,7 @@ def test_watcher_in_order_is_reconciled_when_its_objects_are_due(
     seen: WatcherSnapshot, due_in: float, is_triggered: bool
 ) -> None:
     path = EventPath.untested(TIMES.canary, now=seen.now + 1000, share=0)
-    timers = structs.replace(
-        seen.timers, path=path, last_event_at=seen.now, repair_at=seen.now + due_in, in_order_until=seen.now + 300
-    )
+    timers = structs.replace(seen.timers, path=path, last_event_at=seen.now, repair_at=seen.now + due_in, in_order=True)
     ready = replace(seen, kyma=of_reason(WATCHER_READY, recorded=True), timers=timers, is_triggered=is_triggered)
     again = end_of(replace(ready, times=replace(TIMES, silence=1000.0))).requeue_after
     assert again is not None
@@ -252,7 +249,7 @@ def test_watcher_that_is_starting_is_reconciled_when_its_objects_are_due(seen: W
 def test_what_is_not_ready_is_never_in_order(seen: WatcherSnapshot, reason: str) -> None:
     end = end_of(replace(seen, kyma=of_reason(reason, recorded=True)))
     if reported(end).reason not in WORKING:
-        assert end.timers.in_order_until < seen.now
+        assert not end.timers.in_order
 
 
 @given(snapshots())

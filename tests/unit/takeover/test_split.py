@@ -62,9 +62,6 @@ class Begun:
     async def finish(self, is_lost: Callable[[str], bool]) -> None:
         raise AssertionError
 
-    async def complete(self) -> None:
-        raise AssertionError
-
 
 @pytest_asyncio.fixture
 async def world() -> AsyncIterator[World]:

@@ -1,7 +1,6 @@
 """Heartbeats: each Watcher sends events often enough for the control plane to notice when they stop.
 
-Any accepted event counts, so a heartbeat is sent only after a time without one. The answer to a canary is an event too,
-so a Watcher that receives canaries sends no further heartbeats.
+Any accepted event counts, also the answer to a canary, so a heartbeat is sent only after a time without one.
 """
 
 import asyncio

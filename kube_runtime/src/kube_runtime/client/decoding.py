@@ -1,7 +1,6 @@
 """Decoding the bytes of the API server into typed objects, in one pass.
 
-Decoders are made once for each type. Fields of the type `msgspec.Raw` are left undecoded and copied: a view would keep
-megabytes alive as long as the last object of a page.
+Decoders are made once for each type. What they return is compacted: it keeps no answer alive, and short strings once.
 """
 
 from collections.abc import Callable
@@ -11,7 +10,7 @@ from typing import Any, Generic, Literal, TypeVar
 import msgspec
 
 from kube_runtime.client.answers import error_from_status
-from kube_runtime.client.detaching import detacher_for
+from kube_runtime.client.compacting import compactor_for
 from kube_runtime.client.nesting import cut_json
 from kube_runtime.exceptions import ObjectUnreadable, ResponseInvalid, ResponseTooLarge
 from kube_runtime.resource import ObjectList
@@ -108,7 +107,7 @@ class Decoding(Generic[T]):
         self._list: msgspec.json.Decoder[_List[T]] = msgspec.json.Decoder(_List[shape])
         self._event: msgspec.json.Decoder[_Event[T]] = msgspec.json.Decoder(_Event[shape])
         self._raw_list = msgspec.json.Decoder(_List[msgspec.Raw])
-        self._detach: Callable[[T], None] | None = detacher_for(shape)
+        self._compact: Callable[[T], None] | None = None if kind is dict else compactor_for(kind)
         self._is_dict = kind is dict
 
     def object(self, body: bytes, *, may_be_virtual: bool = False) -> T:
@@ -128,8 +127,8 @@ class Decoding(Generic[T]):
             for item in page.items or ():
                 if self._is_dict:
                     _require_metadata(item)
-                if self._detach is not None:
-                    self._detach(item)
+                if self._compact is not None:
+                    self._compact(item)
         except UNDECODABLE as error:
             raise ResponseInvalid(f"the list is not what its kind promises: {error}") from None
         _require_items(page)
@@ -180,8 +179,8 @@ class Decoding(Generic[T]):
             return self._other(line)
         try:
             event = self._event.decode(line)
-            if self._detach is not None:
-                self._detach(event.object)
+            if self._compact is not None:
+                self._compact(event.object)
             if self._is_dict:
                 _require_metadata(event.object)
         except (*UNDECODABLE, ObjectUnreadable) as error:
@@ -203,8 +202,8 @@ class Decoding(Generic[T]):
 
     def _decode(self, document: bytes) -> T:
         decoded = self._object.decode(document)
-        if self._detach is not None:
-            self._detach(decoded)
+        if self._compact is not None:
+            self._compact(decoded)
         return decoded
 
 

@@ -99,7 +99,7 @@ class Controller(Generic[K, S]):
         self._unforeseen: Callable[[K, Exception], Awaitable[None]] | None = None
         self._foreseen: tuple[type[Exception], ...] = ()
         self._own_kind: Informer[Any] | None = None
-        self._watches: list[tuple[Informer[Any], Callable[[Change[Any]], None], bool]] = []
+        self._watches: list[tuple[Informer[Any], Callable[[Change[Any]], None]]] = []
         self._declared: list[tuple[Informer[Any], Callable[[Change[Any]], object]]] = []
         self._starts: list[_Start[K]] = []
         self._states: dict[K, S] = {}
@@ -120,7 +120,6 @@ class Controller(Generic[K, S]):
         priority: Priority = Priority.CHANGE,
         after: float = 0.0,
         cause: Hashable | None = None,
-        of_others: bool = False,
     ) -> None:
         """Enqueue keys for the changes of a kind.
 
@@ -129,8 +128,6 @@ class Controller(Generic[K, S]):
         - `when`: the changes that matter
         - `after`: seconds to wait for more changes
         - `cause`: what the reconcile finds in its causes
-        - `of_others`: take changes of another replica's objects too, of which there is an outline: where the owner of a
-          key is not that of the changed object
         """
         informer = source if isinstance(source, Informer) else self._sources.informer(source)
         is_own_kind = to is None and self._own_kind is None
@@ -155,10 +152,10 @@ class Controller(Generic[K, S]):
                     self.enqueue(key, *causes, priority=Priority.RESYNC)
             elif matters(change):
                 trace = self._new_trace(informer.resource, change)
-                for key in keys_of(change):
+                for key in self._not_of_others(keys_of(change)):
                     self.enqueue(key, *causes, priority=priority, after=after, trace=trace)
 
-        self._watches.append((informer, handle, of_others))
+        self._watches.append((informer, handle))
 
     def receives(
         self,
@@ -292,8 +289,8 @@ class Controller(Generic[K, S]):
             raise RuntimeError(f"controller {self.name!r} has no reconcile function: call reconciles()")
         for informer, function in self._declared:
             _try(informer, function)
-        for informer, handle, of_others in self._watches:
-            informer.on_change(handle, replay=False, of_others=of_others)
+        for informer, handle in self._watches:
+            informer.on_change(handle, replay=False)
         self._watches.clear()
 
     async def run(self) -> None:
@@ -356,6 +353,10 @@ class Controller(Generic[K, S]):
             return self._starts
         own_keys = self._own_kind.cache.keys
         return [_Start(cast("Callable[[], Iterable[K]]", own_keys), Priority.RESYNC, NO_CAUSES)]
+
+    def _not_of_others(self, keys: Iterable[K]) -> Iterable[K]:
+        """Return the keys whose changes matter here: one that is gained is reconciled from scratch."""
+        return (key for key in keys if not self._is_of_another(self._owner(key)))
 
     def _is_of_another(self, owner: str) -> bool:
         """Tell whether the keys of an owner are another replica's, or nobody's yet."""

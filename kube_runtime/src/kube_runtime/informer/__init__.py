@@ -1,10 +1,8 @@
 """Following one kind of object: `informer.Informer` keeps a `cache.Cache` equal to what the API server holds, and
-`own_writes` bridges the moment between a write of this process and the event that shows it. `outlines` keeps less of
-what other replicas reconcile.
+`own_writes` bridges the moment between a write of this process and the event that shows it.
 """
 
 from kube_runtime.informer.cache import Cache, Index
 from kube_runtime.informer.informer import Change, Informer
-from kube_runtime.informer.outlines import Outline
 
-__all__ = ["Cache", "Change", "Index", "Informer", "Outline"]
+__all__ = ["Cache", "Change", "Index", "Informer"]

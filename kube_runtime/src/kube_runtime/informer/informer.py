@@ -30,9 +30,7 @@ from kube_runtime.exceptions import (
     without_frames,
 )
 from kube_runtime.informer.cache import Cache, Index
-from kube_runtime.informer.outlines import Outline, Outlines
 from kube_runtime.informer.own_writes import OwnWrites
-from kube_runtime.informer.sharing import sharer_for
 from kube_runtime.metrics import InformerMetrics, RuntimeMetrics
 from kube_runtime.resource import ObjectKey, ObjectList, Resource, version_number
 
@@ -44,8 +42,6 @@ log = logging.getLogger(__name__)
 MAX_STALE_LISTS = 5
 STEADY_SECONDS = 5.0
 RESYNC_BATCH = 100
-OBJECTS_IN_A_TURN = 500
-"""How many objects are compared before other tasks have their turn."""
 MAX_RETRY_AFTER_SECONDS = 60.0
 
 
@@ -73,7 +69,7 @@ class Informer(Generic[T]):
 
     `cache` is what the stream has shown. `get`, `list` and `by_index` show the same with this process's own writes
     that the stream has not reached yet; `wrote` remembers those. `resync_seconds` repeats every object to the handlers
-    once in that time, evenly spread. With an `outline` only the objects of owners that it `holds` are kept whole.
+    once in that time, evenly spread.
     """
 
     def __init__(
@@ -86,15 +82,12 @@ class Informer(Generic[T]):
         field_selector: str | None = None,
         indexes: Iterable[Index[T]] = (),
         resync_seconds: float | None = None,
-        outline: Outline[T] | None = None,
-        holds: Callable[[str], bool] = lambda _: True,
         page_size: int = 500,
         backoff: Backoff | None = None,
         metrics: RuntimeMetrics | None = None,
     ) -> None:
         self.resource = resource
         self.cache: Cache[T] = Cache(indexes)
-        self._outlines = Outlines(resource.type, outline, holds) if outline is not None else None
         self.last_error: KubeError | None = None
         self._own: OwnWrites[T] = OwnWrites(resource, self.cache)
         self._client = client
@@ -106,9 +99,7 @@ class Informer(Generic[T]):
         self._metrics = metrics.informer(resource.plural_name) if metrics else InformerMetrics()
         self._metrics.objects = self.cache.__len__
         self._decoding = decoding_for(resource.type)
-        self._share = sharer_for(resource.type)
         self._handlers: list[Handler[T]] = []
-        self._handlers_of_others: list[Handler[T]] = []
         self._version = ""
         self._highest = 0
         self._stale_lists = 0
@@ -165,41 +156,15 @@ class Informer(Generic[T]):
         """Tell whether an object is exactly as this process wrote it last."""
         return self._own.is_last(self.resource.key_of(item), version_number(self.resource.version_of(item)))
 
-    def is_outline(self, key: ObjectKey) -> bool:
-        """Tell whether only the outline of an object is kept, as it is another replica's."""
-        return self._outlines is not None and key in self._outlines
-
-    async def whole(self, item: T) -> T:
-        """Return an object with all that it has, from the API server where an outline is kept. Raises KubeError."""
-        key = self.resource.key_of(item)
-        return await self._client.get(self.resource, key.name, key.namespace) if self.is_outline(key) else item
-
-    async def complete(self) -> None:
-        """Have the objects of this replica whole, and the others in outline. Tried until it succeeds."""
-        outlines = self._outlines
-        if outlines is None:
-            return
-        backoff, is_whole = Backoff(base=0.1, max=2.5), not await self._cut_down(outlines)
-        while not is_whole:
-            try:
-                await self._read_whole(outlines)  # what is in outline after it is gone, or can't be read
-                is_whole = True
-            except KubeError as error:
-                log.warning("%s of this replica could not be listed: %s", self.resource.plural_name, error)
-                await asyncio.sleep(max(backoff.next(), _retry_after(error)))
-
-    def on_change(self, handler: Handler[T], *, replay: bool = True, of_others: bool = True) -> None:
+    def on_change(self, handler: Handler[T], *, replay: bool = True) -> None:
         """Call a function with each change, on the event loop; at once for each object already there.
 
         It must not block. What it raises is logged and does not stop the informer, but for TriggerMistaken. Without
-        `replay` it is called for changes from now on, without `of_others` not for objects that are in outline.
+        `replay` it is called for changes from now on.
         """
         self._handlers.append(handler)
-        if of_others:
-            self._handlers_of_others.append(handler)
         for each in self.cache.list() if replay else ():
-            if of_others or not self.is_outline(self.resource.key_of(each)):
-                self._notify_one(handler, Change(None, each))
+            self._notify_one(handler, Change(None, each))
 
     async def run(self) -> None:
         """Follow the resource until cancelled."""
@@ -256,7 +221,7 @@ class Informer(Generic[T]):
             for item in page.items:
                 if deleted and (key := self.resource.key_of(item)) in deleted:
                     self._own.restored(key)
-                seen.add(self._put(*self._kept(item), as_of=version))
+                seen.add(self._put(item, as_of=version))
         for error in unreadable:
             seen.add(ObjectKey(*error.identity[:2]))
             self._note_unreadable(error)
@@ -277,30 +242,6 @@ class Informer(Generic[T]):
             label_selector=self._label_selector,
             field_selector=self._field_selector,
         )
-
-    async def _cut_down(self, outlines: Outlines[T]) -> bool:
-        """Keep outlines of what is not held any more; return whether there are only outlines of what is held."""
-        is_lacking = False
-        for number, key in enumerate(self.cache.keys()):
-            if number % OBJECTS_IN_A_TURN == 0:
-                await asyncio.sleep(0)
-            known = self.cache.get(key)
-            if known is None:
-                continue
-            if key in outlines:
-                is_lacking = is_lacking or outlines.is_held(known)
-            elif not outlines.is_held(known):
-                self._store(key, *self._kept(known))
-        return is_lacking
-
-    async def _read_whole(self, outlines: Outlines[T]) -> None:
-        """List once more, beside the watch, and take the objects of which there is only an outline."""
-        async for page in self._pages(self._note_unreadable, self._page_size):
-            self._highest = max(self._highest, version_number(page.resource_version))
-            for item in page.items:
-                key = self.resource.key_of(item)
-                if key in outlines and outlines.is_held(item):
-                    self._put(*self._kept(item), as_of=page.resource_version)
 
     def _refuse_stale(self, version: str) -> None:
         """Raise ResponseInvalid for a list from the past; not for ever, as a server may be restored from a backup."""
@@ -352,24 +293,17 @@ class Informer(Generic[T]):
         version = self.resource.version_of(item)
         self._advance(version)
         if kind != "DELETED":
-            self._put(*self._kept(item), as_of=version)
+            self._put(item, as_of=version)
         elif not self._is_newer_known(key := self.resource.key_of(item), version):
             self._remove(key)
-
-    def _kept(self, item: T) -> tuple[T, bool]:
-        """Return what is kept of an object, and whether it is an outline. What is not kept is not worth sharing."""
-        if self._outlines is not None and not self._outlines.is_held(item):
-            return self._outlines.of(item), True
-        self._share(item)
-        return item, False
 
     def _advance(self, version: str) -> None:
         self._version, position = version, version_number(version)
         self._highest = max(self._highest, position)
         self._own.advance(position)
 
-    def _put(self, new: T, is_outline: bool, *, as_of: str) -> ObjectKey:
-        """Take an object, or its outline, unless the cache has it, or a later one. Returns its key.
+    def _put(self, new: T, *, as_of: str) -> ObjectKey:
+        """Take an object unless the cache has it, or a later one. Returns its key.
 
         `as_of` is the version at which it was so: of the list that shows it, or its own in a watch. After a restore of
         etcd the cache may have a later version of an object than the list, whose own version is beyond both.
@@ -380,20 +314,13 @@ class Informer(Generic[T]):
         if known is not None:
             version = resource.version_of(new)
             if version == resource.version_of(known) and resource.uid_of(known) == resource.uid_of(new):
-                if self.is_outline(key):
-                    self._store(key, new, is_outline)
                 return key
             if self._is_newer_known(key, as_of):
                 return key
-        self._store(key, new, is_outline)
-        self._own.shown(key, new)
-        self._notify(key, Change(known, new))
-        return key
-
-    def _store(self, key: ObjectKey, new: T, is_outline: bool) -> None:
-        if self._outlines is not None:
-            self._outlines.note(key, is_outline)
         self.cache.put(key, new)
+        self._own.shown(key, new)
+        self._notify(Change(known, new))
+        return key
 
     def _is_newer_known(self, key: ObjectKey, version: str) -> bool:
         """Tell whether the cache holds a state after this version; never after its resourceVersion decreased."""
@@ -407,9 +334,7 @@ class Informer(Generic[T]):
         old = self.cache.remove(key)
         self._own.shown(key, None)
         if old is not None:
-            self._notify(key, Change(old, None))
-        if self._outlines is not None:
-            self._outlines.note(key, is_outline=False)
+            self._notify(Change(old, None))
 
     async def _resync(self, seconds: float) -> None:
         """Repeat every object to the handlers once in so many seconds, a few at a time."""
@@ -421,14 +346,14 @@ class Informer(Generic[T]):
                 for key in keys[start : start + RESYNC_BATCH]:
                     known = self.cache.get(key)
                     if known is not None:
-                        self._notify(key, Change(known, known))
+                        self._notify(Change(known, known))
 
     def _note_unreadable(self, error: ObjectUnreadable) -> None:
         self._metrics.unreadable += 1
         log.error("%s: %s; its last readable state is kept", self.resource.plural_name, error)
 
-    def _notify(self, key: ObjectKey, change: Change[T]) -> None:
-        for handler in self._handlers_of_others if self.is_outline(key) else self._handlers:
+    def _notify(self, change: Change[T]) -> None:
+        for handler in self._handlers:
             self._notify_one(handler, change)
 
     def _notify_one(self, handler: Handler[T], change: Change[T]) -> None:

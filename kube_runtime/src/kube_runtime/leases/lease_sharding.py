@@ -64,7 +64,6 @@ class LeaseSharding:
             succeeds=succeeds,
             on_change=self._compare,
             finish=self._finish,
-            complete=self._complete,
             timing=timing,
         )
         self.has_begun = False
@@ -75,14 +74,6 @@ class LeaseSharding:
     def owns(self, owner: str) -> bool:
         """Tell whether this replica, and no other, has the keys of an owner right now."""
         return self.membership.owns(owner)
-
-    def holds(self, owner: str) -> bool:
-        """Tell whether the keys of an owner are this replica's, or are about to be."""
-        return self.membership.holds(owner)
-
-    async def foresee(self) -> None:
-        """Find out what this replica will hold once it has joined."""
-        await self.membership.foresee()
 
     def check(self) -> None:
         """Raise LeaseLost where others may have taken over."""
@@ -107,7 +98,3 @@ class LeaseSharding:
     async def _finish(self, is_lost: Callable[[str], bool]) -> None:
         if self._work is not None:
             await self._work.finish(is_lost)
-
-    async def _complete(self) -> None:
-        if self._work is not None:
-            await self._work.complete()

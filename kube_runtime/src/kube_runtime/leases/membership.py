@@ -7,8 +7,7 @@ for a moment, and still no key must have two owners:
   while a write has an unknown outcome, it acts only on keys that all views give it which the Lease may show;
 - after that it reads all Leases, not from a cache: of two members that claim the same key by different views, at least
   one sees the other's claim, and whoever sees one holds back until the views agree;
-- before it publishes a view by which it loses keys, it finishes what it is doing with them; before one by which it
-  gains keys, it reads what it needs for them;
+- before it publishes a view by which it loses keys, it finishes what it is doing with them;
 - a member counts as gone only when its Lease did not change for its whole length, by reading it and not by the
   silence of a watch; a member that could not renew has stopped by itself before that.
 
@@ -64,10 +63,6 @@ async def _nothing_under_way(_is_lost: Callable[[str], bool]) -> None:
     return
 
 
-async def _nothing_to_read() -> None:
-    return
-
-
 class LeaseTaken(Exception):
     """The Lease of this process is gone, or somebody else holds it."""
 
@@ -80,8 +75,6 @@ class Membership:
     - `on_change` is called when the keys that this process owns may be others than before
     - `finish` is awaited before keys are given away: it gets a function that selects them, and returns once none is
       reconciled any more
-    - `complete` is awaited before keys are taken, and after others were given away: it reads what is held by then, and
-      forgets what no longer is
     - `succeeds`: the process that had this identity before has ended for certain, as a container has when the next one
       of its Pod starts. Its keys are free at once, and not only when its Lease expires
     """
@@ -97,7 +90,6 @@ class Membership:
         succeeds: bool = False,
         on_change: Callable[[], None] = lambda: None,
         finish: Callable[[Callable[[str], bool]], Awaitable[None]] = _nothing_under_way,
-        complete: Callable[[], Awaitable[None]] = _nothing_to_read,
         timing: LeaseTiming = DEFAULT_TIMING,
         clock: Callable[[], float] = elapsed,
     ) -> None:
@@ -109,7 +101,6 @@ class Membership:
         self._succeeds = succeeds
         self._on_change = on_change
         self._finish = finish
-        self._complete = complete
         self._timing = timing
         self._clock = clock
         self._selector = f"{GROUP_LABEL}={group}"
@@ -155,22 +146,6 @@ class Membership:
             return False
         others = tuple(self._others.values())  # copied, as the thread that serves the metrics asks too
         return not any(self._claimed_by_other(key, seen.lease) for seen in others)
-
-    def holds(self, key: str) -> bool:
-        """Tell whether a key is this process's by the view that it has published, or by the next one."""
-        if rendezvous(key, self._wanted) == self.identity:
-            return True
-        return self._published != self._wanted and rendezvous(key, self._published) == self.identity
-
-    async def foresee(self) -> None:
-        """Read who the members are, to know what this process will hold once it is one of them."""
-        self.identity = self._new_identity()
-        try:
-            async with asyncio.timeout(self._timing.act_seconds):
-                await self._read_all()
-        except (KubeError, TimeoutError) as error:  # then it reads what it holds once it has joined
-            log.warning("the members of %s could not be read: %s", self._group, str(error) or "timed out")
-        self._wanted = self._view_with_all()
 
     def owner_of(self, key: str) -> Member | None:
         """Return the member that owns a key or is about to, to hand an event over to it."""
@@ -225,7 +200,6 @@ class Membership:
             return
         self._on_change()
         await self._finish(lambda key: not self._claims(key))
-        await self._complete()
         async with asyncio.timeout(self._timing.act_seconds), self._writing:
             if self._own is None or self.identity not in wanted or not await self._write(wanted):
                 return
@@ -235,7 +209,6 @@ class Membership:
         self._published = wanted
         log.info("%s shares the keys of %s with %d other members", self.identity, self._group, len(wanted) - 1)
         self._on_change()
-        await self._complete()
 
     async def _join(self) -> None:
         """Become known to the others, claiming nothing yet."""

@@ -127,7 +127,7 @@ class KymaActions:
         inner = seen.skr.kyma if seen.skr is not None else None
         match step:
             case steps.ReadSkr(metadata_suffices):
-                return await self._seen(request, seen, step, await read_skr(skr, metadata_suffices=metadata_suffices))
+                return self._seen(request, seen, step, await read_skr(skr, metadata_suffices=metadata_suffices))
             case steps.InstallCrd():
                 objects = [KubernetesObject.of(document) for document in (NAMESPACE, seen.crd.document)]
                 applied = await Applier(skr, field_manager=FIELD_MANAGER).apply(objects, (), prune=False)
@@ -155,10 +155,10 @@ class KymaActions:
         for kind, reason, note in events:
             await self.manager.events.write_to(skr, KYMAS, kyma, reason, note, type=kind)
 
-    async def _seen(self, request: KymaRequest, seen: KymaSnapshot, step: steps.ReadSkr, view: SkrView) -> KymaSnapshot:
+    def _seen(self, request: KymaRequest, seen: KymaSnapshot, step: steps.ReadSkr, view: SkrView) -> KymaSnapshot:
         """Return the snapshot with the Kyma CR that was read, and whose it is; without one there is no other object."""
         metadata = view.kyma.metadata if view.kyma is not None else None
-        claimant = await self._claimant(seen.kyma, metadata.annotations if metadata is not None else {})
+        claimant = self._claimant(seen.kyma, metadata.annotations if metadata is not None else {})
         shown = ObservedObject()
         if metadata is not None:
             shown = ObservedObject(metadata.uid, metadata.resource_version or "", metadata.being_deleted)
@@ -170,16 +170,16 @@ class KymaActions:
             secret = replace(secret, copy=PullSecretCopy())
         return seen.after(step, skr=view, pull_secret=secret)
 
-    async def _claimant(self, kyma: Kyma, annotations: Mapping[str, str]) -> str:
+    def _claimant(self, kyma: Kyma, annotations: Mapping[str, str]) -> str:
         """Return the Kyma to which an SKR belongs by the annotations of its Kyma CR, empty where it is free.
 
-        That is another Kyma whose Secret leads there; users can't forge both. Raises KubeError.
+        That is another Kyma whose Secret leads there; users can't forge both.
         """
         owner = annotations.get(names.OWNED_BY) or annotations.get(names.DEPRECATED_OWNED_BY, "")
         namespace, _, name = owner.partition("/")
         if name == kyma.metadata.name or self.kymas.get(ObjectKey(namespace, name)) is None:
             return ""
-        return name if await self.connections.lead_to_the_same_cluster(kyma.metadata.name, name) else ""
+        return name if self.connections.lead_to_the_same_cluster(kyma.metadata.name, name) else ""
 
     async def _create_kyma(self, skr: Client, seen: KymaSnapshot, step: steps.CreateKyma) -> KymaSnapshot:
         document = {

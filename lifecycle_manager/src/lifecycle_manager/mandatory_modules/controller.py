@@ -100,7 +100,7 @@ def _setup_retirement(
     )
     controller.watches(known.templates, to=lambda change: map(key_of_release, versions(change)), when=offer_changed)
     controller.watches(known.releases, to=known.of_change, when=offer_changed)
-    controller.watches(known.manifests, to=known.waiting_for, when=_mandatory_manifest_changed, of_others=True)
+    controller.watches(known.manifests, to=known.waiting_for, when=_mandatory_manifest_changed)
     controller.starts_with(known.keys)
 
     retirement = Retirement(manager.client, known, manager.events)

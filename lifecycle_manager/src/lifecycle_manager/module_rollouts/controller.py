@@ -93,7 +93,7 @@ def setup(manager: Manager, offers: Offers, settings: RolloutSettings) -> Contro
     controller.receives(DescriptorFound, to=of_descriptor)
     controller.watches(known.strategies, to=of_strategy, when=generation_changed)
     controller.watches(rollouts, to=of_rollout, when=generation_changed)
-    controller.watches(known.manifests, to=of_manifest, when=progress_changed, after=SETTLE_SECONDS, of_others=True)
+    controller.watches(known.manifests, to=of_manifest, when=progress_changed, after=SETTLE_SECONDS)
     controller.starts_with(lambda: {key for each in releases.cache.list() for key in channels_of(each)})
     controller.starts_with(lambda: {key for each in templates.cache.list() for key in of_module(each)})
     owns = manager.sharding.owns

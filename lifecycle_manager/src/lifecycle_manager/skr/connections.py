@@ -22,7 +22,6 @@ from kube_runtime import (
     KubeconfigInvalid,
     KubeconfigPolicy,
     KubeconfigRefused,
-    NotFound,
 )
 from lifecycle_manager.contract.resources import Secret
 from lifecycle_manager.skr.access import (
@@ -119,15 +118,11 @@ class Connections:
         """
         return api_server_ca_in(self.access_secret(kyma_name))
 
-    async def lead_to_the_same_cluster(self, *kyma_names: str) -> bool:
-        """Tell whether the access Secrets of these Kymas have the address of the same API server. Raises KubeError.
-
-        That of another replica's Kyma is read from the API server.
-        """
+    def lead_to_the_same_cluster(self, *kyma_names: str) -> bool:
+        """Tell whether the access Secrets of these Kymas have the address of the same API server."""
         try:
-            secrets = [await self.secrets.whole(self.access_secret(name)) for name in kyma_names]
-            servers = {server_in(kubeconfig_in(each)) for each in secrets}
-        except (SkrAccessError, NotFound):
+            servers = {server_in(kubeconfig_in(self.access_secret(name))) for name in kyma_names}
+        except SkrAccessError:
             return False
         return len(servers) == 1 and None not in servers
 

@@ -102,11 +102,11 @@ def setup(manager: Manager, connections: Connections, settings: SkrSettings = Sk
     controller.reconciles(probe)
 
     def publish_access(change: Change[Secret]) -> None:
-        for kyma in kymas_of_access(change):
+        for kyma in filter(manager.sharding.owns, kymas_of_access(change)):
             manager.publish(ClusterReachable(kyma))
 
     async def follow_secrets() -> None:  # from the start on: what exists then is reconciled anyway
-        connections.secrets.on_change(publish_access, replay=False, of_others=False)
+        connections.secrets.on_change(publish_access, replay=False)
 
     def note_access(change: Change[Secret]) -> None:
         for kyma in kymas_of_access(change):

@@ -24,7 +24,6 @@ from typing import Any
 from kube_runtime import Change, Clock, Index, Informer, JsonObject, Manager, ObjectKey
 from lifecycle_manager.contract.conditions import was_reached
 from lifecycle_manager.contract.indexes import MODULE_CONFIGS_BY_KYMA
-from lifecycle_manager.contract.outlines import may_have_objects
 from lifecycle_manager.contract.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     KYMAS,
@@ -343,7 +342,8 @@ def _times(item: JsonObject) -> tuple[datetime | None, datetime | None]:
 
 def is_emptied(resource: SyncResource) -> bool:
     """Tell whether a SyncResource has objects in its SKR and none in its text, so that all of them are removed."""
-    return resource.spec.prune and bool(resource.status.synced) and not may_have_objects(resource.spec.resource)
+    has_objects = "kind" in resource.spec.resource  # each of them names its kind
+    return resource.spec.prune and bool(resource.status.synced) and not has_objects
 
 
 def is_of_former_crd(metadata: ObjectMeta, crd: JsonObject) -> bool:

@@ -32,7 +32,6 @@ from lifecycle_manager.skr_webhook import plan
 from lifecycle_manager.skr_webhook.canary import send_canary
 from lifecycle_manager.skr_webhook.documents import webhook_document, workload_documents
 from lifecycle_manager.skr_webhook.object_rules import ObjectRuleReader
-from lifecycle_manager.skr_webhook.rounds import CanaryRounds
 from lifecycle_manager.skr_webhook.settings import WatcherSettings
 from lifecycle_manager.skr_webhook.snapshot import (
     Desired,
@@ -140,7 +139,6 @@ class WatcherReports:
 
     manager: Manager
     kymas: Informer[Kyma]
-    rounds: CanaryRounds
 
     async def finish(
         self, request: Request[ObjectKey, WatcherState], seen: WatcherSnapshot, end: plan.WatcherDone
@@ -149,9 +147,6 @@ class WatcherReports:
         if end.condition is not None:
             records = seen.desired.records if seen.applied is not None and seen.desired is not None else None
             await self._write(self.kymas.get(request.key) or seen.kyma, end.condition, records)
-        if end.requeue_after is not None and end.timers.is_path_in_order(seen.now):
-            self.rounds.add(request.key, request.state, seconds=end.requeue_after)
-            return Result(seen.times.interval)
         return Result(end.requeue_after)
 
     async def unforeseen(self, key: ObjectKey, error: Exception) -> None:

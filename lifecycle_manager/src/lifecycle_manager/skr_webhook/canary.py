@@ -10,13 +10,12 @@ canary without an answer, the next ones are sent in short succession until one i
 and that was reported shows the same as a dry run, which is then sent later; it neither ends a fault nor stands for the
 real write, as a Watcher could report changes that nobody made.
 
-Each cluster has turns of its own at the interval, and an answer leaves the next canary to the next turn. So clusters
-whose canaries were sent together, as after a pause of the process, don't stay together.
+Each cluster is tested at an offset of its own in the interval, also after a canary that was sent at another time. So
+clusters whose canaries were sent together, as after a pause of the process, don't stay together.
 
 Times are monotonic seconds.
 """
 
-import math
 from typing import Any
 
 import msgspec
@@ -29,12 +28,6 @@ from lifecycle_manager_api import names
 
 ANNOTATION = f"{names.GROUP}/canary"
 FIELD_MANAGER = "lifecycle-manager-canary"
-SAME_TURN = 0.01
-"""The share of the interval before a turn in which an answer counts for that turn.
-
-It is smaller than that of other checks (`contract.turns`), because it delays the next canary, and so the report of a
-broken path.
-"""
 
 SERVICE_ACCOUNTS: Resource[dict[str, Any]] = Resource.dynamic(
     "", "v1", "ServiceAccount", "serviceaccounts", namespaced=True
@@ -44,11 +37,11 @@ SERVICE_ACCOUNTS: Resource[dict[str, Any]] = Resource.dynamic(
 class EventPath(msgspec.Struct, frozen=True):
     """What is known of one event path: when the next canary is due, and since when canaries are unanswered.
 
-    `turn` is one of the moments at which the cluster is tested, a number of intervals before or after the others.
+    The cluster is tested at `first`, and at every interval after it.
     """
 
     times: CanaryTimes
-    turn: float
+    first: float
     next_canary: float
     next_write: float
     unanswered_since: float | None = None
@@ -57,8 +50,8 @@ class EventPath(msgspec.Struct, frozen=True):
     @classmethod
     def untested(cls, times: CanaryTimes, *, now: float, share: float) -> "EventPath":
         """Return a path that nothing is known of. `share`, 0 to 1, spreads the first canaries over the interval."""
-        turn = now + share * times.interval
-        return cls(times, turn, turn, now + share * times.write_interval)
+        first = now + share * times.interval
+        return cls(times, first, first, now + share * times.write_interval)
 
     @classmethod
     def presumed_broken(cls, times: CanaryTimes, *, now: float) -> "EventPath":
@@ -88,7 +81,7 @@ class EventPath(msgspec.Struct, frozen=True):
         """Return the path once a canary has arrived as an event, which counts once."""
         if self.answered_at is not None and at <= self.answered_at:
             return self
-        return replace(self, unanswered_since=None, answered_at=at, next_canary=self._turn_after(at))
+        return replace(self, unanswered_since=None, answered_at=at, next_canary=self._next_after(at))
 
     def saw_change(self, at: float) -> "EventPath":
         """Return the path once a change has arrived as an event: while it is sound, that stands for a dry run."""
@@ -112,10 +105,9 @@ class EventPath(msgspec.Struct, frozen=True):
             moments.append(self.unanswered_since + self.times.timeout)
         return max(0.0, min(moments) - now)
 
-    def _turn_after(self, moment: float) -> float:
-        """Return the next turn, without one that begins within `SAME_TURN`."""
-        passed = (moment - self.turn) / self.times.interval
-        return self.turn + math.floor(passed + SAME_TURN + 1) * self.times.interval
+    def _next_after(self, moment: float) -> float:
+        """Return when the cluster is tested next where all is in order."""
+        return moment + self.times.interval - (moment - self.first) % self.times.interval
 
 
 async def send_canary(skr: Client, kyma: str, now: float, *, write: bool) -> None:

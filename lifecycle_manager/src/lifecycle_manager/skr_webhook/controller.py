@@ -5,17 +5,16 @@ A Watcher is reconciled when
 - the metadata of its Kyma changes, or the kinds of its modules, or which of them are installed; its SKR was read for
   the first time, or all modules are removed
 - an event of the Watcher arrives which is the first, or ends silence or a broken event path; of the others the next
-  reconcile learns, or the `rounds` of the Watchers in order
+  reconcile learns
 - it has requested a resync, perhaps because it has just started: then its event path is tested
 - its SKR answers again, or is replaced by another: then its objects are compared
 - a Watcher CR changes, or other CAs are in force: those of all Kymas
 - a ModuleTemplate of the Kyma is edited so that other Module CRs are reported
 - the Kyma's modules have objects of other kinds, or a ModulePolicy changes whether they are repaired on events
-- its silence would be too long, or the interval has passed; where it is not in order, its event path is to be tested
+- its event path is to be tested, its silence would be too long, or the interval has passed
 """
 
 from collections.abc import Iterable, Iterator
-from functools import partial
 
 from kube_runtime import Change, Controller, Manager, ObjectKey, Priority
 from lifecycle_manager.contract.changes import kyma_changed, versions
@@ -36,7 +35,6 @@ from lifecycle_manager.skr import Connections, SkrAccessError
 from lifecycle_manager.skr_webhook.apply import WatcherActions, WatcherReports
 from lifecycle_manager.skr_webhook.object_rules import ObjectRuleReader, kinds_changed, kymas_of, repair_switched
 from lifecycle_manager.skr_webhook.plan import plan
-from lifecycle_manager.skr_webhook.rounds import CanaryRounds
 from lifecycle_manager.skr_webhook.settings import WatcherSettings
 from lifecycle_manager.skr_webhook.snapshot import ModuleRuleReader, WatcherReader, WatcherState
 from lifecycle_manager.skr_webhook.status import NO_CERTIFICATE
@@ -63,7 +61,7 @@ def setup(
     """Keep the Watcher of each Kyma's SKR in place, and remove it with the Kyma."""
     kymas, watchers = manager.informer(KYMAS, indexes=[BY_TEMPLATE]), manager.informer(WATCHERS)
     templates = manager.informer(MODULE_TEMPLATES)
-    clock, times = manager.clock, settings.times
+    times = settings.times
 
     controller: Controller[ObjectKey, WatcherState] = manager.controller(
         "watcher", state=WatcherState, concurrency=settings.concurrency, not_retried=(SkrAccessError,)
@@ -77,20 +75,6 @@ def setup(
         timers = state.timers if state is not None and state.timers is not None else NO_TIMERS
         return timers.received(times, waiting.of(WatcherEventReceived)).is_condition_changed_by(times, event)
 
-    rounds = CanaryRounds(
-        kymas=kymas,
-        connections=connections,
-        clock=clock,
-        times=times,
-        state_of=controller.state,
-        enqueue=partial(controller.enqueue, priority=Priority.RESYNC),
-    )
-    manager.on(WatcherEventReceived, rounds.record)
-    manager.runs(rounds.run, name="canaries")
-
-    def to_reconcile(event: WatcherEventReceived) -> Iterable[ObjectKey]:
-        return () if rounds.has(event.key) else (event.key,)
-
     def with_template(change: Change[ModuleTemplate]) -> Iterable[ObjectKey]:
         return map(KYMAS.key_of, kymas.by_index(BY_TEMPLATE, versions(change)[0].metadata.name))
 
@@ -99,7 +83,7 @@ def setup(
     controller.watches(kymas, when=rules.may_change, cause=CHANGED)
     controller.watches(templates, to=with_template, when=rules.may_differ, cause=CHANGED)
     controller.watches(watchers, to=all_kymas, when=watcher_changed, cause=CHANGED)
-    controller.receives(WatcherEventReceived, to=to_reconcile, when=changes_condition)
+    controller.receives(WatcherEventReceived, to=_key_of, when=changes_condition)
     controller.receives(ResyncRequested, to=_key_of, priority=Priority.CHANGE)
     controller.receives(ClusterReachable, to=_key_of, priority=Priority.CHANGE)
     controller.receives(ClusterReplaced, to=_key_of, priority=Priority.CHANGE)
@@ -120,9 +104,9 @@ def setup(
         cas=cas,
         settings=settings,
     )
-    reports = WatcherReports(manager, kymas, rounds)
+    reports = WatcherReports(manager, kymas)
     controller.steps(
-        read=WatcherReader(kymas, clock, times).read,
+        read=WatcherReader(kymas, manager.clock, times).read,
         plan=plan,
         apply=actions.apply,
         finish=reports.finish,

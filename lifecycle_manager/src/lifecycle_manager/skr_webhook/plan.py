@@ -28,7 +28,6 @@ from lifecycle_manager.skr import AccessSecretMissing
 from lifecycle_manager.skr.failure import failed
 from lifecycle_manager.skr_webhook.canary import EventPath
 from lifecycle_manager.skr_webhook.documents import INVENTORY
-from lifecycle_manager.skr_webhook.settings import WatcherTimes
 from lifecycle_manager.skr_webhook.snapshot import Desired, WatcherSnapshot, records_of
 from lifecycle_manager.skr_webhook.status import (
     NO_CERTIFICATE,
@@ -79,7 +78,7 @@ WatcherStep = EnsureCertificate | FindDesired | ApplyObjects | SendCanary | Dele
 
 def plan(seen: WatcherSnapshot) -> WatcherStep | WatcherDone:
     if not is_managed(seen.kyma):
-        return WatcherDone(timers=seen.timers.in_question())
+        return WatcherDone(timers=seen.timers.found(in_order=False))
     if seen.error is not None:
         return _failed(seen, seen.error)
     return plan_removal(seen) if seen.kyma.metadata.being_deleted else plan_installation(seen)
@@ -102,10 +101,8 @@ def is_managed(kyma: Kyma) -> bool:
 
 def plan_installation(seen: WatcherSnapshot) -> WatcherStep | WatcherDone:
     """Return the next step until it is known which objects belong into the SKR."""
-    if not seen.is_triggered:
-        in_order = plan_in_order(seen.kyma, seen.timers, seen.times, now=seen.now)
-        if in_order is not None:
-            return in_order
+    if is_in_order(seen):
+        return plan_path(seen, None)
     if seen.certificate is None:
         return EnsureCertificate()
     if seen.desired is None:
@@ -129,19 +126,9 @@ def plan_desired(seen: WatcherSnapshot, desired: Desired) -> ApplyObjects | Send
     return plan_path(seen, desired)
 
 
-def plan_in_order(kyma: Kyma, timers: Timers, times: WatcherTimes, *, now: float) -> SendCanary | WatcherDone | None:
-    """Return the canary that is due, or until when there is nothing to do; None where all was not in order.
-
-    Nothing triggered this. So a canary costs its request, and nothing is computed or compared for it.
-    """
-    path = timers.path
-    if path is None or now >= min(timers.in_order_until, timers.repair_at):
-        return None
-    if _is_silent(kyma, timers, times, now=now) or path.broken_for(now):
-        return None
-    if path.is_due(now):
-        return _canary(path, now)
-    return WatcherDone(timers=timers, requeue_after=_check_after(path, timers, times, now=now))
+def is_in_order(seen: WatcherSnapshot) -> bool:
+    """Tell whether all was in order and only time has passed: then nothing is computed or compared for a canary."""
+    return seen.timers.in_order and not seen.is_triggered and seen.now < seen.timers.repair_at and not is_silent(seen)
 
 
 def plan_removal(seen: WatcherSnapshot) -> DeleteObjects | WatcherDone:
@@ -154,14 +141,17 @@ def plan_removal(seen: WatcherSnapshot) -> DeleteObjects | WatcherDone:
     return _done(seen, ConditionContent("False", REMOVING, f"waits for {waits}"), REMOVAL_SECONDS)
 
 
-def plan_path(seen: WatcherSnapshot, desired: Desired) -> SendCanary | WatcherDone:
-    """Return the next step for a Watcher that sends events: its path is tested, and reported where it is broken."""
+def plan_path(seen: WatcherSnapshot, desired: Desired | None) -> SendCanary | WatcherDone:
+    """Return the next step for a Watcher that sends events: its path is tested, and reported where it is broken.
+
+    Without `desired` everything else is as it was reported.
+    """
     path = seen.timers.path
     if path is None and reason_of(seen.kyma) == EVENT_PATH_BROKEN:
         path = EventPath.presumed_broken(seen.times.canary, now=seen.now)
     path = path or seen.timers.path_or_untested(seen.times, seen.now)
     if path.is_due(seen.now) and not seen.canary_sent:
-        return _canary(path, seen.now)
+        return SendCanary(path.sending(seen.now), write=path.is_write_due(seen.now))
     seen = replace(seen, timers=seen.timers.with_path(path))
     if broken_for := path.broken_for(seen.now):
         message = (
@@ -170,6 +160,9 @@ def plan_path(seen: WatcherSnapshot, desired: Desired) -> SendCanary | WatcherDo
         )
         seen = replace(seen, timers=seen.timers.repair_now())
         return _done(seen, ConditionContent("False", EVENT_PATH_BROKEN, message), path.check_after(seen.now))
+    in_order = WatcherDone(timers=seen.timers.found(in_order=True), requeue_after=_check_after(seen, path))
+    if desired is None:
+        return in_order
     if desired.rules.unknown:
         message = f"waits for the cluster to serve the kinds: {', '.join(desired.rules.unknown)}"
         return _done(seen, ConditionContent("True", WATCHER_READY, message), UNKNOWN_KIND_SECONDS)
@@ -179,29 +172,19 @@ def plan_path(seen: WatcherSnapshot, desired: Desired) -> SendCanary | WatcherDo
             f"the Watcher's certificate ends at {seen.overdue_until:%Y-%m-%d %H:%M} UTC, and was not renewed in time"
         )
         condition = ConditionContent("True", CERTIFICATE_OVERDUE, message)
-    timers = seen.timers.in_order(until=seen.now + seen.times.interval)
-    after = _check_after(path, timers, seen.times, now=seen.now)
-    return WatcherDone(timers=timers, condition=condition, requeue_after=after)
+    return replace(in_order, condition=condition)
 
 
-def _canary(path: EventPath, now: float) -> SendCanary:
-    return SendCanary(path.sending(now), write=path.is_write_due(now))
-
-
-def _check_after(path: EventPath, timers: Timers, times: WatcherTimes, *, now: float) -> float:
+def _check_after(seen: WatcherSnapshot, path: EventPath) -> float:
     """Return the seconds until the path is to be tested or reported, the objects compared, or the Watcher is silent."""
-    silent_in = times.silence - timers.silent_for(now) + 0.1
-    return min(times.interval, silent_in, timers.repair_in(now), path.check_after(now) + 0.01)
+    silent_in = seen.times.silence - seen.timers.silent_for(seen.now) + 0.1
+    return min(seen.times.interval, silent_in, seen.timers.repair_in(seen.now), path.check_after(seen.now) + 0.01)
 
 
 def is_silent(seen: WatcherSnapshot) -> bool:
     """Tell whether no events arrive. What a former process found holds until an event arrives at this one."""
-    return _is_silent(seen.kyma, seen.timers, seen.times, now=seen.now)
-
-
-def _is_silent(kyma: Kyma, timers: Timers, times: WatcherTimes, *, now: float) -> bool:
-    found_before = not timers.has_received and reason_of(kyma) == WATCHER_SILENT
-    return found_before or timers.silent_for(now) > times.silence
+    found_before = not seen.timers.has_received and reason_of(seen.kyma) == WATCHER_SILENT
+    return found_before or seen.timers.silent_for(seen.now) > seen.times.silence
 
 
 def _without_webhook(seen: WatcherSnapshot) -> WatcherDone:
@@ -227,7 +210,7 @@ def _fault(seen: WatcherSnapshot, reason: str, message: str) -> WatcherDone:
 
 
 def _done(seen: WatcherSnapshot, condition: ConditionContent, requeue_after: float | None = None) -> WatcherDone:
-    return WatcherDone(timers=seen.timers.in_question(), condition=condition, requeue_after=requeue_after)
+    return WatcherDone(timers=seen.timers.found(in_order=False), condition=condition, requeue_after=requeue_after)
 
 
 def _failed(seen: WatcherSnapshot, error: Exception) -> WatcherDone:
@@ -240,7 +223,7 @@ def _failed(seen: WatcherSnapshot, error: Exception) -> WatcherDone:
     if (known := NO_CERTIFICATE.get(type(error))) is not None:
         reason, retry_seconds = known
         return _done(seen, ConditionContent("False", reason, str(error)), retry_seconds)
-    return WatcherDone(timers=seen.timers.in_question(), condition=failed(error), error=error)
+    return WatcherDone(timers=seen.timers.found(in_order=False), condition=failed(error), error=error)
 
 
 def _is_repair_due(seen: WatcherSnapshot) -> bool:

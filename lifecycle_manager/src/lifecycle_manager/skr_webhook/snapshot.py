@@ -31,7 +31,7 @@ from lifecycle_manager.object_set import SkrObjects
 from lifecycle_manager.skr_webhook.documents import Document, ModuleRule
 from lifecycle_manager.skr_webhook.object_rules import ObjectRuleMemory
 from lifecycle_manager.skr_webhook.settings import WatcherTimes
-from lifecycle_manager.skr_webhook.timers import CanaryPlace, Timers
+from lifecycle_manager.skr_webhook.timers import Timers
 from lifecycle_manager.watcher_certificates import CertificateMemory
 from lifecycle_manager_api import Kyma, ModuleTemplate, TrackingObject, Watcher
 
@@ -47,7 +47,6 @@ class WatcherState:
     renewal_overdue: bool = False
     objects: SkrObjects | None = None
     object_rules: ObjectRuleMemory = field(default_factory=ObjectRuleMemory)
-    place: CanaryPlace | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +102,6 @@ class WatcherReader:
 
     async def read(self, request: Request[ObjectKey, WatcherState]) -> WatcherSnapshot | None:
         kyma, causes, state = self.kymas.get(request.key), request.causes, request.state
-        state.place = None
         if kyma is None:
             return None
         now = self.clock.monotonic()

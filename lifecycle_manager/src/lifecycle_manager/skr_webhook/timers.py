@@ -6,13 +6,11 @@ monotonic seconds.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
 
 import msgspec
 from msgspec.structs import replace
 
-from kube_runtime import ObjectKey
 from lifecycle_manager.contract.signals import WatcherEventReceived
 from lifecycle_manager.contract.turns import share_of, until_turn
 from lifecycle_manager.skr_webhook.canary import EventPath
@@ -25,8 +23,8 @@ FAULT_REPAIR_SECONDS = 30.0
 class Timers(msgspec.Struct, frozen=True, kw_only=True):
     """`since`: from when on a Watcher without any event counts as silent. `repair_at`: when to compare its objects.
 
-    `share`, 0 to 1, is this Watcher's place in intervals over which work is spread. Until `in_order_until` all is as it
-    was found, unless something triggers a reconcile.
+    `share`, 0 to 1, is this Watcher's place in intervals over which work is spread. `in_order`: the last reconcile
+    found nothing to change, so the next one computes nothing unless something triggers it.
     """
 
     since: float
@@ -34,7 +32,7 @@ class Timers(msgspec.Struct, frozen=True, kw_only=True):
     share: float
     last_event_at: float | None = None
     path: EventPath | None = None
-    in_order_until: float = float("-inf")
+    in_order: bool = False
 
     @classmethod
     def started(cls, times: WatcherTimes, kyma: str, *, now: float, at: datetime) -> "Timers":
@@ -44,10 +42,6 @@ class Timers(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def has_received(self) -> bool:
         return self.last_event_at is not None
-
-    def is_path_in_order(self, now: float) -> bool:
-        """Tell whether all was in order, and no canary is unanswered."""
-        return now < self.in_order_until and self.path is not None and self.path.unanswered_since is None
 
     def silent_for(self, now: float) -> float:
         """Return the seconds without an event; what a former process received does not count."""
@@ -100,13 +94,9 @@ class Timers(msgspec.Struct, frozen=True, kw_only=True):
         """Return the timers of a Watcher without events, whose objects may be the cause."""
         return replace(self, repair_at=min(self.repair_at, now + FAULT_REPAIR_SECONDS))
 
-    def in_order(self, *, until: float) -> "Timers":
-        """Return the timers by which nothing is computed until then, unless something triggers a reconcile."""
-        return replace(self, in_order_until=until)
-
-    def in_question(self) -> "Timers":
-        """Return the timers by which the next reconcile computes everything."""
-        return replace(self, in_order_until=float("-inf"))
+    def found(self, *, in_order: bool) -> "Timers":
+        """Return the timers at the end of a reconcile."""
+        return replace(self, in_order=in_order)
 
     def repair_now(self) -> "Timers":
         """Return the timers by which the next reconcile compares the objects, whatever is recorded of them."""
@@ -115,15 +105,3 @@ class Timers(msgspec.Struct, frozen=True, kw_only=True):
 
 NO_TIMERS = Timers(since=0.0, repair_at=0.0, share=0.0)
 """The timers of a Watcher that was not reconciled yet."""
-
-
-@dataclass(eq=False, slots=True)
-class CanaryPlace:
-    """The place of a Watcher in the rounds of canaries, until its next reconcile.
-
-    At `due`, by the clock of the event loop, the plan is asked again; `alarm`, where there is one, is not after that.
-    """
-
-    key: ObjectKey
-    due: float = 0.0
-    alarm: float = float("inf")

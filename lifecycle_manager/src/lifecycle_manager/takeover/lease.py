@@ -64,14 +64,6 @@ class WholeFleet:
         """Tell whether this replica has the keys of an owner, and may write."""
         return (self._lease is None or self._lease.is_held) and self.replicas.owns(owner)
 
-    def holds(self, owner: str) -> bool:
-        """Tell whether the keys of an owner are this replica's among those of this version, or are about to be."""
-        return self.replicas.holds(owner)
-
-    async def foresee(self) -> None:
-        """Find out what this replica will hold."""
-        await self.replicas.foresee()
-
     def check(self) -> None:
         """Raise LeaseLost where this replica, or this version, must not write."""
         self.replicas.check()

@@ -53,14 +53,6 @@ class SelectedKymas:
         kyma = self._kymas.get(ObjectKey(names.KCP_NAMESPACE, owner)) if self._kymas is not None else None
         return kyma is not None and self.selects(kyma) and self.replicas.owns(owner)
 
-    def holds(self, owner: str) -> bool:
-        """Tell whether the keys of an owner are this replica's among those of this version, or are about to be."""
-        return self.replicas.holds(owner)
-
-    async def foresee(self) -> None:
-        """Find out what this replica will hold."""
-        await self.replicas.foresee()
-
     def check(self) -> None:
         """Raise LeaseLost where this replica must not write."""
         self.replicas.check()

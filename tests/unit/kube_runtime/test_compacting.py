@@ -1,13 +1,12 @@
-"""Objects of a cache have equal strings and small parts once, and are equal to what was decoded."""
+"""Decoded objects have equal strings once, and are equal to what was sent."""
 
-import json
 from typing import Any
 
 import msgspec
 import pytest
 
+from kube_runtime.client.compacting import MAX_CHARACTERS
 from kube_runtime.client.decoding import decoding_for
-from kube_runtime.informer.sharing import MAX_CHARACTERS, MAX_TEXT_BYTES, sharer_for
 from kube_runtime.pool import Pool
 from lifecycle_manager.contract.resources import Secret
 from lifecycle_manager_api import Kyma, Manifest
@@ -41,44 +40,20 @@ DOCUMENTS: dict[type[Any], dict[str, Any]] = {
 
 @pytest.mark.parametrize("kind", DOCUMENTS)
 def test_equal_objects_have_the_same_strings(kind: type[Any]) -> None:
-    first, second = _decoded(kind), _decoded(kind)
-    share = sharer_for(kind)
-    assert share(first) is first
-    share(second)
-    assert first == second == _decoded(kind)
-    assert msgspec.json.encode(first.metadata) == msgspec.json.encode(_decoded(kind).metadata)
+    document = msgspec.json.encode(DOCUMENTS[kind])
+    first, second = (decoding_for(kind).object(document) for _ in range(2))
+    plain = msgspec.json.decode(document, type=kind)
+    assert first == second == plain
+    assert msgspec.json.encode(first.metadata) == msgspec.json.encode(plain.metadata)
     pairs = list(zip(_strings(first), _strings(second), strict=True))
     assert pairs
     assert [one for one, other in pairs if one is not other and len(one) <= MAX_CHARACTERS] == []
 
 
-def test_equal_objects_have_the_same_times() -> None:
-    first, second = (sharer_for(Manifest)(_decoded(Manifest)) for _ in range(2))
-    assert first.metadata.creation_timestamp is second.metadata.creation_timestamp
-    assert first.metadata.creation_timestamp == _decoded(Manifest).metadata.creation_timestamp
-
-
-def test_equal_parts_of_different_objects_are_kept_once() -> None:
-    first = sharer_for(Manifest)(_decoded(Manifest))
-    second = sharer_for(Manifest)(_decoded(Manifest, name="nats"))
-    assert first.status.conditions is second.status.conditions
-    assert first.metadata.finalizers is second.metadata.finalizers
-    assert first.spec.install.source is second.spec.install.source
-    assert first.metadata is not second.metadata
-    assert second.metadata.name == "nats"
-
-
-def test_large_undecoded_texts_are_left_alone() -> None:
-    source = {"ref": "x" * MAX_TEXT_BYTES}
-    first, second = (sharer_for(Manifest)(_decoded(Manifest, source=source)) for _ in range(2))
-    assert first.spec.install.source is not second.spec.install.source
-    assert first == second
-
-
-def test_long_strings_such_as_credentials_are_left_alone() -> None:
-    secret = _decoded(Secret)
-    before = secret.data["config"]
-    assert sharer_for(Secret)(secret).data["config"] is before
+def test_long_strings_such_as_credentials_are_not_kept_beside_their_object() -> None:
+    document = msgspec.json.encode(DOCUMENTS[Secret])
+    first, second = (decoding_for(Secret).object(document) for _ in range(2))
+    assert first.data["config"] is not second.data["config"]
 
 
 def test_strings_that_only_one_object_has_are_not_kept_for_ever() -> None:
@@ -88,20 +63,6 @@ def test_strings_that_only_one_object_has_are_not_kept_for_ever() -> None:
         assert len(strings) < 100
     first, second = ("the same " + str(number) for number in (1, 1))
     assert strings.shared(first) is strings.shared(second)
-
-
-def test_dict_is_left_alone() -> None:
-    document = {"metadata": {"name": "a"}}
-    assert sharer_for(dict)(document) is document
-
-
-def _decoded(kind: type[Any], *, name: str = "", source: dict[str, str] | None = None) -> Any:
-    document = json.loads(json.dumps(DOCUMENTS[kind]))
-    if name:
-        document["metadata"]["name"] = name
-    if source:
-        document["spec"]["install"]["source"] = source
-    return decoding_for(kind).object(msgspec.json.encode(document))
 
 
 def _strings(value: Any) -> list[str]:
