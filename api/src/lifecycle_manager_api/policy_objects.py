@@ -42,8 +42,10 @@ _CLUSTER_SCOPED: Mapping[str, str] = {
 CLUSTER_SCOPED = frozenset((group, kind) for group, kinds in _CLUSTER_SCOPED.items() for kind in kinds.split())
 """Kinds of Kubernetes whose objects are in no namespace."""
 
-_NAMES_OF_SECRETS = frozenset({"secretname", "secretnames", "credentialname", "imagepullsecrets", "secrets"})
-"""Fields, in lower case, whose texts are names of Secrets."""
+_NAMES_OF_SECRETS = re.compile(
+    r".*(secretnames?|secretref|existingsecret|pullsecrets?|tlssecret|credentialname)|secrets|.*/.*secret"
+)
+"""Fields and annotations, in lower case, whose texts are names of Secrets."""
 _NOT_SECRETS = ("secretstore", "secretclass")
 _TARGETS = frozenset({"scaleTargetRef", "targetRef"})
 _AGGREGATED = "/aggregate-to-"
@@ -226,7 +228,7 @@ def _secrets_in(document: Any) -> Iterator[SecretReference]:
             elif key == "certificateRefs":
                 named = (each for each in map(mapping, items) if "kind" not in each)
                 yield from (_reference(each, name) for each in named if isinstance(name := each.get("name"), str))
-            if lower in _NAMES_OF_SECRETS or ("/" in lower and lower.endswith("secret")):
+            if _NAMES_OF_SECRETS.fullmatch(lower) is not None:
                 yield from (_reference(holder, each) for each in items if isinstance(each, str))
 
 

@@ -64,7 +64,9 @@ class ModuleKinds:
     def of_default(self, template: ModuleTemplate) -> ModuleCrKind | None:
         """Return the kind of the default Module CR in a template, None where it has none that a module may have."""
         data = raw_object(template.spec.data)
-        if not data or data_refusal(template) is not None:
+        if not data or not isinstance(data.get("apiVersion"), str) or not isinstance(data.get("kind"), str):
+            return None
+        if data_refusal(template) is not None:
             return None
         metadata = data.get("metadata") or {}
         cluster_scoped = boolean(template.metadata.annotations, names.IS_CLUSTER_SCOPED)

@@ -48,12 +48,8 @@ def link_of(template: ModuleTemplate) -> str | None:
 
 
 def data_refusal(template: ModuleTemplate) -> str | None:
-    """Return why no module may have the default Module CR of a template; None where it has one or none."""
-    data = raw_object(template.spec.data)
-    if data is None or not all(isinstance(data.get(key), str) for key in ("apiVersion", "kind")):
-        return None if not data else "spec.data is not a Kubernetes object: apiVersion and kind are required"
-    why = kind_refusal(data["apiVersion"], data["kind"])
-    return f"spec.data: {why}, and cannot be that of a Module CR" if why is not None else None
+    """Return why no module may have the default Module CR of a template; None where it may, or there is none."""
+    return _refusal_of(bytes(template.spec.data))
 
 
 def link_pin_of(template: ModuleTemplate) -> str:
@@ -286,6 +282,16 @@ class Offer:
         release = self.releases.get(module)
         released_as_mandatory = release is not None and release.spec.mandatory is not None
         return not (is_mandatory(template) or module in self.mandatory or released_as_mandatory)
+
+
+@lru_cache(maxsize=1024)
+def _refusal_of(data: bytes) -> str | None:
+    found = msgspec.json.decode(data)
+    api_version, kind = (found.get("apiVersion"), found.get("kind")) if isinstance(found, dict) else (None, None)
+    if not isinstance(api_version, str) or not isinstance(kind, str):
+        return None
+    why = kind_refusal(api_version, kind)
+    return f"spec.data: {why}, and cannot be that of a Module CR" if why is not None else None
 
 
 @lru_cache(maxsize=1024)
