@@ -32,7 +32,7 @@ CHANGE = (
 )
 """The stations of a change: each continues the one before."""
 PARTS = {
-    (MANAGER, "ListModuleCrs"): {"GET infrastructures"},
+    (MANAGER, "ReadModuleCrs"): {"GET infrastructures"},
     (MANAGER, "WriteToKcp"): {"PATCH moduleconfigs"},
     (MODULE_MANAGER, "reconcile module-manager-cloud-resources"): {"render", "PATCH syncresources"},
     (MANAGER, "reconcile sync-resource"): {"ApplyObjects"},
