@@ -5,10 +5,8 @@ no more than its kind, namespace and name, so they also decide what may be delet
 of it.
 """
 
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache
 
 from lifecycle_manager_api import names
 from lifecycle_manager_api.admission_reach import sees_secrets
@@ -308,12 +306,24 @@ def _matches_name(patterns: Iterable[str], name: str, namespace: str) -> bool:
 
 
 def _matches(patterns: Iterable[str], text: str) -> bool:
-    return any(_compiled(each).fullmatch(text) is not None for each in patterns)
+    return any(_fits(each, text) for each in patterns)
 
 
-@cache
-def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
+def _fits(pattern: str, text: str) -> bool:
+    """Tell whether a text has the parts between the stars of a pattern, in their order and at its ends."""
+    start, *parts = pattern.split("*")
+    if not parts:
+        return text == pattern
+    if not text.startswith(start):
+        return False
+    *inner, end = parts
+    place = len(start)
+    for part in inner:
+        found = text.find(part, place)
+        if found < 0:
+            return False
+        place = found + len(part)
+    return len(text) - len(end) >= place and text.endswith(end)
 
 
 def _kind(place: Place) -> str:

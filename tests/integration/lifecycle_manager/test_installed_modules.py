@@ -361,7 +361,9 @@ async def test_invalid_modules_report_the_reason_and_do_not_affect_others(
 async def test_invalid_template_is_refused_by_the_webhook(environment: Environment) -> None:
     document = template("orchard", "1.0.0")
     document["metadata"]["name"] = "orchard-2.0.0"
-    assert "metadata.name is that of version 2.0.0, and spec.version is 1.0.0" in await refusal_of(environment, document)
+    assert "metadata.name is that of version 2.0.0, and spec.version is 1.0.0" in await refusal_of(
+        environment, document
+    )
     document = template("orchard", "1.0.0")
     document["spec"]["descriptor"] = {"not": "ocm"}
     assert "spec.descriptor.component is missing" in await refusal_of(environment, document)
