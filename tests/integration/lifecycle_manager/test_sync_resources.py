@@ -207,7 +207,7 @@ async def test_objects_removed_from_the_text_stay_until_the_deletion_without_pru
         (config_map("skr-webhook"), "belongs to the Lifecycle Manager"),
         (ROLE_BINDING, "RoleBinding kyma-system/admin: spec.namespacedResources.deny: "),
         (TOKEN, "Secret kyma-system/token: spec.serviceAccounts: it is a token of ServiceAccount 'skr-webhook'"),
-        (SPY, "DaemonSet kyma-system/spy: spec.secrets: its Pods use Secret skr-webhook-tls"),
+        (SPY, "DaemonSet kyma-system/spy: spec.secrets: it uses Secret skr-webhook-tls"),
         (SPY, "DaemonSet kyma-system/spy: spec.podSecurity baseline: Privileged Containers: container sh"),
         (SPY, "DaemonSet kyma-system/spy: spec.podSecurity baseline: HostPath Volumes: volume node"),
     ],

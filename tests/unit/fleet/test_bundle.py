@@ -39,7 +39,7 @@ CONTAINER = {
     "image": "example.com/lm:1",
     "command": ["sh", PLANTED],
     "args": [f"--client-secret={PLANTED}", "--log-level=info", "--api-token", PLANTED, "--force"],
-    "env": [{"name": "PASSWORD", "value": PLANTED}, {"name": "HARMLESS", "value": PLANTED}],
+    "env": [{"name": "PASSWORD", "value": PLANTED}, {"name": "MEADOW-7", "value": PLANTED}],
 }
 POD = {"containers": [CONTAINER], "volumes": [{"name": PLANTED}]}
 OBJECTS = [

@@ -40,6 +40,7 @@ WITHOUT_OUTPUT = {
     **dict.fromkeys(("local down", "local binaries", "local helm"), "prints a path"),
     "module validate": "prints a line for each problem",
     "module update": "prints the differences",
+    "module policy": "prints a document in any case",
     "local kubectl": "prints what kubectl prints",
 }
 KEYS = {

@@ -302,7 +302,8 @@ def test_object_against_the_policy_refuses_the_whole_text() -> None:
 
 def test_scope_that_the_cluster_states_decides_over_the_namespace_in_the_text() -> None:
     text = "apiVersion: example.com/v1\nkind: Gate\nmetadata: {name: own, namespace: cloud-resources}\n"
-    given: dict[str, Any] = {"rules": ModuleRules("cloud-resources")}
+    gates = NamespacedResources(allow=(KindRule(group="example.com", kind="Gate"),))
+    given: dict[str, Any] = {"rules": ModuleRules("cloud-resources", ModulePolicySpec(namespaced_resources=gates))}
     resource = builders.sync_resource(text=text)
     namespaces = ("", "cloud-resources")
     in_cluster, in_namespace = (InventoryEntry("example.com", "v1", "Gate", each, "own") for each in namespaces)
