@@ -18,6 +18,10 @@ POT = ModuleCrKind(f"{GROUP}/v1", "Pot", "", "default")
 UNKNOWN = ModuleCrKind(f"{GROUP}/v1", "Saucer", "default", "default")
 
 
+def any_kind(_: Resource[dict[str, Any]]) -> None:
+    """Allow every kind."""
+
+
 def crd(kind: str, scope: str, versions: tuple[str, ...]) -> str:
     plural = f"{kind.lower()}s"
     schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
@@ -48,9 +52,12 @@ async def test_module_crs_are_read_in_the_version_of_the_template_and_in_any_sco
     await client.create(POTS, {"metadata": {"name": f"pot-{namespace}"}}, field_manager="test")
     tea, pot = TEA.reference(namespace, "green"), POT.reference("", f"pot-{namespace}")
 
-    everything = await find_all(client, (TEA, POT, UNKNOWN))
+    everything = await find_all(client, (TEA, POT, UNKNOWN), any_kind)
     some = await find_some(
-        client, (TEA, POT, UNKNOWN), [tea, TEA.reference(namespace, "black"), UNKNOWN.reference(namespace, "any")]
+        client,
+        (TEA, POT, UNKNOWN),
+        [tea, TEA.reference(namespace, "black"), UNKNOWN.reference(namespace, "any")],
+        any_kind,
     )
 
     assert everything.complete
@@ -80,11 +87,11 @@ async def test_deeply_nested_module_cr_hides_no_other(client: Client, namespace:
         document = {"metadata": {"name": name}, "spec": {"a": msgspec.Raw(spec.encode())}}
         with suppress(ResponseInvalid):  # the answer to the write has the nested object, too
             await client.create(cups, document, namespace, field_manager="test")
-    everything = await find_all(client, (kind,))
+    everything = await find_all(client, (kind,), any_kind)
     assert sorted(each.name for each in everything.found) == ["one", "two", "zulu"]
     assert not everything.complete  # nothing is deleted for what was not read
     nested = kind.reference(namespace, "lists")
-    named = (await find_some(client, (kind,), [nested])).found[nested]
+    named = (await find_some(client, (kind,), [nested], any_kind)).found[nested]
     assert named is not None
     assert named.problem is not None
     assert named.problem.reason == MODULE_CR_UNREADABLE

@@ -64,6 +64,10 @@ class Answers:
         return self.body
 
 
+def any_kind(_: Resource[dict[str, Any]]) -> None:
+    """Allow every kind."""
+
+
 def skr(body: bytes) -> Client:
     return cast("Client", Answers(body))
 
@@ -89,7 +93,9 @@ def snapshot(reading: Reading) -> ModuleConfigSnapshot:
 
 async def steps_of(client: Client, *references: ObjectReference) -> tuple[rules.Write, ...]:
     """Return the steps that follow from the answer of an SKR: decoded, identified, as text, planned."""
-    found = await (find_some(client, [KIND], references) if references else find_all(client, [KIND]))
+    found = await (
+        find_some(client, [KIND], references, any_kind) if references else find_all(client, [KIND], any_kind)
+    )
     seen = snapshot(found)
     return writes_of(replace(seen, reading=await TextMaker().with_texts("demo", found, acceptable(seen, found))))
 
@@ -185,7 +191,7 @@ async def test_large_module_crs_leave_the_event_loop_to_others(value: bytes) -> 
     beat = asyncio.create_task(heartbeat())
     await asyncio.sleep(0)
     for body in bodies:
-        reading = await find_all(skr(body), [KIND])
+        reading = await find_all(skr(body), [KIND], any_kind)
         while any(each.is_unread for each in reading.present):
             reading = await TextMaker().with_texts("demo", reading, set(reading.found))
     stop.set()
@@ -242,7 +248,7 @@ async def test_large_texts_of_one_cluster_delay_one_of_another_by_one(monkeypatc
     maker, value = TextMaker(), b'"%s"' % (b"x" * texts_module.SMALL_BYTES)
     making = []
     for cluster, name in (("one", "first"), ("one", "second"), ("one", "third"), ("other", "other")):
-        found = await find_all(skr(listed(raw(name, value))), [KIND])
+        found = await find_all(skr(listed(raw(name, value))), [KIND], any_kind)
         making.append(asyncio.create_task(maker.with_texts(cluster, found, set(found.found))))
         await asyncio.sleep(0)
     may_end.set()
@@ -251,7 +257,7 @@ async def test_large_texts_of_one_cluster_delay_one_of_another_by_one(monkeypatc
 
 
 async def test_module_crs_of_a_list_do_not_keep_its_pages() -> None:
-    found = await find_all(skr(listed(*(raw(f"small-{number}") for number in range(500)))), [KIND])
+    found = await find_all(skr(listed(*(raw(f"small-{number}") for number in range(500)))), [KIND], any_kind)
     assert {type(each.raw) for each in found.present} == {bytes}
 
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
-from kube_runtime import KubernetesObject, ManifestInvalid, parse_aside, parse_manifest
+from kube_runtime import JsonObject, KubernetesObject, ManifestInvalid, Resource, parse_aside, parse_manifest
 from kyma_oci.digests import content_digest
 from lifecycle_manager.contract.signals import ObjectReference
 from lifecycle_manager.module_catalog.offer import data_refusal, link_of, link_pin_of
 from lifecycle_manager.module_sources import DownloadFailed
-from lifecycle_manager_api import ModuleTemplate, boolean, names, raw_object
+from lifecycle_manager_api import ModulePolicySpec, ModuleTemplate, boolean, names, raw_object
 from lifecycle_manager_api.known_kinds import kind_refusal
 
 MAX_TEMPLATES = 1000
@@ -126,3 +126,16 @@ def _kind_of_crd(spec: Any, namespace: str) -> Iterable[ModuleCrKind]:
 
 def _version(template: ModuleTemplate) -> tuple[str, int]:
     return (template.metadata.uid, template.metadata.generation)
+
+
+def is_named_by(policy: ModulePolicySpec | None, resource: Resource[JsonObject]) -> bool:
+    """Tell whether a ModulePolicy names a kind as one of the module's Module CRs, whoever has its CRD."""
+    kind = (resource.group, resource.kind)
+    return policy is not None and any((each.group, each.kind) == kind for each in policy.module_cr_kinds)
+
+
+def why_foreign(resource: Resource[JsonObject], *, module: str, owner: str = "") -> str:
+    """Return why a kind is not that of the module's Module CRs: its CRD is the owner's, or nobody's."""
+    crd = f"CustomResourceDefinition {resource.plural}.{resource.group}"
+    found = f"is that of {owner}; use another kind" if owner else f"is not among the objects of {module}; add it"
+    return f"{crd} {found}, or name {resource.kind} of {resource.group} in spec.moduleCrKinds of its ModulePolicy"

@@ -19,7 +19,7 @@ from lifecycle_manager.contract.signals import (
 )
 from lifecycle_manager.module_catalog import kyma_of_manifest, module_of, module_of_manifest
 from lifecycle_manager.module_catalog.affected import kymas_using_release, kymas_using_template
-from lifecycle_manager.module_catalog.module_kinds import ModuleCrKind, ModuleKinds
+from lifecycle_manager.module_catalog.module_kinds import ModuleCrKind, ModuleKinds, is_named_by, why_foreign
 from lifecycle_manager.object_set import Policies
 from lifecycle_manager_api import Kyma, Manifest, ModuleConfig, ModuleTemplate, SyncResource, joined_name, names
 from lifecycle_manager_api.known_kinds import kind_refusal
@@ -81,22 +81,20 @@ class Modules:
         Its CRD is one of the module's objects, and of no module that was there before, or its ModulePolicy names the
         kind.
         """
-        policy, kind = self.policies.policy_of(key.module), (resource.group, resource.kind)
-        if policy is not None and any((it.group, it.kind) == kind for it in policy.spec.module_cr_kinds):
+        policy, crd = self.policies.policy_of(key.module), f"{resource.plural}.{resource.group}"
+        if is_named_by(policy.spec if policy is not None else None, resource):
             return ""
-        crd = f"{resource.plural}.{resource.group}"
-        allow = f"or name {resource.kind} of {resource.group} in spec.moduleCrKinds of its ModulePolicy"
+        module = f"module {key.module}"
         manifests = [each for each in self.manifests.by_index(MANIFESTS_BY_KYMA, key.kyma) if _has_crd(each, crd)]
         parts = self.sync_resources.by_index(SYNC_RESOURCES_BY_KYMA, key.kyma)
         if first := min(manifests, key=_age, default=None):
-            if (owner := module_of_manifest(first)) == key.module:
-                return ""
-            return f"CustomResourceDefinition {crd} is that of module {owner}; use another kind, {allow}"
+            owner = module_of_manifest(first)
+            return "" if owner == key.module else why_foreign(resource, module=module, owner=f"module {owner}")
         if any(
             each.spec.module == key.module and self.policies.is_in_place(each) for each in parts if _has_crd(each, crd)
         ):
             return ""
-        return f"CustomResourceDefinition {crd} is not among the objects of module {key.module}; add it, {allow}"
+        return why_foreign(resource, module=module)
 
     def taken_names(self, key: ModuleKey, usual: Iterable[str]) -> frozenset[str]:
         """Return those of the names that a module would use that ModuleConfigs of others have."""

@@ -110,12 +110,8 @@ Require = Callable[[Resource[JsonObject]], None]
 """Raises TemplateUnreadable where a module may not have Module CRs of a kind, as the SKR serves it."""
 
 
-def anything(_: Resource[JsonObject]) -> None:
-    """Allow every kind."""
-
-
 async def find_all(
-    skr: Client, kinds: Sequence[ModuleCrKind], require: Require = anything, *, is_removal: bool = False
+    skr: Client, kinds: Sequence[ModuleCrKind], require: Require, *, is_removal: bool = False
 ) -> Reading:
     """Read every Module CR of some kinds, page by page; the SKR need not know all kinds (yet). Raises KubeError.
 
@@ -166,7 +162,7 @@ async def find_some(
     skr: Client,
     kinds: Sequence[ModuleCrKind],
     references: Collection[ObjectReference],
-    require: Require = anything,
+    require: Require,
 ) -> Reading:
     """Read only some Module CRs, each with a request of its own. Raises KubeError.
 

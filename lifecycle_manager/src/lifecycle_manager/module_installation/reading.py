@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from kube_runtime import Client, InventoryEntry, JsonObject, NotFound, Resource, find_object, read_kind
 from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS
+from lifecycle_manager.module_catalog.module_kinds import is_named_by, why_foreign
 from lifecycle_manager.module_installation.module_cr import DefaultCr, owner_of
 from lifecycle_manager.module_installation.status import ManagerView
 from lifecycle_manager.object_set.inventory import CRD_GROUP, CRD_KIND, Identity, identities, is_crd, name_of
@@ -39,16 +40,15 @@ def foreign_kind(seen: SetSnapshot[Manifest], others: Iterable[Holder], resource
 
     Its CRD is one of the module's objects, and of no module that was there before, or its ModulePolicy names the kind.
     """
-    kind, crd, manifest = (resource.group, resource.kind), crd_of(resource).identity, seen.resource
-    if seen.rules is not None and any((it.group, it.kind) == kind for it in seen.rules.spec.module_cr_kinds):
+    crd, manifest = crd_of(resource).identity, seen.resource
+    if is_named_by(seen.rules.spec if seen.rules is not None else None, resource):
         return ""
-    allow = f"or name {resource.kind} of {resource.group} in spec.moduleCrKinds of its ModulePolicy"
     if crd not in identities(seen.inventory):
-        return f"CustomResourceDefinition {crd[-1]} is not among the objects of the module; add it, {allow}"
+        return why_foreign(resource, module="the module")
     since = (str(manifest.metadata.creation_timestamp), manifest.metadata.name)
     for other in others:
         if crd in other.has and (str(other.created), other.key.name) < since:
-            return f"CustomResourceDefinition {crd[-1]} is that of Manifest {other.key.name}; use another kind, {allow}"
+            return why_foreign(resource, module="the module", owner=f"Manifest {other.key.name}")
     return ""
 
 
