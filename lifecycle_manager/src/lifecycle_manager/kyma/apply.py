@@ -93,7 +93,7 @@ class KymaActions:
     async def finish(self, request: KymaRequest, seen: KymaSnapshot, end: steps.KymaDone) -> Result:
         """Remember what the next reconcile has to know, and write the status. Raises KubeError."""
         state = request.state
-        state.repeats, state.pull_secret, state.progress_since = end.repeats, end.pull_secret, end.progress_since
+        state.repeats, state.pull_secret = end.repeats, end.pull_secret
         if end.status is not None:
             recorded = state.recorded
             await self._write_status(seen.kyma, end.status, recorded)

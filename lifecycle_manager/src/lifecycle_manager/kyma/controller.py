@@ -11,14 +11,12 @@
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-from kube_runtime import Change, Controller, Informer, Manager, ObjectKey, Priority
+from kube_runtime import Change, Controller, Manager, ObjectKey, Priority
 from kube_runtime.informer import Index
 from lifecycle_manager.contract.changes import finalizer_removed, generation_changed, metadata_changed, versions
-from lifecycle_manager.contract.conditions import CATALOG, WEBHOOK
 from lifecycle_manager.contract.indexes import (
     MANIFESTS_BY_KYMA,
     MODULE_CONFIGS_BY_KYMA,
@@ -70,16 +68,10 @@ from lifecycle_manager_api import (
 
 T = TypeVar("T", bound=ApiObject)
 
-UNFINISHED = frozenset({State.EMPTY, State.PROCESSING})
 SKR_KYMA = ObjectReference(KYMAS.group, KYMAS.kind, names.SKR_NAMESPACE, names.DEFAULT_KYMA_NAME)
 
 SETTLE_SECONDS = 0.2
 """How long to wait for further changes: the parts of a Kyma often change several at a time."""
-PROGRESS_SECONDS = 3.0
-"""How long to wait for them while other parts of a new Kyma, or of a new version, are under way.
-
-What has to be done for other Kymas comes first, then: of thousands of new clusters, none is shown step by step.
-"""
 PARTS_SETTLE_SECONDS = UNDER_WAY.total_seconds()
 """The same for ModuleConfigs and SyncResources: nobody waits for what the Kyma says of them, and there may be many."""
 
@@ -113,15 +105,8 @@ def setup(
     controller.watches(
         releases, to=lambda change: map(KYMAS.key_of, kymas_using_release(change, kymas=kymas)), when=release_changed
     )
-    for is_under_way, priority, seconds in (
-        (False, Priority.CHANGE, SETTLE_SECONDS),
-        (True, Priority.RESYNC, PROGRESS_SECONDS),
-    ):
-        progress = _Progress(kymas, manifests, is_under_way)
-        controller.watches(kymas, when=progress.part_changed, priority=priority, after=seconds)
-        controller.watches(
-            manifests, to=kyma_of_manifest, when=progress.manifest_changed, priority=priority, after=seconds
-        )
+    controller.watches(kymas, when=other_part_changed, after=SETTLE_SECONDS)
+    controller.watches(manifests, to=kyma_of_manifest, when=manifest_state_changed, after=SETTLE_SECONDS)
     of_a_module = partial(is_of_a_module, seen.policies)
     by_config, by_resource = kymas_by(MODULE_CONFIGS_BY_KYMA), kymas_by(SYNC_RESOURCES_BY_KYMA)
     controller.watches(seen.module_configs, to=by_config, when=of_a_module, after=PARTS_SETTLE_SECONDS)
@@ -144,33 +129,6 @@ def setup(
     actions = KymaActions(manager, connections, kymas, manifests)
     controller.steps(read=seen.read, plan=plan, apply=actions.apply, finish=actions.finish, unforeseen=actions.report)
     return controller
-
-
-@dataclass(frozen=True, slots=True)
-class _Progress:
-    """Changes of Kymas whose parts are being installed, so that further ones will follow, or of the others."""
-
-    kymas: Informer[Kyma]
-    manifests: Informer[Manifest]
-    is_under_way: bool
-
-    def part_changed(self, change: Change[Kyma]) -> bool:
-        """Tell whether another domain wrote its condition."""
-        return other_part_changed(change) and self._is_under_way(versions(change)[0].metadata.name) == self.is_under_way
-
-    def manifest_changed(self, change: Change[Manifest]) -> bool:
-        """Tell whether a Manifest's change matters to its Kyma. What fails does not wait for others."""
-        if not manifest_state_changed(change):
-            return False
-        found = all(self._is_under_way(each.name) for each in kyma_of_manifest(change))
-        return (is_progress(change) and found) == self.is_under_way
-
-    def _is_under_way(self, name: str) -> bool:
-        kyma = self.kymas.cache.get(ObjectKey(names.KCP_NAMESPACE, name))
-        parts = {each.type for each in kyma.status.conditions} if kyma is not None else set()
-        return not {WEBHOOK, CATALOG} <= parts or any(
-            is_unfinished(each) for each in self.manifests.cache.by_index(MANIFESTS_BY_KYMA.name, name)
-        )
 
 
 def release_changed(change: Change[DatedReleaseMeta]) -> bool:
@@ -207,19 +165,6 @@ def manifest_state_changed(change: Change[Manifest]) -> bool:
     return (
         old is None or new is None or _shown_of(old) != _shown_of(new) or metadata_changed(old.metadata, new.metadata)
     )
-
-
-def is_unfinished(manifest: Manifest) -> bool:
-    """Tell whether a Manifest is being installed, or says nothing yet of what is wanted now."""
-    status, metadata = manifest.status, manifest.metadata
-    is_outdated = status.state is State.READY and status.observed_generation != metadata.generation
-    return status.state in UNFINISHED or (is_outdated and not metadata.is_paused)
-
-
-def is_progress(change: Change[Manifest]) -> bool:
-    """Tell whether a Manifest is on its way to be ready."""
-    new = change.new
-    return new is not None and new.status.state in {*UNFINISHED, State.READY}
 
 
 def report_changed(change: Change[ModuleConfig] | Change[SyncResource]) -> bool:

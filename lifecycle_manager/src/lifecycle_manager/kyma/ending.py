@@ -47,7 +47,6 @@ def ended(seen: KymaSnapshot, outcome: KymaOutcome) -> KymaDone:
         reasons=tuple(_reasons(seen)),
         repeats=repeats,
         pull_secret=known.copy if known is not None else PullSecretCopy(),
-        progress_since=outcome.progress_since,
     )
 
 

@@ -106,9 +106,6 @@ def _plan_upkeep(seen: KymaSnapshot, inner: Kyma) -> KymaStep | KymaOutcome:
     decision = _decided(seen) or status_of(seen, wanted_of(seen, inner.spec))
     is_changed = seen.tried(steps.ChangeModules) or not decision.changes
     change = None if is_changed else steps.ChangeModules(decision.changes, decision)
-    if not is_deleted and not seen.failures and (until := decision.shown_at) is not None:
-        since = seen.progress_since or seen.timing.now
-        return change or KymaOutcome(again=min(until, decision.again or until), progress_since=since)
     if not is_deleted and decision.in_skr is not None and not seen.tried(steps.WriteSkrStatus):
         return steps.WriteSkrStatus(decision.in_skr, decision)
     return change or KymaOutcome(_in_kcp(seen, decision), decision.again, at_once=is_held)

@@ -71,14 +71,12 @@ class SkrView:
 class KymaState:
     """What is remembered of one Kyma: changes that its SKR has to show yet, and how often in a row it was repeated.
 
-    - `progress_since`: when the change of modules began that its status does not show yet
     - `namespace_problems`: why ModuleConfigs can't be written, by module; None until they were read from its status
     - `recorded`: the record of its catalog that the next write to its status takes along
     """
 
     recorded: CatalogRecorded | None = None
     announcements: Announcements = field(default_factory=Announcements)
-    progress_since: datetime | None = None
     pull_secret: PullSecretCopy = field(default_factory=PullSecretCopy)
     repeats: int = 0
     namespace_problems: dict[str, str] | None = None
@@ -102,7 +100,6 @@ class KymaSnapshot(Snapshot):
     - `brake`: whether its deletion is held
     - `pull_secret`: None where there is none to copy
     - `repeats`: how often in a row the outcome was read at once
-    - `progress_since`: when the change of modules began that the status does not show yet
     - `namespace_problems`: why ModuleConfigs can't be written, by module; empty where they can
     - `taken`: the steps of this reconcile that succeeded
     """
@@ -119,7 +116,6 @@ class KymaSnapshot(Snapshot):
     brake: Brake = RELEASED
     pull_secret: PullSecret | None = None
     repeats: int = 0
-    progress_since: datetime | None = None
     namespace_problems: Mapping[str, str] = field(default_factory=dict)
     settings: KymaSettings = field(default_factory=KymaSettings)
     taken: tuple[Step, ...] = ()
@@ -228,7 +224,6 @@ class KymaSnapshots:
             brake=self.brake.of(name, kyma, has_objects=has_objects),
             pull_secret=self._pull_secret(kyma, request.state),
             repeats=request.state.repeats,
-            progress_since=request.state.progress_since,
             namespace_problems=request.state.note_problems(kyma, request.causes.of(ModuleConfigsWritten)),
             settings=self.settings,
         )

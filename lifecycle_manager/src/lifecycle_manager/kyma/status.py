@@ -58,13 +58,6 @@ _FAULTS = BROKEN_AFTER_WORKING | {CATALOG_SYNC_FAILED}
 _UNDER_WAY = frozenset({"Syncing", "Removing"})
 """Reasons of the catalog's condition that say nothing about a failure."""
 _FOR_EVER = timedelta(days=36_500)
-USERS_PROGRESS = timedelta(seconds=1)
-"""How long modules that were ready may stay so in the status while a change of their user is under way.
-
-Most modules are ready by then: one write in KCP and one in the SKR say so, and not two.
-"""
-PROGRESS = timedelta(seconds=10)
-"""The same for a change that no user of the cluster waits for, as a new version in a channel: it concerns many."""
 
 
 def status_of(snapshot: KymaSnapshot, wanted: WantedModules) -> Decision:
@@ -78,38 +71,7 @@ def status_of(snapshot: KymaSnapshot, wanted: WantedModules) -> Decision:
     in_skr = _dated_as(in_kcp, _status(snapshot, reports, wanted.ignored, to_users=True))
     again = (*(report.again for report in reports), *(module.resolution.again for module in wanted.modules))
     soonest = min((each for each in again if each is not None), default=None)
-    changes = wanted.changes
-    shown_at = progress_shown_at(snapshot, in_kcp, has_changes=bool(changes))
-    return Decision(in_kcp, _for_skr(snapshot, in_skr), soonest, changes, shown_at)
-
-
-def progress_shown_at(snapshot: KymaSnapshot, after: KymaStatus, *, has_changes: bool) -> datetime | None:
-    """Return until when a status is not written that says only that modules are being changed that were ready.
-
-    None where it is written: the time is over, something else has changed as well, or something failed.
-    """
-    before, inner = snapshot.kyma.status, snapshot.skr.kyma if snapshot.skr is not None else None
-    if inner is None or not _are_modules_ready(before) or _are_modules_ready(after) or snapshot.failures:
-        return None
-    if not has_changes and snapshot.progress_since is None:
-        return None
-    if {each.state for each in after.modules} - {State.READY, State.PROCESSING, State.UNMANAGED}:
-        return None
-    if others_of(before) != others_of(after):
-        return None
-    is_users = inner.status.observed_generation != inner.metadata.generation
-    until = (snapshot.progress_since or snapshot.timing.now) + (USERS_PROGRESS if is_users else PROGRESS)
-    return until if snapshot.timing.now < until else None
-
-
-def _are_modules_ready(status: KymaStatus) -> bool:
-    known = find(status.conditions, MODULES)
-    return known is not None and known.status == "True"
-
-
-def others_of(status: KymaStatus) -> list[tuple[str, str, str]]:
-    """Return the conditions that say something else than which modules are ready."""
-    return [(each.type, each.status, each.reason) for each in status.conditions if each.type not in {MODULES, READY}]
+    return Decision(in_kcp, _for_skr(snapshot, in_skr), soonest, wanted.changes)
 
 
 def _status(snapshot: KymaSnapshot, reports: Sequence[ModuleReport], ignored: int, *, to_users: bool) -> KymaStatus:

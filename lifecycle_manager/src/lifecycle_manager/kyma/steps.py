@@ -62,14 +62,12 @@ class Decision(NamedTuple):
     - `in_kcp`, `in_skr`: the status, and as the users of the SKR may read it; None where they read it already
     - `again`: when it may change
     - `changes`: those of modules
-    - `shown_at`: until when the status is not written, see `status.progress_shown_at`
     """
 
     in_kcp: KymaStatus
     in_skr: KymaStatus | None
     again: datetime | None
     changes: tuple[ModuleChange, ...] = ()
-    shown_at: datetime | None = None
 
 
 class KymaOutcome(NamedTuple):
@@ -77,13 +75,11 @@ class KymaOutcome(NamedTuple):
 
     - `status`: None where it stays; `again`: when time alone changes the plan
     - `at_once`: the outcome of the steps has to be read at once
-    - `progress_since`: when the change of modules began that the status does not show yet
     """
 
     status: KymaStatus | None = None
     again: datetime | None = None
     at_once: bool = False
-    progress_since: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,14 +182,13 @@ class KymaDone(End):
 
     - `status`: the status to be written in KCP, with Events of what changed; None where it stays
     - `reasons`: for the metric of requeues
-    - `repeats`, `pull_secret`, `progress_since`: what is remembered of the Kyma
+    - `repeats`, `pull_secret`: what is remembered of the Kyma
     """
 
     status: KymaStatus | None = None
     reasons: tuple[str, ...] = ()
     repeats: int = 0
     pull_secret: PullSecretCopy = field(default_factory=PullSecretCopy)
-    progress_since: datetime | None = None
 
 
 SkrSteps = (
