@@ -230,7 +230,7 @@ def composed() -> Composed:
     return found
 
 
-def test_each_controller_of_a_domain_reconciles_in_steps_or_from_the_top_to_the_bottom(composed: Composed) -> None:
+def test_each_controller_of_a_domain_reconciles_in_steps_or_in_one_function(composed: Composed) -> None:
     plain = {
         name: domain_of(reconcile)
         for name, reconcile in composed.items()

@@ -28,6 +28,7 @@ from lifecycle_manager.kyma.deletion.plan import (
     ReadSkr,
     RemoveCrd,
     RemoveKymaFinalizer,
+    SkrStep,
     SkrSteps,
     WriteSkrStatus,
 )
@@ -61,9 +62,11 @@ class KymaDeletion:
             case RemoveKymaFinalizer(of_others):
                 removed = metadata.finalizers if of_others else (names.KYMA_FINALIZER, *former.KYMA_FINALIZERS)
                 await self.writes.remove_finalizers(kyma, *removed)
-            case _:
+            case SkrStep():
                 skr = await request.shared("skr", lambda: self.connections.to(metadata.name))
                 seen = await self._apply_in_skr(skr, request.state, seen, step)
+            case _:
+                assert_never(step)
         return replace(seen, taken=(*seen.taken, step))
 
     async def finish(self, request: KymaRequest, seen: KymaSnapshot, end: DeletionDone) -> Result:

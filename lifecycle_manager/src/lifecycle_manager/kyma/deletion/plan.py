@@ -98,7 +98,7 @@ class DeletionDone(End):
     repeats: int = 0
 
 
-class Outcome(NamedTuple):
+class DeletionOutcome(NamedTuple):
     """How a reconcile ends, as the stages have it.
 
     - `status`: None where it stays; `again`: when time alone changes the plan
@@ -118,10 +118,10 @@ REQUEUE_REASONS = {DeleteKyma: "remote_kyma_deletion", RemoveKymaFinalizer: "kym
 
 def plan_deletion(seen: KymaSnapshot) -> DeletionStep | DeletionDone:
     found = _stage(seen)
-    return found if not isinstance(found, Outcome) else _done(seen, found)
+    return found if not isinstance(found, DeletionOutcome) else _done(seen, found)
 
 
-def _done(seen: KymaSnapshot, outcome: Outcome) -> DeletionDone:
+def _done(seen: KymaSnapshot, outcome: DeletionOutcome) -> DeletionDone:
     """Return the end of a reconcile. Missing access is no error, and a KCP that does not answer gets no status."""
     error, in_kcp = _skr_error(seen), seen.failure_of(ChangeModules, RemoveKymaFinalizer)
     is_answering = in_kcp is None or isinstance(in_kcp, ApiError)
@@ -151,20 +151,20 @@ def _skr_error(seen: KymaSnapshot) -> Exception | None:
     return seen.failure_of(SkrStep)
 
 
-def _stage(seen: KymaSnapshot) -> DeletionStep | Outcome:
+def _stage(seen: KymaSnapshot) -> DeletionStep | DeletionOutcome:
     error, finalizers = _skr_error(seen), seen.kyma.metadata.finalizers
     if finalizers and (hold := seen.brake.hold) is not None:
         removed = modules_removed(seen.kyma)
         decision = deleting_status(seen, (hold.waits_for,), modules_removed=removed, reason=hold.reason)
-        return Outcome(decision.in_kcp, again=seen.timing.now + timedelta(seconds=hold.seconds))
+        return DeletionOutcome(decision.in_kcp, again=seen.timing.now + timedelta(seconds=hold.seconds))
     if seen.skr is None and error is None:
         return ReadSkr()
     if _tried(seen, RemoveKymaFinalizer):
-        return Outcome()
+        return DeletionOutcome()
     has_no_access = isinstance(error, AccessSecretMissing) and not _may_have_objects(seen)
     is_abandoned = has_no_access and seen.settings.timeouts.others_finalizers
     if names.KYMA_FINALIZER not in finalizers:
-        return RemoveKymaFinalizer(of_others=True) if is_abandoned and finalizers else Outcome()
+        return RemoveKymaFinalizer(of_others=True) if is_abandoned and finalizers else DeletionOutcome()
     if seen.manifests:
         waits = tuple(sorted({f"module {module_of_manifest(each)}" for each in seen.manifests}))
         held = (each for each in seen.manifests if not each.metadata.being_deleted)
@@ -191,7 +191,7 @@ def _may_have_objects(seen: KymaSnapshot) -> bool:
     return was_reached(seen.kyma) and not seen.brake.may_forget
 
 
-def _plan_removal(seen: KymaSnapshot, inner: Kyma) -> DeletionStep | Outcome:
+def _plan_removal(seen: KymaSnapshot, inner: Kyma) -> DeletionStep | DeletionOutcome:
     """Delete the Kyma CR in the SKR, and wait until it is gone."""
     is_held = not inner.metadata.being_deleted or names.KYMA_FINALIZER in inner.metadata.finalizers
     purge = _is_purge_due(seen) and bool(inner.metadata.finalizers)
@@ -200,10 +200,10 @@ def _plan_removal(seen: KymaSnapshot, inner: Kyma) -> DeletionStep | Outcome:
     waits = (f"Kyma {names.SKR_NAMESPACE}/{names.DEFAULT_KYMA_NAME} in the cluster",)
     decision = deleting_status(seen, waits, modules_removed=True)
     again = _next(seen, decision.again, _purge_due(seen))
-    return Outcome(decision.in_kcp, again=again, at_once=_tried(seen, DeleteKyma))
+    return DeletionOutcome(decision.in_kcp, again=again, at_once=_tried(seen, DeleteKyma))
 
 
-def _plan_last_steps(seen: KymaSnapshot) -> DeletionStep | Outcome:
+def _plan_last_steps(seen: KymaSnapshot) -> DeletionStep | DeletionOutcome:
     synced, name = find(seen.kyma.status.conditions, PULL_SECRET_SYNC), seen.settings.pull_secret
     if name and synced is not None and synced.status == "True" and not _tried(seen, DeletePullSecret):
         return DeletePullSecret(name)
@@ -217,7 +217,7 @@ def _wait(
     *,
     purge: tuple[Manifest | SyncResource, ...] | None = None,
     modules_removed: bool = False,
-) -> DeletionStep | Outcome:
+) -> DeletionStep | DeletionOutcome:
     """Show in the SKR and in KCP what the deletion waits for, and begin with it. `purge` are objects that block it."""
     decision = deleting_status(seen, waits, modules_removed=modules_removed)
     is_reachable = seen.skr is not None and _skr_error(seen) is None
@@ -229,7 +229,7 @@ def _wait(
     if changes and not _tried(seen, ChangeModules):
         return ChangeModules(changes)
     purge_due = _purge_due(seen) if purge is not None and is_reachable else None
-    return Outcome(decision.in_kcp, again=_next(seen, decision.again, purge_due))
+    return DeletionOutcome(decision.in_kcp, again=_next(seen, decision.again, purge_due))
 
 
 def _purge_due(seen: KymaSnapshot) -> datetime | None:
