@@ -3,10 +3,11 @@
 from pathlib import Path
 
 from kube_runtime import Client
-from kyma_fleet.checking.command import BINDINGS, MODULE_AUTHORIZATION, POLICIES
+from kyma_fleet.checking.command import BINDINGS, POLICIES
 from kyma_fleet.identities import create_identity
 from kyma_local.private_files import write_private
 from lifecycle_manager_api import names
+from lifecycle_manager_api.module_authorization import MODULE_AUTHORIZATION
 from tests.integration.fleet.conftest import Klm
 from tests.klm import run_klm
 
