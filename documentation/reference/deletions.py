@@ -11,8 +11,8 @@ DELETING = re.compile(r"^(Delete|Remove|Prune|Purge|Strip|Release|HandOver)")
 HEAD = """\
 # What may be deleted, and when
 
-Every deletion is a step of a pure plan, whose rules and steps these are. Nothing else deletes objects of modules, users
-or Lifecycle Manager.
+Every deletion is one of these steps, decided by these pure rules. Nothing else deletes objects of modules, users or
+Lifecycle Manager.
 """
 
 
@@ -24,7 +24,8 @@ def rule_of(plan: Path) -> str:
 
 
 def plans() -> dict[str, Path]:
-    return {str(file.parent.relative_to(SOURCE)): file for file in sorted(SOURCE.rglob("plan.py"))}
+    files = sorted([*SOURCE.rglob("plan.py"), *SOURCE.rglob("rules.py")])
+    return {str(file.parent.relative_to(SOURCE)): file for file in files}
 
 
 def deleting_steps() -> Iterator[tuple[str, str, str]]:
