@@ -135,7 +135,6 @@ def _set_up(
     kyma.setup(manager, connections, offers=offers, settings=options[kyma.KymaSettings])
     rollout, watcher = options[kyma.KymaSettings].rollout, options[skr_webhook.WatcherSettings]
     module_rollouts.setup(manager, offers, rollout)
-    module_rollouts.setup_notifications(manager, options[module_rollouts.NotificationSettings])
     catalog_sync.setup(manager, connections, offers, options[catalog_sync.CatalogSettings])
     mandatory_modules.setup(manager, offers, options[mandatory_modules.MandatorySettings], rollout)
     module_installation.setup(manager, connections, offers, store, logins, manifests)
