@@ -96,6 +96,7 @@ if TYPE_CHECKING:
     from kube_runtime.manager import Manager
     from kube_runtime.metrics import RuntimeMetrics
     from kube_runtime.parsing import parse_aside
+    from kube_runtime.rate_limit import RateLimit, RateLimits
     from kube_runtime.resource import JsonObject, ObjectKey, ObjectList, Resource
     from kube_runtime.running import run
     from kube_runtime.sharding import ALONE, Sharding
@@ -155,6 +156,8 @@ __all__ = [
     "Pace",
     "Priority",
     "QueueShutDown",
+    "RateLimit",
+    "RateLimits",
     "Readiness",
     "Request",
     "RequestTooLarge",
@@ -304,6 +307,10 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "manager": ("Manager",),
     "metrics": ("RuntimeMetrics",),
     "parsing": ("parse_aside",),
+    "rate_limit": (
+        "RateLimit",
+        "RateLimits",
+    ),
     "resource": (
         "JsonObject",
         "ObjectKey",
