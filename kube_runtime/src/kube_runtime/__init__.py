@@ -44,9 +44,9 @@ if TYPE_CHECKING:
         MAX_CAUSES_PER_KEY,
         Causes,
         Controller,
+        ControllerOptions,
         End,
         Failure,
-        Pace,
         Priority,
         QueueShutDown,
         Request,
@@ -93,7 +93,7 @@ if TYPE_CHECKING:
     )
     from kube_runtime.informer import Cache, Change, Index, Informer
     from kube_runtime.leases import LeaseSharding
-    from kube_runtime.manager import Manager
+    from kube_runtime.manager import Manager, ManagerOptions
     from kube_runtime.metrics import RuntimeMetrics
     from kube_runtime.parsing import parse_aside
     from kube_runtime.rate_limit import RateLimit, RateLimits
@@ -126,6 +126,7 @@ __all__ = [
     "ClusterUnreachable",
     "Conflict",
     "Controller",
+    "ControllerOptions",
     "End",
     "EventRecorder",
     "Failure",
@@ -145,6 +146,7 @@ __all__ = [
     "KubernetesObject",
     "LeaseSharding",
     "Manager",
+    "ManagerOptions",
     "ManifestInvalid",
     "MethodNotAllowed",
     "NotFound",
@@ -153,7 +155,6 @@ __all__ = [
     "ObjectList",
     "ObjectOutcome",
     "ObjectUnreadable",
-    "Pace",
     "Priority",
     "QueueShutDown",
     "RateLimit",
@@ -250,9 +251,9 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
         "MAX_CAUSES_PER_KEY",
         "Causes",
         "Controller",
+        "ControllerOptions",
         "End",
         "Failure",
-        "Pace",
         "Priority",
         "QueueShutDown",
         "Request",
@@ -304,7 +305,10 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
         "Informer",
     ),
     "leases": ("LeaseSharding",),
-    "manager": ("Manager",),
+    "manager": (
+        "Manager",
+        "ManagerOptions",
+    ),
     "metrics": ("RuntimeMetrics",),
     "parsing": ("parse_aside",),
     "rate_limit": (

@@ -32,7 +32,7 @@ def setup(manager: Manager) -> Controller[str, ResyncState]:
         state=ResyncState,
         owner=str,
         exists=lambda name: kymas.get(ObjectKey(names.KCP_NAMESPACE, name)) is not None,
-        paced=False,
+        is_limited=False,
     )
     controller.receives(ResyncReported, to=lambda signal: (signal.kyma,), cause=lambda signal: signal)
 
