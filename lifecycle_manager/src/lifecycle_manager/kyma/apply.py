@@ -22,7 +22,7 @@ from kube_runtime import (
     Request,
     Result,
 )
-from lifecycle_manager.contract import former
+from lifecycle_manager.contract.former import is_former
 from lifecycle_manager.contract.resources import (
     FIELD_MANAGER,
     KYMAS,
@@ -84,7 +84,9 @@ class KymaActions:
                 await self._change_modules(seen.kyma, changes)
                 return seen.after(step)
             case steps.RemoveKymaFinalizer(of_others):
-                removed = metadata.finalizers if of_others else (names.KYMA_FINALIZER, *former.KYMA_FINALIZERS)
+                removed = [
+                    each for each in metadata.finalizers if of_others or each == names.KYMA_FINALIZER or is_former(each)
+                ]
                 await remove_finalizers(kcp, self.kymas, metadata, *removed)
                 return seen.after(step)
             case _:
@@ -112,7 +114,7 @@ class KymaActions:
     async def _write_status(self, kyma: Kyma, status: KymaStatus, recorded: CatalogRecorded | None = None) -> None:
         events = for_operators(events_between(kyma.status, status))
         # Those of a former version, which has the same field manager, stay until their domain replaces them.
-        own = tuple(each for each in status.conditions if each.type in OWN_CONDITIONS or former.is_of_a_part(each))
+        own = tuple(each for each in status.conditions if each.type in OWN_CONDITIONS or is_former(each))
         catalog = (self.kymas.get(KYMAS.key_of(kyma)) or kyma).status.records.catalog
         if recorded is not None and recorded.before == catalog:
             catalog = recorded.record
