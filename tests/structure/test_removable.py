@@ -25,11 +25,12 @@ sys.modules["kyma_takeover"] = None  # every import of it fails
 """
 COMPOSE = """
 import asyncio
+from kube_simulation import serve_simulation
 from lifecycle_manager.app import lifecycle_manager
 from lifecycle_manager.contract.former import Takeover, is_former, takeover
 from lifecycle_manager.settings import Settings, options
 from lifecycle_manager_api import names
-from tests.clusters import serve_simulation, simulated_control_plane
+from tests.clusters import simulated_control_plane
 
 async def compose():
     async with serve_simulation() as simulation, await simulated_control_plane(simulation) as kcp:
@@ -44,9 +45,11 @@ asyncio.run(compose())
 
 def run_without(program: str) -> str:
     """Run a program in a process in which the package is not installed."""
-    done = subprocess.run(
-        [sys.executable, "-c", HIDDEN + program], capture_output=True, text=True, timeout=120, cwd=ROOT
-    )
+    return output_of(sys.executable, "-c", HIDDEN + program)
+
+
+def output_of(*command: str) -> str:
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -63,8 +66,6 @@ def test_klm_has_no_command_of_the_takeover_without_it() -> None:
 
 def test_no_source_outside_names_the_package() -> None:
     """The workspace, the image and the charts list it; nothing that they list otherwise knows it."""
-    listed = subprocess.run(
-        ["git", "grep", "-l", "kyma_takeover", "--", "*.py"], capture_output=True, text=True, cwd=ROOT
-    )
-    named = [file for file in listed.stdout.split() if not file.startswith(GO_WITH_IT)]
+    listed = output_of("git", "grep", "-l", "kyma_takeover", "--", "*.py").split()
+    named = [file for file in listed if not file.startswith(GO_WITH_IT)]
     assert [file for file in named if "/src/" in file] == []

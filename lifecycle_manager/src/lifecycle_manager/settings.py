@@ -164,5 +164,6 @@ def _check(settings: Settings) -> None:
         ),
     }
     broken = [rule for rule, is_broken in rules.items() if is_broken]
-    if broken := [("", rule) for rule in (*broken, *takeover().objections(settings))]:
-        raise SettingsInvalid(tuple(broken))
+    broken += takeover().objections(settings)
+    if broken:
+        raise SettingsInvalid(tuple(("", rule) for rule in broken))
