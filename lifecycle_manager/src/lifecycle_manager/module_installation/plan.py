@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from kube_runtime import ApplyResult, InventoryEntry, once_each
 from kyma_oci import SourceInvalid
-from lifecycle_manager.contract import former
+from lifecycle_manager.contract.former import is_former
 from lifecycle_manager.contract.signals import ObjectReference
 from lifecycle_manager.contract.verdict import POLICY_VIOLATION
 from lifecycle_manager.module_catalog import kyma_of_manifest
@@ -332,7 +332,7 @@ def _readiness(seen: ManifestSnapshot) -> ManifestStep | ModuleInstalled:
 def _deletion(seen: ManifestSnapshot) -> Found:
     manifest = seen.resource
     finalizers, brake = manifest.metadata.finalizers, seen.brake
-    is_ours = bool({names.MANIFEST_FINALIZER, *former.MANIFEST_FINALIZERS} & {*finalizers})
+    is_ours = any(each == names.MANIFEST_FINALIZER or is_former(each) for each in finalizers)
     if not finalizers:
         return steps.LeaveAlone()
     if brake.may_forget:

@@ -2,12 +2,9 @@
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from lifecycle_manager.contract.options import After, Texts, option
-
-if TYPE_CHECKING:
-    from kube_runtime import Sharding
 
 
 def _labels(texts: tuple[str, ...]) -> tuple[str, ...]:
@@ -29,10 +26,6 @@ class TakeoverSettings:
         "Default: all Kymas",
     )
 
-    def selection(self, replicas: "Sharding") -> "Sharding":
-        """Return how the Kymas are shared: with the former version, or while that is kept from working."""
-        from lifecycle_manager.takeover.lease import WholeFleet
-        from lifecycle_manager.takeover.split import SelectedKymas
-
-        labels = dict(each.partition("=")[::2] for each in self.kyma_selector)
-        return SelectedKymas(replicas, labels) if labels else WholeFleet(replicas)
+    @property
+    def labels(self) -> dict[str, str]:
+        return dict(each.partition("=")[::2] for each in self.kyma_selector)

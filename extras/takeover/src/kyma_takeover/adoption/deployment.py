@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from kyma_fleet.documents import Part
+from kyma_takeover.flags import taken
 from lifecycle_manager.rollout.maintenance import CONVENTIONAL
 from lifecycle_manager.settings import Settings, SettingsInvalid, options
-from lifecycle_manager.takeover.flags import taken
 from lifecycle_manager_api import names
 
 COMMAND = "/manager"

@@ -13,19 +13,19 @@ from typing import Any, TypeVar
 from kube_runtime import Client, KubeconfigPolicy, NotFound, Resource
 from kube_runtime.client.kubeconfig import STRICT
 from kube_runtime.leases.lease import LEASES as REPLICA_LEASES
-from kyma_fleet.adoption.cluster import CLUSTER_ERRORS
-from kyma_fleet.adoption.deployment import REPLICAS_BEFORE, Deployment, former_deployments
-from kyma_fleet.adoption.giving_back import FIELD_MANAGER, GivingBack
-from kyma_fleet.adoption.reading import access_secrets, former_lease
 from kyma_fleet.checking.command import DEPLOYMENTS, OUR_DEPLOYMENTS
 from kyma_fleet.overview.command import GROUP, replicas_of
 from kyma_fleet.overview.tally import counted
 from kyma_fleet.problems import Problem
 from kyma_fleet.screen import Screen
 from kyma_fleet.text import plain
+from kyma_takeover.adoption.cluster import CLUSTER_ERRORS
+from kyma_takeover.adoption.deployment import REPLICAS_BEFORE, Deployment, former_deployments
+from kyma_takeover.adoption.giving_back import FIELD_MANAGER, GivingBack
+from kyma_takeover.adoption.reading import access_secrets, former_lease
+from kyma_takeover.certificates import CA_SECRET
+from kyma_takeover.lease import HOLDER, LEASE, LEASES, holder_of
 from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, RAW_KYMAS, SECRETS
-from lifecycle_manager.takeover.certificates import CA_SECRET
-from lifecycle_manager.takeover.lease import HOLDER, LEASE, LEASES, holder_of
 from lifecycle_manager_api import ObjectMeta, names
 
 T = TypeVar("T")

@@ -12,8 +12,8 @@ import msgspec
 
 from kube_runtime import InventoryEntry, JsonObject
 from kube_runtime.apply.former_managers import merged_into
+from kyma_takeover import marks
 from lifecycle_manager.catalog_sync.apply import FIELD_MANAGER as OUR_CATALOG_MANAGER
-from lifecycle_manager.contract import former
 from lifecycle_manager.contract.resources import FIELD_MANAGER
 from lifecycle_manager.skr_webhook.apply import FIELD_MANAGER as OUR_WATCHER_MANAGER
 from lifecycle_manager_api import Condition, Kyma, Manifest, SkrRecords, names
@@ -38,11 +38,11 @@ class FormerManager:
     ours: frozenset[str]
 
 
-MODULES = FormerManager(former.APPLIER, frozenset({FIELD_MANAGER}))
-CATALOG = FormerManager(former.CATALOG_MANAGER, frozenset({OUR_CATALOG_MANAGER}))
+MODULES = FormerManager(marks.APPLIER, frozenset({FIELD_MANAGER}))
+CATALOG = FormerManager(marks.CATALOG_MANAGER, frozenset({OUR_CATALOG_MANAGER}))
 WATCHER = FormerManager(names.LIFECYCLE_MANAGER, frozenset({OUR_WATCHER_MANAGER}))
-MANIFESTS = FormerManager(former.APPLIER, frozenset({FIELD_MANAGER}))
-KYMA_CR = FormerManager(former.KYMA_MANAGER, frozenset())
+MANIFESTS = FormerManager(marks.APPLIER, frozenset({FIELD_MANAGER}))
+KYMA_CR = FormerManager(marks.KYMA_MANAGER, frozenset())
 
 
 def of_module_object(live: JsonObject, manifest: Manifest) -> Patch | None:
@@ -51,24 +51,24 @@ def of_module_object(live: JsonObject, manifest: Manifest) -> Patch | None:
     annotations = live["metadata"].get("annotations") or {}
     if not _is_ours(live) or annotations.get(names.OWNED_BY) != key:
         return None
-    marks = {names.OWNED_BY: None, names.OWNER_UID: None, names.DEPRECATED_OWNED_BY: key}
-    return _patch(live, MODULES, {names.MANAGED_BY: former.MANAGED_BY, names.MODULE_NAME: None}, marks)
+    owner = {names.OWNED_BY: None, names.OWNER_UID: None, names.DEPRECATED_OWNED_BY: key}
+    return _patch(live, MODULES, {names.MANAGED_BY: marks.MANAGED_BY, names.MODULE_NAME: None}, owner)
 
 
 def of_catalog_object(live: JsonObject) -> Patch | None:
     """Return the patch of an object of the catalog; None where it is not this version's."""
-    return _patch(live, CATALOG, {names.MANAGED_BY: former.MANAGED_BY}) if _is_ours(live) else None
+    return _patch(live, CATALOG, {names.MANAGED_BY: marks.MANAGED_BY}) if _is_ours(live) else None
 
 
 def of_watcher_object(live: JsonObject) -> Patch | None:
     """Return the patch of an object of the Watcher; None where it is not this version's."""
-    return _patch(live, WATCHER, {names.MANAGED_BY: former.MANAGED_BY}) if _is_ours(live) else None
+    return _patch(live, WATCHER, {names.MANAGED_BY: marks.MANAGED_BY}) if _is_ours(live) else None
 
 
 def of_kyma_cr(live: JsonObject, kyma: str) -> Patch | None:
     """Return the patch of the Kyma CR in a cluster; None where it needs none."""
     annotations = {names.OWNED_BY: None, names.DEPRECATED_OWNED_BY: f"{names.KCP_NAMESPACE}/{kyma}"}
-    return _patch(live, KYMA_CR, {names.MANAGED_BY: former.MANAGED_BY}, annotations)
+    return _patch(live, KYMA_CR, {names.MANAGED_BY: marks.MANAGED_BY}, annotations)
 
 
 def of_kyma(kyma: Kyma) -> Patch | None:

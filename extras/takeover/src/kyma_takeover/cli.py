@@ -71,10 +71,10 @@ def adopt(
     klm adopt --kyma-selector by=python --back demo   and back
     """
     from kube_runtime import KubeconfigPolicy
-    from kyma_fleet.adoption import command
-    from kyma_fleet.adoption.steps import AdoptionScope, AdoptionSteps
     from kyma_fleet.running import Target, run
     from kyma_fleet.screen import Screen
+    from kyma_takeover.adoption import command
+    from kyma_takeover.adoption.steps import AdoptionScope, AdoptionSteps
 
     chosen = sum(map(bool, (kymas, labels, everything)))
     if check and (back or kyma_selector):

@@ -5,13 +5,13 @@ from itertools import zip_longest
 
 from rich.cells import cell_len
 
-from kyma_fleet.adoption.cluster import ClusterReport
-from kyma_fleet.adoption.deployment import Deployment, FormerOption
-from kyma_fleet.adoption.findings import Obstacle, Row
-from kyma_fleet.adoption.reading import FormerControlPlane
 from kyma_fleet.documents import Document, Part
 from kyma_fleet.screen import LiveTable, Screen
 from kyma_fleet.text import padded, plain, wrapped
+from kyma_takeover.adoption.cluster import ClusterReport
+from kyma_takeover.adoption.deployment import Deployment, FormerOption
+from kyma_takeover.adoption.findings import Obstacle, Row
+from kyma_takeover.adoption.reading import FormerControlPlane
 from lifecycle_manager_api import State
 
 NO_EFFECT = "no effect"

@@ -4,12 +4,12 @@ import asyncio
 import random
 
 from kube_runtime import Client, KubeconfigPolicy, ObjectUnreadable
-from kyma_fleet.adoption.cluster import ClusterReport, report_of
-from kyma_fleet.adoption.findings import all_options, obstacles_of, rows_of
-from kyma_fleet.adoption.reading import read_control_plane
-from kyma_fleet.adoption.report import AdoptionCounts, AdoptionReport
 from kyma_fleet.documents import print_document
 from kyma_fleet.screen import Screen, say
+from kyma_takeover.adoption.cluster import ClusterReport, report_of
+from kyma_takeover.adoption.findings import all_options, obstacles_of, rows_of
+from kyma_takeover.adoption.reading import read_control_plane
+from kyma_takeover.adoption.report import AdoptionCounts, AdoptionReport
 
 CLUSTERS_AT_ONCE = 5
 

@@ -5,20 +5,23 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+from msgspec import inspect
 
-from kyma_fleet.adoption.counts import Counts, FormerSecrets
-from kyma_fleet.adoption.deployment import former_deployments, options_of
-from kyma_fleet.adoption.findings import obstacles_of, rows_of
-from kyma_fleet.adoption.reading import FormerControlPlane
-from kyma_fleet.adoption.report import AdoptionCounts, AdoptionReport
 from kyma_fleet.screen import Screen
-from lifecycle_manager.takeover.flags import WITHOUT_EFFECT
+from kyma_takeover.adoption.counts import Counts, FormerSecrets
+from kyma_takeover.adoption.deployment import former_deployments, options_of
+from kyma_takeover.adoption.findings import obstacles_of, rows_of
+from kyma_takeover.adoption.reading import FormerControlPlane
+from kyma_takeover.adoption.report import CLUSTER_TITLES, AdoptionCounts, AdoptionReport
+from kyma_takeover.flags import WITHOUT_EFFECT
 from lifecycle_manager_api import names
 from tests import builders
+from tests.unit.fleet import test_documents as documents
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
-ARGUMENTS = (Path(__file__).parent.parent / "takeover" / "arguments.txt").read_text().split()
+ARGUMENTS = Path(__file__).with_name("arguments.txt").read_text().split()
 CA = FormerSecrets("istio-system", has_ca=True, ca_until=NOW + timedelta(days=80), has_gateway=True, leaves=1)
 
 
@@ -118,3 +121,11 @@ def test_objects_that_this_version_can_not_use_are_in_the_way() -> None:
 def test_what_may_not_be_read_is_in_the_way() -> None:
     found = texts(seen(unread={"access Secrets": "forbidden"}))
     assert found == "access Secrets can't be read: forbidden"
+
+
+def test_keys_of_the_report_stay_and_its_table_fits_80_columns() -> None:
+    fields = msgspec.structs.fields(AdoptionReport)
+    assert " ".join(each.encode_name for each in fields) == "apiServer former counts rows options clusters inTheWay"
+    keys = documents.keys_in(inspect.type_info(AdoptionReport))
+    assert [each for each in keys if "_" in each or each[0].isupper()] == []
+    documents.test_tables_fit_80_columns_with_all_of_their_titles((*CLUSTER_TITLES,))

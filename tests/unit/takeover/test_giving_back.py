@@ -9,12 +9,12 @@ import pytest
 import pytest_asyncio
 
 from kube_simulation import NeverAnswer, Refuse, Refused
-from kyma_fleet.adoption import back
-from kyma_fleet.adoption.cluster import report_of
-from kyma_fleet.adoption.giving_back import GivingBack
-from kyma_fleet.adoption.steps import EVERY_VERSION, AdoptionScope, AdoptionSteps
 from kyma_fleet.problems import Problem
 from kyma_fleet.screen import Screen
+from kyma_takeover.adoption import back
+from kyma_takeover.adoption.cluster import report_of
+from kyma_takeover.adoption.giving_back import GivingBack
+from kyma_takeover.adoption.steps import EVERY_VERSION, AdoptionScope, AdoptionSteps
 from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS, KYMAS, MANIFESTS, SECRETS, SYNC_RESOURCES
 from lifecycle_manager.watcher_certificates.cert_manager import CERTIFICATES
 from lifecycle_manager.watcher_certificates.tls_secret import CERTIFICATE_PURPOSE

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from lifecycle_manager.contract import former
+from kyma_takeover import marks
 from lifecycle_manager.contract.identity import runtime_id_of
 from lifecycle_manager_api import Kyma, Manifest, State, names
 
@@ -76,7 +76,7 @@ class Counts:
         self.manifests[manifest.status.state] += 1
         self.modules[metadata.labels.get(names.MODULE_NAME, ""), manifest.spec.version] += 1
         self.deleted_manifests += metadata.being_deleted
-        self.former_finalizers += any(each in former.MANIFEST_FINALIZERS for each in metadata.finalizers)
+        self.former_finalizers += any(each in marks.MANIFEST_FINALIZERS for each in metadata.finalizers)
         kyma = metadata.labels.get(names.KYMA_NAME, "")
         if not kyma:
             self.unusable.add(metadata.name)

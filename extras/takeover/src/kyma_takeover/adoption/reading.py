@@ -19,11 +19,13 @@ from kube_runtime import (
 from kube_runtime.client.kubeconfig import connection_from_kubeconfig
 from kube_runtime.leases.lease import LEASES as REPLICA_LEASES
 from kyma_certs import describe
-from kyma_fleet.adoption.counts import Counts, FormerSecrets
-from kyma_fleet.adoption.deployment import Deployment, former_deployments
 from kyma_fleet.checking.command import DEPLOYMENTS
 from kyma_fleet.overview.command import GROUP, replicas_of
 from kyma_fleet.overview.tally import Replica
+from kyma_takeover.adoption.counts import Counts, FormerSecrets
+from kyma_takeover.adoption.deployment import Deployment, former_deployments
+from kyma_takeover.certificates import CA_SECRET, GATEWAY_SECRET
+from kyma_takeover.lease import LEASE, LEASES
 from lifecycle_manager.contract.resources import (
     KYMAS,
     MANIFESTS,
@@ -34,8 +36,6 @@ from lifecycle_manager.contract.resources import (
     Secret,
 )
 from lifecycle_manager.skr.access import AccessSecretIncomplete, kubeconfig_in
-from lifecycle_manager.takeover.certificates import CA_SECRET, GATEWAY_SECRET
-from lifecycle_manager.takeover.lease import LEASE, LEASES
 from lifecycle_manager_api import ModuleReleaseMeta, names
 
 ACCESSES = "access Secrets"

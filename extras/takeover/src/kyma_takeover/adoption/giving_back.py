@@ -22,12 +22,12 @@ from kube_runtime import (
 )
 from kube_runtime.client.kubeconfig import STRICT
 from kube_runtime.finalizers import remove_finalizers
-from kyma_fleet.adoption import back
-from kyma_fleet.adoption.cluster import CLUSTER_ERRORS, RIGHTS, WATCHER, each_of
 from kyma_fleet.checking.command import missing_rights
 from kyma_fleet.comparison.reading import cluster_of
 from kyma_fleet.problems import Problem
 from kyma_fleet.text import plain
+from kyma_takeover.adoption import back
+from kyma_takeover.adoption.cluster import CLUSTER_ERRORS, RIGHTS, WATCHER, each_of
 from lifecycle_manager.contract.resources import (
     KYMAS,
     MANIFESTS,

@@ -11,9 +11,11 @@ from kyma_fleet.comparison.reading import cluster_of
 from kyma_fleet.documents import Part
 from kyma_fleet.problems import Problem
 from kyma_fleet.text import plain
-from lifecycle_manager.contract import former
+from kyma_takeover import marks
+from lifecycle_manager.contract.former import is_former
 from lifecycle_manager.contract.resources import FIELD_MANAGER, MANIFESTS
 from lifecycle_manager.object_set.inventory import inventory_of
+from lifecycle_manager.object_set.ownership import former_owner
 from lifecycle_manager_api import Manifest, names
 
 T = TypeVar("T")
@@ -81,7 +83,7 @@ async def _read(skr: Client, kyma: str, manifests: Iterable[Manifest]) -> Cluste
     owned = [(entry, each) for each in manifests for entry in inventory_of(each)]
     kinds = await each_of(owned[:MAX_OBJECTS], lambda pair: _kind_of(skr, *pair))
     watcher = await each_of(WATCHER, lambda entry: read_object(skr, entry))
-    leftovers = await each_of(former.WATCHER_OBJECTS, lambda entry: read_object(skr, entry))
+    leftovers = await each_of(marks.WATCHER_OBJECTS, lambda entry: read_object(skr, entry))
     return ClusterReport(
         kyma,
         await skr.server_version(),
@@ -90,7 +92,7 @@ async def _read(skr: Client, kyma: str, manifests: Iterable[Manifest]) -> Cluste
         missing=kinds.count("missing"),
         foreign=kinds.count("foreign"),
         unread=max(len(owned) - MAX_OBJECTS, 0),
-        replaced=sum(each is not None and former.is_marked(each) for each in watcher),
+        replaced=sum(each is not None and is_former(each) for each in watcher),
         removed=sum(each is not None for each in leftovers),
         catalog=await _catalog(skr),
         missing_rights=tuple(await missing_rights(skr, RIGHTS)),
@@ -102,7 +104,9 @@ async def _kind_of(skr: Client, entry: InventoryEntry, manifest: Manifest) -> st
     if live is None:
         return "missing"
     key = f"{manifest.metadata.namespace}/{manifest.metadata.name}"
-    if merged_into(FIELD_MANAGER, live, former.FIELD_MANAGERS) is not None or former.is_owned_by(live, key):
+    if merged_into(FIELD_MANAGER, live, marks.MARKS.field_managers) is not None or (
+        is_former(live) and former_owner(live) == key
+    ):
         return "moved"
     labels = live["metadata"].get("labels") or {}
     return "own" if labels.get(names.MANAGED_BY) == names.LIFECYCLE_MANAGER else "foreign"
@@ -116,7 +120,7 @@ async def _catalog(skr: Client) -> int:
         except KindUnknown:
             continue
         async for page in skr.pages(resource, names.SKR_NAMESPACE):
-            count += sum(former.is_marked(each) for each in page.items)
+            count += sum(is_former(each) for each in page.items)
     return count
 
 

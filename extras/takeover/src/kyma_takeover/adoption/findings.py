@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from kube_runtime.ages import age
-from kyma_fleet.adoption.cluster import ClusterReport
-from kyma_fleet.adoption.counts import CountedNames, named
-from kyma_fleet.adoption.deployment import Deployment, FormerOption, options_of
-from kyma_fleet.adoption.reading import ACCESSES, FormerControlPlane
 from kyma_fleet.checking.findings import of_version
 from kyma_fleet.overview.tally import counted
-from lifecycle_manager.takeover.certificates import CA_SECRET
-from lifecycle_manager.takeover.lease import LEASE, holder_of
+from kyma_takeover.adoption.cluster import ClusterReport
+from kyma_takeover.adoption.counts import CountedNames, named
+from kyma_takeover.adoption.deployment import Deployment, FormerOption, options_of
+from kyma_takeover.adoption.reading import ACCESSES, FormerControlPlane
+from kyma_takeover.certificates import CA_SECRET
+from kyma_takeover.lease import LEASE, holder_of
 from lifecycle_manager_api import State
 
 SOON = timedelta(days=7)
