@@ -113,7 +113,7 @@ def setup(
     def changed_in_skr(event: ObjectChanged) -> Iterable[ObjectKey]:
         return (event.key,) if event.reference == SKR_KYMA and kymas.get(event.key) is not None else ()
 
-    controller.starts_with(kymas.cache.keys, priority=Priority.MISSED)
+    controller.starts_with(kymas.cache.keys)
     controller.watches(kymas, when=status_is_outdated)
     controller.watches(seen.crds.informer, to=all_kymas, when=crd_changed, priority=Priority.RESYNC)
     if seen.pull_secrets is not None:

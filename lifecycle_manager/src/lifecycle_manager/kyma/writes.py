@@ -21,7 +21,7 @@ from kube_runtime import (
     NotFound,
 )
 from kube_runtime.finalizers import remove_finalizers as remove_finalizers_of
-from lifecycle_manager.contract import former
+from lifecycle_manager.contract.former import is_former
 from lifecycle_manager.contract.resources import (
     FIELD_MANAGER,
     KYMAS,
@@ -90,7 +90,7 @@ class KymaWrites:
         recorded = state.recorded if state is not None else None
         events = for_operators(events_between(kyma.status, status))
         # Those of a former version, which has the same field manager, stay until their domain replaces them.
-        own = tuple(each for each in status.conditions if each.type in OWN_CONDITIONS or former.is_of_a_part(each))
+        own = tuple(each for each in status.conditions if each.type in OWN_CONDITIONS or is_former(each))
         catalog = (self.kymas.get(KYMAS.key_of(kyma)) or kyma).status.records.catalog
         if recorded is not None and recorded.before == catalog:
             catalog = recorded.record

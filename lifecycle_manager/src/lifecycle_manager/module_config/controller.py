@@ -117,7 +117,7 @@ def setup(
     controller.watches(releases, to=modules.of_release, when=offer_changed, cause=everything)
     controller.watches(manifests, to=modules.of_part, when=crds_changed, cause=everything)
     controller.watches(sync_resources, to=modules.of_part, when=crds_changed, cause=everything)
-    controller.starts_with(modules.all, priority=Priority.MISSED, cause=everything)
+    controller.starts_with(modules.all, cause=everything)
 
     controller.receives(ObjectChanged, to=modules.of_object)
     controller.receives(ResyncRequested, to=modules.of_kyma)

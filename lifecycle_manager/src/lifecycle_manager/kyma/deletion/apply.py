@@ -16,7 +16,7 @@ from kube_runtime import (
     find_object,
     read_kind,
 )
-from lifecycle_manager.contract import former
+from lifecycle_manager.contract.former import is_former
 from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS, KYMAS, SECRETS
 from lifecycle_manager.kyma.deletion.plan import (
     ChangeModules,
@@ -60,7 +60,9 @@ class KymaDeletion:
             case ChangeModules(changes):
                 await self.writes.change_modules(kyma, changes)
             case RemoveKymaFinalizer(of_others):
-                removed = metadata.finalizers if of_others else (names.KYMA_FINALIZER, *former.KYMA_FINALIZERS)
+                removed = [
+                    each for each in metadata.finalizers if of_others or each == names.KYMA_FINALIZER or is_former(each)
+                ]
                 await self.writes.remove_finalizers(kyma, *removed)
             case SkrStep():
                 skr = await request.shared("skr", lambda: self.connections.to(metadata.name))
