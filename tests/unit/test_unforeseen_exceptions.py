@@ -20,7 +20,7 @@ from tests.waiting import eventually
 from tests.world import KCP, World, open_world
 
 DOMAINS: dict[str, tuple[Resource[Any], str, str, str, str]] = {
-    "kyma": (KYMAS, "demo", "Ready", "kyma.apply.read_skr", "kyma.plan.wanted_of"),
+    "kyma": (KYMAS, "demo", "Ready", "kyma.snapshot.read_skr", "kyma.controller.wanted_of"),
     "catalog": (
         KYMAS,
         "demo",

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from kube_runtime import InventoryEntry
 from kyma_oci import SourceInvalid
-from lifecycle_manager.contract import former
+from lifecycle_manager.contract.former import is_former
 from lifecycle_manager.contract.signals import ObjectReference
 from lifecycle_manager.module_catalog import kyma_of_manifest
 from lifecycle_manager.module_installation import steps
@@ -47,7 +47,7 @@ def plan(seen: ManifestSnapshot) -> ManifestStep | ManifestEnd:
     """Return the next step of the deletion of a Manifest, or its end."""
     manifest = seen.resource
     finalizers, brake = manifest.metadata.finalizers, seen.brake
-    is_ours = bool({names.MANIFEST_FINALIZER, *former.MANIFEST_FINALIZERS} & {*finalizers})
+    is_ours = any(each == names.MANIFEST_FINALIZER or is_former(each) for each in finalizers)
     if not finalizers:
         return LeaveAlone()
     if brake.may_forget:
