@@ -55,7 +55,7 @@ from lifecycle_manager.object_set.steps import (
     RemoveFinalizer,
     ResolveObjects,
 )
-from lifecycle_manager.skr.deletion_brake import Brake, Hold
+from lifecycle_manager.skr.brake import Brake, Hold
 from lifecycle_manager_api import Manifest, names
 from tests import builders
 from tests.modules import as_text

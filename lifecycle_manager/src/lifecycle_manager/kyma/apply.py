@@ -225,10 +225,10 @@ class KymaActions:
                     await apply_manifest(kcp, self.manifests, manifest)
             case steps.MarkUnmanaged(name):
                 await self._annotate(name, namespace, {names.IS_UNMANAGED: "true"})
-            case steps.DeleteManifest(name, by_users):
-                if by_users:
+            case steps.DeleteManifest(name):
+                if change.marks:
                     with suppress(NotFound):
-                        await self._annotate(name, namespace, {names.REMOVED_BY_USERS: "true"})
+                        await self._annotate(name, namespace, change.marks)
                 await delete_manifest(kcp, name, namespace)
             case steps.DeleteSyncResource(resource):
                 with suppress(NotFound):  # deleted meanwhile

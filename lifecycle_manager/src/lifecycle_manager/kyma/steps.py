@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from kube_runtime import End, Step
 from lifecycle_manager.kyma.pull_secret.plan import PullSecretCopy, SyncPullSecret
-from lifecycle_manager_api import KymaSpec, KymaStatus, Manifest, SyncResource
+from lifecycle_manager_api import KymaSpec, KymaStatus, Manifest, SyncResource, names
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +39,20 @@ class MarkUnmanaged:
 class DeleteManifest:
     """Remove a module: delete its Manifest in the foreground, so that its objects are deleted first.
 
-    `by_users`: they do not request the module any more.
+    `by_users`: they do not request the module any more. `removed_since`: when the catalog was changed whose effect an
+    operator continued.
     """
 
     manifest: str
     by_users: bool = False
+    removed_since: datetime | None = None
+
+    @property
+    def marks(self) -> dict[str, str | None]:
+        """The annotations by which the brake knows why the Manifest is deleted."""
+        if self.by_users:
+            return {names.REMOVED_BY_USERS: "true"}
+        return {} if self.removed_since is None else {names.REMOVED_SINCE: self.removed_since.isoformat()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,7 +73,8 @@ class WantedModule:
         known = self.manifest.metadata if self.manifest is not None else None
         is_unmanaged = known is not None and names.IS_UNMANAGED in known.annotations
         if known is not None and self.resolution.is_excluded:
-            return steps.DeleteManifest(known.name) if not known.being_deleted else None
+            since = self.resolution.removed_since
+            return steps.DeleteManifest(known.name, removed_since=since) if not known.being_deleted else None
         if known is not None and not self.resolution.module.managed:
             return steps.MarkUnmanaged(known.name) if not is_unmanaged else None
         return (

@@ -7,7 +7,7 @@ May delete:
   one to clean up.
 - `plan_prune`: objects that a new version no longer has; in a round with a failure only what may be its
   reason, such as a webhook; no CRD that has objects.
-- None of it while the brake holds the deletion (`skr.deletion_brake`).
+- None of it while the brake holds the deletion (`skr.brake`).
 - Both only from the inventory, and never what another module has: that is handed over to it. Nor what existed before:
   that is released to the users.
 """

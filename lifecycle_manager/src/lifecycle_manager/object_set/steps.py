@@ -11,7 +11,7 @@ from lifecycle_manager.contract.signals import ObjectReference
 from lifecycle_manager.object_set.inventory import Identity
 from lifecycle_manager.object_set.owner_writes import Status
 from lifecycle_manager.skr import ObservedObject
-from lifecycle_manager.skr.deletion_brake import Hold
+from lifecycle_manager.skr.brake import Hold
 
 
 @dataclass(frozen=True, slots=True)

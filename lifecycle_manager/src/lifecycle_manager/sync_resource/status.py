@@ -26,7 +26,7 @@ from lifecycle_manager.object_set.inventory import (
 from lifecycle_manager.object_set.plan import message_of
 from lifecycle_manager.object_set.reporting import READY, with_conditions
 from lifecycle_manager.skr import SkrFailure
-from lifecycle_manager.skr.deletion_brake import Hold
+from lifecycle_manager.skr.brake import Hold
 from lifecycle_manager.sync_resource.intent import synced_object
 from lifecycle_manager_api import State, SyncedObject, SyncResource, SyncResourceStatus, aggregate, find
 from lifecycle_manager_api.conditions import NewCondition, counted
