@@ -41,10 +41,10 @@ from lifecycle_manager import (
     skr,
     skr_webhook,
     sync_resource,
-    takeover,
     watcher_certificates,
     watcher_crs,
 )
+from lifecycle_manager.contract.former import takeover
 from lifecycle_manager.endpoint_settings import EndpointSettings, PageSettings
 from lifecycle_manager.gardener import GardenerStore
 from lifecycle_manager.kyma import fleet_metrics
@@ -100,7 +100,7 @@ async def lifecycle_manager(
         process.manager,
         namespace=names.KCP_NAMESPACE,
         clock=clock,
-        sharding=settings[takeover.TakeoverSettings].selection(sharding or ALONE),
+        sharding=takeover().sharding(settings, sharding or ALONE),
         metrics=metrics,
         registry=registry,
         events=EventRecorder(kcp, controller=names.LIFECYCLE_MANAGER, instance=socket.gethostname()),
@@ -129,13 +129,13 @@ def _set_up(
     store = ObjectStore(oci, downloads.text, Blobs(sources.cache_folder or folder / "layers"))
     components = Components(oci, logins.default_login, read_yaml, sources.component_base)
 
-    ours = takeover.setup(manager, kcp)
+    ours = takeover().setup(manager, kcp)
     skr.setup(manager, connections, options[skr.SkrSettings])
     restricted, namespace = manifests.restricted_modules, manifests.namespace
     offers = module_catalog.setup(manager, components, downloads.text, restricted=restricted, namespace=namespace)
     process, configs = options[ProcessSettings], options[module_config.ModuleConfigSettings]
     fleet_metrics.setup(manager, offers, each_kyma=process.kyma_metrics, fips_only=process.fips_only)
-    issuers, adopts = (CertManagerStore, GardenerStore), takeover.find_former_cas
+    issuers, adopts = (CertManagerStore, GardenerStore), takeover().find_cas
     cas, leaves = watcher_certificates.setup(manager, kcp, certificates, issuers=issuers, adopts=adopts)
     kyma.setup(manager, connections, offers=offers, settings=options[kyma.KymaSettings])
     rollout, watcher = options[kyma.KymaSettings].rollout, options[skr_webhook.WatcherSettings]

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lifecycle_manager.kyma import steps
 from lifecycle_manager.kyma.resolution import Installed, Resolution, resolve
+from lifecycle_manager.kyma.wanted import DeleteManifest
 from lifecycle_manager.mandatory_modules.plan import WriteManifests, plan_installation
 from lifecycle_manager.mandatory_modules.snapshot import InstallationSnapshot
 from lifecycle_manager.module_catalog import Offer, module_of, module_of_manifest
@@ -175,7 +175,7 @@ def test_removal_that_an_operator_has_continued_says_since_when_it_waited(*, is_
     (lost,) = resolve(spec(), kyma, offer=offer, installed={NAME: Installed("0.1.0", "regular")}, timing=timing)
     assert lost.is_excluded is is_continued
     assert lost.removed_since == (changed_at if is_continued else None)
-    assert steps.DeleteManifest("one", removed_since=lost.removed_since).marks == (
+    assert DeleteManifest("one", removed_since=lost.removed_since).marks == (
         {names.REMOVED_SINCE: changed_at.isoformat()} if is_continued else {}
     )
 

@@ -24,7 +24,6 @@ from kube_runtime import (
     ObjectKey,
     Priority,
 )
-from lifecycle_manager.contract import former
 from lifecycle_manager.contract.changes import finalizer_removed, generation_changed, metadata_changed
 from lifecycle_manager.contract.indexes import BY_CHANNEL, BY_TEMPLATE, MANIFESTS_BY_KYMA, MODULE_CONFIGS_BY_KYMA
 from lifecycle_manager.contract.resources import (
@@ -155,7 +154,6 @@ def setup(
         events=manager.events,
         informer=manifests,
         finalizer=names.MANIFEST_FINALIZER,
-        former_finalizers=former.MANIFEST_FINALIZERS,
         action="Install",
     )
     neighbours = Neighbours(manifests, controller.state, enqueue_neighbour)

@@ -15,7 +15,6 @@ import msgspec
 from msgspec.structs import replace as with_fields
 
 from kube_runtime.informer import Index
-from lifecycle_manager.contract import former
 from lifecycle_manager.module_catalog import (
     DescriptorUnreadable,
     Offer,
@@ -25,6 +24,7 @@ from lifecycle_manager.module_catalog import (
     version_of,
     wanted_spec,
 )
+from lifecycle_manager.module_catalog.manifests import named_as_before
 from lifecycle_manager_api import (
     CustomResourcePolicy,
     InvalidVersion,
@@ -56,7 +56,7 @@ class RolloutTarget:
         wanted = self.specs.get(held.custom_resource_policy)
         if wanted is None or not spec_differs(held, wanted):
             return True
-        named = with_fields(wanted, resource=former.named_as_before(wanted.resource, held.resource))
+        named = with_fields(wanted, resource=named_as_before(wanted.resource, held.resource))
         return not spec_differs(held, named)
 
 
