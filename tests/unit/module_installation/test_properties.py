@@ -34,7 +34,7 @@ from lifecycle_manager.module_installation.steps import (
 )
 from lifecycle_manager.object_set.inventory import entries_of, identities, inventory_of, is_crd, references_to, without
 from lifecycle_manager.object_set.ownership import Holder, SetOwner
-from lifecycle_manager.skr.deletion_brake import Brake, Hold
+from lifecycle_manager.skr.brake import Brake, Hold
 from lifecycle_manager_api import Manifest, names
 from tests import builders
 from tests.modules import as_text

@@ -7,8 +7,7 @@ from datetime import datetime
 from kyma_fleet.preview.plan import EXAMPLES, KymaPreview, Release
 from kyma_fleet.problems import Problem
 from lifecycle_manager.contract.resources import DatedReleaseMeta
-from lifecycle_manager.rollout.change_brake import DEFAULT_STRATEGY, DEFAULT_WAVES
-from lifecycle_manager.rollout.waves import WavePlan, wave_of, waves_in_order
+from lifecycle_manager.rollout.waves import DEFAULT_STRATEGY, DEFAULT_WAVES, WavePlan, wave_of, waves_in_order
 from lifecycle_manager_api import Kyma, ModuleRolloutSpec, RolloutStrategy, RolloutStrategySpec, names
 
 

@@ -16,7 +16,7 @@ from lifecycle_manager.module_sources import SourceAwaited
 from lifecycle_manager.object_set.inventory import failure_message, listed
 from lifecycle_manager.object_set.repairs import as_seen, seen_in
 from lifecycle_manager.skr import ObservedObject, failure_of
-from lifecycle_manager.skr.deletion_brake import Hold
+from lifecycle_manager.skr.brake import Hold
 from lifecycle_manager_api import ManifestStatus, State, find
 
 FIRST_BUSY_SECONDS = 0.1

@@ -57,7 +57,7 @@ from lifecycle_manager.object_set.reporting import SetReport
 from lifecycle_manager.object_set.rules import held_back, left_by_policy
 from lifecycle_manager.process.telemetry import ChangeLatency
 from lifecycle_manager.skr import Connections, DeletionBrake, SkrAccessError, deletion_continued, failure_of
-from lifecycle_manager.skr.deletion_brake import Hold
+from lifecycle_manager.skr.brake import Hold
 from lifecycle_manager.sync_resource import rules
 from lifecycle_manager.sync_resource import status as statuses
 from lifecycle_manager.sync_resource.rules import READINESS_SECONDS, creates_namespaces, is_paused
