@@ -165,6 +165,7 @@ async def _of_manifest(kcp: Client, manifest: Manifest, namespace: str) -> Wante
 SIGNS = {
     "create": ("+", "green", "is missing and would be created"),
     "change": ("~", "yellow", "differs and would be changed"),
+    "recreate": ("±", "yellow", "differs and would be deleted and created anew"),
     "prune": ("-", "red", "is no longer wanted and would be deleted"),
     "fail": ("✗", "red", "can't be compared"),
 }
@@ -230,6 +231,7 @@ def _summary(differences: Sequence[ComparedObject]) -> str:
     words = {
         "none": "as wanted",
         "change": "changed",
+        "recreate": "created anew",
         "create": "missing",
         "prune": "no longer wanted",
         "fail": "not comparable",

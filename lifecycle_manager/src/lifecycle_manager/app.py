@@ -11,7 +11,16 @@ from pathlib import Path
 import structlog
 from prometheus_client import CollectorRegistry
 
-from kube_runtime import ALONE, SYSTEM_CLOCK, Client, ClientOptions, Clock, EventRecorder, Manager, RuntimeMetrics
+from kube_runtime import (
+    ALONE,
+    SYSTEM_CLOCK,
+    Client,
+    ClientOptions,
+    Clock,
+    EventRecorder,
+    Manager,
+    RuntimeMetrics,
+)
 from kube_runtime.leases import LeaseSharding
 from kube_runtime.tracing import Tracer
 from kyma_diagnostics.debug_server import debug_socket
@@ -88,19 +97,15 @@ async def lifecycle_manager(
     registry, process = CollectorRegistry(), settings[ProcessSettings]
     manager = Manager(
         kcp,
-        name=names.LIFECYCLE_MANAGER,
+        process.manager,
+        namespace=names.KCP_NAMESPACE,
         clock=clock,
         sharding=takeover().sharding(settings, sharding or ALONE),
-        retry=process.retries,
         metrics=metrics,
         registry=registry,
-        namespace=names.KCP_NAMESPACE,
         events=EventRecorder(kcp, controller=names.LIFECYCLE_MANAGER, instance=socket.gethostname()),
         on_result=requeue_counter(registry),
-        probes=(process.probes, process.metrics),
-        sync_timeout_seconds=process.sync_timeout.total_seconds(),
         tracer=tracer,
-        trace_annotation=names.TRACEPARENT,
     )
     connections = skr.connections_of(manager, settings[skr.SkrSettings])
     registries = Registries(allowed=settings[SourceSettings].allowed_hosts)
@@ -135,7 +140,6 @@ def _set_up(
     kyma.setup(manager, connections, offers=offers, settings=options[kyma.KymaSettings])
     rollout, watcher = options[kyma.KymaSettings].rollout, options[skr_webhook.WatcherSettings]
     module_rollouts.setup(manager, offers, rollout)
-    module_rollouts.setup_notifications(manager, options[module_rollouts.NotificationSettings])
     catalog_sync.setup(manager, connections, offers, options[catalog_sync.CatalogSettings])
     mandatory_modules.setup(manager, offers, options[mandatory_modules.MandatorySettings], rollout)
     module_installation.setup(manager, connections, offers, store, logins, manifests)

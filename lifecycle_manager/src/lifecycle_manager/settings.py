@@ -22,7 +22,6 @@ from lifecycle_manager.module_authorization.settings import ModuleAuthorizationS
 from lifecycle_manager.module_config.settings import ModuleConfigSettings
 from lifecycle_manager.module_cr_status.settings import ModuleCrStatusSettings
 from lifecycle_manager.module_installation.settings import ManifestSettings, SourceSettings
-from lifecycle_manager.module_rollouts.settings import NotificationSettings
 from lifecycle_manager.process.settings import ProcessSettings
 from lifecycle_manager.replicas.settings import ReplicaSettings
 from lifecycle_manager.skr.settings import SkrSettings
@@ -38,7 +37,7 @@ GROUPS: Mapping[str, tuple[type[Any], ...]] = {
     "Replicas": (ReplicaSettings, *takeover().settings),
     "Endpoints": (EndpointSettings, PageSettings),
     "Access to clusters": (SkrSettings,),
-    "Kymas": (KymaSettings, CatalogSettings, MandatorySettings, NotificationSettings),
+    "Kymas": (KymaSettings, CatalogSettings, MandatorySettings),
     "Modules": (ManifestSettings, SourceSettings, ModuleAuthorizationSettings),
     "Configuration of modules": (ModuleConfigSettings, ModuleCrStatusSettings, SyncResourceSettings),
     "Watcher": (WatcherSettings, CertificateSettings, IstioSettings),

@@ -115,8 +115,8 @@ def setup(
         max_per_owner=3,
         not_retried=(SkrAccessError,),
     )
+    controller.starts_with(partial(_unfinished, manifests))  # before those that are as they should be
     controller.starts_with(manifests.cache.keys)
-    controller.starts_with(partial(_unfinished, manifests), priority=Priority.MISSED)
     controller.watches(manifests, when=spec_changed, cause=CHANGED)
     controller.watches(
         templates, to=lambda change: with_template(change.new or change.old), when=offer_changed, cause=CHANGED

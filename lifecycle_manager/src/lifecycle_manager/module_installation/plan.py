@@ -55,7 +55,8 @@ from lifecycle_manager.module_sources import SourceAwaited, source_in
 from lifecycle_manager.object_set.inventory import Identity, among, held_message, identities, is_crd, listed, without
 from lifecycle_manager.object_set.owner_writes import RecordingFailed
 from lifecycle_manager.object_set.ownership import next_owners
-from lifecycle_manager.object_set.plan import left_by_policy, message_of, objection_in, plan_intent, plan_prune
+from lifecycle_manager.object_set.plan import left_by_policy, objection_in, plan_intent, plan_prune
+from lifecycle_manager.object_set.rules import kept, message_of
 from lifecycle_manager.object_set.steps import (
     ApplyObjects,
     DeleteObjects,
@@ -64,7 +65,6 @@ from lifecycle_manager.object_set.steps import (
     RemoveFinalizer,
     SetBraked,
     SetFailed,
-    kept,
 )
 from lifecycle_manager_api import State, boolean, names
 

@@ -114,7 +114,7 @@ class WatcherActions:
         return Desired(objects, records_for(documents, watchers, cas), rules, step.with_webhook)
 
     async def _apply_objects(self, seen: WatcherSnapshot, step: ApplyObjects, objects: SkrObjects) -> WatcherSnapshot:
-        applied = await objects.apply(step)
+        applied = await objects.apply(step.objects, step.inventory, recheck=step.recheck, new=step.new)
         applied.raise_first_failure()
         existed = any(each.action in {"changed", "unchanged"} for each in applied.outcomes)
         if existed and not seen.kyma.status.records.watcher:  # perhaps the Watcher of a former version

@@ -7,27 +7,26 @@ from typing import Any
 import msgspec
 import pytest
 
-from kube_runtime import ClusterUnreachable, Conflict, Forbidden, Invalid, Step
+from kube_runtime import AlreadyExists, ClusterUnreachable, Conflict, Forbidden, Invalid, Step
 from lifecycle_manager.contract.options import PurgeSettings
-from lifecycle_manager.kyma import steps
 from lifecycle_manager.kyma.crd import KymaCrd
 from lifecycle_manager.kyma.events import events_between
-from lifecycle_manager.kyma.limits import MAX_MODULES
-from lifecycle_manager.kyma.plan import visible_metadata
+from lifecycle_manager.kyma.resolution import MAX_MODULES
+from lifecycle_manager.kyma.rules import visible_metadata
 from lifecycle_manager.kyma.settings import Timeouts
 from lifecycle_manager.kyma.snapshot import KymaSnapshot, SkrView
 from lifecycle_manager.kyma.status import for_skr
-from lifecycle_manager.kyma.steps import ModuleChange
 from lifecycle_manager.kyma.wanted import wanted_of
 from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager.rollout import Timing
-from lifecycle_manager.skr import AccessSecretMissing
+from lifecycle_manager.skr import AccessSecretMissing, SkrUnreachable
 from lifecycle_manager.skr.deletion_brake import Brake
 from lifecycle_manager_api import Kyma, Manifest, State, find, names
 from tests import builders
 from tests.builders import condition
-from tests.unit.kyma import planning
+from tests.unit.kyma import planning, steps
 from tests.unit.kyma.planning import Planned, planned
+from tests.unit.kyma.steps import ModuleChange
 
 WEBHOOK_READY = condition("SKRWebhook", "WatcherReady", status="True")
 CATALOG_READY = condition("ModuleCatalog", "Synced", status="True")
@@ -94,10 +93,9 @@ def test_new_cluster_gets_crd_and_kyma_with_the_default_modules() -> None:
 
 def test_kyma_cr_that_a_user_creates_first_is_read_at_once() -> None:
     kyma = builders.kyma()
-    seen = snapshot(kyma, SkrView(None))
-    tried = seen.after(steps.InstallCrd()).after(steps.CreateKyma(kyma.spec, {}, {}))
-    decided = planned(tried)
-    assert (decided.steps, decided.end.status, decided.end.requeue_after) == ((), None, 0)
+    decided = planned(snapshot(kyma, SkrView(None)), {steps.CreateKyma: AlreadyExists(409, "AlreadyExists", "")})
+    assert [type(each) for each in decided.steps] == [steps.InstallCrd, steps.CreateKyma]
+    assert (decided.end.status, decided.end.requeue_after) == (None, 0)
 
 
 def test_users_spec_is_only_read() -> None:
@@ -285,7 +283,7 @@ def test_skr_that_does_not_answer_is_an_error_only_after_its_grace() -> None:
     kyma = introduced(status=OTHERS_READY)
     kyma, _ = settled(kyma, skr_kyma(kyma))
     timeouts = Timeouts(unreachable=timedelta(seconds=30))
-    away = snapshot(kyma, ClusterUnreachable("no answer"), timeouts=timeouts)
+    away = snapshot(kyma, SkrUnreachable(ClusterUnreachable("no answer")), timeouts=timeouts)
     first = planned(away)
     assert first.status.state is State.READY
     assert first.status.modules == kyma.status.modules

@@ -13,21 +13,21 @@ from lifecycle_manager.contract.signals import ObjectReference
 from lifecycle_manager.contract.verdict import MODULE_CR_TOO_LARGE, QUOTA_EXCEEDED
 from lifecycle_manager.module_catalog.module_kinds import ModuleCrKind
 from lifecycle_manager.module_config.keys import config_name, distinct_name, usual_names
-from lifecycle_manager.module_config.plan import (
+from lifecycle_manager.module_config.reading import NOTHING_READ, ModuleCr, Reading
+from lifecycle_manager.module_config.rules import (
     ApplyModuleConfig,
+    Configuration,
     DeleteModuleConfig,
     SetCondition,
-    Undecided,
-    Wanted,
-    decide,
+    configuration_of,
+    deletions,
+    marks,
     writes_of,
 )
-from lifecycle_manager.module_config.reading import ModuleCr, Reading
 from lifecycle_manager.module_config.settings import Quota
-from lifecycle_manager.module_config.snapshot import ModuleConfigSnapshot
-from lifecycle_manager.module_config.status import SyncedCondition, too_large, unreadable
-from lifecycle_manager.module_config.text import MAX_TEXT_BYTES, text_of
-from lifecycle_manager.module_config.versions import ReadVersions
+from lifecycle_manager.module_config.snapshot import ModuleConfigSnapshot, ReadVersions
+from lifecycle_manager.module_config.status import too_large, unreadable
+from lifecycle_manager.module_config.texts import MAX_TEXT_BYTES, text_of
 from lifecycle_manager_api import ModuleConfig, ResourceReference
 from tests import builders
 
@@ -60,16 +60,9 @@ def reading(*module_crs: dict[str, Any], missing: tuple[str, ...] = (), complete
     return Reading(KIND.default, found, complete=complete)
 
 
-def snapshot(
-    read: Reading | None, *existing: ModuleConfig, problem: SyncedCondition | None = None
-) -> ModuleConfigSnapshot:
+def snapshot(read: Reading = NOTHING_READ, *existing: ModuleConfig) -> ModuleConfigSnapshot:
     return ModuleConfigSnapshot(
-        kyma="demo",
-        module="cloud-resources",
-        namespace="kcp-system",
-        existing=existing,
-        reading=read,
-        unreadable=problem,
+        kyma="demo", module="cloud-resources", namespace="kcp-system", existing=existing, reading=read
     )
 
 
@@ -204,16 +197,16 @@ def test_config_that_is_being_deleted_is_neither_deleted_again_nor_written() -> 
 
 
 def test_module_without_configuration_has_its_configs_deleted() -> None:
-    assert writes_of(snapshot(None, builders.module_config())) == (DeleteModuleConfig("demo-cloud-resources"),)
+    assert deletions([builders.module_config()]) == (DeleteModuleConfig("demo-cloud-resources"),)
 
 
 def test_unreadable_cluster_is_reported_once_and_deletes_nothing() -> None:
     config, no_answer = builders.module_config(), unreadable("ClusterUnreachable", "no answer")
-    (mark,) = writes_of(snapshot(None, config, problem=no_answer))
+    (mark,) = marks([config], no_answer)
     assert mark == SetCondition("demo-cloud-resources", no_answer)
     condition = builders.condition("Synced", "ClusterUnreachable", "no answer")
     shown = builders.module_config(status={"conditions": [condition]})
-    assert writes_of(snapshot(None, shown, problem=no_answer)) == ()
+    assert marks([shown], no_answer) == ()
 
 
 def test_module_cr_that_is_too_large_sets_a_condition_and_keeps_the_last_text() -> None:
@@ -262,25 +255,28 @@ def test_existing_module_config_keeps_its_name() -> None:
 
 def test_kyma_without_a_state_decides_nothing() -> None:
     """A Kyma restored from a back-up has no status yet; taking that for 'no modules' would remove everything."""
-    assert decide(builders.kyma(), "cloud-resources", builders.template()) == Undecided()
+    assert configuration_of(builders.kyma(), "cloud-resources", builders.template()) is Configuration.UNDECIDED
 
 
 def test_module_whose_template_is_missing_keeps_the_configuration_that_it_has() -> None:
     status = {"state": "Ready", "modules": [{"name": "cloud-resources", "state": "Error"}]}
-    assert decide(builders.kyma(status=status), "cloud-resources", None) == Wanted(None)
+    assert configuration_of(builders.kyma(status=status), "cloud-resources", None) is Configuration.WANTED
 
 
 def test_module_has_a_configuration_only_while_enabled_everywhere() -> None:
     status = {"state": "Ready", "modules": [{"name": "cloud-resources", "state": "Ready"}]}
     enabled = builders.kyma(status=status)
-    assert decide(enabled, "cloud-resources", builders.template()) == Wanted(builders.template())
-    assert decide(enabled, "other", builders.template()) is None
-    assert decide(enabled, "cloud-resources", builders.template(enable_module_config=False)) is None
+    assert configuration_of(enabled, "cloud-resources", builders.template()) is Configuration.WANTED
+    assert configuration_of(enabled, "other", builders.template()) is Configuration.NONE
+    assert (
+        configuration_of(enabled, "cloud-resources", builders.template(enable_module_config=False))
+        is Configuration.NONE
+    )
     deleting = builders.kyma(status=status, deletionTimestamp="2026-11-01T12:00:00Z")
-    assert decide(deleting, "cloud-resources", builders.template()) == Wanted(builders.template())
+    assert configuration_of(deleting, "cloud-resources", builders.template()) is Configuration.WANTED
     left = builders.kyma(status={"state": "Deleting"}, deletionTimestamp="2026-11-01T12:00:00Z")
-    assert decide(left, "cloud-resources", builders.template()) is None
-    assert decide(None, "cloud-resources", builders.template()) is None
+    assert configuration_of(left, "cloud-resources", builders.template()) is Configuration.NONE
+    assert configuration_of(None, "cloud-resources", builders.template()) is Configuration.NONE
 
 
 ENTRIES = st.lists(

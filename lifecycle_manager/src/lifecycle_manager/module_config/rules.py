@@ -7,12 +7,12 @@ removed whose CRD is gone. A module that is removed, or that the Kyma may not ha
 all Module CRs that exist: as long as there are any, the status of the Kyma lists it.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum, auto
 
 import msgspec
 
-from kube_runtime import End, Step
 from kube_runtime.resource import version_number
 from lifecycle_manager.contract.signals import ObjectReference
 from lifecycle_manager.contract.verdict import MODULE_CR_TOO_LARGE
@@ -22,7 +22,6 @@ from lifecycle_manager.module_config.snapshot import ModuleConfigSnapshot
 from lifecycle_manager.module_config.status import (
     SyncedCondition,
     beyond_quota,
-    failed,
     has_condition,
     is_incomplete,
     over_bytes,
@@ -33,19 +32,12 @@ from lifecycle_manager_api import Kyma, ModuleConfig, ModuleTemplate, ResourceRe
 from lifecycle_manager_api.known_kinds import kind_refusal
 
 
-@dataclass(frozen=True, slots=True)
-class Undecided:
-    """It is not known yet whether a module has a configuration; its ModuleConfigs stay as they are."""
+class Configuration(Enum):
+    """Whether a module has a configuration. While that is undecided, its ModuleConfigs stay as they are."""
 
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """A module has a configuration, of the kinds in this template; without one, of those that its ModuleConfigs name.
-
-    New Module CRs wait for the template.
-    """
-
-    template: ModuleTemplate | None
+    NONE = auto()
+    UNDECIDED = auto()
+    WANTED = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,102 +68,44 @@ class SetCondition:
 Write = ApplyModuleConfig | DeleteModuleConfig | SetCondition
 
 
-@dataclass(frozen=True, slots=True)
-class ReadModuleCrs(Step):
-    """Read Module CRs, and make the texts of those that are accepted."""
-
-    template: ModuleTemplate | None
-
-
-@dataclass(frozen=True, slots=True)
-class WriteToKcp(Step):
-    """Apply, delete and mark ModuleConfigs, in this order."""
-
-    writes: tuple[Write, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModuleConfigEnd(End):
-    """The end of a reconcile.
-
-    - `forgets`: the module has no configuration, and nothing about it is remembered
-    - `waits`: there is nothing to read yet
-    - `settles`: what was announced was read, and shows the change or has to be read again
-    """
-
-    forgets: bool = False
-    waits: bool = False
-    settles: bool = False
-
-
-ModuleConfigStep = ReadModuleCrs | WriteToKcp
-
-
-def plan(seen: ModuleConfigSnapshot) -> ModuleConfigStep | ModuleConfigEnd:
-    if (error := seen.failure_of(WriteToKcp)) is not None:
-        return ModuleConfigEnd(error=error)
-    match decide(seen.item, seen.module, seen.template):
-        case Undecided():
-            return ModuleConfigEnd()
-        case Wanted(None) if not seen.existing:
-            return ModuleConfigEnd()
-        case None:
-            return _write(seen) or ModuleConfigEnd(forgets=True)
-        case Wanted(template):
-            return _synchronize(seen, template)
-
-
-def _synchronize(seen: ModuleConfigSnapshot, template: ModuleTemplate | None) -> ModuleConfigStep | ModuleConfigEnd:
-    if seen.error is not None:
-        return _write(replace(seen, unreadable=failed(seen.error))) or ModuleConfigEnd(error=seen.error)
-    if not (seen.reads.named or seen.reads.complete):
-        return ModuleConfigEnd(waits=True)
-    if seen.reading is None:
-        return ReadModuleCrs(template)
-    return _write(seen) or ModuleConfigEnd(settles=True)
-
-
-def _write(seen: ModuleConfigSnapshot) -> WriteToKcp | None:
-    """Return the step with all writes; None where there are none, or they were carried out."""
-    writes = () if seen.written else writes_of(seen)
-    return WriteToKcp(writes) if writes else None
-
-
-def decide(kyma: Kyma | None, module: str, template: ModuleTemplate | None) -> Wanted | Undecided | None:
-    """Return whether a module has a configuration; None where it has none.
+def configuration_of(kyma: Kyma | None, module: str, template: ModuleTemplate | None) -> Configuration:
+    """Return whether a module has a configuration.
 
     It has one while the status of the Kyma lists the module, which it does until the module is removed, unless the
     template disables it. A Kyma without a state (just created, or restored without its status) decides nothing:
     ModuleConfigs are deleted only when it is certain that they are not wanted.
     """
     if kyma is None:
-        return None
+        return Configuration.NONE
     if kyma.status.state is State.EMPTY:
-        return Undecided()
+        return Configuration.UNDECIDED
     is_listed = any(each.name == module for each in kyma.status.modules)
     is_enabled = template is None or template.spec.enable_module_config
-    return Wanted(template) if is_listed and is_enabled else None
+    return Configuration.WANTED if is_listed and is_enabled else Configuration.NONE
+
+
+def deletions(configs: Iterable[ModuleConfig]) -> tuple[Write, ...]:
+    """Return the deletions of ModuleConfigs that nobody wants."""
+    return tuple(DeleteModuleConfig(each.metadata.name) for each in configs if not each.metadata.being_deleted)
+
+
+def marks(configs: Sequence[ModuleConfig], condition: SyncedCondition) -> tuple[Write, ...]:
+    """Return the writes where the Module CRs can't be read: each ModuleConfig says so, and keeps its text."""
+    refused = tuple(filter(_is_of_refused_kind, configs))
+    others = (each for each in configs if each not in refused and not has_condition(each, condition))
+    return (*deletions(refused), *(SetCondition(each.metadata.name, condition) for each in others))
 
 
 def writes_of(seen: ModuleConfigSnapshot) -> tuple[Write, ...]:
-    """Return the writes for one module's ModuleConfigs, in their order; those of kinds of Kubernetes are deleted."""
-    if refused := tuple(filter(_is_of_refused_kind, seen.existing)):
-        others = replace(seen, existing=tuple(each for each in seen.existing if each not in refused))
-        return (*_deletions(replace(seen, existing=refused)), *writes_of(others))
-    if seen.unreadable is not None:
-        return tuple(
-            SetCondition(config.metadata.name, seen.unreadable)
-            for config in seen.existing
-            if not has_condition(config, seen.unreadable)
-        )
-    if seen.reading is None:
-        return _deletions(seen)
-    return _steps_after(seen, seen.reading)
+    """Return the writes by which the ModuleConfigs follow what was read; those of refused kinds are deleted."""
+    refused = tuple(filter(_is_of_refused_kind, seen.existing))
+    others = replace(seen, existing=tuple(each for each in seen.existing if each not in refused)) if refused else seen
+    return (*deletions(refused), *_synchronized(others))
 
 
-def acceptable(seen: ModuleConfigSnapshot, reading: Reading) -> frozenset[ObjectReference]:
+def acceptable(seen: ModuleConfigSnapshot) -> frozenset[ObjectReference]:
     """Return the Module CRs that are within the quota of objects: those with a ModuleConfig, then the oldest."""
-    known, named = {config.metadata.name for config in seen.existing}, _names(seen, reading)
+    reading, known, named = seen.reading, {config.metadata.name for config in seen.existing}, _names(seen)
     absent = {named[reference] for reference, each in reading.found.items() if _is_gone(each)}
     present = reading.present
     with_config = {each.source for each in present if named[each.source] in known}
@@ -180,23 +114,21 @@ def acceptable(seen: ModuleConfigSnapshot, reading: Reading) -> frozenset[Object
     return frozenset(with_config.union(each.source for each in new[:room]))
 
 
-def exceeds_quota(seen: ModuleConfigSnapshot, reading: Reading, accepted: Collection[ObjectReference]) -> bool:
+def exceeds_quota(seen: ModuleConfigSnapshot, accepted: Collection[ObjectReference]) -> bool:
     """Tell whether Module CRs that were read wait for room in the quota."""
-    present = reading.present
+    present = seen.reading.present
     size = sum(_size(each.text or "") for each in present)
     return len(present) > len(accepted) or size > seen.quota.max_bytes
 
 
-def _steps_after(seen: ModuleConfigSnapshot, reading: Reading) -> tuple[Write, ...]:
+def _synchronized(seen: ModuleConfigSnapshot) -> tuple[Write, ...]:
     """Return the writes, what was announced first, and the deletions of ModuleConfigs without Module CR.
 
     A Module CR that was read by name and does not exist has its ModuleConfig deleted by name, whether that is known or
     not. What was accepted before stays within the quota; of the others the newest exceed it.
     """
-    existing = {config.metadata.name: config for config in seen.existing}
-    named = _names(seen, reading)
-    accepted = acceptable(seen, reading)
-    announced, urgent = {each.object for each in seen.pending}, list[Write]()
+    reading, existing = seen.reading, {config.metadata.name: config for config in seen.existing}
+    named, accepted, urgent = _names(seen), acceptable(seen), list[Write]()
     steps: list[Write] = []
     exceeding: list[ModuleCr] = []
     absent = {name for name, config in existing.items() if _was_read(config, reading)}
@@ -227,17 +159,17 @@ def _steps_after(seen: ModuleConfigSnapshot, reading: Reading) -> tuple[Write, .
             read = replace(module_cr, problem=over_bytes(module_cr.source, seen.quota.max_bytes))
         elif module_cr.problem is None:
             size += growth
-        (urgent if module_cr.source in announced else steps).extend(_writes(config, name, read))
+        (urgent if module_cr.source in seen.announced else steps).extend(_writes(config, name, read))
     being_deleted = {name for name, config in existing.items() if config.metadata.being_deleted}
     deletions = (DeleteModuleConfig(name, by_users=True) for name in sorted(deleted - being_deleted))
-    return (*urgent, *steps, *_report(seen, reading, [each.source for each in exceeding], deleted), *deletions)
+    return (*urgent, *steps, *_report(seen, [each.source for each in exceeding], deleted), *deletions)
 
 
 def _report(
-    seen: ModuleConfigSnapshot, reading: Reading, exceeding: Sequence[ObjectReference], deleted: Collection[str]
+    seen: ModuleConfigSnapshot, exceeding: Sequence[ObjectReference], deleted: Collection[str]
 ) -> tuple[Write, ...]:
     """Return the step by which one ModuleConfig names what exceeds the quota, or says that nothing does any more."""
-    if not exceeding and not reading.complete:
+    if not exceeding and not seen.reading.complete:
         return ()
     configs = sorted(
         (each for each in seen.existing if each.metadata.name not in deleted and not each.metadata.being_deleted),
@@ -246,10 +178,10 @@ def _report(
     if exceeding and configs:
         quota = seen.quota
         condition = beyond_quota(exceeding, max_objects=quota.max_objects, max_bytes=quota.max_bytes)
-        if is_incomplete(configs[0]) and not reading.complete:
+        if is_incomplete(configs[0]) and not seen.reading.complete:
             return ()  # the complete reading named all of them
         return () if has_condition(configs[0], condition) else (SetCondition(configs[0].metadata.name, condition),)
-    if reading.complete:
+    if seen.reading.complete:
         return tuple(SetCondition(each.metadata.name, within_quota()) for each in configs if is_incomplete(each))
     return ()
 
@@ -291,10 +223,6 @@ def _is_newer(config: ModuleConfig, read: ResourceReference) -> bool:
     return 0 < version_number(read.resource_version) < version_number(known.resource_version)
 
 
-def _deletions(seen: ModuleConfigSnapshot) -> tuple[Write, ...]:
-    return tuple(DeleteModuleConfig(each.metadata.name) for each in seen.existing if not each.metadata.being_deleted)
-
-
 def _is_of_refused_kind(config: ModuleConfig) -> bool:
     """Tell whether a ModuleConfig has the text of an object of which no module may have the kind, such as a Secret."""
     known = config.spec.resource_ref
@@ -313,8 +241,9 @@ def _is_gone(module_cr: ModuleCr | None) -> bool:
     return module_cr is None or module_cr.is_deleting
 
 
-def _names(seen: ModuleConfigSnapshot, reading: Reading) -> dict[ObjectReference, str]:
+def _names(seen: ModuleConfigSnapshot) -> dict[ObjectReference, str]:
     """Return the names of the ModuleConfigs of all Module CRs: the one each has, or else one that nobody has."""
+    reading = seen.reading
     usual = seen.usual_names or usual_names(seen.kyma, seen.module, reading.default, reading.found)
     existing = {config.metadata.name for config in seen.existing}
     if not seen.taken and existing.issubset(usual.values()):

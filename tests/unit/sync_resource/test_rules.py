@@ -1,27 +1,18 @@
-"""What a SyncResource needs next, and what its status says after a round of applying."""
+"""What is applied and deleted for a SyncResource, and what its status says after that."""
 
 from typing import Any
 
 import msgspec
 import pytest
 
-from kube_runtime import ApplyResult, InventoryEntry, ObjectOutcome, Step, parse_objects
+from kube_runtime import ApplyResult, InventoryEntry, ObjectOutcome, parse_objects
 from lifecycle_manager.object_set.inventory import inventory_of, known_inventory
 from lifecycle_manager.object_set.ownership import Claim, claim_key
-from lifecycle_manager.object_set.steps import (
-    ApplyObjects,
-    DeleteObjects,
-    RecordIntent,
-    RemoveFinalizer,
-    ResolveObjects,
-)
 from lifecycle_manager.skr import SkrFailure
-from lifecycle_manager.sync_resource import plan as planned
+from lifecycle_manager.sync_resource import rules
 from lifecycle_manager.sync_resource import status as statuses
-from lifecycle_manager.sync_resource.ending import SyncResourceDone
-from lifecycle_manager.sync_resource.intent import TooManyObjects, begun, claim_index
-from lifecycle_manager.sync_resource.snapshot import SyncResourceSnapshot, read_text
-from lifecycle_manager.sync_resource.status import Refusal
+from lifecycle_manager.sync_resource.snapshot import SyncResourceSnapshot, claim_index, read_text
+from lifecycle_manager.sync_resource.status import Refusal, TooManyObjects, begun
 from lifecycle_manager_api import (
     KindRule,
     Kyma,
@@ -29,12 +20,15 @@ from lifecycle_manager_api import (
     NamespacedResources,
     State,
     SyncResource,
+    SyncResourceStatus,
     find,
     names,
 )
 from lifecycle_manager_api.policy_checks import ModuleRules
 from tests import builders
 from tests.policies import anything
+from tests.sets import RecordedSet
+from tests.unit.sync_resource.sets import reconciled
 
 CONFIG_MAP = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: one, namespace: kyma-system}\n"
 ENTRY = InventoryEntry("", "v1", "ConfigMap", "kyma-system", "one")
@@ -48,27 +42,37 @@ def outcome(error: str | None = None, live: dict[str, Any] | None = None) -> Obj
 
 
 def snapshot(resource: SyncResource, kyma: Kyma | None, **given: Any) -> SyncResourceSnapshot:
-    known: dict[str, Any] = {"rules": anything(), "wanted": frozenset()}
+    known: dict[str, Any] = {"rules": anything()}
     text = read_text(resource.spec.resource)
     own = known_inventory(resource, ())
     return SyncResourceSnapshot(
         resource=resource,
         kyma=kyma,
         now=builders.NOW,
-        **{"inventory": own, "before": own, "text": text} | known | given,
+        **{"inventory": own, "text": text} | known | given,
     )
 
 
-def plan(resource: SyncResource, kyma: Kyma | None, **given: Any) -> Step:
-    return planned.plan(snapshot(resource, kyma, **given))
+def result(
+    resource: SyncResource, kyma: Kyma | None, wanted: frozenset[InventoryEntry] | None = None, **given: Any
+) -> RecordedSet:
+    """Return what a reconcile has done; `wanted` is what the text resolves to in the SKR."""
+    return reconciled(snapshot(resource, kyma, **given), RecordedSet(wanted))
 
 
-def reason(step: Step) -> tuple[str, str]:
-    """Return reason and message of the condition Valid that a step writes."""
-    assert isinstance(step, SyncResourceDone)
-    valid = find(step.status.conditions, "Valid")
+def reason(done: RecordedSet) -> tuple[str, str]:
+    """Return reason and message of the condition Valid that a reconcile writes; it has applied nothing."""
+    assert not done.applied
+    valid = find(status_of(done).conditions, "Valid")
     assert valid is not None
     return valid.reason, valid.message
+
+
+def status_of(done: RecordedSet) -> SyncResourceStatus:
+    """Return the status that a reconcile writes."""
+    (status,) = done.statuses
+    assert isinstance(status, SyncResourceStatus)
+    return status
 
 
 def after(resource: SyncResource, *intended: InventoryEntry) -> SyncResource:
@@ -125,7 +129,7 @@ def test_refusal_after_an_interrupted_apply_keeps_the_intended_objects() -> None
 def test_deletion_after_an_interrupted_apply_deletes_the_intended_objects() -> None:
     interrupted = after(builders.sync_resource(deletionTimestamp=DELETING), ENTRY)
 
-    assert plan(interrupted, builders.kyma()) == DeleteObjects((ENTRY,))
+    assert result(interrupted, builders.kyma()).deleted == [ENTRY]
 
 
 @pytest.mark.parametrize("metadata", [{}, {"deletionTimestamp": DELETING}])
@@ -133,12 +137,10 @@ def test_objects_of_a_paused_kyma_stay_as_they_are_until_it_is_deleted(metadata:
     status = {"synced": SYNCED, "state": "Ready", "ownerUid": "first"}
     resource = builders.sync_resource(text="", status=status, **metadata)
     paused = {names.SKIP_RECONCILIATION: "true"}
-    step = plan(resource, builders.kyma(labels=paused))
-    assert isinstance(step, SyncResourceDone)
-    assert step.status == resource.status
-    assert step.applied is None
-    leaving = plan(resource, builders.kyma(labels=paused, deletionTimestamp=DELETING))
-    assert not isinstance(leaving, SyncResourceDone) or leaving.status != resource.status
+    done = result(resource, builders.kyma(labels=paused))
+    assert (done.statuses, done.requests) == ([resource.status], [])
+    leaving = result(resource, builders.kyma(labels=paused, deletionTimestamp=DELETING))
+    assert leaving.is_finalizer_removed or leaving.statuses != [resource.status]
 
 
 def test_too_many_objects_are_refused_before_any_is_applied() -> None:
@@ -151,9 +153,9 @@ def test_too_many_objects_are_refused_before_any_is_applied() -> None:
 def test_object_that_the_cluster_resolves_to_one_of_ours_is_refused() -> None:
     ours = InventoryEntry("", "v1", "Secret", "kyma-system", "skr-webhook-tls")
 
-    step = plan(builders.sync_resource(text=CONFIG_MAP), builders.kyma(), wanted=frozenset({ours}))
+    done = result(builders.sync_resource(text=CONFIG_MAP), builders.kyma(), wanted=frozenset({ours}))
 
-    assert reason(step) == (
+    assert reason(done) == (
         "Forbidden",
         "these objects belong to the Lifecycle Manager: Secret kyma-system/skr-webhook-tls",
     )
@@ -161,15 +163,16 @@ def test_object_that_the_cluster_resolves_to_one_of_ours_is_refused() -> None:
 
 def test_objects_are_applied_with_the_inventory_to_prune_by() -> None:
     resource = builders.sync_resource(text=CONFIG_MAP, status={"synced": SYNCED})
-    step = plan(resource, builders.kyma(), wanted=frozenset({ENTRY}))
-    assert isinstance(step, ApplyObjects), "the intent is recorded already"
-    assert [each.name for each in step.objects] == ["one"]
-    assert step.inventory == (ENTRY,)
+    done = result(resource, builders.kyma(), wanted=frozenset({ENTRY}))
+    assert not done.recorded, "the intent is recorded already"
+    (applied,) = done.applied
+    assert [each.name for each in applied.objects] == ["one"]
+    assert applied.inventory == (ENTRY,)
 
 
 def test_text_that_is_no_yaml_is_refused() -> None:
-    step = plan(builders.sync_resource(text="kind: ["), builders.kyma())
-    assert reason(step)[0] == "InvalidResource"
+    done = result(builders.sync_resource(text="kind: ["), builders.kyma())
+    assert reason(done)[0] == "InvalidResource"
 
 
 @pytest.mark.parametrize(
@@ -177,7 +180,7 @@ def test_text_that_is_no_yaml_is_refused() -> None:
 )
 def test_text_that_has_an_object_twice_is_refused(second: str) -> None:
     text = "".join(f"---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{{each}}}\n" for each in ("name: one", second))
-    _, message = reason(plan(builders.sync_resource(text=text), builders.kyma()))
+    _, message = reason(result(builders.sync_resource(text=text), builders.kyma()))
     assert message.startswith("document 1: ConfigMap")
     assert message.endswith("stands in document 0 already")
 
@@ -187,16 +190,16 @@ def test_cluster_wide_object_is_the_same_in_each_namespace() -> None:
     resource = builders.sync_resource(text=text)
     wide = frozenset({InventoryEntry("x", "v1", "Wide", "", "one")})
     narrow = frozenset(InventoryEntry("x", "v1", "Wide", each, "one") for each in "ab")
-    assert reason(plan(resource, builders.kyma(), wanted=wide)) == (
+    assert reason(result(resource, builders.kyma(), wanted=wide)) == (
         "InvalidResource",
         "document 1: Wide b/one (x/v1) stands in document 0 already",
     )
-    assert isinstance(plan(resource, builders.kyma(), wanted=narrow), RecordIntent)
+    assert result(resource, builders.kyma(), wanted=narrow).recorded == [tuple(sorted(narrow))]
 
 
 def test_name_that_no_path_has_is_refused_at_admission() -> None:
     resource = builders.sync_resource(text=CONFIG_MAP.replace("name: one", "name: '..'"))
-    error = planned.objection_to(resource, ModuleRules("garden", ModulePolicySpec(namespaced_resources=LISTED)))
+    error = rules.objection_to(resource, ModuleRules("garden", ModulePolicySpec(namespaced_resources=LISTED)))
     assert (
         error == "spec.resource: document 0: invalid metadata.name '..': expected other than . and .., without / and %"
     )
@@ -204,15 +207,16 @@ def test_name_that_no_path_has_is_refused_at_admission() -> None:
 
 def test_resource_of_no_kyma_is_refused_and_of_a_leaving_one_too() -> None:
     resource = builders.sync_resource(text=CONFIG_MAP)
-    assert reason(plan(resource, None))[0] == "KymaNotFound"
-    assert reason(plan(resource, builders.kyma(deletionTimestamp=DELETING)))[0] == "KymaDeleting"
+    assert reason(result(resource, None))[0] == "KymaNotFound"
+    assert reason(result(resource, builders.kyma(deletionTimestamp=DELETING)))[0] == "KymaDeleting"
 
 
 def test_deletion_removes_objects_first() -> None:
     resource = builders.sync_resource(status={"synced": SYNCED}, deletionTimestamp=DELETING)
-    assert plan(resource, builders.kyma()) == DeleteObjects((ENTRY,))
-    empty = builders.sync_resource(deletionTimestamp=DELETING)
-    assert plan(empty, builders.kyma()) == RemoveFinalizer()
+    done = result(resource, builders.kyma())
+    assert (done.deleted, done.is_finalizer_removed) == ([ENTRY], True)
+    empty = result(builders.sync_resource(deletionTimestamp=DELETING), builders.kyma())
+    assert (empty.requests, empty.is_finalizer_removed) == ([], True)
 
 
 def test_refusal_keeps_the_inventory() -> None:
@@ -267,20 +271,19 @@ def test_conflict_refuses_the_whole_text_and_gives_up_the_claim() -> None:
     )
     shop = InventoryEntry("", "v1", "ConfigMap", "shop", "one")
 
-    step = plan(resource, builders.kyma(), claims=(Claim(shop, "0000-01-01", "other"),))
+    done = result(resource, builders.kyma(), claims=(Claim(shop, "0000-01-01", "other"),))
 
-    assert reason(step)[0] == "Conflict"
-    assert "belongs to SyncResource other" in reason(step)[1]
-    assert isinstance(step, SyncResourceDone)
-    assert step.status.synced == ()
+    assert reason(done)[0] == "Conflict"
+    assert "belongs to SyncResource other" in reason(done)[1]
+    assert status_of(done).synced == ()
 
 
 def test_namespaces_are_made_only_where_asked_for() -> None:
     text = TEXT + "---\napiVersion: v1\nkind: Namespace\nmetadata: {name: own}\n---\n" + TEXT.replace("shop", "own")
     asked = builders.sync_resource(text=text, annotations={"operator.kyma-project.io/create-namespaces": "true"})
-    steps = [plan(each, builders.kyma(), recorded=True) for each in (asked, builders.sync_resource(text=text))]
+    done = [result(each, builders.kyma()) for each in (asked, builders.sync_resource(text=text))]
 
-    assert [step.namespaces for step in steps if isinstance(step, ApplyObjects)] == [("shop",), ()]
+    assert [applied.namespaces for each in done for applied in each.applied] == [("shop",), ()]
 
 
 def test_object_against_the_policy_refuses_the_whole_text() -> None:
@@ -288,16 +291,15 @@ def test_object_against_the_policy_refuses_the_whole_text() -> None:
     assert len(parse_objects(text)) == 2
     own = ModulePolicySpec(namespaces=("shop",))
 
-    step = plan(builders.sync_resource(text=text), builders.kyma(), rules=ModuleRules("cloud-resources", own))
+    done = result(builders.sync_resource(text=text), builders.kyma(), rules=ModuleRules("cloud-resources", own))
 
     message = (
         "document 1: ClusterRole all: spec.clusterResources: does not list ClusterRole of rbac.authorization.k8s.io"
     )
-    assert reason(step) == ("PolicyViolation", f"{message} with this name")
-    assert isinstance(step, SyncResourceDone)
-    assert step.status.state is State.ERROR
-    allowed = plan(builders.sync_resource(text=text), builders.kyma(), wanted=frozenset({ENTRY}))
-    assert isinstance(allowed, RecordIntent)
+    assert reason(done) == ("PolicyViolation", f"{message} with this name")
+    assert status_of(done).state is State.ERROR
+    allowed = result(builders.sync_resource(text=text), builders.kyma(), wanted=frozenset({ENTRY}))
+    assert allowed.recorded == [(ENTRY,)]
 
 
 def test_scope_that_the_cluster_states_decides_over_the_namespace_in_the_text() -> None:
@@ -308,29 +310,26 @@ def test_scope_that_the_cluster_states_decides_over_the_namespace_in_the_text() 
     namespaces = ("", "cloud-resources")
     in_cluster, in_namespace = (InventoryEntry("example.com", "v1", "Gate", each, "own") for each in namespaces)
 
-    first = plan(resource, builders.kyma(), wanted=None, **given)
-    cluster_scoped = plan(resource, builders.kyma(), wanted=frozenset({in_cluster}), **given)
+    cluster_scoped = result(resource, builders.kyma(), wanted=frozenset({in_cluster}), **given)
 
-    assert isinstance(first, ResolveObjects)
+    assert cluster_scoped.requests == ["resolve"]
     assert reason(cluster_scoped)[1].startswith("document 0: Gate own: spec.clusterResources: ")
-    namespaced = plan(resource, builders.kyma(), wanted=frozenset({in_namespace}), **given)
-    assert isinstance(namespaced, RecordIntent)
+    namespaced = result(resource, builders.kyma(), wanted=frozenset({in_namespace}), **given)
+    assert namespaced.recorded == [(in_namespace,)]
 
 
 def test_object_against_the_policy_is_not_pruned_and_named() -> None:
     crd = InventoryEntry("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "", "things.example.com")
-    left = ObjectOutcome(entry=crd, index=None, action="kept", error=None, live=None)
-    result = ApplyResult((outcome(), left), (ENTRY, crd))
     policy = ModuleRules("cloud-resources", ModulePolicySpec(namespaces=("kyma-system",), namespaced_resources=LISTED))
 
-    step = plan(builders.sync_resource(text=CONFIG_MAP), builders.kyma(), recorded=True, applied=result, rules=policy)
+    done = result(builders.sync_resource(text=CONFIG_MAP), builders.kyma(), inventory=(ENTRY, crd), rules=policy)
 
-    assert isinstance(step, SyncResourceDone)
-    ready = find(step.status.conditions, "Ready")
+    assert (len(done.applied), done.pruned) == (1, [])
+    ready = find(status_of(done).conditions, "Ready")
     assert ready is not None
     assert ready.reason == "PolicyViolation"
     assert "CustomResourceDefinition things.example.com: spec.clusterResources" in ready.message
-    assert step.status.state is State.ERROR
+    assert status_of(done).state is State.ERROR
 
 
 def test_removal_keeps_objects_against_the_policy_until_the_kyma_leaves() -> None:
@@ -338,14 +337,10 @@ def test_removal_keeps_objects_against_the_policy_until_the_kyma_leaves() -> Non
     status = {"synced": [*SYNCED, crd | {"name": "things.example.com"}]}
     resource = builders.sync_resource(text="", status=status, deletionTimestamp=DELETING)
     policy = ModuleRules("cloud-resources", ModulePolicySpec(namespaces=("kyma-system",), namespaced_resources=LISTED))
-    done: dict[str, Any] = {"rules": policy, "removed": ApplyResult((), ())}
 
-    first = plan(resource, builders.kyma(), rules=policy)
-    last = plan(resource, builders.kyma(), **done)
+    done = result(resource, builders.kyma(), rules=policy)
 
-    assert isinstance(first, DeleteObjects)
-    assert [each.kind for each in first.inventory] == ["ConfigMap"]
-    assert isinstance(last, SyncResourceDone)
-    assert last.status.state is State.DELETING
-    leaving = builders.kyma(deletionTimestamp=DELETING)
-    assert isinstance(plan(resource, leaving, **done), RemoveFinalizer)
+    assert [each.kind for each in done.deleted] == ["ConfigMap"]
+    assert (status_of(done).state, done.is_finalizer_removed) == (State.DELETING, False)
+    leaving = result(resource, builders.kyma(deletionTimestamp=DELETING), rules=policy)
+    assert ([each.kind for each in leaving.deleted], leaving.is_finalizer_removed) == (["ConfigMap"], True)

@@ -1,30 +1,23 @@
-"""The rules for the image pull Secret of an SKR: when its copy is written, and what the Kyma says of it.
+"""The image pull Secret of an SKR: a copy of that of KCP, which the Pods of modules and of the Watcher name.
+
+Another version in KCP reaches every SKR at once; what others do to a copy is corrected at the interval. The copy is the
+Lifecycle Manager's own: whatever has its name in kyma-system is overwritten, and replaced where a field of it may not
+be changed. An SKR that refuses it keeps its modules; its Kyma says why. The copy is deleted with the Kyma.
 
 Limit: a refused Secret is written again after RETRY_SECONDS.
-
-May delete: the Secret of that name in an SKR, where a field of it may not be changed, to create it again.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from kube_runtime import ApiError, Change, Invalid, Step, StepFailure
+from kube_runtime import ApiError, Change, JsonObject
 from lifecycle_manager.contract.conditions import PULL_SECRET_REFUSED, PULL_SECRET_SYNC
-from lifecycle_manager.contract.resources import Secret
+from lifecycle_manager.contract.resources import SECRETS, Secret
 from lifecycle_manager.contract.turns import share_of
 from lifecycle_manager.kyma import reasons
 from lifecycle_manager_api import Kyma, find, names
 from lifecycle_manager_api.conditions import NewCondition
 
 RETRY_SECONDS = 15.0
-
-
-@dataclass(frozen=True, slots=True)
-class SyncPullSecret(Step):
-    """Write the copy of a Secret in the SKR; with `recreate` delete what has its name before."""
-
-    secret: Secret
-    recreate: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,33 +76,27 @@ class PullSecret:
         condition: NewCondition = (PULL_SECRET_SYNC, "True", reasons.READY, f"the cluster has the Secret {self.name}")
         return self._with_copy(condition, self.interval_seconds)
 
-    def after(self, failures: Iterable[StepFailure]) -> "PullSecret":
-        """Return it with its refusal by the SKR, if the last attempt to write it was refused."""
-        last = next(reversed(_failures(failures)), None)
-        if not self.is_due or not isinstance(last, ApiError):
-            return self
-        message = f"Secret {names.SKR_NAMESPACE}/{self.name} can't be written: {last}"
+    def refused(self, error: ApiError) -> "PullSecret":
+        message = f"Secret {names.SKR_NAMESPACE}/{self.name} can't be written: {error}"
         return self._with_copy((PULL_SECRET_SYNC, "False", PULL_SECRET_REFUSED, message), RETRY_SECONDS)
 
     def _with_copy(self, condition: NewCondition, seconds: float) -> "PullSecret":
         return replace(self, copy=PullSecretCopy(self.version, condition, self.now + seconds))
 
 
-def plan_pull_secret(known: PullSecret | None, failures: Iterable[StepFailure]) -> SyncPullSecret | None:
-    """Return how the copy is to be written, None where it is as it should be or was refused for now."""
-    if known is None or known.secret is None or not known.is_due:
-        return None
-    match _failures(failures):
-        case []:
-            return SyncPullSecret(known.secret)
-        case [Invalid()]:  # of another type, or made immutable by somebody
-            return SyncPullSecret(known.secret, recreate=True)
-        case _:
-            return None
-
-
-def _failures(failures: Iterable[StepFailure]) -> list[Exception]:
-    return [each.error for each in failures if isinstance(each.step, SyncPullSecret)]
+def copy_for_skr(secret: Secret) -> JsonObject:
+    """Return what of a Secret goes to SKRs: its labels and annotations belong to whatever manages it in KCP."""
+    return {
+        "apiVersion": SECRETS.api_version,
+        "kind": SECRETS.kind,
+        "metadata": {
+            "name": secret.metadata.name,
+            "namespace": names.SKR_NAMESPACE,
+            "labels": {names.MANAGED_BY: names.LIFECYCLE_MANAGER, names.WATCHED_BY: "kyma"},
+        },
+        "type": secret.type,
+        "data": dict(secret.data),
+    }
 
 
 def data_changed(change: Change[Secret]) -> bool:
