@@ -19,7 +19,9 @@ ROOT_PAGES = tuple(map(str, ROOT_PAGES_AT))
 """Files outside of docs, and where the site has them."""
 
 PACKAGE_READMES = tuple(
-    file for file in sorted(Path().glob("*/README.md")) if (file.parent / "pyproject.toml").exists()
+    file
+    for file in sorted((*Path().glob("*/README.md"), *Path().glob("extras/*/README.md")))
+    if (file.parent / "pyproject.toml").exists()
 )
 """The pages of the packages."""
 

@@ -1,10 +1,11 @@
 """What a module sees and changes by webhooks and admission policies beyond its own kinds. Pure functions.
 
-An API server sends a webhook the whole of an object. One that is sent Secrets reads them, whatever RBAC says, and one
-that is sent Pods, or what makes them, decides what they are.
+An API server sends a webhook the whole of an object. One that is sent Secrets reads them, whatever RBAC says, one that
+is sent Pods, or what makes them, decides what they are, and one that may change other kinds, such as bindings of roles,
+decides who may do what.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from lifecycle_manager_api.pod_security import Document, mapping, mappings, sequence
@@ -15,11 +16,14 @@ NAMESPACE_NAME = "kubernetes.io/metadata.name"
 _GROUP = "admissionregistration.k8s.io"
 _WEBHOOKS = frozenset({"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"})
 _POLICIES = frozenset({"ValidatingAdmissionPolicy", "MutatingAdmissionPolicy"})
+_CHANGING = frozenset({"MutatingWebhookConfiguration", "MutatingAdmissionPolicy"})
 _PODS: Mapping[str, frozenset[str]] = {
     "": frozenset({"pods", "podtemplates", "replicationcontrollers"}),
     "apps": frozenset({"daemonsets", "deployments", "replicasets", "statefulsets"}),
     "batch": frozenset({"cronjobs", "jobs"}),
 }
+_IN_NO_NAMESPACE = frozenset({"*", "namespaces", "nodes", "persistentvolumes"})
+"""Of the groups with Pods and what makes them."""
 
 
 def sees_secrets(group: str, kind: str, document: Document, own_namespace: str) -> bool:
@@ -29,20 +33,32 @@ def sees_secrets(group: str, kind: str, document: Document, own_namespace: str) 
     )
 
 
-def pod_requests(group: str, kind: str, document: Document, own_namespace: str) -> Iterator[frozenset[str]]:
-    """Yield the labels of the Pods that each webhook or admission policy decides on, in namespaces of others."""
+def requests_of_others(
+    group: str, kind: str, document: Document, own_namespace: str, own_crds: Collection[str]
+) -> Iterator[frozenset[str]]:
+    """Yield the labels of the objects of others that each webhook or admission policy decides on.
+
+    These are Pods and what makes them, and where it may change them, all kinds that are not by the module's own CRDs.
+    """
     if group == _GROUP and kind in _WEBHOOKS | _POLICIES:
-        for each in _reaching(kind, document, own_namespace):
-            if _covers(each, _PODS):
+        reaching = [*_reaching(kind, document, own_namespace)]
+        for each in _matched(kind, document):
+            changes = kind in _CHANGING and _covers_others(each, own_crds, is_limited=each not in reaching)
+            if changes or (each in reaching and _covers(each, _PODS)):
                 labels = mapping(mapping(each.get("objectSelector")).get("matchLabels"))
                 yield frozenset(f"{key}={value}" for key, value in labels.items())
 
 
+def _matched(kind: str, document: Document) -> Iterator[Document]:
+    """Yield each webhook, or what a policy matches."""
+    if kind in _WEBHOOKS:
+        return mappings(document.get("webhooks"))
+    return iter([mapping(mapping(document.get("spec")).get("matchConstraints"))])
+
+
 def _reaching(kind: str, document: Document, own_namespace: str) -> Iterator[Document]:
-    """Yield each webhook, or what a policy matches, that is for namespaces of others."""
-    spec = mapping(document.get("spec"))
-    found = mappings(document.get("webhooks")) if kind in _WEBHOOKS else iter([mapping(spec.get("matchConstraints"))])
-    for each in found:
+    """Yield those that are for namespaces of others."""
+    for each in _matched(kind, document):
         if _namespaces(mapping(each.get("namespaceSelector"))) != {own_namespace}:
             yield each
 
@@ -59,8 +75,25 @@ def _namespaces(selector: Document) -> set[Any]:
 
 
 def _covers(matched: Document, wanted: Mapping[str, frozenset[str]]) -> bool:
-    rules = [*mappings(matched.get("rules")), *mappings(matched.get("resourceRules"))]
-    return any(_covers_any(rule, group, wanted[group]) for rule in rules for group in wanted)
+    return any(_covers_any(rule, group, wanted[group]) for rule in _rules(matched) for group in wanted)
+
+
+def _covers_others(matched: Document, own_crds: Collection[str], *, is_limited: bool) -> bool:
+    """Tell whether rules are for kinds of others. A limit to namespaces is none for what is in no namespace."""
+    for rule in _rules(matched):
+        if is_limited and rule.get("scope") == "Namespaced":
+            continue
+        for group in map(str, sequence(rule.get("apiGroups"))):
+            named = {str(each).partition("/")[0] for each in sequence(rule.get("resources"))}
+            if is_limited and group in _PODS:
+                named &= _IN_NO_NAMESPACE
+            if any(f"{each}.{group}" not in own_crds for each in named):
+                return True
+    return False
+
+
+def _rules(matched: Document) -> list[Document]:
+    return [*mappings(matched.get("rules")), *mappings(matched.get("resourceRules"))]
 
 
 def _covers_any(rule: Document, group: str, resources: frozenset[str]) -> bool:

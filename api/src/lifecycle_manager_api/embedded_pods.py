@@ -36,8 +36,12 @@ _BESIDE_IMAGE = _HANDLERS | {"args", "command", "env", "envFrom", "ports", "secu
 _FOLDERS = frozenset({"hostPath", "gitRepo"})
 _TEXT = re.compile(
     r"\b(containers|hostIPC|hostNetwork|hostPID|hostPath|initContainers|privileged|securityContext|secretKeyRef"
-    r"|secretName|serviceAccountName)[\"']?\s*:"
+    r"|secretName|serviceAccountName)[\"']?\s*:",
+    re.IGNORECASE,
 )
+_ESCAPED = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U000([0-9a-fA-F]{5}))")
+_EXACT = frozenset({*_CONTAINER_LISTS, *_POD_FIELDS, *_OF_CONTAINERS_ALONE, *_FOLDERS})
+_FIELDS = {each.lower(): each for each in _EXACT}
 
 
 def pods_of(group: str, kind: str, document: Document) -> tuple[PodTemplate, ...]:
@@ -48,9 +52,11 @@ def pods_of(group: str, kind: str, document: Document) -> tuple[PodTemplate, ...
 
 
 def texts_of_pods(values: Iterable[NamedValue]) -> Iterator[str]:
-    """Yield what has fields of Pods in a text, which no check of fields sees."""
+    """Yield what has fields of Pods in a text, or in other letters, as Go reads them: no check of fields sees these."""
     for key, value in values:
-        if isinstance(value, str) and (found := _TEXT.search(value)) is not None:
+        if (field := _FIELDS.get(key.lower(), key)) != key:
+            yield f"{key} stands for {field}"
+        if isinstance(value, str) and (found := _TEXT.search(_ESCAPED.sub(_unescaped, value))) is not None:
             yield f"{key} has {found[1]}"
 
 
@@ -107,6 +113,10 @@ def _pods_in(document: Document) -> Iterator[PodTemplate]:
             is_folder = key == "volumes"  # its items are found with their Pod
             if not (is_folder and isinstance(each, list)):
                 waiting.append((each, of_spec if key == "spec" else {}, key in known))
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    return chr(int(found[1] or found[2] or found[3], 16) % 0x110000)
 
 
 def _is_container(value: Document) -> bool:

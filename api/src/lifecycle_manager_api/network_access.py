@@ -60,10 +60,17 @@ _SELECTORS: Mapping[tuple[str, str], str] = {
     ("security.istio.io", "RequestAuthentication"): "selector",
     ("telemetry.istio.io", "Telemetry"): "selector",
     ("extensions.istio.io", "WasmPlugin"): "selector",
+    ("cilium.io", "CiliumNetworkPolicy"): "endpointSelector",
+    ("cilium.io", "CiliumClusterwideNetworkPolicy"): "endpointSelector",
+    ("crd.projectcalico.org", "NetworkPolicy"): "selector",
+    ("crd.projectcalico.org", "GlobalNetworkPolicy"): "selector",
+    ("projectcalico.org", "NetworkPolicy"): "selector",
+    ("projectcalico.org", "GlobalNetworkPolicy"): "selector",
     (_ISTIO, "Sidecar"): "workloadSelector",
     (_ISTIO, "EnvoyFilter"): "workloadSelector",
 }
-"""Where kinds select the Pods whose network or availability they change."""
+"""Where kinds select the Pods whose network or availability they change; those of Calico by a text, for which no label
+is found."""
 _OF_ALL_PODS = frozenset((("", "ResourceQuota"), ("", "LimitRange")))
 """Kinds that limit all Pods of their namespace."""
 

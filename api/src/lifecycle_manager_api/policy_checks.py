@@ -213,11 +213,11 @@ def foreign_address(content: Content, rules: ModuleRules) -> Found:
 
 
 def foreign_pods(content: Content, rules: ModuleRules) -> Found:
-    """Find objects that select Pods of somebody else."""
+    """Find objects that select Pods of somebody else, and webhooks that change other objects."""
     allowed = (f"{names.KYMA_MODULE_LABEL}={rules.module}", *rules.spec.pod_labels)
     for labels in dict.fromkeys(selectors_of(content, rules.module)) if ANY not in allowed else ():
         if not any(_matches(allowed, each) for each in labels):
-            selected = " and ".join(sorted(labels)) or "every Pod"
+            selected = " and ".join(sorted(labels)) or "everything"
             yield "spec.podLabels", f"it selects {selected}; no label of it is listed"
 
 

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
-from lifecycle_manager_api.admission_reach import pod_requests
+from lifecycle_manager_api.admission_reach import requests_of_others
 from lifecycle_manager_api.embedded_pods import NamedValue, mappings_in, pods_of, values_in
 from lifecycle_manager_api.network_access import external_addresses, is_own_service, pod_selector, served_hosts
 from lifecycle_manager_api.pod_marks import pods_in_marks
@@ -153,15 +153,16 @@ def addresses_of(content: Content) -> frozenset[str]:
 
 
 def selectors_of(content: Content, module: str) -> tuple[frozenset[str], ...]:
-    """Return the labels by which an object selects Pods that it affects, each time that it does so.
+    """Return the labels by which an object selects Pods, or a webhook anything, that it affects, each time it does so.
 
     In the module's own namespace they are the module's. A target that is not the module's is one of every Pod.
     """
-    place = content.place
+    place, crd = content.place, "CustomResourceDefinition"
     if place.namespace == module:
         return ()
+    own_crds = {each.name for each in content.places if each.kind == crd}
     selected = pod_selector(place.group, place.kind, content.document)
-    requests = tuple(pod_requests(place.group, place.kind, content.document, module))
+    requests = tuple(requests_of_others(place.group, place.kind, content.document, module, own_crds))
     targets = (frozenset[str]() for _ in foreign_targets(content, module))
     return (*(() if selected is None else (selected,)), *requests, *targets)
 

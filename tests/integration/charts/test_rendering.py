@@ -283,7 +283,7 @@ async def test_former_ca_is_that_of_istio_where_gardener_has_the_issuer(helm: He
 
 
 async def test_rights_for_the_takeover_are_in_the_namespace_of_the_former_ca(helm: Helm) -> None:
-    text = files("lifecycle_manager.rbac").joinpath("kcp-takeover.yaml").read_text()
+    text = files("kyma_takeover").joinpath("rbac.yaml").read_text()
     (wanted,) = (each.document for each in parse_objects(text))
     name = wanted["metadata"]["name"]
     assert name not in of_kind(await helm.render(LIFECYCLE_MANAGER), "Role")

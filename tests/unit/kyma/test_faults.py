@@ -32,7 +32,7 @@ from lifecycle_manager.contract.resources import (
     SECRETS,
 )
 from lifecycle_manager.kyma import KymaSettings
-from lifecycle_manager.kyma.apply import NAMESPACE
+from lifecycle_manager.kyma.writes import NAMESPACE
 from lifecycle_manager.mandatory_modules import MandatorySettings
 from lifecycle_manager.module_catalog import Offers
 from lifecycle_manager.module_installation import Logins, ManifestSettings

@@ -187,6 +187,26 @@ def test_share_counts_failures_of_several_clusters_for_one_reason(
     assert (phase_of(found) == "Halted") is (phase == "Halted")
 
 
+@pytest.mark.parametrize(
+    ("canaries", "reasons", "phase"),
+    [
+        (1, ["NotReady"], "Halted"),
+        (2, ["NotReady"], "Halted"),
+        (3, ["NotReady"], "Progressing"),
+        (4, ["NotReady", "ApplyFailed"], "Halted"),
+    ],
+)
+def test_share_counts_every_failure_once_half_of_the_wave_failed(canaries: int, reasons: list[str], phase: str) -> None:
+    found = fleet(canaries=canaries)
+    found.strategy = strategy({"name": "canary", "maxConcurrent": "10"})
+    found.settle()
+    for name, reason in zip(sorted(found.manifests), reasons, strict=False):
+        found.install(name)
+        found.report(name, State.ERROR, reason)
+    found.settle()
+    assert phase_of(found) == phase
+
+
 def test_cluster_that_failed_first_is_the_first_in_the_status() -> None:
     found = fleet(canaries=0)
     found.settle()

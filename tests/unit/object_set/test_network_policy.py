@@ -159,7 +159,7 @@ def test_pods_of_others_are_not_selected_in_the_namespace_that_modules_share(
 
     own = {"kyma-project.io/module": "shop"}
 
-    assert denied_by(shared(), selecting({})) == ["podLabels: it selects every Pod; no label of it is listed"]
+    assert denied_by(shared(), selecting({})) == ["podLabels: it selects everything; no label of it is listed"]
     assert denied_by(shared(), selecting({"matchLabels": {"app": "theirs"}})) == [
         "podLabels: it selects app=theirs; no label of it is listed"
     ]

@@ -73,6 +73,12 @@ EMBEDDED = {
     "patch as text": thing(
         "argoproj.io/v1alpha1", "Workflow", spec={"podSpecPatch": json.dumps({"hostNetwork": True})}
     ),
+    "escaped text": thing("argoproj.io/v1alpha1", "Workflow", spec={"podSpecPatch": r'{"host\u004eetwork": true}'}),
+    "text in other letters": thing("argoproj.io/v1alpha1", "Workflow", spec={"podSpecPatch": '{"HOSTPID": true}'}),
+    "other letters": thing(
+        "a.example.com/v1", "Thing", spec={"Containers": [{"SecurityContext": {"Privileged": True}}]}
+    ),
+    "other letters of a Pod": thing("a.example.com/v1", "Thing", spec={"HostNetwork": True}),
     "manifest as text": thing(
         "argoproj.io/v1alpha1",
         "Workflow",
@@ -239,7 +245,7 @@ def test_names_that_begin_like_the_watchers_are_not_its_own() -> None:
     ids=str,
 )
 def test_nothing_limits_or_scales_pods_of_others(found: KubernetesObject) -> None:
-    assert denied_by(policy(), found) == ["spec.podLabels: it selects every Pod; no label of it is listed"]
+    assert denied_by(policy(), found) == ["spec.podLabels: it selects everything; no label of it is listed"]
     assert denied_by(policy(pod_labels=("*",)), found) == []
 
 
@@ -282,11 +288,67 @@ def test_role_is_not_added_to_one_that_users_have(role: str) -> None:
 def test_webhook_sees_no_objects_of_others(
     kind: str, groups: list[str], resources: list[str], denied: set[str]
 ) -> None:
-    webhook = {"name": "a", "rules": [{"apiGroups": groups, "resources": resources}]}
+    webhook = {"name": "a", "rules": [{"apiGroups": groups, "resources": resources, "scope": "Namespaced"}]}
     own = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": OWN}}}
     found = thing(ADMISSION, kind, "", webhooks=[webhook])
     needed = needed_policy([found], "shop", default_namespace="d")
 
-    assert {each.partition(":")[0] for each in denied_by(policy(), found)} == denied
+    changed = {"spec.podLabels"} if kind.startswith("Mutating") else set()
+    assert {each.partition(":")[0] for each in denied_by(policy(), found)} == denied | changed
     assert denied_by(ModuleRules("shop", needed), found) == []
     assert denied_by(policy(), thing(ADMISSION, kind, "", webhooks=[{**webhook, **own}])) == []
+
+
+CHANGED = (
+    (["rbac.authorization.k8s.io"], ["clusterrolebindings"]),
+    (["rbac.authorization.k8s.io"], ["*"]),
+    (["operator.kyma-project.io"], ["kymas"]),
+    (["shop.example.com"], ["*"]),
+    (["", "shop.example.com"], ["teas", "nodes"]),
+    (["discovery.k8s.io"], ["endpointslices"]),
+)
+
+
+@pytest.mark.parametrize(("groups", "resources"), CHANGED)
+def test_webhook_changes_no_kinds_of_others(groups: list[str], resources: list[str]) -> None:
+    crd = thing("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "teas.shop.example.com")
+    allowed = policy(cluster_resources=(ClusterResource(group="*", kind="*", names=("*",)),))
+    rule = {"apiGroups": groups, "resources": resources}
+    mine = {"objectSelector": {"matchLabels": {"kyma-project.io/module": "shop"}}}
+
+    def denied(kind: str, **more: Any) -> list[str]:
+        return denied_by(allowed, crd, thing(ADMISSION, kind, "", webhooks=[{"name": "a", "rules": [rule], **more}]))
+
+    assert denied("MutatingWebhookConfiguration") == ["spec.podLabels: it selects everything; no label of it is listed"]
+    assert denied("MutatingWebhookConfiguration", **mine) == denied("ValidatingWebhookConfiguration") == []
+    matched = {"matchConstraints": {"resourceRules": [rule]}}
+    assert denied_by(allowed, crd, thing(ADMISSION, "MutatingAdmissionPolicy", "", spec=matched))
+
+
+def test_webhook_of_one_namespace_changes_nothing_that_is_in_none() -> None:
+    own = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": OWN}}}
+    rule = {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["*"]}
+
+    def denied(rule: dict[str, Any]) -> list[str]:
+        webhook = {"name": "a", "rules": [rule], **own}
+        return denied_by(policy(), thing(ADMISSION, "MutatingWebhookConfiguration", "", webhooks=[webhook]))
+
+    assert denied(rule), "a ClusterRoleBinding is sent whatever the namespaces"
+    assert denied({**rule, "scope": "Namespaced"}) == denied({"apiGroups": [""], "resources": ["pods"]}) == []
+
+
+@pytest.mark.parametrize(
+    ("group", "kind", "selecting"),
+    [
+        ("cilium.io/v2", "CiliumNetworkPolicy", {"endpointSelector": {"matchLabels": {"app": "skr"}}}),
+        ("cilium.io/v2", "CiliumNetworkPolicy", {"endpointSelector": {}}),
+        ("projectcalico.org/v3", "NetworkPolicy", {"selector": "app == 'skr'"}),
+        ("crd.projectcalico.org/v1", "GlobalNetworkPolicy", {"selector": "all()"}),
+    ],
+)
+def test_network_policy_of_others_selects_by_listed_labels(group: str, kind: str, selecting: dict[str, Any]) -> None:
+    found = thing(group, kind, "" if kind.startswith("Global") else SYSTEM, spec=selecting)
+    rules = policy(namespaces=(SYSTEM,))
+
+    assert any(each.startswith("spec.podLabels: it selects ") for each in denied_by(rules, found))
+    assert denied_by(policy(namespaces=(SYSTEM,), pod_labels=("*",)), found) == []

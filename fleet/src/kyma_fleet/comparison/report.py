@@ -12,6 +12,7 @@ from kyma_fleet.text import code, plain
 SIGNS = {
     "create": ("+", "green", "is missing and would be created"),
     "change": ("~", "yellow", "differs and would be changed"),
+    "recreate": ("±", "yellow", "differs and would be deleted and created anew"),
     "prune": ("-", "red", "is no longer wanted and would be deleted"),
     "fail": ("✗", "red", "can't be compared"),
 }
@@ -69,6 +70,7 @@ def _summary(differences: Sequence[ComparedObject]) -> str:
     words = {
         "none": "as wanted",
         "change": "changed",
+        "recreate": "created anew",
         "create": "missing",
         "prune": "no longer wanted",
         "fail": "not comparable",

@@ -6,7 +6,7 @@ from typing import Any
 
 from kube_crds import crd_of
 from kube_runtime.controller import RetryPolicy
-from kube_runtime.manager import Manager
+from kube_runtime.manager import Manager, ManagerOptions
 from kube_runtime.operator import Operator
 from kube_runtime.resource import JsonObject
 from kube_simulation.faults.checking import FaultReport, check_under_faults
@@ -26,7 +26,9 @@ async def check_operator_under_faults(
 
     async def process(process: Process) -> None:
         retry = RetryPolicy(base_seconds=0.01, max_seconds=0.1)
-        manager = Manager(process.client, name=operator.name, resync_seconds=process.resync_seconds, retry=retry)
+        manager = Manager(
+            process.client, ManagerOptions(name=operator.name, resync_seconds=process.resync_seconds, retry=retry)
+        )
         operator.setup(manager, observed=process.observed)
         await manager.run(asyncio.Event())
 

@@ -13,7 +13,6 @@ from itertools import islice
 
 from lifecycle_manager.contract.options import parse_duration
 from lifecycle_manager.contract.turns import share_of
-from lifecycle_manager.kyma.limits import MAX_MODULES
 from lifecycle_manager.kyma.reasons import (
     CHANNEL_NOT_FOUND,
     DOWNGRADE_NOT_ALLOWED,
@@ -44,6 +43,8 @@ from lifecycle_manager_api import (
     template_name,
 )
 
+MAX_MODULES = 300
+"""More than any catalog offers; users may write anything. Modules of the catalog are shown before unknown ones."""
 _ONLY_WARNINGS = frozenset({MODULE_MANDATORY, MODULE_NOT_FOUND})
 """Refusals that may be no more than a typing error."""
 _MANDATORY = Exclusion(MODULE_MANDATORY, "is mandatory: it is installed everywhere and can't be chosen")

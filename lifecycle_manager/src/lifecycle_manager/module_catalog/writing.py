@@ -4,7 +4,7 @@ import msgspec
 
 from kube_runtime import Client, Informer, NotFound, ObjectKey
 from kube_runtime.apply.former_managers import merged_into
-from lifecycle_manager.contract import former
+from lifecycle_manager.contract.former import is_former, marks
 from lifecycle_manager.contract.resources import FIELD_MANAGER, MANIFESTS, RAW_MANIFESTS
 from lifecycle_manager.module_catalog.manifests import kyma_of_manifest, module_of_manifest
 from lifecycle_manager_api import Manifest, as_document, joined_name
@@ -15,7 +15,7 @@ async def apply_manifest(kcp: Client, manifests: Informer[Manifest], manifest: M
     metadata = manifest.metadata
     manifest = named_apart(manifest, manifests.get(ObjectKey(metadata.namespace, metadata.name)))
     held = manifests.get(ObjectKey(metadata.namespace, manifest.metadata.name))
-    if held is not None and former.had(held):
+    if held is not None and any(map(is_former, held.metadata.finalizers)):
         await _take_fields_over(kcp, held)
     document = {key: value for key, value in as_document(manifest).items() if key != "status"}
     name, namespace = manifest.metadata.name, manifest.metadata.namespace
@@ -27,7 +27,7 @@ async def _take_fields_over(kcp: Client, held: Manifest) -> None:
     name, namespace = held.metadata.name, held.metadata.namespace
     try:
         live = await kcp.get(RAW_MANIFESTS, name, namespace)
-        fields = merged_into(FIELD_MANAGER, live, former.FIELD_MANAGERS)
+        fields = merged_into(FIELD_MANAGER, live, marks().field_managers)
         if fields is not None:
             patch = {"metadata": {"managedFields": fields, "resourceVersion": live["metadata"]["resourceVersion"]}}
             await kcp.merge_patch(RAW_MANIFESTS, name, patch, namespace, field_manager=FIELD_MANAGER)

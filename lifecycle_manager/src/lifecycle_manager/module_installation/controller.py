@@ -24,7 +24,6 @@ from kube_runtime import (
     ObjectKey,
     Priority,
 )
-from lifecycle_manager.contract import former
 from lifecycle_manager.contract.changes import finalizer_removed, generation_changed, metadata_changed
 from lifecycle_manager.contract.indexes import BY_CHANNEL, BY_TEMPLATE, MANIFESTS_BY_KYMA, MODULE_CONFIGS_BY_KYMA
 from lifecycle_manager.contract.resources import (
@@ -116,8 +115,8 @@ def setup(
         max_per_owner=3,
         not_retried=(SkrAccessError,),
     )
+    controller.starts_with(partial(_unfinished, manifests))  # before those that are as they should be
     controller.starts_with(manifests.cache.keys)
-    controller.starts_with(partial(_unfinished, manifests), priority=Priority.MISSED)
     controller.watches(manifests, when=spec_changed, cause=CHANGED)
     controller.watches(
         templates, to=lambda change: with_template(change.new or change.old), when=offer_changed, cause=CHANGED
@@ -155,7 +154,6 @@ def setup(
         events=manager.events,
         informer=manifests,
         finalizer=names.MANIFEST_FINALIZER,
-        former_finalizers=former.MANIFEST_FINALIZERS,
         action="Install",
     )
     neighbours = Neighbours(manifests, controller.state, enqueue_neighbour)

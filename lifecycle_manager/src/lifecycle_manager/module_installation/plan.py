@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from kube_runtime import ApplyResult, InventoryEntry, once_each
 from kyma_oci import SourceInvalid
-from lifecycle_manager.contract import former
+from lifecycle_manager.contract.former import is_former
 from lifecycle_manager.contract.signals import ObjectReference
 from lifecycle_manager.contract.verdict import POLICY_VIOLATION
 from lifecycle_manager.module_catalog import kyma_of_manifest
@@ -55,7 +55,8 @@ from lifecycle_manager.module_sources import SourceAwaited, source_in
 from lifecycle_manager.object_set.inventory import Identity, among, held_message, identities, is_crd, listed, without
 from lifecycle_manager.object_set.owner_writes import RecordingFailed
 from lifecycle_manager.object_set.ownership import next_owners
-from lifecycle_manager.object_set.plan import left_by_policy, message_of, objection_in, plan_intent, plan_prune
+from lifecycle_manager.object_set.plan import left_by_policy, objection_in, plan_intent, plan_prune
+from lifecycle_manager.object_set.rules import kept, message_of
 from lifecycle_manager.object_set.steps import (
     ApplyObjects,
     DeleteObjects,
@@ -64,7 +65,6 @@ from lifecycle_manager.object_set.steps import (
     RemoveFinalizer,
     SetBraked,
     SetFailed,
-    kept,
 )
 from lifecycle_manager_api import State, boolean, names
 
@@ -332,7 +332,7 @@ def _readiness(seen: ManifestSnapshot) -> ManifestStep | ModuleInstalled:
 def _deletion(seen: ManifestSnapshot) -> Found:
     manifest = seen.resource
     finalizers, brake = manifest.metadata.finalizers, seen.brake
-    is_ours = bool({names.MANIFEST_FINALIZER, *former.MANIFEST_FINALIZERS} & {*finalizers})
+    is_ours = any(each == names.MANIFEST_FINALIZER or is_former(each) for each in finalizers)
     if not finalizers:
         return steps.LeaveAlone()
     if brake.may_forget:

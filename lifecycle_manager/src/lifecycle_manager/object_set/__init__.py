@@ -16,9 +16,9 @@ status. The Watcher's objects have no resource of their own in KCP: `skr_webhook
 
 from lifecycle_manager.object_set.apply import SkrObjects
 from lifecycle_manager.object_set.owner_writes import OwnerWrites, RecordingFailed
-from lifecycle_manager.object_set.plan import objections
 from lifecycle_manager.object_set.policy import Policies
 from lifecycle_manager.object_set.protected import is_protected
+from lifecycle_manager.object_set.rules import objections
 from lifecycle_manager.object_set.state import SetState
 
 __all__ = [

@@ -11,20 +11,17 @@ labels, annotations and managed fields of the Lifecycle Manager. So is a Namespa
 is removed. If only a new version lacks it, it waits until these objects are gone, as a CRD with objects does always.
 """
 
-from collections.abc import Callable, Collection, Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
 
 from kube_runtime import ApplyResult, InventoryEntry, KubernetesObject, may_refuse
-from lifecycle_manager.contract.verdict import FORBIDDEN, POLICY_VIOLATION
-from lifecycle_manager.object_set.inventory import Identity, among, identities, inventory_of, listed, name_of, without
+from lifecycle_manager.contract.verdict import FORBIDDEN
+from lifecycle_manager.object_set import rules
+from lifecycle_manager.object_set.inventory import Identity, among, identities, inventory_of, without
 from lifecycle_manager.object_set.owner_writes import Owner, Status
-from lifecycle_manager.object_set.protected import is_protected, is_protected_entry
+from lifecycle_manager.object_set.rules import Objection, held_back, kept
 from lifecycle_manager.object_set.snapshot import SetSnapshot
-from lifecycle_manager.object_set.steps import PruneObjects, RecordIntent, ReleaseFound, ResolveObjects, kept
-from lifecycle_manager_api.policy_checks import ModuleRules, Violation, misplaced, policy_violations
-from lifecycle_manager_api.policy_objects import Place, Scopes
-
-PROTECTED = "protected"
+from lifecycle_manager.object_set.steps import PruneObjects, RecordIntent, ReleaseFound, ResolveObjects
+from lifecycle_manager_api.policy_checks import Violation
 
 
 def plan_intent(
@@ -72,13 +69,6 @@ def left_by_policy(seen: SetSnapshot[Owner]) -> tuple[Violation, ...]:
     return held_back(kept(seen.applied), seen.rules)[1] if seen.applied is not None else ()
 
 
-class Objection(NamedTuple):
-    """Why objects are not applied."""
-
-    reason: str
-    message: str
-
-
 def objection_in(
     seen: SetSnapshot[Owner], objects: Iterable[KubernetesObject], *, forbidden: str = FORBIDDEN
 ) -> Objection | None:
@@ -88,45 +78,4 @@ def objection_in(
     """
     if seen.recorded or seen.applied is not None:
         return None
-    scopes = scopes_of(seen.wanted) if seen.wanted is not None else None
-    if seen.rules is not None and (
-        found := objections(objects, seen.rules, scopes, default_namespace=seen.default_namespace)
-    ):
-        return Objection(POLICY_VIOLATION, message_of(found))
-    if protected := sorted(each for each in seen.wanted or () if is_protected_entry(each, seen.pull_secret)):
-        named = listed([name_of(each) for each in protected])
-        return Objection(forbidden, f"these objects belong to the Lifecycle Manager: {named}")
-    return None
-
-
-def objections(
-    objects: Iterable[KubernetesObject], rules: ModuleRules, scopes: Scopes | None = None, *, default_namespace: str
-) -> tuple[Violation, ...]:
-    """Return why a module may not have a set of objects; nothing where it may.
-
-    `scopes` are those that the SKR has stated, see `policy_violations`.
-    """
-    things = tuple(objects)
-    protected = (
-        Violation(each.index, str(each), PROTECTED, "it belongs to the Lifecycle Manager")
-        for each in things
-        if is_protected(each)
-    )
-    return (*protected, *policy_violations(things, rules, scopes, default_namespace=default_namespace))
-
-
-def held_back(
-    entries: Iterable[InventoryEntry], rules: ModuleRules | None
-) -> tuple[tuple[InventoryEntry, ...], tuple[Violation, ...]]:
-    """Return the objects of an inventory that a module may not delete, and why."""
-    by_place = {Place(each.group, each.kind, each.namespace, each.name): each for each in entries}
-    found = tuple(misplaced(by_place, rules)) if rules is not None else ()
-    return tuple(dict.fromkeys(by_place[place] for place, _ in found)), tuple(violation for _, violation in found)
-
-
-def scopes_of(entries: Iterable[InventoryEntry]) -> Scopes:
-    return {(each.group, each.kind): bool(each.namespace) for each in entries}
-
-
-def message_of(found: Collection[Violation]) -> str:
-    return listed([str(each) for each in found])
+    return rules.objection_to(seen, objects, seen.wanted, forbidden=forbidden)

@@ -10,6 +10,7 @@ import structlog
 
 from kube_runtime import ApplyResult, Client, Clock, InventoryEntry, ObjectKey, Request, Result
 from lifecycle_manager.object_set.apply import SkrObjects
+from lifecycle_manager.object_set.engine import OBJECTS_LEFT
 from lifecycle_manager.object_set.inventory import Identity, held_message, identities, listed, name_of, without
 from lifecycle_manager.object_set.owner_writes import Owner, OwnerWrites, Status
 from lifecycle_manager.object_set.ownership import existed_before, is_managed_by_another
@@ -31,8 +32,6 @@ from lifecycle_manager.object_set.steps import (
 )
 from lifecycle_manager.skr import Connections, SkrFailure, failure_of
 
-OBJECTS_LEFT = "ObjectsLeft"
-"""The reason of the Event that names objects which a set has left in a cluster."""
 log = structlog.get_logger("object_set")
 Seen = TypeVar("Seen", bound=SetSnapshot[Any])
 State = TypeVar("State", bound=SetState)
@@ -85,7 +84,16 @@ class SetReconciler(Generic[Owner]):
             case ApplyObjects():
                 objects = await self.objects(request, seen)
                 leaves = partial(is_managed_by_another, others=seen.others)
-                return _without_created(_applied(state, seen, await objects.apply(step, leaves)))
+                result = await objects.apply(
+                    step.objects,
+                    step.inventory,
+                    recheck=step.recheck,
+                    new=step.new,
+                    namespaces=step.namespaces,
+                    found=step.found,
+                    leave=leaves,
+                )
+                return _without_created(_applied(state, seen, result))
             case ReleaseFound(entries):
                 objects = await self.objects(request, seen)
                 left = await objects.leave(entries)
@@ -93,7 +101,7 @@ class SetReconciler(Generic[Owner]):
                 return _released(state, seen, entries)
             case PruneObjects():
                 objects = await self.objects(request, seen)
-                return replace(_applied(state, seen, await objects.prune(step)), pruned=True)
+                return replace(_applied(state, seen, await objects.prune(step.applied, step.entries)), pruned=True)
             case DeleteObjects():
                 objects = await self.objects(request, seen)
                 removed, kept = await objects.delete(step.inventory)

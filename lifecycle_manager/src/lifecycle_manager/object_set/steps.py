@@ -121,8 +121,3 @@ class SetBraked:
 
 SetStep = ResolveObjects | RecordIntent | ApplyObjects | ReleaseFound | PruneObjects | DeleteObjects
 SetEnd = SetDone | RemoveFinalizer | NothingApplied
-
-
-def kept(applied: ApplyResult) -> tuple[InventoryEntry, ...]:
-    """Return the objects that an apply has kept although they are no longer among its objects."""
-    return tuple(each.entry for each in applied.outcomes if each.index is None and each.action == "kept")

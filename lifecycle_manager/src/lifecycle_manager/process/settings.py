@@ -19,7 +19,7 @@ from lifecycle_manager.contract.options import (
 from lifecycle_manager_api import names
 
 if TYPE_CHECKING:
-    from kube_runtime import ClientOptions, RetryPolicy, RuntimeMetrics
+    from kube_runtime import ClientOptions, ManagerOptions, RuntimeMetrics
     from kyma_diagnostics import TracingOptions
 
 LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR"]
@@ -61,15 +61,22 @@ class ProcessSettings:
     )
 
     @property
-    def retries(self) -> "RetryPolicy":
-        """The pauses after failures of all controllers."""
-        from kube_runtime import RetryPolicy
+    def manager(self) -> "ManagerOptions":
+        """The options of what all controllers have in common."""
+        from kube_runtime import ManagerOptions, RetryPolicy
 
-        return RetryPolicy(
+        retry = RetryPolicy(
             base_seconds=self.failure_base_delay.total_seconds(),
             max_seconds=self.failure_max_delay.total_seconds(),
             rate=self.retry_rate,
             burst=self.retry_burst,
+        )
+        return ManagerOptions(
+            name=names.LIFECYCLE_MANAGER,
+            retry=retry,
+            probes=(self.probes, self.metrics),
+            sync_timeout_seconds=self.sync_timeout.total_seconds(),
+            trace_annotation=names.TRACEPARENT,
         )
 
     def kcp_options(self, metrics: "RuntimeMetrics") -> "ClientOptions":

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 import msgspec
 from msgspec.structs import replace as with_fields
 
-from lifecycle_manager.contract import former
 from lifecycle_manager.module_catalog import (
     DescriptorUnreadable,
     Offer,
@@ -20,6 +19,7 @@ from lifecycle_manager.module_catalog import (
     version_of,
     wanted_spec,
 )
+from lifecycle_manager.module_catalog.manifests import named_as_before
 from lifecycle_manager_api import CustomResourcePolicy, Manifest, ManifestSpec, ModuleTemplate, names
 
 MANDATORY_CHANNEL = "mandatory"
@@ -43,7 +43,7 @@ class RolloutTarget:
         wanted = self.specs.get(held.custom_resource_policy)
         if wanted is None or not spec_differs(held, wanted):
             return True
-        named = with_fields(wanted, resource=former.named_as_before(wanted.resource, held.resource))
+        named = with_fields(wanted, resource=named_as_before(wanted.resource, held.resource))
         return not spec_differs(held, named)
 
 

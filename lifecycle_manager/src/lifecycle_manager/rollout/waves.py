@@ -16,7 +16,8 @@ that was Ready by the deadline. Clusters that are held or unreachable delay that
 when a cluster is Ready is in its Manifest, so that any replica comes to the same.
 
 Where `maxFailures` is a share, failures count whose reason several clusters of the wave have: a version that is broken
-fails for the same reason in many, and a cluster that is broken is the matter of its users. A number counts each.
+fails for the same reason in many, and a cluster that is broken is the matter of its users. Where half of the wave has
+failed, such as a canary alone, all count; so does each where it is a number.
 """
 
 import math
@@ -108,10 +109,11 @@ class WavePlan:
     def max_failures(self, clusters: int) -> int:
         return _amount(self.rules.max_failures, clusters, rounding=math.floor)
 
-    def failures_among(self, failed: Iterable[Cluster]) -> int:
+    def failures_among(self, failed: Sequence[Cluster], clusters: int) -> int:
         """Return how many of the failed clusters count: with a share those whose reason another one has, too."""
-        reasons = Counter(each.failure for each in failed)
-        return sum(count for count in reasons.values() if count > 1 or not _is_share(self.rules.max_failures))
+        if not _is_share(self.rules.max_failures) or 2 * len(failed) >= clusters:
+            return len(failed)
+        return sum(count for count in Counter(each.failure for each in failed).values() if count > 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +226,7 @@ def _counted(plan: WavePlan, clusters: Sequence[Cluster], before: WaveStatus | N
         plan,
         status,
         standings,
-        failures=plan.failures_among(each for each in clusters if standings[each.kyma] == "failed"),
+        failures=plan.failures_among([it for it in clusters if standings[it.kyma] == "failed"], len(clusters)),
         soaked_at=max(soaks, default=None),
         again=min(deadlines, default=None),
     )

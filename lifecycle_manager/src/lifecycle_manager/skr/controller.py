@@ -83,7 +83,7 @@ def setup(manager: Manager, connections: Connections, settings: SkrSettings = Sk
         concurrency=settings.max_concurrent_probes,
         retry=PROBE_POLICY,
         retry_priority=Priority.RESYNC,
-        paced=False,
+        is_limited=False,
     )
 
     def unless_probed(signal: ClusterSilent) -> Iterable[str]:

@@ -17,8 +17,8 @@ from kube_runtime import (
     Result,
 )
 from kyma_certs import describe
-from lifecycle_manager.contract import former
 from lifecycle_manager.contract.conditions import WEBHOOK, ConditionContent, write_condition
+from lifecycle_manager.contract.former import marks
 from lifecycle_manager.contract.resources import KYMAS
 from lifecycle_manager.contract.signals import WebhookRulesChanged
 from lifecycle_manager.contract.turns import until_check
@@ -49,7 +49,7 @@ FIELD_MANAGER = "lifecycle-manager-skr-webhook"
 WEBHOOK_KIND = "ValidatingWebhookConfiguration"
 RULES_SECONDS = 2.0
 """How long an API server may take to use the rules of a webhook that were just written."""
-OWNER = OwnObjects(FIELD_MANAGER, former.WATCHER_FIELD_MANAGERS)
+OWNER = OwnObjects(FIELD_MANAGER, marks().watcher_field_managers)
 
 log = structlog.get_logger("skr_webhook")
 
@@ -114,11 +114,11 @@ class WatcherActions:
         return Desired(objects, records_for(documents, watchers, cas), rules, step.with_webhook)
 
     async def _apply_objects(self, seen: WatcherSnapshot, step: ApplyObjects, objects: SkrObjects) -> WatcherSnapshot:
-        applied = await objects.apply(step)
+        applied = await objects.apply(step.objects, step.inventory, recheck=step.recheck, new=step.new)
         applied.raise_first_failure()
         existed = any(each.action in {"changed", "unchanged"} for each in applied.outcomes)
         if existed and not seen.kyma.status.records.watcher:  # perhaps the Watcher of a former version
-            await objects.applier.delete(former.WATCHER_OBJECTS)
+            await objects.applier.delete(marks().watcher_objects)
         if any(each.entry.kind == WEBHOOK_KIND and each.action in {"created", "changed"} for each in applied.outcomes):
             changed = WebhookRulesChanged(seen.kyma.metadata.name)
             asyncio.get_running_loop().call_later(RULES_SECONDS, self.manager.publish, changed)

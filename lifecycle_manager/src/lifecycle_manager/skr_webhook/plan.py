@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 
 from kube_runtime import End, Step
 from kyma_certs import KeyPair
-from lifecycle_manager.contract import former
 from lifecycle_manager.contract.conditions import (
     CERTIFICATE_OVERDUE,
     EVENT_PATH_BROKEN,
@@ -23,6 +22,7 @@ from lifecycle_manager.contract.conditions import (
     is_introduced,
     modules_removed,
 )
+from lifecycle_manager.contract.former import marks
 from lifecycle_manager.object_set.steps import ApplyObjects, DeleteObjects
 from lifecycle_manager.skr import AccessSecretMissing
 from lifecycle_manager.skr.failure import failed
@@ -134,7 +134,7 @@ def is_in_order(seen: WatcherSnapshot) -> bool:
 def plan_removal(seen: WatcherSnapshot) -> DeleteObjects | WatcherDone:
     """Return the next step for the Watcher of a Kyma that is being deleted and has no modules any more."""
     if seen.remaining is None:
-        return DeleteObjects((*INVENTORY, *former.WATCHER_OBJECTS))
+        return DeleteObjects((*INVENTORY, *marks().watcher_objects))
     if not seen.remaining:
         return _done(seen, REMOVAL_DONE)
     waits = ", ".join(f"{entry.kind} {entry.name}" for entry in seen.remaining)
