@@ -69,7 +69,7 @@ class Settings:
         return found
 
     def shown(self) -> dict[str, str]:
-        return {each.option.name: text_of(each, _at(self._settings[kind], each.path)) for kind, each in all_fields()}
+        return {name: text_of(each, _at(self._settings[kind], each.path)) for name, (kind, each) in _firsts().items()}
 
 
 def all_fields() -> Iterator[tuple[type[Any], OptionField]]:
@@ -81,9 +81,14 @@ def all_fields() -> Iterator[tuple[type[Any], OptionField]]:
 
 
 @cache
+def _firsts() -> Mapping[str, tuple[type[Any], OptionField]]:
+    """Return the fields of all options by their names; of a shared one the first."""
+    return {each.option.name: (kind, each) for kind, each in reversed([*all_fields()])}
+
+
 def options() -> Mapping[str, OptionField]:
     """Return all options by their names."""
-    return {each.option.name: each for _, each in all_fields()}
+    return {name: each for name, (_, each) in _firsts().items()}
 
 
 def text_of(field: OptionField, value: object = ...) -> str:

@@ -371,8 +371,8 @@ async def test_program_reads_every_option_of_the_chart(helm: Helm) -> None:
     assert (replica.name, replica.address) == ("lifecycle-manager-0", "10.0.0.1:8443")
     assert endpoint.event_names.additional == ("events.kcp.internal",)
     assert settings[KymaSettings].concurrency == 100
-    assert process.burst == 4_000_000
-    assert process.retry_rate == 0.5
+    assert process.qps == 4_000_000
+    assert process.trace_sampling_ratio == 0.5
     assert settings[KymaSettings].interval_seconds == 60
     assert settings[CatalogSettings].purge.enabled
     assert settings[ManifestSettings].restricted

@@ -15,17 +15,17 @@ from kube_runtime import load_documents, load_yaml
 from kyma_fleet.bundle.command import BundleReport
 from kyma_fleet.checking.command import CheckReport, VersionReport
 from kyma_fleet.checking.findings import Finding
-from kyma_fleet.comparison.report import ClusterComparison
+from kyma_fleet.comparison import ClusterComparison
 from kyma_fleet.documents import Document, print_document
 from kyma_fleet.explanation.report import KymaEvents, KymaExplanation
 from kyma_fleet.images import Images
 from kyma_fleet.listing.kinds import KINDS
 from kyma_fleet.overview.report import FleetStatus
-from kyma_fleet.preview.report import ReleasePreview
-from kyma_fleet.rollouts.report import TITLES, WAVE_TITLES, RolloutList, RolloutStatus
+from kyma_fleet.preview.command import ReleasePreview
+from kyma_fleet.rollouts import TITLES, WAVE_TITLES, RolloutList, RolloutStatus
 from kyma_fleet.screen import LiveTable, Screen
-from kyma_fleet.steering.report import ChangeReport
-from kyma_fleet.timeline.command import Timeline
+from kyma_fleet.steering import ChangeReport
+from kyma_fleet.timeline import Timeline
 from lifecycle_manager.cli import app
 from tests.unit.fleet_page.rollouts import rollout
 

@@ -6,20 +6,35 @@ Options of the same name and meaning are those of `settings`; for each of the ot
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-_RETRIES = "failures are retried after --failure-base-delay to --failure-max-delay"
+_RETRIES = "failures are retried after 100 ms to --failure-max-delay"
+_CONCURRENCY = "use --max-concurrent-reconciles, for all kinds"
+_LEASE = "follows --leader-election-lease-duration"
+_BURST = "bursts are twice the rate"
+_INTERVAL = "use --kyma-requeue-success-interval"
 _IMAGE = "use --skr-watcher-image with the image of this version's Watcher"
 _PROFILE = "profile the process from outside, as with py-spy"
 
 WITHOUT_EFFECT: Mapping[str, str] = {
+    **{
+        f"max-concurrent-{each}-reconciles": _CONCURRENCY
+        for each in ("kyma", "manifest", "watcher", "mandatory-modules", "mandatory-modules-deletion")
+    },
     "drop-crd-stored-version-map": "the CRDs serve and store one version",
+    "failure-base-delay": _RETRIES,
     "istio-gateway-cert-switch-before-expiration-time": "it is renewed 30 days before its end",
     "istio-gateway-secret-requeue-error-interval": _RETRIES,
     "istio-gateway-secret-requeue-success-interval": "the Secret of the gateway is checked every hour",
+    "istio-gateway-server-cert-expiry-window": "a metric reports it 14 days before its end",
     "istio-gateway-server-cert-switch-grace-period": "use --self-signed-ca-rotation-grace",
+    "k8s-client-burst": _BURST,
+    "k8s-skr-client-burst": _BURST,
     "kyma-requeue-error-interval": _RETRIES,
     "kyma-requeue-warning-interval": "use --kyma-requeue-success-interval and --kyma-requeue-busy-interval",
+    "leader-election-renew-deadline": _LEASE,
+    "leader-election-retry-period": _LEASE,
     "listener-port-overwrite": "use --event-address with that port",
-    "mandatory-module-deletion-requeue-success-interval": "use --mandatory-module-requeue-success-interval",
+    "mandatory-module-deletion-requeue-success-interval": _INTERVAL,
+    "mandatory-module-requeue-success-interval": _INTERVAL,
     "manifest-requeue-error-interval": _RETRIES,
     "manifest-requeue-jitter-percentage": "intervals are spread over the fleet anyway",
     "manifest-requeue-jitter-probability": "intervals are spread over the fleet anyway",
@@ -28,9 +43,13 @@ WITHOUT_EFFECT: Mapping[str, str] = {
     "pprof": _PROFILE,
     "pprof-bind-address": _PROFILE,
     "pprof-server-timeout": _PROFILE,
+    "rate-limiter-burst": "retries of one controller: 30 a second, and 200 at once",
+    "rate-limiter-frequency": "retries of one controller: 30 a second, and 200 at once",
+    "self-signed-cert-key-size": "an RSA key has 4096 bits",
     "skr-watcher-image-name": _IMAGE,
     "skr-watcher-image-registry": _IMAGE,
     "skr-watcher-image-tag": _IMAGE,
+    "watcher-requeue-success-interval": _INTERVAL,
 }
 """What to use in place of an option, by its name."""
 

@@ -28,9 +28,9 @@ from kube_runtime import (
 )
 from lifecycle_manager.contract.conditions import VALID
 from lifecycle_manager.contract.verdict import CONFLICT, INVALID_RESOURCE
-from lifecycle_manager.object_set.inventory import DEFAULT_NAMESPACE, Identity, namespace_in
+from lifecycle_manager.object_set.inventory import DEFAULT_NAMESPACE, Identity, namespace_in, scopes_of
 from lifecycle_manager.object_set.ownership import conflicts
-from lifecycle_manager.object_set.rules import message_of, objections, scopes_of
+from lifecycle_manager.object_set.rules import message_of, objections
 from lifecycle_manager.object_set.rules import objection_to as objection_to_set
 from lifecycle_manager.object_set.workloads import is_workload
 from lifecycle_manager.skr.brake import Hold

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from kube_runtime import Client, InventoryEntry, KindUnknown, KubeconfigPolicy, KubeError, find_object
 from kube_runtime.apply.former_managers import merged_into
 from kyma_fleet.checking.command import missing_rights
-from kyma_fleet.comparison.reading import cluster_of
+from kyma_fleet.comparison import cluster_of
 from kyma_fleet.documents import Part
 from kyma_fleet.problems import Problem
 from kyma_fleet.text import plain

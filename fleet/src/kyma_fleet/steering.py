@@ -1,21 +1,133 @@
-"""`klm pause`, `klm resume`, `klm reconcile` and `klm continue`."""
+"""What an operator does to a fleet: pause, resume, reconcile. Each leaves who, when and why, and an Event.
+
+First which objects are changed and how, in pure functions, then what is printed, then the command.
+"""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any, Literal
 
 import msgspec
 
 from kube_runtime import Client, EventRecorder, KubeError, Resource
-from kyma_fleet.documents import print_document, reference
+from kyma_fleet.documents import Document, Part, print_document, reference
+from kyma_fleet.explanation.marks import (
+    PAUSED_BY,
+    PAUSED_REASON,
+    RECONCILE_BY,
+    RECONCILE_REASON,
+)
 from kyma_fleet.problems import Problem, line_for
 from kyma_fleet.screen import Screen
-from kyma_fleet.steering.plan import DONE, EVENT_REASONS, ObjectPatch, Order, Steered, Verb, plan
-from kyma_fleet.steering.report import ChangedObject, ChangeReport
 from kyma_fleet.text import plain
 from lifecycle_manager.contract.resources import KYMAS, MANIFESTS
-from lifecycle_manager_api import Kyma, names
+from lifecycle_manager_api import Kyma, Manifest, names
+
+Steered = Kyma | Manifest
+Verb = Literal["pause", "resume", "reconcile", "continue"]
+EVENT_REASONS = {
+    "pause": "Paused",
+    "resume": "Resumed",
+    "reconcile": "ReconcileRequested",
+    "continue": "DeletionContinued",
+}
+DONE = {"pause": "paused", "resume": "resumed", "reconcile": "reconcile requested", "continue": "deletions continued"}
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What is to be done, by whom, when and why."""
+
+    verb: Verb
+    by: str
+    at: datetime
+    reason: str
+
+    @property
+    def note(self) -> str:
+        """The text of the Event."""
+        return f"{DONE[self.verb]} by {self.by}{': ' if self.reason else ''}{self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectPatch:
+    """One object and the patch of its metadata."""
+
+    item: Steered
+    labels: dict[str, str | None]
+    annotations: dict[str, str | None]
+
+    @property
+    def patch(self) -> dict[str, Any]:
+        """The patch; it applies to this very object alone, not to a later one of the same name."""
+        metadata: dict[str, Any] = {"annotations": self.annotations, "uid": self.item.metadata.uid}
+        return {"metadata": metadata | ({"labels": self.labels} if self.labels else {})}
+
+
+def plan(order: Order, items: Iterable[Steered]) -> Iterator[ObjectPatch]:
+    """Return what to change; objects that are as they should be are left out."""
+    for item in items:
+        step = _step(order, item)
+        if step is not None:
+            yield step
+
+
+def _step(order: Order, item: Steered) -> ObjectPatch | None:  # noqa: PLR0911 - one case for each verb
+    at = order.at.isoformat(timespec="seconds")
+    match order.verb:
+        case "pause":
+            if item.metadata.is_paused:
+                return None
+            marks: dict[str, str | None] = {PAUSED_BY: order.by, names.PAUSED_AT: at, PAUSED_REASON: order.reason}
+            return ObjectPatch(item, {names.SKIP_RECONCILIATION: "true"}, marks)
+        case "resume":
+            if not item.metadata.is_paused:
+                return None
+            is_kept = item.metadata.is_kept_from_former_version
+            return ObjectPatch(
+                item,
+                {} if is_kept else {names.SKIP_RECONCILIATION: None},
+                dict.fromkeys((PAUSED_BY, names.PAUSED_AT, PAUSED_REASON)),
+            )
+        case "reconcile":
+            return ObjectPatch(
+                item, {}, {RECONCILE_BY: order.by, names.RECONCILE_AT: at, RECONCILE_REASON: order.reason}
+            )
+        case "continue":
+            if not isinstance(item, Kyma):
+                return None
+            return ObjectPatch(item, {}, {names.CONTINUE_DELETION: at})
+
+
+SHOWN = 20
+
+
+class ChangedObject(Part, frozen=True):
+    """An object as kind/name, and why it could not be changed."""
+
+    object: str
+    error: str | None = None
+
+
+class ChangeReport(Document, frozen=True):
+    """What a command has done, in one line, and the objects that it was done to."""
+
+    message: str
+    objects: tuple[ChangedObject, ...] = ()
+
+    def print_table(self, screen: Screen) -> None:
+        """Print it for people."""
+        if self.message:
+            screen.print(plain(self.message))
+        for each in [each for each in self.objects if each.error][:SHOWN]:
+            screen.print(plain(f"not changed: {each.object}: {each.error}"))
+
+    def names(self) -> Iterator[str]:
+        """Return the objects that were changed."""
+        return (each.object for each in self.objects if each.error is None)
+
 
 CONCURRENCY = 20
 FIELD_MANAGER = "klm"

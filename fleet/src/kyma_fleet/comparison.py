@@ -1,10 +1,8 @@
-"""The objects that a module wants in a cluster: those of its SyncResources, and those that its Manifest installs.
-
-They are read as Lifecycle Manager reads them, and get the labels and annotations that it would give them.
-"""
+"""`klm diff`: what Lifecycle Manager would change in a cluster, as its API server sees it by a dry run."""
 
 import tempfile
-from collections.abc import AsyncIterator
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -24,8 +22,13 @@ from kube_runtime import (
     parse_aside,
     parse_objects,
 )
+from kube_runtime.apply.difference import ObjectDifference
 from kube_runtime.client.kubeconfig import STRICT
+from kyma_fleet.documents import Document, Part, print_document
 from kyma_fleet.problems import Problem
+from kyma_fleet.running import FAILED
+from kyma_fleet.screen import Screen
+from kyma_fleet.text import code, plain
 from kyma_oci import Registries, SourceError
 from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, SECRETS, SYNC_RESOURCES
 from lifecycle_manager.module_catalog import (
@@ -157,3 +160,105 @@ async def _of_manifest(kcp: Client, manifest: Manifest, namespace: str) -> Wante
     finally:
         await registries.close()
     return WantedSet(manifest, rendering.objects, own_inventory(manifest))
+
+
+SIGNS = {
+    "create": ("+", "green", "is missing and would be created"),
+    "change": ("~", "yellow", "differs and would be changed"),
+    "recreate": ("±", "yellow", "differs and would be deleted and created anew"),
+    "prune": ("-", "red", "is no longer wanted and would be deleted"),
+    "fail": ("✗", "red", "can't be compared"),
+}
+COLOURS = {"+": "green", "-": "red", "@": "cyan"}
+
+
+class ComparedObject(Part, frozen=True):
+    """One object: what would be done with it, and the lines that would change."""
+
+    object: InventoryEntry
+    action: str
+    lines: tuple[str, ...]
+    error: str | None
+
+    @classmethod
+    def of(cls, found: ObjectDifference) -> "ComparedObject":
+        """Return what the apply would do, without the two lines that repeat which object it is."""
+        return cls(found.entry, found.action, tuple(found.text.splitlines()[2:]), found.error)
+
+    @property
+    def what(self) -> str:
+        """What would be done with it, or why that is not known."""
+        return SIGNS[self.action][2] + (f": {self.error}" if self.error else "")
+
+    @property
+    def name(self) -> str:
+        """The object as `kubectl -o name` writes it."""
+        kind = ".".join(filter(None, (self.object.kind.lower(), self.object.group)))
+        return f"{kind}/{self.object.name}"
+
+
+class ClusterComparison(Document, frozen=True):
+    """What would change in the cluster of a Kyma."""
+
+    kyma: str
+    objects: tuple[ComparedObject, ...]
+
+    def print_table(self, screen: Screen) -> None:
+        """Print it for people."""
+        for each in self.changes:
+            _print_object(each, screen)
+        screen.print(_summary(self.objects))
+
+    def names(self) -> Iterator[str]:
+        """Return the objects that would change."""
+        return (each.name for each in self.changes)
+
+    @property
+    def changes(self) -> Sequence[ComparedObject]:
+        """The objects that would change."""
+        return [each for each in self.objects if each.action != "none"]
+
+
+def _print_object(found: ComparedObject, screen: Screen) -> None:
+    sign, colour, _ = SIGNS[found.action]
+    screen.print(f"{screen.painted(f'{sign} {plain(found.object)}', fg=colour, bold=True)} {plain(found.what)}")
+    for line in found.lines:
+        screen.print("    " + screen.painted(code(line), **_style(line)))
+
+
+def _summary(differences: Sequence[ComparedObject]) -> str:
+    counts: Counter[str] = Counter(each.action for each in differences)
+    words = {
+        "none": "as wanted",
+        "change": "changed",
+        "recreate": "created anew",
+        "create": "missing",
+        "prune": "no longer wanted",
+        "fail": "not comparable",
+    }
+    parts = [f"{counts[action]:,} {word}" for action, word in words.items() if counts[action]]
+    return f"{len(differences):,} object{'' if len(differences) == 1 else 's'}: {', '.join(parts) or 'none'}"
+
+
+def _style(line: str) -> dict[str, str]:
+    colour = COLOURS.get(line[:1])
+    return {"fg": colour} if colour is not None else {}
+
+
+async def diff(kcp: Client, screen: Screen, kyma: str, module: str, namespace: str) -> int:
+    """Print what would change. Returns 0 where nothing does, 1 where something does, 2 where it is not known."""
+    wanted = await wanted_sets(kcp, kyma, module, namespace)
+    async with cluster_of(kcp, kyma) as skr:
+        found = await compare(skr, kyma, wanted, namespace)
+    print_document(found, screen)
+    actions = {each.action for each in found.objects}
+    return FAILED if "fail" in actions else 1 if actions - {"none"} else 0
+
+
+async def compare(skr: Client, kyma: str, wanted: Iterable[WantedSet], namespace: str) -> ClusterComparison:
+    """Return what would change in a cluster."""
+    found: list[ObjectDifference] = []
+    for each in wanted:
+        applier = applier_objects(skr, each, namespace).applier
+        found += await applier.difference(each.objects, each.inventory)
+    return ClusterComparison(kyma=kyma, objects=tuple(map(ComparedObject.of, found)))
