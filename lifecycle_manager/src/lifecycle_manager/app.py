@@ -11,16 +11,7 @@ from pathlib import Path
 import structlog
 from prometheus_client import CollectorRegistry
 
-from kube_runtime import (
-    ALONE,
-    SYSTEM_CLOCK,
-    Client,
-    ClientOptions,
-    Clock,
-    EventRecorder,
-    Manager,
-    RuntimeMetrics,
-)
+from kube_runtime import ALONE, SYSTEM_CLOCK, Client, ClientOptions, Clock, EventRecorder, Manager, RuntimeMetrics
 from kube_runtime.leases import LeaseSharding
 from kube_runtime.tracing import Tracer
 from kyma_diagnostics.debug_server import debug_socket

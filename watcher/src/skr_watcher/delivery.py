@@ -1,6 +1,6 @@
 """Sends events to the control plane: signed, over mutual TLS on kept connections, retried until accepted.
 
-Admission runs in the same event loop, so a turn of the loop prepares one event at most, whatever is pending.
+Admission runs in the same event loop, so an iteration of the loop prepares one event at most, whatever is pending.
 """
 
 import asyncio
@@ -186,7 +186,7 @@ class Delivery:
             self._identity.check()
             body = self._body(entry)
             fields, tls = self._identity.headers(self._origin + path, body), self._identity.ssl_context
-            await asyncio.sleep(0)  # so that the next event is prepared in another turn of the loop
+            await asyncio.sleep(0)  # so that the next event is prepared in another iteration
         started = time.perf_counter()
         try:
             answer = await self._client.post(path, fields, body, tls)

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 from kube_runtime import ApiError, Change, JsonObject
 from lifecycle_manager.contract.conditions import PULL_SECRET_REFUSED, PULL_SECRET_SYNC
+from lifecycle_manager.contract.offsets import offset_of
 from lifecycle_manager.contract.resources import SECRETS, Secret
-from lifecycle_manager.contract.turns import share_of
 from lifecycle_manager.kyma import reasons
 from lifecycle_manager_api import Kyma, find, names
 from lifecycle_manager_api.conditions import NewCondition
@@ -70,7 +70,7 @@ class PullSecret:
         if self.copy.version or self.secret is None or known is None or known.status != "True":
             return self
         condition = (known.type, known.status, known.reason, known.message)
-        return self._with_copy(condition, self.interval_seconds * share_of(kyma.metadata.name))
+        return self._with_copy(condition, self.interval_seconds * offset_of(kyma.metadata.name))
 
     def written(self) -> "PullSecret":
         condition: NewCondition = (PULL_SECRET_SYNC, "True", reasons.READY, f"the cluster has the Secret {self.name}")

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import islice
 
+from lifecycle_manager.contract.offsets import offset_of
 from lifecycle_manager.contract.options import parse_duration
-from lifecycle_manager.contract.turns import share_of
 from lifecycle_manager.kyma.reasons import (
     CHANNEL_NOT_FOUND,
     DOWNGRADE_NOT_ALLOWED,
@@ -328,4 +328,4 @@ def _outside_of_maintenance(
 
 def _share(kyma: ObjectMeta, found: Resolution) -> float:
     """Return at which share of a rollout it is a Kyma's turn: always the same, and evenly spread over the fleet."""
-    return share_of(f"{kyma.uid or kyma.name}/{found.module.name}/{found.version}")
+    return offset_of(f"{kyma.uid or kyma.name}/{found.module.name}/{found.version}")

@@ -22,8 +22,8 @@ from kube_runtime import (
 )
 from kube_runtime.tracing import part
 from kyma_oci import SourceError
+from lifecycle_manager.contract.offsets import until_check
 from lifecycle_manager.contract.resources import FIELD_MANAGER, Secret
-from lifecycle_manager.contract.turns import until_check
 from lifecycle_manager.module_catalog import kyma_of_manifest, module_of_manifest
 from lifecycle_manager.module_installation import rules, steps
 from lifecycle_manager.module_installation.ending import terminating

@@ -20,8 +20,8 @@ from kube_runtime import (
 )
 from kyma_oci import SourceError
 from lifecycle_manager.contract.indexes import MODULE_CONFIGS_BY_KYMA
+from lifecycle_manager.contract.offsets import until_offset
 from lifecycle_manager.contract.signals import ObjectChanged, ObjectReference, ReadScope
-from lifecycle_manager.contract.turns import until_turn
 from lifecycle_manager.module_catalog import Offers, is_mandatory_manifest, kyma_of_manifest, module_of_manifest
 from lifecycle_manager.module_installation.module_cr import DefaultCr, default_cr
 from lifecycle_manager.module_installation.reading import KindObject
@@ -157,7 +157,7 @@ class ManifestReader:
         now, seconds = self.clock.now(), self.clock.monotonic()
         if state.objects is None and math.isinf(state.next_check) and was_ready(manifest):
             # A new process reads every object some time within the interval, not those of the whole fleet at once.
-            wait = until_turn(kyma_of_manifest(manifest), self.options.interval_seconds, now=now)
+            wait = until_offset(kyma_of_manifest(manifest), self.options.interval_seconds, now=now)
             state.next_check = seconds + wait
         is_relied_on = state.objects is None and not (request.causes or state.check_all)
         inventory, announced = known_inventory(manifest, state.inventory), state.announced()

@@ -19,9 +19,9 @@ from kube_runtime import (
 from kyma_certs import describe
 from lifecycle_manager.contract.conditions import WEBHOOK, ConditionContent, write_condition
 from lifecycle_manager.contract.former import marks
+from lifecycle_manager.contract.offsets import until_check
 from lifecycle_manager.contract.resources import KYMAS
 from lifecycle_manager.contract.signals import WebhookRulesChanged
-from lifecycle_manager.contract.turns import until_check
 from lifecycle_manager.contract.watchers import valid_watchers
 from lifecycle_manager.object_set import SkrObjects
 from lifecycle_manager.object_set.ownership import OwnObjects

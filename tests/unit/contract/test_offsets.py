@@ -8,7 +8,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lifecycle_manager.contract.turns import TOLERANCE, share_of, until_check, until_turn
+from lifecycle_manager.contract.offsets import TOLERANCE, offset_of, until_check, until_offset
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 INTERVAL = 300.0
@@ -44,7 +44,7 @@ def test_nothing_is_checked_later_than_after_the_interval_nor_much_sooner(
 @given(st.text(max_size=40), st.floats(0, 1e6), late_checks)
 def test_from_the_second_check_on_a_kyma_is_checked_at_its_turn(kyma: str, begin: float, lateness: list[float]) -> None:
     for moment in list(checks(kyma, begin, lateness))[1:]:
-        passed = INTERVAL - until_turn(kyma, INTERVAL, now=at(moment))
+        passed = INTERVAL - until_offset(kyma, INTERVAL, now=at(moment))
         assert passed <= LATE * INTERVAL + 0.01 or passed >= (1 - TOLERANCE) * INTERVAL
 
 
@@ -58,6 +58,6 @@ def test_clusters_that_were_installed_together_are_checked_evenly_over_the_inter
 
 @given(st.text(max_size=40), st.floats(0, 1e6))
 def test_another_process_knows_the_same_turn(kyma: str, begin: float) -> None:
-    turn = begin + until_turn(kyma, INTERVAL, now=at(begin))
+    turn = begin + until_offset(kyma, INTERVAL, now=at(begin))
     assert 0 <= turn - begin < INTERVAL
-    assert abs((turn + BEGIN.timestamp()) % INTERVAL - share_of(kyma) * INTERVAL) % INTERVAL < 0.01
+    assert abs((turn + BEGIN.timestamp()) % INTERVAL - offset_of(kyma) * INTERVAL) % INTERVAL < 0.01
