@@ -196,9 +196,7 @@ def test_share_counts_failures_of_several_clusters_for_one_reason(
         (4, ["NotReady", "ApplyFailed"], "Halted"),
     ],
 )
-def test_share_counts_every_failure_once_half_of_the_wave_failed(
-    canaries: int, reasons: list[str], phase: str
-) -> None:
+def test_share_counts_every_failure_once_half_of_the_wave_failed(canaries: int, reasons: list[str], phase: str) -> None:
     found = fleet(canaries=canaries)
     found.strategy = strategy({"name": "canary", "maxConcurrent": "10"})
     found.settle()
