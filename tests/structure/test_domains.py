@@ -53,7 +53,7 @@ PURE_FILES = [
 ]
 KEYS = {"ObjectKey", "ModuleKey", "ReleaseKey"}
 IMPURE = {"asyncio", "time", "random", "structlog", "aiohttp", "httpx", "socket"}
-MAX_APP_LINES = 155
+MAX_APP_LINES = 160
 MAX_IMPORTS = 30
 """How many modules of our own one module imports at most; `app` alone, which composes all of them, may import more."""
 

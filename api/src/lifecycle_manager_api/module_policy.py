@@ -118,9 +118,9 @@ class ModulePolicySpec(Struct, frozen=True, kw_only=True):
     pod_labels: tuple[Pattern, ...] = ()
     """Labels, each as key=value, in which * stands for any characters. An object that changes Pods, or the network or
     the availability of the Pods that it selects, such as a NetworkPolicy or a ResourceQuota, has to select by one of
-    them, and a webhook that is sent Pods, or changes kinds that are not the module's; * alone is for every selector,
-    and for autoscalers of what is not the module's. Always allowed are kyma-project.io/module=MODULE, and all in the
-    module's own namespace."""
+    them, and so has a webhook that is sent Pods, or that changes kinds that are not the module's; * alone is for every
+    selector, and for autoscalers of what is not the module's. Always allowed are kyma-project.io/module=MODULE, and all
+    in the module's own namespace."""
     repair_on_events: Annotated[bool, default(True)] = True
     """Whether objects of the module that somebody deletes or edits are repaired at once, when the Watcher reports it.
     Otherwise they are repaired at the interval."""

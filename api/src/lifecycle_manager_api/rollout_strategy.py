@@ -28,8 +28,8 @@ class WaveRules(Struct, frozen=True, kw_only=True):
     max_failures: Annotated[Amount, default("5%")] = "5%"
     """How many clusters of the wave may fail before the rollout is halted: a number, or a share of the wave, rounded
     down. A cluster fails when the module's state is Error with the version, or is not Ready by the deadline. A share
-    counts clusters that fail for a reason for which another one of the wave does, too, and all once half of it
-    failed."""
+    counts clusters that fail for a reason for which another one of the wave does, too, and all when half of it
+    fails."""
     progress_deadline: Annotated[Period, default("30m")] = "30m"
     """How long a cluster has to be Ready with the version. The wave waits as long for clusters that can't be reached or
     that wait for a maintenance window, and then goes on without them; they get the version later."""

@@ -19,7 +19,7 @@ from kyma_fleet.steering import FIELD_MANAGER, ChangedObject, ChangeReport, who
 from kyma_fleet.text import plain
 from lifecycle_manager.contract.resources import MODULE_ROLLOUTS, MODULE_TEMPLATES
 from lifecycle_manager.module_catalog import Offer
-from lifecycle_manager.rollout.releases import in_force, is_way_back
+from lifecycle_manager.rollout.releases import in_effect, in_force, is_way_back
 from lifecycle_manager.rollout.waves import waves_in_order
 from lifecycle_manager_api import (
     ModuleRollout,
@@ -98,8 +98,7 @@ def _approval(rollout: ModuleRollout, wave: str, by: str, at: datetime) -> dict[
 def channel_of(rollouts: Iterable[ModuleRollout], rollout: ModuleRollout) -> list[ModuleRollout]:
     """Return the rollouts of the module and channel of one of them, the latest first."""
     key = (rollout.spec.module_name, rollout.spec.channel)
-    found = (each for each in rollouts if (each.spec.module_name, each.spec.channel) == key)
-    return sorted(found, key=lambda each: each.spec.revision, reverse=True)
+    return [*in_effect(each for each in rollouts if (each.spec.module_name, each.spec.channel) == key)]
 
 
 def undone_by(channel: Sequence[ModuleRollout], rollout: ModuleRollout) -> ModuleRollout | None:

@@ -168,6 +168,30 @@ async def test_back_to_the_version_before(world: World) -> None:
     assert (await latest(world)).metadata.name == "back"
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"version": "9.9.9"},
+        {"version": "9.9.9", "formerVersion": ""},
+        {"undoes": "nothing"},
+        {"undoes": "cloud-resources-regular-1", "version": "0.0.1", "formerVersion": "0.1.0"},
+        {"revision": 2**40},
+    ],
+)
+async def test_undo_of_what_is_not_in_force_changes_nothing_and_goes(world: World, wrong: dict[str, Any]) -> None:
+    await offer(world, "0.2.0", **{names.ALLOW_DOWNGRADE: "true"})
+    await finished(world)
+    undone = await latest(world)
+    back = {"version": "0.1.0", "formerVersion": "0.2.0", "revision": 3, "undoes": undone.metadata.name}
+    spec = msgspec.to_builtins(undone.spec) | back | {"atOnce": True} | wrong
+    named = {"name": "cloud-resources-regular-3", "namespace": KCP}
+    await world.kcp.create(MODULE_ROLLOUTS, {"metadata": named, "spec": spec}, KCP, field_manager="klm")
+    await finished(world)
+
+    assert set((await versions(world)).values()) == {"0.2.0"}
+    assert (await latest(world)).metadata.name == undone.metadata.name
+
+
 async def test_metrics_show_the_phase_and_the_clusters(world: World) -> None:
     await offer(world, "0.2.0")
     for _ in range(3):

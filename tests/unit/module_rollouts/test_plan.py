@@ -207,6 +207,29 @@ def test_share_counts_every_failure_once_half_of_the_wave_failed(canaries: int, 
     assert phase_of(found) == phase
 
 
+def test_rollout_whose_last_clusters_fail_is_halted_until_that_is_accepted() -> None:
+    found = fleet(canaries=1, others=0)
+    found.strategy = strategy({"name": "canary"})
+    found.settle()
+    found.install("kyma-000")
+    found.report("kyma-000", State.ERROR)
+    for _ in range(3):
+        found.settle()
+    assert phase_of(found) == "Halted"
+    found.steer(accepted_failures=1)
+    found.settle()
+    assert phase_of(found) == "Completed"
+
+
+def test_rollout_that_is_completed_stays_so_when_clusters_fail_later() -> None:
+    found = fleet(canaries=1, others=0)
+    found.run(5)
+    assert phase_of(found) == "Completed"
+    found.report("kyma-000", State.ERROR)
+    found.settle()
+    assert phase_of(found) == "Completed"
+
+
 def test_cluster_that_failed_first_is_the_first_in_the_status() -> None:
     found = fleet(canaries=0)
     found.settle()

@@ -75,9 +75,7 @@ EMBEDDED = {
     ),
     "escaped text": thing("argoproj.io/v1alpha1", "Workflow", spec={"podSpecPatch": r'{"host\u004eetwork": true}'}),
     "text in other letters": thing("argoproj.io/v1alpha1", "Workflow", spec={"podSpecPatch": '{"HOSTPID": true}'}),
-    "other letters": thing(
-        "a.example.com/v1", "Thing", spec={"Containers": [{"SecurityContext": {"Privileged": True}}]}
-    ),
+    "other letters": thing("a.example.com/v1", "Thing", spec={"Main": {"SecurityContext": {"Privileged": True}}}),
     "other letters of a Pod": thing("a.example.com/v1", "Thing", spec={"HostNetwork": True}),
     "manifest as text": thing(
         "argoproj.io/v1alpha1",

@@ -4,7 +4,8 @@ The clusters that are under way are recorded in the status of the ModuleRollout 
 them, by a write that is refused unless the ModuleRollout is as it was read. So no two replicas ever let more clusters
 go than the strategy allows, and one that takes over knows which clusters to finish.
 
-May delete: ModuleRollouts of earlier versions, all but the last MAX_KEPT. Nothing else.
+May delete: ModuleRollouts of earlier versions, all but the last MAX_KEPT, and those that say that they take another one
+back and do not. Nothing else.
 """
 
 from collections.abc import Iterator, Sequence
@@ -57,7 +58,7 @@ class ReleaseVersion(Step):
 
 @dataclass(frozen=True, slots=True)
 class CloseRollouts(Step):
-    """Mark rollouts as superseded, and delete those that are too old to be kept."""
+    """Mark rollouts as superseded, and delete those that are too old to be kept, or take back what is not in force."""
 
     superseded: tuple[ModuleRollout, ...]
     deleted: tuple[str, ...]
@@ -77,6 +78,8 @@ def plan(seen: RolloutSnapshot) -> StartRollout | ReleaseVersion | CloseRollouts
         return RolloutDone(error=seen.error)
     if seen.taken:
         return RolloutDone(requeue_after=0.0)  # what was written is read before the next decision
+    if seen.ignored:
+        return CloseRollouts((), seen.ignored)
     if is_new_version(seen):
         if seen.strategy is None:
             problem = f"RolloutStrategy {seen.strategy_name!r} does not exist: no cluster gets {seen.version}"

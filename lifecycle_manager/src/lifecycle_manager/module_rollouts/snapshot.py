@@ -14,7 +14,7 @@ from lifecycle_manager.contract.resources import DatedReleaseMeta
 from lifecycle_manager.module_catalog import Offers, kyma_of_manifest, module_of_manifest
 from lifecycle_manager.module_catalog.offer import release_of
 from lifecycle_manager.rollout import Schedule, Timing
-from lifecycle_manager.rollout.releases import released_by, taken_back
+from lifecycle_manager.rollout.releases import in_effect, released_by, taken_back
 from lifecycle_manager.rollout.target import MANDATORY_CHANNEL, RolloutTarget, changes, channel_of
 from lifecycle_manager.rollout.waves import DEFAULT_STRATEGY, DEFAULT_WAVES, Cluster, is_downgrade, wave_of
 from lifecycle_manager_api import (
@@ -89,7 +89,7 @@ class RolloutSnapshot(Snapshot):
     - `release`: None where the module has none, or none that rollouts govern; then nothing is rolled out. The
       ModuleTemplate of a mandatory module without one
     - `target`: what the channel gives, None where there is no such channel
-    - `rollouts`: all of the channel, the latest first
+    - `rollouts`: those of the channel that count, the latest first; `ignored` are the names of the others
     - `clusters`: those that have the module of this channel, `manifests` theirs, by the name of the Kyma
     - `template`: that of the version before the latest rollout's
     - `taken`: whether this reconcile has released, created or deleted what it decided to
@@ -104,6 +104,7 @@ class RolloutSnapshot(Snapshot):
     clusters: tuple[Cluster, ...]
     manifests: dict[str, Manifest]
     template: ModuleTemplate | None = None
+    ignored: tuple[str, ...] = ()
     taken: bool = False
 
     @property
@@ -151,9 +152,10 @@ class RolloutReader:
 
     async def read(self, request: Request[ReleaseChannel, RolloutState]) -> RolloutSnapshot | None:
         key = request.key
-        rollouts = self.of_channel(key)
+        present = self.of_channel(key)
+        rollouts = in_effect(present)
         release = self._release(key)
-        if release is None and not rollouts:
+        if release is None and not present:
             return None
         latest = rollouts[0] if rollouts else None
         manifests = {
@@ -173,6 +175,7 @@ class RolloutReader:
             clusters=() if latest is None else await self._clusters(latest, manifests, request.state),
             manifests=manifests,
             template=offer.template(key.module, former),
+            ignored=tuple(each.metadata.name for each in present if each not in rollouts),
         )
 
     def _release(self, key: ReleaseChannel) -> DatedReleaseMeta | ModuleTemplate | None:
@@ -193,9 +196,8 @@ class RolloutReader:
         return None if named else DEFAULT_WAVES
 
     def of_channel(self, key: ReleaseChannel) -> tuple[ModuleRollout, ...]:
-        """Return all rollouts of a channel, the latest first."""
-        found = self.rollouts.by_index(ROLLOUTS_BY_CHANNEL, str(key))
-        return tuple(sorted(found, key=lambda each: each.spec.revision, reverse=True))
+        """Return all rollouts of a channel."""
+        return tuple(self.rollouts.by_index(ROLLOUTS_BY_CHANNEL, str(key)))
 
     async def _clusters(
         self, rollout: ModuleRollout, manifests: dict[str, Manifest], state: RolloutState

@@ -49,7 +49,7 @@ class Progress:
 
 def status_of(rollout: ModuleRollout, progress: Progress) -> ModuleRolloutStatus:
     before, blocker, current = rollout.status, progress.blocker, progress.current
-    phase, reason, message = _summary(progress)
+    phase, reason, message = _summary(progress, before.phase)
     clusters = sum(each.status.clusters for each in progress.waves)
     updated = sum(each.status.healthy + each.status.soaking for each in progress.waves)
     is_completed = phase == "Completed"
@@ -101,12 +101,13 @@ def superseded(rollout: ModuleRollout, now: datetime) -> ModuleRolloutStatus:
     )
 
 
-def _summary(progress: Progress) -> tuple[RolloutPhase, str, str]:
+def _summary(progress: Progress, before: RolloutPhase) -> tuple[RolloutPhase, str, str]:
+    """Return the phase, its reason and a message. With too many failures at the end a rollout is not completed."""
     blocker, current = progress.blocker, progress.current
+    if blocker is not None and (current is not None or (blocker.failures and before != "Completed")):
+        return blocker.phase, blocker.reason, shortened(blocker.message, MAX_MESSAGE_LENGTH)
     if current is None:
         return "Completed", "AllWavesCompleted", "all waves are completed"
-    if blocker is not None:
-        return blocker.phase, blocker.reason, shortened(blocker.message, MAX_MESSAGE_LENGTH)
     message = f"waiting for {current.waits_for}"
     if current.needs_approval:
         return "AwaitingApproval", "ApprovalRequired", message

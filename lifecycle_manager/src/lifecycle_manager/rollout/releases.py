@@ -25,11 +25,34 @@ whose first rollout has not begun has no channels."""
 
 def by_channel(rollouts: Iterable[ModuleRollout]) -> Rollouts:
     """Return the rollouts of each channel."""
-    found: dict[str, dict[str, ChannelRollouts]] = {}
-    for rollout in sorted(rollouts, key=lambda each: each.spec.revision, reverse=True):
-        channels = found.setdefault(rollout.spec.module_name, {})
-        channels[rollout.spec.channel] = (*channels.get(rollout.spec.channel, ()), rollout)
+    found: dict[str, dict[str, list[ModuleRollout]]] = {}
+    for rollout in rollouts:
+        found.setdefault(rollout.spec.module_name, {}).setdefault(rollout.spec.channel, []).append(rollout)
+    return {
+        module: {channel: counting for channel, its in channels.items() if (counting := in_effect(its))}
+        for module, channels in found.items()
+    }
+
+
+def in_effect(rollouts: Iterable[ModuleRollout]) -> ChannelRollouts:
+    """Return the rollouts of a channel, the latest first, without those that only say that they take one back.
+
+    Operators may create what takes a rollout back, and nothing else: by it no version comes that was not there before.
+    """
+    found: ChannelRollouts = ()
+    for each in sorted(rollouts, key=lambda it: it.spec.revision):
+        if each.status.phase != "Pending" or not each.spec.undoes or _takes_back(each.spec, found):
+            found = (each, *found)
     return found
+
+
+def _takes_back(spec: ModuleRolloutSpec, before: ChannelRollouts) -> bool:
+    """Tell whether a rollout takes back what is in force, or goes on with one that does."""
+    undone = next((each for each in before if each.metadata.name == spec.undoes), None)
+    if undone is None or spec.revision != before[0].spec.revision + 1:
+        return False
+    is_back = (spec.version, spec.former_version) == (undone.spec.former_version, undone.spec.version)
+    return is_back and (undone is in_force(before) or before[0].spec.undoes == spec.undoes)
 
 
 def is_governed(
