@@ -54,6 +54,12 @@ class RecordedSet:
         """Return what the state of an owner has, so that the reconcile uses it."""
         return RecordedObjects(SKR, set_owner(resource), namespace, self)
 
+    def entry_of(self, thing: KubernetesObject) -> InventoryEntry:
+        """Return what a document is in the SKR."""
+        group, _, version = thing.api_version.rpartition("/")
+        alike = (each for each in self.wanted or () if (each.kind, each.name) == (thing.kind, thing.name))
+        return next(alike, InventoryEntry(group, version, thing.kind, thing.namespace, thing.name))
+
     @asynccontextmanager
     async def to(self, _kyma: str) -> AsyncIterator[Client]:
         """Lend the client of the SKR, as Connections do."""
@@ -73,7 +79,7 @@ class RecordedObjects(SkrObjects):
 
     async def intended(self, objects: Iterable[KubernetesObject], _: object) -> Iterable[InventoryEntry]:
         self.world.requests.append("resolve")
-        return map(entry_of, objects) if self.world.wanted is None else self.world.wanted
+        return map(self.world.entry_of, objects) if self.world.wanted is None else self.world.wanted
 
     async def existing(self, entries: Collection[InventoryEntry]) -> Mapping[InventoryEntry, JsonObject | None]:
         return {each: LIVE for each in entries if each in self.world.there}
@@ -106,8 +112,8 @@ class RecordedObjects(SkrObjects):
 
     def _outcome(self, index: int, thing: KubernetesObject) -> ObjectOutcome:
         if thing.name in self.world.failing:
-            return ObjectOutcome(entry_of(thing), index, "failed", error="no")
-        return ObjectOutcome(entry_of(thing), index, "changed", live=LIVE)
+            return ObjectOutcome(self.world.entry_of(thing), index, "failed", error="no")
+        return ObjectOutcome(self.world.entry_of(thing), index, "changed", live=LIVE)
 
 
 @dataclass(eq=False)
@@ -134,8 +140,3 @@ class RecordedWrites:
 
     def record(self, *_: object) -> None:
         """Events are not recorded."""
-
-
-def entry_of(thing: KubernetesObject) -> InventoryEntry:
-    group, _, version = thing.api_version.rpartition("/")
-    return InventoryEntry(group, version, thing.kind, thing.namespace, thing.name)

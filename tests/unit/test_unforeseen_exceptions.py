@@ -41,7 +41,7 @@ DOMAINS: dict[str, tuple[Resource[Any], str, str, str, str]] = {
         "demo-api",
         "Ready",
         "module_installation.snapshot.known_inventory",
-        "module_installation.plan.is_left_alone",
+        "module_installation.controller.is_left_alone",
     ),
     "sync-resource": (
         SYNC_RESOURCES,

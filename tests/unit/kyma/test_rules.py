@@ -20,7 +20,7 @@ from lifecycle_manager.kyma.wanted import wanted_of
 from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager.rollout import Timing
 from lifecycle_manager.skr import AccessSecretMissing, SkrUnreachable
-from lifecycle_manager.skr.deletion_brake import Brake
+from lifecycle_manager.skr.brake import Brake
 from lifecycle_manager_api import Kyma, Manifest, State, find, names
 from tests import builders
 from tests.builders import condition

@@ -27,7 +27,7 @@ from kyma_fleet.text import plain
 from lifecycle_manager.contract.resources import DATED_RELEASE_METAS, KYMAS, MODULE_TEMPLATES, ROLLOUT_STRATEGIES
 from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager.rollout import Timing
-from lifecycle_manager.rollout.change_brake import max_changed
+from lifecycle_manager.skr.brake import max_changed
 from lifecycle_manager_api import Kyma, ModuleTemplate, names
 
 WAVE_TITLES = ("WAVE", "KYMAS", "AT A TIME", "MAY FAIL", "NOT BEFORE", "SUCH AS")

@@ -13,8 +13,7 @@ from lifecycle_manager.kyma.reasons import ROLLOUT_PENDING, WAITS_FOR_MAINTENANC
 from lifecycle_manager.kyma.resolution import Installed, Resolution, resolve
 from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager.rollout import Timing
-from lifecycle_manager.rollout.change_brake import DEFAULT_STRATEGY, DEFAULT_WAVES
-from lifecycle_manager.rollout.waves import WavePlan, wave_of, waves_in_order
+from lifecycle_manager.rollout.waves import DEFAULT_STRATEGY, DEFAULT_WAVES, WavePlan, wave_of, waves_in_order
 from lifecycle_manager_api import (
     ChannelVersion,
     Kyma,

@@ -27,7 +27,7 @@ from lifecycle_manager.kyma.resolution import MAX_MODULES
 from lifecycle_manager.kyma.snapshot import KymaSnapshot
 from lifecycle_manager.kyma.wanted import WantedModule
 from lifecycle_manager.module_catalog import module_of_manifest
-from lifecycle_manager.rollout.held_removals import DELETION_HELD
+from lifecycle_manager.skr.brake import DELETION_HELD
 from lifecycle_manager_api import (
     KymaModuleStatus,
     Manifest,

@@ -39,9 +39,8 @@ from lifecycle_manager.kyma.module_status import (
 from lifecycle_manager.kyma.snapshot import KymaSnapshot
 from lifecycle_manager.kyma.wanted import ApplyManifest, ModuleChange, WantedModules, chosen_manifests
 from lifecycle_manager.module_catalog import module_of_manifest
-from lifecycle_manager.rollout.held_removals import DELETION_HELD
 from lifecycle_manager.skr import SkrFailure
-from lifecycle_manager.skr.deletion_brake import DELETION_STUCK
+from lifecycle_manager.skr.brake import DELETION_HELD, DELETION_STUCK
 from lifecycle_manager_api import (
     Condition,
     Kyma,

@@ -7,6 +7,7 @@ that users have left, or whose objects are still being deleted.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import lru_cache
 
 import msgspec
@@ -67,11 +68,20 @@ class MarkUnmanaged:
 class DeleteManifest:
     """Remove a module: delete its Manifest in the foreground, so that its objects are deleted first.
 
-    `by_users`: they do not request the module any more.
+    `by_users`: they do not request the module any more. `removed_since`: when the catalog was changed whose effect an
+    operator continued.
     """
 
     manifest: str
     by_users: bool = False
+    removed_since: datetime | None = None
+
+    @property
+    def marks(self) -> dict[str, str | None]:
+        """The annotations by which the brake knows why the Manifest is deleted."""
+        if self.by_users:
+            return {names.REMOVED_BY_USERS: "true"}
+        return {} if self.removed_since is None else {names.REMOVED_SINCE: self.removed_since.isoformat()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +125,8 @@ class WantedModule:
         known = self.manifest.metadata if self.manifest is not None else None
         is_unmanaged = known is not None and names.IS_UNMANAGED in known.annotations
         if known is not None and self.resolution.is_excluded:
-            return DeleteManifest(known.name) if not known.being_deleted else None
+            since = self.resolution.removed_since
+            return DeleteManifest(known.name, removed_since=since) if not known.being_deleted else None
         if known is not None and not self.resolution.module.managed:
             return MarkUnmanaged(known.name) if not is_unmanaged else None
         return ApplyManifest(self.wanted, is_unmanaged) if self.wanted is not None and self.to_be_written else None

@@ -193,10 +193,10 @@ class KymaWrites:
                     await apply_manifest(kcp, self.manifests, manifest)
             case MarkUnmanaged(name):
                 await self._annotate(name, namespace, {names.IS_UNMANAGED: "true"})
-            case DeleteManifest(name, by_users):
-                if by_users:
+            case DeleteManifest(name):
+                if change.marks:
                     with suppress(NotFound):
-                        await self._annotate(name, namespace, {names.REMOVED_BY_USERS: "true"})
+                        await self._annotate(name, namespace, change.marks)
                 await delete_manifest(kcp, name, namespace)
             case DeleteSyncResource(resource):
                 with suppress(NotFound):  # deleted meanwhile

@@ -1,5 +1,8 @@
 """Writes of Manifests in KCP."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 import msgspec
 
 from kube_runtime import Client, Informer, NotFound, ObjectKey
@@ -8,6 +11,8 @@ from lifecycle_manager.contract.former import is_former, marks
 from lifecycle_manager.contract.resources import FIELD_MANAGER, MANIFESTS, RAW_MANIFESTS
 from lifecycle_manager.module_catalog.manifests import kyma_of_manifest, module_of_manifest
 from lifecycle_manager_api import Manifest, as_document, joined_name
+
+NO_MARKS: Mapping[str, str] = MappingProxyType({})
 
 
 async def apply_manifest(kcp: Client, manifests: Informer[Manifest], manifest: Manifest) -> None:
@@ -47,9 +52,15 @@ def named_apart(manifest: Manifest, held: Manifest | None) -> Manifest:
     return msgspec.structs.replace(manifest, metadata=msgspec.structs.replace(manifest.metadata, name=name))
 
 
-async def delete_manifest(kcp: Client, name: str, namespace: str) -> None:
-    """Delete a Manifest in the foreground, so that the objects of the module are deleted first. Raises KubeError."""
+async def delete_manifest(kcp: Client, name: str, namespace: str, marks: Mapping[str, str] = NO_MARKS) -> None:
+    """Delete a Manifest in the foreground, so that the objects of the module are deleted first. Raises KubeError.
+
+    `marks`: annotations that say why.
+    """
     try:
+        if marks:
+            patch = {"metadata": {"annotations": {**marks}}}
+            await kcp.merge_patch(MANIFESTS, name, patch, namespace, field_manager=FIELD_MANAGER)
         await kcp.delete(MANIFESTS, name, namespace, propagation="Foreground")
     except NotFound:
         return  # the cache was behind

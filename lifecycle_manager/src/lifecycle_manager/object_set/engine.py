@@ -5,7 +5,8 @@ and what is no longer wanted is pruned. The domain decides in between, by its ru
 may be repeated.
 """
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -13,7 +14,18 @@ from typing import Any, Generic
 
 import structlog
 
-from kube_runtime import ApplyResult, Client, Clock, InventoryEntry, KubernetesObject, ObjectKey, Request, Result
+from kube_runtime import (
+    ApplyResult,
+    Client,
+    Clock,
+    InventoryEntry,
+    JsonObject,
+    KubernetesObject,
+    ObjectKey,
+    Readiness,
+    Request,
+    Result,
+)
 from kube_runtime.tracing import part
 from lifecycle_manager.object_set import rules
 from lifecycle_manager.object_set.apply import SkrObjects
@@ -24,12 +36,15 @@ from lifecycle_manager.object_set.inventory import (
     inventory_of,
     listed,
     name_of,
+    namespace_in,
+    scopes_of,
     without,
 )
 from lifecycle_manager.object_set.owner_writes import Owner, OwnerWrites, Status
 from lifecycle_manager.object_set.ownership import Holder, existed_before, is_managed_by_another
 from lifecycle_manager.object_set.reporting import SetReport, cluster_of, set_owner, with_found
 from lifecycle_manager.object_set.snapshot import SetSnapshot
+from lifecycle_manager.object_set.workloads import readiness_with_pods
 from lifecycle_manager.skr import Connections, SkrFailure, failure_of
 
 OBJECTS_LEFT = "ObjectsLeft"
@@ -51,6 +66,13 @@ class SetEngine(Generic[Owner]):
     unreachable: Callable[[Owner, SkrFailure, datetime], Status]
     found_by_others: Callable[[Owner], Collection[Identity]]
 
+    def others_of(self, _owner: Owner) -> tuple[Holder, ...]:
+        """Return the other owners in the same SKR that may have the same objects."""
+        return ()
+
+    def gave_up(self, _owner: Owner, _entries: tuple[InventoryEntry, ...]) -> None:
+        """Take note of objects that an owner no longer has: another one may have them too."""
+
     async def report_unforeseen(self, key: ObjectKey, error: Exception) -> None:
         """Report an unforeseen exception; the inventory stays. Raises KubeError."""
         resource = self.writes.informer.get(key)
@@ -67,6 +89,7 @@ class ObjectSet(Generic[Owner]):
     - `inventory`: what is in the SKR or may be; `found` what of that, and of what is wanted, existed before
     - `wanted`: what an apply may create, as the SKR resolves it
     - `others`: the other owners that may have the same objects, as read last
+    - `parts`: what the reconcile has begun to do
     """
 
     engine: SetEngine[Owner]
@@ -77,6 +100,7 @@ class ObjectSet(Generic[Owner]):
     found: frozenset[Identity] = field(init=False)
     wanted: frozenset[InventoryEntry] = frozenset()
     others: tuple[Holder, ...] = ()
+    parts: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.resource, self.inventory, self.found = self.seen.resource, self.seen.inventory, self.seen.found
@@ -90,6 +114,16 @@ class ObjectSet(Generic[Owner]):
     def intended(self) -> tuple[InventoryEntry, ...]:
         """What is in the SKR or about to be, sorted."""
         return tuple(sorted((*self.leftover, *self.wanted)))
+
+    @property
+    def namespace_of(self) -> Callable[[KubernetesObject], str]:
+        """What says the namespace of an object, by the scopes of kinds as far as the SKR has stated them."""
+        return namespace_in(scopes_of((*self.inventory, *self.wanted)), self.seen.default_namespace)
+
+    def part(self, name: str) -> AbstractContextManager[None]:
+        """Name what is done from here on, in traces too."""
+        self.parts.append(name)
+        return part(name)
 
     async def skr(self) -> Client:
         """Return the client of the SKR that the whole reconcile uses. Raises SkrAccessError."""
@@ -110,13 +144,14 @@ class ObjectSet(Generic[Owner]):
 
         `own_kinds` are objects of kinds that the set itself defines. Raises KubeError or SkrAccessError.
         """
-        with part("ResolveObjects"):
+        with self.part("ResolveObjects"):
             self.request.state.claim(objects)  # before the first await
             applier = (await self.objects()).applier
             self.wanted = frozenset(await applier.intended(objects, ())).union(own_kinds)
             before: Collection[Identity] = self.engine.found_by_others(self.seen.resource)
             looked_up = await applier.existing(without(self.wanted, (*self.seen.inventory, *self.inventory)))
             self.found |= existed_before(looked_up, {*before, *self.engine.found_by_others(self.seen.resource)})
+            self.others = self.engine.others_of(self.seen.resource)
 
     async def record_intent(
         self, begun: Callable[[Owner, tuple[InventoryEntry, ...], frozenset[Identity]], Status]
@@ -129,9 +164,9 @@ class ObjectSet(Generic[Owner]):
         is_held = writes.finalizer in self.resource.metadata.finalizers
         if is_held and identities(entries) <= identities(inventory_of(self.resource)):
             return
-        with part("RecordIntent"):
+        with self.part("RecordIntent"):
             self.resource = await writes.intend(self.resource, begun(self.resource, entries, self.found))
-            self._remember(entries)
+            self.remember(entries)
 
     async def apply(
         self,
@@ -143,7 +178,8 @@ class ObjectSet(Generic[Owner]):
         namespaces: tuple[str, ...] = (),
     ) -> ApplyResult:
         """Apply these objects; delete none, see `SkrObjects.apply`. Raises KubeError or SkrAccessError."""
-        with part("ApplyObjects"):
+        with self.part("ApplyObjects"):
+            self.others = self.engine.others_of(self.seen.resource)
             result = await (await self.objects()).apply(
                 objects,
                 inventory,
@@ -153,7 +189,7 @@ class ObjectSet(Generic[Owner]):
                 found=self.found,
                 leave=partial(is_managed_by_another, others=self.others),
             )
-            self._remember(result.inventory)
+            self.remember(result.inventory)
             self.found -= identities(each.entry for each in result.outcomes if each.action == "created")
             return result
 
@@ -168,17 +204,17 @@ class ObjectSet(Generic[Owner]):
             applied = rules.after_release(applied, leaving.released)
         if not leaving.pruned:
             return applied
-        with part("PruneObjects"):
+        with self.part("PruneObjects"):
             applied = await (await self.objects()).prune(applied, leaving.pruned)
-            self._remember(applied.inventory)
+            self._give_up(leaving.pruned, applied.inventory)
             return applied
 
     async def release_found(self, entries: tuple[InventoryEntry, ...]) -> None:
         """Leave objects that existed before to users: without the set's labels, annotations and managed fields."""
-        with part("ReleaseFound"):
+        with self.part("ReleaseFound"):
             left = await (await self.objects()).leave(entries)
             self._report_left(listed([name_of(each) for each in left]), "existed before")
-            self._remember(without(self.inventory, entries))
+            self._give_up(entries, without(self.inventory, entries))
 
     async def delete(self, entries: tuple[InventoryEntry, ...]) -> ApplyResult:
         """Delete these objects of the inventory: their owner is being deleted.
@@ -186,12 +222,23 @@ class ObjectSet(Generic[Owner]):
         A Namespace that contains objects of others is left, without the set's labels, annotations and managed fields. A
         CRD that has objects waits until these are deleted. Raises KubeError or SkrAccessError.
         """
-        with part("DeleteObjects"):
+        with self.part("DeleteObjects"):
             objects = await self.objects()
+            removed: ApplyResult
             removed, kept = await objects.delete(entries)
             self._report_left("; ".join(map(held_message, kept)), "contains objects of others")
-            self._remember(tuple(sorted({*removed.inventory, *without(self.inventory, entries)})))
+            self._give_up(entries, tuple(sorted({*removed.inventory, *without(self.inventory, entries)})))
             return removed
+
+    async def readiness_of(
+        self, workloads: Iterable[tuple[InventoryEntry, JsonObject]]
+    ) -> Mapping[InventoryEntry, Readiness]:
+        """Return the readiness of workloads as they were read, with what their Pods say. Raises KubeError."""
+        if not (read := tuple(workloads)):
+            return {}
+        with self.part("ReadPods"):
+            skr = await self.skr()
+            return {entry: await readiness_with_pods(skr, entry, live) for entry, live in read}
 
     async def report(self, report: SetReport) -> Result:
         """Write the status; return when to reconcile again. Raises KubeError."""
@@ -204,9 +251,14 @@ class ObjectSet(Generic[Owner]):
         wait = state.settle(report.shown, now=self.engine.clock.monotonic())
         return Result(requeue_after=report.requeue_after if wait is None else wait)
 
-    def _remember(self, inventory: tuple[InventoryEntry, ...]) -> None:
+    def remember(self, inventory: tuple[InventoryEntry, ...]) -> None:
+        """Put this inventory in the place of what was known."""
         self.inventory = inventory
         self.request.state.remember(inventory)
+
+    def _give_up(self, entries: tuple[InventoryEntry, ...], inventory: tuple[InventoryEntry, ...]) -> None:
+        self.remember(inventory)
+        self.engine.gave_up(self.resource, without(entries, inventory))
 
     def _report_left(self, what: str, why: str) -> None:
         if what:

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from kube_runtime import ApplyResult, InventoryEntry, ObjectKey
+from kube_runtime import ApplyResult, End, InventoryEntry, ObjectKey
 from lifecycle_manager.contract.signals import ObjectReference
 from lifecycle_manager.module_catalog import kyma_of_manifest, module_of_manifest
 from lifecycle_manager.object_set.inventory import Identity, entries_of, identities
@@ -33,18 +33,16 @@ Status = TypeVar("Status", ManifestStatus, SyncResourceStatus)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SetReport:
-    """The status of an owner after a reconcile, and when to reconcile again.
+class SetReport(End):
+    """Write the status of an owner; `error` is raised once that is done.
 
     `applied` is the result of this round; `shown` what it has read of objects that events announced, None where it has
-    not read them. `error` is raised once the status is written. `lost` are objects that belong to another owner.
+    not read them. `lost` are objects that belong to another owner.
     """
 
     status: ManifestStatus | SyncResourceStatus
-    requeue_after: float | None = None
     applied: ApplyResult | None = None
     shown: Mapping[ObjectReference, ObservedObject] | None = None
-    error: Exception | None = None
     lost: frozenset[InventoryEntry] = frozenset()
 
 

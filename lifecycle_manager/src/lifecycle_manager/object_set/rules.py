@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from kube_runtime import ApplyResult, InventoryEntry, KubernetesObject, may_refuse
 from lifecycle_manager.contract.verdict import FORBIDDEN, POLICY_VIOLATION
-from lifecycle_manager.object_set.inventory import Identity, among, listed, name_of, without
+from lifecycle_manager.object_set.inventory import Identity, among, listed, name_of, scopes_of, without
 from lifecycle_manager.object_set.owner_writes import Owner
 from lifecycle_manager.object_set.protected import is_protected, is_protected_entry
 from lifecycle_manager.object_set.snapshot import SetSnapshot
@@ -113,10 +113,6 @@ def held_back(
     by_place = {Place(each.group, each.kind, each.namespace, each.name): each for each in entries}
     found = tuple(misplaced(by_place, rules)) if rules is not None else ()
     return tuple(dict.fromkeys(by_place[place] for place, _ in found)), tuple(violation for _, violation in found)
-
-
-def scopes_of(entries: Iterable[InventoryEntry]) -> Scopes:
-    return {(each.group, each.kind): bool(each.namespace) for each in entries}
 
 
 def message_of(found: Collection[Violation]) -> str:

@@ -55,10 +55,9 @@ from lifecycle_manager.object_set.policy import module_of_policy, policy_changed
 from lifecycle_manager.object_set.repairs import CONTESTED, seen_in
 from lifecycle_manager.object_set.reporting import SetReport
 from lifecycle_manager.object_set.rules import held_back, left_by_policy
-from lifecycle_manager.object_set.workloads import readiness_with_pods
 from lifecycle_manager.process.telemetry import ChangeLatency
 from lifecycle_manager.skr import Connections, DeletionBrake, SkrAccessError, deletion_continued, failure_of
-from lifecycle_manager.skr.deletion_brake import Hold
+from lifecycle_manager.skr.brake import Hold
 from lifecycle_manager.sync_resource import rules
 from lifecycle_manager.sync_resource import status as statuses
 from lifecycle_manager.sync_resource.rules import READINESS_SECONDS, creates_namespaces, is_paused
@@ -229,8 +228,7 @@ class SyncResourceEngine(SetEngine[SyncResource]):
         )
         if prunes := seen.resource.spec.prune:
             applied = await objects.prune(applied)
-        skr, waiting = await objects.skr(), rules.waiting_workloads(applied)
-        workloads = {entry: await readiness_with_pods(skr, entry, live) for entry, live in waiting}
+        workloads = await objects.readiness_of(rules.waiting_workloads(applied))
         left = left_by_policy(applied, seen.rules) if prunes else ()
         status = statuses.applied(objects.resource, applied, seen.now, left, workloads, found=objects.found)
         is_settled = status.state is State.READY or left or applied.held

@@ -6,7 +6,7 @@ reason is pruned; nothing is deleted that the inventory does not name, or that a
 May delete: objects of its inventory that the text no longer names and that the module may have; once it is being
 deleted, all of its inventory. Never what an older SyncResource of the Kyma has, too, nor what another owner has by now,
 nor what existed before, which is released to the users; and nothing while the brake holds its deletion, or the removal
-of all its objects (`skr.deletion_brake`).
+of all its objects (`skr.brake`).
 
 While the admission policy that keeps modules apart is not in force, a text that was not applied before is refused, and
 nothing is deleted but with its Kyma: anybody may have asked for it.
@@ -28,12 +28,12 @@ from kube_runtime import (
 )
 from lifecycle_manager.contract.conditions import VALID
 from lifecycle_manager.contract.verdict import CONFLICT, INVALID_RESOURCE
-from lifecycle_manager.object_set.inventory import DEFAULT_NAMESPACE, Identity, namespace_in
+from lifecycle_manager.object_set.inventory import DEFAULT_NAMESPACE, Identity, namespace_in, scopes_of
 from lifecycle_manager.object_set.ownership import conflicts
-from lifecycle_manager.object_set.rules import message_of, objections, scopes_of
+from lifecycle_manager.object_set.rules import message_of, objections
 from lifecycle_manager.object_set.rules import objection_to as objection_to_set
 from lifecycle_manager.object_set.workloads import is_workload
-from lifecycle_manager.skr.deletion_brake import Hold
+from lifecycle_manager.skr.brake import Hold
 from lifecycle_manager.sync_resource.snapshot import SyncResourceSnapshot, read_text, since
 from lifecycle_manager.sync_resource.status import (
     KYMA_DELETING,

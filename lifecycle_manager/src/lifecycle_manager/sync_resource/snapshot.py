@@ -164,7 +164,6 @@ class SyncResourceReader:
             kyma=kyma,
             now=now,
             inventory=inventory,
-            before=inventory,
             found=found_before(resource),
             text=text,
             rules=self.policies.of_sync_resources(resource.spec.module),

@@ -8,7 +8,7 @@ May delete: all Manifests of the Kyma; once they are gone, the SyncResources tha
 in the SKR the Kyma CR, the image pull Secret and the Kyma CRD, once all of the stages before are done. Finalizers of
 others on what is being deleted in the SKR only with `--enable-purge-finalizer`; those on the Kyma in KCP only with
 `--remove-finalizers-of-others`, once its access Secret is gone. Nothing while the brake holds its deletion
-(`skr.deletion_brake`).
+(`skr.brake`).
 """
 
 from collections.abc import Iterator, Sequence

@@ -14,14 +14,9 @@ from kube_runtime.informer.cache import Cache
 from lifecycle_manager.contract.resources import DatedReleaseMeta
 from lifecycle_manager.module_catalog import Offers
 from lifecycle_manager.rollout import RolloutSettings, Schedule
-from lifecycle_manager.rollout.change_brake import (
-    DEFAULT_WAVES,
-    FREE_CLUSTERS,
-    MANIFESTS_BY_MODULE,
-    changed_clusters,
-    max_changed,
-)
-from lifecycle_manager.rollout.target import RolloutTarget
+from lifecycle_manager.rollout.target import MANIFESTS_BY_MODULE, RolloutTarget, changed_clusters
+from lifecycle_manager.rollout.waves import DEFAULT_WAVES
+from lifecycle_manager.skr.brake import FREE_CLUSTERS, max_changed
 from lifecycle_manager_api import Manifest, ModuleRelease, ModuleRollout, ModuleRolloutSpec, names
 from tests import builders
 from tests.clocks import ManualClock

@@ -1,19 +1,23 @@
-"""The brake on deletions: the one rule that says whether what is deleted in KCP is deleted or forgotten in SKRs now.
+"""The brake: what KCP deletes in more than N clusters at once waits for an operator.
 
 The plans of Kymas, Manifests and SyncResources ask it first. A deletion is held
 
-- while a CRD of Lifecycle Manager or its namespace is being deleted in KCP, which deletes everything everywhere; and
-  that of a SyncResource whose ModuleConfig was deleted with its CRD, after that CRD was created again
+- while a CRD of Lifecycle Manager or its namespace is being deleted in KCP; and that of a SyncResource whose
+  ModuleConfig was deleted with its CRD, after that CRD was created again
 - while Kymas or Manifests of more clusters than `limit` are being deleted that were deleted in about the same hour, and
   SyncResources of one module likewise: a module team can hold only its own. What users have removed is neither counted
   nor held so, nor is a Kyma counted whose deletion something in its cluster blocks
-- likewise where the texts of so many SyncResources of one module lost all their objects in about the same hour, which
-  removes as much: `status.emptied_at` records when; what was held stays held by its status
+- likewise where the texts of so many SyncResources of one module lost all their objects in about the same hour:
+  `status.emptied_at` records when; what was held stays held by its status
 - while the access Secret is gone for less than the grace time, or that of more clusters than `limit`
 
-until the cause has passed or an operator continues it: the annotation `continue-deletion` of the Kyma (`klm continue`)
-names a time, and what was deleted or emptied before is not held, however long it takes; what is later, is. Objects are
-forgotten only with `may_forget`. Limits: `BrakeSettings`; what is counted is counted again after RECOUNT_SECONDS.
+A change of the catalog that removes a module from more clusters than `max_changed` is held before anything is deleted
+even in KCP (`waiting_since`); versions that so many clusters would get are rolled out in waves (`rollout.target`).
+
+All that until the cause has passed or an operator continues it: the annotation `continue-deletion` of the Kyma (`klm
+continue`) names a time, and what began before is not held, however long it takes; what is later, is. What is counted
+is recorded in KCP. A Manifest that is deleted as an operator continued a change of the catalog says when that change
+was: its deletion began then. Objects are forgotten only with `may_forget`. Limits: `BrakeSettings`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,7 +27,7 @@ from typing import Any
 
 from kube_runtime import Change, Clock, Index, Informer, JsonObject, Manager, ObjectKey
 from lifecycle_manager.contract.conditions import was_reached
-from lifecycle_manager.contract.indexes import MODULE_CONFIGS_BY_KYMA
+from lifecycle_manager.contract.indexes import MANIFESTS_BY_KYMA, MODULE_CONFIGS_BY_KYMA
 from lifecycle_manager.contract.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     KYMAS,
@@ -42,19 +46,20 @@ from lifecycle_manager_api import Kyma, Manifest, ModuleConfig, ObjectMeta, Sync
 DELETION_HELD = "DeletionHeld"
 """The reason of conditions of what the brake holds."""
 RECOUNT_SECONDS = 1.0
+FREE_CLUSTERS = 10
+"""So many clusters change at once in any fleet, unless the option is a number."""
 AT_ONCE_SECONDS = 3600
 """Deletions that began so soon after each other are one mass deletion; one that is stuck since yesterday is none."""
 DELETION_STUCK = "DeletionStuck"
 """The reason of a Kyma that was not held, and whose deletion something in its cluster blocks."""
 HELD_SECONDS = 30.0
-"""How soon the brake is asked again. A word of an operator, and a new access Secret, enqueue what is held at once."""
 GARBAGE_COLLECTION = timedelta(hours=1)
-"""How long after a CRD was created again the garbage collector of KCP may still delete what its objects owned."""
+"""How long after a CRD was created again KCP may still delete what its objects owned."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """What a deletion waits for, the reason of its condition, and when to ask again."""
+    """What a deletion waits for, the reason of its condition, and when to ask again if nothing happens before."""
 
     waits_for: str
     reason: str = DELETION_HELD
@@ -70,7 +75,6 @@ class Brake:
 
 
 RELEASED = Brake()
-"""What is not held, and not forgotten."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,12 +134,50 @@ def is_continued(began: datetime | None, continued_at: datetime | None) -> bool:
 
 def continued_at(metadata: ObjectMeta | None) -> datetime | None:
     """Return until when deletions are continued by the annotation of an object; None where that is no time."""
-    text = metadata.annotations.get(names.CONTINUE_DELETION, "") if metadata is not None else ""
+    return _time_of(metadata.annotations.get(names.CONTINUE_DELETION, "")) if metadata is not None else None
+
+
+def removed_since(metadata: ObjectMeta) -> datetime | None:
+    """Return when the catalog was changed so that an operator had a Manifest deleted; None for any other."""
+    return _time_of(metadata.annotations.get(names.REMOVED_SINCE, "")) if metadata.being_deleted else None
+
+
+def _time_of(text: str) -> datetime | None:
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
         return None
     return found if found.tzinfo is not None else None
+
+
+def max_changed(amount: str, clusters: int) -> int:
+    """Return how many of so many clusters one change may concern; a share below FREE_CLUSTERS is that."""
+    if not amount.endswith("%"):
+        return int(amount)
+    return max(FREE_CLUSTERS, clusters * int(amount[:-1]) // 100)
+
+
+def waiting_since(changed_at: datetime | None, kymas: Iterable[Kyma], limit: int) -> datetime | None:
+    """Return since when the removal of a module from these Kymas waits; None where it does not."""
+    waiting = sum(not each.metadata.being_deleted and is_removal_held(changed_at, each.metadata) for each in kymas)
+    return changed_at if waiting > limit else None
+
+
+def is_removal_held(since: datetime | None, kyma: ObjectMeta) -> bool:
+    """Tell whether a removal that waits since then has to wait for this Kyma."""
+    return since is not None and not is_continued(since, continued_at(kyma))
+
+
+def continued_removal(since: datetime | None, kyma: ObjectMeta, now: datetime) -> datetime | None:
+    """Return since when the removal of a module waited that an operator has just continued; None for any other."""
+    until = continued_at(kyma)
+    is_recent = until is not None and now - until < timedelta(seconds=AT_ONCE_SECONDS)
+    return since if is_recent and is_continued(since, until) else None
+
+
+def removal_waits_for(kyma: str) -> str:
+    """Return what a removal waits for."""
+    return f"an operator's word: klm continue {kyma} (one change removes the module from very many clusters)"
 
 
 def deletion_continued(change: Change[Kyma]) -> bool:
@@ -198,7 +240,7 @@ class DeletionBrake:
             manager.clock,
             connections,
             manager.informer(KYMAS, indexes=[DELETING_KYMAS]),
-            manager.informer(MANIFESTS, indexes=[DELETING_MANIFESTS]),
+            manager.informer(MANIFESTS, indexes=[DELETING_MANIFESTS, MANIFESTS_BY_KYMA]),
             manager.informer(MODULE_CONFIGS, namespace=None, indexes=[MODULE_CONFIGS_BY_KYMA]),
             manager.informer(SYNC_RESOURCES, namespace=None, indexes=[DELETING_SYNC_RESOURCES, EMPTIED_SYNC_RESOURCES]),
             {each.plural_name: one(CUSTOM_RESOURCE_DEFINITIONS, each.plural_name) for each in _WATCHED_CRDS},
@@ -269,8 +311,12 @@ class DeletionBrake:
         until = continued_at(owner.metadata if owner is not None else item.metadata)
         if owner is not None and owner.metadata.deletion_timestamp is not None:
             return _Beginning("", owner.metadata.deletion_timestamp, until)
-        module = item.spec.module if isinstance(item, SyncResource) else ""
-        return _Beginning(module, item.metadata.deletion_timestamp, until)
+        if not isinstance(item, SyncResource):
+            return _Beginning("", removed_since(item.metadata) or item.metadata.deletion_timestamp, until)
+        module = item.spec.module
+        manifests = (each.metadata for each in self.manifests.by_index(MANIFESTS_BY_KYMA, kyma))
+        removals = (removed_since(each) for each in manifests if each.labels.get(names.MODULE_NAME) == module)
+        return _Beginning(module, next(filter(None, removals), item.metadata.deletion_timestamp), until)
 
     def _clusters_with_deletions(self, now: float, beginning: "_Beginning") -> int:
         """Return in how many clusters such a deletion is under way; what many have is not counted each time."""
@@ -307,7 +353,7 @@ class DeletionBrake:
 
 @dataclass(frozen=True, slots=True)
 class _Beginning:
-    """When a deletion began. `module`: that of a SyncResource which is deleted without its Kyma."""
+    """When a deletion began; `module` is that of a SyncResource which is deleted without its Kyma."""
 
     module: str
     at: datetime | None

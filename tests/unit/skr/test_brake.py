@@ -1,7 +1,7 @@
 """The brake on deletions: its rule, and that no object is forgotten while Secrets, CRDs and Kymas come and go."""
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -18,7 +18,14 @@ from lifecycle_manager.contract.resources import (
     SYNC_RESOURCES,
 )
 from lifecycle_manager.process.telemetry import ChangeLatency
-from lifecycle_manager.skr.deletion_brake import AT_ONCE_SECONDS, Deletion, DeletionBrake, is_of_former_crd, judge
+from lifecycle_manager.skr.brake import (
+    AT_ONCE_SECONDS,
+    Deletion,
+    DeletionBrake,
+    continued_removal,
+    is_of_former_crd,
+    judge,
+)
 from lifecycle_manager.skr.settings import BrakeSettings
 from lifecycle_manager.sync_resource import SyncResourceSettings
 from lifecycle_manager_api import ObjectMeta, SyncResource, find, names
@@ -375,3 +382,47 @@ async def test_objects_made_from_module_crs_that_users_delete_hold_nothing(*, is
             made = builders.sync_resource(name=name, kyma=name, deletionTimestamp=builders.NOW)
             brake.sync_resources.cache.put(key_of(name), made)
         assert (brake.of(NAMES[0], made, has_objects=False).hold is None) is is_by_users
+
+
+CHANGED, DELETED = builders.NOW - timedelta(hours=1), builders.NOW + timedelta(seconds=3)
+CONTINUED: dict[str, Any] = {"annotations": {names.CONTINUE_DELETION: builders.NOW.isoformat()}}
+SINCE: dict[str, Any] = {"annotations": {names.REMOVED_SINCE: CHANGED.isoformat()}}
+
+
+@pytest.mark.parametrize(
+    ("mark", "kyma", "is_held"),
+    [(SINCE, CONTINUED, False), (SINCE, {}, True), ({}, CONTINUED, True)],
+    ids=["continued", "nobody continued it", "deleted for another reason"],
+)
+async def test_removal_that_an_operator_continued_is_not_held_again_in_its_clusters(
+    mark: dict[str, Any], kyma: dict[str, Any], *, is_held: bool
+) -> None:
+    async with open_world() as world:
+        for _ in range(2):  # another process finds the same
+            brake = DeletionBrake.watched_by(world.manager, world.connections, SETTINGS)
+            for name in NAMES:
+                brake.kymas.cache.put(key_of(name), builders.kyma(name, **kyma))
+                removed = builders.manifest("keda", kyma=name, deletionTimestamp=DELETED, **mark)
+                brake.manifests.cache.put(key_of(removed.metadata.name), removed)
+                made = builders.sync_resource(name=name, kyma=name, module="keda", deletionTimestamp=DELETED)
+                brake.sync_resources.cache.put(key_of(name), made)
+            assert (brake.of(NAMES[0], removed, has_objects=False).hold is not None) is is_held
+            assert (brake.of(NAMES[0], made, has_objects=False).hold is not None) is is_held
+            world.clock.advance(2 * AT_ONCE_SECONDS)
+
+
+@pytest.mark.parametrize(
+    ("until", "now", "is_continued"),
+    [
+        (builders.NOW, DELETED, True),
+        (CHANGED - timedelta(seconds=1), DELETED, False),
+        (builders.NOW, builders.NOW + timedelta(days=7), False),
+        (None, DELETED, False),
+    ],
+)
+def test_word_of_an_operator_is_about_the_removal_that_waited_then(
+    until: datetime | None, now: datetime, *, is_continued: bool
+) -> None:
+    annotations = {} if until is None else {names.CONTINUE_DELETION: until.isoformat()}
+    kyma = ObjectMeta(name="demo", annotations=annotations)
+    assert continued_removal(CHANGED, kyma, now) == (CHANGED if is_continued else None)
