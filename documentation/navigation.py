@@ -36,8 +36,6 @@ NAVIGATION: Sequence[Mapping[str, object]] = (
             "index.md",
             "start/operator.md",
             "start/user.md",
-            "start/module-team.md",
-            "start/python-developer.md",
         ]
     },
     {"Concepts": ["concepts.md", "glossary.md", "compared.md"]},

@@ -4,8 +4,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from kube_runtime import Controller, EventRecorder, Manager, ManagerOptions
-from kube_simulation.faults import Process
 from lifecycle_manager_api import names
+from tests.faults import Process
 
 
 class Silence(EventRecorder):

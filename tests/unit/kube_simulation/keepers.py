@@ -23,7 +23,7 @@ from kube_runtime import (
     Result,
     RetryPolicy,
 )
-from kube_simulation.faults import Process, Users, Workload
+from tests.faults import Process, Users, Workload
 from tests.integration.kube_runtime.things import THINGS, definition, thing
 from tests.kinds import CONFIG_MAPS
 

@@ -9,11 +9,11 @@ Start with `checking.check_under_faults`. `workload` is what a test provides, `f
 one run, `oracle` the judgement, `stepping` the way to an await in the middle of a coroutine.
 """
 
-from kube_simulation.faults.checking import FaultReport, check_under_faults
-from kube_simulation.faults.operators import check_operator_under_faults
-from kube_simulation.faults.oracle import FaultFinding
-from kube_simulation.faults.stepping import ReconcileCut
-from kube_simulation.faults.workload import Process, Script, Users, Workload
+from tests.faults.checking import FaultReport, check_under_faults
+from tests.faults.operators import check_operator_under_faults
+from tests.faults.oracle import FaultFinding
+from tests.faults.stepping import ReconcileCut
+from tests.faults.workload import Process, Script, Users, Workload
 
 __all__ = [
     "FaultFinding",

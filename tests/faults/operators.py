@@ -9,8 +9,8 @@ from kube_runtime.controller import RetryPolicy
 from kube_runtime.manager import Manager, ManagerOptions
 from kube_runtime.operator import Operator
 from kube_runtime.resource import JsonObject
-from kube_simulation.faults.checking import FaultReport, check_under_faults
-from kube_simulation.faults.workload import Process, Script, Workload
+from tests.faults.checking import FaultReport, check_under_faults
+from tests.faults.workload import Process, Script, Workload
 
 __all__ = ["check_operator_under_faults"]
 

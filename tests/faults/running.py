@@ -19,13 +19,13 @@ from kube_runtime.client.options import ClientOptions
 from kube_runtime.controller import Result
 from kube_runtime.exceptions import KubeError
 from kube_simulation.cluster import SimulatedCluster
-from kube_simulation.faults.faults import AGENT, Fault
-from kube_simulation.faults.oracle import Outcome, outcome_of
-from kube_simulation.faults.stepping import ReconcileCut, Stepped
-from kube_simulation.faults.workload import Process, Users, Workload
 from kube_simulation.requests import Answer, ApiRequest
 from kube_simulation.rules import Freeze, Proceed, Rule
 from kube_simulation.server import Simulation
+from tests.faults.faults import AGENT, Fault
+from tests.faults.oracle import Outcome, outcome_of
+from tests.faults.stepping import ReconcileCut, Stepped
+from tests.faults.workload import Process, Users, Workload
 
 __all__ = ["Run"]
 

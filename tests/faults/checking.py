@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from kube_simulation.faults.faults import (
+from kube_simulation.server import Simulation, serve_simulation
+from tests.faults.faults import (
     CutAtAwait,
     Fault,
     HideEvent,
@@ -14,10 +15,9 @@ from kube_simulation.faults.faults import (
     StartStale,
     Undisturbed,
 )
-from kube_simulation.faults.oracle import FaultFinding, Outcome, findings_of
-from kube_simulation.faults.running import Run
-from kube_simulation.faults.workload import Workload
-from kube_simulation.server import Simulation, serve_simulation
+from tests.faults.oracle import FaultFinding, Outcome, findings_of
+from tests.faults.running import Run
+from tests.faults.workload import Workload
 
 __all__ = ["FaultReport", "check_under_faults"]
 
