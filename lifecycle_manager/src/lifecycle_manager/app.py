@@ -112,22 +112,20 @@ def _set_up(
     manager: Manager, options: Settings, kcp: Client, connections: skr.Connections, *, oci: Registries, folder: Path
 ) -> None:
     """Declare every controller and server. To add a controller, add its folder, and its `setup` here."""
-    latency = ChangeLatency(manager.registry, manager.clock)
-    sources, manifests, certificates = options[SourceSettings], options[ManifestSettings], options[CertificateSettings]
+    latency, certificates = ChangeLatency(manager.registry, manager.clock), options[CertificateSettings]
+    sources, manifests, process = options[SourceSettings], options[ManifestSettings], options[ProcessSettings]
     downloads = Downloads(allowed=sources.allowed_hosts)
-    kinds = ModuleKinds(downloads.text, manifests.namespace)
+    kinds, configs = ModuleKinds(downloads.text, manifests.namespace), options[module_config.ModuleConfigSettings]
     logins = Logins(kcp, sources.login_secret)
     store = ObjectStore(oci, downloads.text, Blobs(sources.cache_folder or folder / "layers"))
     components = Components(oci, logins.default_login, read_yaml, sources.component_base)
 
-    ours = takeover().setup(manager, kcp)
+    ours, issuers = takeover().setup(manager, kcp), (CertManagerStore, GardenerStore)
     skr.setup(manager, connections, options[skr.SkrSettings])
     restricted, namespace = manifests.restricted_modules, manifests.namespace
     offers = module_catalog.setup(manager, components, downloads.text, restricted=restricted, namespace=namespace)
-    process, configs = options[ProcessSettings], options[module_config.ModuleConfigSettings]
     fleet_metrics.setup(manager, offers, each_kyma=process.kyma_metrics, fips_only=process.fips_only)
-    issuers, adopts = (CertManagerStore, GardenerStore), takeover().find_cas
-    cas, leaves = watcher_certificates.setup(manager, kcp, certificates, issuers=issuers, adopts=adopts)
+    cas, leaves = watcher_certificates.setup(manager, kcp, certificates, issuers=issuers, adopts=takeover().find_cas)
     kyma.setup(manager, connections, offers=offers, settings=options[kyma.KymaSettings])
     rollout, watcher = options[kyma.KymaSettings].rollout, options[skr_webhook.WatcherSettings]
     module_rollouts.setup(manager, offers, rollout)

@@ -127,7 +127,9 @@ def test_klm_of_the_lifecycle_manager_alone_runs_it_and_has_no_command_of_others
 
     manager.imports("lifecycle_manager")
     assert manager.run("klm", "--version") == f"klm {VERSION}\n"
-    assert "--kyma-skr-listener-bind-address" in manager.run("klm", "run", "--help")
+    listed = manager.run("klm", "run", "--help")
+    assert "--kyma-skr-listener-bind-address" in listed
+    assert "--kyma-selector" not in listed
     assert "No such command 'local'" in manager.run("klm", "local", status=2)
 
 
@@ -173,6 +175,14 @@ def test_fleet_page_is_found_by_the_service_that_it_is_installed_beside(tmp_path
     page.imports("kyma_fleet_page")
     found = "from importlib.metadata import entry_points; print(*entry_points(group='lifecycle_manager.pages'))"
     assert "kyma_fleet_page.serving:setup" in page.run("python", "-I", "-c", found)
+
+
+def test_takeover_adds_a_command_to_klm_and_an_option_to_the_service(tmp_path: Path, wheels: Path) -> None:
+    takeover = installed(tmp_path / "venv", wheels, "kyma-takeover")
+
+    takeover.imports("kyma_takeover")
+    assert "--where-possible" in takeover.run("klm", "adopt", "--help")
+    assert "--kyma-selector" in takeover.run("klm", "run", "--help")
 
 
 def test_demo_brings_all_of_klm(tmp_path: Path, wheels: Path) -> None:
