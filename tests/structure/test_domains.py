@@ -34,7 +34,6 @@ PLAIN = {
     "module-agreement": "reports a contradiction in a template; one condition is written",
     "module-link": "records the digest of a link; one status is written",
     "resync": "publishes a signal at a limited rate",
-    "skr-token": "renews a token and writes it to one Secret",
     "skr-probe": "sends one request to an SKR and publishes a signal",
     "skr-token": "renews the token of one access Secret, which is written",
     "verification": "verifies a descriptor for a cache; one condition is written",
