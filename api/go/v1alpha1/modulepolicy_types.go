@@ -152,9 +152,10 @@ type ModulePolicySpec struct {
 	Addresses []string `json:"addresses,omitempty"`
 
 	// Labels, each as key=value, in which * stands for any characters. An object that changes Pods, or the network
-	// or the availability of the Pods that it selects, such as a NetworkPolicy, a ResourceQuota or a webhook, has to
-	// select by one of them; * alone is for every selector, and for autoscalers of what is not the module's. Always
-	// allowed are kyma-project.io/module=MODULE, and all in the module's own namespace.
+	// or the availability of the Pods that it selects, such as a NetworkPolicy or a ResourceQuota, has to select by
+	// one of them, and so has a webhook that is sent Pods, or that changes kinds that are not the module's; * alone
+	// is for every selector, and for autoscalers of what is not the module's. Always allowed are kyma-
+	// project.io/module=MODULE, and all in the module's own namespace.
 	// +optional
 	PodLabels []string `json:"podLabels,omitempty"`
 

@@ -43,7 +43,8 @@ type WaveRules struct {
 
 	// How many clusters of the wave may fail before the rollout is halted: a number, or a share of the wave, rounded
 	// down. A cluster fails when the module's state is Error with the version, or is not Ready by the deadline. A
-	// share counts clusters that fail for a reason for which another one of the wave does, too.
+	// share counts clusters that fail for a reason for which another one of the wave does, too, and all when half of
+	// it fails.
 	// +optional
 	// +kubebuilder:default="5%"
 	MaxFailures *intstr.IntOrString `json:"maxFailures,omitempty"`
@@ -80,7 +81,8 @@ type Wave struct {
 
 	// How many clusters of the wave may fail before the rollout is halted: a number, or a share of the wave, rounded
 	// down. A cluster fails when the module's state is Error with the version, or is not Ready by the deadline. A
-	// share counts clusters that fail for a reason for which another one of the wave does, too.
+	// share counts clusters that fail for a reason for which another one of the wave does, too, and all when half of
+	// it fails.
 	// +optional
 	// +kubebuilder:default="5%"
 	MaxFailures *intstr.IntOrString `json:"maxFailures,omitempty"`
