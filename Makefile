@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 PYTHON ?= python3
 OLDEST := v1.34.4
-PACKAGES := $(patsubst %/pyproject.toml,%,$(wildcard */pyproject.toml))
+PACKAGES := $(patsubst %/pyproject.toml,%,$(wildcard */pyproject.toml extras/*/pyproject.toml))
 VENV := .venv
 BIN := $(VENV)/bin
 # For two cores: half of the time of a test of the whole product is waiting.
@@ -23,7 +23,7 @@ python-check:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "$(PYTHON) is not Python 3.11 or newer: make PYTHON=/path/to/python3"; exit 1; }
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { echo "$(PYTHON) cannot create a venv; as root: apt-get install python3-venv"; exit 1; }
 
-$(VENV)/.synced: uv.lock pyproject.toml */pyproject.toml
+$(VENV)/.synced: uv.lock pyproject.toml $(PACKAGES:%=%/pyproject.toml)
 	@test -x $(BIN)/uv || $(MAKE) --no-print-directory python-check
 	@test -x $(BIN)/uv || { echo "==> creating $(VENV)"; $(PYTHON) -m venv $(VENV) && $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r images/uv.txt; }
 	@echo "==> installing the locked dependencies"
@@ -109,7 +109,7 @@ lint: setup ## Check style, formatting, import contracts and declared dependenci
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	@for package in $(PACKAGES); do \
-	  (cd $$package && ../$(BIN)/deptry src) || failed="$$failed $$package"; \
+	  (cd $$package && $(CURDIR)/$(BIN)/deptry src) || failed="$$failed $$package"; \
 	done; test -z "$$failed" || { echo "imports and dependencies disagree in:$$failed"; exit 1; }
 
 format: setup ## Format the code

@@ -29,7 +29,8 @@ import uvloop
 
 from benchmarks.figures import Figure
 from kube_runtime import Causes, Priority, Result
-from kube_runtime.controller import Pace, Workers
+from kube_runtime.controller import ControllerOptions, Workers
+from kube_runtime.controller.shared_limit import MAX_UNDER_WAY, SharedLimit
 
 KEYS = 3_000
 CONTROLLERS = 3
@@ -40,13 +41,11 @@ EVERY_SECONDS = 0.01
 Options = dict[str, Any]
 VARIANTS: dict[str, Options] = {
     "all": {},
-    "without pace": {"pace": None, "event_workers": 12},
-    "without turns": {"turns": False},
+    "without limit": {"is_limited": False, "event_workers": 12},
     "without reserved workers": {"reserved_workers": 0},
     "without event workers": {"event_workers": 0},
-    "without pace and turns": {"pace": None, "turns": False, "event_workers": 12},
-    "only reserved workers": {"pace": None, "turns": False, "event_workers": 0},
-    "none": {"pace": None, "turns": False, "event_workers": 0, "reserved_workers": 0},
+    "only reserved workers": {"is_limited": False, "event_workers": 0},
+    "none": {"is_limited": False, "event_workers": 0, "reserved_workers": 0},
 }
 
 
@@ -104,11 +103,10 @@ class _Run:
         self._by_clock = scenario == "silent"
         self._priority = priority
         self._changes = changes
-        pace = Pace(turn_seconds=0.001)
-        given = {"pace": pace, **options}
+        given = ControllerOptions(**{"concurrency": CONCURRENCY, "is_limited": True, **options})
+        limit = SharedLimit(MAX_UNDER_WAY)
         self._controllers = [
-            Workers(f"controller-{number}", self._reconcile, concurrency=CONCURRENCY, **given)
-            for number in range(CONTROLLERS)
+            Workers(f"controller-{number}", self._reconcile, given, limit=limit) for number in range(CONTROLLERS)
         ]
         self._began: dict[int, float] = {}
         self._sent: dict[int, float] = {}

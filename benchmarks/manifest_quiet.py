@@ -21,7 +21,7 @@ import uvloop
 from benchmarks.figures import Figure
 from benchmarks.manifest_first_installation import NAMESPACES, _manifest
 from benchmarks.processes.lifecycle_manager import open_client
-from kube_runtime import Client, Controller, Informer, Manager, ObjectKey
+from kube_runtime import Client, Controller, Informer, Manager, ManagerOptions, ObjectKey
 from kyma_local.clusters import LocalClusters
 from kyma_oci import ComponentVersion, FoundDescriptor, LookupFailed, Registries
 from kyma_oci.signatures import Cosigned
@@ -112,7 +112,7 @@ async def _measure(rounds: int) -> tuple[float, float]:
 
 
 async def _reconcile(kcp: Client, cluster: OneCluster, skr: Client, folder: Path, rounds: int) -> tuple[float, float]:
-    manager = Manager(kcp, name="benchmark", namespace=names.KCP_NAMESPACE)
+    manager = Manager(kcp, ManagerOptions(name="benchmark"), namespace=names.KCP_NAMESPACE)
     registries = Registries()
     controller = module_installation.setup(
         manager,

@@ -38,7 +38,7 @@ MEDIAN_BAR_MS = 100.0
 MAX_BAR_MS = 1000.0
 LM, WATCHER = "lifecycle-manager", "skr-watcher"
 NAME = "benchmark-nfs"
-WITHOUT_INTERVAL = "--sync-resource-requeue-success-interval=30m"
+WITHOUT_INTERVAL = "--manifest-requeue-success-interval=30m"
 PAUSE_SECONDS = 0.2
 
 

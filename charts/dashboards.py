@@ -151,6 +151,10 @@ LATENCY = Dashboard(
             },
             "percentunit",
         ),
+        Panel(
+            "Workers that wait for the shared limit",
+            {"{{controller}}": f"sum by (controller) (kube_runtime_waiting_workers{{{JOB}}})"},
+        ),
     ],
 )
 

@@ -43,6 +43,7 @@ FIPS_ONLY = """\
 
 RBAC = "lifecycle_manager/src/lifecycle_manager/rbac"
 KLM_RBAC = "fleet/src/kyma_fleet/rbac.yaml"
+TAKEOVER_RBAC = "extras/takeover/src/kyma_takeover/rbac.yaml"
 MODULE_AUTHORIZATION = "api/src/lifecycle_manager_api/module-authorization.yaml"
 MODULE_MANAGER_RBAC = "module_manager/src/kyma_module_manager/rbac.yaml"
 PROJECT_CHANGES = {
@@ -131,9 +132,7 @@ def generated_texts() -> dict[str, str]:
         "lifecycle-manager/files/rbac-istio.yaml": _copy(
             "lifecycle_manager.rbac", "kcp-istio.yaml", f"{RBAC}/kcp-istio.yaml"
         ),
-        "lifecycle-manager/files/rbac-takeover.yaml": _copy(
-            "lifecycle_manager.rbac", "kcp-takeover.yaml", f"{RBAC}/kcp-takeover.yaml"
-        ),
+        "lifecycle-manager/files/rbac-takeover.yaml": _copy("kyma_takeover", "rbac.yaml", TAKEOVER_RBAC),
         "lifecycle-manager/files/rbac-webhooks.yaml": _copy(
             "lifecycle_manager.rbac", "kcp-webhooks.yaml", f"{RBAC}/kcp-webhooks.yaml"
         ),

@@ -19,7 +19,9 @@ ROOT_PAGES = tuple(map(str, ROOT_PAGES_AT))
 """Files outside of docs, and where the site has them."""
 
 PACKAGE_READMES = tuple(
-    file for file in sorted(Path().glob("*/README.md")) if (file.parent / "pyproject.toml").exists()
+    file
+    for file in sorted((*Path().glob("*/README.md"), *Path().glob("extras/*/README.md")))
+    if (file.parent / "pyproject.toml").exists()
 )
 """The pages of the packages."""
 
@@ -34,8 +36,6 @@ NAVIGATION: Sequence[Mapping[str, object]] = (
             "index.md",
             "start/operator.md",
             "start/user.md",
-            "start/module-team.md",
-            "start/python-developer.md",
         ]
     },
     {"Concepts": ["concepts.md", "glossary.md", "compared.md"]},

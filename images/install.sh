@@ -12,7 +12,8 @@ export UV_PROJECT_ENVIRONMENT="$folder" PYTHONHASHSEED=0
 case $image in
 lifecycle-manager) # with every command of klm
   packages="--package kyma-lifecycle-manager --package kyma-fleet-page --package kyma-fleet
-    --package kyma-module-manager --package kyma-local-clusters --package kyma-lifecycle-manager-demo"
+    --package kyma-module-manager --package kyma-local-clusters --package kyma-lifecycle-manager-demo
+    --package kyma-takeover"
   ;;
 module-manager) packages="--package kyma-module-manager" ;;
 skr-watcher) packages="--package kyma-skr-watcher" ;;

@@ -11,7 +11,7 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-PROJECTS = sorted(Path().glob("*/pyproject.toml"))
+PROJECTS = sorted(file for where in ("*", "extras/*") for file in Path().glob(f"{where}/pyproject.toml"))
 CHARTS = sorted(Path("charts").glob("*/Chart.yaml"))
 VERSION = re.compile(r"\d+\.\d+\.\d+((a|b|rc)\d+)?")
 

@@ -3,9 +3,9 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from kube_runtime import Controller, EventRecorder, Manager
-from kube_simulation.faults import Process
+from kube_runtime import Controller, EventRecorder, Manager, ManagerOptions
 from lifecycle_manager_api import names
+from tests.faults import Process
 
 
 class Silence(EventRecorder):
@@ -21,10 +21,11 @@ class Silence(EventRecorder):
 class ObservedManager(Manager):
     """A Manager whose reconciles the fault harness counts and cancels."""
 
-    def __init__(self, life: Process, **options: Any) -> None:
+    def __init__(self, life: Process, resync_seconds: float | None = None, **given: Any) -> None:
         kcp = life.clients["kcp"]
         events = Silence(kcp, controller="test", instance="test")
-        super().__init__(kcp, namespace=names.KCP_NAMESPACE, events=events, sync_timeout_seconds=60, **options)
+        options = ManagerOptions(sync_timeout_seconds=60, resync_seconds=resync_seconds)
+        super().__init__(kcp, options, namespace=names.KCP_NAMESPACE, events=events, **given)
         self.life = life
 
     def controller(self, name: str, **options: Any) -> Controller[Any, Any]:

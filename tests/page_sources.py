@@ -5,12 +5,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from kube_runtime import Resource
+from kube_runtime import InventoryEntry, Resource
+from kyma_fleet.comparison import ComparedObject
 from kyma_fleet.explanation.facts import Facts
 from kyma_fleet.explanation.moments import Moment
 from kyma_fleet_page.access import AccessDecision, MayList
 from kyma_fleet_page.app import PageSources
-from kyma_fleet_page.cluster import Explanation, RecordedEvent, ShownDifference
+from kyma_fleet_page.cluster import Explanation, RecordedEvent
 from kyma_fleet_page.clusters import explanation_of
 from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager.rollout import Timing
@@ -74,9 +75,9 @@ class MadeUp:
     async def _objects(self, name: str, _: MayList) -> Sequence[tuple[str, str]]:
         return ((f"Kyma {name}", f"kind: Kyma\nmetadata:\n  name: {name}\nnote: {self.note}\n"),)
 
-    async def _difference(self, _: str, module: str, __: MayList) -> Sequence[ShownDifference]:
+    async def _difference(self, _: str, module: str, __: MayList) -> Sequence[ComparedObject]:
         lines = (f"@@ -3,5 +3,5 @@ {self.note}", " data:", f"-  colour: {self.note}", "+  colour: blue")
-        return (ShownDifference(f"ConfigMap kyma-system/{module}", "differs and would be changed", lines),)
+        return (ComparedObject(InventoryEntry("", "v1", "ConfigMap", "kyma-system", module), "change", lines, None),)
 
     async def _last_change(self, name: str, _: MayList) -> Sequence[Moment]:
         return (Moment(EVENT_TIME, "lifecycle-manager", f"wrote the content of ModuleConfig {name}: {self.note}"),)

@@ -70,7 +70,7 @@ async def run_controller(options: argparse.Namespace) -> None:
                 )
             return Result()
 
-        controller: Controller[ObjectKey, None] = manager.controller("things", paced=False)
+        controller: Controller[ObjectKey, None] = manager.controller("things", is_limited=False)
         controller.watches(things, when=_spec_changed)
         controller.reconciles(reconcile)
         await manager.run(asyncio.Event())

@@ -21,7 +21,7 @@ from benchmarks.processes.fleet_documents import API, MERGE
 from benchmarks.processes.output import write_line
 from kube_simulation import Answer, ApiRequest, Rule, SimulatedCluster, Simulation, serve_simulation
 from kyma_certs import KeyPair
-from lifecycle_manager.contract import former
+from kyma_takeover import marks
 from lifecycle_manager_api import crds, names
 from tests.takeover_from_go import modules
 from tests.takeover_from_go.played import status_of
@@ -235,7 +235,7 @@ def _is_definition(document: Document) -> bool:
 
 
 def _is_of_a_module(live: Document) -> bool:
-    return former.APPLIER in _appliers(live) or live["kind"] == "Sample"
+    return marks.APPLIER in _appliers(live) or live["kind"] == "Sample"
 
 
 def _appliers(live: Document) -> set[str]:

@@ -41,7 +41,7 @@ async def run_lifecycle_manager(kubeconfig: Path, folder: Path) -> AsyncIterator
         "--allow-unprotected-modules",  # it is an administrator here
         "--k8s-client-qps=100000",
         "--k8s-skr-client-qps=100000",
-        "--sync-resource-requeue-success-interval=1h",
+        "--manifest-requeue-success-interval=1h",
         "--log-level=WARNING",
     ]
     child = await start_child("lifecycle-manager", command, folder / "lifecycle-manager.log")

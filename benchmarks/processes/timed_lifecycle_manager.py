@@ -21,7 +21,7 @@ from benchmarks.core_waits import waited_for_a_core
 from kube_runtime.controller.shares import Shares
 from lifecycle_manager.cli import main as klm
 from lifecycle_manager.events import EventPublisher, VerifiedEvent
-from lifecycle_manager.module_config.plan import ApplyModuleConfig
+from lifecycle_manager.module_config.rules import ApplyModuleConfig
 from lifecycle_manager.module_config.snapshot import ModuleConfigSnapshot
 from lifecycle_manager.module_config.writes import ModuleConfigWrites
 
@@ -30,7 +30,7 @@ REPORTED_SECONDS = 0.005
 
 
 MECHANISMS: dict[str, tuple[object, str, object]] = {
-    "shares": (Shares, "_limit", lambda *_: sys.maxsize),
+    "shares": (Shares, "enter", lambda *_: True),
 }
 """What is replaced in this process to leave a mechanism out."""
 

@@ -7,12 +7,14 @@ from pathlib import Path
 
 SOURCE = Path("lifecycle_manager/src/lifecycle_manager")
 RULE = "May delete:"
-DELETING = re.compile(r"^(Delete|Remove|Prune|Purge|Strip|Release|HandOver)")
+DELETING = re.compile(r"^(Delete|Remove|Prune|Purge|Strip|Release|HandOver|delete|prune|release|hand_over)")
+ENGINE = SOURCE / "object_set" / "engine.py"
+"""Its methods are what domains without steps do."""
 HEAD = """\
 # What may be deleted, and when
 
-Every deletion is a step of a pure plan, whose rules and steps these are. Nothing else deletes objects of modules, users
-or Lifecycle Manager.
+Every deletion is one of these steps, decided by these pure rules. Nothing else deletes objects of modules, users or
+Lifecycle Manager.
 """
 
 
@@ -24,14 +26,17 @@ def rule_of(plan: Path) -> str:
 
 
 def plans() -> dict[str, Path]:
-    return {str(file.parent.relative_to(SOURCE)): file for file in sorted(SOURCE.rglob("plan.py"))}
+    files = sorted([*SOURCE.rglob("plan.py"), *SOURCE.rglob("rules.py")])
+    return {str(file.parent.relative_to(SOURCE)): file for file in files}
 
 
 def deleting_steps() -> Iterator[tuple[str, str, str]]:
     """Yield folder, name and docstring of each step that deletes, or gives up a finalizer or an object."""
     for file in sorted(SOURCE.rglob("*.py")):
-        for each in ast.parse(file.read_text()).body:
-            if isinstance(each, ast.ClassDef) and DELETING.match(each.name) and is_step(each):
+        tree = ast.parse(file.read_text())
+        for each in ast.walk(tree) if file == ENGINE else tree.body:
+            is_deleting = isinstance(each, ast.AsyncFunctionDef) or (isinstance(each, ast.ClassDef) and is_step(each))
+            if isinstance(each, ast.AsyncFunctionDef | ast.ClassDef) and is_deleting and DELETING.match(each.name):
                 yield str(file.parent.relative_to(SOURCE)), each.name, ast.get_docstring(each) or ""
 
 

@@ -57,7 +57,7 @@ REASONS: Mapping[str, Texts] = {
         "Removing": ("This part is being removed; the message says what it waits for.", WAIT),
         "Deleting": ("It is being deleted; the message says what that waits for.", WAIT),
         "DeletionStuck": (
-            "The deletion takes longer than `--deletion-warning-after`.",
+            "The deletion takes longer than 10 minutes.",
             "Delete what the message names, or set `--enable-purge-finalizer`.",
         ),
         "DeletionHeld": (

@@ -14,12 +14,13 @@ ERRORS = frozenset({"NotFound", "KindUnknown", "NotServed"})
 
 
 def places() -> Iterator[str]:
-    for file in sorted(ROOT.glob("*/src/**/*.py")):
+    for file in sorted((*ROOT.glob("*/src/**/*.py"), *ROOT.glob("extras/*/src/**/*.py"))):
         if "/kube_simulation/" in str(file):
             continue
+        module = Path(*file.parts[file.parts.index("src") + 1 :])
         for name, body in _functions(ast.parse(file.read_text())):
             if any(_decides(node) for node in _own_nodes(body)):
-                yield f"{file.relative_to(ROOT).parts[2]}/{'/'.join(file.relative_to(ROOT).parts[3:])} {name}"
+                yield f"{module} {name}"
 
 
 def _functions(tree: ast.AST) -> Iterator[tuple[str, ast.AST]]:
@@ -75,16 +76,16 @@ PROVEN = {
     "kyma_demo/pods.py is_ready": NOTHING + "waits",
     "kyma_demo/programs.py _mount_secret": NOTHING + "waits",
     "kyma_demo/walkthrough.py _get": NOTHING + "waits",
-    "kyma_fleet/adoption/cluster.py _catalog": NOTHING + "counts for a report",
-    "kyma_fleet/adoption/giving_back.py _delete": GONE,
-    "kyma_fleet/adoption/giving_back.py _delete_certificate": "cert-manager or Gardener is not installed, or " + GONE,
-    "kyma_fleet/adoption/giving_back.py _return": GONE,
-    "kyma_fleet/adoption/giving_back.py _return_catalog": NOTHING + "what can't be read stays as it is",
-    "kyma_fleet/adoption/giving_back.py sync_resources": NOTHING + "what can't be read keeps its finalizer",
-    "kyma_fleet/adoption/reading.py _maybe": BUILT_IN,
-    "kyma_fleet/adoption/reading.py former_lease": BUILT_IN,
-    "kyma_fleet/adoption/steps.py _delete_ca": GONE,
-    "kyma_fleet/adoption/steps.py one": GONE,
+    "kyma_takeover/adoption/cluster.py _catalog": NOTHING + "counts for a report",
+    "kyma_takeover/adoption/giving_back.py _delete": GONE,
+    "kyma_takeover/adoption/giving_back.py _delete_certificate": "no cert-manager or Gardener, or " + GONE,
+    "kyma_takeover/adoption/giving_back.py _return": GONE,
+    "kyma_takeover/adoption/giving_back.py _return_catalog": NOTHING + "what can't be read stays as it is",
+    "kyma_takeover/adoption/giving_back.py sync_resources": NOTHING + "what can't be read keeps its finalizer",
+    "kyma_takeover/adoption/reading.py _maybe": BUILT_IN,
+    "kyma_takeover/adoption/reading.py former_lease": BUILT_IN,
+    "kyma_takeover/adoption/steps.py _delete_ca": GONE,
+    "kyma_takeover/adoption/steps.py one": GONE,
     "kyma_fleet/checking/command.py _maybe": NOTHING + "a report",
     "kyma_fleet/checking/command.py _serves": NOTHING + "a report",
     "kyma_fleet/control_plane.py require_control_plane": NOTHING + "a message",
@@ -106,10 +107,11 @@ PROVEN = {
     "lifecycle_manager/catalog_sync/apply.py _read": NOTHING + "the CRDs are applied, and all is written again",
     "lifecycle_manager/endpoints.py _register_webhooks": NOTHING + "the configuration is created again",
     "lifecycle_manager/istio/snapshot.py read": BUILT_IN,
-    "lifecycle_manager/kyma/apply.py _change_module": GONE,
     "lifecycle_manager/kyma/deletion/apply.py _kinds_of": NOTHING + "finalizers stay where they can't be removed",
-    "lifecycle_manager/kyma/deletion/apply.py remove_in_skr": GONE,
+    "lifecycle_manager/kyma/deletion/apply.py _apply_in_skr": GONE,
+    "lifecycle_manager/kyma/deletion/apply.py _remove_crd": GONE,
     "lifecycle_manager/kyma/snapshot.py read_skr": "the Kyma by name, or no such kind by `kind_is_gone`",
+    "lifecycle_manager/kyma/writes.py _change_module": GONE,
     "lifecycle_manager/module_authorization/checking.py _find_out": NOTHING + "the protection counts as not in force",
     "lifecycle_manager/module_authorization/checking.py _probe": NOTHING + "the protection counts as not in force",
     "lifecycle_manager/module_catalog/agreement.py reconcile": GONE,
@@ -138,8 +140,8 @@ PROVEN = {
     "lifecycle_manager/skr_webhook/object_rules.py _ask_for_user": NOTHING + "repairs are made at the interval",
     "lifecycle_manager/skr_webhook/object_rules.py _rules_of": NOTHING + "repairs are made at the interval",
     "lifecycle_manager/skr_webhook/snapshot.py read": NOTHING + "reported, and looked up again",
-    "lifecycle_manager/takeover/certificates.py _read": BUILT_IN,
-    "lifecycle_manager/takeover/lease.py _take": BUILT_IN,
+    "kyma_takeover/certificates.py _read": BUILT_IN,
+    "kyma_takeover/lease.py _take": BUILT_IN,
     "lifecycle_manager/watcher_certificates/ca_store.py ensure": BUILT_IN,
 }
 

@@ -21,6 +21,7 @@ from kube_runtime.cli import parser
 from kyma_module_manager.cli import app as module_manager
 from lifecycle_manager.cli import app
 from lifecycle_manager.command_line import run_command
+from release.version import PROJECTS
 
 CODE = re.compile(r"`((?:[A-Z]+=\S+ )?(?:klm|kube-runtime|kyma-module-manager|make|python -m) [^`]+)`")
 VARIABLE = re.compile(r"^(?:[A-Z_]+=\S+ )+")
@@ -148,7 +149,7 @@ def test_modules_that_documents_run_exist() -> None:
 
 def test_what_documents_install_exists_and_has_a_place_to_come_from() -> None:
     """No distribution of ours is in a package index: a command that installs one says where its wheels are."""
-    own = {tomllib.loads(file.read_text())["project"]["name"] for file in Path().glob("*/pyproject.toml")}
+    own = {tomllib.loads(file.read_text())["project"]["name"] for file in PROJECTS}
     installs = [line.text for line in lines() if re.search(r"\bpip install\b", line.text)]
     assert len(installs) > 8
     names = {line: [word.partition("[")[0] for word in shlex.split(line.partition("install ")[2])] for line in installs}

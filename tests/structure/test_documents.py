@@ -20,7 +20,7 @@ MADE_THERE = "lifecycle_manager.module_report"
 """What docs/extending.md creates; tests/unit/test_extending.py runs it."""
 PART_OF = re.compile(r"# (?P<path>\S+\.py)\n(?P<code>.*)", re.DOTALL)
 """A block that shows a part of a file of the repository, which it names first."""
-MAX_WORDS = 35_000
+MAX_WORDS = 28_000
 """In all documents, without code."""
 RUN_ELSEWHERE = frozenset(
     {

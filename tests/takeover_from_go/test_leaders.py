@@ -10,8 +10,8 @@ import pytest
 import pytest_asyncio
 
 from kube_runtime import dump_yaml
+from kyma_takeover.lease import HOLDER, LEASE, LEASES
 from lifecycle_manager.process.crd_installation import apply_crds
-from lifecycle_manager.takeover.lease import HOLDER, LEASE, LEASES
 from tests.integration.takeover.watchers import deliver_signed
 from tests.kinds import DEPLOYMENTS
 from tests.klm import run_klm

@@ -20,7 +20,7 @@ from tests.waiting import eventually
 from tests.world import KCP, World, open_world
 
 DOMAINS: dict[str, tuple[Resource[Any], str, str, str, str]] = {
-    "kyma": (KYMAS, "demo", "Ready", "kyma.apply.read_skr", "kyma.plan.wanted_of"),
+    "kyma": (KYMAS, "demo", "Ready", "kyma.snapshot.read_skr", "kyma.controller.wanted_of"),
     "catalog": (
         KYMAS,
         "demo",
@@ -41,14 +41,14 @@ DOMAINS: dict[str, tuple[Resource[Any], str, str, str, str]] = {
         "demo-api",
         "Ready",
         "module_installation.snapshot.known_inventory",
-        "module_installation.plan.is_left_alone",
+        "module_installation.controller.is_left_alone",
     ),
     "sync-resource": (
         SYNC_RESOURCES,
         "demo-api",
         "Ready",
         "sync_resource.snapshot.known_inventory",
-        "sync_resource.plan.is_paused",
+        "sync_resource.rules.is_paused",
     ),
 }
 SECRET = "a secret of the user"
@@ -177,8 +177,8 @@ async def test_unforeseen_exception_with_a_release_becomes_an_event(
 async def test_report_that_fails_does_not_replace_the_exception(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lifecycle_manager.sync_resource.plan.is_paused", fail)
-    monkeypatch.setattr("lifecycle_manager.object_set.reconciler.failure_of", _fail_otherwise)
+    monkeypatch.setattr("lifecycle_manager.sync_resource.rules.is_paused", fail)
+    monkeypatch.setattr("lifecycle_manager.object_set.engine.failure_of", _fail_otherwise)
     with pytest.raises(ValueError, match=SECRET):
         await service.reconcile("sync-resource", ObjectKey(KCP, "demo-api"))
 

@@ -61,6 +61,9 @@ const (
 	// Annotation of a Manifest or ModuleConfig that is deleted since users have removed the module or its Module CR.
 	RemovedByUsers = "operator.kyma-project.io/removed-by-users"
 
+	// Annotation of a Manifest that is deleted as an operator continued a change of the catalog: when that was made.
+	RemovedSince = "operator.kyma-project.io/removed-since"
+
 	RenewToken = "operator.kyma-project.io/renew-token"
 
 	// Annotation of a SyncResource with the generation of the ModuleConfig that it was made from.

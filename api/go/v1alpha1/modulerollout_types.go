@@ -251,10 +251,6 @@ type ModuleRolloutStatus struct {
 	// +optional
 	CompletedAt *metav1.Time `json:"completedAt,omitempty"`
 
-	// Id of the last notification that the webhook accepted.
-	// +optional
-	Notified string `json:"notified,omitempty"`
-
 	// The metadata.generation that this status is about.
 	// +optional
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`

@@ -141,8 +141,6 @@ class ModuleRolloutStatus(Struct, frozen=True, kw_only=True):
     """When it will be completed if it goes on as fast as before."""
     completed_at: datetime | None = None
     """When it was completed, or superseded."""
-    notified: str = ""
-    """Id of the last notification that the webhook accepted."""
     observed_generation: int | None = None
     """The metadata.generation that this status is about."""
 

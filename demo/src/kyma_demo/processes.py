@@ -42,7 +42,7 @@ def lifecycle_manager(
     Manager polls every second.
     """
     admission = ("--enable-webhooks", f"--webhook-bind-address=127.0.0.1:{admission_port}")
-    intervals = ("--kyma-requeue-success-interval=1s", "--module-config-requeue-success-interval=1s")
+    intervals = ("--kyma-requeue-success-interval=1s",)
     page = (f"--ui-bind-address=127.0.0.1:{page_port}",)
     address = f"127.0.0.1:{event_port}"
     replica_address = f"127.0.0.1:{free_port()}"

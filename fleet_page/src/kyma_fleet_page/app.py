@@ -30,13 +30,13 @@ from starlette.responses import HTMLResponse, Response, StreamingResponse
 
 from kube_runtime import SYSTEM_CLOCK, Clock, KubeError
 from kube_runtime.ages import age
+from kyma_fleet.comparison import ComparedObject
 from kyma_fleet.problems import Problem
 from kyma_fleet_page.access import AccessDecision, Authorizer, MayList
 from kyma_fleet_page.cluster import (
     Explanation,
     HistoryEntry,
     RecordedEvent,
-    ShownDifference,
     conditions_of,
     modules_of,
 )
@@ -103,7 +103,7 @@ class PageSources:
     last_change: Callable[[str, MayList], Awaitable[Sequence[HistoryEntry]]]
     objects: Callable[[str, MayList], Awaitable[Sequence[tuple[str, str]]]]
     rollouts: Callable[[], Iterable[ModuleRollout]]
-    difference: Callable[[str, str, MayList], Awaitable[Sequence[ShownDifference]]]
+    difference: Callable[[str, str, MayList], Awaitable[Sequence[ComparedObject]]]
 
 
 def create_app(

@@ -85,15 +85,6 @@ class RecordedEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class ShownDifference:
-    """An object that is not as it is wanted, what would be done with it, and the lines that would change."""
-
-    object: str
-    what: str
-    lines: Sequence[str]
-
-
-@dataclass(frozen=True, slots=True)
 class Explanation:
     """Why a cluster is as it is.
 

@@ -4,14 +4,13 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from kube_runtime import Client
-from kyma_fleet.comparison.command import compare
-from kyma_fleet.comparison.reading import cluster_of, wanted_sets
-from kyma_fleet.comparison.report import SIGNS
+from kyma_fleet.comparison import ComparedObject, cluster_of, compare, wanted_sets
 from kyma_fleet.problems import SECRETS as NEEDS_SECRETS
 from kyma_fleet.problems import Problem
 from kyma_fleet_page.access import ALL_NAMESPACES, MayList
-from kyma_fleet_page.cluster import ShownDifference
 from lifecycle_manager.contract.resources import MANIFESTS, SECRETS, SYNC_RESOURCES
 from lifecycle_manager_api import names
 
@@ -33,7 +32,7 @@ class Differences:
     reading: asyncio.Semaphore
     namespace: str
 
-    async def of(self, kyma: str, module: str, may_list: MayList) -> Sequence[ShownDifference]:
+    async def of(self, kyma: str, module: str, may_list: MayList) -> Sequence[ComparedObject]:
         """Return what would change of a module in a cluster. Raises Problem, KubeError."""
         for resource, namespace in NEEDED:
             if not await may_list(resource, namespace):
@@ -47,12 +46,4 @@ class Differences:
             raise Problem(f"the cluster of Kyma {kyma} took more than {SECONDS} s to compare") from None
         except OSError as error:  # no space for the layer of a module
             raise Problem(f"module {module} of Kyma {kyma} cannot be read: {error}; use klm diff") from None
-        changes = [each for each in found.objects if each.action != "none"]
-        return [
-            ShownDifference(
-                str(each.object),
-                SIGNS[each.action][2] + (f": {each.error}" if each.error else ""),
-                each.lines[:MAX_LINES],
-            )
-            for each in changes[:MAX_DIFFERENCES]
-        ]
+        return [replace(each, lines=each.lines[:MAX_LINES]) for each in found.changes[:MAX_DIFFERENCES]]

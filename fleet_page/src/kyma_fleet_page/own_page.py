@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from http_guard import server_for
-from kube_runtime import AddressUnusable, Client, Manager, Resource
+from kube_runtime import AddressUnusable, Client, Manager, ManagerOptions, Resource
 from kyma_fleet.checking.command import missing_rights
 from kyma_fleet.control_plane import require_control_plane
 from kyma_fleet.problems import ROLES, Problem
@@ -112,7 +112,7 @@ async def serve(kcp: Client, port: int, *, open_browser: bool) -> int:
     wanted = tuple((verb, each.group, each.plural) for each in WATCHED for verb in ("list", "watch"))
     if missing := await missing_rights(kcp, wanted):
         raise Problem(f"you may not {', '.join(missing[:3])}; {ROLES}")
-    manager = Manager(kcp, name="klm-ui", namespace=names.KCP_NAMESPACE)
+    manager = Manager(kcp, ManagerOptions(name="klm-ui"), namespace=names.KCP_NAMESPACE)
     offers = Offers(manager.informer(MODULE_TEMPLATES), manager.informer(DATED_RELEASE_METAS))
     access = OwnAccess(kcp)
     link = OneTimeLink(access)

@@ -44,9 +44,9 @@ if TYPE_CHECKING:
         MAX_CAUSES_PER_KEY,
         Causes,
         Controller,
+        ControllerOptions,
         End,
         Failure,
-        Pace,
         Priority,
         QueueShutDown,
         Request,
@@ -93,9 +93,10 @@ if TYPE_CHECKING:
     )
     from kube_runtime.informer import Cache, Change, Index, Informer
     from kube_runtime.leases import LeaseSharding
-    from kube_runtime.manager import Manager
+    from kube_runtime.manager import Manager, ManagerOptions
     from kube_runtime.metrics import RuntimeMetrics
     from kube_runtime.parsing import parse_aside
+    from kube_runtime.rate_limit import RateLimit, RateLimits
     from kube_runtime.resource import JsonObject, ObjectKey, ObjectList, Resource
     from kube_runtime.running import run
     from kube_runtime.sharding import ALONE, Sharding
@@ -125,6 +126,7 @@ __all__ = [
     "ClusterUnreachable",
     "Conflict",
     "Controller",
+    "ControllerOptions",
     "End",
     "EventRecorder",
     "Failure",
@@ -144,6 +146,7 @@ __all__ = [
     "KubernetesObject",
     "LeaseSharding",
     "Manager",
+    "ManagerOptions",
     "ManifestInvalid",
     "MethodNotAllowed",
     "NotFound",
@@ -152,9 +155,10 @@ __all__ = [
     "ObjectList",
     "ObjectOutcome",
     "ObjectUnreadable",
-    "Pace",
     "Priority",
     "QueueShutDown",
+    "RateLimit",
+    "RateLimits",
     "Readiness",
     "Request",
     "RequestTooLarge",
@@ -247,9 +251,9 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
         "MAX_CAUSES_PER_KEY",
         "Causes",
         "Controller",
+        "ControllerOptions",
         "End",
         "Failure",
-        "Pace",
         "Priority",
         "QueueShutDown",
         "Request",
@@ -301,9 +305,16 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
         "Informer",
     ),
     "leases": ("LeaseSharding",),
-    "manager": ("Manager",),
+    "manager": (
+        "Manager",
+        "ManagerOptions",
+    ),
     "metrics": ("RuntimeMetrics",),
     "parsing": ("parse_aside",),
+    "rate_limit": (
+        "RateLimit",
+        "RateLimits",
+    ),
     "resource": (
         "JsonObject",
         "ObjectKey",

@@ -12,8 +12,9 @@ import asyncio
 import logging
 import socket
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Hashable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, nullcontext, suppress
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from types import EllipsisType
@@ -24,9 +25,10 @@ from prometheus_client import CollectorRegistry
 from kube_runtime.client.client import Client
 from kube_runtime.clock import SYSTEM_CLOCK, Clock
 from kube_runtime.controller.controller import Controller, OnResult
-from kube_runtime.controller.pace import Pace
+from kube_runtime.controller.options import ControllerOptions
 from kube_runtime.controller.queue import Priority
 from kube_runtime.controller.retries import DEFAULT_POLICY, RetryPolicy
+from kube_runtime.controller.shared_limit import SharedLimit
 from kube_runtime.controller.workers import Workers
 from kube_runtime.event_recorder import EventRecorder
 from kube_runtime.health import LoopMonitor, ProbeServer
@@ -36,7 +38,7 @@ from kube_runtime.resource import Resource
 from kube_runtime.sharding import ALONE, Sharding
 from kube_runtime.tracing import Tracer, segment
 
-__all__ = ["Manager"]
+__all__ = ["Manager", "ManagerOptions"]
 
 K = TypeVar("K", bound=Hashable)
 S = TypeVar("S")
@@ -46,71 +48,80 @@ log = logging.getLogger(__name__)
 OPTIONAL_SYNC_SECONDS = 5.0
 """How long the start waits for informers that are not required, once all others are synced."""
 MAX_REPORTED = 20
-TURN_SECONDS = 0.001
-"""How long other work may delay an event at each turn of the loop that it takes."""
 
 
 def _owner_of(key: object) -> str:
     return getattr(key, "name", None) or str(key)
 
 
-class Manager:
-    """Owns what controllers share. Constructing it starts nothing; `run` does.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManagerOptions:
+    """The options of a manager.
 
-    - `sharding`: which keys are this replica's. `client` becomes fenced by it
+    - `name`: by which it records Events
     - `retry`: the pauses after failures, for controllers without a policy of their own
-    - `registry`: where `metrics` are registered for /metrics; made where it is not given
-    - `namespace`: of informers that don't name one
-    - `events`: records Events; by default as `name`
-    - `on_result`: called with the name of the controller and what came of each reconcile
     - `probes`: the addresses at which /healthz, /readyz and /metrics are served
     - `sync_timeout_seconds`: how long the first lists may take, None for as long as it takes
     - `grace_seconds`: how long reconciles may take to end at the stop
     - `resync_seconds`: how often every watched object is enqueued without a change, never by default
-    - `tracer`: makes spans of reconciles that are part of a trace; `trace_annotation` of an object names its trace
+    - `trace_annotation`: of an object, names its trace
+    """
+
+    name: str = "kube-runtime"
+    retry: RetryPolicy = DEFAULT_POLICY
+    probes: Sequence[tuple[str, int]] = ()
+    sync_timeout_seconds: float | None = 120.0
+    grace_seconds: float = 20.0
+    resync_seconds: float | None = None
+    trace_annotation: str = "traceparent"
+
+
+DEFAULTS = ManagerOptions()
+
+
+class Manager:
+    """Owns what controllers share. Constructing it starts nothing; `run` does.
+
+    - `namespace`: of informers that don't name one
+    - `sharding`: which keys are this replica's. `client` becomes fenced by it
+    - `registry`: where `metrics` are registered for /metrics; made where it is not given
+    - `events`: records Events; by default under the name of the options
+    - `on_result`: called with the name of the controller and what came of each reconcile
+    - `tracer`: makes spans of reconciles that are part of a trace
     """
 
     def __init__(
         self,
         client: Client,
+        options: ManagerOptions = DEFAULTS,
         *,
-        name: str = "kube-runtime",
+        namespace: str | None = None,
         clock: Clock = SYSTEM_CLOCK,
         sharding: Sharding = ALONE,
-        retry: RetryPolicy = DEFAULT_POLICY,
         metrics: RuntimeMetrics | None = None,
         registry: CollectorRegistry | None = None,
-        namespace: str | None = None,
         events: EventRecorder | None = None,
         on_result: OnResult = lambda _name, _result: None,
-        probes: Iterable[tuple[str, int]] = (),
-        sync_timeout_seconds: float | None = 120.0,
-        grace_seconds: float = 20.0,
-        resync_seconds: float | None = None,
         tracer: Tracer | None = None,
-        trace_annotation: str = "traceparent",
     ) -> None:
         self.tracer = tracer
-        self.trace_annotation = trace_annotation
+        self.trace_annotation = options.trace_annotation
         self.client = client if sharding is ALONE else client.fenced_by(sharding.check)
         self.clock = clock
         self.sharding = sharding
         self.metrics = metrics or RuntimeMetrics()
         self.registry = registry or CollectorRegistry()
         self.registry.register(self.metrics)
-        self.events = events or EventRecorder(client, controller=name, instance=socket.gethostname(), now=clock.now)
+        recorder = EventRecorder(client, controller=options.name, instance=socket.gethostname(), now=clock.now)
+        self.events = events or recorder
         self.controllers: dict[str, Controller[Any, Any]] = {}
         self.probe_ports: tuple[int, ...] = ()
         self.unfenced = client
         """The client without the check of the sharding: for what a replica writes before it takes part."""
-        self._retry = retry
+        self._options = options
         self._namespace = namespace
         self._on_result = on_result
-        self._probes = tuple(probes)
-        self._sync_timeout_seconds = sync_timeout_seconds
-        self._grace_seconds = grace_seconds
-        self._resync_seconds = resync_seconds
-        self._pace = Pace(turn_seconds=TURN_SECONDS)
+        self._limit = SharedLimit()
         self._informers: dict[tuple[str, str | None, str | None, str | None], Informer[Any]] = {}
         self._required: set[Informer[Any]] = set()
         self._receivers: defaultdict[type[Any], list[Callable[[Any], int | None]]] = defaultdict(list)
@@ -151,7 +162,7 @@ class Manager:
                 namespace=namespace,
                 label_selector=label_selector,
                 field_selector=field_selector,
-                resync_seconds=self._resync_seconds,
+                resync_seconds=self._options.resync_seconds,
                 metrics=self.metrics,
             )
         elif informer.resource != resource:
@@ -175,7 +186,7 @@ class Manager:
         retry: RetryPolicy | None = None,
         retry_priority: Priority = Priority.CHANGE,
         not_retried: tuple[type[Exception], ...] = (),
-        paced: bool = True,
+        is_limited: bool = True,
     ) -> Controller[K, S]:
         """Return a new controller; declare its triggers and the function that reconciles on it.
 
@@ -188,20 +199,23 @@ class Manager:
           a cluster that hardly answers holds no more workers. Where an owner has one key, no limit is needed
         - `retry`, `retry_priority`: the pauses after failures, and how urgent a key is then
         - `not_retried`: errors after which a trigger comes when it is worth trying again. The causes are kept till then
-        - `paced`: share the limit on reconciles under way, and have workers for events alone. Not for reconciles that
-          mostly wait, as they would hold its places
+        - `is_limited`: take part in the limit on reconciles under way, and have workers for events alone. Not for
+          reconciles that mostly wait, as they would hold its places
         """
         if name in self.controllers:
             raise ValueError(f"two controllers are named {name!r}")
         workers: Callable[..., Workers[K]] = partial(
             Workers,
-            concurrency=concurrency,
+            options=ControllerOptions(
+                concurrency=concurrency,
+                max_per_owner=max_per_owner,
+                timeout_seconds=timeout_seconds,
+                retry=retry or self._options.retry,
+                retry_priority=retry_priority,
+                is_limited=is_limited,
+            ),
             owner=owner,
-            max_per_owner=max_per_owner,
-            timeout_seconds=timeout_seconds,
-            retry=retry or self._retry,
-            retry_priority=retry_priority,
-            pace=self._pace if paced else None,
+            limit=self._limit,
             metrics=self.metrics,
             clock=self.clock,
         )
@@ -260,7 +274,7 @@ class Manager:
         self.runs(monitor.run, name="loop monitor")
         probes = ProbeServer(monitor, self._checks, registry=self.registry)
         with ExitStack() as stack:
-            self.probe_ports = tuple(stack.enter_context(probes.serving(*address)) for address in self._probes)
+            self.probe_ports = tuple(stack.enter_context(probes.serving(*address)) for address in self._options.probes)
             async with self.background():
                 if await _unless_set(stopping, self.start()):
                     await self._work(stopping)
@@ -280,9 +294,9 @@ class Manager:
 
     async def wait_synced(self) -> None:
         """Wait until the caches hold everything. Raises TimeoutError."""
-        async with asyncio.timeout(self._sync_timeout_seconds):
+        async with asyncio.timeout(self._options.sync_timeout_seconds):
             for informer in self._required:
-                await informer.wait_synced(self._sync_timeout_seconds)
+                await informer.wait_synced(self._options.sync_timeout_seconds)
         with suppress(TimeoutError):
             async with asyncio.timeout(OPTIONAL_SYNC_SECONDS):
                 for informer in self._informers.values():
@@ -337,10 +351,10 @@ class Manager:
             log.info("started")
             await stopping.wait()
             self.working = False
-            log.info("stopping, within %g s", self._grace_seconds)
+            log.info("stopping, within %g s", self._options.grace_seconds)
             for task in serving:
                 task.cancel()
-            await asyncio.gather(*(controller.shutdown(self._grace_seconds) for controller in controllers))
+            await asyncio.gather(*(controller.shutdown(self._options.grace_seconds) for controller in controllers))
             sharing.cancel()  # only now other replicas may take over
 
 

@@ -71,6 +71,7 @@ class ControllerMetrics:
         self.timeouts = 0
         self.panics = 0
         self.active_workers = 0
+        self.waiting_workers = 0
         self.concurrency = concurrency
         self.reconcile_seconds = Histogram(_RECONCILE_SECONDS)
 
@@ -167,6 +168,11 @@ class RuntimeMetrics(Collector):
             for counter, (name, help_text) in counters.items()
         }
         active = GaugeMetricFamily("controller_runtime_active_workers", "Busy workers.", labels=("controller",))
+        waiting = GaugeMetricFamily(
+            "kube_runtime_waiting_workers",
+            "Workers that have a key to take and wait for the limit that all controllers share.",
+            labels=("controller",),
+        )
         allowed = GaugeMetricFamily("controller_runtime_max_concurrent_reconciles", "Workers.", labels=("controller",))
         seconds = HistogramMetricFamily(
             "controller_runtime_reconcile_time_seconds", "Seconds a reconcile.", labels=("controller",)
@@ -177,9 +183,10 @@ class RuntimeMetrics(Collector):
             for counter, family in families.items():
                 family.add_metric((name,), getattr(controller, counter))
             active.add_metric((name,), controller.active_workers)
+            waiting.add_metric((name,), controller.waiting_workers)
             allowed.add_metric((name,), controller.concurrency)
             seconds.add_metric((name,), *controller.reconcile_seconds.read())
-        yield from (total, *families.values(), active, allowed, seconds)
+        yield from (total, *families.values(), active, waiting, allowed, seconds)
 
     def _of_informers(self) -> Iterator[Metric]:
         counters = {

@@ -20,7 +20,7 @@ from kube_runtime.controller.controller import Controller
 from kube_runtime.controller.workers import Result
 from kube_runtime.exceptions import TriggerMistaken
 from kube_runtime.finalizers import remove_finalizers, set_finalizers
-from kube_runtime.manager import Manager
+from kube_runtime.manager import Manager, ManagerOptions
 from kube_runtime.owner import Owner, ReadObjects, controlled_by, metadata_of
 from kube_runtime.resource import JsonObject, ObjectKey, Resource
 
@@ -154,7 +154,7 @@ class Operator:
     @asynccontextmanager
     async def running(self, client: Client, *, namespace: str | None = None) -> AsyncIterator[Manager]:
         """Run the operator inside the context, beside other work of a program or in a test."""
-        manager, stopping = Manager(client, name=self.name, namespace=namespace), asyncio.Event()
+        manager, stopping = Manager(client, ManagerOptions(name=self.name), namespace=namespace), asyncio.Event()
         self.setup(manager)
         running = asyncio.create_task(manager.run(stopping))
         try:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from kube_runtime.client.client import Client
-from kube_runtime.manager import Manager
+from kube_runtime.manager import Manager, ManagerOptions
 from kube_runtime.sharding import ALONE, Sharding
 
 __all__ = ["run"]
@@ -25,7 +25,7 @@ def run(
 ) -> None:
     """Run the controllers that a function declares, until SIGTERM or Ctrl-C; a second signal ends at once.
 
-    - `name`, `namespace`, `probes`: as of `Manager`
+    - `name`, `namespace`, `probes`: as of `Manager` and its options
     - `kubeconfig`, `context`: those of kubectl where they are not given; in a Pod, its ServiceAccount
     - `sharding`: makes the sharding of several replicas, such as a LeaseSharding
 
@@ -37,7 +37,9 @@ def run(
     async def main() -> None:
         stopping = _until_signal()
         async with await Client.from_environment(kubeconfig, context=context) as client:
-            manager = Manager(client, name=name, namespace=namespace, probes=probes, sharding=sharding(client))
+            manager = Manager(
+                client, ManagerOptions(name=name, probes=tuple(probes)), namespace=namespace, sharding=sharding(client)
+            )
             setup(manager)
             await manager.run(stopping)
 

@@ -1,9 +1,9 @@
 """Where the time of one change goes: spans of its reconciles, their steps and their requests.
 
 A program that wants spans gives the Manager a tracer. A change is traced from where its trace enters this process: in a
-signal that is published within a trace, or in an annotation of a watched object (`Manager(trace_annotation=...)`). Its
-trace travels with the key through the queue, and everything that the reconcile does is part of it. Without a tracer,
-and outside of a trace, a part costs one look into a context variable.
+signal that is published within a trace, or in an annotation of a watched object (`ManagerOptions.trace_annotation`).
+Its trace travels with the key through the queue, and everything that the reconcile does is part of it. Without a
+tracer, and outside of a trace, a part costs one look into a context variable.
 """
 
 from collections.abc import Iterator, Mapping

@@ -4,13 +4,10 @@
         async with operating(operator) as client:
             ...
 
-    async def test_pages_under_faults(under_faults: UnderFaults) -> None:
-        await under_faults(operator, script)
-
 The fixtures are asynchronous: `asyncio_mode = "auto"` of pytest-asyncio has them awaited.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import pytest
@@ -20,14 +17,11 @@ from kube_runtime.client.client import Client
 from kube_runtime.client.kubeconfig import KubeconfigPolicy
 from kube_runtime.operator import Operator
 from kube_simulation.cluster import SimulatedCluster
-from kube_simulation.faults.checking import FaultReport
-from kube_simulation.faults.operators import check_operator_under_faults
 from kube_simulation.server import Simulation, serve_simulation
 
-__all__ = ["Operating", "UnderFaults"]
+__all__ = ["Operating"]
 
 Operating = Callable[[Operator], AbstractAsyncContextManager[Client]]
-UnderFaults = Callable[..., Awaitable[FaultReport]]
 
 
 @pytest.fixture
@@ -58,9 +52,3 @@ async def operating(cluster: SimulatedCluster) -> Operating:
             yield client
 
     return run
-
-
-@pytest.fixture
-def under_faults() -> UnderFaults:
-    """Runs an operator and a script under each fault: `await under_faults(operator, script)`."""
-    return check_operator_under_faults

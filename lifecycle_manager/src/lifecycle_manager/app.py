@@ -32,10 +32,10 @@ from lifecycle_manager import (
     skr,
     skr_webhook,
     sync_resource,
-    takeover,
     watcher_certificates,
     watcher_crs,
 )
+from lifecycle_manager.contract.former import takeover
 from lifecycle_manager.endpoint_settings import EndpointSettings, PageSettings
 from lifecycle_manager.gardener import GardenerStore
 from lifecycle_manager.kyma import fleet_metrics
@@ -88,19 +88,15 @@ async def lifecycle_manager(
     registry, process = CollectorRegistry(), settings[ProcessSettings]
     manager = Manager(
         kcp,
-        name=names.LIFECYCLE_MANAGER,
+        process.manager,
+        namespace=names.KCP_NAMESPACE,
         clock=clock,
-        sharding=settings[takeover.TakeoverSettings].selection(sharding or ALONE),
-        retry=process.retries,
+        sharding=takeover().sharding(settings, sharding or ALONE),
         metrics=metrics,
         registry=registry,
-        namespace=names.KCP_NAMESPACE,
         events=EventRecorder(kcp, controller=names.LIFECYCLE_MANAGER, instance=socket.gethostname()),
         on_result=requeue_counter(registry),
-        probes=(process.probes, process.metrics),
-        sync_timeout_seconds=process.sync_timeout.total_seconds(),
         tracer=tracer,
-        trace_annotation=names.TRACEPARENT,
     )
     connections = skr.connections_of(manager, settings[skr.SkrSettings])
     registries = Registries(allowed=settings[SourceSettings].allowed_hosts)
@@ -116,26 +112,23 @@ def _set_up(
     manager: Manager, options: Settings, kcp: Client, connections: skr.Connections, *, oci: Registries, folder: Path
 ) -> None:
     """Declare every controller and server. To add a controller, add its folder, and its `setup` here."""
-    latency = ChangeLatency(manager.registry, manager.clock)
-    sources, manifests, certificates = options[SourceSettings], options[ManifestSettings], options[CertificateSettings]
+    latency, certificates = ChangeLatency(manager.registry, manager.clock), options[CertificateSettings]
+    sources, manifests, process = options[SourceSettings], options[ManifestSettings], options[ProcessSettings]
     downloads = Downloads(allowed=sources.allowed_hosts)
-    kinds = ModuleKinds(downloads.text, manifests.namespace)
+    kinds, configs = ModuleKinds(downloads.text, manifests.namespace), options[module_config.ModuleConfigSettings]
     logins = Logins(kcp, sources.login_secret)
     store = ObjectStore(oci, downloads.text, Blobs(sources.cache_folder or folder / "layers"))
     components = Components(oci, logins.default_login, read_yaml, sources.component_base)
 
-    ours = takeover.setup(manager, kcp)
+    ours, issuers = takeover().setup(manager, kcp), (CertManagerStore, GardenerStore)
     skr.setup(manager, connections, options[skr.SkrSettings])
     restricted, namespace = manifests.restricted_modules, manifests.namespace
     offers = module_catalog.setup(manager, components, downloads.text, restricted=restricted, namespace=namespace)
-    process, configs = options[ProcessSettings], options[module_config.ModuleConfigSettings]
     fleet_metrics.setup(manager, offers, each_kyma=process.kyma_metrics, fips_only=process.fips_only)
-    issuers, adopts = (CertManagerStore, GardenerStore), takeover.find_former_cas
-    cas, leaves = watcher_certificates.setup(manager, kcp, certificates, issuers=issuers, adopts=adopts)
+    cas, leaves = watcher_certificates.setup(manager, kcp, certificates, issuers=issuers, adopts=takeover().find_cas)
     kyma.setup(manager, connections, offers=offers, settings=options[kyma.KymaSettings])
     rollout, watcher = options[kyma.KymaSettings].rollout, options[skr_webhook.WatcherSettings]
     module_rollouts.setup(manager, offers, rollout)
-    module_rollouts.setup_notifications(manager, options[module_rollouts.NotificationSettings])
     catalog_sync.setup(manager, connections, offers, options[catalog_sync.CatalogSettings])
     mandatory_modules.setup(manager, offers, options[mandatory_modules.MandatorySettings], rollout)
     module_installation.setup(manager, connections, offers, store, logins, manifests)

@@ -9,9 +9,9 @@ import typer
 from typer.core import TyperCommand
 from typer.main import get_command
 
+from lifecycle_manager.contract.former import takeover
 from lifecycle_manager.contract.options import Duration, OptionField, Seconds, fields_of
 from lifecycle_manager.settings import GROUPS, PREFIX, Settings, text_of
-from lifecycle_manager.takeover.flags import adapted
 
 DURATIONS = (Duration, Seconds)
 HELP = f"""Run the Lifecycle Manager.
@@ -26,7 +26,7 @@ Start = Callable[[Mapping[str, object], Sequence[str]], int]
 
 def run_command(arguments: list[str], start: Start) -> tuple[TyperCommand, list[str]]:
     """Return the command, and the arguments for it: those of the former version become those of this one."""
-    kept, warnings = adapted(arguments)
+    kept, warnings = takeover().arguments(arguments)
 
     def run(**given: object) -> None:
         raise typer.Exit(start(present(given), warnings))
@@ -36,7 +36,7 @@ def run_command(arguments: list[str], start: Start) -> tuple[TyperCommand, list[
 
 def settings_in(arguments: list[str]) -> Settings:
     """Return the settings of a command line. Raises SettingsInvalid."""
-    context = command_of(lambda **_: None).make_context("klm run", adapted(arguments)[0])
+    context = command_of(lambda **_: None).make_context("klm run", takeover().arguments(arguments)[0])
     return Settings(present(context.params))
 
 

@@ -74,7 +74,8 @@ class OidcSettings:
         "address of the fleet page in a browser, with the path /sign-in/callback, as registered at the provider",
     )
     ca_file: str = option("", "ui-oidc-ca-file", "CA certificates of the provider; default: those of the system")
-    scopes: Texts = option(("email",), "ui-oidc-scopes", "scopes to ask for beside openid")
+    scopes: tuple[str, ...] = ("email",)
+    """What is asked for beside openid."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

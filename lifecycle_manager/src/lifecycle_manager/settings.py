@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any, TypeVar, cast, get_type_hints
 
 from lifecycle_manager.catalog_sync.settings import CatalogSettings
+from lifecycle_manager.contract.former import takeover
 from lifecycle_manager.contract.options import OptionField, Seconds, fields_of, format_duration
 from lifecycle_manager.endpoint_settings import EndpointSettings, PageSettings
 from lifecycle_manager.istio.settings import IstioSettings
@@ -21,13 +22,11 @@ from lifecycle_manager.module_authorization.settings import ModuleAuthorizationS
 from lifecycle_manager.module_config.settings import ModuleConfigSettings
 from lifecycle_manager.module_cr_status.settings import ModuleCrStatusSettings
 from lifecycle_manager.module_installation.settings import ManifestSettings, SourceSettings
-from lifecycle_manager.module_rollouts.settings import NotificationSettings
 from lifecycle_manager.process.settings import ProcessSettings
 from lifecycle_manager.replicas.settings import ReplicaSettings
 from lifecycle_manager.skr.settings import SkrSettings
 from lifecycle_manager.skr_webhook.settings import WatcherSettings
 from lifecycle_manager.sync_resource.settings import SyncResourceSettings
-from lifecycle_manager.takeover.settings import TakeoverSettings
 from lifecycle_manager.watcher_certificates.settings import CertificateSettings
 
 T = TypeVar("T")
@@ -35,10 +34,10 @@ PREFIX = "KLM_"
 
 GROUPS: Mapping[str, tuple[type[Any], ...]] = {
     "Process": (ProcessSettings,),
-    "Replicas": (ReplicaSettings, TakeoverSettings),
+    "Replicas": (ReplicaSettings, *takeover().settings),
     "Endpoints": (EndpointSettings, PageSettings),
     "Access to clusters": (SkrSettings,),
-    "Kymas": (KymaSettings, CatalogSettings, MandatorySettings, NotificationSettings),
+    "Kymas": (KymaSettings, CatalogSettings, MandatorySettings),
     "Modules": (ManifestSettings, SourceSettings, ModuleAuthorizationSettings),
     "Configuration of modules": (ModuleConfigSettings, ModuleCrStatusSettings, SyncResourceSettings),
     "Watcher": (WatcherSettings, CertificateSettings, IstioSettings),
@@ -70,7 +69,7 @@ class Settings:
         return found
 
     def shown(self) -> dict[str, str]:
-        return {each.option.name: text_of(each, _at(self._settings[kind], each.path)) for kind, each in all_fields()}
+        return {name: text_of(each, _at(self._settings[kind], each.path)) for name, (kind, each) in _firsts().items()}
 
 
 def all_fields() -> Iterator[tuple[type[Any], OptionField]]:
@@ -82,9 +81,14 @@ def all_fields() -> Iterator[tuple[type[Any], OptionField]]:
 
 
 @cache
+def _firsts() -> Mapping[str, tuple[type[Any], OptionField]]:
+    """Return the fields of all options by their names; of a shared one the first."""
+    return {each.option.name: (kind, each) for kind, each in reversed([*all_fields()])}
+
+
 def options() -> Mapping[str, OptionField]:
     """Return all options by their names."""
-    return {each.option.name: each for _, each in all_fields()}
+    return {name: each for name, (_, each) in _firsts().items()}
 
 
 def text_of(field: OptionField, value: object = ...) -> str:
@@ -162,9 +166,8 @@ def _check(settings: Settings) -> None:
         "watcher-virtual-services needs trusted-proxy-cidrs: the addresses of the Istio gateway": (
             routes.enabled and not endpoint.trusted_proxies
         ),
-        "with kyma-selector the former version routes events: drop watcher-virtual-services": (
-            routes.enabled and bool(settings[TakeoverSettings].kyma_selector)
-        ),
     }
-    if broken := [("", rule) for rule, is_broken in rules.items() if is_broken]:
-        raise SettingsInvalid(tuple(broken))
+    broken = [rule for rule, is_broken in rules.items() if is_broken]
+    broken += takeover().objections(settings)
+    if broken:
+        raise SettingsInvalid(tuple(("", rule) for rule in broken))

@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 
 import structlog
 
-from kube_runtime import ALONE, Client, KubeError, Manager, ObjectKey, Sharding
+from kube_runtime import ALONE, Client, KubeError, Manager, ManagerOptions, ObjectKey, Sharding
 from kube_runtime.leases import LeaseSharding, LeaseTiming
 from kube_runtime.tracing import Tracer
 from kyma_diagnostics.debug_server import debug_socket
@@ -75,16 +75,18 @@ class ManagerService(Generic[T]):
         self._sharding = _leader_election(client, manager.module, name, options) if options.leader_elect else ALONE
         self._runtime = Manager(
             client,
-            name=name,
+            ManagerOptions(
+                name=name,
+                probes=[(options.health_host, options.health_port)],
+                sync_timeout_seconds=None,
+                grace_seconds=options.grace_seconds,
+                trace_annotation=names.TRACEPARENT,
+            ),
+            namespace=options.namespace,
             sharding=self._sharding,
             metrics=metrics.runtime,
             registry=metrics.registry,
-            namespace=options.namespace,
-            probes=[(options.health_host, options.health_port)],
-            sync_timeout_seconds=None,
-            grace_seconds=options.grace_seconds,
             tracer=tracer,
-            trace_annotation=names.TRACEPARENT,
         )
         self._configs = self._runtime.informer(MODULE_CONFIGS, label_selector=selector)
         self._sync_resources = self._runtime.informer(SYNC_RESOURCES, label_selector=selector)

@@ -18,7 +18,7 @@ from kube_runtime import (
     Result,
     RuntimeMetrics,
 )
-from kube_runtime.controller import Workers
+from kube_runtime.controller import ControllerOptions, Workers
 from tests.kinds import CONFIG_MAPS
 from tests.waiting import eventually
 
@@ -33,7 +33,7 @@ class Follower:
         self.counts = self.metrics.informer("configmaps")
         options = {"page_size": 2, **options}
         self.informer = Informer(client, CONFIG_MAPS, namespace=namespace, metrics=self.metrics, **options)
-        self.controller = Workers("follower", self._reconcile, concurrency=4, metrics=self.metrics)
+        self.controller = Workers("follower", self._reconcile, ControllerOptions(concurrency=4), metrics=self.metrics)
         self.informer.on_change(self._on_change)
         self.reconciled: dict[ObjectKey, str] = {}
         self.twice: list[ObjectKey] = []

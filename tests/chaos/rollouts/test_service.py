@@ -29,11 +29,7 @@ from tests.waiting import eventually
 CLUSTERS = 40
 REPLICAS = 2  # test_replicas has one and three
 POLL_SECONDS = 0.5
-OPTIONS = (
-    f"--leader-election-lease-duration={LEASE.lease_seconds}s",
-    f"--leader-election-renew-deadline={LEASE.act_seconds}s",
-    f"--leader-election-retry-period={LEASE.renew_seconds}s",
-)
+OPTIONS = (f"--leader-election-lease-duration={LEASE.lease_seconds}s",)
 
 
 async def freeze_in_turn(kcp: Client, replicas: Mapping[str, ChildProcess]) -> None:

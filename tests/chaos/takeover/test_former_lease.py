@@ -22,8 +22,8 @@ from kube_runtime import (
     Result,
 )
 from kube_runtime.leases import LeaseLost, LeaseTiming
-from lifecycle_manager.takeover import lease
-from lifecycle_manager.takeover.lease import HOLDER, LEASE, LEASES, FormerVersionRuns, WholeFleet
+from kyma_takeover import lease
+from kyma_takeover.lease import HOLDER, LEASE, LEASES, FormerVersionRuns, WholeFleet
 from lifecycle_manager_api import names
 from tests.chaos.kube_runtime.servers import Servers
 from tests.chaos.proxy import Proxy

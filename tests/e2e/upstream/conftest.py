@@ -35,14 +35,11 @@ OPTIONS = (
     "--manifest-requeue-success-interval=5s",
     "--kyma-requeue-success-interval=5s",
     "--kyma-requeue-busy-interval=0.2s",
-    "--catalog-requeue-success-interval=30s",
-    "--watcher-requeue-success-interval=5s",
     "--watcher-silence=12s",
     "--failure-max-delay=0.5s",
     "--skr-unreachable-grace=0s",
     "--self-signed-ca-rotation-grace=2s",  # until the Watcher has read its files again
     "--leader-election-lease-duration=15s",
-    "--leader-election-renew-deadline=12s",
 )
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 

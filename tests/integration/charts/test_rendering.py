@@ -283,7 +283,7 @@ async def test_former_ca_is_that_of_istio_where_gardener_has_the_issuer(helm: He
 
 
 async def test_rights_for_the_takeover_are_in_the_namespace_of_the_former_ca(helm: Helm) -> None:
-    text = files("lifecycle_manager.rbac").joinpath("kcp-takeover.yaml").read_text()
+    text = files("kyma_takeover").joinpath("rbac.yaml").read_text()
     (wanted,) = (each.document for each in parse_objects(text))
     name = wanted["metadata"]["name"]
     assert name not in of_kind(await helm.render(LIFECYCLE_MANAGER), "Role")
@@ -371,8 +371,8 @@ async def test_program_reads_every_option_of_the_chart(helm: Helm) -> None:
     assert (replica.name, replica.address) == ("lifecycle-manager-0", "10.0.0.1:8443")
     assert endpoint.event_names.additional == ("events.kcp.internal",)
     assert settings[KymaSettings].concurrency == 100
-    assert process.burst == 4_000_000
-    assert process.retry_rate == 0.5
+    assert process.qps == 4_000_000
+    assert process.trace_sampling_ratio == 0.5
     assert settings[KymaSettings].interval_seconds == 60
     assert settings[CatalogSettings].purge.enabled
     assert settings[ManifestSettings].restricted

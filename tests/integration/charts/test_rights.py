@@ -23,8 +23,9 @@ from kyma_local.ports import free_port
 from kyma_module_manager.rights import roles_of
 from kyma_oci import Blob
 from kyma_oci.packing import manifest_of
+from kyma_takeover import marks
+from kyma_takeover.lease import LEASE, LEASES
 from lifecycle_manager.admission import ADMISSION_WEBHOOKS
-from lifecycle_manager.contract import former
 from lifecycle_manager.contract.resources import (
     KYMAS,
     MANIFESTS,
@@ -39,7 +40,6 @@ from lifecycle_manager.contract.resources import (
     WATCHERS,
 )
 from lifecycle_manager.process.crd_installation import apply_objects
-from lifecycle_manager.takeover.lease import LEASE, LEASES
 from lifecycle_manager.watcher_certificates import ROTATE, CAStore
 from lifecycle_manager_api import names
 from lifecycle_manager_api.documents import plain
@@ -57,10 +57,11 @@ from tests.waiting import eventually, is_gone
 KCP, SKR, ISTIO = names.KCP_NAMESPACE, names.SKR_NAMESPACE, "istio-system"
 MODULE, OWN = "cloud-resources", "module-cloud-resources"
 CLOUD_RESOURCES = {"name": MODULE, "managed": True}
-KCP_ROLES, SKR_ROLES, MODULE_ROLE, WEBHOOK_ROLES, PAGE_ROLES, TAKEOVER_ROLES = (
+KCP_ROLES, SKR_ROLES, MODULE_ROLE, WEBHOOK_ROLES, PAGE_ROLES = (
     files("lifecycle_manager.rbac").joinpath(f"{name}.yaml").read_text()
-    for name in ("kcp", "skr", "kcp-modules", "kcp-webhooks", "kcp-page", "kcp-takeover")
+    for name in ("kcp", "skr", "kcp-modules", "kcp-webhooks", "kcp-page")
 )
+TAKEOVER_ROLES = files("kyma_takeover").joinpath("rbac.yaml").read_text()
 MODULE_MANAGER_ROLES = "---\n".join(map(dump_yaml, roles_of("cloud-resources")))
 LM_IN_KCP, LM_IN_SKR, MANAGER, WATCHER = (
     f"system:serviceaccount:{name}"
@@ -356,7 +357,7 @@ async def _repeat_an_event(world: HelmClusters) -> None:
 async def _create_and_delete_a_watcher(world: HelmClusters) -> None:
     """Create a Watcher CR with the finalizer of a former version, wait for its status, and delete it."""
     await world.kcp.apply(WATCHERS, "colours", watcher("red"), KCP, field_manager="test")
-    finalizers = {"metadata": {"finalizers": [*former.WATCHER_FINALIZERS]}}
+    finalizers = {"metadata": {"finalizers": [*marks.WATCHER_FINALIZERS]}}
     await world.kcp.merge_patch(WATCHERS, "colours", finalizers, KCP, field_manager="test")
 
     async def ready() -> bool:
@@ -368,7 +369,7 @@ async def _create_and_delete_a_watcher(world: HelmClusters) -> None:
 
 async def _leave_objects_of_a_former_watcher(world: HelmClusters) -> None:
     """Create the objects of a former version's Watcher that this one has no more; they are deleted with the Kyma."""
-    left = {entry.name for entry in former.WATCHER_OBJECTS}
+    left = {entry.name for entry in marks.WATCHER_OBJECTS}
     await restore(world.skr, [each for each in recorded("skr-1") if each["metadata"]["name"] in left])
 
 

@@ -16,7 +16,7 @@ import pytest
 import pytest_asyncio
 
 from images.within import unpack
-from kube_runtime import ServerUnavailable
+from kube_runtime import Invalid, ServerUnavailable
 from kyma_local.cache import cache_root, locked
 from kyma_local.helm import find_helm
 from lifecycle_manager.process.crd_installation import apply_objects, crds_as_yaml
@@ -140,7 +140,7 @@ class Fleet:
         """Offer the module; the API server accepts fields of a changed CRD only some time after the CRD."""
         try:
             await self.world.offer_the_module(sample)
-        except ServerUnavailable:
+        except (Invalid, ServerUnavailable):
             return False
         return True
 

@@ -3,14 +3,18 @@
 from pathlib import Path
 
 from kube_runtime import Client
+from kyma_fleet.checking.command import BINDINGS, POLICIES
 from kyma_fleet.identities import create_identity
 from kyma_local.private_files import write_private
 from lifecycle_manager_api import names
+from lifecycle_manager_api.module_authorization import MODULE_AUTHORIZATION
 from tests.integration.fleet.conftest import Klm
 from tests.klm import run_klm
 
 
 async def test_installation_without_lifecycle_manager_and_its_policy(control_plane: Client, viewer: Klm) -> None:
+    for resource in (BINDINGS, POLICIES):
+        await control_plane.delete(resource, MODULE_AUTHORIZATION)
     result = await viewer("check")
     assert result.code == 1, result.errors
     marks = {line[2:15].strip(): line[0] for line in result.lines if not line.startswith(" ")}

@@ -69,7 +69,10 @@ async def test_page_compares_as_klm_diff_does(wanted: Client, namespace: str) ->
 
     differences = Differences(wanted, asyncio.Semaphore(1), namespace)
     (missing,) = await differences.of("compared", "colours", may_list)
-    assert (missing.object, missing.what) == (f"ConfigMap {namespace}/wanted (v1)", "is missing and would be created")
+    assert (str(missing.object), missing.what) == (
+        f"ConfigMap {namespace}/wanted (v1)",
+        "is missing and would be created",
+    )
     drifted = config_map("wanted", namespace, "red")
     await wanted.apply(CONFIG_MAPS, "wanted", drifted, namespace, field_manager="lifecycle-manager")
     (changed,) = await differences.of("compared", "colours", may_list)

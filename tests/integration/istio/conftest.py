@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from kube_runtime import Client, Manager, NotFound, NotServed, Resource
+from kube_runtime import Client, Manager, ManagerOptions, NotFound, NotServed, Resource
 from kyma_certs import CAs, create_ca
 from lifecycle_manager import istio
 from lifecycle_manager.contract.options import EventNames
@@ -41,7 +41,7 @@ class Routes:
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[Manager, None]:
         """Run ours until the block ends."""
-        manager = Manager(self.ours, name="lifecycle-manager", namespace=KCP)
+        manager = Manager(self.ours, ManagerOptions(name="lifecycle-manager"), namespace=KCP)
         settings = istio.IstioSettings(
             enabled=True, event_names=EventNames(address=f"{HOST}:443", additional=("127.0.0.1",))
         )

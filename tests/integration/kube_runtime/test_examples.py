@@ -20,6 +20,7 @@ from kube_runtime import (
     Invalid,
     KubeError,
     Manager,
+    ManagerOptions,
     NotFound,
     NotServed,
     Resource,
@@ -106,7 +107,7 @@ async def example(name: str, client: Client, namespace: str) -> AsyncIterator[Ru
     crds = "---\n".join(dump_yaml(crd_of(kind)) for kind in {*operator.kinds, *_reviewed(operator)})
     applier = Applier(client, field_manager="test")
     (await applier.apply(parse_objects(crds), (), prune=False)).raise_first_failure()
-    manager, stopping = Manager(client, name=operator.name, namespace=namespace), asyncio.Event()
+    manager, stopping = Manager(client, ManagerOptions(name=operator.name), namespace=namespace), asyncio.Event()
     operator.setup(manager)
     if operator.webhooks:
         WebhookServer(operator.name, operator.webhooks, ("127.0.0.1", 0), None).setup(manager, namespace)

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from kube_crds import CustomResource, Struct, crd_of
-from kube_runtime import Client, Invalid, KubeError, Manager, Resource
+from kube_runtime import Client, Invalid, KubeError, Manager, ManagerOptions, Resource
 from kube_runtime.admission.serving import WebhookServer
 from kube_runtime.operator import Operator, Owner, Review
 from tests.waiting import eventually, is_gone
@@ -75,7 +75,7 @@ def running(client: Client, namespace: str) -> Running:
 
     @asynccontextmanager
     async def run() -> AsyncIterator[Manager]:
-        manager, stopping = Manager(client, name=operator.name, namespace=namespace), asyncio.Event()
+        manager, stopping = Manager(client, ManagerOptions(name=operator.name), namespace=namespace), asyncio.Event()
         operator.setup(manager)
         WebhookServer(operator.name, operator.webhooks, ("127.0.0.1", 0), None).setup(manager, namespace)
         task = asyncio.create_task(manager.run(stopping))

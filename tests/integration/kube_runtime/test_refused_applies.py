@@ -190,10 +190,14 @@ async def test_object_without_a_state_is_created_anew_for_a_field_that_may_not_c
     client: Client, namespace: str, kind: str
 ) -> None:
     first, second = recreated(namespace)[kind]
-    (await apply(client, first)).raise_first_failure()
+    applied = await apply(client, first)
+    applied.raise_first_failure()
     before = await live(client, first)
 
+    (expected,) = await applier(client).difference(parsed(as_text(second)), applied.inventory)
     result = await apply(client, second)
+
+    assert (expected.action, FIXED in (expected.error or "")) == ("recreate", True)
 
     result.raise_first_failure()
     assert [each.action for each in result.outcomes] == ["created"]
@@ -218,10 +222,11 @@ async def test_object_that_existed_before_the_set_is_not_created_anew(client: Cl
     inventory = (await apply(client, first)).inventory
     before = await live(client, first)
 
+    (expected,) = await applier(client).difference(parsed(as_text(second)))
     objects, found = parsed(as_text(second)), [each.identity for each in inventory]
     result = await applier(client).apply(objects, inventory, found=found)
 
-    assert [each.action for each in result.outcomes] == ["failed"]
+    assert (expected.action, [each.action for each in result.outcomes]) == ("fail", ["failed"])
     assert await live(client, first) == before
 
 

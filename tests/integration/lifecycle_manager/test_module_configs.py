@@ -44,7 +44,7 @@ async def test_module_config_is_deleted_when_its_template_disables_it(walkthroug
 
 async def test_change_made_before_the_webhook_covers_the_kind_is_found(walkthrough: Walkthrough) -> None:
     environment = walkthrough.environment
-    async with manager_with(walkthrough.programs, "--module-config-requeue-success-interval=10m"):
+    async with manager_with(walkthrough.programs, "--kyma-requeue-success-interval=10m"):
         await walkthrough.change_volume("220Gi")
         await environment.kcp.merge_patch(MODULE_TEMPLATES, TEMPLATE, {"spec": {"enableModuleConfig": False}}, KCP)
         try:

@@ -37,7 +37,7 @@ from tests.waiting import eventually
 KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
 Document = dict[str, Any]
 NUMBERS = count()
-WITHOUT_INTERVAL = ("--sync-resource-requeue-success-interval=10m", "--manifest-requeue-success-interval=10m")
+WITHOUT_INTERVAL = ("--manifest-requeue-success-interval=10m",)
 DEPLOYMENT = {
     "apiVersion": "apps/v1",
     "kind": "Deployment",

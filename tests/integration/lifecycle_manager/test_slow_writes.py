@@ -17,7 +17,7 @@ from tests.waiting import eventually
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def without_interval(walkthrough: Walkthrough) -> AsyncIterator[Walkthrough]:
     """Module CRs are read on events only; the interval is longer than a test waits."""
-    async with manager_with(walkthrough.programs, "--module-config-requeue-success-interval=10m"):
+    async with manager_with(walkthrough.programs, "--kyma-requeue-success-interval=10m"):
         await eventually(lambda: is_watcher_ready(walkthrough.environment))
         yield walkthrough
 

@@ -27,7 +27,7 @@ ALARM_SECONDS = 12.0  # without events or canaries until the event path counts a
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def manager(walkthrough: Walkthrough) -> AsyncIterator[Manager]:
     """The Lifecycle Manager, which reads Module CRs on events only; the interval is longer than a test."""
-    async with manager_with(walkthrough.programs, "--module-config-requeue-success-interval=10m") as manager:
+    async with manager_with(walkthrough.programs, "--kyma-requeue-success-interval=10m") as manager:
         await eventually(lambda: is_watcher_ready(walkthrough.environment))
         yield manager
 

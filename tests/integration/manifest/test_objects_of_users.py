@@ -9,7 +9,7 @@ import pytest
 from kube_runtime import Client, NotFound, NotServed, ObjectKey, Resource
 from kube_simulation import serve_simulation
 from lifecycle_manager.contract.resources import FIELD_MANAGER, KYMAS, MODULE_POLICIES, SYNC_RESOURCES
-from lifecycle_manager.object_set.reconciler import OBJECTS_LEFT
+from lifecycle_manager.object_set.engine import OBJECTS_LEFT
 from lifecycle_manager_api import SyncResource, find, names
 from lifecycle_manager_api.documents import plain
 from tests.clusters import simulated_control_plane

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from kube_runtime import Client, Manager
+from kube_runtime import Client, Manager, ManagerOptions
 from lifecycle_manager import module_authorization
 from lifecycle_manager.contract.resources import SYNC_RESOURCES
 from lifecycle_manager.module_authorization import ModuleAuthorizationSettings, checking
@@ -23,7 +23,7 @@ METRIC = "lifecycle_mgr_module_policy_in_force"
 @asynccontextmanager
 async def running(client: Client, settings: ModuleAuthorizationSettings) -> AsyncIterator[int]:
     """Run a Manager with nothing but the check, and yield the port of its probes."""
-    manager = Manager(client, namespace=names.KCP_NAMESPACE, probes=[("127.0.0.1", 0)])
+    manager = Manager(client, ManagerOptions(probes=[("127.0.0.1", 0)]), namespace=names.KCP_NAMESPACE)
     module_authorization.setup(manager, client, settings)
     stopping = asyncio.Event()
     async with asyncio.TaskGroup() as tasks:

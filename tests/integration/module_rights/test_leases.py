@@ -13,7 +13,7 @@ from lifecycle_manager_api import names
 from tests.integration.module_rights.conftest import NAMESPACES
 from tests.waiting import eventually
 
-LONG_TIMEOUTS = {"leader_election_lease_duration": "60s", "leader_election_renew_deadline": "50s"}
+LONG_TIMEOUTS = {"leader_election_lease_duration": "30s"}
 KEYS = [f"kyma-{number}" for number in range(1000)]
 
 
@@ -29,7 +29,7 @@ async def test_foreign_lease_of_a_module_manager_takes_no_key_away(
         await eventually(lambda: all(map(membership.owns, KEYS)))
 
         written = [namespace for namespace in NAMESPACES if await _writes(telemetry, namespace)]
-        await asyncio.sleep(3 * settings[ReplicaSettings].retry_period.total_seconds())
+        await asyncio.sleep(3 * settings[ReplicaSettings].timing.renew_seconds)
 
         assert all(map(membership.owns, KEYS))
         assert len(membership.members) == 1

@@ -19,6 +19,7 @@ import pytest
 from kube_runtime.cli import main as kube_runtime
 from kyma_module_manager.project.generation import generate_project
 from kyma_module_manager.project.names import ModuleNames
+from release.version import PROJECTS
 
 UV = Path(sys.executable).with_name("uv")
 API_README = Path("api/README.md")
@@ -77,7 +78,7 @@ def installed(folder: Path, wheels: Path, *distributions: str) -> Environment:
 
 def test_every_wheel_has_types_a_licence_a_description_and_links(wheels: Path) -> None:
     found = sorted(wheels.glob("*.whl"))
-    assert len(found) == len(list(Path().glob("*/pyproject.toml")))
+    assert len(found) == len(PROJECTS)
     for path in found:
         with zipfile.ZipFile(path) as wheel:
             names = wheel.namelist()
@@ -126,7 +127,9 @@ def test_klm_of_the_lifecycle_manager_alone_runs_it_and_has_no_command_of_others
 
     manager.imports("lifecycle_manager")
     assert manager.run("klm", "--version") == f"klm {VERSION}\n"
-    assert "--kyma-skr-listener-bind-address" in manager.run("klm", "run", "--help")
+    listed = manager.run("klm", "run", "--help")
+    assert "--kyma-skr-listener-bind-address" in listed
+    assert "--kyma-selector" not in listed
     assert "No such command 'local'" in manager.run("klm", "local", status=2)
 
 
@@ -172,6 +175,14 @@ def test_fleet_page_is_found_by_the_service_that_it_is_installed_beside(tmp_path
     page.imports("kyma_fleet_page")
     found = "from importlib.metadata import entry_points; print(*entry_points(group='lifecycle_manager.pages'))"
     assert "kyma_fleet_page.serving:setup" in page.run("python", "-I", "-c", found)
+
+
+def test_takeover_adds_a_command_to_klm_and_an_option_to_the_service(tmp_path: Path, wheels: Path) -> None:
+    takeover = installed(tmp_path / "venv", wheels, "kyma-takeover")
+
+    takeover.imports("kyma_takeover")
+    assert "--where-possible" in takeover.run("klm", "adopt", "--help")
+    assert "--kyma-selector" in takeover.run("klm", "run", "--help")
 
 
 def test_demo_brings_all_of_klm(tmp_path: Path, wheels: Path) -> None:

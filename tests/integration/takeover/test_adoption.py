@@ -7,9 +7,10 @@ from typing import Any
 import pytest_asyncio
 
 from kube_runtime import InventoryEntry, JsonObject
-from kyma_fleet.adoption.back import WATCHER_ONLY_OURS
-from kyma_fleet.adoption.cluster import WATCHER
-from lifecycle_manager.contract import former
+from kyma_takeover import marks
+from kyma_takeover.adoption.back import WATCHER_ONLY_OURS
+from kyma_takeover.adoption.cluster import WATCHER
+from kyma_takeover.lease import LEASE, LEASES
 from lifecycle_manager.contract.resources import (
     KYMAS,
     MANIFESTS,
@@ -18,7 +19,6 @@ from lifecycle_manager.contract.resources import (
     SECRETS,
     SYNC_RESOURCES,
 )
-from lifecycle_manager.takeover.lease import LEASE, LEASES
 from lifecycle_manager_api import names
 from tests import builders
 from tests.integration.takeover.conftest import KCP, SKR, Takeover
@@ -162,7 +162,7 @@ async def test_way_back_gives_everything_back(world: Takeover, before: dict[str,
         live = await world.live(version, kind, name)
         assert live is not None
         metadata = live["metadata"]
-        assert managers_of(live) == {former.APPLIER}
+        assert managers_of(live) == {marks.APPLIER}
         assert metadata["labels"][names.MANAGED_BY] == "kyma"
         assert names.MODULE_NAME not in metadata["labels"]
         assert metadata["annotations"][names.DEPRECATED_OWNED_BY] == f"{KCP}/{MANIFEST}"
@@ -205,9 +205,9 @@ async def test_next_apply_of_the_former_version_removes_what_it_no_longer_has(
 ) -> None:
     held = {(each["kind"], each["metadata"]["name"]): each for each in start("skr-1", REMOVED_WATCHER)}
     for document in MODULE.objects(NEW):
-        marks = held[document["kind"], document["metadata"]["name"]]["metadata"]
-        document["metadata"] |= {"labels": marks["labels"], "annotations": marks["annotations"]}
-        await surroundings.apply(world.skr, document, former.APPLIER)
+        metadata = held[document["kind"], document["metadata"]["name"]]["metadata"]
+        document["metadata"] |= {"labels": metadata["labels"], "annotations": metadata["annotations"]}
+        await surroundings.apply(world.skr, document, marks.APPLIER)
     live = await world.live("apps/v1", "Deployment", MODULE.name)
     assert live is not None
     assert live["metadata"]["uid"] == before[f"Deployment {MODULE.name}"]["metadata"]["uid"]

@@ -6,8 +6,8 @@ import httpx
 import pytest
 
 from kube_runtime import Manager
+from kyma_takeover.lease import LEASE, LEASES, FormerVersionRuns
 from lifecycle_manager.contract.resources import SECRETS
-from lifecycle_manager.takeover.lease import LEASE, LEASES, FormerVersionRuns
 from tests.integration.takeover.conftest import KCP, Takeover
 from tests.waiting import eventually
 

@@ -4,9 +4,9 @@ import asyncio
 from typing import Any
 
 from kube_runtime import Manager, Resource
-from lifecycle_manager.contract import former
+from kyma_takeover import marks
+from kyma_takeover.lease import LEASE, LEASES
 from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, SECRETS
-from lifecycle_manager.takeover.lease import LEASE, LEASES
 from lifecycle_manager_api import State, names
 from tests.integration.takeover.conftest import KCP, Takeover
 from tests.integration.takeover.test_lease import renew
@@ -151,7 +151,7 @@ async def test_kyma_that_is_given_back_is_left_alone(world: Takeover) -> None:
         before = await versions(world)
     live = await world.live("apps/v1", "Deployment", MODULE.name)
     assert live is not None
-    assert managers_of(live) == {former.APPLIER}
+    assert managers_of(live) == {marks.APPLIER}
     async with world.running(kyma_selector=(f"{LABEL}=python",)) as manager:
         await nothing_waits(manager)
         assert await versions(world) == before

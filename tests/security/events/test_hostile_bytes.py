@@ -17,11 +17,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from charts.generate import EVENT_DOCUMENT, event_document
+from kube_runtime import RateLimits
 from kyma_certs import LeafRequest, create_ca, describe, issue
 from kyma_certs.message_signatures import SignatureParameters, algorithm_of, load_signing_key, sign
 from lifecycle_manager.events import EndpointOptions, EventEndpoint, VerifiedEvent
 from lifecycle_manager.events.arrival import Arrival
-from lifecycle_manager.events.guards import Rates
 from lifecycle_manager.events.identity import Identifier, Message
 from lifecycle_manager.events.problems import EventRefused
 from tests.security.events.subscribers import into
@@ -136,12 +136,12 @@ def test_openapi_has_the_path_the_responses_and_the_event() -> None:
 
 
 def test_runtime_over_its_rate_is_refused_until_a_token_is_back() -> None:
-    rates = Rates(per_second=10, burst=2)
-    assert not rates.exhausted("noisy", 0.0)
-    while not rates.wait("noisy", 0.0):
+    rates = RateLimits[str](per_second=10, burst=2)
+    assert not rates.wait("noisy", 0.0)
+    while rates.grants("noisy", 0.0):
         pass
-    assert rates.exhausted("noisy", 0.0) == pytest.approx(0.1)
-    assert not rates.exhausted("noisy", 0.11)
+    assert rates.wait("noisy", 0.0) == pytest.approx(0.1)
+    assert not rates.wait("noisy", 0.11)
 
 
 def test_certificate_is_known_once_it_was_verified_against_the_same_cas() -> None:

@@ -1,6 +1,6 @@
-"""The endpoint remembers nonces and rates of senders within bounds."""
+"""The endpoint remembers nonces within bounds."""
 
-from lifecycle_manager.events.guards import Nonces, Rates, digest_of
+from lifecycle_manager.events.guards import Nonces, digest_of
 
 
 def test_nonce_is_known_while_its_signature_is_valid_and_dropped_after() -> None:
@@ -24,12 +24,3 @@ def test_flood_of_nonces_is_bounded_and_drops_the_oldest() -> None:
 
 def test_long_nonce_takes_no_more_memory_than_a_short_one() -> None:
     assert {len(digest_of("key", nonce)) for nonce in ("n" * 128, "short")} == {16}
-
-
-def test_clock_that_is_set_back_makes_no_runtime_wait() -> None:
-    rates = Rates(per_second=1.0, burst=2)
-    assert rates.wait("runtime", 10_000.0) == 0
-    assert rates.exhausted("runtime", 0.0) == 0
-    assert rates.wait("runtime", 0.0) == 0
-    assert 0 < rates.wait("runtime", 0.0) <= 1
-    assert rates.wait("runtime", 1.0) == 0

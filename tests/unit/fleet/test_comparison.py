@@ -10,8 +10,8 @@ import pytest
 from kube_runtime import Client, InventoryEntry, KubeconfigPolicy, ResponseTooLarge, parse_objects
 from kube_runtime.apply.difference import ObjectDifference, difference_between
 from kube_simulation import Answer, ApiRequest, Rule, serve_simulation
-from kyma_fleet.comparison import reading
-from kyma_fleet.comparison.report import ClusterComparison, ComparedObject
+from kyma_fleet import comparison
+from kyma_fleet.comparison import ClusterComparison, ComparedObject
 from kyma_fleet.screen import Screen
 from lifecycle_manager_api import names
 from tests import builders
@@ -62,7 +62,7 @@ async def test_answer_of_a_cluster_with_more_values_than_any_object_is_not_decod
         cluster.add_rule(Large())
         policy = KubeconfigPolicy.permissive()
         async with await Client.from_kubeconfig(
-            cluster.kubeconfig, options=reading.SKR_OPTIONS, policy=policy
+            cluster.kubeconfig, options=comparison.SKR_OPTIONS, policy=policy
         ) as client:
             with pytest.raises(ResponseTooLarge):
                 await client.get(CONFIG_MAPS, "a", "default")
@@ -75,13 +75,13 @@ async def test_long_text_of_a_module_manager_is_read_beside_the_event_loop(monke
         threads.append(threading.current_thread())
         return parse_objects(text)
 
-    monkeypatch.setattr("kyma_fleet.comparison.reading.parse_objects", noted)
+    monkeypatch.setattr("kyma_fleet.comparison.parse_objects", noted)
     async with open_world() as world:
         text = f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: a}}\ndata: {{a: {'a' * 9_000}}}\n"
         resource = builders.sync_resource(
             text=text, labels={names.KYMA_NAME: "demo", names.MODULE_NAME: "cloud-resources"}
         )
         await world.create(resource)
-        wanted = await reading.wanted_sets(world.kcp, "demo", "cloud-resources", "kyma-system")
+        wanted = await comparison.wanted_sets(world.kcp, "demo", "cloud-resources", "kyma-system")
     assert [len(each.objects) for each in wanted] == [1]
     assert threading.main_thread() not in threads

@@ -12,21 +12,20 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from kube_runtime import load_documents, load_yaml
-from kyma_fleet.adoption.report import CLUSTER_TITLES, AdoptionReport
 from kyma_fleet.bundle.command import BundleReport
 from kyma_fleet.checking.command import CheckReport, VersionReport
 from kyma_fleet.checking.findings import Finding
-from kyma_fleet.comparison.report import ClusterComparison
+from kyma_fleet.comparison import ClusterComparison
 from kyma_fleet.documents import Document, print_document
 from kyma_fleet.explanation.report import KymaEvents, KymaExplanation
 from kyma_fleet.images import Images
 from kyma_fleet.listing.kinds import KINDS
 from kyma_fleet.overview.report import FleetStatus
-from kyma_fleet.preview.report import ReleasePreview
-from kyma_fleet.rollouts.report import TITLES, WAVE_TITLES, RolloutList, RolloutStatus
+from kyma_fleet.preview.command import ReleasePreview
+from kyma_fleet.rollouts import TITLES, WAVE_TITLES, RolloutList, RolloutStatus
 from kyma_fleet.screen import LiveTable, Screen
-from kyma_fleet.steering.report import ChangeReport
-from kyma_fleet.timeline.command import Timeline
+from kyma_fleet.steering import ChangeReport
+from kyma_fleet.timeline import Timeline
 from lifecycle_manager.cli import app
 from tests.unit.fleet_page.rollouts import rollout
 
@@ -58,7 +57,6 @@ KEYS = {
     BundleReport: "file writtenAt files missing",
     ChangeReport: "message objects",
     Images: "images",
-    AdoptionReport: "apiServer former counts rows options clusters inTheWay",
 }
 
 
@@ -129,7 +127,7 @@ def test_names_are_printed_once_each() -> None:
 
 
 NAMES = {"NAME": "3f0c2f7e-5d3f-4a8e-9a57-0d6a3f4b7f11", "KYMA": "3f0c2f7e-5d3f-4a8e-9a57-0d6a3f4b7f11"}
-TABLES = [*((*each.columns.titles,) for each in KINDS), TITLES, WAVE_TITLES, CLUSTER_TITLES]
+TABLES = [*((*each.columns.titles,) for each in KINDS), TITLES, WAVE_TITLES]
 
 
 @pytest.mark.parametrize("titles", TABLES, ids=" ".join)

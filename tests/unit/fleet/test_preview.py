@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from kyma_fleet.preview.command import ReleasePreview
 from kyma_fleet.preview.plan import MAX_REASONS, KymaPreview, Release, Sums, outcome_for, released
-from kyma_fleet.preview.report import ReleasePreview
 from kyma_fleet.problems import Problem
 from kyma_fleet.screen import Screen
 from lifecycle_manager.contract.resources import DatedReleaseMeta

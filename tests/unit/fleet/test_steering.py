@@ -12,7 +12,7 @@ from kyma_fleet.explanation.marks import (
     RECONCILE_REASON,
     pause_of,
 )
-from kyma_fleet.steering.plan import Order, Verb, plan
+from kyma_fleet.steering import Order, Verb, plan
 from lifecycle_manager_api import names
 from tests import builders
 

@@ -8,7 +8,7 @@ from typing import Any
 from kyma_fleet.explanation.facts import Occurrence
 from kyma_fleet.explanation.moments import Moment, last_change, moments, newest_trace
 from kyma_fleet.screen import Screen
-from kyma_fleet.timeline.command import Timeline, Write
+from kyma_fleet.timeline import Timeline, Write
 from lifecycle_manager_api import names
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from kube_runtime import MAX_CAUSES_PER_KEY, Causes, Priority, Result, RetryPolicy, WorkQueue
-from kube_runtime.controller import Workers
+from kube_runtime.controller import ControllerOptions, Workers
 from kube_runtime.controller.held_causes import HELD_SECONDS, MAX_HELD, HeldCauses
 
 QUICK = RetryPolicy(base_seconds=0.001, max_seconds=0.001, rate=0)
@@ -129,7 +129,7 @@ async def test_causes_of_a_reconcile_that_raised_are_given_to_its_retry() -> Non
             done.set()
         return Result()
 
-    workers = Workers("test", reconcile, retry=QUICK)
+    workers = Workers("test", reconcile, ControllerOptions(retry=QUICK))
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(workers.run())
         workers.queue.add("key", causes=Causes("a"))

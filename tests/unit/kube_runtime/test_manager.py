@@ -3,7 +3,7 @@
 import asyncio
 import urllib.error
 import urllib.request
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,6 +19,7 @@ from kube_runtime import (
     Controller,
     KubeconfigPolicy,
     Manager,
+    ManagerOptions,
     ObjectKey,
     Priority,
     Resource,
@@ -122,8 +123,8 @@ class Joining(Alone):
     has_begun = False
 
 
-def manager_on(client: Client, **options: Any) -> Manager:
-    return Manager(client, namespace=NAMESPACE, retry=QUICK, **options)
+def manager_on(client: Client, *, probes: Sequence[tuple[str, int]] = (), **given: Any) -> Manager:
+    return Manager(client, ManagerOptions(retry=QUICK, probes=probes), namespace=NAMESPACE, **given)
 
 
 @asynccontextmanager
@@ -418,16 +419,15 @@ async def test_other_failure_beside_a_lost_lease_is_retried(client: Client) -> N
         await until(lambda: len(reconciler.reconciled) == 2)
 
 
-async def test_many_keys_of_a_start_are_enqueued_over_several_turns(client: Client) -> None:
+async def test_many_keys_of_a_start_are_enqueued_without_holding_the_loop(client: Client) -> None:
     manager = manager_on(client)
     controller = controller_of(manager, Reconciler(), owner=lambda _: "", exists=lambda _: True)
-    controller.starts_with(lambda: [key(f"{number}") for number in range(1_200)], priority=Priority.MISSED)
+    controller.starts_with(lambda: [key(f"{number}") for number in range(1_200)])
     manager.begin((), ())
     assert len(controller.queue) == 50
     controller.enqueue(key("changed"))
     assert await controller.queue.get() == key("changed")
     await until(lambda: len(controller.queue) == 1_200)
-    assert controller.queue.highest_priority(Priority.RESYNC) is Priority.MISSED
 
 
 class NoAccess(Exception):
@@ -580,18 +580,29 @@ async def test_failure_of_a_server_or_task_ends_the_manager_and_is_logged_by_nam
     )
 
 
-@pytest.mark.parametrize("paced", [True, False])
-async def test_reconciles_without_a_pace_hold_no_places_and_no_workers_for_events(client: Client, paced: bool) -> None:
+@pytest.mark.parametrize(("is_limited", "begun"), [(True, 48 + 2 * 25), (False, 2 * 100)])
+async def test_controllers_share_a_limit_that_events_pass(
+    client: Client, monkeypatch: pytest.MonkeyPatch, is_limited: bool, begun: int
+) -> None:
+    """A hundred workers each, and with the limit a quarter more for events: 48 of both begin, and those for events."""
+    monkeypatch.setattr("kube_runtime.controller.shared_limit.PLACE_SECONDS", 3600.0)
     manager, reconciler = manager_on(client), Reconciler()
-    controller: Controller[ObjectKey, Memory] = manager.controller("test", state=Memory, concurrency=40, paced=paced)
-    controller.reconciles(reconciler.reconcile)
+    controllers: list[Controller[ObjectKey, Memory]] = [
+        manager.controller(name, state=Memory, concurrency=100, is_limited=is_limited) for name in ("one", "another")
+    ]
+    for each in controllers:
+        each.reconciles(reconciler.reconcile)
     reconciler.gate.clear()
     async with running(manager):
-        for number in range(60):
-            controller.enqueue(key(str(number)), priority=Priority.EVENT)
-        for _ in range(4):  # too few for the pace to admit more
+        for each in controllers:
+            for number in range(300):
+                each.enqueue(key(f"{each.name}-{number}"), priority=Priority.EVENT)
+        await until(lambda: len(reconciler.reconciled) == begun)
+        for _ in range(10):
             await asyncio.sleep(0)
-        assert (len(reconciler.reconciled) == 40) is not paced
+        assert len(reconciler.reconciled) == begun
+        waiting = sum(manager.metrics.controller(each.name, 100).waiting_workers for each in controllers)
+        assert waiting == (200 - 48 if is_limited else 0)
         reconciler.gate.set()
 
 

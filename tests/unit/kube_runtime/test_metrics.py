@@ -5,7 +5,7 @@ import asyncio
 from prometheus_client import CollectorRegistry, generate_latest
 
 from kube_runtime import Causes, ClusterUnreachable, Result, RetryPolicy, RuntimeMetrics
-from kube_runtime.controller import Workers
+from kube_runtime.controller import ControllerOptions, Workers
 from tests.unit.kube_runtime.until import until
 
 
@@ -22,7 +22,10 @@ async def test_what_a_controller_does_is_exposed_under_the_names_that_dashboards
         return Result()
 
     controller = Workers(
-        "things", reconcile, concurrency=2, retry=RetryPolicy(base_seconds=0.001, rate=0), metrics=metrics
+        "things",
+        reconcile,
+        ControllerOptions(concurrency=2, retry=RetryPolicy(base_seconds=0.001, rate=0)),
+        metrics=metrics,
     )
     metrics.request("200", "GET", "k.example:443")
     async with asyncio.TaskGroup() as tasks:

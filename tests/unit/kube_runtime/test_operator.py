@@ -14,9 +14,9 @@ from kube_runtime import Client, KubeconfigPolicy, NotFound, NotServed, Resource
 from kube_runtime.cli import main
 from kube_runtime.operator import Operator, Owner
 from kube_simulation import SimulatedCluster, Simulation
-from kube_simulation.faults import Users
-from kube_simulation.pytest_plugin import UnderFaults
 from tests.clocks import ManualClock
+from tests.faults import Users
+from tests.faults.operators import check_operator_under_faults
 from tests.kinds import CONFIG_MAPS
 from tests.waiting import eventually, is_gone
 
@@ -203,7 +203,7 @@ async def test_change_of_what_was_read_calls_the_function_again(simulation: Simu
     assert [*dict.fromkeys(seen)] == [None, "a", "b"]
 
 
-async def test_operator_comes_to_the_same_end_under_faults(under_faults: UnderFaults) -> None:
+async def test_operator_comes_to_the_same_end_under_faults() -> None:
     operator = Operator("pages")
 
     @operator.reconciles(Page, owns=[CONFIG_MAPS], reads=[CONFIG_MAPS])
@@ -228,7 +228,7 @@ async def test_operator_comes_to_the_same_end_under_faults(under_faults: UnderFa
         await users.client.delete(PAGES, "two", "default")
         await users.settled()
 
-    report = await under_faults(operator, script, max_places=4)
+    report = await check_operator_under_faults(operator, script, max_places=4)
     assert report.runs.keys() == {"undisturbed", "KillAfterWrite", "StartStale", "HideEvent", "CutAtAwait"}
 
 

@@ -3,37 +3,9 @@
 import asyncio
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as some
 
 from kube_runtime import Backoff
-from kube_runtime.client.limits import RequestLimits, TokenBucket
-
-
-@given(some.lists(some.floats(0, 5), min_size=1, max_size=60), some.integers(1, 10), some.floats(0.5, 50))
-def test_bucket_never_allows_more_than_burst_and_rate(pauses: list[float], burst: int, rate: float) -> None:
-    now = 0.0
-    bucket = TokenBucket(rate, burst, clock=lambda: now)
-    allowed: list[float] = []
-    for pause in pauses:
-        now += pause
-        allowed.append(now + bucket.reserve())
-
-    for first in range(len(allowed)):
-        for last in range(first, len(allowed)):
-            assert last - first + 1 <= burst + rate * (allowed[last] - allowed[first]) + 1.001
-
-
-def test_rate_of_zero_is_no_limit() -> None:
-    bucket = TokenBucket(0, 1)
-
-    assert [bucket.reserve() for _ in range(1_000)] == [0.0] * 1_000
-
-
-@pytest.mark.parametrize(("rate", "burst"), [(-1, 1), (1, 0)])
-def test_nonsense_is_refused(rate: float, burst: int) -> None:
-    with pytest.raises(ValueError, match="rate"):
-        TokenBucket(rate, burst)
+from kube_runtime.client.limits import RequestLimits
 
 
 @pytest.mark.looptime
@@ -50,8 +22,8 @@ async def test_pause_holds_every_request_back() -> None:
 async def test_those_behind_a_cancelled_request_move_up() -> None:
     loop = asyncio.get_running_loop()
     limits = RequestLimits(0.5, 1, 10)
-    await limits.turn()
-    waiting = [asyncio.create_task(limits.turn()) for _ in range(10)]
+    await limits.wait()
+    waiting = [asyncio.create_task(limits.wait()) for _ in range(10)]
     await asyncio.sleep(0)
     for task in waiting[:-1]:  # as reconciles whose time is up
         task.cancel()

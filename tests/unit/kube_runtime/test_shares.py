@@ -1,4 +1,4 @@
-"""Shares: an owner whose reconciles take long delays no other owner, and all its keys are reconciled in the end."""
+"""An owner has so many workers and delays no other owner, and all its keys are reconciled in the end."""
 
 import asyncio
 from collections import Counter
@@ -16,12 +16,13 @@ from kube_runtime import (
     Controller,
     KubeconfigPolicy,
     Manager,
+    ManagerOptions,
     Priority,
     Result,
     RetryPolicy,
     WorkQueue,
 )
-from kube_runtime.controller import Workers
+from kube_runtime.controller import ControllerOptions, Workers
 from kube_runtime.controller.queue import QueueShutDown
 from kube_runtime.metrics import QueueMetrics
 from kube_simulation import NeverAnswer, serve_simulation
@@ -73,9 +74,9 @@ async def test_seven_clusters_that_stall_delay_no_event_of_another(priority: Pri
                 under_way[cluster] -= 1
             return Result()
 
-        manager, stopping = Manager(clients["kcp"], retry=QUICK), asyncio.Event()
+        manager, stopping = Manager(clients["kcp"], ManagerOptions(retry=QUICK)), asyncio.Event()
         controller: Controller[Key, None] = manager.controller(
-            "test", owner=owner_of, concurrency=30, max_per_owner=3, paced=False
+            "test", owner=owner_of, concurrency=30, max_per_owner=3, is_limited=False
         )
         controller.reconciles(reconcile)
         async with asyncio.TaskGroup() as tasks:
@@ -138,57 +139,6 @@ async def test_least_urgent_key_of_an_owner_with_many_events_does_not_wait_for_e
         assert ("a", -1) in order[:60]
 
 
-async def test_owner_whose_reconciles_take_long_has_one_place_until_it_is_quick(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    now = 0.0
-    monkeypatch.setattr("kube_runtime.controller.queue.time.perf_counter", lambda: now)
-    queue = limited(3)
-    for number in range(12):
-        queue.add(("slow", number))
-        queue.add(("quick", number))
-    first = await all_given_out(queue)
-    assert Counter(map(owner_of, first)) == {"slow": 3, "quick": 3}
-    for owner, takes in (("quick", 0.1), ("slow", 10.0)):
-        now += takes
-        for key in first:
-            if owner_of(key) == owner:
-                queue.done(key)
-    second = await all_given_out(queue)
-    assert Counter(map(owner_of, second)) == {"slow": 1, "quick": 3}
-    slow = [key for key in second if owner_of(key) == "slow"]
-    given_out = []
-    for _ in range(2):
-        queue.done(slow.pop())
-        slow = await all_given_out(queue)
-        given_out.append(len(slow))
-    assert given_out == [1, 3]
-
-
-async def test_seventeen_clusters_that_stall_hold_seventeen_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 0.0
-    monkeypatch.setattr("kube_runtime.controller.queue.time.perf_counter", lambda: now)
-    queue = limited(3)
-    for owner in range(17):
-        for number in range(9):
-            queue.add((f"stalled-{owner}", number))
-    held = []
-    for _ in range(3):
-        working = await all_given_out(queue)
-        held.append(len(working))
-        now += 9.5
-        for key in working:
-            queue.done(key)
-    assert held == [51, 17, 17]
-
-
-async def all_given_out(queue: WorkQueue[Key]) -> list[Key]:
-    taken = []
-    while queue.holds(Priority.RESYNC):
-        taken.append(await queue.get())
-    return taken
-
-
 async def test_keys_of_no_owner_are_not_limited() -> None:
     queue = limited(1)
     for number in range(5):
@@ -201,9 +151,9 @@ async def test_metrics_count_keys_aside() -> None:
     queue: WorkQueue[Key] = WorkQueue(owner=owner_of, max_per_owner=1, metrics=metrics)
     for number in range(3):
         queue.add(("a", number), Priority(number))
-    assert metrics.depth() == {0: 1, 1: 1, 2: 1, 3: 0}
+    assert metrics.depth() == {0: 1, 1: 1, 2: 1}
     assert await queue.get() == ("a", 0)
-    assert metrics.depth() == {0: 0, 1: 1, 2: 1, 3: 0}
+    assert metrics.depth() == {0: 0, 1: 1, 2: 1}
     assert queue.keys() == {("a", 1), ("a", 2)}
 
 
@@ -216,7 +166,9 @@ async def test_shut_down_waits_for_keys_aside_even_if_only_workers_for_events_ar
         reconciled.append(key)
         return Result()
 
-    workers = Workers("test", reconcile, concurrency=1, event_workers=1, owner=owner_of, max_per_owner=1)
+    workers = Workers(
+        "test", reconcile, ControllerOptions(concurrency=1, event_workers=1, max_per_owner=1), owner=owner_of
+    )
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(workers.run())
         await asyncio.sleep(0)
@@ -258,8 +210,8 @@ async def test_shut_down_leaves_to_the_next_process_what_is_less_urgent_than_a_c
     queue = limited(1)
     queue.add(("a", 0), Priority.RESYNC)
     queue.add(("a", 1), Priority.CHANGE)
-    queue.add(("a", 2), Priority.MISSED, Causes(["cause"]))
-    queue.add(("b", 0), Priority.MISSED)
+    queue.add(("a", 2), Priority.RESYNC, Causes(["cause"]))
+    queue.add(("b", 0), Priority.RESYNC)
     queue.add(("b", 1), Priority.RESYNC)
     queue.add(("c", 0), Priority.EVENT)
     queue.add(("", 0), Priority.RESYNC)
@@ -317,7 +269,10 @@ async def _play(steps: Sequence[tuple[Key, Priority] | int], concurrency: int, m
             assert not ready, "a key waits while a worker is free"
 
     workers = Workers(
-        "test", reconcile, concurrency=concurrency, reserved_workers=0, owner=owner_of, max_per_owner=most
+        "test",
+        reconcile,
+        ControllerOptions(concurrency=concurrency, reserved_workers=0, max_per_owner=most),
+        owner=owner_of,
     )
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(workers.run())

@@ -20,6 +20,7 @@ from kube_runtime import (
     End,
     KubeconfigPolicy,
     Manager,
+    ManagerOptions,
     ObjectKey,
     Request,
     Result,
@@ -88,7 +89,9 @@ async def client() -> AsyncIterator[Client]:
 @asynccontextmanager
 async def running(client: Client, exported: Exported, reconcile: Reconcile | Steps) -> AsyncIterator[Manager]:
     """Run a controller of ConfigMaps that receives a signal, with a tracer."""
-    manager = Manager(client, namespace=NAMESPACE, tracer=tracer_with(exported), trace_annotation="trace")
+    manager = Manager(
+        client, ManagerOptions(trace_annotation="trace"), namespace=NAMESPACE, tracer=tracer_with(exported)
+    )
     config_maps = manager.informer(CONFIG_MAPS)
     controller: Controller[ObjectKey, None] = manager.controller("maps")
     controller.watches(config_maps)

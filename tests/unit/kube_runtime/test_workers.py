@@ -19,7 +19,7 @@ from kube_runtime import (
     RuntimeMetrics,
     TerminalError,
 )
-from kube_runtime.controller import Workers
+from kube_runtime.controller import ControllerOptions, Workers
 from tests.unit.kube_runtime.until import until
 
 QUICK = RetryPolicy(base_seconds=0.001, max_seconds=0.001, rate=0)
@@ -37,11 +37,10 @@ async def running(
     controller = Workers(
         "test",
         reconcile,
-        concurrency=concurrency,
-        timeout_seconds=timeout_seconds,
-        retry=QUICK,
+        ControllerOptions(
+            concurrency=concurrency, timeout_seconds=timeout_seconds, retry=QUICK, requeue_jitter=requeue_jitter
+        ),
         metrics=metrics,
-        requeue_jitter=requeue_jitter,
     )
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(controller.run())
@@ -157,7 +156,7 @@ async def test_first_retry_after_a_conflict_comes_soon_and_the_next_ones_do_not(
         return Result()
 
     policy = RetryPolicy(base_seconds=1, max_seconds=8, rate=0, jitter=0)
-    controller = Workers("test", reconcile, retry=policy)
+    controller = Workers("test", reconcile, ControllerOptions(retry=policy))
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(controller.run())
         controller.queue.add("a")
@@ -216,7 +215,8 @@ async def test_key_that_is_always_overdue_comes_at_once_and_then_ever_later(seco
         assert len(times) < 100  # the time of this loop passes only while nothing is to be done
         return Result(requeue_after=seconds if len(times) != 6 else 1.0)
 
-    controller = Workers("test", reconcile, retry=RetryPolicy(rate=0, jitter=0), requeue_jitter=0)
+    options = ControllerOptions(retry=RetryPolicy(rate=0, jitter=0), requeue_jitter=0)
+    controller = Workers("test", reconcile, options)
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(controller.run())
         controller.queue.add("a")
@@ -281,7 +281,8 @@ async def test_worker_outlives_errors_of_task_groups() -> None:
             tasks.create_task(fail())
         return Result()
 
-    controller = Workers("test", reconcile, concurrency=1, retry=RetryPolicy(base_seconds=60, jitter=0))
+    options = ControllerOptions(concurrency=1, retry=RetryPolicy(base_seconds=60, jitter=0))
+    controller = Workers("test", reconcile, options)
     async with asyncio.TaskGroup() as tasks, asyncio.timeout(60):
         tasks.create_task(controller.run())
         for key in "abc":

@@ -17,12 +17,13 @@ from kube_runtime import (
     JsonObject,
     KubernetesObject,
     Manager,
+    ManagerOptions,
     NotFound,
     ObjectKey,
     Result,
     RetryPolicy,
 )
-from kube_simulation.faults import Process, Users, Workload
+from tests.faults import Process, Users, Workload
 from tests.integration.kube_runtime.things import THINGS, definition, thing
 from tests.kinds import CONFIG_MAPS
 
@@ -36,7 +37,9 @@ def workload(keeper: Callable[[Client, Informer[JsonObject]], Reconcile]) -> Wor
 
     async def process(process: Process) -> None:
         retry = RetryPolicy(base_seconds=0.005, max_seconds=0.02, rate=1000.0)
-        manager = Manager(process.client, namespace="default", retry=retry, resync_seconds=process.resync_seconds)
+        manager = Manager(
+            process.client, ManagerOptions(retry=retry, resync_seconds=process.resync_seconds), namespace="default"
+        )
         things = manager.informer(THINGS)
         reconcile = keeper(process.client, things)
 
@@ -85,7 +88,7 @@ def copying() -> Workload:
     """Return a workload whose controller copies Things to another cluster, which it does not watch."""
 
     async def process(process: Process) -> None:
-        manager = Manager(process.client, namespace="default", resync_seconds=process.resync_seconds)
+        manager = Manager(process.client, ManagerOptions(resync_seconds=process.resync_seconds), namespace="default")
         things, there = manager.informer(THINGS), process.clients["two"]
 
         async def reconcile(key: ObjectKey, _causes: Causes, _state: None) -> Result:

@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 
 from kube_simulation import serve_simulation
-from kube_simulation.faults import FaultReport, ReconcileCut, check_under_faults, running
-from kube_simulation.faults.faults import Fault, KillAfterWrite, StartStale, Undisturbed
-from kube_simulation.faults.running import Run
-from kube_simulation.faults.stepping import Stepped
+from tests.faults import FaultReport, ReconcileCut, check_under_faults, running
+from tests.faults.faults import Fault, KillAfterWrite, StartStale, Undisturbed
+from tests.faults.running import Run
+from tests.faults.stepping import Stepped
 from tests.unit.kube_simulation import keepers
 
 

@@ -17,8 +17,6 @@ import msgspec
 import pytest
 
 from kube_runtime import Causes, ClientOptions, Controller, KubeconfigPolicy, Manager, ObjectKey, Result
-from kube_simulation.faults import Process, Users, Workload, check_under_faults
-from kube_simulation.faults.faults import AGENT
 from kyma_oci import Registries
 from lifecycle_manager import catalog_sync, kyma, mandatory_modules, module_installation, skr
 from lifecycle_manager.catalog_sync import CatalogSettings
@@ -32,7 +30,7 @@ from lifecycle_manager.contract.resources import (
     SECRETS,
 )
 from lifecycle_manager.kyma import KymaSettings
-from lifecycle_manager.kyma.apply import NAMESPACE
+from lifecycle_manager.kyma.writes import NAMESPACE
 from lifecycle_manager.mandatory_modules import MandatorySettings
 from lifecycle_manager.module_catalog import Offers
 from lifecycle_manager.module_installation import Logins, ManifestSettings
@@ -41,6 +39,8 @@ from lifecycle_manager.rollout import RolloutSettings
 from lifecycle_manager.skr import ACCESS_SECRETS, OUR_SECRETS, Connections, SkrAccessError
 from lifecycle_manager_api import ConditionStatus, Kyma, as_document, crds, find, names
 from tests import builders
+from tests.faults import Process, Users, Workload, check_under_faults
+from tests.faults.faults import AGENT
 from tests.observed_manager import ObservedManager
 from tests.registries import BlobServer, blob_server
 

@@ -2,16 +2,15 @@
 
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Any, get_args
+from typing import Any
 
 import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kube_runtime import ClusterUnreachable, Forbidden, KubeError, Step
-from lifecycle_manager.kyma import steps
-from lifecycle_manager.kyma.plan import visible_metadata
 from lifecycle_manager.kyma.resolution import Installed
+from lifecycle_manager.kyma.rules import visible_metadata
 from lifecycle_manager.kyma.snapshot import KymaSnapshot, SkrView
 from lifecycle_manager.module_catalog import Offer, excluded, module_of, module_of_manifest
 from lifecycle_manager.module_catalog.identity import version_of
@@ -19,6 +18,7 @@ from lifecycle_manager.rollout import Timing
 from lifecycle_manager.skr import AccessSecretMissing
 from lifecycle_manager_api import Kyma, KymaSpec, Manifest, ModuleReleaseMeta, ModuleTemplate, names
 from tests import builders
+from tests.unit.kyma import steps
 from tests.unit.kyma.generated_fleets import INSTALLED, LABELS, MODULES, SPECS, TIMINGS, offers
 from tests.unit.kyma.planning import Planned, planned, snapshot
 
@@ -99,7 +99,7 @@ def test_plan_comes_to_an_end(fleet: Fleet) -> None:
 
 REFUSED = Forbidden(403, "Forbidden", "no")
 ERRORS = st.sampled_from([REFUSED, ClusterUnreachable("no answer"), AccessSecretMissing("demo")])
-SKR_STEPS = [each for each in get_args(steps.KymaStep) if issubclass(each, steps.SkrStep)]
+SKR_STEPS = steps.SkrStep.__subclasses__()
 FAILURES = st.dictionaries(st.sampled_from(SKR_STEPS), ERRORS, max_size=3)
 
 

@@ -14,11 +14,16 @@ from lifecycle_manager.catalog_sync import status as catalog
 from lifecycle_manager.contract import conditions as contract_conditions
 from lifecycle_manager.contract import verdict
 from lifecycle_manager.contract.conditions import PUBLIC_REASONS
-from lifecycle_manager.kyma import steps
-from lifecycle_manager.kyma.causes import HIDDEN, MAX_CAUSES, Cause, format_causes
+from lifecycle_manager.kyma.causes import (
+    HIDDEN,
+    MAX_CAUSES,
+    MAX_MESSAGE_LENGTH,
+    MAX_SUMMARY_LENGTH,
+    Cause,
+    format_causes,
+)
 from lifecycle_manager.kyma.events import events_between, for_operators
-from lifecycle_manager.kyma.limits import MAX_MESSAGE_LENGTH, MAX_SUMMARY_LENGTH
-from lifecycle_manager.kyma.plan import visible_metadata
+from lifecycle_manager.kyma.rules import visible_metadata
 from lifecycle_manager.kyma.snapshot import KymaSnapshot, SkrView
 from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager.module_installation import status as installation
@@ -30,7 +35,7 @@ from lifecycle_manager.sync_resource import status as sync_resource
 from lifecycle_manager_api import Kyma, KymaStatus, Manifest, ModuleConfig, State, find, names
 from tests import builders
 from tests.builders import condition
-from tests.unit.kyma import planning
+from tests.unit.kyma import planning, steps
 from tests.unit.kyma.planning import planned
 
 TOO_WIDE = "VPC peering all is with the whole internet"

@@ -7,7 +7,7 @@ from typing import Any
 
 from kube_simulation import ApiRequest, Refuse, Refused
 from lifecycle_manager.contract.resources import KYMAS, SECRETS, Secret
-from lifecycle_manager.kyma.pull_secret.plan import RETRY_SECONDS
+from lifecycle_manager.kyma.pull_secret import RETRY_SECONDS
 from lifecycle_manager_api import Condition, find, names
 from tests import builders
 from tests.kinds import NAMESPACES

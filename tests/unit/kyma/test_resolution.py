@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lifecycle_manager.kyma.resolution import Installed, Resolution, resolve
+from lifecycle_manager.kyma.wanted import DeleteManifest
 from lifecycle_manager.mandatory_modules.plan import WriteManifests, plan_installation
 from lifecycle_manager.mandatory_modules.snapshot import InstallationSnapshot
 from lifecycle_manager.module_catalog import Offer, module_of, module_of_manifest
@@ -34,6 +35,7 @@ from tests.unit.kyma.generated_fleets import INSTALLED, LABELS, POLICY, SPECS, S
 NAME = "cloud-resources"
 CLOSED = Timing(builders.NOW, policy=POLICY)
 NOTHING: Mapping[str, Installed] = {}
+BARRING = {"kymaSelector": {"matchLabels": {"team": "a"}}}
 NOW = Timing(builders.NOW)
 
 
@@ -161,6 +163,21 @@ def test_version_of_a_module_that_a_kyma_may_no_longer_have_is_not_kept() -> Non
     assert (lost.version, lost.template, lost.is_excluded) == ("", None, True)
     kept = only(spec(), offer, {NAME: Installed("0.1.0", "regular")}, labels={"team": "a"})
     assert (kept.version, kept.reason, kept.is_excluded) == ("0.1.0", "ModuleBeta", False)
+
+
+@pytest.mark.parametrize("is_continued", [True, False])
+def test_removal_that_an_operator_has_continued_says_since_when_it_waited(*, is_continued: bool) -> None:
+    changed_at = builders.NOW - timedelta(minutes=10)
+    offer = Offer.of([builders.template()], [builders.release(regular="0.1.0", spec=BARRING)])
+    timing = Timing(builders.NOW, released_at={NAME: changed_at}, held_removals={NAME: changed_at})
+    word = {names.CONTINUE_DELETION: builders.NOW.isoformat()} if is_continued else {}
+    kyma = ObjectMeta(name="k", uid="u", annotations=word)
+    (lost,) = resolve(spec(), kyma, offer=offer, installed={NAME: Installed("0.1.0", "regular")}, timing=timing)
+    assert lost.is_excluded is is_continued
+    assert lost.removed_since == (changed_at if is_continued else None)
+    assert DeleteManifest("one", removed_since=lost.removed_since).marks == (
+        {names.REMOVED_SINCE: changed_at.isoformat()} if is_continued else {}
+    )
 
 
 def test_barred_module_is_removed_even_if_its_template_can_only_be_mandatory() -> None:

@@ -139,6 +139,8 @@ async def test_removal_from_very_many_clusters_waits_for_an_operator_and_can_be_
             "b-warden",
             "c-warden",
         ]
+        (leaving,) = [each for each in (await world.kcp.list(MANIFESTS, KCP)).items if each.metadata.being_deleted]
+        assert names.REMOVED_SINCE in leaving.metadata.annotations, "the brake does not ask for another word"
 
 
 async def being_deleted(world: World) -> list[str]:

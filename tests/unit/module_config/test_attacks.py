@@ -20,20 +20,14 @@ from lifecycle_manager.contract.resources import KYMAS, MODULE_CONFIGS
 from lifecycle_manager.contract.signals import ObjectReference, ReadScope
 from lifecycle_manager.contract.verdict import QUOTA_EXCEEDED
 from lifecycle_manager.module_catalog.module_kinds import ModuleCrKind
-from lifecycle_manager.module_config import plan as rules
 from lifecycle_manager.module_config import reading as reading_module
+from lifecycle_manager.module_config import rules
 from lifecycle_manager.module_config import texts as texts_module
-from lifecycle_manager.module_config.plan import (
-    ApplyModuleConfig,
-    DeleteModuleConfig,
-    acceptable,
-    writes_of,
-)
 from lifecycle_manager.module_config.reading import ANSWER, ModuleCr, Reading, find_all, find_some
+from lifecycle_manager.module_config.rules import ApplyModuleConfig, DeleteModuleConfig, acceptable, writes_of
 from lifecycle_manager.module_config.settings import Quota
 from lifecycle_manager.module_config.snapshot import ModuleConfigSnapshot
-from lifecycle_manager.module_config.text import MAX_TEXT_BYTES, MODULE_CR
-from lifecycle_manager.module_config.texts import TextMaker
+from lifecycle_manager.module_config.texts import MAX_TEXT_BYTES, MODULE_CR, TextMaker
 from lifecycle_manager.skr.failure import INTERNAL_ERROR
 from lifecycle_manager_api import Condition, find
 from tests import builders
@@ -97,7 +91,7 @@ async def steps_of(client: Client, *references: ObjectReference) -> tuple[rules.
         find_some(client, [KIND], references, any_kind) if references else find_all(client, [KIND], any_kind)
     )
     seen = snapshot(found)
-    return writes_of(replace(seen, reading=await TextMaker().with_texts("demo", found, acceptable(seen, found))))
+    return writes_of(replace(seen, reading=await TextMaker().with_texts("demo", found, acceptable(seen))))
 
 
 HOSTILE = st.sampled_from(
@@ -335,7 +329,7 @@ async def test_exception_in_the_plan_becomes_a_condition(monkeypatch: pytest.Mon
             raise ValueError("a secret of the user")
 
         with monkeypatch.context() as patch:
-            patch.setattr("lifecycle_manager.module_config.plan.acceptable", fail)
+            patch.setattr("lifecycle_manager.module_config.rules.acceptable", fail)
             with pytest.raises(ValueError, match="secret"):
                 await it.reconcile(ReadScope.EVERYTHING)
         synced = await condition_of(it, NAME)

@@ -19,7 +19,6 @@ from kube_runtime import (
     Client,
     load_yaml,
 )
-from kube_simulation.faults import Process, Users, Workload, check_under_faults
 from kyma_module_manager import PermanentError, module_manager
 from kyma_module_manager.controller import setup as set_up_module_manager
 from kyma_module_manager.metrics import ManagerMetrics
@@ -41,6 +40,7 @@ from lifecycle_manager.sync_resource import SyncResourceSettings
 from lifecycle_manager_api import KindRule, ModuleCrRule, ModulePolicySpec, NamespacedResources, crds, names
 from lifecycle_manager_api.documents import plain
 from tests import builders
+from tests.faults import Process, Users, Workload, check_under_faults
 from tests.kinds import INFRASTRUCTURES
 from tests.observed_manager import ObservedManager
 

@@ -13,7 +13,7 @@ from lifecycle_manager.contract.owned_fields import (
     owned_status_fields,
     without_owned,
 )
-from lifecycle_manager.module_config.text import text_of
+from lifecycle_manager.module_config.texts import text_of
 from tests import builders
 
 READY = {"type": "Ready", "status": "True", "reason": "Applied", "message": ""}

@@ -8,9 +8,9 @@ import pytest
 
 from kube_runtime import ClusterUnreachable, Conflict, KindUnknown, KubeError, NotFound, ObjectKey, Resource
 from kube_simulation import ApiRequest, Refuse, Refused, Simulation
+from lifecycle_manager.contract.offsets import until_check
 from lifecycle_manager.contract.resources import KYMAS, MANIFESTS
 from lifecycle_manager.contract.signals import ObjectChanged, ObjectReference, ReadScope
-from lifecycle_manager.contract.turns import until_check
 from lifecycle_manager.module_installation import ending
 from lifecycle_manager.module_sources import SourceAwaited
 from lifecycle_manager.object_set import RecordingFailed

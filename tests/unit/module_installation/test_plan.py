@@ -7,29 +7,28 @@ from typing import Any
 import msgspec
 import pytest
 
-from kube_runtime import InventoryEntry, Readiness, Resource, Step
+from kube_runtime import End, InventoryEntry, Readiness, Resource, Step
 from lifecycle_manager.contract.signals import ObjectReference
+from lifecycle_manager.module_installation import rules
 from lifecycle_manager.module_installation import status as statuses
 from lifecycle_manager.module_installation.logins import selector_of
 from lifecycle_manager.module_installation.managers import managers_of
 from lifecycle_manager.module_installation.module_cr import DefaultCr, default_cr
 from lifecycle_manager.module_installation.plan import plan as plan_of
 from lifecycle_manager.module_installation.reading import KindObject
-from lifecycle_manager.module_installation.rendering import RenderedModule
-from lifecycle_manager.module_installation.snapshot import ManifestSnapshot, ModuleMemory, Removal, affected_part
+from lifecycle_manager.module_installation.snapshot import ManifestSnapshot, Removal, affected_part, is_left_alone
 from lifecycle_manager.module_installation.status import CrView, ManagerView, Seen
 from lifecycle_manager.module_installation.steps import (
     CheckManagersMissing,
+    DeleteObjects,
     FindModuleCRs,
     LeaveAlone,
     ManifestDone,
-    ReleaseObjects,
-    Render,
+    RemoveFinalizer,
     WaitForCheck,
 )
 from lifecycle_manager.object_set.inventory import known_inventory
 from lifecycle_manager.object_set.reporting import READY
-from lifecycle_manager.object_set.steps import DeleteObjects, RemoveFinalizer
 from lifecycle_manager.skr import SkrFailure
 from lifecycle_manager_api import ManagerReference, Manifest, ModuleConfig, find, names
 from lifecycle_manager_api.policy_checks import ModuleRules
@@ -60,15 +59,20 @@ def manifest(
     return msgspec.json.decode(msgspec.json.encode(document), type=Manifest)
 
 
-def plan(thing: Manifest, remembered: tuple[InventoryEntry, ...] = ()) -> Step:
+def snapshot(thing: Manifest, remembered: tuple[InventoryEntry, ...] = ()) -> ManifestSnapshot:
     inventory = known_inventory(thing, remembered)
-    return plan_of(ManifestSnapshot(resource=thing, now=NOW, seconds=0.0, inventory=inventory, before=inventory))
+    return ManifestSnapshot(resource=thing, now=NOW, seconds=0.0, inventory=inventory, before=inventory)
+
+
+def plan(thing: Manifest, remembered: tuple[InventoryEntry, ...] = ()) -> Step:
+    """Return the first step of a removal."""
+    return plan_of(snapshot(thing, remembered))
 
 
 def test_manifest_is_installed_from_its_source() -> None:
-    step = plan(manifest(synced=(DEPLOYMENT,)), (CONFIG_MAP,))
-    assert isinstance(step, Render)
-    assert str(step.source) == SOURCE["url"]
+    source = rules.source_of(snapshot(manifest(synced=(DEPLOYMENT,)), (CONFIG_MAP,)))
+    assert not isinstance(source, End)
+    assert str(source) == SOURCE["url"]
 
 
 SETTLED: dict[str, Any] = {"status": {"state": "Ready", "observedGeneration": 1}}
@@ -77,7 +81,7 @@ SETTLED: dict[str, Any] = {"status": {"state": "Ready", "observedGeneration": 1}
 def test_status_of_a_settled_module_is_relied_on_until_its_check() -> None:
     """A new process has seen nothing else, and nothing that it gets to know may have changed meanwhile."""
     settled = ManifestSnapshot(resource=manifest(**SETTLED), now=NOW, seconds=0.0, seconds_until_check=7.0)
-    assert plan_of(settled) == WaitForCheck(requeue_after=7.0)
+    assert rules.source_of(settled) == WaitForCheck(requeue_after=7.0)
     released = {"release": {"rollout": "garden-1", "version": "1.0.0", "at": NOW.isoformat()}}
     default: dict[str, Any] = {"resource": MODULE_CR, "customResourcePolicy": "CreateAndDelete"}
     others = (
@@ -93,11 +97,12 @@ def test_status_of_a_settled_module_is_relied_on_until_its_check() -> None:
         *({"resource": each} for each in others),
     )
     for difference in unlike:
-        assert isinstance(plan_of(dataclasses.replace(settled, **difference)), Render), difference
+        assert not isinstance(rules.source_of(dataclasses.replace(settled, **difference)), End), difference
 
 
 def test_source_that_is_invalid_forgets_nothing_that_was_applied() -> None:
-    step = plan(manifest(synced=(DEPLOYMENT,), spec={"install": {"name": "x", "source": {}}}), (CONFIG_MAP,))
+    thing = manifest(synced=(DEPLOYMENT,), spec={"install": {"name": "x", "source": {}}})
+    step = rules.source_of(snapshot(thing, (CONFIG_MAP,)))
     assert isinstance(step, ManifestDone)
     assert {each.name for each in step.status.synced} == {DEPLOYMENT.name, CONFIG_MAP.name}
     assert len(step.status.synced) == 2
@@ -105,13 +110,16 @@ def test_source_that_is_invalid_forgets_nothing_that_was_applied() -> None:
 
 def test_manifest_that_is_skipped_is_removed_all_the_same() -> None:
     skipped: dict[str, Any] = {"labels": {names.SKIP_RECONCILIATION: "true"}}
-    assert plan(manifest(**skipped)) == LeaveAlone()
+    assert is_left_alone(manifest(**skipped))
+    assert rules.is_released(snapshot(manifest(**skipped)))
     assert isinstance(plan(manifest(synced=(DEPLOYMENT,), **skipped, **DELETED, **HELD)), FindModuleCRs)
 
 
 def test_unmanaged_manifest_goes_and_its_objects_stay() -> None:
     unmanaged: dict[str, Any] = {"annotations": {names.IS_UNMANAGED: "true"}}
-    assert plan(manifest(synced=(DEPLOYMENT,), **unmanaged)) == ReleaseObjects((DEPLOYMENT,))
+    seen = snapshot(manifest(synced=(DEPLOYMENT,), **unmanaged))
+    assert is_left_alone(seen.resource)
+    assert (rules.is_released(seen), rules.to_release(seen)) == (False, (DEPLOYMENT,))
     assert plan(manifest(synced=(DEPLOYMENT,), **unmanaged, **DELETED, **HELD)) == RemoveFinalizer()
 
 
@@ -154,7 +162,7 @@ def test_finalizers_of_a_default_module_cr_stay_while_the_version_before_runs() 
     ],
 )
 def test_manifest_that_can_not_be_meant_is_refused(given: dict[str, Any], reason: str) -> None:
-    step = plan(manifest(**given))
+    step = rules.source_of(snapshot(manifest(**given)))
     assert isinstance(step, ManifestDone)
     ready = find(step.status.conditions, READY)
     assert (ready and ready.reason, step.requeue_after) == (reason, None)
@@ -168,13 +176,9 @@ def test_manifest_that_no_kyma_names_is_an_error_after_a_while(
     age: timedelta, *, is_named: bool, expected: str | None
 ) -> None:
     thing = manifest(synced=(DEPLOYMENT,), creationTimestamp=(NOW - age).isoformat())
-    step = plan_of(
-        ManifestSnapshot(
-            resource=thing, now=NOW, seconds=0.0, inventory=(DEPLOYMENT,), before=(DEPLOYMENT,), is_named=is_named
-        )
-    )
+    step = rules.source_of(dataclasses.replace(snapshot(thing), is_named=is_named))
     if expected is None:
-        assert isinstance(step, Render)
+        assert not isinstance(step, End)
         return
     assert isinstance(step, ManifestDone)
     assert (step.status.state, len(step.status.synced), step.requeue_after) == ("Error", 1, 30.0)
@@ -343,9 +347,7 @@ def removal_with(*configs: ModuleConfig) -> Step:
         seconds=0.0,
         inventory=(DEPLOYMENT,),
         before=(DEPLOYMENT,),
-        removal=Removal((), users_objects=()),
-        rendering=RenderedModule(objects=(), fingerprint="same"),
-        memory=ModuleMemory(settled="same"),
+        removal=Removal((), users_objects=(), upgraded=True),
         module_configs=configs,
     )
     return plan_of(seen)

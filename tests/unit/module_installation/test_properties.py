@@ -1,4 +1,4 @@
-"""What the plan of a Manifest can never do, whatever the SKR, its users and its other modules have."""
+"""What a reconcile of a Manifest can never do, whatever the SKR, its users and its other modules have."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -8,57 +8,37 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kube_runtime import (
-    ApplyResult,
-    End,
-    InventoryEntry,
-    JsonObject,
-    ObjectKey,
-    ObjectOutcome,
-    Resource,
-    Step,
-    parse_objects,
-)
+from kube_runtime import ApplyResult, End, InventoryEntry, JsonObject, ObjectKey, Resource, Step, parse_objects
 from lifecycle_manager.module_installation import plan as planned
 from lifecycle_manager.module_installation.reading import KindObject, crd_of
 from lifecycle_manager.module_installation.rendering import RenderedModule
 from lifecycle_manager.module_installation.settings import Options
 from lifecycle_manager.module_installation.snapshot import (
     ManifestSnapshot,
-    ModuleMemory,
     Removal,
     has_finalizers,
     is_being_deleted,
 )
-from lifecycle_manager.module_installation.status import ManagerView
 from lifecycle_manager.module_installation.steps import (
     CheckManagersMissing,
-    Connect,
     DeleteDefaultCRs,
+    DeleteObjects,
     FindModuleCRs,
     HandOverObjects,
-    ListObjectsOfCRDs,
     ListUsersObjects,
     ManifestDone,
-    ReadManagers,
-    Render,
-    StripFinalizers,
-)
-from lifecycle_manager.object_set.inventory import identities, inventory_of, is_crd, references_to, without
-from lifecycle_manager.object_set.ownership import Holder, SetOwner
-from lifecycle_manager.object_set.steps import (
-    ApplyObjects,
-    DeleteObjects,
-    PruneObjects,
-    RecordIntent,
     ReleaseFound,
     RemoveFinalizer,
-    ResolveObjects,
+    StripFinalizers,
+    Upgrade,
 )
-from lifecycle_manager.skr.deletion_brake import Brake, Hold
+from lifecycle_manager.object_set.inventory import entries_of, identities, inventory_of, is_crd, references_to, without
+from lifecycle_manager.object_set.ownership import Holder, SetOwner
+from lifecycle_manager.skr.brake import Brake, Hold
 from lifecycle_manager_api import Manifest, names
 from tests import builders
 from tests.modules import as_text
+from tests.unit.module_installation.sets import RecordedModule, installed, upgraded
 
 MAX_STEPS, MAX_ROUNDS = 20, 40
 KINDS = tuple(
@@ -155,56 +135,51 @@ class Removing:
             case HandOverObjects(objects):
                 seen = self.hand_over(seen, objects)
             case ReleaseFound(entries):
-                seen = self.leave(seen, entries)
+                self.leave({*entries})
+                seen = replace(seen, inventory=without(seen.inventory, entries))
             case DeleteObjects(entries):
                 seen = self.delete(seen, found, entries)
-            case _:
+            case Upgrade():
                 assert self.default_cr is not None or any(self.users.values()), "only a blocked one is upgraded"
                 seen = self.upgrade(seen, step)
-        return seen
-
-    def upgrade(self, seen: ManifestSnapshot, step: Step) -> ManifestSnapshot:
-        match step:
-            case Render():
-                seen = replace(seen, rendering=rendering({*self.newest}))
-            case Connect():
-                seen = replace(seen, memory=ModuleMemory(self.settled, check_all=False))
-            case ResolveObjects():
-                seen = replace(seen, wanted=self.newest)
-            case RecordIntent(entries):
-                seen = replace(seen, resource=manifest({*entries}, deleted=True), inventory=entries)
-            case ApplyObjects():
-                seen = self.apply(seen, step)
-            case ListObjectsOfCRDs(crds):
-                seen = replace(seen, crd_objects=dict.fromkeys(crds, ("mine",)))
-            case PruneObjects():
-                seen = self.prune(seen, step.applied, {*step.entries})
             case _:
                 raise AssertionError(step)
         return seen
 
-    def apply(self, seen: ManifestSnapshot, step: ApplyObjects) -> ManifestSnapshot:
-        assert step.found == seen.found, "what existed before is never deleted to be created anew"
-        assert identities(step.inventory) <= identities(inventory_of(seen.resource)), "the intent is recorded before"
+    def upgrade(self, seen: ManifestSnapshot, step: Upgrade) -> ManifestSnapshot:
+        world = RecordedModule(
+            wanted=self.newest, rendering=rendering({*self.newest}), others=self.others, in_use=frozenset(CRDS)
+        )
+        after = upgraded(seen, step, world, self.settled)
+        assert bool(world.applied) == (self.settled != "new")
+        assert not {*world.handed_over} & self.newest, "a new version lacks it"
+        assert all(each.identity in self.shared for each in world.handed_over)
+        self.handed_over |= {*world.handed_over}
+        self.inventory -= {*world.handed_over}
+        for applied in world.applied:
+            self.apply(after, world)
+            assert applied.found == seen.found, "what existed before is never deleted to be created anew"
+        self.leave({*world.released})
+        self.prune({*world.pruned})
+        return after
+
+    def apply(self, seen: ManifestSnapshot, world: RecordedModule) -> None:
+        (applied,) = world.applied
+        assert identities(applied.inventory) <= identities(inventory_of(seen.resource)), "the intent is recorded before"
+        assert not world.recorded or world.requests.index("record") < world.requests.index("apply")
         self.inventory |= self.newest
         self.initial |= self.newest
         self.deleted -= self.newest
         self.handed_over -= self.newest
         self.left -= self.newest
         self.settled = "new"
-        written = [ObjectOutcome(each, index, "changed") for index, each in enumerate(sorted(self.newest))]
-        kept = [ObjectOutcome(each, None, "kept") for each in step.inventory if each not in self.newest]
-        return replace(seen, applied=ApplyResult((*written, *kept), step.inventory), inventory=step.inventory)
 
-    def prune(self, seen: ManifestSnapshot, applied: ApplyResult, entries: set[InventoryEntry]) -> ManifestSnapshot:
+    def prune(self, entries: set[InventoryEntry]) -> None:
         assert entries <= self.inventory - self.newest
         assert not [each for each in entries if is_crd(each) or each.identity in self.shared]
         assert not entries & self.found
         self.deleted |= entries
         self.inventory -= entries
-        left = tuple(sorted(self.inventory))
-        outcomes = tuple(each for each in applied.outcomes if each.entry not in entries)
-        return replace(seen, applied=ApplyResult(outcomes, left), inventory=left, pruned=True)
 
     def deleting(self) -> JsonObject | None:
         """Return the default Module CR after its deletion: its finalizers hold it, if it has any."""
@@ -219,10 +194,7 @@ class Removing:
         return tuple(kind for kind, count in self.users.items() if count)
 
     def hand_over(self, seen: ManifestSnapshot, objects: Any) -> ManifestSnapshot:
-        if seen.wanted is None:
-            self.nothing_is_in_use()
-        else:
-            assert not {*objects} & self.newest, "a new version lacks it"
+        self.nothing_is_in_use()
         for entry, next_owner in objects.items():
             assert entry in self.inventory
             assert entry.identity in next_owner.has
@@ -230,12 +202,11 @@ class Removing:
         self.inventory -= {*objects}
         return replace(seen, inventory=without(seen.inventory, objects))
 
-    def leave(self, seen: ManifestSnapshot, entries: tuple[InventoryEntry, ...]) -> ManifestSnapshot:
-        assert {*entries} <= self.found & self.inventory
+    def leave(self, entries: set[InventoryEntry]) -> None:
+        assert entries <= self.found & self.inventory
         assert not [each for each in entries if each.identity in self.shared], "another module has it"
-        self.left |= {*entries}
-        self.inventory -= {*entries}
-        return released(seen, entries)
+        self.left |= entries
+        self.inventory -= entries
 
     def delete(self, seen: ManifestSnapshot, found: Removal, entries: tuple[InventoryEntry, ...]) -> ManifestSnapshot:
         self.nothing_is_in_use()
@@ -314,15 +285,6 @@ def test_cluster_that_is_gone_needs_no_steps_and_a_deletion_that_is_held_takes_n
     assert step == end if end is not None else isinstance(step, ManifestDone)
 
 
-def released(seen: ManifestSnapshot, entries: tuple[InventoryEntry, ...]) -> ManifestSnapshot:
-    """Return what is known after objects were released to the users."""
-    applied = seen.applied
-    if applied is not None:
-        outcomes = [replace(each, action="released") if each.entry in entries else each for each in applied.outcomes]
-        applied = ApplyResult(tuple(outcomes), without(applied.inventory, entries))
-    return replace(seen, inventory=without(seen.inventory, entries), applied=applied)
-
-
 def rendering(objects: set[InventoryEntry]) -> RenderedModule:
     documents = [
         {"apiVersion": each.api_version, "kind": each.kind, "metadata": {"name": each.name, "namespace": "shop"}}
@@ -331,95 +293,36 @@ def rendering(objects: set[InventoryEntry]) -> RenderedModule:
     return RenderedModule("new", parse_objects(as_text(documents)) if documents else ())
 
 
-@dataclass
-class Installing:
-    """An SKR without a server: carries the steps of an installation out, and checks each before."""
-
-    wanted: frozenset[InventoryEntry]
-    has: frozenset[InventoryEntry]
-    others: tuple[Holder, ...]
-    failing: frozenset[InventoryEntry]
-    in_use: frozenset[InventoryEntry]
-    found: frozenset[InventoryEntry] = frozenset()
-    left: set[InventoryEntry] = field(default_factory=set)
-    pruned: set[InventoryEntry] = field(default_factory=set)
-    handed_over: set[InventoryEntry] = field(default_factory=set)
-    listed: set[InventoryEntry] = field(default_factory=set)
-
-    def run(self) -> ManifestDone:
-        inventory = tuple(sorted(self.has))
-        before = manifest({*self.has})
-        seen = ManifestSnapshot(
-            resource=before,
-            now=builders.NOW,
-            seconds=0.0,
-            inventory=inventory,
-            before=inventory,
-            options=Options(namespace="shop"),
-            found=identities(self.found),
-        )
-        seen = replace(seen, rendering=rendering({*self.wanted}))
-        for _ in range(MAX_STEPS):
-            step = planned.plan(seen)
-            if isinstance(step, ManifestDone):
-                return step
-            seen = self.carry_out(seen, step)
-        raise AssertionError("the plan does not come to an end")
-
-    def carry_out(self, seen: ManifestSnapshot, step: Step) -> ManifestSnapshot:
-        match step:
-            case Connect():
-                seen = replace(seen, memory=ModuleMemory(check_all=False))
-            case ResolveObjects():
-                seen = replace(seen, wanted=self.wanted, others=self.others)
-            case RecordIntent(entries):
-                seen = replace(seen, resource=manifest({*entries}), inventory=entries)
-            case HandOverObjects(objects):
-                assert {*objects} <= self.has - self.wanted
-                self.handed_over |= {*objects}
-                seen = replace(seen, inventory=without(seen.inventory, objects))
-            case ApplyObjects():
-                assert identities(step.inventory) <= identities(inventory_of(seen.resource))
-                seen = self.apply(seen, step)
-            case ReleaseFound(entries):
-                assert {*entries} <= (self.found & self.has) - self.wanted - self.handed_over
-                assert not self.wanted & self.failing, "nothing is released in a round with failures"
-                self.left |= {*entries}
-                seen = released(seen, entries)
-            case ListObjectsOfCRDs(crds):
-                self.listed |= {*crds}
-                seen = replace(seen, crd_objects={each: ("mine",) if each in self.in_use else () for each in crds})
-            case PruneObjects():
-                seen = self.prune(seen, step)
-            case ReadManagers():
-                seen = replace(seen, managers=(ManagerView("Deployment manager", None),))
-            case _:
-                raise AssertionError(step)
-        return seen
-
-    def apply(self, seen: ManifestSnapshot, step: ApplyObjects) -> ManifestSnapshot:
-        written = [
-            ObjectOutcome(each, index, "failed" if each in self.failing else "changed", _error(each, self.failing))
-            for index, each in enumerate(sorted(self.wanted))
-        ]
-        kept = [ObjectOutcome(each, None, "kept") for each in step.inventory if each not in self.wanted]
-        return replace(seen, applied=ApplyResult((*written, *kept), step.inventory), inventory=step.inventory)
-
-    def prune(self, seen: ManifestSnapshot, step: PruneObjects) -> ManifestSnapshot:
-        entries = {*step.entries}
-        may_be_why = {WEBHOOK} if self.wanted & self.failing else entries
-        assert entries <= may_be_why, "in a round with failures only what can refuse an apply is pruned"
-        assert entries <= self.has - self.wanted - self.handed_over - self.found
-        assert not entries & self.in_use, "a CRD with objects stays"
-        assert set(filter(is_crd, entries)) <= self.listed
-        self.pruned |= entries
-        left = tuple(each for each in step.applied.inventory if each not in entries)
-        outcomes = tuple(each for each in step.applied.outcomes if each.entry not in entries)
-        return replace(seen, applied=ApplyResult(outcomes, left), inventory=left, pruned=True)
+def snapshot(has: set[InventoryEntry], found: set[InventoryEntry]) -> ManifestSnapshot:
+    inventory = tuple(sorted(has))
+    return ManifestSnapshot(
+        resource=manifest(has),
+        now=builders.NOW,
+        seconds=0.0,
+        inventory=inventory,
+        before=inventory,
+        options=Options(namespace="shop"),
+        found=identities(found),
+    )
 
 
-def _error(entry: InventoryEntry, failing: frozenset[InventoryEntry]) -> str | None:
-    return "refused" if entry in failing else None
+def check_installation(
+    world: RecordedModule, wanted: set[InventoryEntry], has: set[InventoryEntry], found: set[InventoryEntry]
+) -> None:
+    """Check what was done in the SKR, each before what follows."""
+    failing = {each for each in wanted if each.name in world.failing}
+    (applied,) = world.applied
+    assert identities(applied.inventory) <= identities(world.recorded[-1] if world.recorded else has)
+    assert not world.recorded or world.requests.index("record") < world.requests.index("apply")
+    handed_over, left, pruned = {*world.handed_over}, {*world.released}, {*world.pruned}
+    assert handed_over <= has - wanted
+    assert left <= (found & has) - wanted - handed_over
+    assert not (left and failing), "nothing is released in a round with failures"
+    may_be_why = {WEBHOOK} if failing else pruned
+    assert pruned <= may_be_why, "in a round with failures only what can refuse an apply is pruned"
+    assert pruned <= has - wanted - handed_over - found
+    assert not pruned & world.in_use, "a CRD with objects stays"
+    assert set(filter(is_crd, pruned)) <= {*world.listed}
 
 
 @given(
@@ -438,23 +341,24 @@ def test_installation_prunes_what_left_the_module_and_nothing_shared_or_in_use(
     failing: set[InventoryEntry],
     in_use: set[InventoryEntry],
 ) -> None:
-    cluster = Installing(
-        frozenset(wanted),
-        frozenset(has),
-        (holder(shared, manages=True),),
-        frozenset(failing),
-        frozenset(in_use),
-        frozenset(found),
+    world = RecordedModule(
+        wanted=frozenset(wanted),
+        failing={each.name for each in failing},
+        rendering=rendering(wanted),
+        others=(holder(shared, manages=True),),
+        in_use=frozenset(in_use),
     )
-    done = cluster.run()
-    assert cluster.handed_over == (has - wanted) & shared
+    installed(snapshot(has, found), world)
+    check_installation(world, wanted, has, found)
+    assert {*world.handed_over} == (has - wanted) & shared
     has_failed = bool(wanted & failing)
     leaving = has - wanted - shared
     left_over = leaving - in_use - found
-    assert cluster.pruned == (left_over & {WEBHOOK} if has_failed else left_over)
-    assert cluster.left == (set() if has_failed else leaving & found)
-    left = (has | wanted) - cluster.pruned - cluster.handed_over - cluster.left
-    assert {each.name for each in done.status.synced} == {each.name for each in left}
+    assert {*world.pruned} == (left_over & {WEBHOOK} if has_failed else left_over)
+    assert {*world.released} == (set() if has_failed else leaving & found)
+    left = (has | wanted) - {*world.pruned, *world.handed_over, *world.released}
+    (status,) = world.statuses
+    assert {*entries_of(status.synced)} == left
 
 
 OURS = (
@@ -468,17 +372,9 @@ OURS = (
 def test_module_with_an_object_of_the_lifecycle_managers_own_changes_nothing(
     wanted: set[InventoryEntry], has: set[InventoryEntry], ours: set[InventoryEntry]
 ) -> None:
-    inventory = tuple(sorted(has))
-    seen = ManifestSnapshot(
-        resource=manifest(has),
-        now=builders.NOW,
-        seconds=0.0,
-        inventory=inventory,
-        before=inventory,
-        wanted=frozenset(wanted | ours),
-    )
-    seen = replace(seen, rendering=rendering(wanted), memory=ModuleMemory(check_all=False))
-    done = planned.plan(seen)
-    assert isinstance(done, ManifestDone)
-    assert {condition.reason for condition in done.status.conditions} == {"ObjectsForbidden"}
-    assert {each.name for each in done.status.synced} == {each.name for each in has}
+    world = RecordedModule(wanted=frozenset(wanted | ours), rendering=rendering(wanted))
+    installed(snapshot(has, set()), world)
+    (status,) = world.statuses
+    assert world.requests == ["resolve"]
+    assert {condition.reason for condition in status.conditions} == {"ObjectsForbidden"}
+    assert {each.name for each in status.synced} == {each.name for each in has}

@@ -110,7 +110,7 @@ def test_tests_of_a_new_project_pass_without_a_warning(project: Path) -> None:
 def test_new_project_has_no_placeholder_left(project: Path) -> None:
     texts = {path: path.read_text() for path in project.rglob("*") if path.is_file() and path.suffix != ".pyc"}
 
-    assert len(texts) == 28
+    assert len(texts) == 27
     assert [path for path, text in texts.items() if "@@" in text] == []
     assert [path for path in texts if "__package__" in str(path) or path.suffix == ".template"] == []
 

@@ -1,4 +1,4 @@
-"""`klm module update`: the template of a newer SDK, and the CRD of the class, without touching a team's own code."""
+"""`klm module update`: the CRD becomes that of the class."""
 
 import sys
 from collections.abc import Iterator
@@ -11,7 +11,6 @@ from kube_crds import crd_of
 from kube_runtime import load_yaml
 from kyma_module_manager.project import commands
 from kyma_module_manager.project.checks import notices
-from kyma_module_manager.project.generated import RECORD
 from kyma_module_manager.project.generation import generate_project
 from kyma_module_manager.project.names import ModuleNames
 from kyma_module_manager.project.reading import read_project
@@ -52,7 +51,7 @@ def edit(path: Path, old: str, new: str) -> None:
 def test_new_project_is_current_and_its_crd_is_that_of_its_class(project: Path) -> None:
     before = contents(project)
     assert update(project, "--check")[0] == 0
-    assert update(project) == (0, "✓ 0 files updated\n")
+    assert update(project) == (0, "✓ the CRD is that of the class\n")
     assert contents(project) == before
     manager = read_project(project).manager
     assert manager is not None
@@ -75,56 +74,13 @@ def test_changed_class_becomes_the_crd(project: Path) -> None:
     assert update(project, "--check")[0] == 0
 
 
-def test_older_template_is_brought_up_to_date(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from kyma_module_manager.project import generation, updating  # noqa: PLC0415
-
-    edit(project / "pyproject.toml", '"kyma-module-manager>=', '"kyma-module-manager>=0.0.1,<0.1", "other>=')
-    newer = generation.rendered_project(ModuleNames.of("mixer")) | {"Dockerfile": "FROM newer\n"}
-    monkeypatch.setattr(updating, "rendered_project", lambda _names: newer)
-    own = project / "src/mixer/manager.py"
-    edit(own, "an entry has no name", "no name")
-    code, printed = update(project)
-    assert (code, (project / "Dockerfile").read_text()) == (0, "FROM newer\n")
-    assert "+FROM newer" in printed
-    assert '"kyma-module-manager>=0.0.1' not in (project / "pyproject.toml").read_text()
-    assert "no name" in own.read_text()
-
-
-def test_what_a_team_changed_is_left_and_named_unless_it_is_to_be_overwritten(project: Path) -> None:
-    original = (project / "Dockerfile").read_text()
-    edit(project / "Dockerfile", "FROM python:3.13-slim", "FROM our-base")
-    code, printed = update(project)
-    assert code == 0
-    assert "Dockerfile was changed: it is left as it is" in printed
-    assert "FROM our-base" in (project / "Dockerfile").read_text()
-    assert update(project, "--overwrite", "Dockerfile")[0] == 0
-    assert (project / "Dockerfile").read_text() == original
-
-
-def test_project_without_a_record_has_nothing_overwritten(project: Path) -> None:
-    (project / RECORD).unlink()
-    edit(project / "chart/Chart.yaml", "version", "Version")
-    before = (project / "chart/Chart.yaml").read_text()
-    assert "chart/Chart.yaml was changed" in update(project)[1]
-    assert (project / "chart/Chart.yaml").read_text() == before
-
-
-@pytest.mark.parametrize("linked", ["Dockerfile", "chart", RECORD])
+@pytest.mark.parametrize("linked", ["module/crd.yaml", "module"])
 def test_update_writes_through_no_link_of_the_project(project: Path, tmp_path: Path, linked: str) -> None:
     home = tmp_path / "home"
+    edit(project / MODULE_CR, "Number of entries.", "How many entries there are.")
     (project / linked).rename(home)
     (project / linked).symlink_to(home)
-    edit(project / "Dockerfile", "FROM python:3.13-slim", "FROM our-base")
-    edit(project / "chart/Chart.yaml", "version", "Version")
-    before = home.read_text() if home.is_file() else (home / "Chart.yaml").read_text()
-    code, printed = update(project, "--overwrite", "Dockerfile", "--overwrite", "chart/Chart.yaml")
-    assert (code, f"{linked} is a symbolic link" in printed) == (2, True)
-    assert before == (home.read_text() if home.is_file() else (home / "Chart.yaml").read_text())
-    assert "FROM our-base" in (project / "Dockerfile").read_text(), "nothing was written"
-
-
-def test_record_that_is_broken_is_named(project: Path) -> None:
-    (project / RECORD).write_text("[1]")
+    before = home.read_text() if home.is_file() else (home / "crd.yaml").read_text()
     code, printed = update(project)
-    assert code == 2
-    assert RECORD in printed
+    assert (code, f"{linked} is a symbolic link" in printed) == (2, True)
+    assert before == (home.read_text() if home.is_file() else (home / "crd.yaml").read_text())

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace as with_fields
 
-from kyma_fleet.rollouts.plan import chosen, undoing, undone_by
+from kyma_fleet.rollouts import chosen, undoing, undone_by
 from lifecycle_manager.contract.resources import DatedReleaseMeta
 from lifecycle_manager.module_installation import status as statuses
 from lifecycle_manager.module_rollouts.plan import CloseRollouts, ReleaseVersion, RolloutDone, StartRollout, plan

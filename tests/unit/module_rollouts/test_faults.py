@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any
 
 from kube_runtime import Manager, ObjectKey, Resource, Result
-from kube_simulation.faults import Process, Users, Workload, check_under_faults
 from lifecycle_manager import module_rollouts
 from lifecycle_manager.contract.resources import (
     DATED_RELEASE_METAS,
@@ -23,6 +22,7 @@ from lifecycle_manager.contract.resources import (
 from lifecycle_manager.module_catalog import Offers
 from lifecycle_manager.rollout import RolloutSettings
 from lifecycle_manager_api import crds
+from tests.faults import Process, Users, Workload, check_under_faults
 from tests.observed_manager import ObservedManager
 from tests.unit.module_rollouts.fleet import MODULE, released
 from tests.unit.module_rollouts.small_fleet import (

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from msgspec.structs import replace as with_fields
 
 from kyma_fleet.problems import Problem
-from kyma_fleet.rollouts.plan import change_of, chosen, done_by, undoing, undone_by
+from kyma_fleet.rollouts import change_of, chosen, done_by, undoing, undone_by
 from lifecycle_manager.module_rollouts.plan import RolloutDone, former_version
 from lifecycle_manager.rollout.releases import in_force, is_way_back, version_for_new
 from lifecycle_manager_api import ModuleRollout, State, WaveApproval, names

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from kube_runtime import InventoryEntry, ObjectKey
-from lifecycle_manager.contract.former import APPLIER
-from lifecycle_manager.contract.former import MANAGED_BY as FORMER
+from kyma_takeover.marks import APPLIER
+from kyma_takeover.marks import MANAGED_BY as FORMER
 from lifecycle_manager.contract.resources import FIELD_MANAGER
 from lifecycle_manager.object_set.apply import released_metadata
 from lifecycle_manager.object_set.inventory import found_before, own_inventory, references_to

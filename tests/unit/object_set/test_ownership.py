@@ -17,7 +17,7 @@ from lifecycle_manager.object_set.ownership import (
     is_managed_by_another,
     next_owners,
 )
-from lifecycle_manager.sync_resource.intent import claim_index
+from lifecycle_manager.sync_resource.snapshot import claim_index
 from lifecycle_manager_api import names
 from tests import builders
 

@@ -49,7 +49,7 @@ def test_nothing_but_the_token_of_the_current_user_is_replaced() -> None:
 )
 def test_what_is_no_token_of_a_service_account_is_refused(text: object) -> None:
     with pytest.raises(TokenUnusable):
-        issued_token(answer(text), token_of(token(NOW)), (NOW,))
+        issued_token(answer(text), token_of(token(NOW)), NOW)
 
 
 def test_token_of_another_account_or_of_a_short_life_is_refused() -> None:
@@ -57,8 +57,8 @@ def test_token_of_another_account_or_of_a_short_life_is_refused() -> None:
     nine = timedelta(minutes=9)
     for refused in (answer(token(NOW, subject="kube-system:other")), answer(token(NOW, lasts=nine), NOW + nine)):
         with pytest.raises(TokenUnusable):
-            issued_token(refused, former, (NOW,))
-    assert issued_token(answer(token(NOW)), former, (NOW,)) == former
+            issued_token(refused, former, NOW)
+    assert issued_token(answer(token(NOW)), former, NOW) == former
 
 
 @pytest.mark.parametrize(
@@ -77,13 +77,13 @@ def test_token_is_believed_only_for_the_time_that_was_requested(
 ) -> None:
     text = token(issued, lasts=expires - issued)
     with pytest.raises(TokenUnusable, match=why):
-        issued_token(answer(text, told or expires), token_of(token(NOW)), (NOW,))
+        issued_token(answer(text, told or expires), token_of(token(NOW)), NOW)
 
 
 @pytest.mark.parametrize("told", [None, "", 5, "soon", "0001-01-01T00:00:00+23:59"])
 def test_answer_has_to_say_when_a_token_expires(told: object) -> None:
     with pytest.raises(TokenUnusable):
-        issued_token({"status": {"token": token(NOW), "expirationTimestamp": told}}, token_of(token(NOW)), (NOW,))
+        issued_token({"status": {"token": token(NOW), "expirationTimestamp": told}}, token_of(token(NOW)), NOW)
 
 
 def test_token_of_centuries_is_renewed_within_a_year() -> None:
@@ -98,7 +98,7 @@ def test_token_of_centuries_is_renewed_within_a_year() -> None:
 )
 def test_any_answer_is_a_token_or_a_refusal(document: Any) -> None:
     with pytest.raises(TokenUnusable):
-        issued_token({"status": document}, token_of(token(NOW)), (NOW,))
+        issued_token({"status": document}, token_of(token(NOW)), NOW)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "users: 3", kubeconfig("x").replace("klm", "nobody", 1), "\x00"])

@@ -11,7 +11,7 @@ from kube_simulation import Answer, ApiRequest, Drop, Freeze, Refuse, Refused, R
 from lifecycle_manager.contract.resources import SECRETS
 from lifecycle_manager.skr import AccessSecretMissing
 from lifecycle_manager.skr.token import Token, token_in
-from lifecycle_manager.skr.token_renewal import BURST, CHECK_SECONDS, NOT_RENEWED, PER_SECOND, RETRY
+from lifecycle_manager.skr.token_renewal import CHECK_SECONDS, NOT_RENEWED, RETRY
 from lifecycle_manager_api import names
 from tests.builders import NOW
 from tests.unit.skr.tokens import kubeconfig, token
@@ -56,36 +56,6 @@ async def test_token_is_renewed_when_two_thirds_of_its_life_have_passed() -> Non
         after = await held(world)
         assert after.text != before.text
         assert after.lifetime == before.lifetime
-        assert world.events == []
-
-
-@pytest.mark.parametrize("jump", [-30 * HOUR, 30 * HOUR])
-async def test_clock_that_is_set_renews_no_token_too_late(jump: timedelta) -> None:
-    async with open_world() as world:
-        now = world.clock.time = datetime.now(UTC)
-        await join(world, token(now - HOUR * 0.65))
-        before = await held(world)
-        assert await renew(world) == pytest.approx(60, abs=2)
-        world.clock.jump(jump.total_seconds())
-        world.clock.advance(62)
-        await renew(world)
-        assert (await held(world)).text != before.text
-        assert world.events == []
-
-
-async def test_tokens_that_are_due_at_once_are_renewed_one_after_another() -> None:
-    async with open_world() as world:
-        now = world.clock.time = datetime.now(UTC)
-        kymas = [f"kyma-{number}" for number in range(BURST + 3)]
-        for name in kymas:
-            await join(world, token(now - HOUR * 0.1), name=name)
-        world.clock.jump(30 * 3600.0)
-        waits = [await renew(world, name) or 0.0 for name in kymas]
-        assert [wait > CHECK_SECONDS / 2 for wait in waits] == [True] * BURST + [False] * 3
-        assert waits[BURST:] == pytest.approx([number / PER_SECOND for number in (0.5, 1.5, 2.5)], abs=1e-3)
-        assert await renew(world, kymas[-1]) == pytest.approx(2.5 / PER_SECOND, abs=1e-3), "it keeps its turn"
-        world.clock.advance(3 / PER_SECOND)
-        await renew(world, kymas[-1])
         assert world.events == []
 
 

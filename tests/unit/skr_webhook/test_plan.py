@@ -20,10 +20,11 @@ from lifecycle_manager.contract.conditions import (
     ConditionContent,
 )
 from lifecycle_manager.contract.signals import WatcherEventReceived
-from lifecycle_manager.object_set.steps import ApplyObjects, DeleteObjects
 from lifecycle_manager.skr import AccessSecretMissing
 from lifecycle_manager.skr_webhook.canary import EventPath
 from lifecycle_manager.skr_webhook.plan import (
+    ApplyWatcher,
+    DeleteWatcher,
     EnsureCertificate,
     FindDesired,
     SendCanary,
@@ -107,14 +108,14 @@ def outcome(seen: WatcherSnapshot, step: WatcherStep, *, unknown: tuple[str, ...
         case FindDesired(_, with_webhook):
             objects: tuple[KubernetesObject, ...] = (WEBHOOK,) if with_webhook else ()
             return replace(seen, desired=Desired(objects, RECORDS, ModuleCrRules((), unknown), with_webhook))
-        case ApplyObjects():
+        case ApplyWatcher():
             drifted = seen.desired is not None and is_recorded(seen.kyma, seen.desired)
             timers = seen.timers.repaired(TIMES, now=seen.now, again=TIMES.interval, drifted=drifted)
             return replace(seen, applied=ApplyResult((), ()), timers=timers)
         case SendCanary(path, write):
             timers = seen.timers.with_path(path.sent(seen.now, write=write))
             return replace(seen, canary_sent=True, timers=timers)
-        case DeleteObjects():
+        case DeleteWatcher():
             return replace(seen, remaining=())
         case _:
             assert_never(step)
@@ -171,7 +172,7 @@ def test_webhook_is_never_installed_for_a_watcher_that_never_sent_an_event(seen:
         not in {WATCHER_READY, CERTIFICATE_OVERDUE, WATCHER_SILENT, EVENT_PATH_BROKEN}
     )
     for step in steps_of(seen):
-        assert not (isinstance(step, ApplyObjects) and step.objects)
+        assert not (isinstance(step, ApplyWatcher) and step.objects)
         assert not isinstance(step, SendCanary)
 
 
@@ -207,7 +208,7 @@ def test_objects_that_are_recorded_and_not_due_are_left_alone(seen: WatcherSnaps
         kyma=of_reason(WATCHER_READY, recorded=True),
         timers=structs.replace(seen.timers, repair_at=seen.now + 1, last_event_at=seen.now),
     )
-    assert not any(isinstance(step, ApplyObjects) for step in steps_of(recorded))
+    assert not any(isinstance(step, ApplyWatcher) for step in steps_of(recorded))
 
 
 @given(snapshots(), paths())
@@ -260,7 +261,7 @@ def test_watcher_that_falls_silent_has_its_objects_compared_at_once(seen: Watche
         timers=structs.replace(seen.timers, repair_at=seen.now + 1000, last_event_at=seen.now - TIMES.silence - 1),
     )
     steps = steps_of(silent)
-    assert any(isinstance(step, ApplyObjects) for step in steps)
+    assert any(isinstance(step, ApplyWatcher) for step in steps)
     assert reported(end_of(silent)).reason == WATCHER_SILENT
 
 
@@ -296,7 +297,7 @@ def test_events_that_a_failed_reconcile_gets_again_count_once(
 
 @given(snapshots(deleting=True))
 def test_watcher_of_a_deleted_kyma_is_removed_and_nothing_else(seen: WatcherSnapshot) -> None:
-    assert [type(step) for step in steps_of(seen)] == [DeleteObjects]
+    assert [type(step) for step in steps_of(seen)] == [DeleteWatcher]
     assert reported(end_of(seen)).reason == "Removed"
 
 

@@ -20,7 +20,7 @@ from lifecycle_manager.sync_resource.controller import (
     pause_ended,
     spec_changed,
 )
-from lifecycle_manager.sync_resource.ending import READINESS_SECONDS
+from lifecycle_manager.sync_resource.rules import READINESS_SECONDS
 from lifecycle_manager_api import Kyma, find, names
 from tests import builders
 from tests.kinds import CONFIG_MAPS, DEPLOYMENTS, PODS

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from lifecycle_manager.contract.former import named_as_before
+from lifecycle_manager.module_catalog.manifests import named_as_before
 
 HELD = {"apiVersion": "a/v1", "kind": "Sample", "metadata": {"name": "kyma-sample-1", "namespace": "kyma-system"}}
 

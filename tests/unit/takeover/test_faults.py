@@ -12,11 +12,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from kube_simulation.faults import Users, Workload, check_under_faults
+from kyma_takeover import lease
 from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, SECRETS
 from lifecycle_manager.skr import SkrAccessError
-from lifecycle_manager.takeover import lease
 from lifecycle_manager_api import State, crds, find, names
+from tests.faults import Users, Workload, check_under_faults
 from tests.registries import BlobServer, blob_server
 from tests.takeover_from_go import modules, surroundings
 from tests.takeover_from_go.cert_manager import NAMESPACE as CA_NAMESPACE

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kube_simulation import Simulation
-from lifecycle_manager.contract import former
+from kyma_takeover import marks
 from lifecycle_manager.contract.resources import MANIFESTS
 from lifecycle_manager.contract.signals import ReadScope
 from lifecycle_manager_api import names
@@ -38,7 +38,7 @@ async def record(world: Modules, created: str, *synced: Document) -> None:
     status = {**recorded, "conditions": [{**each, "status": created} for each in conditions], "synced": [*synced]}
     document = {"metadata": {"name": KEY.name, "namespace": KEY.namespace}, "status": status}
     await world.kcp.apply(
-        MANIFESTS, KEY.name, document, KEY.namespace, field_manager=former.APPLIER, subresource="status"
+        MANIFESTS, KEY.name, document, KEY.namespace, field_manager=marks.APPLIER, subresource="status"
     )
 
 
@@ -78,13 +78,13 @@ async def test_default_module_cr_that_was_created_before_is_not_created_again(
 async def test_finalizers_go_when_the_module_is_removed(world: Modules) -> None:
     await world.want([CRD])
     await world.reconcile()
-    await world.change({"metadata": {"finalizers": [names.MANIFEST_FINALIZER, *former.MANIFEST_FINALIZERS]}})
+    await world.change({"metadata": {"finalizers": [names.MANIFEST_FINALIZER, *marks.MANIFEST_FINALIZERS]}})
     await world.delete()
     await world.reconcile_until_gone()
 
 
 async def test_manifest_with_finalizers_of_the_former_version_alone_goes(world: Modules) -> None:
     await world.want([CRD])
-    await world.change({"metadata": {"finalizers": [*former.MANIFEST_FINALIZERS]}})
+    await world.change({"metadata": {"finalizers": [*marks.MANIFEST_FINALIZERS]}})
     await world.delete()
     await world.reconcile_until_gone()

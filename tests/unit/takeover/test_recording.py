@@ -10,9 +10,9 @@ import pytest_asyncio
 from kube_runtime import Client, ObjectUnreadable
 from kube_runtime.client.kubeconfig import STRICT
 from kube_simulation import Simulation
-from kyma_fleet.adoption.findings import obstacles_of
-from kyma_fleet.adoption.reading import ACCESSES, read_control_plane
 from kyma_oci import Component, Layer, component_of
+from kyma_takeover.adoption.findings import obstacles_of
+from kyma_takeover.adoption.reading import ACCESSES, read_control_plane
 from lifecycle_manager.catalog_sync.plan import differences
 from lifecycle_manager.catalog_sync.wanted import CRDS, WantedCatalog, wanted_catalog
 from lifecycle_manager.contract.resources import MANIFESTS, RAW_MANIFESTS

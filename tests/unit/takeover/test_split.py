@@ -11,13 +11,13 @@ from prometheus_client import CollectorRegistry
 
 from kube_runtime.leases.lease import LeaseLost
 from kube_runtime.sharding import Alone
+from kyma_takeover.extension import FROM_GO
+from kyma_takeover.lease import WholeFleet
+from kyma_takeover.split import SelectedKymas
 from lifecycle_manager.contract.resources import KYMAS
 from lifecycle_manager.events import EventPublisher, UnknownRuntime, VerifiedEvent
 from lifecycle_manager.process.telemetry import ChangeLatency
 from lifecycle_manager.settings import Settings, SettingsInvalid
-from lifecycle_manager.takeover import TakeoverSettings
-from lifecycle_manager.takeover.lease import WholeFleet
-from lifecycle_manager.takeover.split import SelectedKymas
 from lifecycle_manager_api import decode_event, names
 from tests import builders
 from tests.clocks import ManualClock
@@ -128,10 +128,10 @@ def test_fleet_is_split_by_an_option_alone() -> None:
         return Settings(given)
 
     replicas = Replicas()
-    whole = settings()[TakeoverSettings].selection(replicas)
+    whole = FROM_GO.sharding(settings(), replicas)
     assert isinstance(whole, WholeFleet)
     assert whole.replicas is replicas
-    assert isinstance(settings("example.com/by=python")[TakeoverSettings].selection(replicas), SelectedKymas)
+    assert isinstance(FROM_GO.sharding(settings("example.com/by=python"), replicas), SelectedKymas)
     with pytest.raises(SettingsInvalid, match="expected key=value"):
         settings("example.com/by in (python)")
 

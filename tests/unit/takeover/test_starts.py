@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lifecycle_manager.contract import former
+from kyma_takeover import marks
 from tests.e2e.upstream.modules import Module
 from tests.e2e.upstream.product import access_secret, kyma_of_the_broker
 from tests.registries import BlobServer
@@ -22,14 +22,14 @@ from tests.takeover_from_go.starts import CLUSTERS, DIFFERENCES, KYMA, MODULE, S
 
 Document = dict[str, Any]
 ROOT = Path(__file__).parents[3]
-MARKS = (former.APPLIER, former.KYMA_MANAGER, former.CATALOG_MANAGER, *former.MANIFEST_FINALIZERS)
+MARKS = (marks.APPLIER, marks.KYMA_MANAGER, marks.CATALOG_MANAGER, *marks.MANIFEST_FINALIZERS)
 """What nobody but the Go version writes: its field managers and finalizers."""
 MENTIONED = {
     "benchmarks/processes/former_fleet.py": "which objects were the Go version's",
     "tests/integration/takeover/test_adoption.py": "what klm gives back is the Go version's, and its next apply",
     "tests/integration/takeover/test_split.py": "what klm gives back is the Go version's",
     "tests/takeover_from_go/differing.py": "who writes what was given back",
-    "tests/unit/fleet/test_giving_back.py": "what klm gives back is the Go version's",
+    "tests/unit/takeover/test_giving_back.py": "what klm gives back is the Go version's",
     "tests/unit/takeover/test_manifests.py": "the status of a Manifest",
     "tests/unit/takeover/test_starts.py": "these very marks",
     "tests/unit/module_installation/test_controller.py": "finalizers that go",
@@ -109,8 +109,8 @@ def texts_in(file: Path) -> Iterator[str]:
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 yield from node.value.split()
-            elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "former":
-                yield from (each for each in [getattr(former, node.attr, None)] if isinstance(each, str))
+            elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "marks":
+                yield from (each for each in [getattr(marks, node.attr, None)] if isinstance(each, str))
     else:
         yield from file.read_text().replace('"', " ").replace(",", " ").split()
 

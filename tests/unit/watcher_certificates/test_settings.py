@@ -16,7 +16,6 @@ from lifecycle_manager.watcher_certificates import CertificateSettings
         ({"self_signed_ca_renew_before": "24h"}, "at least self-signed-cert-duration"),
         ({"self_signed_ca_duration": "8000h"}, "shorter than self-signed-ca-duration"),
         ({"self_signed_cert_key_algorithm": "RSA"}, "accept-unsigned-events"),
-        ({"self_signed_cert_key_size": "1024"}, "2048"),
         ({"trusted_proxy_cidrs": ["10.0.0.0/33"]}, "network"),
         ({"cert_management": "cert.gardener.cloud/v1alpha1", "self_signed_cert_key_algorithm": "ED25519"}, "Gardener"),
         ({"watcher_virtual_services": True}, "trusted-proxy-cidrs"),
@@ -41,7 +40,6 @@ def test_upstreams_options_are_taken() -> None:
     settings = Settings(
         {
             "self_signed_cert_key_algorithm": "RSA",
-            "self_signed_cert_key_size": 4096,
             "accept_unsigned_events": True,
         }
     )

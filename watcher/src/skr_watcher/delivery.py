@@ -1,6 +1,6 @@
 """Sends events to the control plane: signed, over mutual TLS on kept connections, retried until accepted.
 
-Admission runs in the same event loop, so a turn of the loop prepares one event at most, whatever is pending.
+Admission runs in the same event loop, so an iteration of the loop prepares one event at most, whatever is pending.
 """
 
 import asyncio
@@ -35,6 +35,7 @@ from skr_watcher.client import EventClient, RequestFailed, Response
 from skr_watcher.logs import LogRateLimit
 from skr_watcher.metrics import Metrics
 from skr_watcher.outbox import RESYNC, Entry, Outbox
+from skr_watcher.rate_limit import WatcherRateLimit
 from skr_watcher.settings import OURS, UPSTREAM, SkrWatcherSettings
 
 if TYPE_CHECKING:
@@ -122,21 +123,6 @@ class Identity:
         return _Signer(key, describe_certificate(certificate).sha256, f":{base64.b64encode(der).decode()}:")
 
 
-class RateLimit:
-    """Limits the rate of events, with bursts: admission needs the CPU more than delivery does."""
-
-    def __init__(self, per_second: float, burst: int) -> None:
-        self._seconds = 1 / per_second
-        self._allowance = burst / per_second
-        self._next = 0.0
-
-    async def wait(self) -> None:
-        """Wait until the next event may be sent."""
-        now = asyncio.get_running_loop().time()
-        self._next = max(self._next, now - self._allowance) + self._seconds
-        await asyncio.sleep(max(0.0, self._next - now))
-
-
 class Delivery:
     """Takes entries from the outbox and sends them to the control plane."""
 
@@ -154,7 +140,7 @@ class Delivery:
         self._metrics = metrics
         self._origin = f"https://{settings.kcp_address}"
         self._contract = settings.kcp_contract
-        self._rate_limit = RateLimit(EVENTS_PER_SECOND, BURST)
+        self._rate_limit = WatcherRateLimit(EVENTS_PER_SECOND, BURST)
         self._log_rate_limit = LogRateLimit()
         self._epoch = secrets.token_hex(8)
         self._failures, self._failed_at = 0, 0.0
@@ -179,7 +165,7 @@ class Delivery:
 
     async def _work(self) -> None:
         while True:
-            await self._rate_limit.wait()
+            await asyncio.sleep(self._rate_limit.take(time.monotonic()))  # admission needs the CPU more than delivery
             entry = await self._outbox.take()
             try:
                 with self._traced(entry):
@@ -200,7 +186,7 @@ class Delivery:
             self._identity.check()
             body = self._body(entry)
             fields, tls = self._identity.headers(self._origin + path, body), self._identity.ssl_context
-            await asyncio.sleep(0)  # so that the next event is prepared in another turn of the loop
+            await asyncio.sleep(0)  # so that the next event is prepared in another iteration
         started = time.perf_counter()
         try:
             answer = await self._client.post(path, fields, body, tls)

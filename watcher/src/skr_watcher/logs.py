@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from skr_watcher.rate_limit import WatcherRateLimit
+
 _PLAIN = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
 _encoder = msgspec.json.Encoder(enc_hook=str)
 
@@ -38,20 +40,17 @@ class LogRateLimit:
 
     def __init__(self, per_second: float = 50.0, burst: int = 10, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock = clock
-        self._seconds = 1 / per_second
-        self._allowance = burst / per_second
-        self._used_until = 0.0
+        self._rate = WatcherRateLimit(per_second, burst)
         self._denied = 0
         self.denied_before = 0
 
     def grants(self) -> bool:
         """Return whether a line may be written; `denied_before` is then the number of lines denied since the last."""
         now = self.clock()
-        used_until = max(self._used_until, now) + self._seconds
-        if used_until - now > self._allowance + self._seconds / 2:
+        if self._rate.wait(now):
             self._denied += 1
             return False
-        self._used_until = used_until
+        self._rate.take(now)
         self.denied_before, self._denied = self._denied, 0
         return True
 

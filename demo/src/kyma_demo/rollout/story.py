@@ -11,7 +11,7 @@ from kube_runtime import Client
 from kyma_demo.report import DemoStep, NotVerified
 from kyma_demo.rollout.fleet import CHANNEL, FAILING, FIRST, GOOD, MODULE, STRATEGY, SimulatedFleet
 from kyma_demo.rollout.screen import RolloutScreen
-from kyma_fleet.rollouts.plan import latest_of, undoing
+from kyma_fleet.rollouts import latest_of, undoing
 from lifecycle_manager.contract.resources import MODULE_RELEASE_METAS, MODULE_ROLLOUTS
 from lifecycle_manager_api import ModuleRollout, WaveStatus, as_document, names
 

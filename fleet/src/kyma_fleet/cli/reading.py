@@ -213,9 +213,9 @@ def trace(
     klm trace demo keda    the last writes for a module
     klm trace demo --all   everything that is recorded
     """
+    from kyma_fleet import timeline
     from kyma_fleet.running import Target, run
     from kyma_fleet.screen import Screen
-    from kyma_fleet.timeline import command
 
     screen = Screen.of_process(output)
-    run(Target(kubeconfig, context), lambda kcp: command.trace(kcp, screen, kyma, module, everything=everything))
+    run(Target(kubeconfig, context), lambda kcp: timeline.trace(kcp, screen, kyma, module, everything=everything))

@@ -82,9 +82,9 @@ def diff(
     klm diff demo keda
     klm diff demo keda || klm reconcile demo keda
     """
-    from kyma_fleet.comparison import command
+    from kyma_fleet import comparison
     from kyma_fleet.running import Target, run
     from kyma_fleet.screen import Screen
 
     screen = Screen.of_process(output)
-    run(Target(kubeconfig, context), lambda kcp: command.diff(kcp, screen, kyma, module, namespace))
+    run(Target(kubeconfig, context), lambda kcp: comparison.diff(kcp, screen, kyma, module, namespace))

@@ -29,12 +29,12 @@ def list_rollouts(
     context: Context = None,
 ) -> None:
     """List the latest rollout of each channel."""
-    from kyma_fleet.rollouts import command
+    from kyma_fleet import rollouts
     from kyma_fleet.running import Target, run
     from kyma_fleet.screen import Screen
 
     screen = Screen.of_process(output)
-    run(Target(kubeconfig, context), lambda kcp: command.list_rollouts(kcp, screen, everything=everything))
+    run(Target(kubeconfig, context), lambda kcp: rollouts.list_rollouts(kcp, screen, everything=everything))
 
 
 @app.command()
@@ -51,12 +51,12 @@ def status(
 
     The exit code is 1 where it is halted.
     """
-    from kyma_fleet.rollouts import command
+    from kyma_fleet import rollouts
     from kyma_fleet.running import Target, run
     from kyma_fleet.screen import Screen
 
     screen = Screen.of_process(output)
-    run(Target(kubeconfig, context), lambda kcp: command.status(kcp, screen, name, channel, watch=watch))
+    run(Target(kubeconfig, context), lambda kcp: rollouts.status(kcp, screen, name, channel, watch=watch))
 
 
 @app.command()
@@ -133,7 +133,7 @@ def undo(
     The ModuleReleaseMeta has to allow it:
     operator.kyma-project.io/allow-downgrade=true
     """
-    from kyma_fleet.rollouts import command
+    from kyma_fleet import rollouts
     from kyma_fleet.running import Target, run
     from kyma_fleet.screen import Screen
 
@@ -144,7 +144,7 @@ def undo(
 
     run(
         Target(kubeconfig, context),
-        lambda kcp: command.undo(kcp, screen, name, channel, at_once=now, confirm=confirm),
+        lambda kcp: rollouts.undo(kcp, screen, name, channel, at_once=now, confirm=confirm),
     )
 
 
@@ -157,9 +157,9 @@ def _steer(
     output: str,
     wave: str = "",
 ) -> None:
-    from kyma_fleet.rollouts import command
+    from kyma_fleet import rollouts
     from kyma_fleet.running import Target, run
     from kyma_fleet.screen import Screen
 
     screen = Screen.of_process(output)
-    run(Target(*target), lambda kcp: command.steer(kcp, screen, verb, name, channel, wave=wave))
+    run(Target(*target), lambda kcp: rollouts.steer(kcp, screen, verb, name, channel, wave=wave))

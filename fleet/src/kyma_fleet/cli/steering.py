@@ -21,9 +21,9 @@ def _steer(
     output: str,
     yes: bool,
 ) -> None:
+    from kyma_fleet import steering
     from kyma_fleet.running import Target, run
     from kyma_fleet.screen import Screen
-    from kyma_fleet.steering import command
 
     kyma, module, everything = subjects
     if not (kyma or module or everything):
@@ -31,14 +31,14 @@ def _steer(
     if everything and (kyma or module):
         raise typer.BadParameter("--all is everything: give no Kyma and no --module with it")
     screen = Screen.of_process(output)
-    meant = command.Subjects(kyma, module, everything)
+    meant = steering.Subjects(kyma, module, everything)
 
     def confirm(question: str) -> bool:
         return yes or (sys.stdin.isatty() and typer.confirm(question))
 
     run(
         Target(*target),
-        lambda kcp: command.steer(kcp, screen, verb, meant, reason=reason, confirm=confirm),
+        lambda kcp: steering.steer(kcp, screen, verb, meant, reason=reason, confirm=confirm),
     )
 
 

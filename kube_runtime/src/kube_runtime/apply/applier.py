@@ -21,7 +21,7 @@ from kube_runtime.apply.existence import find_object
 from kube_runtime.apply.memory import ApplyMemory, digest_of
 from kube_runtime.apply.objects import InventoryEntry, KubernetesObject
 from kube_runtime.apply.order import CRD, may_refuse, rank_of
-from kube_runtime.apply.recreation import way_out
+from kube_runtime.apply.recreation import may_recreate, unchangeable, way_out
 from kube_runtime.apply.refusals import explained, immutable_fields
 from kube_runtime.apply.removal import ObjectRemoval, concurrently, is_there
 from kube_runtime.apply.results import Action, ApplyResult, ObjectOutcome
@@ -189,13 +189,14 @@ class Applier:
         self, objects: Iterable[KubernetesObject], inventory: Collection[InventoryEntry] = ()
     ) -> tuple[ObjectDifference, ...]:
         """Return what an apply would change, by a dry run on the API server."""
-        found = await concurrently(self._differ, list(objects))
+        own = {entry.identity for entry in inventory}
+        found = await concurrently(lambda each: self._differ(each, own), list(objects))
         named = {difference.entry.identity for difference in found}
         pruned = [ObjectDifference(entry, None, "prune") for entry in inventory if entry.identity not in named]
         return (*found, *pruned)
 
-    async def _differ(self, wanted: KubernetesObject) -> ObjectDifference:
-        entry = _unresolved_entry(wanted)
+    async def _differ(self, wanted: KubernetesObject, own: Collection[Identity]) -> ObjectDifference:
+        entry, before = _unresolved_entry(wanted), None
         try:
             resource = await self._client.mapper.resource(wanted.api_version, wanted.kind)
             entry = self._entry(wanted, resource)
@@ -210,6 +211,10 @@ class Applier:
                 dry_run=True,
             )
         except KubeError as error:
+            fields = immutable_fields(error) if isinstance(error, Invalid) else ()
+            anew = entry.identity in own and may_recreate(entry, wanted.document, self._recreate_annotation)
+            if fields and anew and before is not None and self._owns(entry, before):
+                return ObjectDifference(entry, wanted.index, "recreate", error=unchangeable(fields))
             return ObjectDifference(entry, wanted.index, "fail", error=self._explain(entry, error))
         size = len(msgspec.json.encode(after))
         return await parse_aside(size, difference_between, entry, wanted.index, before, after)

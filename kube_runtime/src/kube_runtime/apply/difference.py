@@ -18,11 +18,14 @@ _OF_THE_SERVER = frozenset({"managedFields", "resourceVersion", "generation", "c
 
 @dataclass(frozen=True, slots=True)
 class ObjectDifference:
-    """What would happen to one object. `text` is a unified diff of its YAML; values of Secrets are not shown."""
+    """What would happen to one object. `text` is a unified diff of its YAML; values of Secrets are not shown.
+
+    `error` says why it can't be compared, or is deleted and created anew.
+    """
 
     entry: InventoryEntry
     index: int | None
-    action: Literal["create", "change", "none", "prune", "fail"]
+    action: Literal["create", "change", "recreate", "none", "prune", "fail"]
     text: str = field(default="", repr=False)
     error: str | None = None
 

@@ -10,7 +10,7 @@ from typing import Any
 from kube_runtime.apply.objects import InventoryEntry
 from kube_runtime.apply.order import CRD
 
-__all__ = ["may_recreate", "way_out"]
+__all__ = ["may_recreate", "unchangeable", "way_out"]
 
 _RBAC = "rbac.authorization.k8s.io"
 _WITHOUT_LOSS = frozenset(
@@ -28,9 +28,14 @@ def may_recreate(entry: InventoryEntry, document: Mapping[str, Any], annotation:
     return kind in _WITHOUT_LOSS or (bool(annotation) and annotations.get(annotation) == "true")
 
 
+def unchangeable(fields: Sequence[str]) -> str:
+    """Say which fields may not be changed."""
+    return f"{', '.join(fields)} can't be changed once the object exists"
+
+
 def way_out(entry: InventoryEntry, fields: Sequence[str], annotation: str) -> str:
     """Say which fields may not be changed, and what to do."""
-    what = f"{', '.join(fields)} can't be changed once the object exists"
+    what = unchangeable(fields)
     kind = (entry.group, entry.kind)
     if kind in _HOLDING_DATA:
         return f"{what}; deleting it deletes data: do that yourself, or leave the field as it was"

@@ -14,7 +14,7 @@ from aiohttp.payload import Payload
 __all__ = ["Fence", "RequestBody"]
 
 PART_BYTES = 128 * 1024
-"""What is encrypted and sent in one turn of the event loop."""
+"""What is encrypted and sent in one iteration of the event loop."""
 
 Fence = Callable[[], None]
 """Raises where a write is not allowed (any more)."""

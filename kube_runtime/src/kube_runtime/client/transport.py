@@ -138,7 +138,7 @@ class Transport:
     @asynccontextmanager
     async def stream(self, target: str) -> AsyncIterator[aiohttp.StreamReader]:
         """Open a watch and give its bytes as they come. Raises as `request` does, while open too."""
-        await self._limits.turn()
+        await self._limits.wait()
         headers = {**self._fixed, **await self._connection.credentials.headers()}
         try:
             with self._sessions.lend() as session:

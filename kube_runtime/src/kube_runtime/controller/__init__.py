@@ -1,11 +1,10 @@
 """Reconciling keys: `controller.Controller` declares what triggers them and keeps their state, `queue` holds them with
-their `causes`, `workers` reconcile them, `steps` is the loop of a reconcile, `retries` spaces failures, `turns` and
-`pace` leave room for events.
+their `causes`, `workers` reconcile them, `steps` is the loop of a reconcile, `retries` spaces failures.
 """
 
 from kube_runtime.controller.causes import MAX_CAUSES_PER_KEY, NO_CAUSES, Causes
 from kube_runtime.controller.controller import Controller
-from kube_runtime.controller.pace import Pace
+from kube_runtime.controller.options import ControllerOptions
 from kube_runtime.controller.queue import Priority, QueueShutDown, WorkQueue
 from kube_runtime.controller.retries import RetryPolicy
 from kube_runtime.controller.steps import End, Request, Snapshot, Step, StepFailure, TooManySteps
@@ -16,9 +15,9 @@ __all__ = [
     "NO_CAUSES",
     "Causes",
     "Controller",
+    "ControllerOptions",
     "End",
     "Failure",
-    "Pace",
     "Priority",
     "QueueShutDown",
     "Request",

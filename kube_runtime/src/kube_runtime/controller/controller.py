@@ -39,8 +39,8 @@ R = TypeVar("R")
 log = logging.getLogger(__name__)
 
 _GETS_A_CHANGE = "a function of watches() gets a Change, whose objects are `old` and `new`"
-STARTED_IN_A_TURN = 50
-"""How many keys of a start are enqueued before other tasks have their turn."""
+STARTED_IN_AN_ITERATION = 50
+"""How many keys of a start are enqueued in one iteration of the event loop."""
 _TAKEN = frozenset({Any, inspect.Parameter.empty, *Change.__mro__})
 
 OnResult = Callable[[str, Result | Exception], None]
@@ -318,9 +318,9 @@ class Controller(Generic[K, S]):
             self._start(start, deque(start.keys()), gained)
 
     def _start(self, start: _Start[K], keys: deque[K], gained: Collection[str]) -> None:
-        """Enqueue keys of gained owners and of none, some now and the others in later turns of the event loop."""
+        """Enqueue keys of gained owners and of none, some now and the others in later iterations of the event loop."""
         is_of_another = cache(self._is_of_another)  # an owner may have many keys
-        for _ in range(min(len(keys), STARTED_IN_A_TURN)):
+        for _ in range(min(len(keys), STARTED_IN_AN_ITERATION)):
             key = keys.popleft()
             owner = self._owner(key)
             if owner and owner not in gained:

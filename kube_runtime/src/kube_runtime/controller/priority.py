@@ -13,15 +13,11 @@ FAIR_SHARE = 16
 
 
 class Priority(IntEnum):
-    """How urgent a key is.
-
-    An event that a user waits for, a change in a watch, what may have changed while no process looked, a resync.
-    """
+    """How urgent a key is: an event that a user waits for, a change in a watch, a resync."""
 
     EVENT = 0
     CHANGE = 1
-    MISSED = 2
-    RESYNC = 3
+    RESYNC = 2
 
 
 def next_lane(lanes: Sequence[L], number: int) -> L:

@@ -7,8 +7,7 @@ What holds at every moment:
 - a key that was added is given out after the add, or still waits (until the queue is shut down: what is less urgent
   than a change is left to the next process then, which reconciles everything);
 - more urgent keys go first, yet one in sixteen is of the least urgent, so that no key waits for ever;
-- with `max_per_owner`, never more keys of one owner are given out, and the others of that owner delay nobody else's;
-  of an owner whose reconciles take long, one.
+- with `max_per_owner`, never more keys of one owner are given out, and the others of that owner delay nobody else's.
 
 Everything happens on one event loop, so there are no locks. Nothing is stored: a restart lists everything again.
 """
@@ -209,16 +208,11 @@ class WorkQueue(Generic[K]):
         """Tell whether a key waits that is at least so urgent and may be given out."""
         return any(self._lanes[: least + 1])
 
-    def highest_priority(self, least: Priority) -> Priority:
-        """Return how urgent the most urgent key is that may be given out; `least` where none waits."""
-        return next((priority for priority in Priority if self._lanes[priority]), least)
-
     def done(self, key: K) -> None:
         """Report that the reconcile of a key has ended, whatever its result."""
-        seconds = time.perf_counter() - self._working.pop(key)
-        self._metrics.work_seconds.observe(seconds)
+        self._metrics.work_seconds.observe(time.perf_counter() - self._working.pop(key))
         if self._shares is not None:
-            self._pass_on(self._shares, key, seconds)
+            self._pass_on(self._shares, key)
         priority = self._again.pop(key, None)
         if priority is not None:
             self.add(key, priority)
@@ -262,9 +256,11 @@ class WorkQueue(Generic[K]):
         shares.swap(key, priority, other[0], self._lanes[other[1]].pop(other[0]))
         return True
 
-    def _pass_on(self, shares: Shares[K], done: K, seconds: float) -> None:
-        """Pass the place of a key on to those of its owner that wait aside."""
-        for key, priority, added_at in shares.leave(done, seconds):
+    def _pass_on(self, shares: Shares[K], done: K) -> None:
+        """Pass the place of a key on to one of its owner that waits aside."""
+        following = shares.leave(done)
+        if following is not None:
+            key, priority, added_at = following
             self._waiting[key] = priority
             self._lanes[priority][key] = added_at
             self._notify(priority)
@@ -323,7 +319,7 @@ class WorkQueue(Generic[K]):
             if self._shares is not None and is_aside:
                 self._shares.withdraw(key, priority)
             elif self._shares is not None:
-                self._pass_on(self._shares, key, 0.0)
+                self._pass_on(self._shares, key)
 
     def _release_done_waiters(self) -> None:
         waiters, self._done_waiters = self._done_waiters, []

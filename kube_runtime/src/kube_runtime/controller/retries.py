@@ -1,11 +1,12 @@
 """Retry pauses: exponential for each key, and rate limited for all keys together."""
 
 import random
+import time
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from kube_runtime.client.limits import TokenBucket
+from kube_runtime.rate_limit import RateLimit
 
 __all__ = ["DEFAULT_POLICY", "Retries", "RetryPolicy"]
 
@@ -35,7 +36,7 @@ class Retries(Generic[K]):
     def __init__(self, policy: RetryPolicy, draw: Callable[[], float] = random.random) -> None:
         self._policy = policy
         self._draw = draw
-        self._bucket = TokenBucket(policy.rate, policy.burst)
+        self._rate = RateLimit(policy.rate, policy.burst)
         self._failures: dict[K, int] = {}
 
     def pause(self, key: K, first_seconds: float | None = None, first_times: int = 1) -> float:
@@ -49,7 +50,8 @@ class Retries(Generic[K]):
         own = min(policy.max_seconds, policy.base_seconds * 2.0 ** min(failed, 60))
         if failed < first_times and first_seconds is not None:
             own = first_seconds
-        return max(own * (1.0 + policy.jitter * self._draw()), self._bucket.reserve() if failed >= first_times else 0.0)
+        own *= 1.0 + policy.jitter * self._draw()
+        return max(own, self._rate.take(time.monotonic())) if failed >= first_times else own
 
     def forget(self, key: K) -> None:
         """Reset the failures of a key."""

@@ -5,9 +5,6 @@ owner wait aside, where they are in nobody's way: nothing is searched, and nothi
 becomes free goes to the most urgent key aside, which queues up behind the keys of others. A key that is more urgent
 than one of its owner's with a place, not given out yet, takes that place.
 
-An owner whose reconciles take long has one place, until they are quick again: many slow clusters would else hold all
-workers with a few places each.
-
 Keys of no owner ("") are not limited. An owner is asked for when a key is added, and counts until the key is done.
 """
 
@@ -20,14 +17,6 @@ from kube_runtime.controller.priority import FAIR_SHARE, Priority
 __all__ = ["Shares"]
 
 K = TypeVar("K", bound=Hashable)
-
-SLOW_SECONDS = 2.0
-"""The mean duration of an owner's last reconciles above which it has one place. A longer one counts as twice that, so
-that two quick ones end it.
-"""
-
-MAX_SLOW_OWNERS = 10_000
-"""Of more slow owners than that, those that were noted first have all places again."""
 
 
 class _Share(Generic[K]):
@@ -42,7 +31,7 @@ class _Share(Generic[K]):
 
 
 class Shares(Generic[K]):
-    """At most `most` places for each owner, and one for an owner that is slow."""
+    """At most `most` places for each owner."""
 
     def __init__(self, owner: Callable[[K], str], most: int) -> None:
         if most < 1:
@@ -51,7 +40,6 @@ class Shares(Generic[K]):
         self._most = most
         self._shares: dict[str, _Share[K]] = {}
         self._owners: dict[K, str] = {}
-        self._seconds: OrderedDict[str, float] = OrderedDict()
         self.aside = [0 for _ in Priority]
         """How many keys wait aside, by their urgency."""
 
@@ -64,7 +52,7 @@ class Shares(Generic[K]):
         share = self._shares.get(owner)
         if share is None:
             share = self._shares[owner] = _Share()
-        if len(share.places) < self._limit(owner):
+        if len(share.places) < self._most:
             share.places[key] = priority
             return True
         share.aside[priority][key] = added_at
@@ -108,34 +96,17 @@ class Shares(Generic[K]):
         self.aside[priority] -= 1
         self.aside[urgency] += 1
 
-    def leave(self, key: K, seconds: float = 0.0) -> list[tuple[K, Priority, float]]:
-        """Free the place of a key that is done. Return the keys aside that have a place now, with urgency and time.
-
-        `seconds` is how long its reconcile took.
-        """
+    def leave(self, key: K) -> tuple[K, Priority, float] | None:
+        """Free the place of a key that is done. Return the key aside that has it now, with urgency and time."""
         owner = self._owners.pop(key, None)
         if owner is None:
-            return []
-        self._note(owner, seconds)
+            return None
         share = self._shares[owner]
         del share.places[key]
-        following = []
-        while len(share.places) < self._limit(owner) and (taken := self._next(share)) is not None:
-            following.append(taken)
+        following = self._next(share)
         if not share.places:
             del self._shares[owner]
         return following
-
-    def _limit(self, owner: str) -> int:
-        return 1 if owner in self._seconds and self._seconds[owner] > SLOW_SECONDS else self._most
-
-    def _note(self, owner: str, seconds: float) -> None:
-        """Note how long a reconcile took. Only owners that are slow, or were a moment ago, are remembered."""
-        mean = (self._seconds.pop(owner, 0.0) + min(seconds, 4 * SLOW_SECONDS)) / 2
-        if mean > SLOW_SECONDS / 4:
-            self._seconds[owner] = mean
-        if len(self._seconds) > MAX_SLOW_OWNERS:
-            self._seconds.popitem(last=False)
 
     def _next(self, share: _Share[K]) -> tuple[K, Priority, float] | None:
         """Give a place to the most urgent key aside.

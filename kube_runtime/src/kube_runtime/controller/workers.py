@@ -10,17 +10,16 @@ import random
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Generic, TypeVar
 
 from kube_runtime.clock import SYSTEM_CLOCK, Clock
 from kube_runtime.controller.causes import NO_CAUSES, Causes
-from kube_runtime.controller.pace import Pace
+from kube_runtime.controller.options import ControllerOptions
 from kube_runtime.controller.queue import Priority, QueueShutDown, WorkQueue
-from kube_runtime.controller.retries import DEFAULT_POLICY, RetryPolicy
-from kube_runtime.controller.turns import Turns
+from kube_runtime.controller.shared_limit import SharedLimit
 from kube_runtime.exceptions import Conflict, KubeError, TerminalError, without_frames
 from kube_runtime.metrics import ControllerMetrics, RuntimeMetrics
 
@@ -29,6 +28,7 @@ __all__ = ["Failure", "Result", "Workers"]
 K = TypeVar("K", bound=Hashable)
 log = logging.getLogger(__name__)
 
+DEFAULTS = ControllerOptions()
 FAILURES_KEPT = 1_000
 MIN_REQUEUE_SECONDS = 0.01
 SAME_CHANGE_SECONDS = 2.0
@@ -63,61 +63,35 @@ class Failure:
 class Workers(Generic[K]):
     """Reconciles the keys that are added to its queue.
 
-    - `concurrency`: how many keys at once
-    - `timeout_seconds`: how long one reconcile may take
-    - `retry`: the pauses after failures, and `retry_priority` how urgent a key is then
-    - `requeue_jitter`: the share of `requeue_after` that is added at random, so that keys spread over time
-    - `max_per_owner`: how many keys of one `owner` at once, so that a slow cluster holds no more workers
-
-    How urgent keys get past the others; benchmarks/kube_runtime_priorities.py measures each, in the scenario named:
-
-    - `reserved_workers`: so many of `concurrency` take no resyncs, by default a quarter: no change waits for resyncs
-      that take long (`silent`, `busy`)
-    - `event_workers`: so many more take events alone, by default with a pace a quarter again and at least two: no event
-      waits for changes that take long, nor for the pace (`silent`, `busy`)
-    - `pace`: shared with other controllers, limits how many reconciles are under way but for events (`remote`)
-    - `turns`: reconciles that never wait leave room for events to be read (`busy`)
+    - `owner`: whose a key is, for `max_per_owner`
+    - `limit`: what the workers of several controllers share
     """
 
     def __init__(
         self,
         name: str,
         reconcile: Callable[[K, Causes], Awaitable[Result]],
+        options: ControllerOptions = DEFAULTS,
         *,
-        concurrency: int = 10,
-        timeout_seconds: float = 60.0,
-        retry: RetryPolicy = DEFAULT_POLICY,
-        retry_priority: Priority = Priority.CHANGE,
-        requeue_jitter: float = 0.05,
         owner: Callable[[K], str] = str,
-        max_per_owner: int | None = None,
-        pace: Pace | None = None,
-        event_workers: int | None = None,
-        reserved_workers: int | None = None,
-        turns: bool = True,
+        limit: SharedLimit | None = None,
         metrics: RuntimeMetrics | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self.name = name
         self.queue: WorkQueue[K] = WorkQueue(
-            retry=retry,
+            retry=options.retry,
             owner=owner,
-            max_per_owner=max_per_owner,
+            max_per_owner=options.max_per_owner,
             metrics=metrics.queue(name) if metrics else None,
         )
         self._reconcile = reconcile
-        self._concurrency = concurrency
-        self._timeout_seconds = timeout_seconds
-        self._retry_priority = retry_priority
-        self._requeue_jitter = requeue_jitter
-        self._pace = pace
+        self._options = options
+        self._limit = limit if options.is_limited else None
+        concurrency = options.concurrency
         self._metrics = metrics.controller(name, concurrency) if metrics else ControllerMetrics(concurrency)
         self._failures: OrderedDict[K, Failure] = OrderedDict()
         self._workers: list[asyncio.Task[None]] = []
-        self._turns = Turns() if turns else None
-        self._reserved = concurrency // 4 if reserved_workers is None else reserved_workers
-        default_event_workers = max(2, concurrency // 4) if pace is not None else 0
-        self._event_workers = default_event_workers if event_workers is None else event_workers
         self._clock = clock
 
     @property
@@ -127,19 +101,19 @@ class Workers(Generic[K]):
 
     async def run(self) -> None:
         """Work until `shutdown`, or until cancelled."""
+        options = self._options
         async with asyncio.TaskGroup() as tasks:
             self._workers = [
                 tasks.create_task(
-                    self._work(Priority.CHANGE if number < self._reserved else Priority.RESYNC),
+                    self._work(Priority.CHANGE if number < options.workers_without_resyncs else Priority.RESYNC),
                     name=f"{self.name} worker {number}",
                 )
-                for number in range(self._concurrency)
+                for number in range(options.concurrency)
             ]
-            if self._event_workers:
-                self._workers += [
-                    tasks.create_task(self._work_on_events(), name=f"{self.name} worker for events {number}")
-                    for number in range(self._event_workers)
-                ]
+            self._workers += [
+                tasks.create_task(self._work_on_events(), name=f"{self.name} worker for events {number}")
+                for number in range(options.workers_for_events)
+            ]
 
     async def shutdown(self, grace_seconds: float) -> None:
         """Take no more keys; finish events and changes that wait, and what is under way.
@@ -160,16 +134,11 @@ class Workers(Generic[K]):
         while True:
             try:
                 await self.queue.filled(least)
-                async with self._place(least):
-                    if self._turns is not None:
-                        await self._turns.mine()
+                async with self._limit.place(least, self._metrics) if self._limit is not None else nullcontext():
                     if self.queue.holds(least):  # else somebody was faster
                         await self._work_on(await self.queue.get(least))
             except QueueShutDown:
                 return
-
-    def _place(self, least: Priority) -> AbstractAsyncContextManager[None]:
-        return nullcontext() if self._pace is None else self._pace.place(self.queue.highest_priority(least))
 
     async def _work_on_events(self) -> None:
         while True:
@@ -189,7 +158,7 @@ class Workers(Generic[K]):
             self.queue.done(key)
 
     async def _attempt(self, key: K) -> None:
-        deadline = asyncio.timeout(self._timeout_seconds)
+        deadline = asyncio.timeout(self._options.timeout_seconds)
         causes = self.queue.take_causes(key)
         try:
             async with deadline:
@@ -225,7 +194,7 @@ class Workers(Generic[K]):
         same_change = Causes(trace=trace) if trace and result.requeue_after <= SAME_CHANGE_SECONDS else NO_CAUSES
         if result.requeue_after >= MIN_REQUEUE_SECONDS:
             self.queue.forget(key)
-            seconds = result.requeue_after * (1.0 + self._requeue_jitter * random.random())  # noqa: S311 - no secret
+            seconds = result.requeue_after * (1.0 + self._options.requeue_jitter * random.random())  # noqa: S311 - no secret
             self.queue.add_after(key, seconds, Priority.RESYNC, same_change)
         else:  # a key that is overdue whenever it ends would hold a worker for ever
             self.queue.add_rate_limited(
@@ -240,7 +209,7 @@ class Workers(Generic[K]):
             log.error("%s: %s failed", self.name, key, exc_info=error)
         self._note(key, error)
         soon = CONFLICT_SECONDS if isinstance(error, Conflict) else None
-        self.queue.add_rate_limited(key, self._retry_priority, first_seconds=soon, causes=causes)
+        self.queue.add_rate_limited(key, self._options.retry_priority, first_seconds=soon, causes=causes)
 
     def _note(self, key: K, error: BaseException) -> None:
         """Note a failure that was logged: from here on it has no frames."""

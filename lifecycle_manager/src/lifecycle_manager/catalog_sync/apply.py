@@ -35,8 +35,8 @@ from lifecycle_manager.catalog_sync.plan import is_as_wanted
 from lifecycle_manager.catalog_sync.snapshot import CatalogRecord, CatalogSnapshot, CatalogState, fingerprint
 from lifecycle_manager.catalog_sync.status import CatalogRefused, failed
 from lifecycle_manager.catalog_sync.wanted import CRDS, KINDS, Item, Key, WantedItem
-from lifecycle_manager.contract import former
 from lifecycle_manager.contract.conditions import CATALOG, ConditionContent, write_condition
+from lifecycle_manager.contract.former import marks
 from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS, MODULE_RELEASE_METAS, MODULE_TEMPLATES
 from lifecycle_manager.contract.signals import CatalogRecorded
 from lifecycle_manager.skr import Connections
@@ -44,7 +44,7 @@ from lifecycle_manager.skr.finalizers import is_held, strip_finalizers
 from lifecycle_manager_api import Kyma, ModuleReleaseMeta, ModuleTemplate, names
 
 FIELD_MANAGER = "lifecycle-manager-catalog"
-OWN = f"{names.MANAGED_BY} in ({names.LIFECYCLE_MANAGER}, {former.MANAGED_BY})"
+OWN = f"{names.MANAGED_BY} in ({', '.join(filter(None, (names.LIFECYCLE_MANAGER, marks().managed_by)))})"
 RESOURCES: dict[str, Resource[Any]] = {
     ModuleTemplate.KIND: MODULE_TEMPLATES,
     ModuleReleaseMeta.KIND: MODULE_RELEASE_METAS,

@@ -1,90 +1,95 @@
-"""The marks of the Lifecycle Manager that is written in Go, by which its objects are recognized: data, no I/O.
+"""What the core has to know of a former Lifecycle Manager: nothing, unless a distribution says so by an entry point.
 
-Whatever it left behind is managed like objects of this version's own: these names are all that differs.
+`extras/takeover` does, for the one in Go. Where it is not installed, `Takeover` is as it stands here.
 """
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
-import msgspec
+from lifecycle_manager_api import names
 
-from kube_runtime import InventoryEntry
-from lifecycle_manager_api import Condition, Manifest, names, raw_object
+if TYPE_CHECKING:
+    from kube_runtime import Client, InventoryEntry, Manager, Sharding
+    from kyma_certs import CAs
+    from lifecycle_manager_api import Condition, Kyma
 
-APPLIER = "declarative.kyma-project.io/applier"
-CATALOG_MANAGER = "catalog-sync"
-KYMA_MANAGER = "kyma-sync-context"
-FIELD_MANAGERS = frozenset({APPLIER})
-"""Applied the objects of modules."""
-
-WATCHER_FIELD_MANAGERS = frozenset({names.LIFECYCLE_MANAGER})
-"""Applied the objects of the Watcher."""
-
-MANAGED_BY = "kyma"
-"""The value of the label `managed-by` on its objects in SKRs."""
-
-MANIFEST_FINALIZERS = ("label-removal-finalizer", "resource.kyma-project.io/finalizer")
-KYMA_FINALIZERS = (f"{names.GROUP}/purge-finalizer",)
-WATCHER_FINALIZERS = (f"{names.GROUP}/watcher",)
-
-PARTS = frozenset({"SKRWebhook", "ModuleCatalog"})
-PART_CONDITION = "Ready"
-"""The reason of these conditions of a Kyma, whatever their status."""
-
-MODULE_CR_CREATED = "ModuleCRCreated"
-"""The reason of the condition `ModuleCR`, true once the default Module CR was created. Its message names no object."""
+T = TypeVar("T")
+GROUP = "lifecycle_manager.takeover"
 
 
-def had(manifest: Manifest) -> bool:
-    """Tell whether the former version installed a Manifest. Its finalizers stay for the way back."""
-    return not {*MANIFEST_FINALIZERS}.isdisjoint(manifest.metadata.finalizers)
+class OptionsByKind(Protocol):
+    """The settings of each domain, by their class."""
+
+    def __getitem__(self, kind: type[T], /) -> T: ...
 
 
-def is_owned_by(live: Mapping[str, Any], owner: str) -> bool:
-    """Tell whether an object in an SKR has the marks of the former version that name an owner, `namespace/name`."""
-    metadata = live["metadata"]
-    labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
-    named = annotations.get(names.OWNED_BY) or annotations.get(names.DEPRECATED_OWNED_BY)
-    return labels.get(names.MANAGED_BY) == MANAGED_BY and named == owner
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormerMarks:
+    """By what the former version's objects are recognized.
 
-
-def is_created(condition: Condition) -> bool:
-    """Tell whether a condition `ModuleCR` that is true was written by the former version."""
-    return condition.reason == MODULE_CR_CREATED
-
-
-def named_as_before(wanted: msgspec.Raw, held: msgspec.Raw) -> msgspec.Raw:
-    """Return a default Module CR, with the name and namespace that its Manifest holds where it says no name itself.
-
-    The former version gave such an object the name of its Manifest, and so it is in the cluster.
+    - `managed_by`: the value of the label `managed-by` on its objects in SKRs
+    - `field_managers`, `watcher_field_managers`: what applied the objects of modules, and those of the Watcher
+    - `conditions`: types with the reason by which a condition is its own, whatever the status
+    - `watcher_objects`: those of its Watcher that this version's has no more
     """
-    document, before = raw_object(wanted), raw_object(held)
-    if document is None or before is None or (document.get("metadata") or {}).get("name"):
-        return wanted
-    known = {key: value for key, value in (before.get("metadata") or {}).items() if key in {"name", "namespace"}}
-    if "name" not in known or (document.get("apiVersion"), document.get("kind")) != (
-        before.get("apiVersion"),
-        before.get("kind"),
-    ):
-        return wanted
-    return msgspec.Raw(msgspec.json.encode({**document, "metadata": {**(document.get("metadata") or {}), **known}}))
+
+    managed_by: str | None = None
+    field_managers: frozenset[str] = frozenset()
+    watcher_field_managers: frozenset[str] = frozenset()
+    finalizers: frozenset[str] = frozenset()
+    conditions: frozenset[tuple[str, str]] = frozenset()
+    watcher_objects: "tuple[InventoryEntry, ...]" = ()
 
 
-def is_of_a_part(condition: Condition) -> bool:
-    """Tell whether a condition of a Kyma says that the former version installed a part in the cluster."""
-    return condition.type in PARTS and condition.reason == PART_CONDITION
+class Takeover:
+    """What is done about a former version."""
+
+    settings: tuple[type[Any], ...] = ()
+    """Its options of `klm run`."""
+
+    def marks(self) -> FormerMarks:
+        return FormerMarks()
+
+    def arguments(self, given: Sequence[str]) -> tuple[list[str], list[str]]:
+        """Return the arguments of `klm run` for this version, and a warning for each that has no effect here."""
+        return [*given], []
+
+    def objections(self, _options: OptionsByKind) -> Iterator[str]:
+        """Yield why these options can't go together."""
+        yield from ()
+
+    def sharding(self, _options: OptionsByKind, replicas: "Sharding") -> "Sharding":
+        """Return how the Kymas are shared with the former version; by default only among replicas."""
+        return replicas
+
+    def setup(self, _manager: "Manager", _kcp: "Client") -> "Callable[[Kyma], bool] | None":
+        """Keep both versions from working on the same Kymas. Returns which Kymas are this version's; None for all."""
+        return None
+
+    async def find_cas(self, _kcp: "Client", _namespace: str) -> "CAs | None":
+        """Return the CA of the former version in a namespace, to be adopted. Raises KubeError."""
+        return None
 
 
-WATCHER_OBJECTS = (
-    InventoryEntry("", "v1", "Service", names.SKR_NAMESPACE, "skr-webhook-metrics"),
-    *(
-        InventoryEntry("networking.k8s.io", "v1", "NetworkPolicy", names.SKR_NAMESPACE, f"kyma-project.io--{name}")
-        for name in ("seed-to-watcher", "watcher-to-apiserver", "metrics-to-watcher", "watcher-to-dns")
-    ),
-)
-"""The objects of its Watcher that this version's has no more."""
+@cache
+def takeover() -> Takeover:
+    """Return what is installed."""
+    return next((cast("Takeover", each.load()) for each in entry_points(group=GROUP)), Takeover())
 
 
-def is_marked(live: Mapping[str, Any]) -> bool:
-    """Tell whether an object in an SKR has the label of the former version."""
-    return (live["metadata"].get("labels") or {}).get(names.MANAGED_BY) == MANAGED_BY
+@cache
+def marks() -> FormerMarks:
+    return takeover().marks()
+
+
+def is_former(found: "str | Condition | Mapping[str, Any]") -> bool:
+    """Tell whether a finalizer, a condition, or an object in an SKR was set or made by the former version."""
+    if isinstance(found, str):
+        return found in marks().finalizers
+    if isinstance(found, Mapping):
+        label = (found["metadata"].get("labels") or {}).get(names.MANAGED_BY)
+        return label is not None and label == marks().managed_by
+    return (found.type, found.reason) in marks().conditions

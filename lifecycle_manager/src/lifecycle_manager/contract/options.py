@@ -1,12 +1,13 @@
 """How a domain declares the options of `klm run` that are its own: as fields of its settings, by `option`.
 
     @dataclass(frozen=True, slots=True, kw_only=True)
-    class ManifestSettings:
-        concurrency: Count = option(50, "max-concurrent-manifest-reconciles", "concurrent reconciles of Manifests")
+    class SourceSettings:
+        registry_path: str = option("", "modules-repository-subpath", "path of the components in that registry")
 
 The field has the value that the domain works with, the option the name and the text that people write. The names are
 upstream Kyma's where they mean the same, so that existing Deployments carry over. `lifecycle_manager.settings` joins
-the settings of all domains. An option that several of them need is declared here, once.
+the settings of all domains. An option that several of them need is declared here, once;
+where it is not given, each has its own default.
 """
 
 import dataclasses
@@ -194,6 +195,11 @@ def matching(pattern: str) -> After:
     return After(check)
 
 
+def burst_of(qps: float) -> int:
+    """Return how many requests may be sent at once at a rate."""
+    return max(1, round(2 * qps))
+
+
 Count = Annotated[int, Ge(1)]
 Rate = Annotated[float, Gt(0)]
 Duration = Annotated[timedelta, Before(parse_duration)]
@@ -298,9 +304,33 @@ def fips_only_option() -> bool:
     )
 
 
-def config_concurrency_option() -> int:
-    """Return the field with the concurrency of ModuleConfigs, and of the status of their Module CRs."""
-    return option(50, "max-concurrent-module-config-reconciles", "concurrent reconciles of ModuleConfigs")
+def concurrency_option(default: int = 50) -> int:
+    """Return the field with the concurrency of one kind; the option sets that of all."""
+    return option(
+        default,
+        "max-concurrent-reconciles",
+        "concurrent reconciles of each kind; by default 20 of Watchers, catalogs and mandatory modules",
+    )
+
+
+def interval_option(default: float) -> float:
+    """Return the field with the interval of a Kyma or a part of it; the option sets that of all."""
+    return option(
+        default,
+        "kyma-requeue-success-interval",
+        "interval at which a Kyma, its Module CRs, Watcher, catalog and mandatory modules are reconciled without an "
+        "event; by default 5m for Watchers and mandatory modules, 10m for catalogs",
+    )
+
+
+def objects_interval_option(default: float) -> float:
+    """Return the field with the interval of Manifests or of SyncResources; the option sets both."""
+    return option(
+        default,
+        "manifest-requeue-success-interval",
+        "interval at which the objects of Manifests and SyncResources are reconciled without an event; by default 2m "
+        "for SyncResources",
+    )
 
 
 def lease_namespace_option() -> str:

@@ -15,10 +15,10 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from kube_runtime import SYSTEM_CLOCK, Clock
+from kube_runtime import SYSTEM_CLOCK, Clock, RateLimits
 from kube_runtime.leases import NotHandedOver
 from lifecycle_manager.events.arrival import FORWARDED_CERTIFICATE, Network, arrival_of
-from lifecycle_manager.events.guards import Nonces, Rates, digest_of
+from lifecycle_manager.events.guards import Nonces, digest_of
 from lifecycle_manager.events.identity import NO_FORMER_WATCHERS, FormerWatchers, Identifier, Message, Sender
 from lifecycle_manager.events.openapi import CONTRACT
 from lifecycle_manager.events.problems import EventRefused, Reason
@@ -121,8 +121,8 @@ class EventEndpoint:
             former_watchers=self.former_watchers,
         )
         self._nonces = Nonces()
-        self._rates = Rates(options.events_per_second, options.burst)
-        self._refusals = Rates(options.refusals_per_second, options.refusal_burst)
+        self._rates = RateLimits[str](options.events_per_second, options.burst)
+        self._refusals = RateLimits[str](options.refusals_per_second, options.refusal_burst)
 
     def app(self) -> ASGIApp:
         """Return the application. Events go past the layers of FastAPI, which would take a seventh of their CPU."""
@@ -147,7 +147,7 @@ class EventEndpoint:
         peer = _name_of(arrival.peer_der) if arrival.peer_der is not None and not arrival.by_proxy else ""
         moment = self.clock.monotonic()
         try:
-            if peer and (wait := self._refusals.exhausted(peer, moment)):
+            if peer and (wait := self._refusals.wait(peer, moment)):
                 raise _too_many(wait)
             manager = self._manager(request)
             fields = self._fields(request)
@@ -155,7 +155,7 @@ class EventEndpoint:
             await self._take(message, manager)
         except EventRefused as refused:
             if peer and refused.reason not in NOT_CHARGED:
-                self._refusals.wait(peer, moment)
+                self._refusals.grants(peer, moment)
             return self._refuse(refused)
         return TAKEN
 
@@ -177,7 +177,7 @@ class EventEndpoint:
         peer, trust = None if message.arrival.by_proxy else message.arrival.peer_der, self.trust()
         # A header must not decide this: anybody could use up the rate of another runtime.
         known = self._identifier.known(peer, trust) if peer is not None else None
-        if known is not None and (wait := self._rates.exhausted(known, moment)):
+        if known is not None and (wait := self._rates.wait(known, moment)):
             raise _too_many(wait)
         sender = self._identifier.identify(message, trust=trust, now=now, is_replay=self._nonces.knows)
         revoked = self.revoked_before(sender.runtime_id)
@@ -199,8 +199,8 @@ class EventEndpoint:
     def _guard(self, sender: Sender, now: float, moment: float) -> None:
         """Refuse floods, and remember the nonce of what is accepted. Raises EventRefused."""
         signed = sender.parameters
-        if wait := self._rates.wait(sender.runtime_id, moment):
-            raise _too_many(wait)
+        if not self._rates.grants(sender.runtime_id, moment):
+            raise _too_many(self._rates.wait(sender.runtime_id, moment))
         if signed is not None:
             until = signed.expires + self.options.skew_seconds
             self._nonces.remember(signed.keyid, signed.nonce, until, now)

@@ -1,4 +1,4 @@
-"""Protection against replays, and against senders that would flood the endpoint. Bounded in memory."""
+"""Protection against replays, bounded in memory."""
 
 import hashlib
 from collections import OrderedDict
@@ -27,33 +27,6 @@ class Nonces:
         while self._until and (len(self._until) >= self._limit or next(iter(self._until.values())) < now):
             self._until.popitem(last=False)
         self._until[digest_of(keyid, nonce)] = until
-
-
-class Rates:
-    """A token bucket for each runtime. A clock that is set back removes no tokens."""
-
-    def __init__(self, per_second: float, burst: int, limit: int = 50_000) -> None:
-        self._per_second = per_second
-        self._burst = burst
-        self._limit = limit
-        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
-
-    def exhausted(self, runtime: str, now: float) -> float:
-        """Return the seconds until there is a token, 0 where there is one; none is taken."""
-        if runtime not in self._buckets:
-            return 0.0
-        tokens, since = self._buckets[runtime]
-        return max(0.0, (1 - tokens) / self._per_second - max(0.0, now - since))
-
-    def wait(self, runtime: str, now: float) -> float:
-        """Take a token; return 0, or the seconds until there is one."""
-        tokens, since = self._buckets.pop(runtime, (float(self._burst), now))
-        tokens = min(self._burst, tokens + max(0.0, now - since) * self._per_second)
-        enough = tokens >= 1
-        self._buckets[runtime] = (tokens - 1 if enough else tokens, now)
-        while len(self._buckets) > self._limit:
-            self._buckets.popitem(last=False)
-        return 0.0 if enough else (1 - tokens) / self._per_second
 
 
 def digest_of(*texts: str) -> bytes:

@@ -12,7 +12,7 @@ from datetime import datetime
 import msgspec
 import structlog
 
-from kube_runtime import Informer, Manager, ObjectKey
+from kube_runtime import Informer, Manager, ObjectKey, RateLimits
 from lifecycle_manager.contract.indexes import BY_RUNTIME
 from lifecycle_manager.contract.resources import KYMAS
 from lifecycle_manager.contract.signals import (
@@ -25,7 +25,6 @@ from lifecycle_manager.contract.signals import (
 )
 from lifecycle_manager.contract.watchers import manager_of
 from lifecycle_manager.events.endpoint import UnknownRuntime, VerifiedEvent
-from lifecycle_manager.events.guards import Rates
 from lifecycle_manager.process.telemetry import ChangeLatency
 from lifecycle_manager.skr.revocation import revoked_before
 from lifecycle_manager.skr.watcher import HEARTBEAT, RESYNC, is_answer, is_canary, is_change
@@ -55,8 +54,8 @@ class EventPublisher:
         self._selects = selects
         self._kymas: Informer[Kyma] = manager.informer(KYMAS, indexes=[BY_RUNTIME])
         self._latency = latency
-        self._traces = Rates(per_second=1.0, burst=20)
-        self._times = Rates(per_second=20.0, burst=200)
+        self._traces = RateLimits[str](per_second=1.0, burst=20)
+        self._times = RateLimits[str](per_second=20.0, burst=200)
 
     def kymas_of(self, verified: VerifiedEvent) -> Sequence[Kyma]:
         """Return the Kymas of the runtime that sent an event, usually one. Raises UnknownRuntime."""
@@ -110,9 +109,9 @@ class EventPublisher:
         """Return an event without what exceeds its runtime's share of the traces and histograms of the fleet."""
         event, now = verified.event, self._manager.clock.monotonic()
         is_sampled = bool(event.traceparent) and not event.traceparent.endswith(UNSAMPLED)
-        if is_sampled and self._traces.wait(verified.runtime_id, now):
+        if is_sampled and not self._traces.grants(verified.runtime_id, now):
             event = msgspec.structs.replace(event, traceparent=event.traceparent[:-2] + UNSAMPLED[1:])
-        if event.observed_at and self._times.wait(verified.runtime_id, now):
+        if event.observed_at and not self._times.grants(verified.runtime_id, now):
             event = msgspec.structs.replace(event, observed_at="")
         return event
 

@@ -6,21 +6,21 @@ Each makes Lifecycle Manager read everything of a cluster, and in a cluster whos
 cause them (docs/watcher.md). The key is the name of a Kyma.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from kube_runtime import Causes, Controller, Manager, ObjectKey, Result
+from kube_runtime import Causes, Controller, Manager, ObjectKey, RateLimit, Result
 from lifecycle_manager.contract.resources import KYMAS
 from lifecycle_manager.contract.signals import ResyncReported, ResyncRequested
 from lifecycle_manager_api import names
 
-RESYNC_SECONDS = 30.0
+RESYNC_SECONDS, AT_ONCE = 30.0, 2
 
 
 @dataclass(eq=False, slots=True)
 class ResyncState:
-    """When the next RESYNC of a Kyma may be published, in monotonic time, and whether one waits for that."""
+    """How often RESYNCs of a Kyma are published, and whether one waits for that."""
 
-    not_before: float = float("-inf")
+    limit: RateLimit = field(default_factory=lambda: RateLimit(1 / RESYNC_SECONDS, AT_ONCE))
     is_pending: bool = False
 
 
@@ -32,7 +32,7 @@ def setup(manager: Manager) -> Controller[str, ResyncState]:
         state=ResyncState,
         owner=str,
         exists=lambda name: kymas.get(ObjectKey(names.KCP_NAMESPACE, name)) is not None,
-        paced=False,
+        is_limited=False,
     )
     controller.receives(ResyncReported, to=lambda signal: (signal.kyma,), cause=lambda signal: signal)
 
@@ -41,9 +41,8 @@ def setup(manager: Manager) -> Controller[str, ResyncState]:
         if not state.is_pending:
             return Result()
         now = manager.clock.monotonic()
-        if now < state.not_before:
-            return Result(requeue_after=state.not_before - now)
-        state.not_before = max(state.not_before, now - RESYNC_SECONDS) + RESYNC_SECONDS
+        if not state.limit.grants(now):
+            return Result(requeue_after=state.limit.wait(now))
         state.is_pending = False
         manager.publish(ResyncRequested(kyma))
         return Result()

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from lifecycle_manager.contract.options import Duration, EventNames, Namespace, istio_namespace_option, option
+from lifecycle_manager.contract.options import EventNames, Namespace, istio_namespace_option, option
 from lifecycle_manager_api import names
 
 
@@ -29,9 +29,5 @@ class IstioSettings:
     gateway_namespace: Namespace = option(
         names.KCP_NAMESPACE, "istio-gateway-namespace", "namespace of the Gateways that Watcher CRs select"
     )
-    expiry_window: Duration = option(
-        timedelta(days=14),
-        "istio-gateway-server-cert-expiry-window",
-        "time before its expiry at which a metric reports the gateway's certificate",
-    )
+    expiry_window: timedelta = timedelta(days=14)
     event_names: EventNames = field(default_factory=EventNames)

@@ -5,9 +5,8 @@ choose modules and channels there. This domain creates the latter, reads it, res
 the Manifest of each module, and shows the status on both sides. Other domains continue from the Manifests and the
 Kyma's status.
 
-Start with `controller` for what triggers a Kyma, `plan` for what is done then and in which order, `resolution` for
-which version a module gets, `status` for what users see. `deletion` and `pull_secret` have
-plans of their own.
+Start with `controller` for what triggers a Kyma, what is done then and in which order, `resolution` for which version
+a module gets, `status` for what users see. `deletion` is planned in stages.
 """
 
 from typing import TYPE_CHECKING

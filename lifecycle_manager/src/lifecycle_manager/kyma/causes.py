@@ -11,6 +11,10 @@ from lifecycle_manager_api import State
 from lifecycle_manager_api.conditions import shortened
 
 MAX_CAUSES = 3
+MAX_NAME_LENGTH = 128
+MAX_MESSAGE_LENGTH = 512
+MAX_SUMMARY_LENGTH = 1024
+"""Every text of a status is stored twice, and users may write anything."""
 MAX_REASON_LENGTH = 64
 MAX_SUBJECT_LENGTH = 96
 HIDDEN = "the operators of the control plane can see the details"

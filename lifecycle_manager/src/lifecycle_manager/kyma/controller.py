@@ -1,4 +1,4 @@
-"""The controller of Kymas and all its triggers.
+"""The controller of Kymas: all its triggers, and what a reconcile does.
 
 - its spec, labels, annotations and deletion, and the conditions that other domains write
 - the ModuleTemplates and ModuleReleaseMetas of its modules, and their descriptors (`DescriptorFound`)
@@ -7,18 +7,29 @@
 - the Kyma CR in its SKR (`ObjectChanged`), other changes there and lost events (`UnclaimedChange`, `ResyncRequested`)
 - its SKR can be reached again (`ClusterReachable`)
 - ModuleConfigs of a module can't be written in its namespace, or again (`ModuleConfigsWritten`)
-- the intervals in `settings`, and times that `plan` names
+- the intervals in `settings`, and times that the status names
 """
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from kube_runtime import Change, Controller, Informer, Manager, ObjectKey, Priority
+from kube_runtime import (
+    Causes,
+    Change,
+    Client,
+    Conflict,
+    Controller,
+    KubeError,
+    Manager,
+    ObjectKey,
+    Priority,
+    Result,
+)
+from kube_runtime.controller.steps import Stages
 from kube_runtime.informer import Index
 from lifecycle_manager.contract.changes import finalizer_removed, generation_changed, metadata_changed, versions
-from lifecycle_manager.contract.conditions import CATALOG, WEBHOOK
 from lifecycle_manager.contract.indexes import (
     MANIFESTS_BY_KYMA,
     MODULE_CONFIGS_BY_KYMA,
@@ -39,14 +50,17 @@ from lifecycle_manager.contract.signals import (
     ResyncRequested,
     UnclaimedChange,
 )
-from lifecycle_manager.kyma.apply import KymaActions
+from lifecycle_manager.kyma import rules
 from lifecycle_manager.kyma.crd import crd_changed
+from lifecycle_manager.kyma.deletion.apply import KymaDeletion
+from lifecycle_manager.kyma.deletion.plan import plan_deletion
 from lifecycle_manager.kyma.module_status import UNDER_WAY
-from lifecycle_manager.kyma.plan import plan
-from lifecycle_manager.kyma.pull_secret.plan import data_changed
+from lifecycle_manager.kyma.pull_secret import data_changed
 from lifecycle_manager.kyma.settings import KymaSettings
-from lifecycle_manager.kyma.snapshot import KymaSnapshots, KymaState
-from lifecycle_manager.kyma.status import OWN_CONDITIONS
+from lifecycle_manager.kyma.snapshot import KymaSnapshot, KymaSnapshots, KymaState, SkrView
+from lifecycle_manager.kyma.status import OWN_CONDITIONS, failed_status, internal_error_status, status_of
+from lifecycle_manager.kyma.wanted import ModuleChange, wanted_of
+from lifecycle_manager.kyma.writes import KymaWrites
 from lifecycle_manager.module_catalog import Offers
 from lifecycle_manager.module_catalog.affected import (
     is_for_rollouts,
@@ -55,11 +69,12 @@ from lifecycle_manager.module_catalog.affected import (
     offer_changed,
 )
 from lifecycle_manager.object_set import Policies
-from lifecycle_manager.skr import Connections, SkrAccessError
+from lifecycle_manager.skr import Connections, SkrAccessError, failure_of
 from lifecycle_manager_api import (
     ApiObject,
     Condition,
     Kyma,
+    KymaStatus,
     Manifest,
     ModuleConfig,
     ModuleTemplate,
@@ -70,16 +85,10 @@ from lifecycle_manager_api import (
 
 T = TypeVar("T", bound=ApiObject)
 
-UNFINISHED = frozenset({State.EMPTY, State.PROCESSING})
 SKR_KYMA = ObjectReference(KYMAS.group, KYMAS.kind, names.SKR_NAMESPACE, names.DEFAULT_KYMA_NAME)
 
 SETTLE_SECONDS = 0.2
 """How long to wait for further changes: the parts of a Kyma often change several at a time."""
-PROGRESS_SECONDS = 3.0
-"""How long to wait for them while other parts of a new Kyma, or of a new version, are under way.
-
-What has to be done for other Kymas comes first, then: of thousands of new clusters, none is shown step by step.
-"""
 PARTS_SETTLE_SECONDS = UNDER_WAY.total_seconds()
 """The same for ModuleConfigs and SyncResources: nobody waits for what the Kyma says of them, and there may be many."""
 
@@ -104,7 +113,7 @@ def setup(
     def changed_in_skr(event: ObjectChanged) -> Iterable[ObjectKey]:
         return (event.key,) if event.reference == SKR_KYMA and kymas.get(event.key) is not None else ()
 
-    controller.starts_with(kymas.cache.keys, priority=Priority.MISSED)
+    controller.starts_with(kymas.cache.keys)
     controller.watches(kymas, when=status_is_outdated)
     controller.watches(seen.crds.informer, to=all_kymas, when=crd_changed, priority=Priority.RESYNC)
     if seen.pull_secrets is not None:
@@ -113,15 +122,8 @@ def setup(
     controller.watches(
         releases, to=lambda change: map(KYMAS.key_of, kymas_using_release(change, kymas=kymas)), when=release_changed
     )
-    for is_under_way, priority, seconds in (
-        (False, Priority.CHANGE, SETTLE_SECONDS),
-        (True, Priority.RESYNC, PROGRESS_SECONDS),
-    ):
-        progress = _Progress(kymas, manifests, is_under_way)
-        controller.watches(kymas, when=progress.part_changed, priority=priority, after=seconds)
-        controller.watches(
-            manifests, to=kyma_of_manifest, when=progress.manifest_changed, priority=priority, after=seconds
-        )
+    controller.watches(kymas, when=other_part_changed, after=SETTLE_SECONDS)
+    controller.watches(manifests, to=kyma_of_manifest, when=manifest_state_changed, after=SETTLE_SECONDS)
     of_a_module = partial(is_of_a_module, seen.policies)
     by_config, by_resource = kymas_by(MODULE_CONFIGS_BY_KYMA), kymas_by(SYNC_RESOURCES_BY_KYMA)
     controller.watches(seen.module_configs, to=by_config, when=of_a_module, after=PARTS_SETTLE_SECONDS)
@@ -141,36 +143,134 @@ def setup(
         controller.state_or_new(recorded.key).recorded = recorded
 
     manager.on(CatalogRecorded, note)
-    actions = KymaActions(manager, connections, kymas, manifests)
-    controller.steps(read=seen.read, plan=plan, apply=actions.apply, finish=actions.finish, unforeseen=actions.report)
+    reconciler = KymaReconciler(seen, connections, KymaWrites(manager, kymas, manifests))
+    controller.reconciles(reconciler.reconcile, unforeseen=reconciler.report)
     return controller
 
 
-@dataclass(frozen=True, slots=True)
-class _Progress:
-    """Changes of Kymas whose parts are being installed, so that further ones will follow, or of the others."""
+@dataclass(eq=False, slots=True)
+class _Done:
+    """How far a reconcile came: what is known by now, and what was done, by upstream's names in the metric."""
 
-    kymas: Informer[Kyma]
-    manifests: Informer[Manifest]
-    is_under_way: bool
+    seen: KymaSnapshot
+    reasons: tuple[str, ...] = ()
+    is_created: bool = False
 
-    def part_changed(self, change: Change[Kyma]) -> bool:
-        """Tell whether another domain wrote its condition."""
-        return other_part_changed(change) and self._is_under_way(versions(change)[0].metadata.name) == self.is_under_way
+    def after(self, reason: str, **known: Any) -> None:
+        self.seen, self.reasons = replace(self.seen, **known), (*self.reasons, reason)
 
-    def manifest_changed(self, change: Change[Manifest]) -> bool:
-        """Tell whether a Manifest's change matters to its Kyma. What fails does not wait for others."""
-        if not manifest_state_changed(change):
-            return False
-        found = all(self._is_under_way(each.name) for each in kyma_of_manifest(change))
-        return (is_progress(change) and found) == self.is_under_way
 
-    def _is_under_way(self, name: str) -> bool:
-        kyma = self.kymas.cache.get(ObjectKey(names.KCP_NAMESPACE, name))
-        parts = {each.type for each in kyma.status.conditions} if kyma is not None else set()
-        return not {WEBHOOK, CATALOG} <= parts or any(
-            is_unfinished(each) for each in self.manifests.cache.by_index(MANIFESTS_BY_KYMA.name, name)
+class KymaReconciler:
+    """Brings a Kyma and its SKR to what is wanted; the deletion of a Kyma has stages of its own.
+
+    A Kyma gets the Kyma CRD and a Kyma CR in its SKR, once; from then on the `spec` of that CR belongs to the users and
+    is only read. The modules in it become Manifests.
+
+    After the SKR refused a write, nothing more is written there. If its Kyma CR was read, the modules are changed all
+    the same; then the status says what was refused, and the reconcile is retried. Where KCP refuses the change of
+    a module, the others are changed and the status is written, and the reconcile is retried.
+    """
+
+    def __init__(self, snapshots: KymaSnapshots, connections: Connections, writes: KymaWrites) -> None:
+        self.snapshots, self.connections, self.writes = snapshots, connections, writes
+        stages = KymaDeletion(snapshots, connections, writes)
+        self.deletion = Stages(
+            read=stages.read,
+            plan=plan_deletion,
+            apply=stages.apply,
+            finish=stages.finish,
+            outcomes=(KubeError, SkrAccessError),
         )
+
+    async def reconcile(self, key: ObjectKey, causes: Causes, state: KymaState) -> Result:
+        """Reconcile a Kyma. Raises KubeError."""
+        seen = self.snapshots.read(key, causes, state)
+        if seen is not None and seen.kyma.metadata.being_deleted:
+            return await self.deletion.reconcile(key, causes, state)
+        if seen is None or seen.kyma.metadata.is_paused:
+            return Result()  # not even its SKR is read
+        done = _Done(seen)
+        if names.KYMA_FINALIZER not in seen.kyma.metadata.finalizers:  # without it nothing may be done in the SKR
+            done.after("labels_and_finalizers_update", kyma=await self.writes.add_finalizer(seen.kyma))
+        try:
+            async with self.connections.to(key.name) as skr:
+                inner = await self._introduced(skr, done, state)
+                if inner is None:  # a user was faster: that Kyma CR is read at once
+                    state.repeats += 1
+                    return Result(rules.pause(done.seen, repeats=state.repeats), done.reasons)
+                seen = await self._updated(skr, done, inner, state)
+                wanted = wanted_of(seen, inner.spec)
+                shown = status_of(seen, wanted)
+                if shown.in_skr is not None:
+                    await self.writes.write_skr_status(skr, inner, shown.in_skr)
+        except (KubeError, SkrAccessError) as error:
+            return await self._failed(done, error, state)
+        refused = await self._refused(seen.kyma, wanted.changes)
+        status = shown.in_kcp if refused is None else rules.still_listed(seen, shown.in_kcp, wanted.changes)
+        state.repeats = seen.repeats + 1 if done.is_created or rules.is_held(inner) else 0
+        await self._write_status(seen.kyma, status, state)
+        if refused is not None:
+            raise refused
+        repeats = state.repeats if rules.is_held(inner) else 0
+        return Result(rules.pause(seen, again=shown.again, repeats=repeats), done.reasons)
+
+    async def _introduced(self, skr: Client, done: "_Done", state: KymaState) -> Kyma | None:
+        """Return the Kyma CR of the SKR, created if there was none; None where a user created one meanwhile."""
+        done.seen = await self.snapshots.read_skr(skr, done.seen, state)
+        if (inner := rules.own_kyma(done.seen)) is None:
+            await self._install_crd(skr, done)
+            inner = await self.writes.create_kyma(skr, done.seen.kyma, is_replaced=rules.is_replaced(done.seen))
+            done.after("initial_state_handling", skr=SkrView(inner))
+            done.is_created = True
+        return inner
+
+    async def _updated(self, skr: Client, done: "_Done", inner: Kyma, state: KymaState) -> KymaSnapshot:
+        """Bring what an SKR has beside its modules to what is wanted."""
+        if done.seen.pull_secret is not None:
+            secret = await self.writes.copy_pull_secret(skr, done.seen.pull_secret)
+            done.seen, state.pull_secret = replace(done.seen, pull_secret=secret), secret.copy
+        if done.seen.needs_crd:
+            await self._install_crd(skr, done)
+        if rules.is_held(inner):
+            await self.writes.release_skr_kyma(skr, inner)
+            done.after("finalizers_removal_from_remote_kyma")
+        if correction := rules.correction(done.seen.kyma, inner):
+            await self.writes.correct(skr, correction)
+        return done.seen
+
+    async def _failed(self, done: "_Done", error: Exception, state: KymaState) -> Result:
+        """End a reconcile whose SKR can't be read or written. Raises KubeError."""
+        seen, changes = done.seen, rules.changes_after(done.seen, error)
+        refused = await self._refused(seen.kyma, changes)
+        status, again = failed_status(seen, failure_of(error), changes if refused is None else ())
+        state.repeats = seen.repeats + done.is_created
+        await self._write_status(seen.kyma, status, state)
+        if isinstance(error, KubeError):
+            raise error
+        return Result(rules.pause(seen, error, again), done.reasons)
+
+    async def report(self, key: ObjectKey, error: Exception) -> None:
+        """Report an unforeseen exception. Raises KubeError."""
+        kyma = self.snapshots.kymas.get(key)
+        if kyma is not None:
+            status = internal_error_status(kyma, failure_of(error), self.snapshots.manager.clock.now())
+            await self._write_status(kyma, status)
+
+    async def _write_status(self, kyma: Kyma, status: KymaStatus, state: KymaState | None = None) -> None:
+        if status != kyma.status:
+            await self.writes.write_status(kyma, status, state)
+
+    async def _install_crd(self, skr: Client, done: "_Done") -> None:
+        await self.writes.install_crd(skr, done.seen.crd)
+        done.after("crds_sync", installed_crd=done.seen.crd.digest)
+
+    async def _refused(self, kyma: Kyma, changes: Sequence[ModuleChange]) -> Exception | None:
+        """Change modules; return the first refusal of KCP. Raises KubeError where it does not answer."""
+        try:
+            await self.writes.change_modules(kyma, changes)
+        except ExceptionGroup as refusals:  # a conflict is retried at once, so it counts only where it is alone
+            return min(refusals.exceptions, key=lambda error: isinstance(error, Conflict))
+        return None
 
 
 def release_changed(change: Change[DatedReleaseMeta]) -> bool:
@@ -207,19 +307,6 @@ def manifest_state_changed(change: Change[Manifest]) -> bool:
     return (
         old is None or new is None or _shown_of(old) != _shown_of(new) or metadata_changed(old.metadata, new.metadata)
     )
-
-
-def is_unfinished(manifest: Manifest) -> bool:
-    """Tell whether a Manifest is being installed, or says nothing yet of what is wanted now."""
-    status, metadata = manifest.status, manifest.metadata
-    is_outdated = status.state is State.READY and status.observed_generation != metadata.generation
-    return status.state in UNFINISHED or (is_outdated and not metadata.is_paused)
-
-
-def is_progress(change: Change[Manifest]) -> bool:
-    """Tell whether a Manifest is on its way to be ready."""
-    new = change.new
-    return new is not None and new.status.state in {*UNFINISHED, State.READY}
 
 
 def report_changed(change: Change[ModuleConfig] | Change[SyncResource]) -> bool:

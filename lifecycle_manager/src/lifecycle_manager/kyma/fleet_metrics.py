@@ -26,7 +26,7 @@ from lifecycle_manager.module_catalog import (
     version_of,
 )
 from lifecycle_manager.process.telemetry import show_fips_mode
-from lifecycle_manager.skr.deletion_brake import DELETION_HELD
+from lifecycle_manager.skr.brake import DELETION_HELD
 from lifecycle_manager_api import Kyma, Manifest, State, SyncResource, names
 
 Key = TypeVar("Key", bound=tuple[str, ...])

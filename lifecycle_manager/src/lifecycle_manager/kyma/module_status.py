@@ -1,6 +1,6 @@
 """The status of one module in one SKR, aggregated from its Manifest and its Module CRs."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import chain
@@ -14,8 +14,7 @@ from lifecycle_manager.contract.conditions import (
     PUBLIC_REASONS,
 )
 from lifecycle_manager.contract.verdict import config_of, verdict_of
-from lifecycle_manager.kyma.causes import Cause, format_causes, named
-from lifecycle_manager.kyma.limits import MAX_MESSAGE_LENGTH, MAX_NAME_LENGTH
+from lifecycle_manager.kyma.causes import MAX_MESSAGE_LENGTH, MAX_NAME_LENGTH, Cause, format_causes, named
 from lifecycle_manager.kyma.reasons import (
     DESCRIPTOR_UNREADABLE,
     DESCRIPTOR_UNVERIFIED,
@@ -24,10 +23,11 @@ from lifecycle_manager.kyma.reasons import (
     REMOVING,
     UPDATING,
 )
+from lifecycle_manager.kyma.resolution import MAX_MODULES
 from lifecycle_manager.kyma.snapshot import KymaSnapshot
 from lifecycle_manager.kyma.wanted import WantedModule
 from lifecycle_manager.module_catalog import module_of_manifest
-from lifecycle_manager.rollout.held_removals import DELETION_HELD
+from lifecycle_manager.skr.brake import DELETION_HELD
 from lifecycle_manager_api import (
     KymaModuleStatus,
     Manifest,
@@ -258,6 +258,15 @@ def _message_of(part: Manifest | SyncResource) -> tuple[str, str]:
         return ready.reason, ready.message
     operation = part.status.last_operation
     return "", operation.operation if operation is not None and ready is None else ""
+
+
+def modules_shown(modules: Sequence[KymaModuleStatus]) -> tuple[KymaModuleStatus, ...]:
+    """Return the modules that a status has room for, in their order: those of the catalog before unknown ones."""
+    if len(modules) <= MAX_MODULES:
+        return tuple(modules)
+    known = [number for number, each in enumerate(modules) if each.template is not None or each.manifest is not None]
+    others = sorted(set(range(len(modules))) - set(known))
+    return tuple(modules[number] for number in sorted([*known, *others][:MAX_MODULES]))
 
 
 def reference_to(thing: ModuleTemplate | Manifest | None) -> TrackingObject | None:

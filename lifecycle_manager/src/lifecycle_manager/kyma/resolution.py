@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import islice
 
+from lifecycle_manager.contract.offsets import offset_of
 from lifecycle_manager.contract.options import parse_duration
-from lifecycle_manager.contract.turns import share_of
-from lifecycle_manager.kyma.limits import MAX_MODULES
 from lifecycle_manager.kyma.reasons import (
     CHANNEL_NOT_FOUND,
     DOWNGRADE_NOT_ALLOWED,
@@ -28,8 +27,8 @@ from lifecycle_manager.kyma.reasons import (
 from lifecycle_manager.module_catalog import BARRED, Exclusion, Offer, excluded
 from lifecycle_manager.module_catalog.identity import version_of
 from lifecycle_manager.rollout import Timing
-from lifecycle_manager.rollout.held_removals import DELETION_HELD, is_held, note_of
 from lifecycle_manager.rollout.releases import ChannelRollouts, is_way_back, released_by, version_for_new
+from lifecycle_manager.skr.brake import DELETION_HELD, continued_removal, is_removal_held, removal_waits_for
 from lifecycle_manager_api import (
     InvalidVersion,
     KymaModule,
@@ -44,6 +43,8 @@ from lifecycle_manager_api import (
     template_name,
 )
 
+MAX_MODULES = 300
+"""More than any catalog offers; users may write anything. Modules of the catalog are shown before unknown ones."""
 _ONLY_WARNINGS = frozenset({MODULE_MANDATORY, MODULE_NOT_FOUND})
 """Refusals that may be no more than a typing error."""
 _MANDATORY = Exclusion(MODULE_MANDATORY, "is mandatory: it is installed everywhere and can't be chosen")
@@ -72,7 +73,8 @@ class Resolution:
 
     `reason` says why the module does not have the requested version; then `state` is the best state it can have,
     and `again` is when that may change. `available` is the version that users may have now if they want. With
-    `keeps_content` the Manifest installs what it does, whatever its template has become.
+    `keeps_content` the Manifest installs what it does, whatever its template has become. `removed_since` is when the
+    catalog was changed whose effect an operator continued.
     """
 
     module: KymaModule
@@ -86,6 +88,7 @@ class Resolution:
     again: datetime | None = None
     available: str = ""
     keeps_content: bool = False
+    removed_since: datetime | None = None
 
     @property
     def is_refused(self) -> bool:
@@ -139,9 +142,12 @@ class _Rules:
         found = _requested(module, channel, labels=self.kyma.labels, offer=self.offer)
         if isinstance(found, Exclusion):
             refused = _refused(module, channel, found)
-            if refused.is_excluded and is_held(self.timing.held_removals.get(module.name), self.kyma):
-                what = f"{refused.message}, and its removal waits for {note_of(self.kyma.name)}"
+            if refused.is_excluded and is_removal_held(self.timing.held_removals.get(module.name), self.kyma):
+                what = f"{refused.message}, and its removal waits for {removal_waits_for(self.kyma.name)}"
                 refused = replace(refused, state=State.WARNING, reason=DELETION_HELD, message=what)
+            elif refused.is_excluded:
+                changed_at = self.timing.released_at.get(module.name)
+                refused = replace(refused, removed_since=continued_removal(changed_at, self.kyma, self.timing.now))
             return refused if refused.is_excluded else self._keep(refused, installed)
         rollouts = self.timing.rollouts.get(module.name)
         if rollouts is not None:
@@ -322,4 +328,4 @@ def _outside_of_maintenance(
 
 def _share(kyma: ObjectMeta, found: Resolution) -> float:
     """Return at which share of a rollout it is a Kyma's turn: always the same, and evenly spread over the fleet."""
-    return share_of(f"{kyma.uid or kyma.name}/{found.module.name}/{found.version}")
+    return offset_of(f"{kyma.uid or kyma.name}/{found.module.name}/{found.version}")

@@ -9,7 +9,9 @@ from lifecycle_manager.contract.options import (
     PurgeSettings,
     Seconds,
     SecretName,
+    concurrency_option,
     deletion_interval_option,
+    interval_option,
     option,
     pull_secret_option,
 )
@@ -33,11 +35,7 @@ class Timeouts:
         "skr-unreachable-grace",
         "time without an answer of the SKR after which the state of its Kyma is Error",
     )
-    deletion: Duration = option(
-        timedelta(minutes=10),
-        "deletion-warning-after",
-        "time after which the state of a Kyma is Warning whose deletion is blocked",
-    )
+    deletion: timedelta = timedelta(minutes=10)
     purging: PurgeSettings = field(default_factory=PurgeSettings)
     others_finalizers: bool = option(
         False,
@@ -59,11 +57,9 @@ class KymaSettings:
     `pull_secret` is the name of the image pull Secret in KCP, empty for none.
     """
 
-    interval_seconds: Seconds = option(
-        240.0, "kyma-requeue-success-interval", "interval at which a Kyma is reconciled without an event"
-    )
+    interval_seconds: Seconds = interval_option(240.0)
     deletion_interval_seconds: Seconds = deletion_interval_option()
-    concurrency: Count = option(50, "max-concurrent-kyma-reconciles", "concurrent reconciles of Kymas")
+    concurrency: Count = concurrency_option()
     pull_secret: SecretName = pull_secret_option()
     timeouts: Timeouts = field(default_factory=Timeouts)
     rollout: RolloutSettings = field(default_factory=RolloutSettings)

@@ -1,21 +1,19 @@
-"""What the rules of a Kyma decide on: the caches at one moment, and what the steps of the reconcile found and did."""
+"""What the rules of a Kyma decide on: the caches at one moment, and what was read in its SKR."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any
 
 import msgspec
 
 from kube_runtime import (
-    ApiError,
+    Causes,
     Client,
     KindUnknown,
     Manager,
     NotFound,
     ObjectKey,
     ObjectUnreadable,
-    Request,
     Snapshot,
     Step,
     kind_is_gone,
@@ -41,14 +39,13 @@ from lifecycle_manager.contract.resources import (
 )
 from lifecycle_manager.contract.signals import CatalogRecorded, ModuleConfigsWritten, ObjectChanged
 from lifecycle_manager.kyma.crd import KymaCrd, KymaCrds
-from lifecycle_manager.kyma.pull_secret.plan import PullSecret, PullSecretCopy, SyncPullSecret
+from lifecycle_manager.kyma.pull_secret import PullSecret, PullSecretCopy
 from lifecycle_manager.kyma.settings import KymaSettings
-from lifecycle_manager.kyma.steps import ChangeModules, ModuleChange, SkrStep
 from lifecycle_manager.module_catalog import Offer, Offers
 from lifecycle_manager.object_set import Policies
 from lifecycle_manager.process.telemetry import policy_readable
 from lifecycle_manager.rollout import Schedule, Timing
-from lifecycle_manager.skr import RELEASED, Announcements, Brake, ClusterClaimed, Connections, DeletionBrake
+from lifecycle_manager.skr import RELEASED, Announcements, Brake, Connections, DeletionBrake, ObservedObject
 from lifecycle_manager_api import Kyma, KymaSpec, Manifest, ModuleConfig, ObjectMeta, SyncResource, names
 from lifecycle_manager_api.conditions import NewCondition
 
@@ -71,14 +68,12 @@ class SkrView:
 class KymaState:
     """What is remembered of one Kyma: changes that its SKR has to show yet, and how often in a row it was repeated.
 
-    - `progress_since`: when the change of modules began that its status does not show yet
     - `namespace_problems`: why ModuleConfigs can't be written, by module; None until they were read from its status
     - `recorded`: the record of its catalog that the next write to its status takes along
     """
 
     recorded: CatalogRecorded | None = None
     announcements: Announcements = field(default_factory=Announcements)
-    progress_since: datetime | None = None
     pull_secret: PullSecretCopy = field(default_factory=PullSecretCopy)
     repeats: int = 0
     namespace_problems: dict[str, str] | None = None
@@ -93,7 +88,7 @@ class KymaState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KymaSnapshot(Snapshot):
-    """Everything that `plan` decides on.
+    """Everything that the rules decide on.
 
     - `skr`: None until it was read
     - `module_configs`, `sync_resources`: those in the namespaces of their modules
@@ -102,9 +97,8 @@ class KymaSnapshot(Snapshot):
     - `brake`: whether its deletion is held
     - `pull_secret`: None where there is none to copy
     - `repeats`: how often in a row the outcome was read at once
-    - `progress_since`: when the change of modules began that the status does not show yet
     - `namespace_problems`: why ModuleConfigs can't be written, by module; empty where they can
-    - `taken`: the steps of this reconcile that succeeded
+    - `failures`, `taken`: the steps of its deletion in this reconcile
     """
 
     timing: Timing
@@ -119,7 +113,6 @@ class KymaSnapshot(Snapshot):
     brake: Brake = RELEASED
     pull_secret: PullSecret | None = None
     repeats: int = 0
-    progress_since: datetime | None = None
     namespace_problems: Mapping[str, str] = field(default_factory=dict)
     settings: KymaSettings = field(default_factory=KymaSettings)
     taken: tuple[Step, ...] = ()
@@ -147,38 +140,9 @@ class KymaSnapshot(Snapshot):
         return self.kyma.status.records.kyma_crd if self.installed_crd is None else self.installed_crd
 
     @property
-    def pull_secret_outcome(self) -> PullSecret | None:
-        """The image pull Secret with what came of it in this reconcile."""
-        return self.pull_secret.after(self.failures) if self.pull_secret is not None else None
-
-    @property
     def pull_secret_condition(self) -> NewCondition | None:
         """The condition of the image pull Secret; None where there is none to copy."""
-        outcome = self.pull_secret_outcome
-        return outcome.condition if outcome is not None else None
-
-    @property
-    def skr_error(self) -> Exception | None:
-        """Why the SKR can't be read or written. That it refuses the image pull Secret concerns nothing else."""
-        if self.skr is not None and self.skr.claimed_by:
-            return ClusterClaimed(self.kyma.metadata.name, self.skr.claimed_by)
-        for failure in self.failures:
-            is_refusal = isinstance(failure.error, ApiError)
-            if isinstance(failure.step, SkrStep) or (isinstance(failure.step, SyncPullSecret) and not is_refusal):
-                return failure.error
-        return None
-
-    @property
-    def changes(self) -> tuple[ModuleChange, ...]:
-        """The changes of modules that this reconcile has made."""
-        return tuple(change for each in self.taken if isinstance(each, ChangeModules) for change in each.changes)
-
-    def tried(self, *steps: type[Step]) -> bool:
-        """Tell whether a step of these types succeeded or failed in this reconcile."""
-        return any(isinstance(each, steps) for each in self.taken) or self.failure_of(*steps) is not None
-
-    def after(self, step: Step, **outcome: Any) -> "KymaSnapshot":
-        return replace(self, taken=(*self.taken, step), **outcome)
+        return self.pull_secret.condition if self.pull_secret is not None else None
 
     def deletion_plus(self, timeout: timedelta | None) -> datetime | None:
         """Return when the Kyma has been deleted for so long; None for never."""
@@ -190,7 +154,7 @@ class KymaSnapshots:
     """Reads the snapshots of Kymas from the informers that the controller watches."""
 
     def __init__(self, manager: Manager, connections: Connections, offers: Offers, settings: KymaSettings) -> None:
-        self.manager, self.offers, self.settings = manager, offers, settings
+        self.manager, self.connections, self.offers, self.settings = manager, connections, offers, settings
         self.kymas = manager.informer(KYMAS, indexes=(BY_MODULE, BY_CHANNEL, BY_TEMPLATE))
         self.releases = manager.informer(DATED_RELEASE_METAS)
         self.manifests = manager.informer(MANIFESTS, indexes=(MANIFESTS_BY_KYMA,))
@@ -205,13 +169,13 @@ class KymaSnapshots:
         self.pull_secrets = manager.informer(SECRETS, field_selector=f"metadata.name={name}") if name else None
         self.schedule = Schedule.watched_by(manager, offers, settings.rollout, policy_readable(manager.registry))
 
-    async def read(self, request: Request[ObjectKey, KymaState]) -> KymaSnapshot | None:
+    def read(self, key: ObjectKey, causes: Causes, state: KymaState) -> KymaSnapshot | None:
         """Return what is known of a Kyma, None where it is gone."""
-        kyma = self.kymas.get(request.key)
+        kyma = self.kymas.get(key)
         if kyma is None:
             return None
-        for change in request.causes.of(ObjectChanged):
-            request.state.announcements.announce(change, now=self.manager.clock.monotonic())
+        for change in causes.of(ObjectChanged):
+            state.announcements.announce(change, now=self.manager.clock.monotonic())
         name = kyma.metadata.name
         configs = self.module_configs.by_index(MODULE_CONFIGS_BY_KYMA, name)
         resources = self.sync_resources.by_index(SYNC_RESOURCES_BY_KYMA, name)
@@ -226,10 +190,9 @@ class KymaSnapshots:
             module_configs=tuple(filter(self.policies.is_in_place, configs)),
             sync_resources=tuple(filter(self.policies.is_in_place, resources)),
             brake=self.brake.of(name, kyma, has_objects=has_objects),
-            pull_secret=self._pull_secret(kyma, request.state),
-            repeats=request.state.repeats,
-            progress_since=request.state.progress_since,
-            namespace_problems=request.state.note_problems(kyma, request.causes.of(ModuleConfigsWritten)),
+            pull_secret=self._pull_secret(kyma, state),
+            repeats=state.repeats,
+            namespace_problems=state.note_problems(kyma, causes.of(ModuleConfigsWritten)),
             settings=self.settings,
         )
 
@@ -239,6 +202,38 @@ class KymaSnapshots:
         name, now = self.settings.pull_secret, self.manager.clock.monotonic()
         secret = self.pull_secrets.get(ObjectKey(names.KCP_NAMESPACE, name))
         return PullSecret(name, secret, state.pull_secret, self.settings.interval_seconds, now).inherited(kyma)
+
+    async def read_skr(
+        self, skr: Client, seen: KymaSnapshot, state: KymaState, *, metadata_suffices: bool = False
+    ) -> KymaSnapshot:
+        """Return the snapshot with the Kyma CR of the SKR, and whose it is. Raises KubeError.
+
+        Without one there is no other object of the Lifecycle Manager.
+        """
+        view = await read_skr(skr, metadata_suffices=metadata_suffices)
+        metadata = view.kyma.metadata if view.kyma is not None else None
+        claimant = self._claimant(seen.kyma, metadata.annotations if metadata is not None else {})
+        shown = ObservedObject()
+        if metadata is not None:
+            shown = ObservedObject(metadata.uid, metadata.resource_version or "", metadata.being_deleted)
+        announced, now = state.announcements, self.manager.clock.monotonic()
+        unseen = announced.settle(dict.fromkeys(announced.of(), shown), now=now)
+        secret = seen.pull_secret
+        if secret is not None and metadata is None:
+            state.pull_secret = PullSecretCopy()
+            secret = replace(secret, copy=state.pull_secret)
+        return replace(seen, skr=SkrView(view.kyma, view.is_readable, claimant, unseen), pull_secret=secret)
+
+    def _claimant(self, kyma: Kyma, annotations: Mapping[str, str]) -> str:
+        """Return the Kyma to which an SKR belongs by the annotations of its Kyma CR, empty where it is free.
+
+        That is another Kyma whose Secret leads there; users can't forge both.
+        """
+        owner = annotations.get(names.OWNED_BY) or annotations.get(names.DEPRECATED_OWNED_BY, "")
+        namespace, _, name = owner.partition("/")
+        if name == kyma.metadata.name or self.kymas.get(ObjectKey(namespace, name)) is None:
+            return ""
+        return name if self.connections.lead_to_the_same_cluster(kyma.metadata.name, name) else ""
 
 
 async def read_skr(skr: Client, *, metadata_suffices: bool = False) -> SkrView:

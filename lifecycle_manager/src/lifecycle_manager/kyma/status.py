@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -19,22 +19,28 @@ from lifecycle_manager.contract.conditions import (
     WEBHOOK,
 )
 from lifecycle_manager.kyma import reasons
-from lifecycle_manager.kyma.causes import HIDDEN, Cause, format_causes, named, worst_first
-from lifecycle_manager.kyma.limits import MAX_MESSAGE_LENGTH, MAX_SUMMARY_LENGTH, shown
+from lifecycle_manager.kyma.causes import (
+    HIDDEN,
+    MAX_MESSAGE_LENGTH,
+    MAX_SUMMARY_LENGTH,
+    Cause,
+    format_causes,
+    named,
+    worst_first,
+)
 from lifecycle_manager.kyma.module_status import (
     ModuleReport,
     configured_module,
     module_report,
+    modules_shown,
     reference_to,
     removed_module,
 )
 from lifecycle_manager.kyma.snapshot import KymaSnapshot
-from lifecycle_manager.kyma.steps import ApplyManifest, Decision
-from lifecycle_manager.kyma.wanted import WantedModules, chosen_manifests
+from lifecycle_manager.kyma.wanted import ApplyManifest, ModuleChange, WantedModules, chosen_manifests
 from lifecycle_manager.module_catalog import module_of_manifest
-from lifecycle_manager.rollout.held_removals import DELETION_HELD
 from lifecycle_manager.skr import SkrFailure
-from lifecycle_manager.skr.deletion_brake import DELETION_STUCK
+from lifecycle_manager.skr.brake import DELETION_HELD, DELETION_STUCK
 from lifecycle_manager_api import (
     Condition,
     Kyma,
@@ -58,16 +64,20 @@ _FAULTS = BROKEN_AFTER_WORKING | {CATALOG_SYNC_FAILED}
 _UNDER_WAY = frozenset({"Syncing", "Removing"})
 """Reasons of the catalog's condition that say nothing about a failure."""
 _FOR_EVER = timedelta(days=36_500)
-USERS_PROGRESS = timedelta(seconds=1)
-"""How long modules that were ready may stay so in the status while a change of their user is under way.
-
-Most modules are ready by then: one write in KCP and one in the SKR say so, and not two.
-"""
-PROGRESS = timedelta(seconds=10)
-"""The same for a change that no user of the cluster waits for, as a new version in a channel: it concerns many."""
 
 
-def status_of(snapshot: KymaSnapshot, wanted: WantedModules) -> Decision:
+class Shown(NamedTuple):
+    """The status in KCP, and as the users of the SKR may read it: None where they read it already.
+
+    `again` is when it may change by time alone.
+    """
+
+    in_kcp: KymaStatus
+    in_skr: KymaStatus | None
+    again: datetime | None
+
+
+def status_of(snapshot: KymaSnapshot, wanted: WantedModules) -> Shown:
     """Return the status of a Kyma whose SKR was read. Conditions of other domains stay as they are."""
     reports = (
         *(module_report(snapshot, module) for module in wanted.modules),
@@ -78,38 +88,9 @@ def status_of(snapshot: KymaSnapshot, wanted: WantedModules) -> Decision:
     in_skr = _dated_as(in_kcp, _status(snapshot, reports, wanted.ignored, to_users=True))
     again = (*(report.again for report in reports), *(module.resolution.again for module in wanted.modules))
     soonest = min((each for each in again if each is not None), default=None)
-    changes = wanted.changes
-    shown_at = progress_shown_at(snapshot, in_kcp, has_changes=bool(changes))
-    return Decision(in_kcp, _for_skr(snapshot, in_skr), soonest, changes, shown_at)
-
-
-def progress_shown_at(snapshot: KymaSnapshot, after: KymaStatus, *, has_changes: bool) -> datetime | None:
-    """Return until when a status is not written that says only that modules are being changed that were ready.
-
-    None where it is written: the time is over, something else has changed as well, or something failed.
-    """
-    before, inner = snapshot.kyma.status, snapshot.skr.kyma if snapshot.skr is not None else None
-    if inner is None or not _are_modules_ready(before) or _are_modules_ready(after) or snapshot.failures:
-        return None
-    if not has_changes and snapshot.progress_since is None:
-        return None
-    if {each.state for each in after.modules} - {State.READY, State.PROCESSING, State.UNMANAGED}:
-        return None
-    if others_of(before) != others_of(after):
-        return None
-    is_users = inner.status.observed_generation != inner.metadata.generation
-    until = (snapshot.progress_since or snapshot.timing.now) + (USERS_PROGRESS if is_users else PROGRESS)
-    return until if snapshot.timing.now < until else None
-
-
-def _are_modules_ready(status: KymaStatus) -> bool:
-    known = find(status.conditions, MODULES)
-    return known is not None and known.status == "True"
-
-
-def others_of(status: KymaStatus) -> list[tuple[str, str, str]]:
-    """Return the conditions that say something else than which modules are ready."""
-    return [(each.type, each.status, each.reason) for each in status.conditions if each.type not in {MODULES, READY}]
+    inner = snapshot.skr.kyma if snapshot.skr is not None else None
+    is_going = inner is not None and inner.metadata.being_deleted
+    return Shown(in_kcp, None if is_going else _for_skr(snapshot, in_skr), soonest)
 
 
 def _status(snapshot: KymaSnapshot, reports: Sequence[ModuleReport], ignored: int, *, to_users: bool) -> KymaStatus:
@@ -139,7 +120,7 @@ def _status(snapshot: KymaSnapshot, reports: Sequence[ModuleReport], ignored: in
         snapshot.kyma,
         snapshot.timing.now,
         state=state,
-        modules=shown(modules),
+        modules=modules_shown(modules),
         active_channel=requested.channel,
         skip_maintenance_windows=requested.skip_maintenance_windows,
         dropped=unasked,
@@ -164,15 +145,19 @@ def _reason(state: State, of_modules: Sequence[Cause], of_others: Sequence[Cause
     return worst.reason if worst in of_others else f"Module{worst.state.value or State.PROCESSING.value}"
 
 
-def failed_status(snapshot: KymaSnapshot, failure: SkrFailure) -> tuple[KymaStatus, datetime | None]:
+def failed_status(
+    snapshot: KymaSnapshot, failure: SkrFailure, changes: Iterable[ModuleChange]
+) -> tuple[KymaStatus, datetime | None]:
     """Return the status of a Kyma whose SKR could not be read, and when time alone makes it an Error.
+
+    `changes` are those of modules that were made all the same.
 
     An SKR that does not answer makes the Kyma an Error after some time only. Until then the last known states of its
     modules stay, and then they are Errors too, except of those that are not managed.
     """
     left = snapshot.settings.timeouts.unreachable - _failing_for(snapshot, failure)
     is_over = left <= timedelta(0)
-    modules = _with_manifests(snapshot)
+    modules = _with_manifests(snapshot, changes)
     if is_over and failure.is_without_access:
         message = shortened(failure.message, MAX_MESSAGE_LENGTH)
         modules = tuple(
@@ -194,10 +179,10 @@ def failed_status(snapshot: KymaSnapshot, failure: SkrFailure) -> tuple[KymaStat
     return status, None if is_over else snapshot.timing.now + left
 
 
-def _with_manifests(snapshot: KymaSnapshot) -> tuple[KymaModuleStatus, ...]:
+def _with_manifests(snapshot: KymaSnapshot, changes: Iterable[ModuleChange]) -> tuple[KymaModuleStatus, ...]:
     """Return the last known states of the modules, with all Manifests: one that no Kyma names counts as orphaned."""
     known = snapshot.kyma.status.modules
-    new = (change.manifest for change in snapshot.changes if isinstance(change, ApplyManifest))
+    new = (change.manifest for change in changes if isinstance(change, ApplyManifest))
     manifests = {module_of_manifest(each): each for each in (*new, *chosen_manifests(snapshot))}
     named = {each.name for each in known}
     unknown = (
@@ -209,7 +194,7 @@ def _with_manifests(snapshot: KymaSnapshot) -> tuple[KymaModuleStatus, ...]:
         each if each.manifest else msgspec.structs.replace(each, manifest=reference_to(manifests.get(each.name)))
         for each in known
     )
-    return shown((*completed, *unknown))
+    return modules_shown((*completed, *unknown))
 
 
 def internal_error_status(kyma: Kyma, failure: SkrFailure, now: datetime) -> KymaStatus:
@@ -225,7 +210,7 @@ def internal_error_status(kyma: Kyma, failure: SkrFailure, now: datetime) -> Kym
 
 def deleting_status(
     snapshot: KymaSnapshot, waits: Sequence[str], *, modules_removed: bool, reason: str = reasons.DELETING
-) -> Decision:
+) -> Shown:
     """Return the status of a Kyma that is being deleted, with what it waits for.
 
     Modules are listed as long as their Manifests exist.
@@ -249,7 +234,7 @@ def deleting_status(
         operation=message,
     )
     in_skr = msgspec.structs.replace(in_kcp, modules=tuple(each.shown(to_users=True) for each in reports))
-    return Decision(in_kcp, _for_skr(snapshot, in_skr), again=stuck_at)
+    return Shown(in_kcp, _for_skr(snapshot, in_skr), stuck_at)
 
 
 def _for_skr(snapshot: KymaSnapshot, status: KymaStatus) -> KymaStatus | None:

@@ -1,4 +1,4 @@
-"""The modules of a Kyma: for each the version in force, the Manifest that exists and the one that is wanted.
+"""The modules of a Kyma: the version in force, the Manifest that exists, the one that is wanted, and what to change.
 
 A requested module that is unmanaged, deferred or refused keeps the Manifest that it has. A module that is not requested
 any more is being removed as long as its Manifest exists, and after that as long as it has ModuleConfigs: of Module CRs
@@ -7,12 +7,12 @@ that users have left, or whose objects are still being deleted.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import lru_cache
 
 import msgspec
 
 from lifecycle_manager.contract.verdict import owning_configs
-from lifecycle_manager.kyma import steps
 from lifecycle_manager.kyma.reasons import DESCRIPTOR_UNREADABLE, DESCRIPTOR_UNVERIFIED
 from lifecycle_manager.kyma.resolution import Installed, Resolution, limited, resolve
 from lifecycle_manager.kyma.snapshot import KymaSnapshot
@@ -43,6 +43,58 @@ from lifecycle_manager_api import (
 
 
 @dataclass(frozen=True, slots=True)
+class ApplyManifest:
+    """Install a module by this Manifest. `managed_again` where the module was unmanaged."""
+
+    manifest: Manifest
+    managed_again: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateTerminatingManifest:
+    """Give a Manifest that is being deleted another version; once it is gone, it stays gone."""
+
+    manifest: Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class MarkUnmanaged:
+    """Annotate the Manifest of a module that stays installed as it is."""
+
+    manifest: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteManifest:
+    """Remove a module: delete its Manifest in the foreground, so that its objects are deleted first.
+
+    `by_users`: they do not request the module any more. `removed_since`: when the catalog was changed whose effect an
+    operator continued.
+    """
+
+    manifest: str
+    by_users: bool = False
+    removed_since: datetime | None = None
+
+    @property
+    def marks(self) -> dict[str, str | None]:
+        """The annotations by which the brake knows why the Manifest is deleted."""
+        if self.by_users:
+            return {names.REMOVED_BY_USERS: "true"}
+        return {} if self.removed_since is None else {names.REMOVED_SINCE: self.removed_since.isoformat()}
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteSyncResource:
+    """Remove the objects that a Module Manager wanted in the SKR."""
+
+    resource: SyncResource
+
+
+ModuleChange = ApplyManifest | UpdateTerminatingManifest | MarkUnmanaged | DeleteManifest | DeleteSyncResource
+
+
+@dataclass(frozen=True, slots=True)
 class WantedModule:
     """A requested module. `wanted` is its Manifest as it has to be; None where the existing one, if any, stays."""
 
@@ -68,17 +120,16 @@ class WantedModule:
         return not self.manifest.metadata.being_deleted and differs(self.manifest, self.wanted)
 
     @property
-    def change(self) -> steps.ModuleChange | None:
+    def change(self) -> ModuleChange | None:
         """How its Manifest has to be changed; None where it stays as it is."""
         known = self.manifest.metadata if self.manifest is not None else None
         is_unmanaged = known is not None and names.IS_UNMANAGED in known.annotations
         if known is not None and self.resolution.is_excluded:
-            return steps.DeleteManifest(known.name) if not known.being_deleted else None
+            since = self.resolution.removed_since
+            return DeleteManifest(known.name, removed_since=since) if not known.being_deleted else None
         if known is not None and not self.resolution.module.managed:
-            return steps.MarkUnmanaged(known.name) if not is_unmanaged else None
-        return (
-            steps.ApplyManifest(self.wanted, is_unmanaged) if self.wanted is not None and self.to_be_written else None
-        )
+            return MarkUnmanaged(known.name) if not is_unmanaged else None
+        return ApplyManifest(self.wanted, is_unmanaged) if self.wanted is not None and self.to_be_written else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,17 +149,17 @@ class WantedModules:
     configured: tuple[str, ...] = ()
 
     @property
-    def changes(self) -> tuple[steps.ModuleChange, ...]:
+    def changes(self) -> tuple[ModuleChange, ...]:
         """What has to be changed in KCP."""
         requested = {each.name for each in self.modules}
         deletions = (
-            steps.DeleteManifest(each.metadata.name, by_users=module_of_manifest(each) not in requested)
+            DeleteManifest(each.metadata.name, by_users=module_of_manifest(each) not in requested)
             for each in self.removed
             if not each.metadata.being_deleted
         )
         changes = (each.change for each in self.modules)
-        updates = map(steps.UpdateTerminatingManifest, self.terminating)
-        left = map(steps.DeleteSyncResource, self.left)
+        updates = map(UpdateTerminatingManifest, self.terminating)
+        left = map(DeleteSyncResource, self.left)
         return (*(each for each in changes if each is not None), *deletions, *updates, *left)
 
 

@@ -50,7 +50,9 @@ class Installation:
         for manifest in step.apply:
             await attempt(apply_manifest(self.kcp, self.known.manifests, manifest))
         for name in step.delete:
-            await attempt(delete_manifest(self.kcp, name, request.key.namespace))
+            since = seen.removed_since.get(name)
+            marks = {} if since is None else {names.REMOVED_SINCE: since.isoformat()}
+            await attempt(delete_manifest(self.kcp, name, request.key.namespace, marks))
         if refused:
             raise ExceptionGroup("KCP refused Manifests of mandatory modules", refused)
         return replace(seen, are_written=True)

@@ -2,7 +2,7 @@
 
 May delete: the Manifests of modules that were mandatory and are not any more. A Manifest of a module that a user chose
 is never deleted here, nor any while the mandatory version has no ModuleTemplate, or while one change would delete very
-many and no operator said so (`rollout.held_removals`).
+many and no operator said so (`skr.brake`).
 """
 
 from collections.abc import Iterator, Mapping

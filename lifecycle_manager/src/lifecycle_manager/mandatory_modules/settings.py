@@ -2,23 +2,13 @@
 
 from dataclasses import dataclass
 
-from lifecycle_manager.contract.options import Count, Seconds, option
+from lifecycle_manager.contract.options import Count, Seconds, concurrency_option, interval_option
 
 
 @dataclass(frozen=True, slots=True)
 class MandatorySettings:
     """The settings of both controllers."""
 
-    interval_seconds: Seconds = option(
-        300.0,
-        "mandatory-module-requeue-success-interval",
-        "interval at which mandatory modules are reconciled without a change",
-    )
-    installation_concurrency: Count = option(
-        20, "max-concurrent-mandatory-modules-reconciles", "concurrent reconciles of mandatory modules"
-    )
-    retirement_concurrency: Count = option(
-        2,
-        "max-concurrent-mandatory-modules-deletion-reconciles",
-        "concurrent reconciles of deleted mandatory modules",
-    )
+    interval_seconds: Seconds = interval_option(300.0)
+    installation_concurrency: Count = concurrency_option(20)
+    retirement_concurrency: int = 2

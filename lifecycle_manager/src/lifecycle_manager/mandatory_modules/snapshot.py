@@ -1,6 +1,6 @@
 """What the plans of mandatory modules are decided on. All of it comes from informers."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -20,9 +20,8 @@ from lifecycle_manager.module_catalog import (
 )
 from lifecycle_manager.module_catalog.affected import affected_by_release
 from lifecycle_manager.rollout import Schedule
-from lifecycle_manager.rollout.held_removals import is_held, waiting_since
 from lifecycle_manager.rollout.releases import Rollouts
-from lifecycle_manager.skr.deletion_brake import RECOUNT_SECONDS
+from lifecycle_manager.skr.brake import RECOUNT_SECONDS, continued_removal, is_removal_held, waiting_since
 from lifecycle_manager_api import Kyma, Manifest, ModuleReleaseMeta, ModuleTemplate
 
 Release = ModuleTemplate | ModuleReleaseMeta
@@ -52,7 +51,8 @@ MANIFESTS_BY_MANDATORY_MODULE: Index[Manifest] = Index("mandatory", _mandatory_m
 class InstallationSnapshot(Snapshot):
     """A Kyma, the offer, and the Manifests of the Kyma; `are_written` once they are as the plan wants them.
 
-    `held` are its modules that are not mandatory any more and whose removal waits for an operator. `rollouts` decide
+    `held` are its modules that are not mandatory any more and whose removal waits for an operator; of those for which
+    one has just continued it, `removed_since` says by the Manifest when they ceased to be mandatory. `rollouts` decide
     about their modules, `changed_templates` are those whose ModuleTemplate changed since the latest rollout.
     """
 
@@ -61,6 +61,7 @@ class InstallationSnapshot(Snapshot):
     manifests: tuple[Manifest, ...]
     interval_seconds: float
     held: frozenset[str] = frozenset()
+    removed_since: Mapping[str, datetime] = field(default_factory=dict)
     rollouts: Rollouts = field(default_factory=dict)
     changed_templates: frozenset[tuple[str, str]] = frozenset()
     are_written: bool = False
@@ -77,10 +78,12 @@ class RetirementSnapshot(Snapshot):
 
 
 class _Removal(NamedTuple):
-    """When the clusters of a removal were counted, when this process saw it first, and since when it waits."""
+    """When the clusters of a removal were counted, when it was seen first, when it began, and since when it waits."""
 
+    module: str
     counted_at: float
     seen_at: datetime
+    changed_at: datetime
     since: datetime | None
 
 
@@ -106,32 +109,42 @@ class MandatoryReader:
         for module in wanted & self._removed.keys():
             del self._removed[module]
         present = (each for each in manifests if is_mandatory_manifest(each) and not each.metadata.being_deleted)
-        removed = {*map(module_of_manifest, present)} - wanted
-        held = frozenset(each for each in removed if is_held(self._waiting_since(each), kyma.metadata))
+        modules = {each.metadata.name: module_of_manifest(each) for each in present}
+        removed = {name: self._removal(module) for name, module in modules.items() if module not in wanted}
+        held = frozenset(each.module for each in removed.values() if is_removal_held(each.since, kyma.metadata))
+        now = self.schedule.clock.now()
+        continued = {name: continued_removal(each.changed_at, kyma.metadata, now) for name, each in removed.items()}
         return InstallationSnapshot(
             kyma=kyma,
             offer=offer,
             manifests=manifests,
             interval_seconds=interval,
             held=held,
+            removed_since={name: since for name, since in continued.items() if since is not None},
             rollouts=self.schedule.in_force(),
             changed_templates=self.schedule.changed_templates(),
         )
 
-    def _waiting_since(self, module: str) -> datetime | None:
-        """Return since when the removal of a module waits that is not mandatory any more."""
+    def _removal(self, module: str) -> "_Removal":
+        """Return when a module ceased to be mandatory, and since when its removal waits.
+
+        KCP records when a release was deleted, or written last; this process, when it saw first that a template is not
+        mandatory any more.
+        """
         clock = self.schedule.clock
         now, known = clock.monotonic(), self._removed.get(module)
         if known is None or now - known.counted_at >= RECOUNT_SECONDS:
             seen_at = known.seen_at if known is not None else clock.now()
-            ends = (each.metadata.deletion_timestamp for each in self.list() if module_of_release(each) == module)
-            changed_at = max(filter(None, ends), default=seen_at)
+            releases = [each for each in self.list() if module_of_release(each) == module]
+            ends = [each.metadata.deletion_timestamp for each in releases]
+            written = [each.metadata.written_at for each in releases if isinstance(each, DatedReleaseMeta)]
+            changed_at = max(filter(None, ends or written), default=seen_at)
             present = self.manifests.by_index(MANIFESTS_BY_MANDATORY_MODULE, module)
             keys = (ObjectKey(each.metadata.namespace, kyma_of_manifest(each)) for each in present)
             kymas = filter(None, map(self.kymas.get, keys))
             since = waiting_since(changed_at, kymas, self.schedule.max_changed())
-            known = self._removed[module] = _Removal(now, seen_at, since)
-        return known.since
+            known = self._removed[module] = _Removal(module, now, seen_at, changed_at, since)
+        return known
 
     async def retirement(self, request: Request[ReleaseKey, None]) -> RetirementSnapshot | None:
         release = self.get(request.key)

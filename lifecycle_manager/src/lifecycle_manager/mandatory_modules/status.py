@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 
 from lifecycle_manager.contract.conditions import MANDATORY_MODULES
-from lifecycle_manager.rollout.held_removals import DELETION_HELD, note_of
 from lifecycle_manager.skr import failure_of
+from lifecycle_manager.skr.brake import DELETION_HELD, removal_waits_for
 from lifecycle_manager_api import ConditionStatus, Kyma, find
 
 CANNOT_BE_INSTALLED = "CannotBeInstalled"
@@ -20,7 +20,7 @@ def failed(error: Exception) -> MandatoryCondition:
 
 def held(kyma: Kyma, modules: Iterable[str]) -> MandatoryCondition:
     what = f"not mandatory any more: {', '.join(sorted(modules))}"
-    return "False", DELETION_HELD, f"{what}; the removal waits for {note_of(kyma.metadata.name)}"
+    return "False", DELETION_HELD, f"{what}; the removal waits for {removal_waits_for(kyma.metadata.name)}"
 
 
 def is_reported(kyma: Kyma) -> bool:

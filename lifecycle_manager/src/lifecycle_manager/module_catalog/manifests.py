@@ -12,7 +12,6 @@ from msgspec.structs import replace as with_fields
 
 from kyma_oci import Component
 from kyma_oci.descriptor import CONFIG, RAW_MANIFEST
-from lifecycle_manager.contract import former
 from lifecycle_manager.module_catalog.identity import module_of, version_of
 from lifecycle_manager.module_catalog.offer import link_of, link_pin_of
 from lifecycle_manager_api import (
@@ -28,6 +27,7 @@ from lifecycle_manager_api import (
     boolean,
     joined_name,
     names,
+    raw_object,
 )
 
 _NULL = msgspec.Raw(b"null")
@@ -54,7 +54,7 @@ def wanted_manifest(
     if spec is None:
         return None
     if held is not None:
-        spec = with_fields(spec, resource=former.named_as_before(spec.resource, held.spec.resource))
+        spec = with_fields(spec, resource=named_as_before(spec.resource, held.spec.resource))
     module = module_of(template)
     owner = OwnerReference(
         api_version=kyma.api_version, kind=kyma.kind, name=kyma.metadata.name, uid=kyma.metadata.uid, controller=True
@@ -70,6 +70,23 @@ def wanted_manifest(
         ),
         spec=spec,
     )
+
+
+def named_as_before(wanted: msgspec.Raw, held: msgspec.Raw) -> msgspec.Raw:
+    """Return a default Module CR, with the name and namespace that its Manifest holds where it says no name itself.
+
+    The former version gave such an object the name of its Manifest, and so it is in the cluster for ever.
+    """
+    document, before = raw_object(wanted), raw_object(held)
+    if document is None or before is None or (document.get("metadata") or {}).get("name"):
+        return wanted
+    known = {key: value for key, value in (before.get("metadata") or {}).items() if key in {"name", "namespace"}}
+    if "name" not in known or (document.get("apiVersion"), document.get("kind")) != (
+        before.get("apiVersion"),
+        before.get("kind"),
+    ):
+        return wanted
+    return msgspec.Raw(msgspec.json.encode({**document, "metadata": {**(document.get("metadata") or {}), **known}}))
 
 
 def wanted_spec(

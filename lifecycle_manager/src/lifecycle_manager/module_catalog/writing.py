@@ -1,13 +1,18 @@
 """Writes of Manifests in KCP."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 import msgspec
 
 from kube_runtime import Client, Informer, NotFound, ObjectKey
 from kube_runtime.apply.former_managers import merged_into
-from lifecycle_manager.contract import former
+from lifecycle_manager.contract.former import is_former, marks
 from lifecycle_manager.contract.resources import FIELD_MANAGER, MANIFESTS, RAW_MANIFESTS
 from lifecycle_manager.module_catalog.manifests import kyma_of_manifest, module_of_manifest
 from lifecycle_manager_api import Manifest, as_document, joined_name
+
+NO_MARKS: Mapping[str, str] = MappingProxyType({})
 
 
 async def apply_manifest(kcp: Client, manifests: Informer[Manifest], manifest: Manifest) -> None:
@@ -15,7 +20,7 @@ async def apply_manifest(kcp: Client, manifests: Informer[Manifest], manifest: M
     metadata = manifest.metadata
     manifest = named_apart(manifest, manifests.get(ObjectKey(metadata.namespace, metadata.name)))
     held = manifests.get(ObjectKey(metadata.namespace, manifest.metadata.name))
-    if held is not None and former.had(held):
+    if held is not None and any(map(is_former, held.metadata.finalizers)):
         await _take_fields_over(kcp, held)
     document = {key: value for key, value in as_document(manifest).items() if key != "status"}
     name, namespace = manifest.metadata.name, manifest.metadata.namespace
@@ -27,7 +32,7 @@ async def _take_fields_over(kcp: Client, held: Manifest) -> None:
     name, namespace = held.metadata.name, held.metadata.namespace
     try:
         live = await kcp.get(RAW_MANIFESTS, name, namespace)
-        fields = merged_into(FIELD_MANAGER, live, former.FIELD_MANAGERS)
+        fields = merged_into(FIELD_MANAGER, live, marks().field_managers)
         if fields is not None:
             patch = {"metadata": {"managedFields": fields, "resourceVersion": live["metadata"]["resourceVersion"]}}
             await kcp.merge_patch(RAW_MANIFESTS, name, patch, namespace, field_manager=FIELD_MANAGER)
@@ -47,9 +52,15 @@ def named_apart(manifest: Manifest, held: Manifest | None) -> Manifest:
     return msgspec.structs.replace(manifest, metadata=msgspec.structs.replace(manifest.metadata, name=name))
 
 
-async def delete_manifest(kcp: Client, name: str, namespace: str) -> None:
-    """Delete a Manifest in the foreground, so that the objects of the module are deleted first. Raises KubeError."""
+async def delete_manifest(kcp: Client, name: str, namespace: str, marks: Mapping[str, str] = NO_MARKS) -> None:
+    """Delete a Manifest in the foreground, so that the objects of the module are deleted first. Raises KubeError.
+
+    `marks`: annotations that say why.
+    """
     try:
+        if marks:
+            patch = {"metadata": {"annotations": {**marks}}}
+            await kcp.merge_patch(MANIFESTS, name, patch, namespace, field_manager=FIELD_MANAGER)
         await kcp.delete(MANIFESTS, name, namespace, propagation="Foreground")
     except NotFound:
         return  # the cache was behind

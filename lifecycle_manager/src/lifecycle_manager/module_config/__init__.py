@@ -4,8 +4,8 @@ For each module whose ModuleTemplate enables it, the Module CRs in the SKR are r
 ModuleConfig each. An event says which object to read at once; without events each interval finds all changes. The
 content is always read from the API server, never taken from an event.
 
-`controller` says what triggers it; `reading` and `texts` bound what comes from the SKR; `plan` holds all
-rules, such as the quota of a module.
+`controller` says what triggers it and what is done then; `reading` and `texts` bound what comes from the SKR; `rules`
+holds all decisions, such as the quota of a module.
 """
 
 from typing import TYPE_CHECKING

@@ -110,6 +110,26 @@ Require = Callable[[Resource[JsonObject]], None]
 """Raises TemplateUnreadable where a module may not have Module CRs of a kind, as the SKR serves it."""
 
 
+async def read_module_crs(
+    skr: Client,
+    kinds: Sequence[ModuleCrKind],
+    require: Require,
+    *,
+    named: Collection[ObjectReference],
+    complete: bool,
+    is_removal: bool,
+) -> Reading:
+    """Read every Module CR where that is `complete`, and by name those of the named ones that were not listed.
+
+    Raises KubeError.
+    """
+    found = await find_all(skr, kinds, require, is_removal=is_removal) if complete else NOTHING_READ
+    if found.complete:
+        return found
+    by_name = await find_some(skr, kinds, sorted(set(named).difference(found.found)), require)
+    return replace(found, default=by_name.default, found={**found.found, **by_name.found})
+
+
 async def find_all(
     skr: Client, kinds: Sequence[ModuleCrKind], require: Require, *, is_removal: bool = False
 ) -> Reading:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from annotated_types import Ge
 
-from lifecycle_manager.contract.options import Count, Seconds, config_concurrency_option, option
+from lifecycle_manager.contract.options import Count, Seconds, concurrency_option, interval_option, option
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +26,6 @@ class Quota:
 class ModuleConfigSettings:
     """The settings of the domain."""
 
-    interval_seconds: Seconds = option(
-        240.0, "module-config-requeue-success-interval", "interval at which Module CRs are read without an event"
-    )
-    concurrency: Count = config_concurrency_option()
+    interval_seconds: Seconds = interval_option(240.0)
+    concurrency: Count = concurrency_option()
     quota: Quota = field(default_factory=Quota)

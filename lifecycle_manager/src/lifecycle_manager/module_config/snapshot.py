@@ -1,21 +1,24 @@
-"""What a reconcile of a module's configuration knows: caches of KCP, announced changes, and what its steps read."""
+"""What a reconcile of a module's configuration knows, and what is remembered from one to the next."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from kube_runtime import Causes, Clock, ObjectKey, Request, Snapshot
+from kube_runtime import Causes
+from kube_runtime.resource import version_number
 from lifecycle_manager.contract.signals import ObjectChanged, ObjectReference, ReadScope
-from lifecycle_manager.module_config.keys import ModuleKey, Modules, usual_names
-from lifecycle_manager.module_config.reading import Reading
+from lifecycle_manager.module_config.reading import NOTHING_READ, ModuleCr, Reading
 from lifecycle_manager.module_config.settings import Quota
-from lifecycle_manager.module_config.status import SyncedCondition
-from lifecycle_manager.module_config.versions import ReadVersions
-from lifecycle_manager.skr import Announcement, Announcements
+from lifecycle_manager.skr import Announcement, Announcements, ObservedObject
 from lifecycle_manager.skr.announcement import MAX_OBJECTS
-from lifecycle_manager_api import Kyma, ModuleConfig, ModuleTemplate
+from lifecycle_manager_api import Kyma, ModuleConfig, ModuleTemplate, ResourceReference
 
 MAX_LEFT_READ = 10
 """So many large Module CRs that were left without a text are read again at once: more would hardly become texts."""
+LEFT_SECONDS = 0.05
+"""The pause before Module CRs are read again that were left without a text."""
+MAX_REMEMBERED = 1000
+"""Of so many Module CRs of a module the version that was read is remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,17 +30,14 @@ class Reads:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModuleConfigSnapshot(Snapshot):
+class ModuleConfigSnapshot:
     """The configuration of one module of a Kyma, in the namespace of the module.
 
     - `item`, `template`: the Kyma, and the template that the module resolved to
     - `existing`: its ModuleConfigs; `usual_names`: those of what was read, where no others have them (`taken`)
-    - `pending`: announced changes; `reads`: what to read because of them
-    - `reading`: the Module CRs; None where the module has no configuration, or the SKR can't be read
+    - `announced`: Module CRs whose changes were announced
+    - `reading`: the Module CRs
     - `superseded`: Module CRs of which a later version was read before, so that this is an answer from the past
-    - `left`: Module CRs that were left without a text, to be read again soon
-    - `unreadable`: the condition that says why nothing could be read
-    - `written`: whether the writes were carried out
     """
 
     kyma: str
@@ -47,20 +47,65 @@ class ModuleConfigSnapshot(Snapshot):
     item: Kyma | None = None
     template: ModuleTemplate | None = None
     quota: Quota = Quota()
-    pending: tuple[Announcement, ...] = ()
-    reads: Reads = Reads()
+    announced: frozenset[ObjectReference] = frozenset()
     usual_names: Mapping[ObjectReference, str] = field(default_factory=dict)
     taken: frozenset[str] = frozenset()
-    reading: Reading | None = None
+    reading: Reading = NOTHING_READ
     superseded: frozenset[ObjectReference] = frozenset()
-    left: frozenset[ObjectReference] = frozenset()
-    unreadable: SyncedCondition | None = None
-    written: bool = False
 
     @property
     def is_removal(self) -> bool:
         """Whether the user has removed the module."""
         return self.item is not None and all(each.name != self.module for each in self.item.spec.modules)
+
+
+class ReadVersion(NamedTuple):
+    uid: str
+    number: int
+
+
+@dataclass(eq=False, slots=True)
+class ReadVersions:
+    """The newest version of each accepted Module CR. `has_more` tells whether others wait for room in the quota."""
+
+    newest: dict[ObjectReference, ReadVersion] = field(default_factory=dict)
+    has_more: bool = False
+
+    def note(
+        self, reading: Reading, accepted: Collection[ObjectReference], *, exceeds_quota: bool
+    ) -> frozenset[ObjectReference]:
+        """Remember what was read, and return the Module CRs of which a later version was read before.
+
+        In a complete reading each is the newest, also after a restore.
+        """
+        if reading.complete:
+            self.newest, self.has_more = {}, exceeds_quota
+        superseded = set[ObjectReference]()
+        for source, each in reading.found.items():
+            if each is None or each.is_deleting:
+                self.newest.pop(source, None)
+                continue
+            known, read = self.newest.get(source), each.reference
+            version = ReadVersion(read.uid, version_number(read.resource_version))
+            if known is not None and known.uid == version.uid and known.number > version.number:
+                superseded |= {source} if version.number > 0 else set()
+            elif known is not None or (source in accepted and len(self.newest) < MAX_REMEMBERED):
+                self.newest[source] = version
+        return frozenset(superseded)
+
+    def differing(self, configs: Iterable[ModuleConfig]) -> frozenset[ObjectReference] | None:
+        """Return the Module CRs whose ModuleConfigs are gone; None where others may differ, too."""
+        found = [config.spec.resource_ref for config in configs]
+        if self.has_more or len(self.newest) >= MAX_REMEMBERED or not all(map(self._explains, found)):
+            return None
+        return frozenset(self.newest).difference(ObjectReference.to(each) for each in found if each is not None)
+
+    def _explains(self, reference: ResourceReference | None) -> bool:
+        """Tell whether a ModuleConfig with this reference is of a Module CR that was read, or of an older version."""
+        read = self.newest.get(ObjectReference.to(reference)) if reference is not None else None
+        if read is None or reference is None:
+            return False
+        return read.uid == reference.uid and version_number(reference.resource_version) <= read.number
 
 
 @dataclass(eq=False, slots=True)
@@ -96,35 +141,27 @@ class ModuleConfigState:
         named = differing.union(left, (each.object for each in self.announcements.of()))
         return Reads(named, complete=now >= self.full_read_due)
 
+    def settle(
+        self,
+        reads: Reads,
+        reading: Reading,
+        pending: Iterable[Announcement],
+        accepted: Collection[ObjectReference],
+        *,
+        now: float,
+        interval: float,
+    ) -> float:
+        """Remember what was read of what was to be read; return in how many seconds to read again."""
+        again = self.announcements.settle({each: _seen(reading.found.get(each.object)) for each in pending}, now=now)
+        if reads.complete:
+            self.full_read_due, self.left = now + interval, frozenset()
+        left = frozenset(each.source for each in reading.present if each.is_unread and each.source in accepted)
+        self.left = (self.left - reads.named) | left
+        waits = (self.full_read_due - now, again, LEFT_SECONDS if self.left else None)
+        return min(each for each in waits if each is not None)
 
-ModuleConfigRequest = Request[ModuleKey, ModuleConfigState]
 
-
-@dataclass(frozen=True, eq=False)
-class ModuleConfigReader:
-    modules: Modules
-    clock: Clock
-    quota: Quota
-
-    async def read(self, request: ModuleConfigRequest) -> ModuleConfigSnapshot:
-        key, state, causes, now = request.key, request.state, request.causes, self.clock.monotonic()
-        existing = self.modules.configs_of(key)
-        reads = state.note(causes, existing, now=now)
-        kyma = self.modules.kymas.get(ObjectKey(key.namespace, key.kyma))
-        return ModuleConfigSnapshot(
-            kyma=key.kyma,
-            module=key.module,
-            namespace=self.modules.policies.namespace_of(key.module),
-            existing=existing,
-            item=kyma,
-            template=self.modules.template(kyma, key.module),
-            quota=self.quota,
-            pending=state.announcements.of(),
-            reads=reads,
-        )
-
-    def refreshed(self, key: ModuleKey, seen: ModuleConfigSnapshot, reading: Reading) -> ModuleConfigSnapshot:
-        """Return a snapshot with the ModuleConfigs of now, and the names for the Module CRs that were read."""
-        usual = usual_names(key.kyma, key.module, reading.default, reading.found)
-        taken = self.modules.taken_names(key, usual.values())
-        return replace(seen, existing=self.modules.configs_of(key), usual_names=usual, taken=taken)
+def _seen(module_cr: ModuleCr | None) -> ObservedObject:
+    if module_cr is None:
+        return ObservedObject()
+    return ObservedObject(module_cr.reference.uid, module_cr.reference.resource_version, module_cr.is_deleting)

@@ -1,7 +1,7 @@
 """The writes of a module's ModuleConfigs, in KCP."""
 
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -9,13 +9,13 @@ import msgspec
 import structlog
 
 from kube_runtime import Client, Clock, EventRecorder, Forbidden, Informer, NotFound
-from kube_runtime.tracing import handed_on
+from kube_runtime.tracing import handed_on, part
 from lifecycle_manager.contract.conditions import NAMESPACE_NOT_WRITABLE, namespace_problem, namespace_problems
 from lifecycle_manager.contract.resources import FIELD_MANAGER, MODULE_CONFIGS, MODULE_POLICIES
 from lifecycle_manager.contract.signals import ModuleConfigsWritten, ObjectReference, Trace
 from lifecycle_manager.contract.verdict import SYNCED
 from lifecycle_manager.contract.writes import write_status
-from lifecycle_manager.module_config.plan import ApplyModuleConfig, DeleteModuleConfig, SetCondition, Write
+from lifecycle_manager.module_config.rules import ApplyModuleConfig, DeleteModuleConfig, SetCondition, Write
 from lifecycle_manager.module_config.snapshot import ModuleConfigSnapshot
 from lifecycle_manager.module_config.status import merged
 from lifecycle_manager.object_set import Policies
@@ -40,18 +40,19 @@ class ModuleConfigWrites:
     publish: Callable[[ModuleConfigsWritten], int]
 
     async def apply(
-        self, seen: ModuleConfigSnapshot, writes: Iterable[Write], traces: Mapping[ObjectReference, Trace]
+        self, seen: ModuleConfigSnapshot, writes: Sequence[Write], traces: Mapping[ObjectReference, Trace]
     ) -> None:
         """Carry out the writes in their order. Raises KubeError at the first that fails.
 
         Where nothing can be written in the namespace, an Event of the ModulePolicy and the status of the Kyma say so.
         """
-        for step in writes:
-            try:
-                await self._apply(seen, step, traces)
-            except (Forbidden, NotFound) as error:
-                self._report_namespace(seen, error)
-                raise
+        with part("WriteToKcp") if writes else nullcontext():
+            for step in writes:
+                try:
+                    await self._apply(seen, step, traces)
+                except (Forbidden, NotFound) as error:
+                    self._report_namespace(seen, error)
+                    raise
 
     async def _apply(self, seen: ModuleConfigSnapshot, step: Write, traces: Mapping[ObjectReference, Trace]) -> None:
         match step:

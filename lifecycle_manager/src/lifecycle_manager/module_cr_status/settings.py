@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from lifecycle_manager.contract.options import Count, config_concurrency_option
+from lifecycle_manager.contract.options import Count, concurrency_option
 
 
 @dataclass(frozen=True, slots=True)
 class ModuleCrStatusSettings:
     """The settings of the domain."""
 
-    concurrency: Count = config_concurrency_option()
+    concurrency: Count = concurrency_option()

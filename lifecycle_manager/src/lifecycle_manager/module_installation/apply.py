@@ -1,4 +1,4 @@
-"""Carries out the steps of a Manifest, and writes its end. Every step may be repeated."""
+"""What a reconcile of a Manifest does in its SKR, beside what every set does. Each of it may be repeated."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -9,7 +9,6 @@ import structlog
 
 from kube_runtime import (
     AlreadyExists,
-    ApplyResult,
     Client,
     ClusterUnreachable,
     Informer,
@@ -19,17 +18,20 @@ from kube_runtime import (
     KubeError,
     NotFound,
     Result,
-    Step,
+    once_each,
 )
+from kube_runtime.tracing import part
 from kyma_oci import SourceError
+from lifecycle_manager.contract.offsets import until_check
 from lifecycle_manager.contract.resources import FIELD_MANAGER, Secret
-from lifecycle_manager.contract.turns import until_check
 from lifecycle_manager.module_catalog import kyma_of_manifest, module_of_manifest
-from lifecycle_manager.module_installation import steps
+from lifecycle_manager.module_installation import rules, steps
+from lifecycle_manager.module_installation.ending import terminating
 from lifecycle_manager.module_installation.logins import Logins
+from lifecycle_manager.module_installation.managers import managers_of, optional_managers_of
 from lifecycle_manager.module_installation.module_cr import DefaultCr
 from lifecycle_manager.module_installation.neighbours import Neighbours
-from lifecycle_manager.module_installation.plan import after_deleting, is_settled
+from lifecycle_manager.module_installation.plan import after_deleting
 from lifecycle_manager.module_installation.reading import (
     KindObject,
     crd_of,
@@ -41,52 +43,37 @@ from lifecycle_manager.module_installation.reading import (
     own_kind,
     read_manager,
 )
-from lifecycle_manager.module_installation.rendering import Renderings
+from lifecycle_manager.module_installation.rendering import ObjectsForbidden, RenderedModule, Renderings
 from lifecycle_manager.module_installation.settings import DEPLOYER, Options
-from lifecycle_manager.module_installation.snapshot import (
-    ManifestRequest,
-    ManifestSnapshot,
-    ManifestState,
-    ModuleMemory,
-    Removal,
-    was_ready,
-)
-from lifecycle_manager.module_installation.status import ORPHANED, CrView
+from lifecycle_manager.module_installation.snapshot import ManifestSnapshot, ModuleMemory, Removal, was_ready
+from lifecycle_manager.module_installation.status import ORPHANED, CrView, begun, was_created
 from lifecycle_manager.module_installation.steps import ManifestDone, ManifestEnd, ManifestStep
 from lifecycle_manager.module_sources import ObjectStore, Source
 from lifecycle_manager.object_set.apply import hand_over, release
+from lifecycle_manager.object_set.engine import ObjectSet, SetEngine
 from lifecycle_manager.object_set.inventory import identities, inventory_of, without
 from lifecycle_manager.object_set.ownership import Holder, is_of_the_lifecycle_manager, next_owners
-from lifecycle_manager.object_set.reconciler import SetReconciler
 from lifecycle_manager.object_set.reporting import READY, set_owner
-from lifecycle_manager.object_set.steps import (
-    ApplyObjects,
-    DeleteObjects,
-    NothingApplied,
-    PruneObjects,
-    RecordIntent,
-    ReleaseFound,
-    RemoveFinalizer,
-    ResolveObjects,
-)
+from lifecycle_manager.object_set.rules import Objection, objection_to
 from lifecycle_manager.skr.finalizers import strip_finalizers
 from lifecycle_manager_api import Manifest, find
 
 log = structlog.get_logger("manifest")
 
-
-REQUEUE_REASONS: Mapping[type[Step], str] = {
-    RecordIntent: "manifest_add_finalizer",
-    PruneObjects: "manifest_prune_diff_not_finished",
-    ApplyObjects: "manifest_sync_resources_enqueue_required",
-    steps.DeleteDefaultCRs: "manifest_pre_delete_enqueue_required",
-    steps.ReleaseObjects: "manifest_labels_removal",
+REQUEUE_REASONS: Mapping[str, str] = {
+    "RecordIntent": "manifest_add_finalizer",
+    "PruneObjects": "manifest_prune_diff_not_finished",
+    "ApplyObjects": "manifest_sync_resources_enqueue_required",
+    "DeleteDefaultCRs": "manifest_pre_delete_enqueue_required",
+    "ReleaseObjects": "manifest_labels_removal",
 }
-"""Upstream's names in the metric of requeues, by what a reconcile does."""
+"""Upstream's names in the metric of requeues, by the parts of a reconcile."""
+
+ModuleSet = ObjectSet[Manifest]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ManifestActions(SetReconciler[Manifest]):
+class ManifestEngine(SetEngine[Manifest]):
     """Keeps the modules of Manifests in their SKRs as they are wanted.
 
     `data` are the Secrets of KCP for the module DEPLOYER.
@@ -99,58 +86,150 @@ class ManifestActions(SetReconciler[Manifest]):
     data: Informer[Secret] | None
     options: Options
 
-    async def apply(self, request: ManifestRequest, seen: ManifestSnapshot, step: ManifestStep) -> ManifestSnapshot:
-        """Carry a step out. Raises KubeError, SkrAccessError or RecordingFailed."""
-        if (reason := REQUEUE_REASONS.get(type(step))) is not None:
-            seen = replace(seen, reasons=(*seen.reasons, reason))
-        if isinstance(step, steps.ModuleCrStep):
-            return await self._on_module_crs(await self.skr(request, seen), seen, step)
-        match step:
-            case steps.Render(source):
-                return await self._render(seen, source)
-            case steps.Connect():
-                return await self._connect(request, seen)
-            case ResolveObjects():
-                seen = await self.carry_out(request, seen, step)
-                if request.state.released:
-                    request.state.released -= identities(seen.wanted or ())
-                return replace(seen, others=self.neighbours.of(seen.resource))
-            case RecordIntent():
-                return await self.carry_out(request, seen, step)
-            case ReleaseFound(entries):
-                seen = await self.carry_out(request, seen, step)
-                self.neighbours.notify(seen.resource, entries)
-                return seen
-            case ApplyObjects():
-                return await self._apply(request, seen, step)
-            case PruneObjects(entries=entries):
-                seen = _settled(request.state, await self.carry_out(request, seen, step))
-                self.neighbours.notify(seen.resource, without(entries, seen.inventory))
-                return seen
-            case DeleteObjects():
-                return await self._delete_objects(request, seen, step)
-            case steps.HandOverObjects(objects):
-                return await self._hand_over(request, seen, objects)
-            case steps.ReleaseObjects(objects):
-                return await self._release(request, seen, objects)
-            case _:
-                assert_never(step)
+    def others_of(self, owner: Manifest) -> tuple[Holder, ...]:
+        return self.neighbours.of(owner)
 
-    async def _on_module_crs(self, skr: Client, seen: ManifestSnapshot, step: steps.ModuleCrStep) -> ManifestSnapshot:
-        """Carry out a step on what is not in the inventory: Module CRs and what runs the module."""
+    def gave_up(self, owner: Manifest, entries: tuple[InventoryEntry, ...]) -> None:
+        self.neighbours.notify(owner, entries)
+
+    async def render(self, manifest: Manifest, source: Source) -> RenderedModule:
+        """Return the objects of a module for its SKR. Raises SourceError."""
+        credentials = partial(self.logins.login, manifest)
+        with part("Render"):
+            objects = await self.store.objects(source, credentials, self.logins.credentials_scope(manifest))
+        data = self.data.list() if self.data is not None and module_of_manifest(manifest) == DEPLOYER else None
+        return self.renderings.of(objects, manifest.spec.localized_images, manager=manifest.spec.manager, data=data)
+
+    async def connect(self, module: ModuleSet, seen: ManifestSnapshot, rendering: RenderedModule) -> ModuleMemory:
+        """Connect to the SKR; return what this process remembers of the module there. Raises SkrAccessError."""
+        state = module.request.state
+        is_new, next_check = state.objects is None, state.next_check
+        objects = await module.objects()
+        if is_new and was_ready(seen.resource):
+            state.settled, state.inventory = rendering.fingerprint, inventory_of(seen.resource)
+            state.next_check = next_check
+        check_all = state.check_all or seen.seconds >= state.next_check
+        if check_all:
+            objects.namespaces = ()  # somebody may have deleted one
+        if state.settled == rendering.fingerprint:
+            module.inventory = state.inventory
+        return ModuleMemory(state.settled, check_all, state.next_check)
+
+    async def bring(
+        self, module: ModuleSet, seen: ManifestSnapshot, rendering: RenderedModule, *, check_all: bool
+    ) -> ManifestSnapshot | Objection:
+        """Bring the objects of a rendering to the SKR; return what was found out, or why nothing is applied.
+
+        Raises KubeError, SkrAccessError or RecordingFailed.
+        """
+        state, resource = module.request.state, seen.resource
+        await module.resolve(rendering.of_known_kinds, rendering.own_kinds)
+        state.released -= identities(module.wanted)
+        objection = objection_to(seen, rendering.objects, module.wanted, forbidden=ObjectsForbidden.reason)
+        if objection is not None:
+            return objection
+        await module.record_intent(begun)
+        objects, _ = once_each(rendering.objects, module.namespace_of)
+        while shared := next_owners(module.leftover, module.others):
+            await self.hand_over(module, shared)
+        new, recheck = module.wanted - {*seen.before}, check_all or seen.announced
+        state.inventory, state.settled = module.intended, ""
+        if check_all:
+            state.check_all = False  # what is enqueued from here on may have seen something newer
+        namespaces = rules.namespaces(seen, module.intended)
+        applied = await module.apply(objects, module.intended, recheck=recheck, new=new, namespaces=namespaces)
+        if check_all:
+            wait = until_check(kyma_of_manifest(resource), self.options.interval_seconds, now=seen.now)
+            state.next_check = seen.seconds + wait
+        crd_objects = await self.contents_of(module, rules.leaving_crds(seen, applied))
+        applied = await module.prune(applied, [crd for crd, contents in crd_objects.items() if contents])
+        state.settled = "" if applied.failed or terminating(applied) else rendering.fingerprint
+        if applied.changed:
+            counts = {"objects": len(applied.inventory), "failed": len(applied.failed)}
+            of_module = {"module": module_of_manifest(resource), "version": resource.spec.version}
+            log.info("module applied", kyma=kyma_of_manifest(resource), **of_module, **counts)
+        memory = replace(seen.memory or ModuleMemory(), next_check=state.next_check)
+        return current(module, seen, applied=applied, crd_objects=crd_objects, memory=memory)
+
+    async def contents_of(
+        self, module: ModuleSet, crds: tuple[InventoryEntry, ...]
+    ) -> Mapping[InventoryEntry, tuple[str, ...]]:
+        """Name the objects of CRDs that the module no longer has. Raises KubeError."""
+        skr = await module.skr()
+        return {crd: await objects_of_crd(skr, crd.name) for crd in crds}
+
+    async def judge(self, module: ModuleSet, seen: ManifestSnapshot) -> ManifestSnapshot:
+        """Return with what runs the module, and its default Module CR, which is created where it never was.
+
+        Raises KubeError.
+        """
+        skr, named = await module.skr(), seen.resource.spec.manager
+        if rules.reads_managers(seen):
+            managers = managers_of(named, seen.inventory, seen.options.namespace)
+            further = optional_managers_of(named, seen.inventory)
+            with module.part("ReadManagers"):
+                views = [await read_manager(skr, each, seen.lives.get(each.identity)) for each in managers]
+                optional = [await read_manager(skr, each, seen.lives.get(each.identity)) for each in further]
+            seen = replace(seen, managers=(*views, *(each for each in optional if each.readiness is not None)))
+        if (wanted := rules.cr_to_read(seen)) is not None:
+            with module.part("ReadModuleCR"):
+                found = await _module_cr(skr, seen, self.neighbours.of(seen.resource), wanted)
+            seen = replace(seen, module_cr=found)
+        return seen
+
+    async def hand_over(self, module: ModuleSet, shared: Mapping[InventoryEntry, Holder]) -> None:
+        """Hand objects over to other modules that have them too. Raises KubeError."""
+        neighbours, resource = self.neighbours, module.resource
+        with module.part("HandOverObjects"):
+            async with neighbours.turn(resource):
+                given = next_owners(shared, neighbours.of(resource))
+                await hand_over(await module.skr(), set_owner(resource), given)
+                module.request.state.released |= identities(given)
+            module.remember(without(module.inventory, given))
+            neighbours.notify(resource, tuple(given))
+            module.others = neighbours.of(resource)
+
+    async def release(self, module: ModuleSet, objects: tuple[InventoryEntry, ...]) -> None:
+        """Leave the module's objects to its users: remove the label by which tools see who manages them.
+
+        Raises KubeError.
+        """
+        resource = module.resource
+        with module.part("ReleaseObjects"):
+            shared = next_owners(objects, [each for each in self.neighbours.of(resource) if each.manages])
+            await release(await module.skr(), set_owner(resource), without(objects, shared))
+            self.neighbours.notify(resource, tuple(shared))
+            module.request.state.objects = None  # managed again, each object is read
+
+    async def take(self, module: ModuleSet, seen: ManifestSnapshot, step: ManifestStep) -> ManifestSnapshot:
+        """Carry a step of a removal out. Raises KubeError, SkrAccessError or RecordingFailed."""
         match step:
-            case steps.ListObjectsOfCRDs(crds):
-                found = {crd: await objects_of_crd(skr, crd.name) for crd in crds}
-                return replace(seen, crd_objects={**seen.crd_objects, **found})
-            case steps.ReadManagers(managers, optional):
-                named = [await read_manager(skr, each, seen.lives.get(each.identity)) for each in managers]
-                further = [await read_manager(skr, each, seen.lives.get(each.identity)) for each in optional]
-                return replace(seen, managers=(*named, *(each for each in further if each.readiness is not None)))
-            case steps.ReadModuleCR(wanted, was_created):
-                others = self.neighbours.of(seen.resource)
-                return replace(seen, module_cr=await _module_cr(skr, seen, others, wanted, was_created=was_created))
+            case steps.Upgrade(source):
+                return _removing(await self._upgrade(module, seen, source), upgraded=True)
+            case steps.HandOverObjects(objects):
+                await self.hand_over(module, objects)
+                return current(module, seen)
+            case steps.ReleaseFound(entries):
+                await module.release_found(entries)
+                return current(module, seen)
+            case steps.DeleteObjects(inventory):
+                module.request.state.settled = ""
+                removed = await module.delete(inventory)
+                removed.raise_first_failure()
+                after = after_deleting(_removal(seen), removed.inventory)
+                return current(module, seen, removed=removed, removal=after)
+            case _:
+                with module.part(type(step).__name__):
+                    return await self._on_module_crs(module, seen, step)
+
+    async def _on_module_crs(
+        self, module: ModuleSet, seen: ManifestSnapshot, step: steps.ModuleCrStep
+    ) -> ManifestSnapshot:
+        """Carry out a step on what is not in the inventory: Module CRs and what runs the module."""
+        skr = await module.skr()
+        match step:
             case steps.FindModuleCRs(inventory, default):
-                others = self.neighbours.of(seen.resource)
+                module.others = others = self.neighbours.of(seen.resource)
                 own = await own_kind(skr, seen, others, default) if default is not None else None
                 kinds = await module_kinds(skr, inventory, own)
                 crs = await default_crs(skr, seen.resource, default if own is not None else None, kinds, inventory)
@@ -173,102 +252,48 @@ class ManifestActions(SetReconciler[Manifest]):
             case _:
                 assert_never(step)
 
-    async def finish(self, request: ManifestRequest, seen: ManifestSnapshot, end: ManifestEnd) -> Result:
-        """Write the status or remove the finalizer; return when to reconcile again. Raises KubeError."""
-        state = request.state
-        if isinstance(end, steps.LeaveAlone):
-            state.check_all = True  # nothing was corrected in the meantime
-            return Result()
-        if isinstance(end, steps.WaitForCheck):
-            return Result(end.requeue_after)
-        result = await self.end(state, seen, end)
-        if isinstance(end, NothingApplied):
-            return result
-        if isinstance(end, ManifestDone):
-            state.check_all = state.check_all or end.check_all
-        return replace(result, reasons=(*seen.reasons, _finished(end)))
-
-    async def _render(self, seen: ManifestSnapshot, source: Source) -> ManifestSnapshot:
+    async def _upgrade(self, module: ModuleSet, seen: ManifestSnapshot, source: Source) -> ManifestSnapshot:
+        """Bring the version that the Manifest names, if it may be applied and is not."""
         try:
-            objects = await self.store.objects(
-                source, partial(self.logins.login, seen.resource), self.logins.credentials_scope(seen.resource)
-            )
-            spec, module = seen.resource.spec, module_of_manifest(seen.resource)
-            data = self.data.list() if self.data is not None and module == DEPLOYER else None
-            rendering = self.renderings.of(objects, spec.localized_images, manager=spec.manager, data=data)
-            return replace(seen, rendering=rendering)
+            rendering = await self.render(seen.resource, source)
         except SourceError as error:
             return replace(seen, source_error=error)
+        seen = replace(seen, rendering=rendering, memory=await self.connect(module, seen, rendering))
+        is_applied = seen.memory is not None and seen.memory.settled == rendering.fingerprint
+        if is_applied or objection_to(seen, rendering.objects, None) is not None:
+            return current(module, seen)
+        found = await self.bring(module, seen, rendering, check_all=False)
+        return current(module, seen) if isinstance(found, Objection) else found
 
-    async def _connect(self, request: ManifestRequest, seen: ManifestSnapshot) -> ManifestSnapshot:
-        state = request.state
-        is_new, wanted, next_check = state.objects is None, _fingerprint(seen), state.next_check
-        objects = await self.objects(request, seen)
-        if is_new and was_ready(seen.resource):
-            state.settled, state.inventory, state.next_check = wanted, inventory_of(seen.resource), next_check
-        check_all = state.check_all or seen.seconds >= state.next_check
-        if check_all:
-            objects.namespaces = ()  # somebody may have deleted one
-        memory = ModuleMemory(state.settled, check_all, state.next_check)
-        return replace(seen, memory=memory, inventory=state.inventory if state.settled == wanted else seen.inventory)
-
-    async def _hand_over(
-        self, request: ManifestRequest, seen: ManifestSnapshot, objects: Mapping[InventoryEntry, Holder]
-    ) -> ManifestSnapshot:
-        neighbours = self.neighbours
-        async with neighbours.turn(seen.resource):
-            given = next_owners(objects, neighbours.of(seen.resource))
-            await hand_over(await self.skr(request, seen), set_owner(seen.resource), given)
-            request.state.released |= identities(given)
-        request.state.inventory = inventory = without(seen.inventory, given)
-        neighbours.notify(seen.resource, given)
-        return replace(seen, inventory=inventory, others=neighbours.of(seen.resource))
-
-    async def _apply(self, request: ManifestRequest, seen: ManifestSnapshot, step: ApplyObjects) -> ManifestSnapshot:
-        state, checks_all = request.state, step.recheck is True
-        state.inventory, state.settled = step.inventory, ""
-        if checks_all:
-            state.check_all = False  # what is enqueued from here on may have seen something newer
-        seen = replace(seen, others=self.neighbours.of(seen.resource))
-        seen = _settled(state, await self.carry_out(request, seen, step))
-        if checks_all:
-            wait = until_check(kyma_of_manifest(seen.resource), self.options.interval_seconds, now=seen.now)
-            state.next_check = seen.seconds + wait
-        if (applied := seen.applied) is not None and applied.changed:
-            module, version = module_of_manifest(seen.resource), seen.resource.spec.version
-            counts = {"objects": len(applied.inventory), "failed": len(applied.failed)}
-            log.info("module applied", kyma=kyma_of_manifest(seen.resource), module=module, version=version, **counts)
-        return replace(seen, memory=replace(seen.memory or ModuleMemory(), next_check=state.next_check))
-
-    async def _release(
-        self, request: ManifestRequest, seen: ManifestSnapshot, objects: tuple[InventoryEntry, ...]
-    ) -> ManifestSnapshot:
-        others = [each for each in self.neighbours.of(seen.resource) if each.manages]
-        shared = next_owners(objects, others)
-        await release(await self.skr(request, seen), set_owner(seen.resource), without(objects, shared))
-        self.neighbours.notify(seen.resource, tuple(shared))
-        request.state.objects = None  # managed again, each object is read
-        return replace(seen, released=True)
-
-    async def _delete_objects(
-        self, request: ManifestRequest, seen: ManifestSnapshot, step: DeleteObjects
-    ) -> ManifestSnapshot:
-        request.state.settled = ""
-        seen = await self.carry_out(request, seen, step)
-        removed = seen.removed or ApplyResult((), ())
-        self.neighbours.notify(seen.resource, without(step.inventory, removed.inventory))
-        removed.raise_first_failure()
-        return replace(seen, removal=after_deleting(_removal(seen), removed.inventory))
+    async def finish(self, module: ModuleSet, end: ManifestEnd) -> Result:
+        """Write the status or remove the finalizer; return when to reconcile again. Raises KubeError."""
+        state = module.request.state
+        match end:
+            case steps.LeaveAlone():
+                state.check_all = True  # nothing was corrected in the meantime
+                return Result()
+            case steps.WaitForCheck():
+                return Result(end.requeue_after)
+            case steps.RemoveFinalizer(of_others=of_others):
+                await self.writes.remove_finalizer(module.resource, of_others=of_others)
+                result = Result()
+            case _:
+                result = await module.report(end)
+                state.check_all = state.check_all or end.check_all
+        reasons = (REQUEUE_REASONS[each] for each in module.parts if each in REQUEUE_REASONS)
+        return replace(result, reasons=(*reasons, _finished(end)))
 
 
-def _settled(state: ManifestState, seen: ManifestSnapshot) -> ManifestSnapshot:
-    """Remember whether the rendering is completely applied."""
-    state.settled = _fingerprint(seen) if seen.applied is not None and is_settled(seen.applied) else ""
-    return seen
-
-
-def _fingerprint(seen: ManifestSnapshot) -> str:
-    return seen.rendering.fingerprint if seen.rendering is not None else ""
+def current(module: ModuleSet, seen: ManifestSnapshot, **found: Any) -> ManifestSnapshot:
+    """Return what is known by now."""
+    return replace(
+        seen,
+        resource=module.resource,
+        inventory=module.inventory,
+        found=module.found,
+        others=module.others,
+        **found,
+    )
 
 
 def _was_there(seen: ManifestSnapshot, cr: KindObject, live: JsonObject) -> bool:
@@ -293,21 +318,20 @@ async def _delete(skr: Client, cr: KindObject, live: JsonObject) -> JsonObject |
         return None
 
 
-async def _module_cr(
-    skr: Client, seen: ManifestSnapshot, others: Iterable[Holder], wanted: DefaultCr, *, was_created: bool
-) -> CrView:
+async def _module_cr(skr: Client, seen: ManifestSnapshot, others: Iterable[Holder], wanted: DefaultCr) -> CrView:
     """Read the default Module CR, and create it if that was never done and its kind is the module's."""
+    is_created = was_created(seen.resource, wanted)
     try:
         resource = await skr.mapper.served(wanted.api_version, wanted.kind)
         if resource is None:
             raise KindUnknown(wanted.api_version, wanted.kind)
-        if not was_created and (why := foreign_kind(seen, others, resource)):
+        if not is_created and (why := foreign_kind(seen, others, resource)):
             return CrView(wanted, None, refused=why)
         namespace = wanted.namespace_in(resource)
         try:
             live = await skr.get(resource, wanted.name, namespace or None)
         except NotFound:
-            if was_created:
+            if is_created:
                 return CrView(wanted, None)
             # In the version that it is written in: another one may have other fields.
             resource = await skr.mapper.resource(wanted.api_version, wanted.kind)
@@ -320,10 +344,10 @@ async def _module_cr(
     except AlreadyExists:
         return CrView(wanted, {})  # a user was faster
     except KubeError as error:
-        return CrView(wanted, None, refused=str(error), created=was_created)
+        return CrView(wanted, None, refused=str(error), created=is_created)
 
 
-def _finished(end: ManifestDone | RemoveFinalizer) -> str:
+def _finished(end: ManifestEnd) -> str:
     """Return upstream's name in the metric of requeues for the end of a reconcile."""
     ready = find(end.status.conditions, READY) if isinstance(end, ManifestDone) else None
     return "manifest_orphaned" if ready is not None and ready.reason == ORPHANED else "manifest_reconcile_finished"

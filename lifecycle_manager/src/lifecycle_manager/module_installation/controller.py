@@ -1,4 +1,4 @@
-"""The controller of Manifests: its triggers.
+"""The controller of Manifests: what triggers a reconcile, and what a reconcile does.
 
 A Manifest is reconciled when
 
@@ -14,17 +14,25 @@ holds (`oci`), and what a ModulePolicy allows.
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from functools import partial
 
 from kube_runtime import (
+    Causes,
     Change,
     Controller,
+    End,
     Informer,
+    KubeError,
     Manager,
     ObjectKey,
     Priority,
+    Request,
+    Result,
+    TooManySteps,
 )
-from lifecycle_manager.contract import former
+from kube_runtime.controller.steps import MAX_STEPS
+from kyma_oci import SourceError
 from lifecycle_manager.contract.changes import finalizer_removed, generation_changed, metadata_changed
 from lifecycle_manager.contract.indexes import BY_CHANNEL, BY_TEMPLATE, MANIFESTS_BY_KYMA, MODULE_CONFIGS_BY_KYMA
 from lifecycle_manager.contract.resources import (
@@ -45,6 +53,7 @@ from lifecycle_manager.contract.signals import (
     ResyncRequested,
     WebhookRulesChanged,
 )
+from lifecycle_manager.contract.verdict import POLICY_VIOLATION
 from lifecycle_manager.module_catalog import (
     Offers,
     kyma_of_manifest,
@@ -52,18 +61,29 @@ from lifecycle_manager.module_catalog import (
     module_of_manifest,
 )
 from lifecycle_manager.module_catalog.affected import kymas_using_template, offer_changed
-from lifecycle_manager.module_installation.apply import ManifestActions
+from lifecycle_manager.module_installation import ending, rules
+from lifecycle_manager.module_installation.apply import ManifestEngine, ModuleSet, current
 from lifecycle_manager.module_installation.logins import Logins
 from lifecycle_manager.module_installation.neighbours import Neighbours
 from lifecycle_manager.module_installation.plan import plan
-from lifecycle_manager.module_installation.rendering import Renderings
+from lifecycle_manager.module_installation.rendering import RenderedModule, Renderings
 from lifecycle_manager.module_installation.settings import DEPLOYER, ManifestSettings
-from lifecycle_manager.module_installation.snapshot import ManifestReader, ManifestState, affected_part, was_ready
+from lifecycle_manager.module_installation.snapshot import (
+    ManifestReader,
+    ManifestSnapshot,
+    ManifestState,
+    affected_part,
+    is_left_alone,
+    was_ready,
+)
 from lifecycle_manager.module_installation.status import unreachable
+from lifecycle_manager.module_installation.steps import LeaveAlone, ManifestDone, ManifestEnd
 from lifecycle_manager.module_sources import ObjectStore
 from lifecycle_manager.object_set import OwnerWrites, RecordingFailed
+from lifecycle_manager.object_set.engine import ObjectSet
 from lifecycle_manager.object_set.policy import Policies, module_of_policy, policy_changed
 from lifecycle_manager.object_set.repairs import CONTESTED
+from lifecycle_manager.object_set.rules import Objection, left_by_policy, message_of, objection_to
 from lifecycle_manager.process.telemetry import LongReconciles
 from lifecycle_manager.skr import Connections, DeletionBrake, SkrAccessError, deletion_continued
 from lifecycle_manager_api import Manifest, ModuleTemplate, names
@@ -116,8 +136,8 @@ def setup(
         max_per_owner=3,
         not_retried=(SkrAccessError,),
     )
+    controller.starts_with(partial(_unfinished, manifests))  # before those that are as they should be
     controller.starts_with(manifests.cache.keys)
-    controller.starts_with(partial(_unfinished, manifests), priority=Priority.MISSED)
     controller.watches(manifests, when=spec_changed, cause=CHANGED)
     controller.watches(
         templates, to=lambda change: with_template(change.new or change.old), when=offer_changed, cause=CHANGED
@@ -155,7 +175,6 @@ def setup(
         events=manager.events,
         informer=manifests,
         finalizer=names.MANIFEST_FINALIZER,
-        former_finalizers=former.MANIFEST_FINALIZERS,
         action="Install",
     )
     neighbours = Neighbours(manifests, controller.state, enqueue_neighbour)
@@ -172,7 +191,7 @@ def setup(
         contested=lambda manifest, note: writes.record(manifest, CONTESTED, note),
         durations=LongReconciles(manager.registry),
     )
-    actions = ManifestActions(
+    engine = ManifestEngine(
         writes=writes,
         connections=connections,
         clock=manager.clock,
@@ -185,15 +204,78 @@ def setup(
         data=data,
         options=settings,
     )
-    controller.steps(
-        read=reader.read,
-        plan=plan,
-        apply=actions.apply,
-        finish=actions.finish,
-        unforeseen=actions.report,
-        outcomes=(RecordingFailed,),
-    )
+    controller.reconciles(ManifestReconciler(reader, engine).reconcile, unforeseen=engine.report_unforeseen)
     return controller
+
+
+@dataclass(frozen=True, eq=False)
+class ManifestReconciler:
+    """Installs, upgrades and removes the modules of Manifests."""
+
+    reader: ManifestReader
+    engine: ManifestEngine
+
+    async def reconcile(self, key: ObjectKey, causes: Causes, state: ManifestState) -> Result:
+        """Bring the module to the SKR, or remove it there, and write the status. Raises what failed."""
+        async with Request(key, state, causes) as request:
+            seen = await self.reader.read(request)
+            if seen is None:
+                return Result()
+            module = ObjectSet(self.engine, request, seen)
+            try:
+                end = await self._carry_out(module, seen)
+            except RecordingFailed:
+                raise  # nothing was applied, and there is no status to write
+            except SourceError as error:
+                end = ending.without_source(current(module, seen), error)
+            except (KubeError, SkrAccessError) as error:
+                end = ending.failed(current(module, seen), error)
+            result = await self.engine.finish(module, end)
+        if end.error is not None:
+            raise end.error
+        return result
+
+    async def _carry_out(self, module: ModuleSet, seen: ManifestSnapshot) -> ManifestEnd:
+        """Do what is to be done in the SKR; return what to report."""
+        if seen.resource.metadata.being_deleted:
+            return await self._remove(module, seen)
+        if is_left_alone(seen.resource):
+            if rules.is_released(seen):
+                return LeaveAlone()
+            await self.engine.release(module, rules.to_release(seen))
+            return ending.released(seen)
+        source = rules.source_of(seen)
+        if isinstance(source, End):
+            return source
+        return await self._install(module, seen, await self.engine.render(seen.resource, source))
+
+    async def _install(self, module: ModuleSet, seen: ManifestSnapshot, rendering: RenderedModule) -> ManifestDone:
+        """Bring the objects of the module to the SKR where they may be others there, and find out whether it runs."""
+        seen = replace(seen, rendering=rendering)
+        if (objection := objection_to(seen, rendering.objects, None)) is not None:
+            return ending.refused(seen, *objection)
+        memory = await self.engine.connect(module, seen, rendering)
+        seen = current(module, seen, memory=memory)
+        if memory.check_all or seen.announced or memory.settled != rendering.fingerprint:
+            found = await self.engine.bring(module, seen, rendering, check_all=memory.check_all)
+            if isinstance(found, Objection):
+                return ending.refused(current(module, seen), *found)
+            seen = found
+        if seen.applied is not None and seen.applied.failed:
+            return ending.installed(seen)
+        if seen.applied is not None and (held := left_by_policy(seen.applied, seen.rules)):
+            message = f"left in the cluster, because the module may not have it: {message_of(held)}"
+            return ending.refused(seen, POLICY_VIOLATION, message)
+        return ending.installed(await self.engine.judge(module, seen))
+
+    async def _remove(self, module: ModuleSet, seen: ManifestSnapshot) -> ManifestEnd:
+        """Take the steps of the removal, in the order that `plan` states."""
+        for _ in range(MAX_STEPS):
+            step = plan(seen)
+            if isinstance(step, End):
+                return step
+            seen = await self.engine.take(module, seen, step)
+        raise TooManySteps(f"not removed after {MAX_STEPS} steps; the next would be {plan(seen)!r}")
 
 
 def _unfinished(manifests: Informer[Manifest]) -> Iterable[ObjectKey]:

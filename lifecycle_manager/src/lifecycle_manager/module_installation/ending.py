@@ -3,27 +3,20 @@
 import math
 from collections.abc import Collection
 from datetime import timedelta
-from typing import assert_never
 
 from kube_runtime import ApplyResult, InventoryEntry, once_each
+from kyma_oci import SourceError
 from lifecycle_manager.contract.signals import ObjectReference
 from lifecycle_manager.module_installation import status as statuses
 from lifecycle_manager.module_installation.module_cr import refused_cr
 from lifecycle_manager.module_installation.snapshot import ManifestSnapshot
 from lifecycle_manager.module_installation.status import MODULE_CR, Seen
-from lifecycle_manager.module_installation.steps import (
-    ManifestDone,
-    ManifestOutcome,
-    ManifestRefused,
-    ModuleInstalled,
-    ModuleReleased,
-    OthersFinalizers,
-    RemovalWaits,
-)
+from lifecycle_manager.module_installation.steps import ManifestDone
+from lifecycle_manager.module_sources import SourceAwaited
 from lifecycle_manager.object_set.inventory import failure_message, listed
 from lifecycle_manager.object_set.repairs import as_seen, seen_in
-from lifecycle_manager.object_set.steps import SetBraked, SetFailed
 from lifecycle_manager.skr import ObservedObject, failure_of
+from lifecycle_manager.skr.brake import Hold
 from lifecycle_manager_api import ManifestStatus, State, find
 
 FIRST_BUSY_SECONDS = 0.1
@@ -33,34 +26,48 @@ ORPHANED_AFTER = timedelta(minutes=5)
 """How old a Manifest is that no Kyma names: a Kyma names it moments after its creation."""
 
 
-def ended(seen: ManifestSnapshot, outcome: ManifestOutcome) -> ManifestDone:
-    manifest, now, inventory = seen.resource, seen.now, seen.inventory
-    match outcome:
-        case SetFailed(error):
-            known = sorted({*seen.before, *inventory})
-            status = statuses.unreachable(manifest, failure_of(error), now, known)
-            return ManifestDone(status=status, error=error)
-        case SetBraked(hold):
-            status = statuses.deleting(manifest, inventory, f"waits for {hold.waits_for}", now, hold.reason)
-            return ManifestDone(status=status, requeue_after=hold.seconds)
-        case ManifestRefused(reason, message, again, awaited):
-            status = statuses.refused(manifest, inventory, reason, message, now, awaited=awaited)
-            return ManifestDone(status=status, requeue_after=again)
-        case ModuleInstalled():
-            return _installed(seen)
-        case ModuleReleased():
-            return ManifestDone(status=statuses.unmanaged(manifest, inventory, now))
-        case RemovalWaits():
-            return _waiting(seen, outcome)
-        case OthersFinalizers():
-            finalizers = ", ".join(manifest.metadata.finalizers)
-            message = f"waiting as other finalizers are present: {finalizers}"  # upstream's words
-            return ManifestDone(status=statuses.deleting(manifest, (), message, now))
-        case _:
-            assert_never(outcome)
+def failed(seen: ManifestSnapshot, error: Exception) -> ManifestDone:
+    """Return the end of a reconcile that failed. What was known at its beginning stays known."""
+    known = sorted({*seen.before, *seen.inventory})
+    status = statuses.unreachable(seen.resource, failure_of(error), seen.now, known)
+    return ManifestDone(status=status, error=error)
 
 
-def _installed(seen: ManifestSnapshot) -> ManifestDone:
+def refused(
+    seen: ManifestSnapshot, reason: str, message: str, *, again: float | None = None, is_awaited: bool = False
+) -> ManifestDone:
+    """Return the end where the objects can't be read, or may not be applied. `is_awaited`: they are being fetched."""
+    status = statuses.refused(seen.resource, seen.inventory, reason, message, seen.now, awaited=is_awaited)
+    return ManifestDone(status=status, requeue_after=again)
+
+
+def without_source(seen: ManifestSnapshot, error: SourceError) -> ManifestDone:
+    """Return the end where the source of a module has no objects."""
+    is_awaited = isinstance(error, SourceAwaited)
+    return refused(seen, error.reason, str(error), again=error.again_after_seconds, is_awaited=is_awaited)
+
+
+def released(seen: ManifestSnapshot) -> ManifestDone:
+    """Return the end where the objects belong to the users from now on."""
+    return ManifestDone(status=statuses.unmanaged(seen.resource, seen.inventory, seen.now))
+
+
+def braked(seen: ManifestSnapshot, hold: Hold) -> ManifestDone:
+    """Return the end of a removal that is held."""
+    message = f"waits for {hold.waits_for}"
+    status = statuses.deleting(seen.resource, seen.inventory, message, seen.now, hold.reason)
+    return ManifestDone(status=status, requeue_after=hold.seconds)
+
+
+def held_by_others(seen: ManifestSnapshot) -> ManifestDone:
+    """Return the end of a removal that waits for finalizers of others alone."""
+    finalizers = ", ".join(seen.resource.metadata.finalizers)
+    message = f"waiting as other finalizers are present: {finalizers}"  # upstream's words
+    return ManifestDone(status=statuses.deleting(seen.resource, (), message, seen.now))
+
+
+def installed(seen: ManifestSnapshot) -> ManifestDone:
+    """Return the end where the objects are applied, or some were refused: what was found out says whether it runs."""
     manifest, applied, managers = seen.resource, seen.applied, seen.managers or ()
     held = {entry: found for entry, found in seen.crd_objects.items() if found} if applied is not None else {}
     held |= {each.entry: each.contents for each in (applied.held if applied is not None else ())}
@@ -103,15 +110,16 @@ def _shown(seen: ManifestSnapshot) -> dict[ObjectReference, ObservedObject]:
     return found
 
 
-def _waiting(seen: ManifestSnapshot, outcome: RemovalWaits) -> ManifestDone:
+def waiting(seen: ManifestSnapshot, waits_for: str, *, needs_users: bool = False) -> ManifestDone:
+    """Return the end of a removal that waits; with `needs_users` until these act."""
     applied = seen.applied
     failures = tuple(map(failure_message, applied.failed)) if applied is not None else ()
     status = statuses.deleting(
         seen.resource,
         seen.inventory,
-        outcome.waits_for,
+        waits_for,
         seen.now,
-        needs_users=outcome.needs_users,
+        needs_users=needs_users,
         problem=statuses.not_applied(failures, seen.source_error),
     )
     error = applied.first_failure if applied is not None else None

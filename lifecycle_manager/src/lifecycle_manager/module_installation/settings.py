@@ -11,6 +11,8 @@ from lifecycle_manager.contract.options import (
     Seconds,
     SecretName,
     Texts,
+    concurrency_option,
+    objects_interval_option,
     option,
     pull_secret_option,
     restricted_modules_option,
@@ -33,11 +35,7 @@ class Options:
     Secret.
     """
 
-    interval_seconds: Seconds = option(
-        600.0,
-        "manifest-requeue-success-interval",
-        "interval at which the objects of a Manifest are reconciled without an event",
-    )
+    interval_seconds: Seconds = objects_interval_option(600.0)
     busy_seconds: Seconds = option(
         2.0,
         "manifest-requeue-busy-interval",
@@ -55,7 +53,7 @@ class ManifestSettings(Options):
     `injects_data`: Secrets of the module DEPLOYER get data of KCP.
     """
 
-    concurrency: Count = option(50, "max-concurrent-manifest-reconciles", "concurrent reconciles of Manifests")
+    concurrency: Count = concurrency_option()
     default_policy: Literal["unrestricted", "restricted"] = option(
         "unrestricted",
         "default-module-policy",

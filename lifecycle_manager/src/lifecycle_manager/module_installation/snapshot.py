@@ -1,4 +1,4 @@
-"""What a reconcile of a Manifest knows: read once at its beginning, then with the outcome of each step."""
+"""What a reconcile of a Manifest knows: read once at its beginning, then with what it has found out."""
 
 import math
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, Literal
 
 from kube_runtime import (
+    ApplyResult,
     Causes,
     Clock,
     Informer,
@@ -19,8 +20,8 @@ from kube_runtime import (
 )
 from kyma_oci import SourceError
 from lifecycle_manager.contract.indexes import MODULE_CONFIGS_BY_KYMA
+from lifecycle_manager.contract.offsets import until_offset
 from lifecycle_manager.contract.signals import ObjectChanged, ObjectReference, ReadScope
-from lifecycle_manager.contract.turns import until_turn
 from lifecycle_manager.module_catalog import Offers, is_mandatory_manifest, kyma_of_manifest, module_of_manifest
 from lifecycle_manager.module_installation.module_cr import DefaultCr, default_cr
 from lifecycle_manager.module_installation.reading import KindObject
@@ -55,7 +56,7 @@ class Removal:
     - `kinds`: the kinds of the module; `default_crs`: the default Module CRs that exist
     - `manager_missing`: nothing that runs the module exists; None before that is known
     - `users_objects`: objects of the module's kinds that are not its own; None before they were listed
-    - `objects_deleted`: all objects but CRDs are deleted
+    - `objects_deleted`: all objects but CRDs are deleted; `upgraded`: the version that the Manifest names was brought
     """
 
     kinds: tuple[Resource[JsonObject], ...]
@@ -63,18 +64,19 @@ class Removal:
     manager_missing: bool | None = None
     users_objects: tuple[str, ...] | None = None
     objects_deleted: bool = False
+    upgraded: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestSnapshot(SetSnapshot[Manifest]):
-    """One Manifest with all that its plan depends on.
+    """One Manifest with all that its rules depend on.
 
+    - `before`: the inventory at the beginning of the reconcile
     - `announced`: the objects of the inventory that events reported
     - `others`: the other modules of the SKR, as read last
     - `crd_objects`: the objects of CRDs that are no longer in the module
-    - `released`: the objects were released to the users
     - `seconds_until_check`: for how long a new process may rely on the status, if nothing triggered the reconcile
-    - `reasons`: what was begun, by upstream's names in the metric of requeues
+    - `applied`, `removed`: the results of an apply with its pruning, and of a deletion
     - `module_configs`: those of the module, while it is being removed from a Kyma that stays
     - `is_named`: the status of the Kyma names the Manifest, or it installs a mandatory module
     """
@@ -90,11 +92,13 @@ class ManifestSnapshot(SetSnapshot[Manifest]):
     managers: tuple[ManagerView, ...] | None = None
     module_cr: CrView | None = None
     removal: Removal | None = None
-    released: bool = False
     module_configs: tuple[ModuleConfig, ...] = ()
     is_named: bool = True
     seconds_until_check: float = 0.0
-    reasons: tuple[str, ...] = ()
+    before: tuple[InventoryEntry, ...] = ()
+    others: tuple[Holder, ...] = ()
+    applied: ApplyResult | None = None
+    removed: ApplyResult | None = None
 
     @property
     def default_cr(self) -> DefaultCr | None:
@@ -153,7 +157,7 @@ class ManifestReader:
         now, seconds = self.clock.now(), self.clock.monotonic()
         if state.objects is None and math.isinf(state.next_check) and was_ready(manifest):
             # A new process reads every object some time within the interval, not those of the whole fleet at once.
-            wait = until_turn(kyma_of_manifest(manifest), self.options.interval_seconds, now=now)
+            wait = until_offset(kyma_of_manifest(manifest), self.options.interval_seconds, now=now)
             state.next_check = seconds + wait
         is_relied_on = state.objects is None and not (request.causes or state.check_all)
         inventory, announced = known_inventory(manifest, state.inventory), state.announced()

@@ -13,8 +13,8 @@ import msgspec
 
 from kube_runtime import InventoryEntry, Readiness
 from kyma_oci import SourceError
-from lifecycle_manager.contract import former
 from lifecycle_manager.contract.conditions import MODULE_CRS_IN_USE
+from lifecycle_manager.contract.former import is_former
 from lifecycle_manager.contract.verdict import OBJECTS_IN_USE
 from lifecycle_manager.module_installation.module_cr import DefaultCr
 from lifecycle_manager.module_installation.state_checks import PRECEDENCE, state_of
@@ -102,7 +102,7 @@ def was_created(manifest: Manifest, wanted: DefaultCr) -> bool:
     created = find(manifest.status.conditions, MODULE_CR)
     if created is None or created.status != "True":
         return False
-    return created.message == str(wanted) or former.is_created(created)
+    return created.message == str(wanted) or is_former(created)
 
 
 def begun(

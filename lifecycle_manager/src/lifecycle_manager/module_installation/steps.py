@@ -1,7 +1,4 @@
-"""The steps of a Manifest, and how a reconcile ends. `plan` decides on them, `apply` carries them out.
-
-An outcome is an end without its status: the plan says what is the case, `ending` how that is reported.
-"""
+"""The steps of the removal of a module, and how a reconcile ends. `plan` decides on them, `apply` carries them out."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,55 +9,8 @@ from lifecycle_manager.module_installation.reading import KindObject
 from lifecycle_manager.module_sources import Source
 from lifecycle_manager.object_set.inventory import Identity
 from lifecycle_manager.object_set.ownership import Holder
-from lifecycle_manager.object_set.steps import NothingApplied, RemoveFinalizer, SetBraked, SetDone, SetFailed, SetStep
+from lifecycle_manager.object_set.reporting import SetReport
 from lifecycle_manager_api import ManifestStatus
-
-
-@dataclass(frozen=True, slots=True)
-class Render(Step):
-    source: Source
-
-
-@dataclass(frozen=True, slots=True)
-class Connect(Step):
-    """Connect to the SKR and recall what this process remembers of the module there."""
-
-
-@dataclass(frozen=True, slots=True)
-class HandOverObjects(Step):
-    """Hand objects over to other modules that have them too."""
-
-    objects: Mapping[InventoryEntry, Holder]
-
-
-@dataclass(frozen=True, slots=True)
-class ListObjectsOfCRDs(Step):
-    """List the objects of CRDs that the module no longer has."""
-
-    crds: tuple[InventoryEntry, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ReadManagers(Step):
-    """Read what runs the module; `optional` ones count only while they exist."""
-
-    managers: tuple[InventoryEntry, ...]
-    optional: tuple[InventoryEntry, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ReadModuleCR(Step):
-    """Read the default Module CR; create it where it is missing and was never created."""
-
-    wanted: DefaultCr
-    was_created: bool
-
-
-@dataclass(frozen=True, slots=True)
-class ReleaseObjects(Step):
-    """Leave the module's objects to its users: remove the label by which tools see who manages them."""
-
-    objects: tuple[InventoryEntry, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +50,48 @@ class ListUsersObjects(Step):
     own: frozenset[Identity]
 
 
+@dataclass(frozen=True, slots=True)
+class Upgrade(Step):
+    """Bring the version that the Manifest names to the SKR while something blocks the removal."""
+
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class HandOverObjects(Step):
+    """Hand objects over to other modules that have them too."""
+
+    objects: Mapping[InventoryEntry, Holder]
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseFound(Step):
+    """Leave these objects, which existed before, to users: without the set's labels, annotations and managed fields."""
+
+    entries: tuple[InventoryEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteObjects(Step):
+    """Delete these objects of the inventory.
+
+    A Namespace that contains objects of others is left, without the set's labels, annotations and managed fields. A CRD
+    that has objects waits until these are deleted.
+    """
+
+    inventory: tuple[InventoryEntry, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveFinalizer(End):
+    """Remove the finalizer: nothing is left in the SKR, or it stays there for its users.
+
+    Those `of_others` too where the SKR is gone: nobody can do anything there any more.
+    """
+
+    of_others: bool = False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaveAlone(End):
     """Do nothing: the module is unmanaged or skipped, or the Manifest waits for other finalizers."""
@@ -111,59 +103,14 @@ class WaitForCheck(End):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ManifestDone(SetDone):
+class ManifestDone(SetReport):
     """Write the status. `check_all` has the next reconcile read every object."""
 
     status: ManifestStatus
     check_all: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ManifestRefused:
-    """The objects can't be read, or may not be applied. `is_awaited`: they are being fetched."""
-
-    reason: str
-    message: str
-    again: float | None = None
-    is_awaited: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class ModuleInstalled:
-    """The objects are applied, or some were refused; what was found out about the module says whether it runs."""
-
-
-@dataclass(frozen=True, slots=True)
-class ModuleReleased:
-    """The objects belong to the users from now on."""
-
-
-@dataclass(frozen=True, slots=True)
-class RemovalWaits:
-    """The removal waits; with `needs_users` until these act."""
-
-    waits_for: str
-    needs_users: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class OthersFinalizers:
-    """The Manifest is being deleted, has finalizers of others only, and waits for these."""
-
-
-ModuleCrStep = (
-    ListObjectsOfCRDs
-    | ReadManagers
-    | ReadModuleCR
-    | FindModuleCRs
-    | DeleteDefaultCRs
-    | CheckManagersMissing
-    | StripFinalizers
-    | ListUsersObjects
-)
+ModuleCrStep = FindModuleCRs | DeleteDefaultCRs | CheckManagersMissing | StripFinalizers | ListUsersObjects
 """Steps on what no inventory names: Module CRs, and what runs the module."""
-ManifestStep = Render | Connect | HandOverObjects | ReleaseObjects | SetStep | ModuleCrStep
-ManifestEnd = ManifestDone | RemoveFinalizer | LeaveAlone | WaitForCheck | NothingApplied
-ManifestOutcome = (
-    SetFailed | SetBraked | ManifestRefused | ModuleInstalled | ModuleReleased | RemovalWaits | OthersFinalizers
-)
+ManifestStep = ModuleCrStep | Upgrade | HandOverObjects | ReleaseFound | DeleteObjects
+ManifestEnd = ManifestDone | RemoveFinalizer | LeaveAlone | WaitForCheck

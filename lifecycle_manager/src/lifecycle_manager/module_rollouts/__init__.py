@@ -11,9 +11,7 @@ from lifecycle_manager.contract.lazy import lazy
 
 if TYPE_CHECKING:
     from lifecycle_manager.module_rollouts.controller import setup
-    from lifecycle_manager.module_rollouts.notifying import setup_notifications
-    from lifecycle_manager.module_rollouts.settings import NotificationSettings
 else:
-    __getattr__ = lazy(__name__, controller="setup", notifying="setup_notifications", settings="NotificationSettings")
+    __getattr__ = lazy(__name__, controller="setup")
 
-__all__ = ["NotificationSettings", "setup", "setup_notifications"]
+__all__ = ["setup"]

@@ -14,10 +14,9 @@ from lifecycle_manager.contract.resources import DatedReleaseMeta
 from lifecycle_manager.module_catalog import Offers, kyma_of_manifest, module_of_manifest
 from lifecycle_manager.module_catalog.offer import release_of
 from lifecycle_manager.rollout import Schedule, Timing
-from lifecycle_manager.rollout.change_brake import DEFAULT_STRATEGY, DEFAULT_WAVES, changes
 from lifecycle_manager.rollout.releases import in_effect, released_by, taken_back
-from lifecycle_manager.rollout.target import MANDATORY_CHANNEL, RolloutTarget, channel_of
-from lifecycle_manager.rollout.waves import Cluster, is_downgrade, wave_of
+from lifecycle_manager.rollout.target import MANDATORY_CHANNEL, RolloutTarget, changes, channel_of
+from lifecycle_manager.rollout.waves import DEFAULT_STRATEGY, DEFAULT_WAVES, Cluster, is_downgrade, wave_of
 from lifecycle_manager_api import (
     Kyma,
     Manifest,

@@ -77,7 +77,6 @@ def status_of(rollout: ModuleRollout, progress: Progress) -> ModuleRolloutStatus
         started_at=before.started_at or progress.now,
         expected_end=None if blocker is not None or is_completed else _expected_end(rollout, progress, updated),
         completed_at=completed_at,
-        notified=before.notified,
         observed_generation=rollout.metadata.generation,
     )
 

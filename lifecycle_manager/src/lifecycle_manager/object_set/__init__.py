@@ -1,8 +1,8 @@
 """A set of objects in an SKR on behalf of one resource in KCP.
 
+- `engine`: what a reconcile does with a set, in which order; `apply` sends its requests to the SKR
+- `rules`: the rules that all owners share: what may be in a set, and what is pruned
 - `snapshot`, `state`: what the rules decide on, and what a process remembers: announced changes, repairs, the inventory
-- `plan`: the rules that all owners share, with the order of their `steps`, and what may be in a set
-- `reconciler`: carries the steps out and ends a reconcile; `apply` sends its requests to the SKR
 - `owner_writes`: the resource in KCP: its intent, its finalizer, its status and Events
 - `inventory`: the objects that the resource's status names
 - `ownership`: which of several sets has an object: first come (`Claim`) or shared and handed over (`Holder`)
@@ -10,15 +10,16 @@
 - `workloads`: the readiness of workloads, with what their Pods say
 - `reporting`: what statuses and Events of such resources have in common
 
-The plans of `module_installation` and `sync_resource` put the rules together; each adds which objects it wants, and its
-status. The Watcher's objects have no resource of their own in KCP: `skr_webhook` uses `apply` alone, as `OwnObjects`.
+`module_installation` and `sync_resource` decide between the requests of the engine; each adds which objects it wants,
+and its status. The Watcher's objects have no resource of their own in KCP: `skr_webhook` uses `apply` alone, as
+`OwnObjects`.
 """
 
 from lifecycle_manager.object_set.apply import SkrObjects
 from lifecycle_manager.object_set.owner_writes import OwnerWrites, RecordingFailed
-from lifecycle_manager.object_set.plan import objections
 from lifecycle_manager.object_set.policy import Policies
 from lifecycle_manager.object_set.protected import is_protected
+from lifecycle_manager.object_set.rules import objections
 from lifecycle_manager.object_set.state import SetState
 
 __all__ = [

@@ -15,14 +15,14 @@ from kube_runtime import (
     Client,
     InventoryEntry,
     JsonObject,
+    KubernetesObject,
     NotFound,
     ObjectOutcome,
     find_object,
 )
 from lifecycle_manager.contract.resources import FIELD_MANAGER, NAMESPACES
-from lifecycle_manager.object_set.inventory import DEFAULT_NAMESPACE, identities, without
+from lifecycle_manager.object_set.inventory import DEFAULT_NAMESPACE, Identity, identities, without
 from lifecycle_manager.object_set.ownership import OWN_LABELS, Holder, OwnObjects, SetOwner
-from lifecycle_manager.object_set.steps import ApplyObjects, PruneObjects
 from lifecycle_manager_api import names
 
 log = structlog.get_logger("object_set")
@@ -73,20 +73,28 @@ class SkrObjects:
         )
 
     async def apply(
-        self, step: ApplyObjects, leave: Callable[[InventoryEntry, JsonObject], bool] = lambda _entry, _live: False
+        self,
+        objects: tuple[KubernetesObject, ...],
+        inventory: tuple[InventoryEntry, ...],
+        *,
+        recheck: bool | frozenset[Identity],
+        new: frozenset[InventoryEntry] = frozenset(),
+        namespaces: tuple[str, ...] = (),
+        found: frozenset[Identity] = frozenset(),
+        leave: Callable[[InventoryEntry, JsonObject], bool] = lambda _entry, _live: False,
     ) -> ApplyResult:
-        """Apply objects and delete none: those that only the inventory names are kept, see `prune`."""
-        if missing := set(step.namespaces).difference(self.namespaces):
+        """Apply objects and delete none: those that only the inventory names are kept, see `prune`.
+
+        Without `recheck` only objects with another document than before are requested; with identities in it these are
+        requested too. `new` objects were not in the inventory before this reconcile. `namespaces` are created before
+        where they are missing. They are not a part of the set: others may use them by the time it is deleted. `found`
+        objects existed before the set: they are never deleted to be created anew.
+        """
+        if missing := set(namespaces).difference(self.namespaces):
             await self.create_namespaces(missing)
-            self.namespaces = tuple(step.namespaces)
+            self.namespaces = tuple(namespaces)
         return await self.applier.apply(
-            step.objects,
-            step.inventory,
-            new=step.new,
-            prune=False,
-            recheck=step.recheck,
-            leave=leave,
-            found=step.found,
+            objects, inventory, new=new, prune=False, recheck=recheck, leave=leave, found=found
         )
 
     async def create_namespaces(self, wanted: Iterable[str]) -> None:
@@ -122,10 +130,10 @@ class SkrObjects:
                 left.append(entry)
         return tuple(left)
 
-    async def prune(self, step: PruneObjects) -> ApplyResult:
+    async def prune(self, applied: ApplyResult, entries: tuple[InventoryEntry, ...]) -> ApplyResult:
         """Delete objects that an apply has left over; return the result of both."""
-        applied, chosen = step.applied, identities(step.entries)
-        removed = await self.applier.prune(step.entries, applied.outcomes)
+        chosen = identities(entries)
+        removed = await self.applier.prune(entries, applied.outcomes)
         outcomes = (
             *(each for each in applied.outcomes if each.index is not None or each.entry.identity not in chosen),
             *removed.outcomes,

@@ -79,6 +79,10 @@ def unresolved_entries(objects: Iterable[KubernetesObject]) -> frozenset[Invento
     )
 
 
+def scopes_of(entries: Iterable[InventoryEntry]) -> Scopes:
+    return {(each.group, each.kind): bool(each.namespace) for each in entries}
+
+
 def namespace_in(scopes: Scopes, default_namespace: str) -> Callable[[KubernetesObject], str]:
     """Return what says the namespace of an object; a kind of which the scope is not known counts as namespaced."""
 

@@ -6,6 +6,7 @@ from typing import Generic, Literal, TypeVar
 import msgspec
 
 from kube_runtime import Client, EventRecorder, Informer, KubeError
+from lifecycle_manager.contract.former import is_former
 from lifecycle_manager.contract.writes import remove_finalizers, set_finalizers, write_status
 from lifecycle_manager.object_set.reporting import ready_transition
 from lifecycle_manager_api import Manifest, ManifestStatus, ObjectMeta, State, SyncResource, SyncResourceStatus
@@ -26,7 +27,6 @@ class OwnerWrites(Generic[Owner]):
     events: EventRecorder
     informer: Informer[Owner]
     finalizer: str
-    former_finalizers: tuple[str, ...] = ()
     action: str
 
     async def intend(self, owner: Owner, status: Status) -> Owner:
@@ -57,8 +57,9 @@ class OwnerWrites(Generic[Owner]):
         self.events.record(self.informer.resource, owner, reason, note, type=kind, action=self.action)
 
     async def remove_finalizer(self, owner: Owner, *, of_others: bool = False) -> None:
-        """Remove the finalizer where it is set, and those of former versions or of all others. Raises KubeError."""
-        removed = owner.metadata.finalizers if of_others else (self.finalizer, *self.former_finalizers)
+        """Remove the finalizer where it is set, and those of the former version or of all others. Raises KubeError."""
+        found = owner.metadata.finalizers
+        removed = found if of_others else [each for each in found if each == self.finalizer or is_former(each)]
         await remove_finalizers(self.kcp, self.informer, owner.metadata, *removed)
 
     async def _write(self, owner: Owner, status: Status) -> Owner:

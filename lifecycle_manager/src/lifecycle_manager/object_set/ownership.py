@@ -18,7 +18,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from kube_runtime import InventoryEntry, KubernetesObject, ObjectKey
-from lifecycle_manager.contract import former
+from lifecycle_manager.contract.former import is_former, marks
 from lifecycle_manager.contract.resources import FIELD_MANAGER
 from lifecycle_manager.object_set.inventory import DEFAULT_NAMESPACE, Identity, identities
 from lifecycle_manager.object_set.protected import is_protected_entry
@@ -124,7 +124,7 @@ class SetOwner(NamedTuple):
 
     @property
     def former_managers(self) -> Collection[str]:
-        return former.FIELD_MANAGERS
+        return marks().field_managers
 
     @property
     def all_labels(self) -> dict[str, str]:
@@ -154,8 +154,9 @@ class SetOwner(NamedTuple):
         labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
         if is_protected_entry(entry) or annotations.get(names.OWNER_UID, self.uid) != self.uid:
             return False
-        marks = (labels.get(names.MANAGED_BY), annotations.get(names.OWNED_BY))
-        return marks == (names.LIFECYCLE_MANAGER, str(self.key)) or former.is_owned_by(live, str(self.key))
+        if labels.get(names.MANAGED_BY) == names.LIFECYCLE_MANAGER:
+            return bool(annotations.get(names.OWNED_BY) == str(self.key))
+        return is_former(live) and former_owner(live) == str(self.key)
 
 
 class OwnObjects(NamedTuple):
@@ -178,7 +179,13 @@ class OwnObjects(NamedTuple):
 
 def is_of_the_lifecycle_manager(live: Mapping[str, Any]) -> bool:
     """Tell whether an object has the label of the Lifecycle Manager, of any owner or version."""
-    return OWN_LABELS.items() <= (live["metadata"].get("labels") or {}).items() or former.is_marked(live)
+    return OWN_LABELS.items() <= (live["metadata"].get("labels") or {}).items() or is_former(live)
+
+
+def former_owner(live: Mapping[str, Any]) -> str | None:
+    """Return the owner, `namespace/name`, that an object of the former version names."""
+    annotations = live["metadata"].get("annotations") or {}
+    return annotations.get(names.OWNED_BY) or annotations.get(names.DEPRECATED_OWNED_BY)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kube_runtime import ObjectOutcome
+from kube_runtime import ObjectOutcome, RateLimit
 from lifecycle_manager.contract.signals import ObjectChanged, ObjectReference
 from lifecycle_manager.object_set.inventory import Identity
 from lifecycle_manager.skr import NOTHING, ObservedObject
@@ -24,9 +24,7 @@ MAX_BUDGETS = 100
 
 @dataclass(slots=True)
 class _Budget:
-    """`used_until`: when all repairs so far are made up for."""
-
-    used_until: float
+    limit: RateLimit
     last: ObjectChanged
     is_granted: bool
     changed_by: str = ""
@@ -43,13 +41,12 @@ class Repairs:
         budget = self._budgets.get(change.reference)
         if budget is not None and budget.last == change:
             return budget.is_granted
-        used_until = max(budget.used_until if budget is not None else now, now)
-        granted = used_until - now <= (REPAIRS_IN_A_ROW - 1) * SECONDS_FOR_A_REPAIR
-        used_until += SECONDS_FOR_A_REPAIR if granted else 0.0
+        limit = budget.limit if budget is not None else RateLimit(1 / SECONDS_FOR_A_REPAIR, REPAIRS_IN_A_ROW)
+        granted = limit.grants(now)
         changed_by = budget.changed_by if budget is not None else ""
         if self._budgets is NOTHING or len(self._budgets) >= MAX_BUDGETS:
-            self._budgets = {key: each for key, each in self._budgets.items() if each.used_until > now}
-        self._budgets[change.reference] = _Budget(used_until, change, granted, changed_by)
+            self._budgets = {key: each for key, each in self._budgets.items() if not each.limit.is_unused(now)}
+        self._budgets[change.reference] = _Budget(limit, change, granted, changed_by)
         return granted
 
     def contested(self, change: ObjectChanged) -> str:

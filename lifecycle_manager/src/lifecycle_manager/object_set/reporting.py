@@ -1,15 +1,18 @@
 """What the statuses and Events of all owners of sets have in common. Pure functions."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
 
 import msgspec
 
-from kube_runtime import ObjectKey
+from kube_runtime import ApplyResult, End, InventoryEntry, ObjectKey
+from lifecycle_manager.contract.signals import ObjectReference
 from lifecycle_manager.module_catalog import kyma_of_manifest, module_of_manifest
 from lifecycle_manager.object_set.inventory import Identity, entries_of, identities
 from lifecycle_manager.object_set.ownership import SetOwner
+from lifecycle_manager.skr import ObservedObject
 from lifecycle_manager_api import (
     Condition,
     Manifest,
@@ -27,6 +30,20 @@ READY = "Ready"
 """The condition that sums up all others."""
 
 Status = TypeVar("Status", ManifestStatus, SyncResourceStatus)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetReport(End):
+    """Write the status of an owner; `error` is raised once that is done.
+
+    `applied` is the result of this round; `shown` what it has read of objects that events announced, None where it has
+    not read them. `lost` are objects that belong to another owner.
+    """
+
+    status: ManifestStatus | SyncResourceStatus
+    applied: ApplyResult | None = None
+    shown: Mapping[ObjectReference, ObservedObject] | None = None
+    lost: frozenset[InventoryEntry] = frozenset()
 
 
 def with_conditions(

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Literal
 
 from lifecycle_manager.contract.options import (
     BindAddress,
-    Count,
     Duration,
     OtlpEndpoint,
     Rate,
     Share,
+    burst_of,
     fips_only_option,
     option,
     trace_sampling_ratio_option,
@@ -19,7 +19,7 @@ from lifecycle_manager.contract.options import (
 from lifecycle_manager_api import names
 
 if TYPE_CHECKING:
-    from kube_runtime import ClientOptions, RetryPolicy, RuntimeMetrics
+    from kube_runtime import ClientOptions, ManagerOptions, RuntimeMetrics
     from kyma_diagnostics import TracingOptions
 
 LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR"]
@@ -35,15 +35,9 @@ class ProcessSettings:
     kyma_metrics: bool = option(
         False, "kyma-metrics", "also the metrics of upstream with several series for each Kyma and each of its modules"
     )
-    failure_base_delay: Duration = option(
-        timedelta(milliseconds=100), "failure-base-delay", "first delay after a failure"
-    )
     failure_max_delay: Duration = option(timedelta(seconds=5), "failure-max-delay", "maximum delay after failures")
-    retry_rate: Rate = option(30.0, "rate-limiter-frequency", "retries per second of one controller")
-    retry_burst: Count = option(200, "rate-limiter-burst", "burst of retries above that rate")
     sync_timeout: Duration = option(timedelta(minutes=2), "cache-sync-timeout", "timeout of the first lists at start")
-    qps: Rate = option(1000.0, "k8s-client-qps", "requests per second to KCP")
-    burst: Count = option(2000, "k8s-client-burst", "burst of requests above that rate")
+    qps: Rate = option(1000.0, "k8s-client-qps", "requests per second to KCP, with bursts of twice as many")
     fips_only: bool = fips_only_option()
     otlp_endpoint: OtlpEndpoint = option(
         "",
@@ -61,22 +55,24 @@ class ProcessSettings:
     )
 
     @property
-    def retries(self) -> "RetryPolicy":
-        """The pauses after failures of all controllers."""
-        from kube_runtime import RetryPolicy
+    def manager(self) -> "ManagerOptions":
+        """The options of what all controllers have in common."""
+        from kube_runtime import ManagerOptions, RetryPolicy
 
-        return RetryPolicy(
-            base_seconds=self.failure_base_delay.total_seconds(),
-            max_seconds=self.failure_max_delay.total_seconds(),
-            rate=self.retry_rate,
-            burst=self.retry_burst,
+        retry = RetryPolicy(max_seconds=self.failure_max_delay.total_seconds())
+        return ManagerOptions(
+            name=names.LIFECYCLE_MANAGER,
+            retry=retry,
+            probes=(self.probes, self.metrics),
+            sync_timeout_seconds=self.sync_timeout.total_seconds(),
+            trace_annotation=names.TRACEPARENT,
         )
 
     def kcp_options(self, metrics: "RuntimeMetrics") -> "ClientOptions":
         """Return the limits of requests to KCP, which are counted in `metrics`."""
         from kube_runtime import ClientOptions
 
-        return ClientOptions(qps=self.qps, burst=self.burst, metrics=metrics)
+        return ClientOptions(qps=self.qps, burst=burst_of(self.qps), metrics=metrics)
 
     def tracing(self, replica: str) -> "TracingOptions":
         """Return where traces are sent, and which."""

@@ -22,7 +22,7 @@ from lifecycle_manager_api import names
 
 if TYPE_CHECKING:
     from kube_runtime import Client
-    from kube_runtime.leases import LeaseSharding
+    from kube_runtime.leases import LeaseSharding, LeaseTiming
 
 LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 
@@ -38,17 +38,8 @@ class ReplicaSettings:
     lease_duration: Duration = option(
         timedelta(seconds=10),
         "leader-election-lease-duration",
-        "how long a replica may miss renewals of its Lease before others take its Kymas over",
-    )
-    renew_deadline: Duration = option(
-        timedelta(seconds=7),
-        "leader-election-renew-deadline",
-        "how long a replica may write after its last renewal",
-    )
-    retry_period: Duration = option(
-        timedelta(milliseconds=2500),
-        "leader-election-retry-period",
-        "how often a replica renews its Lease; after a failure it tries again in half of that",
+        "how long a replica may miss renewals of its Lease before others take its Kymas over; it renews it every "
+        "quarter of that, and writes for seven tenths of it after its last renewal",
     )
     given_name: Annotated[str, MaxLen(200), matching(rf"({LABEL}(\.{LABEL})*)?")] = option(
         "",
@@ -63,13 +54,8 @@ class ReplicaSettings:
     )
 
     def __post_init__(self) -> None:
-        """Refuse times with which two replicas could write at the same time, or none for long. Raises ValueError."""
-        if not timedelta(0) < self.retry_period < self.renew_deadline < self.lease_duration:
-            raise ValueError(
-                "leader-election-retry-period must be shorter than leader-election-renew-deadline, "
-                "and that shorter than leader-election-lease-duration"
-            )
-        if self.lease_duration % timedelta(seconds=1):
+        """Refuse a time that a Lease can't have. Raises ValueError."""
+        if self.lease_duration < timedelta(seconds=1) or self.lease_duration % timedelta(seconds=1):
             raise ValueError("leader-election-lease-duration must be whole seconds, as in a Lease")
 
     @property
@@ -82,11 +68,19 @@ class ReplicaSettings:
         """host:port at which the other replicas reach this one."""
         return self.given_address or f"{socket.gethostname()}:{self.bind_address[1]}"
 
+    @property
+    def timing(self) -> "LeaseTiming":
+        """How long things last, of which the Lease's duration is given."""
+        from kube_runtime.leases import LeaseTiming
+
+        seconds = int(self.lease_duration.total_seconds())
+        return LeaseTiming(lease_seconds=seconds, act_seconds=0.7 * seconds, renew_seconds=0.25 * seconds)
+
     def sharding(self, leases: "Client") -> "LeaseSharding | None":
         """Return how the Kymas are shared among replicas; None where this is the only one."""
         if not self.enabled:
             return None
-        from kube_runtime.leases import LeaseSharding, LeaseTiming
+        from kube_runtime.leases import LeaseSharding
 
         return LeaseSharding(
             leases,
@@ -95,9 +89,5 @@ class ReplicaSettings:
             name=self.name,
             succeeds=bool(self.given_name),
             address=self.address,
-            timing=LeaseTiming(
-                lease_seconds=int(self.lease_duration.total_seconds()),
-                act_seconds=self.renew_deadline.total_seconds(),
-                renew_seconds=self.retry_period.total_seconds(),
-            ),
+            timing=self.timing,
         )

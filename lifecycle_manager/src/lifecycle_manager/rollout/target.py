@@ -1,26 +1,39 @@
-"""What a channel gives clusters: a version, and what its ModuleTemplate installs. Pure functions.
+"""What a channel gives clusters: a version, what its ModuleTemplate installs, how many that changes. Pure functions.
 
 A ModuleTemplate may change under the same version. So a cluster has what its channel gives only if its Manifest
 installs the same, too. Where that is not known, as long as a descriptor is looked up, the version alone counts.
+
+A change of the catalog that changes more clusters than `--max-changed-clusters` allows is a rollout, although no
+RolloutStrategy is named. That depends on KCP alone, so that every replica finds the same as soon as it sees the change.
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
 from msgspec.structs import replace as with_fields
 
-from lifecycle_manager.contract import former
+from kube_runtime.informer import Index
 from lifecycle_manager.module_catalog import (
     DescriptorUnreadable,
     Offer,
     is_mandatory_manifest,
+    module_of_manifest,
     spec_differs,
     version_of,
     wanted_spec,
 )
-from lifecycle_manager_api import CustomResourcePolicy, Manifest, ManifestSpec, ModuleTemplate, names
+from lifecycle_manager.module_catalog.manifests import named_as_before
+from lifecycle_manager_api import (
+    CustomResourcePolicy,
+    InvalidVersion,
+    Manifest,
+    ManifestSpec,
+    ModuleTemplate,
+    Version,
+    names,
+)
 
 MANDATORY_CHANNEL = "mandatory"
 """The channel of rollouts of mandatory modules, which have no channels."""
@@ -43,7 +56,7 @@ class RolloutTarget:
         wanted = self.specs.get(held.custom_resource_policy)
         if wanted is None or not spec_differs(held, wanted):
             return True
-        named = with_fields(wanted, resource=former.named_as_before(wanted.resource, held.resource))
+        named = with_fields(wanted, resource=named_as_before(wanted.resource, held.resource))
         return not spec_differs(held, named)
 
 
@@ -52,6 +65,15 @@ def channel_of(manifest: Manifest) -> str:
     if is_mandatory_manifest(manifest):
         return MANDATORY_CHANNEL
     return manifest.metadata.labels.get(names.CHANNEL, "")
+
+
+def _module_of_channel(manifest: Manifest) -> Iterable[str]:
+    if channel_of(manifest):
+        yield module_of_manifest(manifest)
+
+
+MANIFESTS_BY_MODULE: Index[Manifest] = Index("module", _module_of_channel)
+"""Manifests about which rollouts may decide, by the module."""
 
 
 def targets_of(offer: Offer) -> dict[str, dict[str, RolloutTarget]]:
@@ -79,6 +101,29 @@ def target_of(offer: Offer, template: ModuleTemplate | None, version: str) -> Ro
     wanted = {policy: wanted_spec(template, component, default_cr=default_cr, policy=policy) for policy in POLICIES}
     specs = {policy: spec for policy, spec in wanted.items() if spec is not None}
     return RolloutTarget(version, _digest_of(specs[POLICIES[0]]) if specs else "", specs)
+
+
+def changes(manifest: Manifest, target: RolloutTarget, known: Collection[str]) -> bool:
+    """Tell whether what a channel gives changes a cluster, or a rollout does that is not `known` yet."""
+    metadata, release = manifest.metadata, manifest.status.release
+    if metadata.being_deleted or names.IS_UNMANAGED in metadata.annotations:
+        return False
+    if manifest.spec.version == target.version:
+        is_under_way = release is not None and release.version == target.version and release.rollout not in known
+        return is_under_way or not target.is_in(manifest)
+    try:
+        is_lower = Version.parse(target.version) < Version.parse(manifest.spec.version)
+        return not is_lower or is_mandatory_manifest(manifest)  # what users chose gets no lower version
+    except InvalidVersion:
+        return True
+
+
+def changed_clusters(
+    targets: Mapping[str, RolloutTarget], manifests: Iterable[Manifest], known: Collection[str]
+) -> int:
+    """Return how many clusters the channels of a module change. `manifests`: those of the module."""
+    found = ((each, targets.get(channel_of(each))) for each in manifests)
+    return sum(target is not None and changes(manifest, target, known) for manifest, target in found)
 
 
 def _digest_of(spec: ManifestSpec) -> str:

@@ -32,16 +32,34 @@ import msgspec
 from lifecycle_manager.contract.options import parse_duration
 from lifecycle_manager_api import (
     InvalidVersion,
+    LabelSelector,
+    LabelSelectorRequirement,
     ModuleRollout,
     ModuleRolloutSpec,
     RolloutStrategySpec,
     Version,
+    Wave,
     WaveRules,
     WaveStatus,
+    names,
 )
 from lifecycle_manager_api.rollout_strategy import REMAINING
 
 DEADLINE_EXCEEDED = "DeadlineExceeded"
+DEFAULT_STRATEGY = "default"
+"""The RolloutStrategy of large changes where none is named; where it does not exist, DEFAULT_WAVES are."""
+DEFAULT_WAVES = RolloutStrategySpec(
+    waves=(
+        Wave(
+            name="trial",
+            kyma_selector=LabelSelector(
+                match_expressions=(
+                    LabelSelectorRequirement(key=names.BROKER_PLAN_NAME, operator="In", values=("trial", "free")),
+                )
+            ),
+        ),
+    )
+)
 Standing = Literal["waiting", "held", "under_way", "soaking", "healthy", "failed", "unreachable"]
 
 

@@ -3,7 +3,7 @@
 `access` finds the kubeconfig of a Kyma's SKR in its Secret, `connections` keeps one pooled client for each SKR in use
 and follows rotated kubeconfigs, `controller` probes SKRs that do not answer, `token_renewal` renews the short-lived
 tokens of access Secrets (`token` reads them), `announcement` decides when a read is new enough to show the change that
-an event reported, `deletion_brake` says which deletions are held, `finalizers` removes the finalizers of objects that
+an event reported, `brake` says which deletions are held, `finalizers` removes the finalizers of objects that
 nobody else finalizes, `failure` turns errors into a reason and a message for a condition, and `watcher` holds what the
 other folders know of the Watcher.
 """
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
         SkrUnreachable,
     )
     from lifecycle_manager.skr.announcement import NOTHING, Announcement, Announcements, ObservedObject
+    from lifecycle_manager.skr.brake import RELEASED, Brake, DeletionBrake, deletion_continued
     from lifecycle_manager.skr.connections import Connections
     from lifecycle_manager.skr.controller import connections_of, setup
-    from lifecycle_manager.skr.deletion_brake import RELEASED, Brake, DeletionBrake, deletion_continued
     from lifecycle_manager.skr.failure import SkrFailure, failure_of
     from lifecycle_manager.skr.settings import BrakeSettings, SkrSettings
 else:
@@ -34,7 +34,7 @@ else:
         announcement="NOTHING Announcement Announcements ObservedObject",
         connections="Connections",
         controller="connections_of setup",
-        deletion_brake="RELEASED Brake DeletionBrake deletion_continued",
+        brake="RELEASED Brake DeletionBrake deletion_continued",
         failure="SkrFailure failure_of",
         settings="BrakeSettings SkrSettings",
     )

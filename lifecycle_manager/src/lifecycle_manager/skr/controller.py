@@ -21,6 +21,7 @@ from kube_runtime import (
 )
 from kube_runtime.client.http_sessions import HttpSessions
 from kube_runtime.client.limits import AnswerMemory
+from lifecycle_manager.contract.options import burst_of
 from lifecycle_manager.contract.resources import SECRETS, Secret
 from lifecycle_manager.contract.signals import ClusterReachable, ClusterSilent
 from lifecycle_manager.skr import token_renewal
@@ -49,7 +50,7 @@ def connections_of(manager: Manager, settings: SkrSettings = SkrSettings()) -> C
     """Return the connections to SKRs. Their writes are fenced by the sharding of the manager."""
     options = ClientOptions(
         qps=settings.qps,
-        burst=settings.burst,
+        burst=burst_of(settings.qps),
         timeout_seconds=settings.request_timeout_seconds,
         max_in_flight=MAX_REQUESTS_IN_FLIGHT,
         keep_alive_seconds=KEEP_ALIVE_SECONDS,
@@ -83,7 +84,7 @@ def setup(manager: Manager, connections: Connections, settings: SkrSettings = Sk
         concurrency=settings.max_concurrent_probes,
         retry=PROBE_POLICY,
         retry_priority=Priority.RESYNC,
-        paced=False,
+        is_limited=False,
     )
 
     def unless_probed(signal: ClusterSilent) -> Iterable[str]:

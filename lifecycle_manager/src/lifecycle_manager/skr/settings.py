@@ -12,8 +12,7 @@ from lifecycle_manager.contract.options import Count, Rate, Seconds, option
 class SkrSettings:
     """Limits of the access to SKRs."""
 
-    qps: Rate = option(200.0, "k8s-skr-client-qps", "requests per second to each SKR")
-    burst: Count = option(400, "k8s-skr-client-burst", "burst of requests above that rate")
+    qps: Rate = option(200.0, "k8s-skr-client-qps", "requests per second to each SKR, with bursts of twice as many")
     request_timeout_seconds: Seconds = option(10.0, "skr-request-timeout", "timeout of one request to an SKR")
     max_clients: Count = option(1000, "max-warm-skrs", "maximum of SKRs to which connections are kept open")
     allow_insecure_kubeconfigs: bool = option(
@@ -21,9 +20,7 @@ class SkrSettings:
         "allow-insecure-kubeconfigs",
         "accept kubeconfigs with exec plugins, file paths or TLS verification switched off",
     )
-    max_concurrent_probes: Count = option(
-        200, "max-concurrent-skr-probes", "concurrent probes of SKRs that do not answer"
-    )
+    max_concurrent_probes: int = 200
 
 
 Percent = Annotated[int, Ge(1), Le(100)]

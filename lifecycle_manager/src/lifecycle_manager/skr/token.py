@@ -6,7 +6,7 @@ who write them. Whatever an SKR returns as a new token is held to the same rules
 
 import base64
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -92,12 +92,11 @@ def token_of(text: object) -> Token:
     return Token(found[0], subject[1], subject[2], issued, expires)
 
 
-def issued_token(answer: JsonObject, former: Token, times: Collection[datetime]) -> Token:
+def issued_token(answer: JsonObject, former: Token, now: datetime) -> Token:
     """Return the token in the answer to a TokenRequest. Raises TokenUnusable.
 
     It is believed within [now - SKEW, now + the lifetime that was requested], where the answer says the same as its
     text: a back-dated one would be renewed all the time, and a stolen one of decades would open the cluster as long.
-    `times` are what may be now, by clocks of this process that disagree where one of them was set.
     """
     status = answer.get("status")
     if not isinstance(status, Mapping):
@@ -105,7 +104,6 @@ def issued_token(answer: JsonObject, former: Token, times: Collection[datetime])
     token = token_of(status.get("token"))
     if (token.namespace, token.account) != (former.namespace, former.account):
         raise TokenUnusable("it is a token of another ServiceAccount")
-    now = min(times, key=lambda each: abs(token.issued - each))
     if abs(token.expires - _time_of(status.get("expirationTimestamp"))) > SKEW:
         raise TokenUnusable("it expires at another time than the answer says")
     if abs(token.issued - now) > SKEW:

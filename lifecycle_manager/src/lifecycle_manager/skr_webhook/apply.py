@@ -17,15 +17,14 @@ from kube_runtime import (
     Result,
 )
 from kyma_certs import describe
-from lifecycle_manager.contract import former
 from lifecycle_manager.contract.conditions import WEBHOOK, ConditionContent, write_condition
+from lifecycle_manager.contract.former import marks
+from lifecycle_manager.contract.offsets import until_check
 from lifecycle_manager.contract.resources import KYMAS
 from lifecycle_manager.contract.signals import WebhookRulesChanged
-from lifecycle_manager.contract.turns import until_check
 from lifecycle_manager.contract.watchers import valid_watchers
 from lifecycle_manager.object_set import SkrObjects
 from lifecycle_manager.object_set.ownership import OwnObjects
-from lifecycle_manager.object_set.steps import ApplyObjects, DeleteObjects
 from lifecycle_manager.skr import Connections
 from lifecycle_manager.skr.failure import failed
 from lifecycle_manager.skr_webhook import plan
@@ -49,7 +48,7 @@ FIELD_MANAGER = "lifecycle-manager-skr-webhook"
 WEBHOOK_KIND = "ValidatingWebhookConfiguration"
 RULES_SECONDS = 2.0
 """How long an API server may take to use the rules of a webhook that were just written."""
-OWNER = OwnObjects(FIELD_MANAGER, former.WATCHER_FIELD_MANAGERS)
+OWNER = OwnObjects(FIELD_MANAGER, marks().watcher_field_managers)
 
 log = structlog.get_logger("skr_webhook")
 
@@ -77,15 +76,15 @@ class WatcherActions:
                 seen = await self._ensure_certificate(seen, state)
             case plan.FindDesired():
                 seen = replace(seen, desired=await self._find_desired(seen, step, state=state, skr=skr))
-            case ApplyObjects():
-                seen = await self._apply_objects(seen, step, objects_of(state, skr))
+            case plan.ApplyWatcher():
+                seen = await self._apply_watcher(seen, step, objects_of(state, skr))
             case plan.SendCanary(path, write):
                 # A process that fails from here on knows that a canary may be under way.
                 state.timers = seen.timers.with_path(path)
                 await send_canary(skr, request.key.name, self.manager.clock.monotonic(), write=write)
                 path = path.sent(self.manager.clock.monotonic(), write=write)
                 seen = replace(seen, canary_sent=True, timers=seen.timers.with_path(path))
-            case DeleteObjects(inventory):
+            case plan.DeleteWatcher(inventory):
                 seen = replace(seen, remaining=(await objects_of(state, skr).applier.delete(inventory)).inventory)
             case _:
                 assert_never(step)
@@ -113,12 +112,14 @@ class WatcherActions:
         objects = tuple(KubernetesObject.of(each, index) for index, each in enumerate(documents))
         return Desired(objects, records_for(documents, watchers, cas), rules, step.with_webhook)
 
-    async def _apply_objects(self, seen: WatcherSnapshot, step: ApplyObjects, objects: SkrObjects) -> WatcherSnapshot:
-        applied = await objects.apply(step)
+    async def _apply_watcher(
+        self, seen: WatcherSnapshot, step: plan.ApplyWatcher, objects: SkrObjects
+    ) -> WatcherSnapshot:
+        applied = await objects.apply(step.objects, step.inventory, recheck=step.recheck, new=step.new)
         applied.raise_first_failure()
         existed = any(each.action in {"changed", "unchanged"} for each in applied.outcomes)
         if existed and not seen.kyma.status.records.watcher:  # perhaps the Watcher of a former version
-            await objects.applier.delete(former.WATCHER_OBJECTS)
+            await objects.applier.delete(marks().watcher_objects)
         if any(each.entry.kind == WEBHOOK_KIND and each.action in {"created", "changed"} for each in applied.outcomes):
             changed = WebhookRulesChanged(seen.kyma.metadata.name)
             asyncio.get_running_loop().call_later(RULES_SECONDS, self.manager.publish, changed)

@@ -9,9 +9,8 @@ deleted and its modules are removed. After the first installation, those of the 
 
 from dataclasses import dataclass, field, replace
 
-from kube_runtime import End, Step
+from kube_runtime import End, InventoryEntry, KubernetesObject, Step
 from kyma_certs import KeyPair
-from lifecycle_manager.contract import former
 from lifecycle_manager.contract.conditions import (
     CERTIFICATE_OVERDUE,
     EVENT_PATH_BROKEN,
@@ -23,7 +22,7 @@ from lifecycle_manager.contract.conditions import (
     is_introduced,
     modules_removed,
 )
-from lifecycle_manager.object_set.steps import ApplyObjects, DeleteObjects
+from lifecycle_manager.contract.former import marks
 from lifecycle_manager.skr import AccessSecretMissing
 from lifecycle_manager.skr.failure import failed
 from lifecycle_manager.skr_webhook.canary import EventPath
@@ -58,6 +57,23 @@ class FindDesired(Step):
 
 
 @dataclass(frozen=True, slots=True)
+class ApplyWatcher(Step):
+    """Apply the Watcher's objects, see `SkrObjects.apply`."""
+
+    objects: tuple[KubernetesObject, ...]
+    inventory: tuple[InventoryEntry, ...]
+    recheck: bool
+    new: frozenset[InventoryEntry]
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteWatcher(Step):
+    """Delete the Watcher's objects, and those of the former version."""
+
+    inventory: tuple[InventoryEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class SendCanary(Step):
     """Test the event path; `path` is the one to remember while the canary is under way."""
 
@@ -73,7 +89,7 @@ class WatcherDone(End):
     condition: ConditionContent | None = None
 
 
-WatcherStep = EnsureCertificate | FindDesired | ApplyObjects | SendCanary | DeleteObjects
+WatcherStep = EnsureCertificate | FindDesired | ApplyWatcher | SendCanary | DeleteWatcher
 
 
 def plan(seen: WatcherSnapshot) -> WatcherStep | WatcherDone:
@@ -110,7 +126,7 @@ def plan_installation(seen: WatcherSnapshot) -> WatcherStep | WatcherDone:
     return plan_desired(seen, seen.desired)
 
 
-def plan_desired(seen: WatcherSnapshot, desired: Desired) -> ApplyObjects | SendCanary | WatcherDone:
+def plan_desired(seen: WatcherSnapshot, desired: Desired) -> ApplyWatcher | SendCanary | WatcherDone:
     """Return the next step for a Watcher whose objects are known."""
     is_due = _is_repair_due(seen)
     if seen.applied is None and (not _is_applied(seen, desired) or is_due):
@@ -118,7 +134,7 @@ def plan_desired(seen: WatcherSnapshot, desired: Desired) -> ApplyObjects | Send
         is_new = not any(records_of(seen.kyma).values()) and not is_of_former_version(seen.kyma)
         recheck = is_due or is_recorded(seen.kyma, desired)
         new = frozenset(INVENTORY if is_new else ())
-        return ApplyObjects(desired.objects, INVENTORY, recheck=recheck, new=new)
+        return ApplyWatcher(desired.objects, INVENTORY, recheck=recheck, new=new)
     if not desired.with_webhook:
         return _without_webhook(seen)
     if is_silent(seen):
@@ -131,10 +147,10 @@ def is_in_order(seen: WatcherSnapshot) -> bool:
     return seen.timers.in_order and not seen.is_triggered and seen.now < seen.timers.repair_at and not is_silent(seen)
 
 
-def plan_removal(seen: WatcherSnapshot) -> DeleteObjects | WatcherDone:
+def plan_removal(seen: WatcherSnapshot) -> DeleteWatcher | WatcherDone:
     """Return the next step for the Watcher of a Kyma that is being deleted and has no modules any more."""
     if seen.remaining is None:
-        return DeleteObjects((*INVENTORY, *former.WATCHER_OBJECTS))
+        return DeleteWatcher((*INVENTORY, *marks().watcher_objects))
     if not seen.remaining:
         return _done(seen, REMOVAL_DONE)
     waits = ", ".join(f"{entry.kind} {entry.name}" for entry in seen.remaining)

@@ -12,8 +12,10 @@ from lifecycle_manager.contract.options import (
     Seconds,
     SecretName,
     Share,
+    concurrency_option,
     event_address_option,
     fips_only_option,
+    interval_option,
     option,
     pull_secret_option,
     trace_sampling_ratio_option,
@@ -48,9 +50,7 @@ class CanaryTimes:
 class WatcherTimes:
     """Intervals of the controller, in seconds."""
 
-    interval: Seconds = option(
-        300.0, "watcher-requeue-success-interval", "interval at which the Watcher of an SKR is reconciled"
-    )
+    interval: Seconds = interval_option(300.0)
     silence: Seconds = option(58.0, "watcher-silence", "time without any event after which a Watcher counts as silent")
     canary: CanaryTimes = field(default_factory=CanaryTimes)
 
@@ -99,4 +99,4 @@ class WatcherSettings:
         "have Watchers report objects of modules that others delete or edit, so that these are repaired at once and "
         "not at the interval; a ModulePolicy can switch this off for a module",
     )
-    concurrency: Count = option(20, "max-concurrent-watcher-reconciles", "concurrent reconciles of Watchers in SKRs")
+    concurrency: Count = concurrency_option(20)

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Literal
 
 from kyma_certs import NameRefused
-from lifecycle_manager.contract import former
 from lifecycle_manager.contract.conditions import (
     EVENT_PATH_FAULTS,
     REMOVED,
@@ -12,6 +11,7 @@ from lifecycle_manager.contract.conditions import (
     ConditionContent,
     is_event_path_faulty,
 )
+from lifecycle_manager.contract.former import is_former
 from lifecycle_manager.watcher_certificates.certificates import CertificateContended, CertificatesRevoked, NameReserved
 from lifecycle_manager.watcher_certificates.issued_certificates import CertificatePending
 from lifecycle_manager_api import Condition, Kyma, find
@@ -44,7 +44,7 @@ def reason_of(kyma: Kyma) -> str:
 def is_of_former_version(kyma: Kyma) -> bool:
     """Tell whether the Watcher was reported by a former version, and not by this one yet."""
     condition = condition_of(kyma)
-    return condition is not None and former.is_of_a_part(condition)
+    return condition is not None and is_former(condition)
 
 
 def reported_fault(kyma: Kyma, status: ConditionContent) -> ConditionContent | None:

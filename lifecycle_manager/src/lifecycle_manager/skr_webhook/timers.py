@@ -11,8 +11,8 @@ from datetime import datetime
 import msgspec
 from msgspec.structs import replace
 
+from lifecycle_manager.contract.offsets import offset_of, until_offset
 from lifecycle_manager.contract.signals import WatcherEventReceived
-from lifecycle_manager.contract.turns import share_of, until_turn
 from lifecycle_manager.skr_webhook.canary import EventPath
 from lifecycle_manager.skr_webhook.settings import WatcherTimes
 
@@ -37,7 +37,7 @@ class Timers(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def started(cls, times: WatcherTimes, kyma: str, *, now: float, at: datetime) -> "Timers":
         """Return the timers of a process that has just begun to manage the Watcher of a Kyma. `at` is the time now."""
-        return cls(since=now, repair_at=now + until_turn(kyma, times.interval, now=at), share=share_of(kyma))
+        return cls(since=now, repair_at=now + until_offset(kyma, times.interval, now=at), share=offset_of(kyma))
 
     @property
     def has_received(self) -> bool:

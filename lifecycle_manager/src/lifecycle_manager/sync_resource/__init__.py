@@ -3,7 +3,7 @@
 The text of a SyncResource is parsed, checked, applied with server-side apply, and pruned by the inventory in its
 status. A text that can't be applied completely prunes nothing.
 
-Start with `plan` for the rules and `controller` for the triggers; `intent` is what is recorded before an apply.
+Start with `controller`: the triggers, and what a reconcile does; `rules` decides in between.
 """
 
 from typing import TYPE_CHECKING
@@ -12,9 +12,9 @@ from lifecycle_manager.contract.lazy import lazy
 
 if TYPE_CHECKING:
     from lifecycle_manager.sync_resource.controller import setup
-    from lifecycle_manager.sync_resource.plan import objection_to
+    from lifecycle_manager.sync_resource.rules import objection_to
     from lifecycle_manager.sync_resource.settings import SyncResourceSettings
 else:
-    __getattr__ = lazy(__name__, controller="setup", plan="objection_to", settings="SyncResourceSettings")
+    __getattr__ = lazy(__name__, controller="setup", rules="objection_to", settings="SyncResourceSettings")
 
 __all__ = ["SyncResourceSettings", "objection_to", "setup"]

@@ -1,4 +1,4 @@
-"""The controller of SyncResources: its triggers.
+"""The controller of SyncResources: what triggers a reconcile, and what a reconcile does.
 
 A SyncResource is reconciled when
 
@@ -10,31 +10,68 @@ A SyncResource is reconciled when
 - its SKR answers again or is replaced, or all of it is to be read again
 - the interval has passed: every object is read
 
-Limits: three SyncResources of a cluster at once, the size of a status (`intent`), repairs of one object
+Limits: three SyncResources of a cluster at once, the size of a status (`status`), repairs of one object
 (`object_set.repairs`), and what a ModulePolicy allows.
 """
 
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 
-from kube_runtime import Change, Controller, Index, Manager, ObjectKey, Priority
+import msgspec
+import structlog
+
+from kube_runtime import (
+    Causes,
+    Change,
+    Controller,
+    Forbidden,
+    Index,
+    KubeError,
+    Manager,
+    ObjectKey,
+    Priority,
+    Request,
+    RequestTooLarge,
+    Result,
+    ServerUnavailable,
+)
 from lifecycle_manager.contract.changes import finalizer_removed, generation_changed
 from lifecycle_manager.contract.indexes import MANIFESTS_BY_KYMA, SYNC_RESOURCES_BY_KYMA
 from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, SYNC_RESOURCES
-from lifecycle_manager.contract.signals import ClusterReachable, ClusterReplaced, ObjectChanged, ResyncRequested
+from lifecycle_manager.contract.signals import (
+    ClusterReachable,
+    ClusterReplaced,
+    ObjectChanged,
+    ResyncRequested,
+    SyncResourceApplied,
+)
+from lifecycle_manager.contract.verdict import TEXT_TOO_LARGE, TOO_MANY_OBJECTS
 from lifecycle_manager.object_set import OwnerWrites, Policies, RecordingFailed
-from lifecycle_manager.object_set.inventory import Identity, found_before, identities, inventory_of
+from lifecycle_manager.object_set.engine import ObjectSet, SetEngine
+from lifecycle_manager.object_set.inventory import Identity, among, found_before, identities, inventory_of, without
 from lifecycle_manager.object_set.ownership import claim_key
 from lifecycle_manager.object_set.policy import module_of_policy, policy_changed
-from lifecycle_manager.object_set.repairs import CONTESTED
+from lifecycle_manager.object_set.repairs import CONTESTED, seen_in
+from lifecycle_manager.object_set.reporting import SetReport
+from lifecycle_manager.object_set.rules import held_back, left_by_policy
 from lifecycle_manager.process.telemetry import ChangeLatency
-from lifecycle_manager.skr import Connections, DeletionBrake, SkrAccessError, deletion_continued
-from lifecycle_manager.sync_resource.apply import SyncResourceActions
-from lifecycle_manager.sync_resource.plan import creates_namespaces, is_paused, plan
+from lifecycle_manager.skr import Connections, DeletionBrake, SkrAccessError, deletion_continued, failure_of
+from lifecycle_manager.skr.brake import Hold
+from lifecycle_manager.sync_resource import rules
+from lifecycle_manager.sync_resource import status as statuses
+from lifecycle_manager.sync_resource.rules import READINESS_SECONDS, creates_namespaces, is_paused
 from lifecycle_manager.sync_resource.settings import SyncResourceSettings
-from lifecycle_manager.sync_resource.snapshot import SYNC_RESOURCES_BY_CLAIM, SyncResourceReader, SyncResourceState
-from lifecycle_manager.sync_resource.status import in_conflict, unreachable
-from lifecycle_manager_api import Kyma, ModulePolicy, SyncResource, names
+from lifecycle_manager.sync_resource.snapshot import (
+    SYNC_RESOURCES_BY_CLAIM,
+    SyncResourceReader,
+    SyncResourceSnapshot,
+    SyncResourceState,
+)
+from lifecycle_manager.sync_resource.status import Refusal, TooManyObjects, in_conflict
+from lifecycle_manager_api import Kyma, ModulePolicy, State, SyncResource, names
 
+log = structlog.get_logger("sync_resource")
 SYNC_RESOURCES_WAITING: Index[SyncResource] = Index(
     "waiting", lambda each: (each.spec.kyma,) if in_conflict(each) else ()
 )
@@ -131,24 +168,162 @@ def setup(
         max_per_module=settings.max_per_module,
         unprotected=unprotected,
     )
-    actions = SyncResourceActions(
+    engine = SyncResourceEngine(
         writes=writes,
         connections=connections,
         clock=manager.clock,
-        unreachable=unreachable,
+        unreachable=statuses.unreachable,
         found_by_others=found_by_others,
+        reader=reader,
         latency=latency,
         publish=manager.publish,
     )
-    controller.steps(
-        read=reader.read,
-        plan=plan,
-        apply=actions.apply,
-        finish=actions.finish,
-        unforeseen=actions.report,
-        outcomes=(RecordingFailed,),
-    )
+    controller.reconciles(engine.reconcile, unforeseen=engine.report_unforeseen)
     return controller
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SyncResourceEngine(SetEngine[SyncResource]):
+    """Keeps the objects of SyncResources in their SKRs as the Module Managers want them."""
+
+    reader: SyncResourceReader
+    latency: ChangeLatency
+    publish: Callable[[object], int]
+
+    async def reconcile(self, key: ObjectKey, causes: Causes, state: SyncResourceState) -> Result:
+        """Bring the objects to the SKR, or remove them there, and write the status. Raises what failed."""
+        async with Request(key, state, causes) as request:
+            seen = await self.reader.read(request)
+            if seen is None:
+                return Result()
+            objects = ObjectSet(self, request, seen)
+            try:
+                report = await self._carry_out(seen, objects)
+            except RecordingFailed:
+                raise  # nothing was applied, and there is no status to write
+            except TooManyObjects as error:
+                report = stopped(seen, objects.resource, Refusal(TOO_MANY_OBJECTS, str(error)))
+            except (KubeError, SkrAccessError) as error:
+                status = statuses.unreachable(objects.resource, failure_of(error), seen.now)
+                report = SetReport(status=status, error=error)
+            result = await self._finish(seen, objects, report)
+        if report is not None and report.error is not None:
+            raise report.error
+        return result
+
+    async def _carry_out(self, seen: SyncResourceSnapshot, objects: ObjectSet[SyncResource]) -> SetReport | None:
+        """Do what is to be done in the SKR; return what to report, None where the finalizer is to be removed."""
+        if (obstacle := rules.obstacle(seen)) is not None:
+            return stopped(seen, objects.resource, obstacle)
+        if seen.resource.metadata.being_deleted:
+            return await self._remove(seen, objects)
+        if (refusal := rules.objection(seen)) is not None:
+            return stopped(seen, objects.resource, refusal)
+        await objects.resolve(seen.objects)
+        if (refusal := rules.objection(seen, objects.wanted)) is not None:
+            return stopped(seen, objects.resource, refusal)
+        await objects.record_intent(statuses.begun)
+        applied = await objects.apply(
+            seen.objects, seen.inventory, recheck=rules.recheck(seen), namespaces=rules.namespaces(seen)
+        )
+        if prunes := seen.resource.spec.prune:
+            applied = await objects.prune(applied)
+        workloads = await objects.readiness_of(rules.waiting_workloads(applied))
+        left = left_by_policy(applied, seen.rules) if prunes else ()
+        status = statuses.applied(objects.resource, applied, seen.now, left, workloads, found=objects.found)
+        is_settled = status.state is State.READY or left or applied.held
+        return SetReport(
+            status=status,
+            requeue_after=seen.interval_seconds if is_settled else READINESS_SECONDS,
+            applied=applied,
+            shown=seen_in(applied.outcomes),
+            error=applied.first_failure,
+        )
+
+    async def _remove(self, seen: SyncResourceSnapshot, objects: ObjectSet[SyncResource]) -> SetReport | None:
+        """Delete the objects; return what to report, None where nothing is left that the finalizer waits for."""
+        if rules.is_forgotten(seen):
+            return None
+        if seen.brake.hold is not None:
+            return stopped(seen, objects.resource, seen.brake.hold)
+        if found := among(objects.inventory, objects.found):
+            await objects.release_found(found)
+        held, violations = held_back(objects.inventory, seen.rules)
+        if entries := without(objects.inventory, held):
+            removed = await objects.delete(entries)
+            if removed.inventory:
+                status = statuses.deleting(objects.resource, removed, seen.now, held)
+                pause = seen.interval_seconds if removed.held else READINESS_SECONDS
+                return SetReport(status=status, requeue_after=pause)
+        if held and rules.is_kept(seen):
+            status = statuses.holding(objects.resource, held, violations, seen.now)
+            return SetReport(status=status, requeue_after=seen.interval_seconds)
+        return None
+
+    async def _finish(
+        self, seen: SyncResourceSnapshot, objects: ObjectSet[SyncResource], report: SetReport | None
+    ) -> Result:
+        """Write the status or remove the finalizer; return when to reconcile again. Raises KubeError."""
+        try:
+            if report is None:
+                await self.writes.remove_finalizer(objects.resource)
+                return Result()
+            return await self._report(seen, objects, report)
+        except (RequestTooLarge, ServerUnavailable) as error:
+            if "too large" not in str(error).lower():
+                raise
+            self.writes.record(objects.resource, TEXT_TOO_LARGE, "its text leaves no room for its status; split it")
+        except Forbidden as error:
+            if not seen.is_misplaced:
+                raise
+            # In a namespace of no module the Lifecycle Manager need not have rights, not even to write the refusal.
+            log.warning("SyncResource in the wrong namespace", key=str(objects.request.key), error=str(error))
+        return Result(requeue_after=seen.interval_seconds)
+
+    async def _report(self, seen: SyncResourceSnapshot, objects: ObjectSet[SyncResource], report: SetReport) -> Result:
+        resource, state, applied = objects.resource, objects.request.state, report.applied
+        status = msgspec.structs.replace(report.status, emptied_at=seen.emptied_at)
+        report = replace(report, status=status)
+        if report.requeue_after is None:  # it has failed: what was known stays known
+            return await objects.report(report)
+        if applied is None:
+            state.remember(set(state.inventory) - report.lost)
+        elif applied.changed:
+            self._report_change(resource, Counter(str(each.action) for each in applied.outcomes))
+        if status != resource.status:
+            self.publish(SyncResourceApplied(msgspec.structs.replace(resource, status=status)))
+        now = self.clock.monotonic()
+        due = now + report.requeue_after
+        check_due = due if seen.announced is None else min(due, state.check_due)
+        result = await objects.report(replace(report, requeue_after=max(0.0, check_due - now)))
+        state.check_due = check_due
+        return result
+
+    def _report_change(self, resource: SyncResource, objects: Mapping[str, int]) -> None:
+        observed_at = resource.metadata.annotations.get(names.OBSERVED_AT, "")
+        self.latency.sync_resource_applied(observed_at)
+        log.info(
+            "sync resource applied",
+            kyma=resource.spec.kyma,
+            module=resource.spec.module,
+            name=resource.metadata.name,
+            generation=resource.metadata.generation,
+            traceparent=resource.metadata.annotations.get(names.TRACEPARENT, ""),
+            observed_at=observed_at,
+            objects=dict(objects),
+        )
+
+
+def stopped(seen: SyncResourceSnapshot, resource: SyncResource, obstacle: float | Refusal | Hold) -> SetReport:
+    """Return what to report where the objects stay as they are."""
+    match obstacle:
+        case Refusal(lost=lost):
+            status = statuses.refused(resource, obstacle, seen.now)
+            return SetReport(status=status, requeue_after=seen.interval_seconds, lost=lost)
+        case Hold(seconds=seconds):
+            return SetReport(status=statuses.braked(resource, obstacle, seen.now), requeue_after=seconds)
+        case _:
+            return SetReport(status=resource.status, requeue_after=obstacle)
 
 
 def spec_changed(change: Change[SyncResource]) -> bool:

@@ -1,6 +1,6 @@
-"""What a reconcile of a SyncResource knows: read once at its beginning, then with the outcome of each step."""
+"""What is known at the beginning of a reconcile of a SyncResource."""
 
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache, partial
@@ -16,7 +16,6 @@ from kube_runtime import (
     KubernetesObject,
     ManifestInvalid,
     ObjectKey,
-    Readiness,
     Request,
     parse_aside,
     parse_objects,
@@ -40,7 +39,6 @@ from lifecycle_manager.object_set.inventory import (
 from lifecycle_manager.object_set.ownership import Claim, Place, by_place, claim_key, claimed_earlier, place_of
 from lifecycle_manager.object_set.snapshot import SetSnapshot
 from lifecycle_manager.skr import DeletionBrake
-from lifecycle_manager.sync_resource.intent import claim_index
 from lifecycle_manager.sync_resource.status import Refusal
 from lifecycle_manager_api import Kyma, Manifest, SyncResource, names
 
@@ -55,7 +53,7 @@ Text = tuple[KubernetesObject, ...] | Refusal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncResourceSnapshot(SetSnapshot[SyncResource]):
-    """One SyncResource with all that its plan depends on.
+    """One SyncResource with all that its rules depend on.
 
     - `claims`: what other SyncResources of the Kyma have of the objects in the text
     - `announced`: the objects that events reported, where only these are to be read; None where all are
@@ -65,7 +63,6 @@ class SyncResourceSnapshot(SetSnapshot[SyncResource]):
       that is known
     - `emptied_at`: since when the text has no objects, while some were in the SKR
     - `module_namespace`: the namespace in KCP that the module has by its ModulePolicy
-    - `workloads`: the readiness of workloads that are not ready, with what their Pods say; None until these are read
     """
 
     kyma: Kyma | None = None
@@ -78,12 +75,21 @@ class SyncResourceSnapshot(SetSnapshot[SyncResource]):
     has_module: bool = True
     exceeds_quota: bool = False
     unprotected: str | None = ""
-    workloads: Mapping[InventoryEntry, Readiness] | None = None
+
+    @property
+    def objects(self) -> tuple[KubernetesObject, ...]:
+        """The objects of the text; none where it is not to be applied."""
+        return () if isinstance(self.text, Refusal) else self.text
 
     @property
     def is_misplaced(self) -> bool:
         """Whether the SyncResource is not in the namespace of its module, so that it has no effect."""
         return self.resource.metadata.namespace != self.module_namespace
+
+
+def claim_index(resource: SyncResource) -> Iterator[str]:
+    for entry in inventory_of(resource):
+        yield claim_key(resource.spec.kyma, entry.group, entry.kind, entry.name)
 
 
 SYNC_RESOURCES_BY_CLAIM: Index[SyncResource] = Index("claim", claim_index)
@@ -158,7 +164,6 @@ class SyncResourceReader:
             kyma=kyma,
             now=now,
             inventory=inventory,
-            before=inventory,
             found=found_before(resource),
             text=text,
             rules=self.policies.of_sync_resources(resource.spec.module),

@@ -1,9 +1,16 @@
-"""The status of a SyncResource. Pure functions, and the reasons of its conditions."""
+"""The status of a SyncResource. Pure functions, and the reasons of its conditions.
+
+The intent of a SyncResource, the objects about to be applied, is recorded before the first request to the SKR. So an
+object is known even if this process dies right after creating it. It is recorded in the status alone, which nobody but
+the Lifecycle Manager may write: what is recorded may be deleted.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
+
+import msgspec
 
 from kube_runtime import ApplyResult, InventoryEntry, ObjectOutcome, Readiness, readiness
 from lifecycle_manager.contract.conditions import APPLIED, VALID
@@ -16,18 +23,21 @@ from lifecycle_manager.contract.verdict import (
 )
 from lifecycle_manager.object_set.inventory import (
     Identity,
+    among,
     entries_of,
     failure_message,
     found_message,
     held_message,
     identities,
+    inventory_of,
     listed,
+    references_to,
+    without,
 )
-from lifecycle_manager.object_set.plan import message_of
 from lifecycle_manager.object_set.reporting import READY, with_conditions
+from lifecycle_manager.object_set.rules import message_of
 from lifecycle_manager.skr import SkrFailure
-from lifecycle_manager.skr.deletion_brake import Hold
-from lifecycle_manager.sync_resource.intent import synced_object
+from lifecycle_manager.skr.brake import Hold
 from lifecycle_manager_api import State, SyncedObject, SyncResource, SyncResourceStatus, aggregate, find
 from lifecycle_manager_api.conditions import NewCondition, counted
 from lifecycle_manager_api.policy_checks import Violation
@@ -43,6 +53,12 @@ MODULE_NOT_ENABLED = "ModuleNotEnabled"
 NOT_PROTECTED = "ModulesNotProtected"
 TOO_MANY_SYNC_RESOURCES = "TooManySyncResources"
 NO_WORKLOADS: Mapping[InventoryEntry, Readiness] = MappingProxyType({})
+MAX_STATUS_BYTES = 768 * 1024
+"""etcd stores objects of up to 1.5 MiB; the text of the SyncResource needs room, too."""
+
+
+class TooManyObjects(Exception):
+    """An intent does not fit into a status; the message says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +71,27 @@ class Refusal:
     reason: str
     message: str
     lost: frozenset[InventoryEntry] = frozenset()
+
+
+def begun(
+    resource: SyncResource, intended: Collection[InventoryEntry], found: Collection[Identity] = frozenset()
+) -> SyncResourceStatus:
+    """Return the status that records an intent: its new objects are pending, some were found. Raises TooManyObjects.
+
+    Without new objects it differs only where it is the first one; conditions stay until there is a result.
+    """
+    before = resource.status
+    fresh = without(intended, inventory_of(resource))
+    status = msgspec.structs.replace(
+        before,
+        state=State.PROCESSING if fresh or before.state is State.EMPTY else before.state,
+        synced=(*before.synced, *map(pending_object, fresh)),
+        found=(*before.found, *references_to(among(fresh, found))),
+        owner_uid=before.owner_uid or resource.metadata.uid,
+    )
+    if fresh and len(msgspec.json.encode(status)) > MAX_STATUS_BYTES:
+        raise TooManyObjects(f"{len(status.synced)} objects are too many; split them into several SyncResources")
+    return status
 
 
 def in_conflict(resource: SyncResource) -> bool:
@@ -183,6 +220,16 @@ def _synced_object(
     states = {"Current": State.READY, "Failed": State.ERROR}
     state = states.get(ready.state, State.PROCESSING)
     return synced_object(entry, state, "" if state is State.READY else ready.message)
+
+
+def synced_object(entry: InventoryEntry, state: State, message: str) -> SyncedObject:
+    shown = msgspec.convert(entry, SyncedObject, from_attributes=True)
+    return msgspec.structs.replace(shown, state=state, message=message)
+
+
+def pending_object(entry: InventoryEntry) -> SyncedObject:
+    """Return an object of an intent as a status shows it: in a status of many objects, each value costs time."""
+    return synced_object(entry, State.PROCESSING, "")
 
 
 def _objects(count: int) -> str:

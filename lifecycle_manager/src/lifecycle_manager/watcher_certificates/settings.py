@@ -2,9 +2,7 @@
 
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Literal
-
-from annotated_types import Ge, Le, MultipleOf
+from typing import TYPE_CHECKING, Literal
 
 from lifecycle_manager.contract.options import (
     BUILT_IN,
@@ -17,7 +15,6 @@ from lifecycle_manager.contract.options import (
     OptionalNamespace,
     admission_names,
     istio_namespace_option,
-    matching,
     option,
     webhook_service_option,
 )
@@ -53,14 +50,7 @@ class LeafRules:
         "self-signed-cert-key-algorithm",
         "key algorithm of a Watcher's certificate; events cannot be signed with an RSA key",
     )
-    rsa_key_size: Annotated[int, Ge(2048), Le(8192), MultipleOf(8)] = option(
-        4096, "self-signed-cert-key-size", "bits of an RSA key"
-    )
-    naming_template: Annotated[str, matching(r"[^%]*%s[^%]*")] = option(
-        "%s-webhook-tls",
-        "self-signed-cert-naming-template",
-        "name of the Secret with a Kyma's Watcher certificate",
-    )
+    rsa_key_size: int = 4096
     event_names: EventNames = field(default_factory=EventNames)
     webhook_service: str = webhook_service_option()
 
@@ -75,7 +65,7 @@ class LeafRules:
         return (self.event_names.hosts[0], *admission_names(self.webhook_service), REPLICA_HOST)
 
     def name(self, kyma: "Kyma") -> str:
-        return self.naming_template % kyma.metadata.name
+        return f"{kyma.metadata.name}-webhook-tls"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

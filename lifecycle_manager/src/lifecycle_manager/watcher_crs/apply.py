@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from msgspec.structs import replace as with_fields
 
 from kube_runtime import Client, Informer, ObjectKey, Request, Result
-from lifecycle_manager.contract import former
+from lifecycle_manager.contract.former import is_former
 from lifecycle_manager.contract.resources import WATCHERS
 from lifecycle_manager.contract.writes import remove_finalizers, write_status
 from lifecycle_manager.watcher_crs.plan import RemoveFormerFinalizers, WatcherCrDone
@@ -24,7 +24,8 @@ class WatcherCrActions:
     async def apply(
         self, _request: Request[ObjectKey, None], seen: WatcherCrSnapshot, _step: RemoveFormerFinalizers
     ) -> WatcherCrSnapshot:
-        await remove_finalizers(self.kcp, self.watchers, seen.watcher.metadata, *former.WATCHER_FINALIZERS)
+        metadata = seen.watcher.metadata
+        await remove_finalizers(self.kcp, self.watchers, metadata, *filter(is_former, metadata.finalizers))
         return replace(seen, is_released=True)
 
     async def finish(self, _request: Request[ObjectKey, None], seen: WatcherCrSnapshot, end: WatcherCrDone) -> Result:

@@ -11,7 +11,7 @@ import msgspec
 from kube_crds import crd_of
 from kube_runtime import KubernetesObject
 from kyma_module_manager.exceptions import DeclarationError, SyncFailed
-from kyma_module_manager.project.generated import CRD
+from kyma_module_manager.project.generation import CRD
 from kyma_module_manager.project.kinds import kind_violations
 from kyma_module_manager.project.names import MODULE_NAME
 from kyma_module_manager.project.policy import policy_as_yaml

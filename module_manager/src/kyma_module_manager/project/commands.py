@@ -66,22 +66,12 @@ def update(
     check: Annotated[
         bool, typer.Option("--check", help="Write nothing; exit code 1 if something would change.")
     ] = False,
-    overwrite: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="FILE", help="A file of the template to replace although it was changed.", show_default=False
-        ),
-    ] = None,
 ) -> None:
-    """Bring a module to the template of this version.
-
-    Its CRD becomes that of the class of its Module CR. Your code, and files of the template that you changed,
-    are left as they are.
-    """
+    """Generate the CRD from the class of the Module CR."""
     from kyma_module_manager.project import running
 
     try:
-        is_current = running.update(directory, check=check, overwrite=overwrite or ())
+        is_current = running.update(directory, check=check)
     except DeclarationError as error:
         raise typer.BadParameter(str(error)) from None
     if not is_current:

@@ -4,13 +4,15 @@ from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 
-from kube_crds import CustomResource
+from kube_crds import CustomResource, crd_of
+from kube_runtime import dump_yaml
 from kube_runtime.project import bounds_of, load_file, render_project, write_files
 from kyma_module_manager.exceptions import DeclarationError
-from kyma_module_manager.project.generated import CRD, RECORD, crd_text, record_of, record_text
 from kyma_module_manager.project.names import ModuleNames
 
-__all__ = ["generate_project", "rendered_project"]
+__all__ = ["CRD", "crd_text", "generate_project", "rendered_project"]
+
+CRD = "module/crd.yaml"
 
 
 def generate_project(names: ModuleNames, directory: Path, *, enable_module_config: bool = False) -> tuple[Path, ...]:
@@ -21,7 +23,7 @@ def generate_project(names: ModuleNames, directory: Path, *, enable_module_confi
     """
     texts = rendered_project(names, enable_module_config=enable_module_config)
     try:
-        written = write_files(directory, {**texts, RECORD: record_text(record_of(texts))})
+        written = write_files(directory, texts)
     except FileExistsError as error:
         raise DeclarationError(f"{error}; choose another folder with --dir") from None
     module_cr = load_file(directory / "src" / names.package / "module_cr.py")
@@ -36,3 +38,8 @@ def rendered_project(names: ModuleNames, *, enable_module_config: bool = False) 
         "sdk_bounds": bounds_of(version("kyma-module-manager")),
     }
     return render_project(files("kyma_module_manager.project") / "template", values)
+
+
+def crd_text(kind: type[CustomResource]) -> str:
+    """Return the file with the CRD of a Module CR."""
+    return f"# Generated from the class {kind.__name__} by klm module update.\n{dump_yaml(crd_of(kind))}"

@@ -2,7 +2,7 @@
 
 import asyncio
 import difflib
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from pathlib import Path
 
 from rich.console import Console
@@ -11,11 +11,11 @@ from rich.markup import escape
 from kube_runtime import dump_yaml
 from kyma_module_manager.exceptions import DeclarationError
 from kyma_module_manager.project.checks import CHECKS, NO_MODULE_CONFIG, notices, require_well_formed, run_checks
-from kyma_module_manager.project.generation import generate_project
+from kyma_module_manager.project.generation import CRD, generate_project
 from kyma_module_manager.project.names import ModuleNames
 from kyma_module_manager.project.packing import PackedModule, pack
 from kyma_module_manager.project.reading import Document, read_project
-from kyma_module_manager.project.updating import FileUpdate, apply_updates, updates_of
+from kyma_module_manager.project.updating import crd_update_of
 from kyma_module_manager.project.writing import check_target, replace_file
 from kyma_oci import Artifact, Login, Registries, SourceError, artifact_in
 from kyma_oci.signatures import KeyUnreadable, Unverified, private_key_in, sign
@@ -49,29 +49,24 @@ def validate(directory: Path) -> bool:
     return not any(result.problems for result in results)
 
 
-def update(directory: Path, *, check: bool, overwrite: Collection[str]) -> bool:
-    """Print what changes, and write it unless it is only checked; return whether nothing is left to write.
+def update(directory: Path, *, check: bool) -> bool:
+    """Print what changes in the CRD, and write it unless it is only checked; return whether nothing is left to write.
 
     Raises DeclarationError.
     """
-    updates = updates_of(directory, overwrite=overwrite)
-    for each in updates:
-        _print_difference(each)
-    for each in updates:
-        if each.kept:
-            _print_notice(f"{each.path} was changed: it is left as it is, unless with --overwrite {each.path}")
-    written = [each for each in updates if not each.kept]
-    if not check:
-        apply_updates(directory, updates)
-    what = "files to update; run kyma-module-manager module update" if check else "files updated"
-    console.print(f"{'[red]✗[/]' if check and written else '[green]✓[/]'} {len(written)} {what}", highlight=False)
-    return not (check and written)
-
-
-def _print_difference(changed: FileUpdate) -> None:
-    lines = (changed.before.splitlines(), changed.after.splitlines())
-    for line in difflib.unified_diff(*lines, changed.path, changed.path, n=1, lineterm=""):
+    changed = crd_update_of(directory)
+    if changed is None:
+        console.print("[green]✓[/] the CRD is that of the class", highlight=False)
+        return True
+    for line in difflib.unified_diff(
+        changed.before.splitlines(), changed.after.splitlines(), CRD, CRD, n=1, lineterm=""
+    ):
         console.print(_shown(line), highlight=False, soft_wrap=True)
+    if not check:
+        changed.write()
+    what = f"{CRD} differs; run kyma-module-manager module update" if check else f"{CRD} written"
+    console.print(f"{'[red]✗[/]' if check else '[green]✓[/]'} {what}", highlight=False)
+    return not check
 
 
 def push(

@@ -1,49 +1,113 @@
-"""Carries out the steps in an SKR whose Kyma is being deleted, each idempotent."""
+"""Carries out the steps of the deletion of a Kyma, each idempotent."""
 
 from collections.abc import AsyncIterator, Iterable
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import assert_never
 
-from kube_runtime import Client, JsonObject, NotFound, Resource, find_object, read_kind
-from kube_runtime.finalizers import remove_finalizers
-from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS, FIELD_MANAGER, KYMAS, RAW_KYMAS, SECRETS
-from lifecycle_manager.kyma.steps import DeleteKyma, DeletePullSecret, PurgeFinalizers, RemoveCrd
+from kube_runtime import (
+    Client,
+    JsonObject,
+    NotFound,
+    ObjectKey,
+    Request,
+    Resource,
+    Result,
+    find_object,
+    read_kind,
+)
+from lifecycle_manager.contract.former import is_former
+from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS, KYMAS, SECRETS
+from lifecycle_manager.kyma.deletion.plan import (
+    ChangeModules,
+    DeleteKyma,
+    DeletePullSecret,
+    DeletionDone,
+    DeletionStep,
+    PurgeFinalizers,
+    ReadSkr,
+    RemoveCrd,
+    RemoveKymaFinalizer,
+    SkrStep,
+    SkrSteps,
+    WriteSkrStatus,
+)
+from lifecycle_manager.kyma.snapshot import KymaSnapshot, KymaSnapshots, KymaState
+from lifecycle_manager.kyma.writes import KymaWrites
 from lifecycle_manager.object_set.inventory import own_inventory
+from lifecycle_manager.skr import Connections
 from lifecycle_manager.skr.finalizers import is_held, strip_finalizers
-from lifecycle_manager_api import Kyma, Manifest, SyncResource, names
+from lifecycle_manager_api import Manifest, SyncResource, names
 
-KYMA = (names.DEFAULT_KYMA_NAME, names.SKR_NAMESPACE)
-
-
-async def remove_in_skr(
-    skr: Client, kyma: Kyma | None, step: PurgeFinalizers | DeleteKyma | DeletePullSecret | RemoveCrd
-) -> None:
-    """Carry a step out, `kyma` being the Kyma CR in the SKR. Raises KubeError."""
-    match step:
-        case PurgeFinalizers(owners):
-            await purge_finalizers(skr, owners)
-        case DeleteKyma(purge):
-            await release_in_skr(skr, kyma, of_others=purge)
-            with suppress(NotFound):  # a user was faster
-                await skr.delete(KYMAS, *KYMA)
-        case DeletePullSecret(name):
-            with suppress(NotFound):  # a user was faster
-                await skr.delete(SECRETS, name, names.SKR_NAMESPACE)
-        case RemoveCrd():
-            left = await read_kind(skr, KYMAS.api_version, KYMAS.kind, skr.list_revisions)
-            if left is None or left:  # it was deleted before, or never created; or there are users' own
-                return
-            with suppress(NotFound):  # a user was faster
-                await skr.delete(CUSTOM_RESOURCE_DEFINITIONS, KYMAS.plural_name)
-        case _:
-            assert_never(step)
+KymaRequest = Request[ObjectKey, KymaState]
 
 
-async def release_in_skr(skr: Client, kyma: Kyma | None, *, of_others: bool = False) -> None:
-    """Remove finalizers from the Kyma CR. Other versions of Lifecycle Manager set one of their own there."""
-    if kyma is not None:
-        removed = kyma.metadata.finalizers if of_others else (names.KYMA_FINALIZER,)
-        await remove_finalizers(skr, RAW_KYMAS, kyma.metadata, *removed, field_manager=FIELD_MANAGER)
+@dataclass(frozen=True, eq=False)
+class KymaDeletion:
+    """The I/O of the stages of a deletion."""
+
+    snapshots: KymaSnapshots
+    connections: Connections
+    writes: KymaWrites
+
+    async def read(self, request: KymaRequest) -> KymaSnapshot | None:
+        return self.snapshots.read(request.key, request.causes, request.state)
+
+    async def apply(self, request: KymaRequest, seen: KymaSnapshot, step: DeletionStep) -> KymaSnapshot:
+        """Carry a step out; return the snapshot with its outcome. Raises KubeError, SkrAccessError."""
+        kyma, metadata = seen.kyma, seen.kyma.metadata
+        match step:
+            case ChangeModules(changes):
+                await self.writes.change_modules(kyma, changes)
+            case RemoveKymaFinalizer(of_others):
+                removed = [
+                    each for each in metadata.finalizers if of_others or each == names.KYMA_FINALIZER or is_former(each)
+                ]
+                await self.writes.remove_finalizers(kyma, *removed)
+            case SkrStep():
+                skr = await request.shared("skr", lambda: self.connections.to(metadata.name))
+                seen = await self._apply_in_skr(skr, request.state, seen, step)
+            case _:
+                assert_never(step)
+        return replace(seen, taken=(*seen.taken, step))
+
+    async def finish(self, request: KymaRequest, seen: KymaSnapshot, end: DeletionDone) -> Result:
+        """Remember how often the Kyma was read at once, and write the status. Raises KubeError."""
+        request.state.repeats = end.repeats
+        if end.status is not None:
+            await self.writes.write_status(seen.kyma, end.status, request.state)
+        return Result(end.requeue_after, end.reasons)
+
+    async def _apply_in_skr(self, skr: Client, state: KymaState, seen: KymaSnapshot, step: SkrSteps) -> KymaSnapshot:
+        inner = seen.skr.kyma if seen.skr is not None else None
+        match step:
+            case ReadSkr():
+                return await self.snapshots.read_skr(skr, seen, state, metadata_suffices=True)
+            case WriteSkrStatus(status):
+                await self.writes.write_skr_status(skr, inner, status)
+            case PurgeFinalizers(owners):
+                await purge_finalizers(skr, owners)
+            case DeleteKyma(purge):
+                if inner is not None:
+                    await self.writes.release_skr_kyma(skr, inner, of_others=purge)
+                with suppress(NotFound):  # a user was faster
+                    await skr.delete(KYMAS, names.DEFAULT_KYMA_NAME, names.SKR_NAMESPACE)
+            case DeletePullSecret(name):
+                with suppress(NotFound):  # a user was faster
+                    await skr.delete(SECRETS, name, names.SKR_NAMESPACE)
+            case RemoveCrd():
+                await _remove_crd(skr)
+            case _:
+                assert_never(step)
+        return seen
+
+
+async def _remove_crd(skr: Client) -> None:
+    left = await read_kind(skr, KYMAS.api_version, KYMAS.kind, skr.list_revisions)
+    if left is None or left:  # it was deleted before, or never created; or there are users' own
+        return
+    with suppress(NotFound):  # a user was faster
+        await skr.delete(CUSTOM_RESOURCE_DEFINITIONS, KYMAS.plural_name)
 
 
 async def purge_finalizers(skr: Client, owners: Iterable[Manifest | SyncResource]) -> None:

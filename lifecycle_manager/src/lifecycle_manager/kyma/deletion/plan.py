@@ -8,47 +8,171 @@ May delete: all Manifests of the Kyma; once they are gone, the SyncResources tha
 in the SKR the Kyma CR, the image pull Secret and the Kyma CRD, once all of the stages before are done. Finalizers of
 others on what is being deleted in the SKR only with `--enable-purge-finalizer`; those on the Kyma in KCP only with
 `--remove-finalizers-of-others`, once its access Secret is gone. Nothing while the brake holds its deletion
-(`skr.deletion_brake`).
+(`skr.brake`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
+from kube_runtime import ApiError, End, KubeError, Step
 from lifecycle_manager.contract.conditions import PULL_SECRET_SYNC, modules_removed, remaining_parts, was_reached
-from lifecycle_manager.kyma import steps
 from lifecycle_manager.kyma.module_status import module_cr_of
+from lifecycle_manager.kyma.rules import pause
 from lifecycle_manager.kyma.snapshot import KymaSnapshot
 from lifecycle_manager.kyma.status import deleting_status
-from lifecycle_manager.kyma.steps import KymaOutcome, KymaStep, ModuleChange
+from lifecycle_manager.kyma.wanted import DeleteManifest, DeleteSyncResource, ModuleChange
 from lifecycle_manager.module_catalog import module_of_manifest
 from lifecycle_manager.skr import AccessSecretMissing, ClusterClaimed, failure_of
-from lifecycle_manager_api import Kyma, Manifest, ModuleConfig, SyncResource, find, names
+from lifecycle_manager_api import Kyma, KymaStatus, Manifest, ModuleConfig, State, SyncResource, find, names
 
 
-def plan_deletion(seen: KymaSnapshot) -> KymaStep | KymaOutcome:
-    error, finalizers = seen.skr_error, seen.kyma.metadata.finalizers
+@dataclass(frozen=True, slots=True)
+class SkrStep(Step):
+    """A step in the SKR, after whose failure nothing more is done there."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSkr(SkrStep):
+    """Read the Kyma CR in the SKR. Its metadata suffices; the rest may be unreadable."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteSkrStatus(SkrStep):
+    """Write the status of the Kyma CR in the SKR, and record there as Kubernetes Events what changed."""
+
+    status: KymaStatus
+
+
+@dataclass(frozen=True, slots=True)
+class PurgeFinalizers(SkrStep):
+    """Remove the finalizers of objects of these that are being deleted in the SKR."""
+
+    owners: tuple[Manifest | SyncResource, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteKyma(SkrStep):
+    """Delete the Kyma CR in the SKR and remove the finalizer of Lifecycle Manager; with `purge` all finalizers."""
+
+    purge: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DeletePullSecret(SkrStep):
+    """Delete the image pull Secret in the SKR."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveCrd(SkrStep):
+    """Remove the Kyma CRD from the SKR, unless users have Kymas of their own there."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeModules(Step):
+    """Delete Manifests and SyncResources in KCP. Each is deleted whether KCP refuses others or not."""
+
+    changes: tuple[ModuleChange, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveKymaFinalizer(Step):
+    """Remove the finalizer, so that the Kyma is gone; with `of_others` all finalizers."""
+
+    of_others: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletionDone(End):
+    """The end of a reconcile.
+
+    - `status`: the status to be written in KCP; None where it stays
+    - `reasons`: for the metric of requeues; `repeats`: how often in a row the outcome was read at once
+    """
+
+    status: KymaStatus | None = None
+    reasons: tuple[str, ...] = ()
+    repeats: int = 0
+
+
+class DeletionOutcome(NamedTuple):
+    """How a reconcile ends, as the stages have it.
+
+    - `status`: None where it stays; `again`: when time alone changes the plan
+    - `at_once`: the outcome of the steps has to be read at once
+    """
+
+    status: KymaStatus | None = None
+    again: datetime | None = None
+    at_once: bool = False
+
+
+SkrSteps = ReadSkr | WriteSkrStatus | PurgeFinalizers | DeleteKyma | DeletePullSecret | RemoveCrd
+DeletionStep = SkrSteps | ChangeModules | RemoveKymaFinalizer
+REQUEUE_REASONS = {DeleteKyma: "remote_kyma_deletion", RemoveKymaFinalizer: "kyma_deletion"}
+"""Upstream's names in the metric of requeues, by what a reconcile does."""
+
+
+def plan_deletion(seen: KymaSnapshot) -> DeletionStep | DeletionDone:
+    found = _stage(seen)
+    return found if not isinstance(found, DeletionOutcome) else _done(seen, found)
+
+
+def _done(seen: KymaSnapshot, outcome: DeletionOutcome) -> DeletionDone:
+    """Return the end of a reconcile. Missing access is no error, and a KCP that does not answer gets no status."""
+    error, in_kcp = _skr_error(seen), seen.failure_of(ChangeModules, RemoveKymaFinalizer)
+    is_answering = in_kcp is None or isinstance(in_kcp, ApiError)
+    repeats = seen.repeats + outcome.at_once if outcome.at_once or error is not None else 0
+    return DeletionDone(
+        requeue_after=pause(seen, error, outcome.again, repeats=repeats if outcome.at_once else 0),
+        error=error if isinstance(error, KubeError) else in_kcp,
+        status=outcome.status if is_answering and outcome.status != seen.kyma.status else None,
+        reasons=tuple(_reasons(seen)),
+        repeats=repeats,
+    )
+
+
+def _reasons(seen: KymaSnapshot) -> Iterator[str]:
+    yield from (name for each in seen.taken if (name := REQUEUE_REASONS.get(type(each))) is not None)
+    changed = (change for each in seen.taken if isinstance(each, ChangeModules) for change in each.changes)
+    if any(isinstance(change, DeleteManifest) for change in changed):
+        yield "manifest_crs_cleanup"
+    if seen.kyma.status.state is not State.DELETING:
+        yield "kyma_status_update_to_deleting"
+
+
+def _skr_error(seen: KymaSnapshot) -> Exception | None:
+    """Return why the SKR can't be read or written."""
+    if seen.skr is not None and seen.skr.claimed_by:
+        return ClusterClaimed(seen.kyma.metadata.name, seen.skr.claimed_by)
+    return seen.failure_of(SkrStep)
+
+
+def _stage(seen: KymaSnapshot) -> DeletionStep | DeletionOutcome:
+    error, finalizers = _skr_error(seen), seen.kyma.metadata.finalizers
     if finalizers and (hold := seen.brake.hold) is not None:
         removed = modules_removed(seen.kyma)
         decision = deleting_status(seen, (hold.waits_for,), modules_removed=removed, reason=hold.reason)
-        return KymaOutcome(decision.in_kcp, again=seen.timing.now + timedelta(seconds=hold.seconds))
+        return DeletionOutcome(decision.in_kcp, again=seen.timing.now + timedelta(seconds=hold.seconds))
     if seen.skr is None and error is None:
-        return steps.ReadSkr(metadata_suffices=True)
-    if seen.tried(steps.RemoveKymaFinalizer):
-        return KymaOutcome()
+        return ReadSkr()
+    if _tried(seen, RemoveKymaFinalizer):
+        return DeletionOutcome()
     has_no_access = isinstance(error, AccessSecretMissing) and not _may_have_objects(seen)
     is_abandoned = has_no_access and seen.settings.timeouts.others_finalizers
     if names.KYMA_FINALIZER not in finalizers:
-        return steps.RemoveKymaFinalizer(of_others=True) if is_abandoned and finalizers else KymaOutcome()
+        return RemoveKymaFinalizer(of_others=True) if is_abandoned and finalizers else DeletionOutcome()
     if seen.manifests:
         waits = tuple(sorted({f"module {module_of_manifest(each)}" for each in seen.manifests}))
         held = (each for each in seen.manifests if not each.metadata.being_deleted)
-        return _wait(
-            seen, waits, tuple(steps.DeleteManifest(each.metadata.name) for each in held), purge=seen.manifests
-        )
+        return _wait(seen, waits, tuple(DeleteManifest(each.metadata.name) for each in held), purge=seen.manifests)
     if waits := _configurations(seen):
         return _wait(seen, waits, _stray_sync_resources(seen), purge=seen.sync_resources)
     if has_no_access or isinstance(error, ClusterClaimed):
-        return steps.RemoveKymaFinalizer(of_others=is_abandoned)
+        return RemoveKymaFinalizer(of_others=is_abandoned)
     if error is not None:
         return _wait(seen, (failure_of(error).message,), modules_removed=True)
     if waits := remaining_parts(seen.kyma):
@@ -57,28 +181,33 @@ def plan_deletion(seen: KymaSnapshot) -> KymaStep | KymaOutcome:
     return _plan_last_steps(seen) if inner is None else _plan_removal(seen, inner)
 
 
+def _tried(seen: KymaSnapshot, step: type[Step]) -> bool:
+    """Tell whether a step of this type succeeded or failed in this reconcile."""
+    return any(isinstance(each, step) for each in seen.taken) or seen.failure_of(step) is not None
+
+
 def _may_have_objects(seen: KymaSnapshot) -> bool:
     """Tell whether something may be in the SKR that would be forgotten."""
     return was_reached(seen.kyma) and not seen.brake.may_forget
 
 
-def _plan_removal(seen: KymaSnapshot, inner: Kyma) -> KymaStep | KymaOutcome:
+def _plan_removal(seen: KymaSnapshot, inner: Kyma) -> DeletionStep | DeletionOutcome:
     """Delete the Kyma CR in the SKR, and wait until it is gone."""
     is_held = not inner.metadata.being_deleted or names.KYMA_FINALIZER in inner.metadata.finalizers
     purge = _is_purge_due(seen) and bool(inner.metadata.finalizers)
-    if (is_held or purge) and not seen.tried(steps.DeleteKyma):
-        return steps.DeleteKyma(purge)
+    if (is_held or purge) and not _tried(seen, DeleteKyma):
+        return DeleteKyma(purge)
     waits = (f"Kyma {names.SKR_NAMESPACE}/{names.DEFAULT_KYMA_NAME} in the cluster",)
     decision = deleting_status(seen, waits, modules_removed=True)
     again = _next(seen, decision.again, _purge_due(seen))
-    return KymaOutcome(decision.in_kcp, again=again, at_once=seen.tried(steps.DeleteKyma))
+    return DeletionOutcome(decision.in_kcp, again=again, at_once=_tried(seen, DeleteKyma))
 
 
-def _plan_last_steps(seen: KymaSnapshot) -> KymaStep | KymaOutcome:
+def _plan_last_steps(seen: KymaSnapshot) -> DeletionStep | DeletionOutcome:
     synced, name = find(seen.kyma.status.conditions, PULL_SECRET_SYNC), seen.settings.pull_secret
-    if name and synced is not None and synced.status == "True" and not seen.tried(steps.DeletePullSecret):
-        return steps.DeletePullSecret(name)
-    return steps.RemoveKymaFinalizer() if seen.tried(steps.RemoveCrd) else steps.RemoveCrd()
+    if name and synced is not None and synced.status == "True" and not _tried(seen, DeletePullSecret):
+        return DeletePullSecret(name)
+    return RemoveKymaFinalizer() if _tried(seen, RemoveCrd) else RemoveCrd()
 
 
 def _wait(
@@ -88,19 +217,19 @@ def _wait(
     *,
     purge: tuple[Manifest | SyncResource, ...] | None = None,
     modules_removed: bool = False,
-) -> KymaStep | KymaOutcome:
+) -> DeletionStep | DeletionOutcome:
     """Show in the SKR and in KCP what the deletion waits for, and begin with it. `purge` are objects that block it."""
     decision = deleting_status(seen, waits, modules_removed=modules_removed)
-    is_reachable = seen.skr is not None and seen.skr_error is None
+    is_reachable = seen.skr is not None and _skr_error(seen) is None
     if is_reachable:
-        if decision.in_skr is not None and not seen.tried(steps.WriteSkrStatus):
-            return steps.WriteSkrStatus(decision.in_skr, decision)
-        if purge and _is_purge_due(seen) and not seen.tried(steps.PurgeFinalizers):
-            return steps.PurgeFinalizers(purge)
-    if changes and not seen.tried(steps.ChangeModules):
-        return steps.ChangeModules(changes)
+        if decision.in_skr is not None and not _tried(seen, WriteSkrStatus):
+            return WriteSkrStatus(decision.in_skr)
+        if purge and _is_purge_due(seen) and not _tried(seen, PurgeFinalizers):
+            return PurgeFinalizers(purge)
+    if changes and not _tried(seen, ChangeModules):
+        return ChangeModules(changes)
     purge_due = _purge_due(seen) if purge is not None and is_reachable else None
-    return KymaOutcome(decision.in_kcp, again=_next(seen, decision.again, purge_due))
+    return DeletionOutcome(decision.in_kcp, again=_next(seen, decision.again, purge_due))
 
 
 def _purge_due(seen: KymaSnapshot) -> datetime | None:
@@ -153,4 +282,4 @@ def _stray_sync_resources(seen: KymaSnapshot) -> tuple[ModuleChange, ...]:
     if _configs(seen):
         return ()
     held = (each for each in seen.sync_resources if not each.metadata.being_deleted)
-    return tuple(map(steps.DeleteSyncResource, held))
+    return tuple(map(DeleteSyncResource, held))

@@ -1,0 +1,54 @@
+"""`klm adopt`: what the takeover of a control plane needs an administrator for."""
+
+import asyncio
+import random
+
+from kube_runtime import Client, KubeconfigPolicy, ObjectUnreadable
+from kyma_fleet.documents import print_document
+from kyma_fleet.screen import Screen, say
+from kyma_takeover.adoption.cluster import ClusterReport, report_of
+from kyma_takeover.adoption.findings import all_options, obstacles_of, rows_of
+from kyma_takeover.adoption.reading import read_control_plane
+from kyma_takeover.adoption.report import AdoptionCounts, AdoptionReport
+
+CLUSTERS_AT_ONCE = 5
+
+
+async def check(
+    kcp: Client,
+    screen: Screen,
+    *,
+    sample: int,
+    lease_namespace: str,
+    ca_namespace: str,
+    policy: KubeconfigPolicy,
+) -> int:
+    """Print what a takeover would find and change. Nothing is written. Returns 1 where something is in the way."""
+    seen = await read_control_plane(
+        kcp, lease_namespace=lease_namespace, ca_namespace=ca_namespace, policy=policy, left_out=_left_out
+    )
+    reachable = sorted(seen.counts.kymas & seen.counts.accesses.keys())
+    chosen = random.sample(reachable, min(sample, len(reachable)))
+    places = asyncio.Semaphore(CLUSTERS_AT_ONCE)
+
+    async def one(kyma: str) -> ClusterReport:
+        async with places:
+            return await report_of(kcp, kyma, policy)
+
+    clusters = await asyncio.gather(*(one(each) for each in sorted(chosen)))
+    options = all_options(seen.deployments)
+    report = AdoptionReport(
+        api_server=seen.server_version,
+        former=tuple(seen.deployments),
+        counts=AdoptionCounts.of(seen),
+        rows=tuple(rows_of(seen)),
+        options=tuple(options),
+        clusters=tuple(clusters),
+        in_the_way=tuple(obstacles_of(seen, options, clusters)),
+    )
+    print_document(report, screen)
+    return 1 if report.in_the_way else 0
+
+
+def _left_out(error: ObjectUnreadable) -> None:
+    say(f"left out: {error}")

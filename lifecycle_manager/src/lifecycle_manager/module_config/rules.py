@@ -1,0 +1,266 @@
+"""The rules of a module's configuration: whether it has one, what is read for it, and what is written.
+
+May delete: the ModuleConfigs of a module without configuration, those of kinds that no module may have, and those
+without a Module CR: that was read by name and does not exist, or a complete reading does not have it. None while it is
+undecided, the SKR can't be read, or it does not serve the kind of the Module CR in any version: but where a module is
+removed whose CRD is gone. A module that is removed, or that the Kyma may not have any more, keeps the ModuleConfigs of
+all Module CRs that exist: as long as there are any, the status of the Kyma lists it.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+
+import msgspec
+
+from kube_runtime.resource import version_number
+from lifecycle_manager.contract.signals import ObjectReference
+from lifecycle_manager.contract.verdict import MODULE_CR_TOO_LARGE
+from lifecycle_manager.module_config.keys import distinct_name, usual_names
+from lifecycle_manager.module_config.reading import ModuleCr, Reading
+from lifecycle_manager.module_config.snapshot import ModuleConfigSnapshot
+from lifecycle_manager.module_config.status import (
+    SyncedCondition,
+    beyond_quota,
+    has_condition,
+    is_incomplete,
+    over_bytes,
+    read_from,
+    within_quota,
+)
+from lifecycle_manager_api import Kyma, ModuleConfig, ModuleTemplate, ResourceReference, State
+from lifecycle_manager_api.known_kinds import kind_refusal
+
+
+class Configuration(Enum):
+    """Whether a module has a configuration. While that is undecided, its ModuleConfigs stay as they are."""
+
+    NONE = auto()
+    UNDECIDED = auto()
+    WANTED = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyModuleConfig:
+    name: str
+    text: str
+    reference: ResourceReference
+    source: ObjectReference
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteModuleConfig:
+    """Delete a ModuleConfig in the foreground, so that objects made from it are deleted first.
+
+    `by_users`: they have deleted its Module CR.
+    """
+
+    name: str
+    by_users: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SetCondition:
+    name: str
+    condition: SyncedCondition
+
+
+Write = ApplyModuleConfig | DeleteModuleConfig | SetCondition
+
+
+def configuration_of(kyma: Kyma | None, module: str, template: ModuleTemplate | None) -> Configuration:
+    """Return whether a module has a configuration.
+
+    It has one while the status of the Kyma lists the module, which it does until the module is removed, unless the
+    template disables it. A Kyma without a state (just created, or restored without its status) decides nothing:
+    ModuleConfigs are deleted only when it is certain that they are not wanted.
+    """
+    if kyma is None:
+        return Configuration.NONE
+    if kyma.status.state is State.EMPTY:
+        return Configuration.UNDECIDED
+    is_listed = any(each.name == module for each in kyma.status.modules)
+    is_enabled = template is None or template.spec.enable_module_config
+    return Configuration.WANTED if is_listed and is_enabled else Configuration.NONE
+
+
+def deletions(configs: Iterable[ModuleConfig]) -> tuple[Write, ...]:
+    """Return the deletions of ModuleConfigs that nobody wants."""
+    return tuple(DeleteModuleConfig(each.metadata.name) for each in configs if not each.metadata.being_deleted)
+
+
+def marks(configs: Sequence[ModuleConfig], condition: SyncedCondition) -> tuple[Write, ...]:
+    """Return the writes where the Module CRs can't be read: each ModuleConfig says so, and keeps its text."""
+    refused = tuple(filter(_is_of_refused_kind, configs))
+    others = (each for each in configs if each not in refused and not has_condition(each, condition))
+    return (*deletions(refused), *(SetCondition(each.metadata.name, condition) for each in others))
+
+
+def writes_of(seen: ModuleConfigSnapshot) -> tuple[Write, ...]:
+    """Return the writes by which the ModuleConfigs follow what was read; those of refused kinds are deleted."""
+    refused = tuple(filter(_is_of_refused_kind, seen.existing))
+    others = replace(seen, existing=tuple(each for each in seen.existing if each not in refused)) if refused else seen
+    return (*deletions(refused), *_synchronized(others))
+
+
+def acceptable(seen: ModuleConfigSnapshot) -> frozenset[ObjectReference]:
+    """Return the Module CRs that are within the quota of objects: those with a ModuleConfig, then the oldest."""
+    reading, known, named = seen.reading, {config.metadata.name for config in seen.existing}, _names(seen)
+    absent = {named[reference] for reference, each in reading.found.items() if _is_gone(each)}
+    present = reading.present
+    with_config = {each.source for each in present if named[each.source] in known}
+    room = max(0, seen.quota.max_objects - (len(with_config) if reading.complete else len(known - absent)))
+    new = sorted((each for each in present if each.source not in with_config), key=_age)
+    return frozenset(with_config.union(each.source for each in new[:room]))
+
+
+def exceeds_quota(seen: ModuleConfigSnapshot, accepted: Collection[ObjectReference]) -> bool:
+    """Tell whether Module CRs that were read wait for room in the quota."""
+    present = seen.reading.present
+    size = sum(_size(each.text or "") for each in present)
+    return len(present) > len(accepted) or size > seen.quota.max_bytes
+
+
+def _synchronized(seen: ModuleConfigSnapshot) -> tuple[Write, ...]:
+    """Return the writes, what was announced first, and the deletions of ModuleConfigs without Module CR.
+
+    A Module CR that was read by name and does not exist has its ModuleConfig deleted by name, whether that is known or
+    not. What was accepted before stays within the quota; of the others the newest exceed it.
+    """
+    reading, existing = seen.reading, {config.metadata.name: config for config in seen.existing}
+    named, accepted, urgent = _names(seen), acceptable(seen), list[Write]()
+    steps: list[Write] = []
+    exceeding: list[ModuleCr] = []
+    absent = {name for name, config in existing.items() if _was_read(config, reading)}
+    present: set[str] = set()
+    for reference, module_cr in reading.found.items():
+        name = named[reference]
+        (absent if _is_gone(module_cr) else present).add(name)
+    deleted = absent - present
+    size = sum(_size(config.spec.resource) for name, config in existing.items() if name not in deleted)
+    for module_cr in sorted(reading.present, key=_age):
+        read = module_cr
+        name = named[module_cr.source]
+        config = existing.get(name)
+        if module_cr.source not in accepted:
+            exceeding.append(module_cr)
+            continue
+        if module_cr.is_unread:
+            continue  # read again soon
+        is_past = module_cr.source in seen.superseded or (config is not None and _is_newer(config, module_cr.reference))
+        if is_past and not reading.complete:
+            continue
+        growth = _size(module_cr.text or "") - (_size(config.spec.resource) if config is not None else 0)
+        is_larger = module_cr.problem is None and growth > 0
+        if is_larger and size + growth > seen.quota.max_bytes:
+            if config is None:
+                exceeding.append(module_cr)
+                continue
+            read = replace(module_cr, problem=over_bytes(module_cr.source, seen.quota.max_bytes))
+        elif module_cr.problem is None:
+            size += growth
+        (urgent if module_cr.source in seen.announced else steps).extend(_writes(config, name, read))
+    being_deleted = {name for name, config in existing.items() if config.metadata.being_deleted}
+    deletions = (DeleteModuleConfig(name, by_users=True) for name in sorted(deleted - being_deleted))
+    return (*urgent, *steps, *_report(seen, [each.source for each in exceeding], deleted), *deletions)
+
+
+def _report(
+    seen: ModuleConfigSnapshot, exceeding: Sequence[ObjectReference], deleted: Collection[str]
+) -> tuple[Write, ...]:
+    """Return the step by which one ModuleConfig names what exceeds the quota, or says that nothing does any more."""
+    if not exceeding and not seen.reading.complete:
+        return ()
+    configs = sorted(
+        (each for each in seen.existing if each.metadata.name not in deleted and not each.metadata.being_deleted),
+        key=lambda each: (not is_incomplete(each), each.metadata.name),
+    )
+    if exceeding and configs:
+        quota = seen.quota
+        condition = beyond_quota(exceeding, max_objects=quota.max_objects, max_bytes=quota.max_bytes)
+        if is_incomplete(configs[0]) and not seen.reading.complete:
+            return ()  # the complete reading named all of them
+        return () if has_condition(configs[0], condition) else (SetCondition(configs[0].metadata.name, condition),)
+    if seen.reading.complete:
+        return tuple(SetCondition(each.metadata.name, within_quota()) for each in configs if is_incomplete(each))
+    return ()
+
+
+def _writes(config: ModuleConfig | None, name: str, module_cr: ModuleCr) -> tuple[Write, ...]:
+    if config is not None and config.metadata.being_deleted:
+        return ()  # written again after the deletion
+    reference, source = module_cr.reference, module_cr.source
+    if module_cr.problem is not None:  # the last text that could be read stays
+        mark = SetCondition(name, module_cr.problem)
+        if config is None:
+            is_final = module_cr.problem.reason == MODULE_CR_TOO_LARGE
+            return (ApplyModuleConfig(name, "", reference, source), mark) if is_final else ()
+        return () if has_condition(config, mark.condition) else (mark,)
+    text = module_cr.text or ""
+    steps: list[Write] = []
+    if config is None or config.spec.resource != text or not _is_same(config.spec.resource_ref, reference):
+        steps.append(ApplyModuleConfig(name, text, reference, source))
+    condition = read_from(source)
+    if config is None or not has_condition(config, condition):
+        steps.append(SetCondition(name, condition))
+    return tuple(steps)
+
+
+def _is_same(known: ResourceReference | None, read: ResourceReference) -> bool:
+    """Tell whether two references are of one object and generation; the version changes with its status, too."""
+    return known is not None and msgspec.structs.replace(known, resource_version=read.resource_version) == read
+
+
+def _is_newer(config: ModuleConfig, read: ResourceReference) -> bool:
+    """Tell whether a ModuleConfig holds a later version of the same object than the one that was read.
+
+    Resource versions of one object can be compared as integers (KEP-5504). A cluster that was restored from a backup
+    starts again at older ones, so a complete reading always counts.
+    """
+    known = config.spec.resource_ref
+    if known is None or known.uid != read.uid:
+        return False
+    return 0 < version_number(read.resource_version) < version_number(known.resource_version)
+
+
+def _is_of_refused_kind(config: ModuleConfig) -> bool:
+    """Tell whether a ModuleConfig has the text of an object of which no module may have the kind, such as a Secret."""
+    known = config.spec.resource_ref
+    return known is not None and kind_refusal(known.api_version, known.kind) is not None
+
+
+def _was_read(config: ModuleConfig, reading: Reading) -> bool:
+    """Tell whether the reading has the Module CR of a ModuleConfig if that exists."""
+    if not reading.complete or reading.served is None:
+        return reading.complete
+    known = config.spec.resource_ref
+    return known is not None and (known.api_version.rpartition("/")[0], known.kind) in reading.served
+
+
+def _is_gone(module_cr: ModuleCr | None) -> bool:
+    return module_cr is None or module_cr.is_deleting
+
+
+def _names(seen: ModuleConfigSnapshot) -> dict[ObjectReference, str]:
+    """Return the names of the ModuleConfigs of all Module CRs: the one each has, or else one that nobody has."""
+    reading = seen.reading
+    usual = seen.usual_names or usual_names(seen.kyma, seen.module, reading.default, reading.found)
+    existing = {config.metadata.name for config in seen.existing}
+    if not seen.taken and existing.issubset(usual.values()):
+        return dict(usual)  # thousands, and to make each of the other names takes time
+
+    def name_of(reference: ObjectReference) -> str:
+        if usual[reference] in existing:
+            return usual[reference]
+        distinct = distinct_name(seen.kyma, seen.module, reference)
+        return distinct if distinct in existing or usual[reference] in seen.taken else usual[reference]
+
+    return {reference: name_of(reference) for reference in reading.found}
+
+
+def _age(module_cr: ModuleCr) -> tuple[str, ObjectReference]:
+    return (module_cr.created, module_cr.source)
+
+
+def _size(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode())

@@ -1,0 +1,103 @@
+"""The rules of a Manifest that is installed or upgraded. Pure functions, one for each decision of `controller`.
+
+May delete: objects that a new version no longer has; in a round with a failure only what may be its reason, such as a
+webhook; no CRD that has objects. Only from the inventory, and never what another module has: that is handed over to it.
+Nor what existed before: that is released to the users.
+"""
+
+from kube_runtime import ApplyResult, InventoryEntry
+from kyma_oci import SourceInvalid
+from lifecycle_manager.module_catalog import kyma_of_manifest
+from lifecycle_manager.module_installation.ending import MAX_BUSY_SECONDS, is_just_applied, orphaned_in, refused
+from lifecycle_manager.module_installation.module_cr import DefaultCr
+from lifecycle_manager.module_installation.snapshot import ManifestSnapshot, was_ready
+from lifecycle_manager.module_installation.status import KYMA_UNNAMED, ORPHANED, ready_version, was_created
+from lifecycle_manager.module_installation.steps import ManifestDone, WaitForCheck
+from lifecycle_manager.module_sources import Source, source_in
+from lifecycle_manager.object_set.inventory import is_crd
+from lifecycle_manager.object_set.rules import kept
+from lifecycle_manager_api import State, boolean, names
+
+
+def source_of(seen: ManifestSnapshot) -> Source | ManifestDone | WaitForCheck:
+    """Return where the objects of a module come from, or why nothing is installed."""
+    if (end := refusal(seen)) is not None:
+        return end
+    if seen.seconds_until_check and is_settled(seen):
+        return WaitForCheck(requeue_after=seen.seconds_until_check)
+    try:
+        return source_in(seen.resource.spec.install.source)
+    except SourceInvalid as invalid:
+        return refused(seen, invalid.reason, str(invalid))
+
+
+def refusal(seen: ManifestSnapshot) -> ManifestDone | None:
+    """Return why no Kyma has a Manifest; None where one has."""
+    kyma = kyma_of_manifest(seen.resource)
+    if not kyma:
+        return refused(seen, KYMA_UNNAMED, f"the label {names.KYMA_NAME} does not name the Kyma")
+    if orphaned_in(seen) <= 0:
+        message = f"Kyma {kyma} does not exist or does not have this Manifest; delete it"
+        return refused(seen, ORPHANED, message, again=MAX_BUSY_SECONDS)
+    return None
+
+
+def is_settled(seen: ManifestSnapshot) -> bool:
+    """Tell whether the status says all that a reconcile would find out, but for what a check at the interval reads.
+
+    Not where something else may have changed meanwhile: a default Module CR, a policy, or what a rollout released.
+    """
+    manifest, status = seen.resource, seen.resource.status
+    return (
+        was_ready(manifest)
+        and seen.default_cr is None
+        and seen.rules is None
+        and seen.is_named
+        and status.ready_version == ready_version(manifest, State.READY, seen.now)
+    )
+
+
+def is_released(seen: ManifestSnapshot) -> bool:
+    """Tell whether there is nothing to release of a module that is left alone: it is skipped, or was released."""
+    manifest = seen.resource
+    is_skipped = boolean(manifest.metadata.labels, names.SKIP_RECONCILIATION)
+    return is_skipped or manifest.status.state is State.UNMANAGED or not kyma_of_manifest(manifest)
+
+
+def to_release(seen: ManifestSnapshot) -> tuple[InventoryEntry, ...]:
+    """Return the objects of a module that its users manage from now on."""
+    return (*seen.inventory, *((seen.default_cr.entry,) if seen.default_cr is not None else ()))
+
+
+def namespaces(seen: ManifestSnapshot, intended: tuple[InventoryEntry, ...]) -> tuple[str, ...]:
+    """Return the shared namespace where something goes into it, unless that is kyma-system, which exists."""
+    namespace, default = seen.options.namespace, seen.default_cr
+    used = {*(each.namespace for each in intended), default.namespace if default is not None else ""}
+    return (seen.default_namespace,) if namespace != names.SKR_NAMESPACE and namespace in used else ()
+
+
+def leaving_crds(seen: ManifestSnapshot, applied: ApplyResult) -> tuple[InventoryEntry, ...]:
+    """Return the CRDs that a new version no longer has, and that are pruned where they have no objects."""
+    going = () if applied.failed else kept(applied)
+    return tuple(each for each in going if is_crd(each) and each.identity not in seen.found)
+
+
+def reads_managers(seen: ManifestSnapshot) -> bool:
+    """Tell whether what runs a module is read.
+
+    A module that was ready and has a default Module CR is checked by that alone: one request.
+    """
+    return seen.applied is not None or not was_ready(seen.resource) or seen.default_cr is None
+
+
+def cr_to_read(seen: ManifestSnapshot) -> DefaultCr | None:
+    """Return the default Module CR to read or to create.
+
+    None right after an apply while the manager starts: what the CR says then is not written.
+    """
+    manifest, wanted = seen.resource, seen.default_cr
+    if wanted is None:
+        return None
+    states = {each.readiness.state if each.readiness is not None else "Failed" for each in seen.managers or ()}
+    created, starts = was_created(manifest, wanted), "Failed" not in states and is_just_applied(seen)
+    return wanted if states <= {"Current"} or (created and not starts) else None

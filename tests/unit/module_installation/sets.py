@@ -1,0 +1,119 @@
+"""Reconciles of a Manifest on a cluster without a server, from what is known at their beginning."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+from kube_runtime import SYSTEM_CLOCK, Causes, InventoryEntry, Request
+from lifecycle_manager.contract.resources import MANIFESTS
+from lifecycle_manager.module_installation.apply import ManifestEngine, ModuleSet
+from lifecycle_manager.module_installation.controller import ManifestReconciler
+from lifecycle_manager.module_installation.rendering import RenderedModule
+from lifecycle_manager.module_installation.settings import Options
+from lifecycle_manager.module_installation.snapshot import ManifestReader, ManifestSnapshot, ManifestState
+from lifecycle_manager.module_installation.status import ManagerView, unreachable
+from lifecycle_manager.module_installation.steps import Upgrade
+from lifecycle_manager.module_sources import Source
+from lifecycle_manager.object_set.engine import ObjectSet
+from lifecycle_manager.object_set.inventory import without
+from lifecycle_manager.object_set.ownership import Holder
+from lifecycle_manager.skr import Connections
+from lifecycle_manager_api import Manifest, names
+from tests.sets import RecordedSet, RecordedWrites
+
+
+@dataclass(eq=False, kw_only=True)
+class RecordedModule(RecordedSet):
+    """A module in an SKR without a server.
+
+    - `rendering`: the objects of its version; `others`: the other modules of the SKR
+    - `in_use`: the CRDs that have objects
+    """
+
+    rendering: RenderedModule
+    others: tuple[Holder, ...] = ()
+    in_use: frozenset[InventoryEntry] = frozenset()
+    handed_over: list[InventoryEntry] = field(default_factory=list)
+    listed: list[InventoryEntry] = field(default_factory=list)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RecordedEngine(ManifestEngine):
+    world: RecordedModule
+
+    def others_of(self, _owner: Manifest) -> tuple[Holder, ...]:
+        return self.world.others
+
+    def gave_up(self, _owner: Manifest, _entries: tuple[InventoryEntry, ...]) -> None:
+        """No other module is enqueued."""
+
+    async def render(self, _manifest: Manifest, _source: Source) -> RenderedModule:
+        return self.world.rendering
+
+    async def hand_over(self, module: ModuleSet, shared: Mapping[InventoryEntry, Holder]) -> None:
+        self.world.requests.append("hand over")
+        self.world.handed_over += shared
+        module.remember(without(module.inventory, shared))
+
+    async def contents_of(
+        self, _module: ModuleSet, crds: tuple[InventoryEntry, ...]
+    ) -> Mapping[InventoryEntry, tuple[str, ...]]:
+        self.world.listed += crds
+        return {each: ("mine",) if each in self.world.in_use else () for each in crds}
+
+    async def judge(self, _module: ModuleSet, seen: ManifestSnapshot) -> ManifestSnapshot:
+        return replace(seen, managers=(ManagerView("Deployment manager", None),))
+
+
+@dataclass(frozen=True)
+class _Known:
+    """A reader that returns what is known."""
+
+    seen: ManifestSnapshot
+
+    async def read(self, _: object) -> ManifestSnapshot:
+        return self.seen
+
+
+def engine_of(world: RecordedModule) -> RecordedEngine:
+    nothing: Any = None
+    return RecordedEngine(
+        writes=cast("Any", RecordedWrites(world, names.MANIFEST_FINALIZER)),
+        connections=cast("Connections", world),
+        clock=SYSTEM_CLOCK,
+        unreachable=unreachable,
+        found_by_others=lambda _: frozenset(),
+        neighbours=nothing,
+        store=nothing,
+        logins=nothing,
+        renderings=nothing,
+        data=None,
+        options=Options(),
+        world=world,
+    )
+
+
+def state_of(world: RecordedModule, seen: ManifestSnapshot, settled: str = "") -> ManifestState:
+    objects = world.objects_of(seen.resource, seen.default_namespace)
+    return ManifestState(objects=objects, inventory=seen.inventory, settled=settled, next_check=1000.0)
+
+
+def installed(seen: ManifestSnapshot, world: RecordedModule) -> None:
+    """Reconcile a Manifest that is not being deleted."""
+    reconciler = ManifestReconciler(cast("ManifestReader", _Known(seen)), engine_of(world))
+    asyncio.run(reconciler.reconcile(MANIFESTS.key_of(seen.resource), Causes(), state_of(world, seen)))
+
+
+def upgraded(seen: ManifestSnapshot, step: Upgrade, world: RecordedModule, settled: str) -> ManifestSnapshot:
+    """Take the step of a removal that brings another version."""
+
+    async def take() -> ManifestSnapshot:
+        engine = engine_of(world)
+        request = Request(MANIFESTS.key_of(seen.resource), state_of(world, seen, settled))
+        async with request:
+            module: ModuleSet = ObjectSet(engine, request, seen)
+            module.others = seen.others
+            return await engine.take(module, seen, step)
+
+    return asyncio.run(take())
