@@ -35,7 +35,6 @@ PLAIN = {
     "module-link": "records the digest of a link; one status is written",
     "resync": "publishes a signal at a limited rate",
     "skr-probe": "sends one request to an SKR and publishes a signal",
-    "skr-token": "renews the token of one access Secret, which is written",
     "verification": "verifies a descriptor for a cache; one condition is written",
 }
 """Controllers below the domains that reconcile by one function, and why steps would add nothing."""
