@@ -11,6 +11,7 @@ from lifecycle_manager.contract.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     KYMAS,
     MANIFESTS,
+    MODULE_POLICIES,
     MODULE_TEMPLATES,
     SECRETS,
 )
@@ -68,6 +69,15 @@ async def test_found_descriptor_enqueues_those_who_have_the_template_and_no_cata
         "module-agreement": {"api-1.0.0"},
         "module-link": {"api-1.0.0"},
         "module-rollout": {"api/regular", "api/fast", "api/mandatory"},  # what the template installs may differ now
+    }
+
+
+async def test_policy_enqueues_what_its_module_has_and_reads_its_module_crs_again(fleet: Fleet) -> None:
+    policy = {"metadata": {"name": "api"}, "spec": {"moduleCrKinds": [{"group": "example.com", "kind": "Other"}]}}
+    await fleet.seen(MODULE_POLICIES, fleet.kcp.create(MODULE_POLICIES, policy, KCP, field_manager="operator"))
+    assert fleet.take() == {
+        "module-config": {"uses-regular/api", "uses-fast/api"},
+        "manifest": {"uses-regular-api", "uses-fast-api"},
     }
 
 

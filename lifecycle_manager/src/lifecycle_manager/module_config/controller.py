@@ -3,7 +3,7 @@
 A module's configuration is reconciled when
 
 - an event reports a change of one of its Module CRs: only the announced object is read
-- its Kyma, ModuleTemplate or release changes, or the CRDs among its objects do
+- its Kyma, ModuleTemplate, release or ModulePolicy changes, or the CRDs among its objects do
 - a ModuleConfig is created or deleted by others: only the Module CR of a deleted one is read
 - its SKR answers again or is replaced, the webhook there has other rules, or all of it is to be read again
 - the interval has passed: all Module CRs of the module are read
@@ -75,6 +75,7 @@ from lifecycle_manager.module_config.status import failed
 from lifecycle_manager.module_config.texts import TextMaker
 from lifecycle_manager.module_config.writes import ModuleConfigWrites
 from lifecycle_manager.object_set import Policies
+from lifecycle_manager.object_set.policy import policy_changed
 from lifecycle_manager.process.telemetry import ChangeLatency
 from lifecycle_manager.skr import Connections, SkrAccessError
 from lifecycle_manager_api import ModuleConfig, names
@@ -115,6 +116,7 @@ def setup(
         templates, to=lambda change: modules.of_template(versions(change)[0]), when=offer_changed, cause=everything
     )
     controller.watches(releases, to=modules.of_release, when=offer_changed, cause=everything)
+    controller.watches(policies.informer, to=modules.of_policy, when=policy_changed, cause=everything)
     controller.watches(manifests, to=modules.of_part, when=crds_changed, cause=everything)
     controller.watches(sync_resources, to=modules.of_part, when=crds_changed, cause=everything)
     controller.starts_with(modules.all, cause=everything)

@@ -6,7 +6,12 @@ from typing import NamedTuple
 
 from kube_runtime import Change, Index, Informer, JsonObject, ObjectKey, Resource
 from lifecycle_manager.contract.changes import changed_modules, versions
-from lifecycle_manager.contract.indexes import MANIFESTS_BY_KYMA, MODULE_CONFIGS_BY_KYMA, SYNC_RESOURCES_BY_KYMA
+from lifecycle_manager.contract.indexes import (
+    BY_MODULE,
+    MANIFESTS_BY_KYMA,
+    MODULE_CONFIGS_BY_KYMA,
+    SYNC_RESOURCES_BY_KYMA,
+)
 from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS, DatedReleaseMeta
 from lifecycle_manager.contract.signals import (
     ClusterReachable,
@@ -21,7 +26,17 @@ from lifecycle_manager.module_catalog import kyma_of_manifest, module_of, module
 from lifecycle_manager.module_catalog.affected import kymas_using_release, kymas_using_template
 from lifecycle_manager.module_catalog.module_kinds import ModuleCrKind, ModuleKinds, is_named_by, why_foreign
 from lifecycle_manager.object_set import Policies
-from lifecycle_manager_api import Kyma, Manifest, ModuleConfig, ModuleTemplate, SyncResource, joined_name, names
+from lifecycle_manager.object_set.policy import module_of_policy
+from lifecycle_manager_api import (
+    Kyma,
+    Manifest,
+    ModuleConfig,
+    ModulePolicy,
+    ModuleTemplate,
+    SyncResource,
+    joined_name,
+    names,
+)
 from lifecycle_manager_api.known_kinds import kind_refusal
 
 
@@ -132,6 +147,10 @@ class Modules:
     def of_release(self, change: Change[DatedReleaseMeta]) -> Iterable[ModuleKey]:
         module = versions(change)[0].spec.module_name
         return [_key(kyma, module) for kyma in kymas_using_release(change, kymas=self.kymas)]
+
+    def of_policy(self, change: Change[ModulePolicy]) -> Iterable[ModuleKey]:
+        module = module_of_policy(change)
+        return [_key(kyma, module) for kyma in self.kymas.by_index(BY_MODULE, module)]
 
     def of_kyma(
         self, signal: ResyncRequested | ClusterReachable | ClusterReplaced | WebhookRulesChanged
