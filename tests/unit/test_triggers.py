@@ -78,6 +78,7 @@ async def test_policy_enqueues_what_its_module_has_and_reads_its_module_crs_agai
     assert fleet.take() == {
         "module-config": {"uses-regular/api", "uses-fast/api"},
         "manifest": {"uses-regular-api", "uses-fast-api"},
+        "sync-resource": {"uses-regular-sync", "uses-fast-sync"},
     }
 
 

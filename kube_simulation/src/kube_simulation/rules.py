@@ -1,4 +1,4 @@
-"""Injected faults: rules that delay, drop, refuse, reorder or hide requests and changes.
+"""Injected faults: rules that delay, drop, refuse or hide requests and changes.
 
 A rule is a plain object. `around` stands around each request and may wait, refuse, or answer itself; `horizon` says up
 to which version a reader sees the cluster; `hides` keeps a watch from telling a change until a later one of the same
@@ -17,11 +17,9 @@ __all__ = [
     "Delay",
     "Drop",
     "Freeze",
-    "HideUntilOverwritten",
     "Matcher",
     "NeverAnswer",
     "Refuse",
-    "Reorder",
     "Rule",
     "every_request",
     "is_read",
@@ -149,38 +147,6 @@ class Refuse(_Counted):
 
 
 @dataclass(eq=False)
-class Reorder(_Counted):
-    """Holds requests back until there are `count` of them, then has them done last first.
-
-    Of a round that does not fill up the requests wait on; take the rule away by `release`.
-    """
-
-    count: int = 2
-    _held: list[asyncio.Event] = field(default_factory=list, init=False)
-
-    async def around(self, request: ApiRequest, proceed: Proceed) -> Answer:
-        if not self.takes(request):
-            return await proceed()
-        turn = asyncio.Event()
-        self._held.append(turn)
-        if len(self._held) >= self.count:
-            self._next()
-        await turn.wait()
-        try:
-            return await proceed()
-        finally:
-            self._next()
-
-    def release(self) -> None:
-        """Process the requests that are held back, last first."""
-        self._next()
-
-    def _next(self) -> None:
-        if self._held:
-            self._held.pop().set()
-
-
-@dataclass(eq=False)
 class Freeze(Rule):
     """Shows the cluster as it was at a version, to reads and watches; writes go on.
 
@@ -192,13 +158,3 @@ class Freeze(Rule):
 
     def horizon(self, request: ApiRequest) -> int | None:
         return self.version if self.matches(request) else None
-
-
-@dataclass(eq=False)
-class HideUntilOverwritten(Rule):
-    """Hides the changes that match from watches until a later one of the same object overwrites them."""
-
-    matches: Callable[[ApiRequest, StoredChange], bool]
-
-    def hides(self, request: ApiRequest, change: StoredChange) -> bool:
-        return self.matches(request, change)

@@ -25,11 +25,10 @@ from kube_simulation import (
     Delay,
     Drop,
     Freeze,
-    HideUntilOverwritten,
     NeverAnswer,
     Refuse,
     Refused,
-    Reorder,
+    Rule,
     SimulatedCluster,
     StoredChange,
     is_read,
@@ -100,20 +99,6 @@ async def test_slow_answer_is_only_slow(client: Client, cluster: SimulatedCluste
     assert slow.seen == 2
 
 
-async def test_reordered_writes_are_done_last_first(client: Client, cluster: SimulatedCluster) -> None:
-    reorder = Reorder(is_write, count=3)
-
-    def has_seen(count: int) -> bool:
-        return reorder.seen == count
-
-    with cluster.ruled_by(reorder):
-        async with asyncio.TaskGroup() as tasks:
-            for number in range(3):
-                tasks.create_task(write(client, value=str(number)))
-                await until(partial(has_seen, number + 1))
-    assert await data_of(client) == {"value": "0"}
-
-
 async def test_frozen_reads_and_watches_show_the_past_while_writes_go_on(
     client: Client, cluster: SimulatedCluster
 ) -> None:
@@ -157,10 +142,11 @@ def len_is(informer: Informer[dict[str, Any]], count: int) -> bool:
 
 
 async def test_hidden_change_is_sent_once_overwritten_or_shown(client: Client, cluster: SimulatedCluster) -> None:
-    def is_one(request: ApiRequest, change: StoredChange) -> bool:
-        return change.after.name == "one"
+    class HideOne(Rule):
+        def hides(self, request: ApiRequest, change: StoredChange) -> bool:
+            return change.after.name == "one"
 
-    hide = HideUntilOverwritten(is_one)
+    hide = HideOne()
     received: list[tuple[str, str]] = []
     start = (await client.list(CONFIG_MAPS, "default")).resource_version
 
