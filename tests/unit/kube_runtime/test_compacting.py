@@ -7,7 +7,6 @@ import pytest
 
 from kube_runtime.client.compacting import MAX_CHARACTERS
 from kube_runtime.client.decoding import decoding_for
-from kube_runtime.pool import Pool
 from lifecycle_manager.contract.resources import Secret
 from lifecycle_manager_api import Kyma, Manifest
 
@@ -54,15 +53,6 @@ def test_long_strings_such_as_credentials_are_not_kept_beside_their_object() -> 
     document = msgspec.json.encode(DOCUMENTS[Secret])
     first, second = (decoding_for(Secret).object(document) for _ in range(2))
     assert first.data["config"] is not second.data["config"]
-
-
-def test_strings_that_only_one_object_has_are_not_kept_for_ever() -> None:
-    strings: Pool[str] = Pool(max_values=100)
-    for number in range(1000):
-        strings.shared(f"only once {number}")
-        assert len(strings) < 100
-    first, second = ("the same " + str(number) for number in (1, 1))
-    assert strings.shared(first) is strings.shared(second)
 
 
 def _strings(value: Any) -> list[str]:

@@ -6,12 +6,12 @@ that. Content excludes status, version counters and managedFields.
 
 import hashlib
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import msgspec
 
 from kube_runtime.apply.objects import InventoryEntry
-from kube_runtime.pool import Pool
 from kube_runtime.resource import JsonObject
 
 __all__ = ["ApplyMemory", "digest_of"]
@@ -19,8 +19,6 @@ __all__ = ["ApplyMemory", "digest_of"]
 _ENCODER = msgspec.json.Encoder(order="sorted")
 _VOLATILE = frozenset({"resourceVersion", "generation", "managedFields"})
 _DIGEST_BYTES = 16
-_IDENTITIES: Pool[tuple[str, str, str, str]] = Pool()
-"""Many clusters have the same objects."""
 
 
 class ApplyMemory:
@@ -54,7 +52,7 @@ class ApplyMemory:
 
     def remember(self, entry: InventoryEntry, document: bytes, live: JsonObject) -> None:
         """Keep what was applied and what came of it."""
-        self._applied[_IDENTITIES.shared(entry.identity)] = document + _content_of(live) + _revision_of(live)
+        self._applied[_seen_first(entry.identity)] = document + _content_of(live) + _revision_of(live)
 
     def forget(self, entry: InventoryEntry) -> None:
         """Drop an object."""
@@ -77,3 +75,8 @@ def _revision_of(live: JsonObject) -> bytes:
 
 def _uid_of(live: JsonObject) -> str:
     return str(live["metadata"].get("uid", ""))
+
+
+@lru_cache(maxsize=5_000)  # many clusters have the same objects
+def _seen_first(identity: tuple[str, str, str, str]) -> tuple[str, str, str, str]:
+    return identity

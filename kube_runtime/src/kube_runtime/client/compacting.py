@@ -7,13 +7,13 @@ nested too deep raises RecursionError here, as it would where it is used.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import msgspec
 from msgspec import inspect
 
 from kube_runtime.client.nesting import require_readable
-from kube_runtime.pool import Pool
 
 __all__ = ["compactor_for"]
 
@@ -23,7 +23,6 @@ MAX_CHARACTERS = 128
 """Longer strings are rarely equal, and to look them up costs the more."""
 _OF_ONE_OBJECT = frozenset({"resource_version", "uid"})
 """Fields in which no two objects are equal."""
-_STRINGS: Pool[str] = Pool()
 
 
 def compactor_for(kind: type[Any]) -> Compact | None:
@@ -89,4 +88,9 @@ def _copied(raw: msgspec.Raw) -> msgspec.Raw:
 
 
 def _shared(text: str) -> str:
-    return text if len(text) > MAX_CHARACTERS else _STRINGS.shared(text)
+    return text if len(text) > MAX_CHARACTERS else _seen_first(text)
+
+
+@lru_cache(maxsize=5_000)  # not sys.intern: what Python 3.12 interns is never freed
+def _seen_first(text: str) -> str:
+    return text

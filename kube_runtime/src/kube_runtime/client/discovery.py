@@ -15,6 +15,7 @@ import re
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import lru_cache
 from typing import Literal, TypeVar
 from urllib.parse import quote
 
@@ -24,7 +25,6 @@ from kube_runtime.client.built_in_kinds import BUILT_IN_KINDS
 from kube_runtime.client.decoding import UNDECODABLE
 from kube_runtime.client.transport import Transport
 from kube_runtime.exceptions import Forbidden, KindUnknown, NotFound, NotServed, ResponseInvalid
-from kube_runtime.pool import Pool
 from kube_runtime.resource import JsonObject, Resource
 
 __all__ = ["METADATA_ONLY", "RestMapper"]
@@ -97,7 +97,6 @@ class _NameList(msgspec.Struct):
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 MAX_SHARED_CHARACTERS = 128
-_RESOURCES: Pool[Resource[JsonObject]] = Pool()
 _DECODER = msgspec.json.Decoder(_ResourceList)
 _GROUPS = msgspec.json.Decoder(_GroupList)
 _CRD = msgspec.json.Decoder(_Crd)
@@ -253,6 +252,8 @@ class RestMapper:
 
 def _resource(group: str, version: str, kind: str, plural: str, namespaced: bool) -> Resource[JsonObject]:
     """Return a resource, the same one for all clusters that serve it. The texts of a hostile cluster are not kept."""
-    made = Resource.dynamic(group, version, kind, plural, namespaced)
     is_short = sum(map(len, (group, version, kind, plural))) <= MAX_SHARED_CHARACTERS
-    return _RESOURCES.shared(made) if is_short else made
+    return (_shared if is_short else Resource.dynamic)(group, version, kind, plural, namespaced)
+
+
+_shared = lru_cache(maxsize=5_000)(Resource.dynamic)

@@ -11,11 +11,10 @@ from rich.markup import escape
 from kube_runtime import dump_yaml
 from kyma_module_manager.exceptions import DeclarationError
 from kyma_module_manager.project.checks import CHECKS, NO_MODULE_CONFIG, notices, require_well_formed, run_checks
-from kyma_module_manager.project.generation import CRD, generate_project
+from kyma_module_manager.project.generation import CRD, crd_text, generate_project
 from kyma_module_manager.project.names import ModuleNames
 from kyma_module_manager.project.packing import PackedModule, pack
-from kyma_module_manager.project.reading import Document, read_project
-from kyma_module_manager.project.updating import crd_update_of
+from kyma_module_manager.project.reading import Document, kind_of, read_project
 from kyma_module_manager.project.writing import check_target, replace_file
 from kyma_oci import Artifact, Login, Registries, SourceError, artifact_in
 from kyma_oci.signatures import KeyUnreadable, Unverified, private_key_in, sign
@@ -54,16 +53,18 @@ def update(directory: Path, *, check: bool) -> bool:
 
     Raises DeclarationError.
     """
-    changed = crd_update_of(directory)
-    if changed is None:
+    if (kind := kind_of(read_project(directory))) is None:
+        raise DeclarationError(f"{directory}: the manager's Module CR is no class of kube_crds, which has a CRD")
+    file, after = directory / CRD, crd_text(kind)
+    before = file.read_text() if file.is_file() else ""
+    if before == after:
         console.print("[green]✓[/] the CRD is that of the class", highlight=False)
         return True
-    for line in difflib.unified_diff(
-        changed.before.splitlines(), changed.after.splitlines(), CRD, CRD, n=1, lineterm=""
-    ):
+    for line in difflib.unified_diff(before.splitlines(), after.splitlines(), CRD, CRD, n=1, lineterm=""):
         console.print(_shown(line), highlight=False, soft_wrap=True)
     if not check:
-        changed.write()
+        check_target(file, [file.parent])
+        replace_file(file, after)
     what = f"{CRD} differs; run kyma-module-manager module update" if check else f"{CRD} written"
     console.print(f"{'[red]✗[/]' if check else '[green]✓[/]'} {what}", highlight=False)
     return not check

@@ -13,8 +13,7 @@ from kyma_oci.signatures.content import signed_component
 from kyma_oci.signatures.cosign import Cosigned, verify_cosigned
 from kyma_oci.signatures.descriptors import sign, verify
 from kyma_oci.signatures.keys import KeyUnreadable, TrustedKey, keys_in, private_key_in
-from kyma_oci.signatures.normal_form import normal_form
-from kyma_oci.signatures.problems import Unverified
+from kyma_oci.signatures.normal_form import Unverified, normal_form
 
 __all__ = [
     "Cosigned",

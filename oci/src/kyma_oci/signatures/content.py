@@ -22,8 +22,7 @@ from kyma_oci.descriptor import (
     location_of,
 )
 from kyma_oci.references import is_digest
-from kyma_oci.signatures.normal_form import NONE_ACCESS, normal_form
-from kyma_oci.signatures.problems import Unverified
+from kyma_oci.signatures.normal_form import NONE_ACCESS, Unverified, normal_form
 
 INSTALLED = frozenset({RAW_MANIFEST, CONFIG})
 BLOB, ARTIFACT = "genericBlobDigest/v1", "ociArtifactDigest/v1"

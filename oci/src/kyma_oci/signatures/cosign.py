@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from kyma_oci.problems import UNREADABLE
 from kyma_oci.references import is_digest
 from kyma_oci.signatures.keys import TrustedKey
-from kyma_oci.signatures.problems import Unverified
+from kyma_oci.signatures.normal_form import Unverified
 
 PAYLOAD_TYPE = "application/vnd.dev.cosign.simplesigning.v1+json"
 SIGNATURE = "dev.cosignproject.cosign/signature"

@@ -24,8 +24,7 @@ from cryptography.x509.verification import ExtensionPolicy, PolicyBuilder, Store
 
 from kyma_oci.problems import UNREADABLE
 from kyma_oci.signatures.keys import BROKEN, KeyUnreadable, TrustedKey, check_validity, public_key_of
-from kyma_oci.signatures.normal_form import Digest, normal_form
-from kyma_oci.signatures.problems import Unverified
+from kyma_oci.signatures.normal_form import Digest, Unverified, normal_form
 
 V4 = "jsonNormalisation/v4alpha1"
 NORMALISATIONS = frozenset({V4, "jsonNormalisation/v3"})

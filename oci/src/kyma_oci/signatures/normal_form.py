@@ -16,12 +16,9 @@ import msgspec
 import rfc8785
 
 from kyma_oci.problems import UNREADABLE
-from kyma_oci.signatures.problems import Unverified
 
 NONE_ACCESS = ("none", "None")
 """Types of access of a resource without content, whose digest does not count. What stands there may be any value."""
-
-
 MAX_BYTES = 1024 * 1024
 """Of a descriptor that can be signed. Those of modules have a few kB."""
 
@@ -36,6 +33,10 @@ class Digest(msgspec.Struct, frozen=True, rename="camel"):
     hash_algorithm: str = ""
     normalisation_algorithm: str = ""
     value: str = ""
+
+
+class Unverified(Exception):
+    """Nothing proves who vouches for a descriptor or for its content; the message says what is missing or wrong."""
 
 
 class _Element(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
