@@ -34,6 +34,7 @@ PLAIN = {
     "module-agreement": "reports a contradiction in a template; one condition is written",
     "module-link": "records the digest of a link; one status is written",
     "resync": "publishes a signal at a limited rate",
+    "skr-token": "renews the token of an access Secret; one Secret is written",
     "skr-probe": "sends one request to an SKR and publishes a signal",
     "verification": "verifies a descriptor for a cache; one condition is written",
 }

@@ -86,11 +86,16 @@ REFUSED = "the module is not released for this cluster (ModuleNotForThisCluster)
 
 
 async def is_refused(world: Product, module: Module) -> None:
-    """Wait until both Kymas say that the Kyma may not have a module."""
+    """Wait until both Kymas say that the Kyma may not have a module, and nothing else."""
     await world.module_is(module, State.ERROR)
     await world.kyma_is(State.ERROR)
-    for kyma in (await world.kyma(), await world.users_kyma()):
-        assert [each.message for each in kyma.status.modules if each.name == module.name] == [REFUSED]
+
+    async def is_said() -> bool:
+        kymas = (await world.kyma(), await world.users_kyma())
+        found = [[each.message for each in kyma.status.modules if each.name == module.name] for kyma in kymas]
+        return found == [[REFUSED], [REFUSED]]
+
+    await eventually(is_said, what="both Kymas say why")
 
 
 async def test_restricted_modules(world: Product) -> None:

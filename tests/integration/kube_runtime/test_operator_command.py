@@ -161,7 +161,7 @@ def test_tests_of_a_new_project_pass_and_its_manifest_has_what_the_operator_need
     assert run([COMMAND, "new", "web-pages"]).stderr == "error: web-pages is not empty\n"
 
     tested = run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"], cwd=tmp_path / "web-pages")
-    assert (tested.returncode, tested.stdout[:2]) == (0, ".."), tested.stdout + tested.stderr
+    assert (tested.returncode, tested.stdout[:2]) == (0, ". "), tested.stdout + tested.stderr
     (crd,) = parse_objects(_crds_of(tmp_path / "web-pages/web_pages_operator.py"))
     named = crd.document["spec"]["names"]
     assert (named["kind"], named["plural"]) == ("WebPage", "webpages")
