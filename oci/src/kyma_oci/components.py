@@ -19,10 +19,9 @@ import msgspec
 
 from kyma_oci.credentials import Login, LoginFor
 from kyma_oci.descriptor import ComponentVersion, DescriptorUnreadable, LookupFailed, component_of
-from kyma_oci.digests import content_digest
 from kyma_oci.packing import context_of, repository_of, tag_of
 from kyma_oci.problems import UNREADABLE, LayerNotFound, SourceError
-from kyma_oci.references import Artifact, artifact_in, is_digest
+from kyma_oci.references import Artifact, artifact_in, content_digest, is_digest
 from kyma_oci.registries import Registries
 from kyma_oci.signatures.cosign import Cosigned, layers_in, signature_tag
 

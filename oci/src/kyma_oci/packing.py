@@ -12,8 +12,7 @@ import msgspec
 
 from kyma_oci.archives import archive_of
 from kyma_oci.descriptor import TAR, Json
-from kyma_oci.digests import content_digest
-from kyma_oci.references import COMPONENT_DESCRIPTORS
+from kyma_oci.references import COMPONENT_DESCRIPTORS, content_digest
 
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 INDEX = "application/vnd.oci.image.index.v1+json"

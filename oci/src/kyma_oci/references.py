@@ -1,5 +1,6 @@
 """References to what is in a repository: layers by their digest, and artifacts, such as descriptors, by their tag."""
 
+import hashlib
 import re
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -13,6 +14,11 @@ _TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 _PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
 _PATH = re.compile(rf"{_PART}(?:/{_PART})*")
 _HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?(?::[0-9]{1,5})?|\[[0-9a-fA-F:]+\](?::[0-9]{1,5})?")
+
+
+def content_digest(content: bytes) -> str:
+    """Return the digest of a content as registries write it: sha256 and its hexadecimal digits."""
+    return f"sha256:{hashlib.sha256(content).hexdigest()}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,3 +113,11 @@ def test_release_of_a_version_without_template_is_warned_about() -> None:
     assert release_warnings(release, Offer.of((template(),), ())) == ("there is no ModuleTemplate garden-1.1.0",)
     mandatory = builders.release("garden", mandatory="2.0.0")
     assert release_warnings(mandatory, NOTHING) == ("there is no ModuleTemplate garden-2.0.0",)
+
+
+def test_kind_that_another_module_has_is_a_warning_that_names_it() -> None:
+    data = {"apiVersion": "operator.example.com/v1", "kind": "Sample"}
+    other = builders.template("another", "1.0.0", data=data | {"apiVersion": "operator.example.com/v1beta1"})
+    (warning,) = template_warnings(template(data=data), Offer.of((other, template(data=data)), ()))
+    assert "Sample of operator.example.com is the kind of module another, too" in warning
+    assert template_warnings(template(), Offer.of((other,), ())) == ()

@@ -13,7 +13,7 @@ from functools import partial
 from msgspec import structs
 
 from kube_runtime import Causes, Controller, Informer, KubeError, Manager, NotFound, ObjectKey, Result
-from kyma_oci.digests import content_digest
+from kyma_oci.references import content_digest
 from lifecycle_manager.contract.resources import MODULE_TEMPLATES
 from lifecycle_manager.contract.signals import DescriptorFound
 from lifecycle_manager.module_catalog.affected import offer_changed

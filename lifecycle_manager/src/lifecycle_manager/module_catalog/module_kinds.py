@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
 from kube_runtime import JsonObject, KubernetesObject, ManifestInvalid, Resource, parse_aside, parse_manifest
-from kyma_oci.digests import content_digest
+from kyma_oci.references import content_digest
 from lifecycle_manager.contract.signals import ObjectReference
 from lifecycle_manager.module_catalog.offer import data_refusal, link_of, link_pin_of
 from lifecycle_manager.module_sources import DownloadFailed

@@ -34,13 +34,21 @@ def template_error(template: ModuleTemplate, offer: Offer) -> str | None:
 
 
 def template_warnings(template: ModuleTemplate, offer: Offer) -> tuple[str, ...]:
-    """Return a warning where the descriptor is empty and no release names the component to look up (yet)."""
-    release = offer.releases.get(module_of(template))
-    if not is_left_out(template.spec.descriptor) or (release is not None and release.spec.ocm_component_name):
-        return ()
-    return (
-        f"spec.descriptor is empty, and there is no ModuleReleaseMeta with {module_of(template)}'s ocmComponentName",
-    )
+    """Return warnings: no release names the component to look up (yet), or another module has the kind, too."""
+    module, kind, found = module_of(template), _kind_of(template), list[str]()
+    release = offer.releases.get(module)
+    if is_left_out(template.spec.descriptor) and not (release is not None and release.spec.ocm_component_name):
+        found.append(f"spec.descriptor is empty, and there is no ModuleReleaseMeta with {module}'s ocmComponentName")
+    others = {module_of(each) for each in offer.templates.values() if kind and _kind_of(each) == kind} - {module}
+    if kind and others:
+        what = f"{' of '.join(kind)} is the kind of module {min(others)}, too"
+        found.append(f"spec.data: {what}; in a cluster with both, the one that came first has it")
+    return tuple(found)
+
+
+def _kind_of(template: ModuleTemplate) -> tuple[str, str] | None:
+    data = raw_object(template.spec.data) or {}
+    return (str(data.get("kind")), str(data.get("apiVersion")).rpartition("/")[0]) if data else None
 
 
 def release_warnings(release: ModuleReleaseMeta, offer: Offer) -> tuple[str, ...]:

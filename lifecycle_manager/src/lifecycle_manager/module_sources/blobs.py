@@ -14,7 +14,7 @@ from pathlib import Path
 
 import structlog
 
-from kyma_oci.digests import content_digest
+from kyma_oci.references import content_digest
 
 log = structlog.get_logger("manifest")
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
 from kyma_oci import Layer, LoginFor, Registries, SourceError, SourceUnreachable
-from kyma_oci.digests import content_digest
+from kyma_oci.references import content_digest
 from lifecycle_manager.module_sources.blobs import Blobs
 from lifecycle_manager.module_sources.downloads import DownloadFailed
 from lifecycle_manager.module_sources.parsing import ModuleObjects, ObjectsInvalid, objects_in

@@ -49,10 +49,7 @@ def validate(directory: Path) -> bool:
 
 
 def update(directory: Path, *, check: bool) -> bool:
-    """Print what changes in the CRD, and write it unless it is only checked; return whether nothing is left to write.
-
-    Raises DeclarationError.
-    """
+    """Print and write what changes in the CRD, or `check` it; return whether it is current. Raises DeclarationError."""
     if (kind := kind_of(read_project(directory))) is None:
         raise DeclarationError(f"{directory}: the manager's Module CR is no class of kube_crds, which has a CRD")
     file, after = directory / CRD, crd_text(kind)
