@@ -86,7 +86,7 @@ class Manager:
     - `sharding`: which keys are this replica's. `client` becomes fenced by it
     - `registry`: where `metrics` are registered for /metrics; made where it is not given
     - `events`: records Events; by default under the name of the options
-    - `on_result`: called with the name of the controller and what came of each reconcile
+    - `on_result`: called with the name of the controller and the result of each reconcile
     - `tracer`: makes spans of reconciles that are part of a trace
     """
 

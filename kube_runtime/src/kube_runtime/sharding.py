@@ -32,7 +32,7 @@ class Work(Protocol):
 
 
 class Sharding(Protocol):
-    """Says whose a key is."""
+    """Says which replica has the keys of an owner."""
 
     @property
     def membership(self) -> "Membership | None":

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import msgspec
 
-from kube_runtime import AlreadyExists, ApiError, Causes, Client, KubeError, Result, Step, StepFailure
+from kube_runtime import AlreadyExists, ApiError, Causes, Client, KubeError, ObjectKey, Result, Step, StepFailure
 from lifecycle_manager.contract.resources import KYMAS
 from lifecycle_manager.kyma.controller import KymaReconciler
 from lifecycle_manager.kyma.crd import KymaCrd
@@ -155,6 +155,10 @@ class _Recorded:
         self.steps.append(step)
         if (error := self.refused.get(type(step))) is not None:
             raise error
+
+    @property
+    def kymas(self) -> Mapping[ObjectKey, Kyma]:
+        return {KYMAS.key_of(self.seen.kyma): self.seen.kyma}
 
     def read(self, *_: object) -> KymaSnapshot:
         return self.seen

@@ -62,7 +62,7 @@ def test_token_of_another_account_or_of_a_short_life_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("issued", "expires", "told", "why"),
+    ("issued", "expires", "stated", "why"),
     [
         (NOW - 10 * HOUR, NOW + HOUR / 2, None, "not issued now"),
         (NOW + HOUR / 2, NOW + HOUR, None, "not issued now"),
@@ -73,17 +73,17 @@ def test_token_of_another_account_or_of_a_short_life_is_refused() -> None:
     ],
 )
 def test_token_is_believed_only_for_the_time_that_was_requested(
-    issued: datetime, expires: datetime, told: datetime | None, why: str
+    issued: datetime, expires: datetime, stated: datetime | None, why: str
 ) -> None:
     text = token(issued, lasts=expires - issued)
     with pytest.raises(TokenUnusable, match=why):
-        issued_token(answer(text, told or expires), token_of(token(NOW)), NOW)
+        issued_token(answer(text, stated or expires), token_of(token(NOW)), NOW)
 
 
-@pytest.mark.parametrize("told", [None, "", 5, "soon", "0001-01-01T00:00:00+23:59"])
-def test_answer_has_to_say_when_a_token_expires(told: object) -> None:
+@pytest.mark.parametrize("stated", [None, "", 5, "soon", "0001-01-01T00:00:00+23:59"])
+def test_answer_has_to_say_when_a_token_expires(stated: object) -> None:
     with pytest.raises(TokenUnusable):
-        issued_token({"status": {"token": token(NOW), "expirationTimestamp": told}}, token_of(token(NOW)), NOW)
+        issued_token({"status": {"token": token(NOW), "expirationTimestamp": stated}}, token_of(token(NOW)), NOW)
 
 
 def test_token_of_centuries_is_renewed_within_a_year() -> None:

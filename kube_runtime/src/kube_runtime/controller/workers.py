@@ -63,7 +63,7 @@ class Failure:
 class Workers(Generic[K]):
     """Reconciles the keys that are added to its queue.
 
-    - `owner`: whose a key is, for `max_per_owner`
+    - `owner`: returns the owner of a key, for `max_per_owner`
     - `limit`: what the workers of several controllers share
     """
 

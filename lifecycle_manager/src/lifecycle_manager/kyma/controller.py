@@ -184,9 +184,10 @@ class KymaReconciler:
 
     async def reconcile(self, key: ObjectKey, causes: Causes, state: KymaState) -> Result:
         """Reconcile a Kyma. Raises KubeError."""
-        seen = self.snapshots.read(key, causes, state)
-        if seen is not None and seen.kyma.metadata.being_deleted:
+        kyma = self.snapshots.kymas.get(key)
+        if kyma is not None and kyma.metadata.being_deleted:
             return await self.deletion.reconcile(key, causes, state)
+        seen = self.snapshots.read(key, causes, state)
         if seen is None or seen.kyma.metadata.is_paused:
             return Result()  # not even its SKR is read
         done = _Done(seen)

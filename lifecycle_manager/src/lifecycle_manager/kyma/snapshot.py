@@ -206,7 +206,7 @@ class KymaSnapshots:
     async def read_skr(
         self, skr: Client, seen: KymaSnapshot, state: KymaState, *, metadata_suffices: bool = False
     ) -> KymaSnapshot:
-        """Return the snapshot with the Kyma CR of the SKR, and whose it is. Raises KubeError.
+        """Return the snapshot with the Kyma CR of the SKR, and the Kyma that has claimed it. Raises KubeError.
 
         Without one there is no other object of the Lifecycle Manager.
         """

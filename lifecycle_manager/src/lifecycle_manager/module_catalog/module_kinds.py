@@ -44,6 +44,19 @@ class ModuleCrKind(NamedTuple):
         return ObjectReference(self.group, self.kind, namespace, name)
 
 
+def default_kind(template: ModuleTemplate, default_namespace: str = names.SKR_NAMESPACE) -> ModuleCrKind | None:
+    """Return the kind of the default Module CR in a template, None where it has none that a module may have."""
+    data = raw_object(template.spec.data)
+    if not data or not isinstance(data.get("apiVersion"), str) or not isinstance(data.get("kind"), str):
+        return None
+    if data_refusal(template) is not None:
+        return None
+    metadata = data.get("metadata") or {}
+    cluster_scoped = boolean(template.metadata.annotations, names.IS_CLUSTER_SCOPED)
+    namespace = "" if cluster_scoped else metadata.get("namespace") or default_namespace
+    return ModuleCrKind(data["apiVersion"], data["kind"], namespace, metadata.get("name") or "default")
+
+
 @dataclass(eq=False)
 class ModuleKinds:
     """Finds the kinds of Module CRs of templates. `fetch` downloads the text of a link, and raises DownloadFailed.
@@ -62,16 +75,7 @@ class ModuleKinds:
         return (default,) if default is not None else self._found.get(_version(template), ())
 
     def of_default(self, template: ModuleTemplate) -> ModuleCrKind | None:
-        """Return the kind of the default Module CR in a template, None where it has none that a module may have."""
-        data = raw_object(template.spec.data)
-        if not data or not isinstance(data.get("apiVersion"), str) or not isinstance(data.get("kind"), str):
-            return None
-        if data_refusal(template) is not None:
-            return None
-        metadata = data.get("metadata") or {}
-        cluster_scoped = boolean(template.metadata.annotations, names.IS_CLUSTER_SCOPED)
-        namespace = "" if cluster_scoped else metadata.get("namespace") or self.namespace
-        return ModuleCrKind(data["apiVersion"], data["kind"], namespace, metadata.get("name") or "default")
+        return default_kind(template, self.namespace)
 
     async def of(self, template: ModuleTemplate) -> tuple[ModuleCrKind, ...]:
         """Return the kinds, downloading the template's resources where needed. Raises TemplateUnreadable."""

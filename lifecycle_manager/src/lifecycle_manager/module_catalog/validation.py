@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 
 from kyma_oci import DescriptorUnreadable, component_of, host_of, is_left_out
 from lifecycle_manager.module_catalog.identity import component_in, disagreement, module_of
+from lifecycle_manager.module_catalog.module_kinds import default_kind
 from lifecycle_manager.module_catalog.offer import RAW_MANIFEST_LINK, Offer, data_refusal, link_of
 from lifecycle_manager.module_catalog.state_paths import check_error
 from lifecycle_manager_api import (
@@ -47,8 +48,8 @@ def template_warnings(template: ModuleTemplate, offer: Offer) -> tuple[str, ...]
 
 
 def _kind_of(template: ModuleTemplate) -> tuple[str, str] | None:
-    data = raw_object(template.spec.data) or {}
-    return (str(data.get("kind")), str(data.get("apiVersion")).rpartition("/")[0]) if data else None
+    found = default_kind(template)
+    return (found.kind, found.group) if found is not None else None
 
 
 def release_warnings(release: ModuleReleaseMeta, offer: Offer) -> tuple[str, ...]:

@@ -1,10 +1,10 @@
 """What changes in one cluster: it is read by its API server, and nothing is written."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
-from kube_runtime import Client, InventoryEntry, KindUnknown, KubeconfigPolicy, KubeError, find_object
+from kube_runtime import Client, InventoryEntry, JsonObject, KindUnknown, KubeconfigPolicy, KubeError, find_object
 from kube_runtime.apply.former_managers import merged_into
 from kyma_fleet.checking.command import missing_rights
 from kyma_fleet.comparison import cluster_of
@@ -113,15 +113,18 @@ async def _kind_of(skr: Client, entry: InventoryEntry, manifest: Manifest) -> st
 
 
 async def _catalog(skr: Client) -> int:
-    count = 0
+    return sum([is_former(each) async for _, items in catalog_pages(skr) for each in items])
+
+
+async def catalog_pages(skr: Client) -> AsyncIterator[tuple[str, Sequence[JsonObject]]]:
+    """Return the catalog of a cluster page by page, each with the kind of its objects. Raises KubeError."""
     for kind in ("ModuleTemplate", "ModuleReleaseMeta"):
         try:
             resource = await skr.mapper.resource(f"{names.GROUP}/v1beta2", kind)
         except KindUnknown:
             continue
         async for page in skr.pages(resource, names.SKR_NAMESPACE):
-            count += sum(is_former(each) for each in page.items)
-    return count
+            yield kind, page.items
 
 
 async def each_of(items: Iterable[T], read: Callable[[T], Awaitable[R]]) -> list[R]:

@@ -27,7 +27,7 @@ from kyma_fleet.comparison import cluster_of
 from kyma_fleet.problems import Problem
 from kyma_fleet.text import plain
 from kyma_takeover.adoption import back
-from kyma_takeover.adoption.cluster import CLUSTER_ERRORS, RIGHTS, WATCHER, each_of
+from kyma_takeover.adoption.cluster import CLUSTER_ERRORS, RIGHTS, WATCHER, catalog_pages, each_of
 from lifecycle_manager.contract.resources import (
     KYMAS,
     MANIFESTS,
@@ -168,19 +168,12 @@ async def _return_module_object(skr: Client, manifest: Manifest, entry: Inventor
 
 async def _return_catalog(skr: Client) -> int:
     changed = 0
-    for kind in ("ModuleTemplate", "ModuleReleaseMeta"):
-        try:
-            resource = await skr.mapper.resource(f"{names.GROUP}/v1beta2", kind)
-        except KindUnknown:
-            continue
-        async for page in skr.pages(resource, names.SKR_NAMESPACE):
-            entries = [
-                InventoryEntry(names.GROUP, "v1beta2", kind, names.SKR_NAMESPACE, each["metadata"]["name"])
-                for each in page.items
-            ]
-            changed += sum(
-                await each_of(entries, lambda entry: _return(skr, entry, back.of_catalog_object, back.CATALOG))
-            )
+    async for kind, items in catalog_pages(skr):
+        entries = [
+            InventoryEntry(names.GROUP, "v1beta2", kind, names.SKR_NAMESPACE, each["metadata"]["name"])
+            for each in items
+        ]
+        changed += sum(await each_of(entries, lambda entry: _return(skr, entry, back.of_catalog_object, back.CATALOG)))
     return changed
 
 
