@@ -6,17 +6,17 @@
 ARG PYTHON=python:3.13.15-slim-trixie
 
 FROM ${PYTHON} AS build
-COPY images/uv.txt /tmp/uv.txt
+COPY tools/images/uv.txt /tmp/uv.txt
 RUN pip install --no-cache-dir --disable-pip-version-check --require-hashes --only-binary=:all: -r /tmp/uv.txt
 WORKDIR /source
 COPY . .
 
 FROM build AS build-lifecycle-manager
-RUN images/install.sh lifecycle-manager /opt/kyma
+RUN tools/images/install.sh lifecycle-manager /opt/kyma
 FROM build AS build-skr-watcher
-RUN images/install.sh skr-watcher /opt/kyma
+RUN tools/images/install.sh skr-watcher /opt/kyma
 FROM build AS build-module-manager
-RUN images/install.sh module-manager /opt/kyma
+RUN tools/images/install.sh module-manager /opt/kyma
 
 FROM ${PYTHON} AS base
 # The root file system is mounted read-only.

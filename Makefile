@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 PYTHON ?= python3
 OLDEST := v1.34.4
-PACKAGES := $(patsubst %/pyproject.toml,%,$(wildcard */pyproject.toml extras/*/pyproject.toml))
+PACKAGES := $(patsubst %/pyproject.toml,%,$(wildcard */pyproject.toml */*/pyproject.toml))
 VENV := .venv
 BIN := $(VENV)/bin
 # For two cores: half of the time of a test of the whole product is waiting.
@@ -25,13 +25,13 @@ python-check:
 
 $(VENV)/.synced: uv.lock pyproject.toml $(PACKAGES:%=%/pyproject.toml)
 	@test -x $(BIN)/uv || $(MAKE) --no-print-directory python-check
-	@test -x $(BIN)/uv || { echo "==> creating $(VENV)"; $(PYTHON) -m venv $(VENV) && $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r images/uv.txt; }
+	@test -x $(BIN)/uv || { echo "==> creating $(VENV)"; $(PYTHON) -m venv $(VENV) && $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r tools/images/uv.txt; }
 	@echo "==> installing the locked dependencies"
 	@$(BIN)/uv sync --quiet --frozen --all-packages --all-extras --inexact
 	@touch $@
 
 images: setup ## Build the images of the last commit (BASE=python:3.13-slim or root.tar for another base than Debian)
-	@$(BIN)/python -m images.build $(if $(BASE),--base '$(BASE)')
+	@$(BIN)/python -m tools.images.build $(if $(BASE),--base '$(BASE)')
 
 cluster: setup images ## Run a control plane and a user cluster, each with a node and these images (Linux, as root), until Ctrl-C
 	@$(BIN)/klm local up --nodes $(ARGS)
@@ -74,7 +74,7 @@ test-python: python-check ## Run the tests that need no API server on another Py
 	@$(MAKE) --no-print-directory VENV=.local/python-$$($(PYTHON) -c 'import sys; print(*sys.version_info[:3], sep=".")') test-fast
 
 test-image-python: setup node-tools ## Run the same on the Python of the images (Debian, as root; TARGET=test for every check)
-	@$(BIN)/python -m images.debian $(or $(TARGET),test-fast)
+	@$(BIN)/python -m tools.images.debian $(or $(TARGET),test-fast)
 
 test-fast: setup ## Run the tests that need no API server
 	$(BIN)/python -m pytest -n $(WORKERS) tests/unit $(ARGS)
@@ -93,16 +93,16 @@ attack: setup ## Attack what reads foreign input for MINUTES (4) with random sam
 	@$(BIN)/python -m tests.attack $(ONLY) --minutes $(or $(MINUTES),4) $(ARGS)
 
 workflows: setup ## Check the workflows of .github with actionlint and zizmor
-	@$(BIN)/python -m release.workflows
+	@$(BIN)/python -m tools.release.workflows
 
 scan: setup images ## Look up what is locked, and what the images contain, among known vulnerabilities (osv.dev)
-	@$(BIN)/python -m release.scan $(ARGS)
+	@$(BIN)/python -m tools.release.scan $(ARGS)
 
 dist: docs helm ## Build what is released into .local/dist: wheels, klm as one file, charts, site, images, SBOM, provenance
-	@$(BIN)/python -m release.build
+	@$(BIN)/python -m tools.release.build
 
 release-check: docs helm clusters ## Build it, install it into an empty place, and run the demos from there
-	@$(BIN)/python -m release.build --check
+	@$(BIN)/python -m tools.release.build --check
 
 lint: setup ## Check style, formatting, import contracts and declared dependencies
 	$(BIN)/ruff check .
@@ -135,15 +135,15 @@ profile: clusters ## Write flame graphs and a table of where the time goes (ONLY
 soak: clusters $(if $(NODES),helm node-tools images) ## Edit Module CRs (ARGS="--seconds 3600"); fail if memory, files or times grow (NODES=1: with faults of nodes)
 	@$(BIN)/python -m benchmarks.$(if $(NODES),node_faults,soak) $(ARGS)
 
-go: setup ## Generate the Go module for Module Managers, api/go, from the types
-	@$(BIN)/python -m api.generate_go
+go: setup ## Generate the Go module for Module Managers, libraries/api/go, from the types
+	@$(BIN)/python -m libraries.api.generate_go
 
 charts: setup ## Generate the parts of the charts that come from the code: CRDs, roles, options, Watcher
 	@$(BIN)/python -m charts.generate
 
 docs: setup ## Build the documentation's site; dead links and anchors fail (ARGS="--into FOLDER": beside other versions)
 	@$(BIN)/uv sync --quiet --frozen --all-packages --all-extras --inexact --group docs
-	@$(BIN)/python -m documentation $(ARGS)
+	@$(BIN)/python -m tools.documentation $(ARGS)
 
 clean: ## Delete the results of all tasks, except the cached binaries
 	rm -rf $(VENV) .local .mypy_cache .ruff_cache .import_linter_cache .pytest_cache .hypothesis

@@ -14,7 +14,7 @@ ERRORS = frozenset({"NotFound", "KindUnknown", "NotServed"})
 
 
 def places() -> Iterator[str]:
-    for file in sorted((*ROOT.glob("*/src/**/*.py"), *ROOT.glob("extras/*/src/**/*.py"))):
+    for file in sorted((*ROOT.glob("*/src/**/*.py"), *ROOT.glob("*/*/src/**/*.py"))):
         if "/kube_simulation/" in str(file):
             continue
         module = Path(*file.parts[file.parts.index("src") + 1 :])

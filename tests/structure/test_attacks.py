@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from documentation.reference.attacks import Attack, attacks
+from tools.documentation.reference.attacks import Attack, attacks
 
 ALL = [each for those in attacks().values() for each in those]
 

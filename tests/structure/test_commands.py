@@ -16,12 +16,12 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from documentation.markdown import blocks, prose
 from kube_runtime.cli import parser
 from kyma_module_manager.cli import app as module_manager
 from lifecycle_manager.cli import app
 from lifecycle_manager.command_line import run_command
-from release.version import PROJECTS
+from tools.documentation.markdown import blocks, prose
+from tools.release.version import PROJECTS
 
 CODE = re.compile(r"`((?:[A-Z]+=\S+ )?(?:klm|kube-runtime|kyma-module-manager|make|python -m) [^`]+)`")
 VARIABLE = re.compile(r"^(?:[A-Z_]+=\S+ )+")

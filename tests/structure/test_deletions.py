@@ -2,7 +2,7 @@
 
 import pytest
 
-from documentation.reference.deletions import deleting_steps, plans, rule_of
+from tools.documentation.reference.deletions import deleting_steps, plans, rule_of
 
 
 @pytest.mark.parametrize("folder", sorted(plans()))

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from documentation.markdown import CODE, Block, blocks, prose
 from lifecycle_manager_api.crds import KINDS
+from tools.documentation.markdown import CODE, Block, blocks, prose
 
 GLOSSARY = Path("docs/glossary.md")
 TERM = re.compile(r"^\| (?P<terms>\*\*.+?) \|", re.MULTILINE)
@@ -24,12 +24,12 @@ MAX_WORDS = 28_000
 """In all documents, without code."""
 RUN_ELSEWHERE = frozenset(
     {
-        "api/README.md",  # tests/integration/packages
+        "libraries/api/README.md",  # tests/integration/packages
         "docs/extending.md",  # tests/unit/test_extending.py
         "docs/kube-runtime.md",  # tests/unit/kube_simulation/test_documented_examples.py
         "docs/tutorial.md",  # tests/integration/kube_runtime/test_tutorial.py
-        "kube_crds/README.md",  # tests/unit/kube_crds
-        "kube_runtime/README.md",  # tests/integration/kube_runtime, tests/unit/kube_runtime
+        "libraries/kube_crds/README.md",  # tests/unit/kube_crds
+        "libraries/kube_runtime/README.md",  # tests/integration/kube_runtime, tests/unit/kube_runtime
     }
 )
 """Files whose Python other tests run."""

@@ -308,7 +308,7 @@ def words_of(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 
 def test_no_modules_of_a_package_import_each_other_in_a_circle() -> None:
-    for package in sorted((*Path().glob("*/src/*/__init__.py"), *Path().glob("extras/*/src/*/__init__.py"))):
+    for package in sorted((*Path().glob("*/src/*/__init__.py"), *Path().glob("*/*/src/*/__init__.py"))):
         folder = package.parent
         modules_of = {
             ".".join(file.relative_to(folder.parent).with_suffix("").parts): file for file in folder.rglob("*.py")

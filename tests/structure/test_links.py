@@ -12,8 +12,8 @@ from urllib.parse import unquote
 
 import pytest
 
-from documentation.markdown import anchors, links, prose
-from documentation.site import pages, unlisted
+from tools.documentation.markdown import anchors, links, prose
+from tools.documentation.site import pages, unlisted
 
 OWN_PATH = re.compile(r"(?<![\w./:-])(?P<path>(?:api|benchmarks|charts|images|module_manager|tests|docs)/[\w./-]*\w)")
 WRITTEN = frozenset({"benchmarks/results"})

@@ -11,7 +11,7 @@ NAMED_BY_KUBERNETES = {"GroupVersionKind", "WatchEvent"}
 
 
 def sources() -> list[Path]:
-    return sorted(file for where in ("*", "extras/*") for file in Path().glob(f"{where}/src/**/*.py"))
+    return sorted(file for where in ("*", "*/*") for file in Path().glob(f"{where}/src/**/*.py"))
 
 
 def classes() -> dict[str, list[str]]:

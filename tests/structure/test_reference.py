@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
-from documentation.reference import metrics, options, reasons, undescribed
-from documentation.reference import pages as reference
+from tools.documentation.reference import metrics, options, reasons, undescribed
+from tools.documentation.reference import pages as reference
 
 METRIC = re.compile(r"\b(?:lifecycle_mgr|controller_runtime|workqueue)_[a-z_]+[a-z]\b")
 SUFFIX = re.compile(r"_(?:bucket|sum|count)$")

@@ -17,7 +17,6 @@ import pytest
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from images.within import unpack
 from kube_runtime import Invalid, Resource
 from kube_runtime.leases.membership import GROUP_LABEL
 from kube_runtime.leases.rendezvous import rendezvous
@@ -53,6 +52,7 @@ from tests.kinds import CRDS
 from tests.node_agent.agent import NodeAgent
 from tests.node_agent.pod import PodRun
 from tests.waiting import eventually
+from tools.images.within import unpack
 
 PARTS = ("configmaps", "deployments.apps", "networkpolicies.networking.k8s.io", "services", "serviceaccounts")
 STORED: tuple[Resource[Any], ...] = (

@@ -35,8 +35,6 @@ from lifecycle_manager.watcher_certificates import CAStore
 from lifecycle_manager_api import names
 from lifecycle_manager_api.crds import all_crds
 from lifecycle_manager_api.module_authorization import MODULE_AUTHORIZATION, module_authorization_as_yaml
-from release.charts import package
-from release.version import current
 from skr_watcher.metrics import Metrics
 from tests.integration.charts.helm import (
     LIFECYCLE_MANAGER,
@@ -50,6 +48,8 @@ from tests.integration.charts.helm import (
     values,
 )
 from tests.node_agent.environment import expanded
+from tools.release.charts import package
+from tools.release.version import current
 
 EVERYTHING = WAYS["lifecycle-manager-with-everything"][1]
 INSTALL = Path("docs/install.md").read_text()

@@ -15,16 +15,16 @@ from tempfile import TemporaryDirectory
 import pytest
 import pytest_asyncio
 
-from images.within import unpack
 from kube_runtime import Invalid, ServerUnavailable
 from kyma_local.cache import cache_root, locked
 from kyma_local.helm import find_helm
 from lifecycle_manager.process.crd_installation import apply_objects, crds_as_yaml
-from release.version import current
 from tests.integration.charts.clusters import SAMPLE, HelmClusters, open_world
 from tests.integration.charts.helm import CHARTS, LIFECYCLE_MANAGER, MODULE_MANAGER, Helm
 from tests.node_agent.containers import PROGRAMS
 from tests.waiting import eventually
+from tools.images.within import unpack
+from tools.release.version import current
 
 FORMER = "5147c29a4f6250a7dbd2cd750d42f4edc544856f"
 """Stands for the previous release while there is none."""

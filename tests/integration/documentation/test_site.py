@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from documentation.site import build
-from documentation.versions import publish
+from tools.documentation.site import build
+from tools.documentation.versions import publish
 
 pytestmark = [
     pytest.mark.skipif(find_spec("zensical") is None, reason="zensical is not installed: make docs"),

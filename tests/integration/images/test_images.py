@@ -46,7 +46,7 @@ def installed(root: Path, context: Path) -> Installed:
         folder = root / image
         if not folder.exists():
             environment = {**os.environ, "UV": str(Path(sys.executable).with_name("uv")), "UV_PYTHON": _interpreter()}
-            command = ["images/install.sh", image, str(folder)]
+            command = ["tools/images/install.sh", image, str(folder)]
             subprocess.run(command, cwd=context, env=environment, check=True, timeout=300)
             for path in (folder, *folder.rglob("*")):
                 if not path.is_symlink():
@@ -59,12 +59,12 @@ def installed(root: Path, context: Path) -> Installed:
 def test_each_target_of_the_dockerfile_is_installed_and_runs_as_the_same_user() -> None:
     targets = {name for name in re.findall(r"^FROM \S+ AS (\S+)", DOCKERFILE, re.MULTILINE) if name in IMAGES}
     assert targets == set(IMAGES)
-    assert set(re.findall(r"images/install.sh (\S+) /opt/kyma", DOCKERFILE)) == targets
+    assert set(re.findall(r"tools/images/install.sh (\S+) /opt/kyma", DOCKERFILE)) == targets
     assert f"USER {USER}:{USER}" in DOCKERFILE
     assert re.search(r"^ARG PYTHON=python:\d+\.\d+\.\d+-", DOCKERFILE, re.MULTILINE)
     for file in ("Makefile", "Dockerfile"):  # uv is that of the hashes
         assert re.search(r"pip install .*--require-hashes .*-r \S*uv\.txt", Path(file).read_text())
-    assert re.search(r"\nuv==\d+\.\d+\.\d+ \\\n    --hash=sha256:", Path("images/uv.txt").read_text())
+    assert re.search(r"\nuv==\d+\.\d+\.\d+ \\\n    --hash=sha256:", Path("tools/images/uv.txt").read_text())
 
 
 @pytest.mark.parametrize("image", IMAGES)

@@ -15,9 +15,9 @@ import msgspec
 import pytest
 from spdx_tools.spdx.parser.parse_anything import parse_file
 
-from images.bases import Base, BaseMissing, find_base
-from images.build import ENTRY_POINTS, USER, Built, Commit, build
-from release.installation import unpack_image
+from tools.images.bases import Base, BaseMissing, find_base
+from tools.images.build import ENTRY_POINTS, USER, Built, Commit, build
+from tools.release.installation import unpack_image
 
 pytestmark = [
     pytest.mark.xdist_group("images"),

@@ -32,7 +32,7 @@ from kube_runtime.command import load_operator
 from tests.kinds import CONFIG_MAPS, EVENTS, PODS, SECRETS, SERVICE_ACCOUNTS
 from tests.waiting import eventually, is_gone
 
-FOLDER = Path("kube_runtime/examples")
+FOLDER = Path("libraries/kube_runtime/examples")
 POD = {"containers": [{"name": "one", "image": "one"}]}
 Logged = Callable[[str], Awaitable[object]]
 

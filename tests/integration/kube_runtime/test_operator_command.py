@@ -21,7 +21,7 @@ from kube_runtime.leases.lease import LEASES
 from tests.kinds import CONFIG_MAPS
 from tests.waiting import eventually
 
-EXAMPLES = re.findall(r"```python\n(.*?)```", Path("kube_runtime/README.md").read_text(), re.DOTALL)
+EXAMPLES = re.findall(r"```python\n(.*?)```", Path("libraries/kube_runtime/README.md").read_text(), re.DOTALL)
 COMMAND = Path(sys.executable).with_name("kube-runtime")
 PAGES = Resource.dynamic("pages.example.com", "v1", "Page", "pages", namespaced=True)
 

@@ -11,7 +11,7 @@ from kube_runtime import Client
 from tests.kinds import CONFIG_MAPS
 from tests.waiting import eventually
 
-EXAMPLE, *_ = re.findall(r"```python\n(.*?)```", Path("kube_runtime/README.md").read_text(), re.DOTALL)
+EXAMPLE, *_ = re.findall(r"```python\n(.*?)```", Path("libraries/kube_runtime/README.md").read_text(), re.DOTALL)
 
 
 async def test_example_of_the_readme_works(client: Client, kcp: Path, namespace: str) -> None:

@@ -14,7 +14,7 @@ from kyma_module_manager.testing import ManagerHarness
 from kyma_module_manager.testing.plugin import ControlPlane
 from lifecycle_manager_api import ModuleConfig, State
 
-SOURCE = Path(__file__).parents[3] / "module_manager" / "examples" / "go"
+SOURCE = Path(__file__).parents[3] / "libraries" / "module_manager" / "examples" / "go"
 
 
 @module_manager("greeting", crd=dict)

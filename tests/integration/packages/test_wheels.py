@@ -19,10 +19,10 @@ import pytest
 from kube_runtime.cli import main as kube_runtime
 from kyma_module_manager.project.generation import generate_project
 from kyma_module_manager.project.names import ModuleNames
-from release.version import PROJECTS
+from tools.release.version import PROJECTS
 
 UV = Path(sys.executable).with_name("uv")
-API_README = Path("api/README.md")
+API_README = Path("libraries/api/README.md")
 VERSION = "0.1.0"
 IMPORT_ALL = """
 import importlib, pkgutil, sys

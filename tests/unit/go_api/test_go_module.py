@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from api.generate_go.generate import GO_MODULE, generated_files
 from kube_crds import object_schema, schema_of
+from libraries.api.generate_go.generate import GO_MODULE, generated_files
 from lifecycle_manager_api import ApiObject, decode, encode
 from lifecycle_manager_api.crds import KINDS
 from lifecycle_manager_api.meta import ObjectMeta

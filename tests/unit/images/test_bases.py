@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from images.bases import BaseMissing, find_base
-from images.layers import layer_of_folder
+from tools.images.bases import BaseMissing, find_base
+from tools.images.layers import layer_of_folder
 
 PYTHON = "usr/local/bin/python3.12"
 

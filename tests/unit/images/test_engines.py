@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from images.engines import Engine, EngineFailed
+from tools.images.engines import Engine, EngineFailed
 
 RECORDING = """#!/bin/sh
 echo "$@" >> {log}

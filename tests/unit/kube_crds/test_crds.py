@@ -103,7 +103,7 @@ async def test_objects_of_a_kind_are_read_as_its_class() -> None:
 def test_example_in_the_readme_prints_its_crd_without_a_source() -> None:
     (program,) = (
         each
-        for each in re.findall(r"```python\n(.*?)```", Path("kube_crds/README.md").read_text(), re.DOTALL)
+        for each in re.findall(r"```python\n(.*?)```", Path("libraries/kube_crds/README.md").read_text(), re.DOTALL)
         if "crd_of" in each
     )
 

@@ -12,7 +12,7 @@ from kube_simulation import Simulation
 from tests.kinds import CONFIG_MAPS, SECRETS
 from tests.unit.kube_runtime.until import until
 
-_, DECLARATION, _ = re.findall(r"```python\n(.*?)```", Path("kube_runtime/README.md").read_text(), re.DOTALL)
+_, DECLARATION, _ = re.findall(r"```python\n(.*?)```", Path("libraries/kube_runtime/README.md").read_text(), re.DOTALL)
 NAMESPACE, TEAM = "default", "team"
 
 
@@ -61,7 +61,7 @@ async def test_controller_is_triggered_by_its_kind_another_kind_and_a_signal(sim
         "things_of": lambda signal: [ObjectKey(NAMESPACE, signal.thing)],
         "ThingReconciler": lambda client: ThingReconciler(client, seen),
     }
-    exec(compile(DECLARATION, "kube_runtime/README.md", "exec", dont_inherit=True), names)  # noqa: S102 - our own
+    exec(compile(DECLARATION, "libraries/kube_runtime/README.md", "exec", dont_inherit=True), names)  # noqa: S102 - our own
     policy = KubeconfigPolicy(allow_insecure=True)
     async with await Client.from_kubeconfig(simulation.cluster("one").kubeconfig, policy=policy) as client:
         await client.apply(CONFIG_MAPS, "thing-of-red", {"data": {TEAM: "red"}}, NAMESPACE, field_manager="test")

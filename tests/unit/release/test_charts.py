@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kube_runtime import load_yaml
-from release.charts import NotPinned, pinned
+from tools.release.charts import NotPinned, pinned
 
 DIGESTS = {"lifecycle-manager": f"sha256:{'1' * 64}", "skr-watcher": f"sha256:{'2' * 64}"}
 

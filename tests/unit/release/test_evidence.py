@@ -5,7 +5,7 @@ import json
 import subprocess
 from pathlib import Path
 
-from release.evidence import write_checksums, write_provenance
+from tools.release.evidence import write_checksums, write_provenance
 
 
 def test_provenance_names_each_file_by_its_digest_and_the_commit(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from release.notes import notes_of
+from tools.release.notes import notes_of
 
 CHANGELOG = "# Changelog\n\n## Unreleased\n\n- x\n\n## 0.2.0 - 2026-12-01\n\n### Added\n\n- y\n\n## 0.1.0\n\n- z\n"
 

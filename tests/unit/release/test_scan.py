@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from release import scan
+from tools.release import scan
 
 FIXED = {"id": "CVE-1", "affected": [{"ranges": [{"events": [{"introduced": "0"}, {"fixed": "1.2"}]}]}]}
 OPEN = {"id": "CVE-2", "affected": [{"ranges": [{"events": [{"introduced": "0"}]}]}]}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from release import version
+from tools.release import version
 
 ROOT = Path(__file__).parents[3]
 
@@ -32,7 +32,7 @@ def test_readme_installs_its_distribution_from_the_built_wheels() -> None:
                 assert line.strip().startswith(f"make dist && pip install --find-links .local/dist {name}"), project
 
 
-@pytest.mark.parametrize("project", ["kube_crds", "kube_runtime", "kube_simulation"])
+@pytest.mark.parametrize("project", ["libraries/kube_crds", "libraries/kube_runtime", "tools/kube_simulation"])
 def test_libraries_for_any_resource_need_no_word_of_kyma(project: str) -> None:
     assert "kyma" not in (ROOT / project / "README.md").read_text().lower()
     assert "kyma" not in tomllib.loads((ROOT / project / "pyproject.toml").read_text())["project"]["name"]

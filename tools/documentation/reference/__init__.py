@@ -1,0 +1,38 @@
+"""The pages of the reference, generated from the code. A test fails for items without a text (tests/structure)."""
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+
+from tools.documentation.reference import (
+    attacks,
+    chart_values,
+    commands,
+    crds,
+    deletions,
+    metrics,
+    options,
+    python_api,
+    reasons,
+)
+
+
+@cache
+def pages() -> Mapping[str, str]:
+    """Return the texts of all pages by their paths below `docs/reference`."""
+    return {
+        "resources.md": crds.page(),
+        "options.md": options.page(),
+        "commands.md": commands.page(),
+        "metrics.md": metrics.page(),
+        "reasons.md": reasons.page(),
+        "chart-values.md": chart_values.page(),
+        "deletions.md": deletions.page(),
+        "attacks.md": attacks.page(),
+        **{f"python/{name}.md": text for name, text in python_api.pages().items()},
+    }
+
+
+def undescribed() -> Iterator[str]:
+    """Yield each item of the reference that has no description."""
+    for part in (crds, options, commands, metrics, reasons, chart_values, deletions, attacks, python_api):
+        yield from (f"{part.__name__}: {name}" for name, text in part.items() if not text.strip())
