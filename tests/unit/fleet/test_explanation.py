@@ -17,8 +17,10 @@ from kyma_fleet.screen import Screen
 from lifecycle_manager.contract.resources import DatedReleaseMeta
 from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager.rollout import Timing
+from lifecycle_manager.rollout.releases import by_channel
 from lifecycle_manager_api import State, as_document, names
 from tests import builders
+from tests.unit.fleet_page.rollouts import rollout
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 condition = partial(builders.condition, at="2026-11-22T11:00:00Z")
@@ -79,6 +81,17 @@ def test_a_module_in_order_says_by_what_it_is_what_it_is() -> None:
     assert chain.cause is None
     assert titles(chain) == ["asked for", "resolved to", "Manifest"]
     assert chain.links[1].text == "1.0.0 (keda-1.0.0), by ModuleReleaseMeta keda generation 4, changed 60s ago"
+
+
+def test_module_whose_version_was_taken_back_says_by_which_rollout() -> None:
+    spec = {"undoes": "keda-regular-2", "version": "1.0.0", "formerVersion": "2.0.0"}
+    back = rollout("keda", revision=3, phase="Completed", spec=spec)
+    former = rollout("keda", phase="Completed", spec={"version": "2.0.0", "formerVersion": "1.0.0"})
+    timing = Timing(NOW, {}, timedelta(0), rollouts=by_channel([former, back]))
+    chain = explain_module(facts(module(), version="2.0.0", timing=timing), "keda")
+    assert chain.cause is None
+    assert chain.links[1].text.startswith("1.0.0 (keda-1.0.0), by ")
+    assert chain.links[1].details == ("keda-regular-3 took 2.0.0 of keda-regular-2 back: 1.0.0 is in force",)
 
 
 def test_rollout_turn_has_its_time() -> None:

@@ -13,6 +13,7 @@ from lifecycle_manager.contract.resources import DatedReleaseMeta
 from lifecycle_manager_api import Kyma, State, names
 from tests import builders
 from tests.builders import condition, module_status
+from tests.unit.fleet_page.rollouts import rollout
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 TEMPLATE = {"apiVersion": "v1", "kind": "ModuleTemplate", "metadata": {"name": "x"}}
@@ -79,6 +80,17 @@ def test_rollout_counts_who_has_the_version_and_who_waits_for_a_window() -> None
     assert "keda     regular  2.0.0  1/3      1                4m" in text
     assert "keda    1.0.0    2      1" in text
     assert tally.wrong(NOW) == []
+
+
+def test_channel_whose_version_was_taken_back_counts_what_the_undo_returns_to() -> None:
+    spec = {"undoes": "keda-regular-2", "version": "1.0.0", "formerVersion": "2.0.0"}
+    former = rollout("keda", phase="Completed", spec={"version": "2.0.0", "formerVersion": "1.0.0"})
+    back = rollout("keda", revision=3, phase="Completed", spec=spec)
+    tally = Tally((replica(),), rollouts_of([release("2.0.0")], [former, back]))
+    tally.add(counted("back", modules=[module_status(version="1.0.0")]))
+    text = shown(tally)
+    assert "keda     regular  1.0.0  1/1      .                -" in text
+    assert "keda in channel regular: keda-regular-3 took 2.0.0 of keda-regular-2 back: 1.0.0 is in force" in text
 
 
 def test_silent_watchers_missing_certificates_and_replicas_are_wrong() -> None:

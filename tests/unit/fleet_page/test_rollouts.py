@@ -11,7 +11,7 @@ from kube_runtime import Resource
 from kyma_fleet_page.access import AccessDecision
 from kyma_fleet_page.app import create_app
 from kyma_fleet_page.live import Live
-from kyma_fleet_page.rollouts import MAX_WAVES, STANDINGS, ShownRollout, last_completed, rollouts_under_way
+from kyma_fleet_page.rollouts import MAX_WAVES, STANDINGS, ShownRollout, last_completed, under_way
 from lifecycle_manager_api import ModuleRollout, WaveStatus
 from tests.page_sources import AnyRight, MadeUp
 from tests.unit.fleet_page.rollouts import rollout
@@ -54,9 +54,21 @@ def client(rollouts: Rollouts, access: AnyRight) -> httpx.AsyncClient:
     return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=ADDRESS, headers=TOKEN)
 
 
+async def test_pages_say_alike_that_a_version_was_taken_back() -> None:
+    spec = {"undoes": "api-gateway-regular-2", "version": "1.1.0", "formerVersion": "1.2.0"}
+    known = Rollouts([rollout(phase="Completed"), rollout(revision=3, phase="Completed", spec=spec)])
+    async with client(known, Asked()) as browser:
+        undone = (await browser.get("/rollouts/api-gateway-regular-2")).text
+        fleet = (await browser.get("/")).text
+    assert ">TakenBack</span>" in undone
+    assert "1.2.0 was taken back by api-gateway-regular-3, which returns to 1.1.0." in undone
+    assert '<a href="/rollouts/api-gateway-regular-3">' in undone
+    assert "api-gateway-regular-3 took 1.2.0 of api-gateway-regular-2 back: 1.1.0 is in force" in fleet
+
+
 def test_rollouts_that_wait_for_an_operator_come_first() -> None:
     phases = ("Progressing", "Completed", "Halted", "Superseded", "AwaitingApproval", "Soaking", "Paused", "Pending")
-    found = rollouts_under_way(rollout(f"module-{each.lower()}", phase=each) for each in phases)
+    found = under_way([rollout(f"module-{each.lower()}", phase=each) for each in phases])
     shown = [each.rollout.status.phase for each in found]
     assert shown == ["Halted", "AwaitingApproval", "Paused", "Progressing", "Soaking", "Pending"]
 
@@ -75,20 +87,20 @@ def test_last_completed_rollout_of_each_channel_is_shown() -> None:
 
 
 def test_parts_of_a_bar_add_up_to_the_clusters_of_the_wave() -> None:
-    (_, europe, _) = ShownRollout(rollout()).waves
+    (_, europe, _) = ShownRollout.among([], rollout()).waves
     parts = list(europe.parts)
     assert [each.words for each in parts] == [words for _, words, _ in STANDINGS]
     assert sum(each.clusters for each in parts) == europe.status.clusters
     assert parts[-1].start + parts[-1].width == pytest.approx(100)
     assert europe.is_current
-    assert list(ShownRollout(rollout(waves=[{"name": "empty"}])).waves[0].parts) == []
+    assert list(ShownRollout.among([], rollout(waves=[{"name": "empty"}])).waves[0].parts) == []
 
 
 def test_of_many_waves_those_around_the_current_one_are_shown() -> None:
     status = [WaveStatus(name=f"wave-{number}") for number in range(20)]
     done = [{"name": each.name, "completedAt": "2026-11-22T10:00:00Z"} for each in status[:9]]
     waves = [*done, *({"name": each.name} for each in status[9:])]
-    shown = ShownRollout(rollout(waves=waves)).nearest_waves
+    shown = ShownRollout.among([], rollout(waves=waves)).nearest_waves
     assert [each.status.name for each in shown] == [f"wave-{number}" for number in range(8, 8 + MAX_WAVES)]
 
 

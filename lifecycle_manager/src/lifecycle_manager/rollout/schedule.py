@@ -1,6 +1,6 @@
 """When the modules of the fleet may change: how releases are spread, and the maintenance policy as its file has it."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -27,6 +27,9 @@ from lifecycle_manager.skr.brake import RECOUNT_SECONDS, max_changed, waiting_si
 from lifecycle_manager_api import Kyma, Manifest, ModuleReleaseMeta, ModuleRollout, ModuleTemplate, names
 
 log = structlog.get_logger("rollout")
+
+Source = ModuleReleaseMeta | ModuleTemplate
+"""What says which versions a module has: the latter makes it mandatory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,23 +132,11 @@ class Schedule:
         offer, changes, before = self.offers.current(), self.rollouts.cache.changes, self._in_force
         if before is not None and before.offer is offer and before.changes == changes:
             return before
-        rollouts = by_channel(self.rollouts.cache.list())
-        found: dict[str, Mapping[str, ChannelRollouts]] = {}
-        changed: set[tuple[str, str]] = set()
-        sources: dict[str, ModuleReleaseMeta | ModuleTemplate] = {**offer.mandatory, **offer.releases}
-        for module, source in sources.items():
-            channels, targets = rollouts.get(module, {}), self.targets(module)
-            if not is_governed(source.metadata, targets, channels) and not self._is_braked(module, source, channels):
-                continue
-            found[module] = channels
-            present = ((channel, channels.get(channel), target) for channel, target in targets.items())
-            changed |= {(module, channel) for channel, its, to in present if its and is_changed_since(its[0], to)}
-        self._in_force = _InForce(offer, changes, found, frozenset(changed))
+        found, changed = deciding(offer, self.rollouts.cache.list(), self.targets, is_braked=self._is_braked)
+        self._in_force = _InForce(offer, changes, found, changed)
         return self._in_force
 
-    def _is_braked(
-        self, module: str, source: ModuleReleaseMeta | ModuleTemplate, channels: Mapping[str, ChannelRollouts]
-    ) -> bool:
+    def _is_braked(self, module: str, source: Source, channels: Mapping[str, ChannelRollouts]) -> bool:
         """Tell whether a release changes too many clusters; counted once for each state of it and its rollouts."""
         before, targets = self._braked.get(module), self.targets(module)
         if before is None or before.source is not source or (before.targets, before.channels) != (targets, channels):
@@ -205,6 +196,28 @@ class Schedule:
         self.readable.set(not self._policy_error)
 
 
+def deciding(
+    offer: Offer,
+    rollouts: Iterable[ModuleRollout],
+    targets: Callable[[str], Mapping[str, RolloutTarget]],
+    *,
+    is_braked: Callable[[str, Source, Mapping[str, ChannelRollouts]], bool] = lambda *_: False,
+) -> tuple[Rollouts, frozenset[tuple[str, str]]]:
+    """Return the rollouts that decide now, and the channels of theirs whose ModuleTemplate changed since they began."""
+    known = by_channel(rollouts)
+    found: dict[str, Mapping[str, ChannelRollouts]] = {}
+    changed: set[tuple[str, str]] = set()
+    sources: dict[str, Source] = {**offer.mandatory, **offer.releases}
+    for module, source in sources.items():
+        channels, given = known.get(module, {}), targets(module)
+        if not is_governed(source.metadata, given, channels) and not is_braked(module, source, channels):
+            continue
+        found[module] = channels
+        present = ((channel, channels.get(channel), target) for channel, target in given.items())
+        changed |= {(module, channel) for channel, its, to in present if its and is_changed_since(its[0], to)}
+    return found, frozenset(changed)
+
+
 class _InForce(NamedTuple):
     """What rollouts decide about, and what that was found from. Objects in a cache are only replaced."""
 
@@ -217,7 +230,7 @@ class _InForce(NamedTuple):
 class _Braked(NamedTuple):
     """Whether a release is braked, and what that was found from."""
 
-    source: ModuleReleaseMeta | ModuleTemplate
+    source: Source
     targets: Mapping[str, RolloutTarget]
     channels: Mapping[str, ChannelRollouts]
     verdict: bool

@@ -19,7 +19,8 @@ from kyma_fleet.steering import FIELD_MANAGER, ChangedObject, ChangeReport, who
 from kyma_fleet.text import plain
 from lifecycle_manager.contract.resources import MODULE_ROLLOUTS, MODULE_TEMPLATES
 from lifecycle_manager.module_catalog import Offer
-from lifecycle_manager.rollout.releases import in_effect, in_force, is_way_back
+from lifecycle_manager.rollout.releases import in_force, is_way_back
+from lifecycle_manager.rollout.standing import Standing, channel_of, standing_of
 from lifecycle_manager.rollout.waves import waves_in_order
 from lifecycle_manager_api import (
     ModuleRollout,
@@ -93,12 +94,6 @@ def _approval(rollout: ModuleRollout, wave: str, by: str, at: datetime) -> dict[
         return {}
     approvals = (*rollout.spec.approvals, WaveApproval(wave=wave, by=by, at=at))
     return {"approvals": msgspec.to_builtins(approvals)}
-
-
-def channel_of(rollouts: Iterable[ModuleRollout], rollout: ModuleRollout) -> list[ModuleRollout]:
-    """Return the rollouts of the module and channel of one of them, the latest first."""
-    key = (rollout.spec.module_name, rollout.spec.channel)
-    return [*in_effect(each for each in rollouts if (each.spec.module_name, each.spec.channel) == key)]
 
 
 def undone_by(channel: Sequence[ModuleRollout], rollout: ModuleRollout) -> ModuleRollout | None:
@@ -183,10 +178,11 @@ PHASE_STATES = {"Halted": "Error", "AwaitingApproval": "Warning", "Paused": "War
 
 
 class RolloutList(Document, frozen=True):
-    """Some rollouts, each as it is in the API."""
+    """Some rollouts, each as it is in the API, and what they have come to, in the same order."""
 
     at: datetime
     items: tuple[ModuleRollout, ...]
+    standings: tuple[Standing, ...]
 
     def print_table(self, screen: Screen) -> None:
         """Print it for people."""
@@ -194,13 +190,13 @@ class RolloutList(Document, frozen=True):
             (
                 each.metadata.name,
                 each.spec.version,
-                each.status.phase,
+                standing.word,
                 each.status.wave or NONE,
                 f"{each.status.updated}/{each.status.clusters}",
                 str(each.status.failed),
                 age(each.metadata.creation_timestamp, self.at),
             )
-            for each in self.items
+            for each, standing in zip(self.items, self.standings, strict=True)
         ]
         if not LiveTable(screen, TITLES).print(rows):
             screen.print("there are no rollouts: no module with a RolloutStrategy has got a version yet")
@@ -211,26 +207,29 @@ class RolloutList(Document, frozen=True):
 
 
 class RolloutStatus(Document, frozen=True):
-    """One rollout, as it is in the API."""
+    """One rollout, as it is in the API, and what it has come to."""
 
     rollout: ModuleRollout
+    standing: Standing
 
     def print_table(self, screen: Screen) -> None:
         """Print it for people."""
-        _print_status(self.rollout, screen)
+        _print_status(self.rollout, self.standing, screen)
 
     def names(self) -> Iterator[str]:
         """Return the rollout."""
         yield reference(self.rollout.kind, self.rollout.metadata.name)
 
 
-def _print_status(rollout: ModuleRollout, screen: Screen) -> None:
+def _print_status(rollout: ModuleRollout, standing: Standing, screen: Screen) -> None:
     spec, status = rollout.spec, rollout.status
     former = f", instead of {spec.former_version}" if spec.former_version else ""
     what = f"{spec.module_name} {spec.version} in channel {spec.channel}{former}"
     screen.print(screen.painted(plain(what), bold=True))
-    undoes = f" It takes {spec.undoes} back." if spec.undoes else ""
-    screen.print(f"  {phase_of(rollout, screen)}: {plain(status.message or 'not begun')}.{plain(undoes)}")
+    word = screen.painted(standing.word, **screen.style_of(PHASE_STATES.get(standing.word, "Processing")))
+    screen.print(f"  {word}: {plain(status.message or 'not begun')}.")
+    if standing.text:
+        screen.print(f"  {plain(standing.text)}.")
     if status.failed_clusters:
         first = status.failed_clusters[0]
         screen.print(plain(f"  {first.kyma} failed first: {first.message or first.reason}"))
@@ -249,11 +248,6 @@ def _print_status(rollout: ModuleRollout, screen: Screen) -> None:
         LiveTable(screen, FAILED_TITLES).print(rows)
         if status.failed > len(rows):
             screen.print(f"and {status.failed - len(rows)} more")
-
-
-def phase_of(rollout: ModuleRollout, screen: Screen) -> str:
-    phase = rollout.status.phase
-    return screen.painted(phase, **screen.style_of(PHASE_STATES.get(phase, "Processing")))
 
 
 def _wave_row(wave: WaveStatus) -> tuple[str, ...]:
@@ -282,15 +276,18 @@ async def list_rollouts(kcp: Client, screen: Screen, *, everything: bool) -> int
     """Print the latest rollout of each channel, or all of them."""
     rollouts = await _read(kcp)
     shown = sorted(rollouts, key=lambda each: each.metadata.name) if everything else latest_of(rollouts)
-    print_document(RolloutList(at=datetime.now(UTC), items=tuple(shown)), screen)
+    standings = tuple(standing_of(each, channel_of(rollouts, each)) for each in shown)
+    print_document(RolloutList(at=datetime.now(UTC), items=tuple(shown), standings=standings), screen)
     return 0
 
 
 async def status(kcp: Client, screen: Screen, name: str, channel: str, *, watch: bool) -> int:
     """Print how far a rollout is; with `watch` until it ends. Returns 1 where it is halted."""
     while True:
-        rollout = chosen(await _read(kcp), name, channel)
-        print_document(RolloutStatus(rollout=rollout), screen, is_one_of_many=watch)
+        rollouts = await _read(kcp)
+        rollout = chosen(rollouts, name, channel)
+        standing = standing_of(rollout, channel_of(rollouts, rollout))
+        print_document(RolloutStatus(rollout=rollout, standing=standing), screen, is_one_of_many=watch)
         screen.flush()
         if not watch or rollout.status.phase in ENDED:
             return 1 if rollout.status.phase == "Halted" else 0

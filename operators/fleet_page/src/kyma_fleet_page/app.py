@@ -45,7 +45,7 @@ from kyma_fleet_page.guard import Guard
 from kyma_fleet_page.live import Live
 from kyma_fleet_page.oidc import CALLBACK, IdentityProvider
 from kyma_fleet_page.oidc_sign_in import OidcSignIn
-from kyma_fleet_page.rollouts import ShownRollout, last_completed, moment, rollouts_under_way
+from kyma_fleet_page.rollouts import ShownRollout, last_completed, moment, rollouts_of_module, taken_back_in, under_way
 from kyma_fleet_page.sessions import OperatorSessions
 from kyma_fleet_page.signing_in import SignIn, SignInPage
 from kyma_fleet_page.streams import Streams, event, filter_of, recent_changes
@@ -191,7 +191,7 @@ class _Pages:
         may_list_rollouts = await self._rights_of(request)(MODULE_ROLLOUTS, names.KCP_NAMESPACE)
         return await self._rendered(
             "fleet.html",
-            under_way=rollouts_under_way(fleet.rollouts) if may_list_rollouts else None,
+            under_way=under_way(fleet.rollouts) if may_list_rollouts else None,
             completed=last_completed(fleet.rollouts),
             fleet=fleet,
             wanted=wanted,
@@ -226,7 +226,7 @@ class _Pages:
         if kyma:
             changes = self._streams.revisions(partial(self._revision, kyma), shown)
         elif rollout:
-            changes = self._streams.revisions(lambda: _revision_of(self._rollout(rollout)), shown)
+            changes = self._streams.revisions(lambda: getattr(self._rollout(rollout), "revision", ""), shown)
         else:
             changes = self._streams.fleet(version, request.query_params, self._rights_of(request))
         stream = self._while_allowed(request, user, token, changes)
@@ -248,8 +248,17 @@ class _Pages:
         release = next((each for each in releases if each.spec.module_name == name), None)
         if release is None and name not in fleet.modules:
             return self._html("not-found.html", 404, what=f"a module {name}")
-        counts = sorted(fleet.modules.get(name, {}).items())
-        return await self._rendered("module.html", name=name, release=release, counts=counts, live=self._live_reload())
+        may_list = await self._rights_of(request)(MODULE_ROLLOUTS, names.KCP_NAMESPACE)
+        rollouts = fleet.rollouts if may_list else ()
+        return await self._rendered(
+            "module.html",
+            name=name,
+            release=release,
+            rollouts=rollouts_of_module(rollouts, name),
+            taken_back=taken_back_in(rollouts, release),
+            counts=sorted(fleet.modules.get(name, {}).items()),
+            live=self._live_reload(),
+        )
 
     async def rollout(self, request: Request) -> Response:
         """Show one rollout: waves, clusters that failed, approvals."""
@@ -257,8 +266,8 @@ class _Pages:
         found = self._rollout(name)
         if found is None or not await self._rights_of(request)(MODULE_ROLLOUTS, names.KCP_NAMESPACE):
             return self._html("not-found.html", 404, what=f"a ModuleRollout {name}")
-        live = f"{urlencode({'rollout': name})}&shown={_revision_of(found)}"
-        return await self._rendered("rollout.html", shown=ShownRollout(found), live=live)
+        live = urlencode({"rollout": name, "shown": found.revision})
+        return await self._rendered("rollout.html", shown=found, live=live)
 
     async def cluster(self, request: Request) -> Response:
         """Show one cluster as a tree."""
@@ -366,8 +375,9 @@ class _Pages:
     def _revision(self, name: str) -> str:
         return hashlib.blake2b(repr(self._sources.revision(name)).encode(), digest_size=8).hexdigest()
 
-    def _rollout(self, name: str) -> ModuleRollout | None:
-        return next((each for each in self._sources.rollouts() if each.metadata.name == name), None)
+    def _rollout(self, name: str) -> ShownRollout | None:
+        known = [*self._sources.rollouts()]
+        return next((ShownRollout.among(known, each) for each in known if each.metadata.name == name), None)
 
     async def _rendered(self, template: str, **context: Any) -> Response:
         """Render outside of the event loop: the page of a large fleet takes a while."""
@@ -381,10 +391,6 @@ class _Pages:
 def css_class(state: State) -> str:
     """Return the CSS class of a state."""
     return state.value.lower() or "new"
-
-
-def _revision_of(rollout: ModuleRollout | None) -> str:
-    return "" if rollout is None else rollout.metadata.resource_version
 
 
 def _link(wanted: Filter, **changes: str) -> str:

@@ -1,14 +1,16 @@
 """Rollouts as the pages show them: which ones, and each wave as a bar. Pure functions of ModuleRollouts."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-from lifecycle_manager_api import FailedCluster, ModuleRollout, RolloutPhase, WaveStatus
+from lifecycle_manager.rollout.releases import by_channel
+from lifecycle_manager.rollout.standing import Standing, StandingWord, channel_of, standing_of, taking_back
+from lifecycle_manager_api import FailedCluster, ModuleReleaseMeta, ModuleRollout, RolloutPhase, WaveStatus
 
 CLOSED = frozenset({"Completed", "Superseded"})
-PHASES: tuple[tuple[RolloutPhase, str], ...] = (
+WORDS: tuple[tuple[StandingWord, str], ...] = (
     ("Halted", "error"),
     ("AwaitingApproval", "warning"),
     ("Paused", "warning"),
@@ -17,8 +19,10 @@ PHASES: tuple[tuple[RolloutPhase, str], ...] = (
     ("Pending", "new"),
     ("Completed", "ready"),
     ("Superseded", "new"),
+    ("TakingBack", "warning"),
+    ("TakenBack", "new"),
 )
-"""The phases with their CSS classes; those that wait for an operator come first."""
+"""What rollouts come to, with its CSS class; those that wait for an operator come first."""
 STANDINGS = (
     ("healthy", "healthy", "ready"),
     ("soaking", "soaking", "soaking"),
@@ -70,9 +74,15 @@ class WaveBar:
 
 @dataclass(frozen=True, slots=True)
 class ShownRollout:
-    """A rollout of the overview, or of its own page."""
+    """A rollout of a page, and what it has come to."""
 
     rollout: ModuleRollout
+    standing: Standing
+
+    @classmethod
+    def among(cls, rollouts: Sequence[ModuleRollout], rollout: ModuleRollout) -> "ShownRollout":
+        """Return one of these rollouts, as it stands to the others of its channel."""
+        return cls(rollout, standing_of(rollout, channel_of(rollouts, rollout)))
 
     @property
     def name(self) -> str:
@@ -80,9 +90,14 @@ class ShownRollout:
         return self.rollout.metadata.name
 
     @property
+    def revision(self) -> str:
+        """Another text whenever its page would look different."""
+        return f"{self.rollout.metadata.resource_version} {self.standing.text}"
+
+    @property
     def css(self) -> str:
-        """The CSS class of the phase."""
-        return dict(PHASES)[self.rollout.status.phase]
+        """The CSS class of what it has come to."""
+        return dict(WORDS)[self.standing.word]
 
     @property
     def waves(self) -> Sequence[WaveBar]:
@@ -110,15 +125,31 @@ class ShownRollout:
         return next(iter(self.rollout.status.failed_clusters), None)
 
 
-def rollouts_under_way(rollouts: Iterable[ModuleRollout]) -> Sequence[ShownRollout]:
+def under_way(rollouts: Sequence[ModuleRollout]) -> Sequence[ShownRollout]:
     """Return those that are neither completed nor superseded; those that wait for an operator come first."""
-    order = [phase for phase, _ in PHASES]
+    order = [word for word, _ in WORDS]
     found = [each for each in rollouts if each.status.phase not in CLOSED]
     ranked = sorted(found, key=lambda each: (order.index(each.status.phase), each.metadata.name))
-    return [ShownRollout(each) for each in ranked]
+    return [ShownRollout.among(rollouts, each) for each in ranked]
 
 
-def last_completed(rollouts: Iterable[ModuleRollout]) -> Sequence[ShownRollout]:
+def rollouts_of_module(rollouts: Sequence[ModuleRollout], module: str) -> Sequence[ShownRollout]:
+    """Return the rollouts of a module, by channel, the latest first."""
+    found = [each for each in rollouts if each.spec.module_name == module]
+    ranked = sorted(found, key=lambda each: (each.spec.channel, -each.spec.revision))
+    return [ShownRollout.among(found, each) for each in ranked]
+
+
+def taken_back_in(rollouts: Sequence[ModuleRollout], release: ModuleReleaseMeta | None) -> Mapping[str, str]:
+    """Return for each channel that has another version than its release names, by which rollout that is so."""
+    if release is None:
+        return {}
+    its = by_channel(rollouts).get(release.spec.module_name, {})
+    found = {each.channel: taking_back(each.version, its.get(each.channel, ())) for each in release.spec.channels}
+    return {channel: text for channel, text in found.items() if text}
+
+
+def last_completed(rollouts: Sequence[ModuleRollout]) -> Sequence[ShownRollout]:
     """Return the last completed rollout of each channel."""
     found: dict[tuple[str, str], ModuleRollout] = {}
     for each in rollouts:
@@ -127,7 +158,7 @@ def last_completed(rollouts: Iterable[ModuleRollout]) -> Sequence[ShownRollout]:
             channel not in found or found[channel].spec.revision < each.spec.revision
         ):
             found[channel] = each
-    return [ShownRollout(each) for _, each in sorted(found.items())]
+    return [ShownRollout.among(rollouts, each) for _, each in sorted(found.items())]
 
 
 def moment(at: datetime | None) -> str:

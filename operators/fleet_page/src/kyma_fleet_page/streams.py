@@ -11,7 +11,7 @@ from jinja2 import Environment
 from kyma_fleet_page.access import MayList
 from kyma_fleet_page.fleet import Filter, Fleet, Grouping, Square
 from kyma_fleet_page.live import Live, Update
-from kyma_fleet_page.rollouts import last_completed, rollouts_under_way
+from kyma_fleet_page.rollouts import last_completed, under_way
 from lifecycle_manager.contract.resources import MODULE_ROLLOUTS
 from lifecycle_manager_api import names
 
@@ -62,7 +62,7 @@ class Streams:
     async def _rollouts(self, fleet: Fleet, may_list: MayList) -> str:
         """Return the rollouts, as far as the user may list them. Raises KubeError."""
         rollouts = fleet.rollouts if await may_list(MODULE_ROLLOUTS, names.KCP_NAMESPACE) else ()
-        text = self._part("rollouts", under_way=rollouts_under_way(rollouts))
+        text = self._part("rollouts", under_way=under_way(rollouts))
         return text + self._part("completed", completed=last_completed(rollouts))
 
     def _shared_by_all(self, update: Update) -> str:

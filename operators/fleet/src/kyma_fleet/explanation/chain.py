@@ -25,6 +25,7 @@ from lifecycle_manager.contract.conditions import (
 from lifecycle_manager.kyma.reasons import ROLLOUT_PENDING
 from lifecycle_manager.kyma.resolution import Resolution
 from lifecycle_manager.module_catalog import is_mandatory_manifest, module_of_manifest
+from lifecycle_manager.rollout.standing import taking_back
 from lifecycle_manager_api import (
     Condition,
     Kyma,
@@ -239,12 +240,15 @@ def _resolved(facts: Facts, module: str, resolution: Resolution | None) -> Itera
         at = facts.timing.released_at.get(module)
         changed = f", changed {age(at, facts.now)} ago" if at is not None else ""
         by = f"ModuleReleaseMeta {release.metadata.name} generation {release.metadata.generation}{changed}"
+    rollouts = facts.timing.rollouts.get(module, {}).get(resolution.channel, ())
+    back = taking_back(_released_version(facts, resolution), rollouts)
     if resolution.is_refused:
         details = (f"by {by}",) if release is not None else ()
         yield Link("bad", "resolved to", f"nothing: {resolution.message}", details, resolution.reason)
         return
     template = resolution.template.metadata.name if resolution.template is not None else "no ModuleTemplate"
-    yield Link("ok", "resolved to", f"{resolution.version or 'no version'} ({template}), by {by}")
+    text = f"{resolution.version or 'no version'} ({template}), by {by}"
+    yield Link("ok", "resolved to", text, (back,) if back else ())
 
 
 def _held(facts: Facts, known: KymaModuleStatus | None, resolution: Resolution | None) -> Iterator[Link]:

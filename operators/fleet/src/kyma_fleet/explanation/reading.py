@@ -16,6 +16,7 @@ from lifecycle_manager.contract.resources import (
     KYMAS,
     MANIFESTS,
     MODULE_CONFIGS,
+    MODULE_ROLLOUTS,
     MODULE_TEMPLATES,
     RAW_KYMAS,
     SYNC_RESOURCES,
@@ -23,7 +24,8 @@ from lifecycle_manager.contract.resources import (
 from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager.rollout import Timing
 from lifecycle_manager.rollout.maintenance import MaintenancePolicy
-from lifecycle_manager.rollout.schedule import release_times
+from lifecycle_manager.rollout.schedule import deciding, release_times
+from lifecycle_manager.rollout.target import targets_of
 from lifecycle_manager_api import names
 
 MAX_EVENTS = 500
@@ -44,20 +46,31 @@ async def read_facts(kcp: Client, name: str, rules: Rules) -> Facts:
     """Read a Kyma and all that belongs to it. Raises KubeError."""
     kyma = await kcp.get(KYMAS, name, names.KCP_NAMESPACE)
     own = f"{names.KYMA_NAME}={name}"
-    templates, releases, manifests, configs, sync_resources = await asyncio.gather(
+    templates, releases, rollouts, manifests, configs, sync_resources = await asyncio.gather(
         kcp.list(MODULE_TEMPLATES, names.KCP_NAMESPACE),
         kcp.list(DATED_RELEASE_METAS, names.KCP_NAMESPACE),
+        kcp.list(MODULE_ROLLOUTS, names.KCP_NAMESPACE),
         kcp.list(MANIFESTS, names.KCP_NAMESPACE, label_selector=own),
         kcp.list(MODULE_CONFIGS, label_selector=own),
         kcp.list(SYNC_RESOURCES, label_selector=own),
     )
     now = datetime.now(UTC)
+    offer = Offer.of(templates.items, releases.items)
+    of_modules = targets_of(offer)
+    deciders, changed = deciding(offer, rollouts.items, lambda module: of_modules.get(module, {}))
     parts: tuple[Any, ...] = (kyma, *manifests.items, *configs.items, *sync_resources.items)
     return Facts(
         now,
         kyma,
-        Offer.of(templates.items, releases.items),
-        Timing(now, dict(release_times(releases.items)), rules.max_delay, rules.policy),
+        offer,
+        Timing(
+            now,
+            dict(release_times(releases.items)),
+            rules.max_delay,
+            rules.policy,
+            rollouts=deciders,
+            changed_templates=changed,
+        ),
         manifests.items,
         configs.items,
         sync_resources.items,

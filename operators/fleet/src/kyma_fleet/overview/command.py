@@ -14,7 +14,7 @@ from kyma_fleet.documents import print_document
 from kyma_fleet.overview.report import status_of
 from kyma_fleet.overview.tally import Replica, Tally, rollouts_of
 from kyma_fleet.screen import Screen, say
-from lifecycle_manager.contract.resources import DATED_RELEASE_METAS, KYMAS, WATCHERS
+from lifecycle_manager.contract.resources import DATED_RELEASE_METAS, KYMAS, MODULE_ROLLOUTS, WATCHERS
 from lifecycle_manager_api import names
 
 GROUP = f"kube-runtime/group={names.LIFECYCLE_MANAGER}"
@@ -46,14 +46,15 @@ async def status(kcp: Client, screen: Screen, lease_namespace: str, *, watch: bo
 
 async def read_tally(kcp: Client, lease_namespace: str) -> Tally:
     """Read and count the fleet. Raises KubeError."""
-    leases, releases, watchers = await asyncio.gather(
+    leases, releases, rollouts, watchers = await asyncio.gather(
         kcp.list(LEASES, lease_namespace, label_selector=GROUP),
         kcp.list(DATED_RELEASE_METAS, names.KCP_NAMESPACE),
+        kcp.list(MODULE_ROLLOUTS, names.KCP_NAMESPACE),
         kcp.list(WATCHERS, names.KCP_NAMESPACE),
     )
     tally = Tally(
         tuple(sorted(replicas_of(leases.items), key=lambda each: each.name)),
-        rollouts_of(releases.items),
+        rollouts_of(releases.items, rollouts.items),
         watchers.items,
     )
     return await count_kymas(kcp, tally)

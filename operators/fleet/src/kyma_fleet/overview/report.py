@@ -47,6 +47,7 @@ class RolloutProgress(Part, frozen=True):
     clusters: int
     waiting_for_window: int
     since: datetime | None
+    taking_back: str
 
 
 class ReplicaStatus(Part, frozen=True):
@@ -114,7 +115,14 @@ def status_of(tally: Tally, now: datetime) -> FleetStatus:
         modules=tuple(ModuleVersion(*key, dict(states)) for key, states in sorted(counts.items())),
         rollouts=tuple(
             RolloutProgress(
-                module, channel, each.version, each.done, each.done + each.behind, each.waiting, each.changed
+                module,
+                channel,
+                each.version,
+                each.done,
+                each.done + each.behind,
+                each.waiting,
+                each.changed,
+                each.taking_back,
             )
             for module, channel, each in unfinished(tally.rollouts)
         ),
@@ -177,6 +185,9 @@ def _rollouts(status: FleetStatus, screen: Screen) -> None:
     if rows:
         screen.print()
         LiveTable(screen, ("ROLLOUT", "CHANNEL", "TO", "HAVE IT", "WAIT FOR WINDOW", "SINCE")).print(rows)
+    for each in status.rollouts:
+        if each.taking_back:
+            screen.print(plain(f"{each.module} in channel {each.channel}: {each.taking_back}"))
 
 
 def _troubles(screen: Screen, title: str, troubles: Troubles, now: datetime) -> None:

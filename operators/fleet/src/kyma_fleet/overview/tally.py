@@ -8,7 +8,9 @@ from datetime import UTC, datetime, timedelta
 from kube_runtime.leases import rendezvous
 from lifecycle_manager.contract.conditions import CERTIFICATE_OVERDUE, REACHABLE, WEBHOOK, event_path_fault
 from lifecycle_manager.contract.resources import DatedReleaseMeta
-from lifecycle_manager_api import Kyma, KymaModuleStatus, State, Watcher, find
+from lifecycle_manager.rollout.releases import by_channel
+from lifecycle_manager.rollout.standing import taking_back, version_of
+from lifecycle_manager_api import Kyma, KymaModuleStatus, ModuleRollout, State, Watcher, find
 
 WORST = 10
 NO_VERSION = "-"
@@ -51,10 +53,14 @@ class Replica:
 
 @dataclass(slots=True)
 class Rollout:
-    """How far a version of a channel has come: who has it, who does not, and who of these waits for a window."""
+    """How far a version of a channel has come: who has it, who does not, and who of these waits for a window.
+
+    `taking_back`: by which rollout this is not the version that the channel offers.
+    """
 
     version: str
     changed: datetime | None
+    taking_back: str = ""
     done: int = 0
     behind: int = 0
     waiting: int = 0
@@ -158,19 +164,25 @@ class Tally:
         return parts + ([f"Watcher {', '.join(bad)} not ready"] if bad else [])
 
 
-def rollouts_of(releases: Iterable[DatedReleaseMeta]) -> dict[tuple[str, str], Rollout]:
+def rollouts_of(
+    releases: Iterable[DatedReleaseMeta], rollouts: Iterable[ModuleRollout] = ()
+) -> dict[tuple[str, str], Rollout]:
     """Return what is to be rolled out, by module and channel."""
-    return {
-        (release.spec.module_name, each.channel): Rollout(each.version, release.metadata.written_at)
-        for release in releases
-        if not release.metadata.being_deleted
-        for each in release.spec.channels
-    }
+    known = by_channel(rollouts)
+    found: dict[tuple[str, str], Rollout] = {}
+    for release in releases:
+        for each in () if release.metadata.being_deleted else release.spec.channels:
+            module = release.spec.module_name
+            its = known.get(module, {}).get(each.channel, ())
+            begun = its[0].metadata.creation_timestamp if its and its[0].spec.undoes else release.metadata.written_at
+            version = version_of(each.version, its)
+            found[module, each.channel] = Rollout(version, begun, taking_back(each.version, its))
+    return found
 
 
 def unfinished(rollouts: Mapping[tuple[str, str], Rollout]) -> Collection[tuple[str, str, Rollout]]:
-    """Return the rollouts that some Kymas do not have yet, those with the most first."""
-    found = [(module, channel, each) for (module, channel), each in rollouts.items() if each.behind]
+    """Return the rollouts that some Kymas do not have yet, or that take a version back, those with the most first."""
+    found = [(*key, each) for key, each in rollouts.items() if each.behind or each.taking_back]
     return sorted(found, key=lambda each: (-each[2].behind, each[:2]))
 
 
