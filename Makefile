@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE # else each of the many programs that are start
 export UV_NO_PROGRESS := $(if $(CI),1,0)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup python-check first-demo images cluster clusters helm browser node-tools oldest demo docs test test-fast test-python test-image-python test-nodes fuzz newest attack lint format types bench profile soak go charts dist release-check workflows scan test-kubernetes bench-change clean
+.PHONY: help setup python-check first-demo images cluster clusters helm browser node-tools oldest demo docs test test-fast test-python test-image-python test-nodes fuzz newest attack lint format types bench profile soak go charts reference dist release-check workflows scan test-kubernetes bench-change clean
 
 help: ## List the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -144,6 +144,9 @@ charts: setup ## Generate the parts of the charts that come from the code: CRDs,
 docs: setup ## Build the documentation's site; dead links and anchors fail (ARGS="--into FOLDER": beside other versions)
 	@$(BIN)/uv sync --quiet --frozen --all-packages --all-extras --inexact --group docs
 	@$(BIN)/python -m tools.documentation $(ARGS)
+
+reference: setup ## Generate docs/reference from the code
+	@$(BIN)/python -m tools.documentation --reference
 
 clean: ## Delete the results of all tasks, except the cached binaries
 	rm -rf $(VENV) .local .mypy_cache .ruff_cache .import_linter_cache .pytest_cache .hypothesis

@@ -21,6 +21,7 @@ from kyma_module_manager.cli import app as module_manager
 from lifecycle_manager.cli import app
 from lifecycle_manager.command_line import run_command
 from tools.documentation.markdown import blocks, prose
+from tools.documentation.reference import kept
 from tools.release.version import PROJECTS
 
 CODE = re.compile(r"`((?:[A-Z]+=\S+ )?(?:klm|kube-runtime|kyma-module-manager|make|python -m) [^`]+)`")
@@ -44,7 +45,7 @@ class Line(NamedTuple):
 
 def lines() -> Iterator[Line]:
     listed = subprocess.run(["git", "ls-files", "*.md"], check=True, capture_output=True, text=True).stdout.split()
-    for name in sorted({*listed} - {"CHANGELOG.md"}):
+    for name in sorted({*listed} - {"CHANGELOG.md", *map(str, kept())}):
         text = Path(name).read_text()
         typed = [line for block in blocks(text) if block.language != "python" for line in block.code.splitlines()]
         for _, line in prose(text):

@@ -20,6 +20,8 @@ MADE_THERE = "lifecycle_manager.module_report"
 """What docs/extending.md creates; tests/unit/test_extending.py runs it."""
 PART_OF = re.compile(r"# (?P<path>\S+\.py)\n(?P<code>.*)", re.DOTALL)
 """A block that shows a part of a file of the repository, which it names first."""
+GENERATED = Path("docs/reference")
+"""Pages made of texts in the code."""
 MAX_WORDS = 28_000
 """In all documents, without code."""
 RUN_ELSEWHERE = frozenset(
@@ -40,7 +42,7 @@ def documents(*, with_changelog: bool = False) -> dict[str, str]:
     return {
         name: Path(name).read_text()
         for name in listed
-        if Path(name).is_file() and (with_changelog or name != "CHANGELOG.md")
+        if Path(name).is_file() and (with_changelog or name != "CHANGELOG.md") and Path(name).parent != GENERATED
     }
 
 

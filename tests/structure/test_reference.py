@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from tools.documentation.reference import metrics, options, reasons, undescribed
+from tools.documentation.reference import kept, metrics, options, reasons, undescribed
 from tools.documentation.reference import pages as reference
 
 METRIC = re.compile(r"\b(?:lifecycle_mgr|controller_runtime|workqueue)_[a-z_]+[a-z]\b")
@@ -20,6 +20,11 @@ def test_reference_has_items_of_every_kind() -> None:
     assert len(metrics.names()) > 50
     assert len(reasons.in_source()) > 100
     assert all(len(text.splitlines()) > 10 for text in reference().values())
+
+
+def test_pages_in_the_repository_are_those_of_the_code() -> None:
+    stale = [str(file) for file, text in kept().items() if not file.is_file() or file.read_text() != text]
+    assert stale == [], "run make reference"
 
 
 def test_described_reasons_exist() -> None:

@@ -1,5 +1,6 @@
 """Builds the site into `.local/site`: `python -m tools.documentation`. Fails for a dead link or anchor.
 
+With `--reference` it writes the pages of the reference that the repository keeps, and nothing else (`make reference`).
 With `--into FOLDER` it is also published there beside other versions. `SITE` is the address of that folder, if known.
 """
 
@@ -9,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tools.documentation.reference import kept
 from tools.documentation.site import build
 from tools.documentation.versions import publish
 from tools.release.version import current
@@ -22,7 +24,14 @@ def main() -> int:
         prog="python -m tools.documentation", description="Build the documentation's site."
     )
     parser.add_argument("--into", type=Path, help="folder of all versions, in which this one is published")
-    into = parser.parse_args().into
+    parser.add_argument("--reference", action="store_true", help="only write the pages of docs/reference")
+    given = parser.parse_args()
+    if given.reference:
+        for file, text in kept().items():
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(text)
+        return 0
+    into = given.into
     version = current()
     try:
         count = build(FOLDER, version=version, site=os.environ.get("SITE", ""), files=os.environ.get("REPOSITORY", ""))

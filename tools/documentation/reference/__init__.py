@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from functools import cache
+from pathlib import Path
 
 from tools.documentation.reference import (
     attacks,
@@ -14,6 +15,8 @@ from tools.documentation.reference import (
     python_api,
     reasons,
 )
+
+FOLDER = Path("docs/reference")
 
 
 @cache
@@ -30,6 +33,11 @@ def pages() -> Mapping[str, str]:
         "attacks.md": attacks.page(),
         **{f"python/{name}.md": text for name, text in python_api.pages().items()},
     }
+
+
+def kept() -> Mapping[Path, str]:
+    """Return the pages that documents link to and the repository keeps, by their files: all but the Python API."""
+    return {FOLDER / name: text for name, text in pages().items() if not name.startswith("python/")}
 
 
 def undescribed() -> Iterator[str]:
