@@ -72,7 +72,7 @@ def installed(folder: Path, wheels: Path, *distributions: str) -> Environment:
     chosen += [option for found in asked if found and found[2] for option in ("--extra", found[2])]
     _uv("sync", "--frozen", "--no-dev", "--no-install-workspace", *chosen, "--python", sys.executable, venv=folder)
     python = folder / "bin" / "python"
-    _uv("pip", "install", "--no-index", "--find-links", wheels, "--python", python, *distributions)
+    _uv("pip", "install", "--no-cache", "--no-index", "--find-links", wheels, "--python", python, *distributions)
     return Environment(folder)
 
 
@@ -198,7 +198,7 @@ def test_new_module_project_is_locked_and_installed_as_its_dockerfile_does(tmp_p
     generate_project(ModuleNames.of("tea-room"), project, enable_module_config=True)
     for wheel in wheels.glob("*.whl"):
         shutil.copy(wheel, project / "wheels")
-    _uv("lock", cwd=project)
+    _uv("lock", "--refresh", cwd=project)
     (installs,) = re.findall(r"^RUN uv (sync .+)$", (project / "Dockerfile").read_text(), re.MULTILINE)
     _uv(*installs.split(), "--python", sys.executable, cwd=project, venv=project / ".venv")
 
@@ -215,7 +215,7 @@ def test_new_operator_project_is_locked_installed_as_its_dockerfile_does_and_tes
     project = tmp_path / "web-pages"
     for wheel in wheels.glob("*.whl"):
         shutil.copy(wheel, project / "wheels")
-    _uv("lock", cwd=project)
+    _uv("lock", "--refresh", cwd=project)
     (installs,) = re.findall(r"^RUN uv (sync .+)$", (project / "Dockerfile").read_text(), re.MULTILINE)
     _uv(*installs.split(), "--python", sys.executable, cwd=project, venv=project / ".venv")
     operator = Environment(project / ".venv")

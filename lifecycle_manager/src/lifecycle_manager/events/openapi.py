@@ -3,6 +3,7 @@
 Written by hand, because the endpoint reads the body as bytes, which FastAPI can't describe.
 """
 
+from inspect import cleandoc
 from typing import Any
 
 import msgspec
@@ -38,8 +39,13 @@ def openapi_document() -> dict[str, Any]:
         "openapi": "3.1.0",
         "info": {"title": "Lifecycle Manager events", "version": CONTRACT},
         "paths": {f"/{CONTRACT}/{{manager}}/event": {"post": _operation(reference)}},
-        "components": {"schemas": dict(components) | {"Problem": _problem()}},
+        "components": {"schemas": {name: _described(each) for name, each in components.items()} | _problem()},
     }
+
+
+def _described(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema whose description has no indentation: Python keeps that of a docstring before 3.13."""
+    return schema | {"description": cleandoc(schema["description"])} if "description" in schema else schema
 
 
 def _operation(event: dict[str, Any]) -> dict[str, Any]:
@@ -70,4 +76,4 @@ def _refusal(status: int, meaning: str) -> dict[str, Any]:
 
 def _problem() -> dict[str, Any]:
     fields = {"type": "string", "title": "string", "status": "integer", "detail": "string"}
-    return {"type": "object", "properties": {name: {"type": kind} for name, kind in fields.items()}}
+    return {"Problem": {"type": "object", "properties": {name: {"type": kind} for name, kind in fields.items()}}}
