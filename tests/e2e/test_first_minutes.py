@@ -2,7 +2,6 @@
 
 import hashlib
 import shlex
-import shutil
 import subprocess
 import sys
 import tarfile
@@ -17,6 +16,7 @@ import pytest
 
 from kyma_local.binaries import find_binaries
 from kyma_local.downloads import MIRROR
+from kyma_local.kubectl import find_kubectl
 from kyma_local.platforms import Platform
 from kyma_local.sources import ETCD, KUBERNETES
 from tests.e2e.test_demo import running_from
@@ -43,9 +43,8 @@ def mirror(tmp_path: Path) -> Iterator[str]:
     """A mirror of the release servers, of the programs that are on this machine."""
     programs, here = find_binaries(), Platform.current()
     releases = tmp_path / f"mirror/dl.k8s.io/release/{KUBERNETES}/bin/{here.system}/{here.machine}"
-    for program in (programs.kube_apiserver, programs.kube_controller_manager, shutil.which("kubectl")):
-        if program is not None:
-            with_digest(Path(program), releases / Path(program).name)
+    for program in (programs.kube_apiserver, programs.kube_controller_manager, find_kubectl()):
+        with_digest(program, releases / program.name)
     etcd = tmp_path / f"mirror/github.com/etcd-io/etcd/releases/download/{ETCD}"
     etcd.mkdir(parents=True)
     packed = etcd / f"etcd-{ETCD}-{here}.tar.gz"
