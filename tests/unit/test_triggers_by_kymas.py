@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kube_runtime import Change, Informer
-from lifecycle_manager.catalog_sync.plan import plan as plan_catalog
+from lifecycle_manager.catalog_sync import rules as catalog_rules
 from lifecycle_manager.catalog_sync.snapshot import CatalogRecord, CatalogSnapshot
 from lifecycle_manager.catalog_sync.wanted import Catalogs
 from lifecycle_manager.contract.conditions import (
@@ -71,7 +71,8 @@ def mandatory(kyma: Kyma) -> object:
 def catalog(kyma: Kyma) -> object:
     wanted = Catalogs().for_labels(OFFER, kyma.metadata.labels)
     now, record = datetime(2026, 11, 2, tzinfo=UTC), CatalogRecord.of(kyma)
-    return plan_catalog(CatalogSnapshot(kyma=kyma, now=now, wanted=wanted, record=record, interval_seconds=600.0))
+    seen = CatalogSnapshot(kyma=kyma, now=now, wanted=wanted, record=record, interval_seconds=600.0)
+    return catalog_rules.pause(seen) or (kyma.metadata.being_deleted, catalog_rules.kinds_to_check(seen))
 
 
 def watcher(kyma: Kyma) -> object:

@@ -26,7 +26,7 @@ DOMAINS: dict[str, tuple[Resource[Any], str, str, str, str]] = {
         "demo",
         "ModuleCatalog",
         "catalog_sync.snapshot.CatalogSnapshot",
-        "catalog_sync.plan._synchronization",
+        "catalog_sync.rules.pause",
     ),
     "mandatory-modules": (
         KYMAS,
