@@ -35,7 +35,7 @@ DOMAINS: dict[str, tuple[Resource[Any], str, str, str, str]] = {
         "mandatory_modules.snapshot.InstallationSnapshot",
         "mandatory_modules.plan._manifests",
     ),
-    "watcher": (KYMAS, "demo", "SKRWebhook", "skr_webhook.snapshot.WatcherSnapshot", "skr_webhook.plan.is_managed"),
+    "watcher": (KYMAS, "demo", "SKRWebhook", "skr_webhook.snapshot.WatcherSnapshot", "skr_webhook.rules.is_managed"),
     "manifest": (
         MANIFESTS,
         "demo-api",
