@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kube_runtime import Change, Informer
-from lifecycle_manager.catalog_sync.plan import plan as plan_catalog
+from lifecycle_manager.catalog_sync import rules as catalog_rules
 from lifecycle_manager.catalog_sync.snapshot import CatalogRecord, CatalogSnapshot
 from lifecycle_manager.catalog_sync.wanted import Catalogs
 from lifecycle_manager.contract.conditions import (
@@ -22,14 +22,15 @@ from lifecycle_manager.contract.conditions import (
     REMOVED,
     WATCHER_READY,
     WEBHOOK,
+    has_webhook,
 )
 from lifecycle_manager.contract.resources import KYMAS
 from lifecycle_manager.mandatory_modules.plan import plan_installation
 from lifecycle_manager.mandatory_modules.snapshot import InstallationSnapshot
 from lifecycle_manager.module_catalog import Offer
-from lifecycle_manager.skr_webhook.plan import plan as plan_watcher
+from lifecycle_manager.skr_webhook import rules as watcher_rules
 from lifecycle_manager.skr_webhook.settings import WatcherTimes
-from lifecycle_manager.skr_webhook.snapshot import WatcherSnapshot
+from lifecycle_manager.skr_webhook.snapshot import Desired, ModuleCrRules, WatcherSnapshot
 from lifecycle_manager.skr_webhook.timers import Timers
 from lifecycle_manager_api import Kyma, names
 from tests import builders
@@ -71,12 +72,18 @@ def mandatory(kyma: Kyma) -> object:
 def catalog(kyma: Kyma) -> object:
     wanted = Catalogs().for_labels(OFFER, kyma.metadata.labels)
     now, record = datetime(2026, 11, 2, tzinfo=UTC), CatalogRecord.of(kyma)
-    return plan_catalog(CatalogSnapshot(kyma=kyma, now=now, wanted=wanted, record=record, interval_seconds=600.0))
+    seen = CatalogSnapshot(kyma=kyma, now=now, wanted=wanted, record=record, interval_seconds=600.0)
+    return catalog_rules.pause(seen) or (kyma.metadata.being_deleted, catalog_rules.kinds_to_check(seen))
 
 
 def watcher(kyma: Kyma) -> object:
     timers = Timers(since=0.0, repair_at=100.0, share=0.5)
-    return plan_watcher(WatcherSnapshot(kyma=kyma, now=1.0, times=WatcherTimes(), timers=timers))
+    seen = WatcherSnapshot(kyma=kyma, now=1.0, times=WatcherTimes(), timers=timers)
+    if not watcher_rules.is_managed(kyma):
+        return None
+    desired = Desired((), {}, ModuleCrRules(), with_webhook=has_webhook(kyma))
+    compared = watcher_rules.comparison(seen, desired)
+    return kyma.metadata.being_deleted, desired, compared, watcher_rules.unheard(seen, desired)
 
 
 PLANS: dict[str, tuple[Callable[[Kyma], object], str]] = {

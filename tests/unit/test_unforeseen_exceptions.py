@@ -26,7 +26,7 @@ DOMAINS: dict[str, tuple[Resource[Any], str, str, str, str]] = {
         "demo",
         "ModuleCatalog",
         "catalog_sync.snapshot.CatalogSnapshot",
-        "catalog_sync.plan._synchronization",
+        "catalog_sync.rules.pause",
     ),
     "mandatory-modules": (
         KYMAS,
@@ -35,7 +35,7 @@ DOMAINS: dict[str, tuple[Resource[Any], str, str, str, str]] = {
         "mandatory_modules.snapshot.InstallationSnapshot",
         "mandatory_modules.plan._manifests",
     ),
-    "watcher": (KYMAS, "demo", "SKRWebhook", "skr_webhook.snapshot.WatcherSnapshot", "skr_webhook.plan.is_managed"),
+    "watcher": (KYMAS, "demo", "SKRWebhook", "skr_webhook.snapshot.WatcherSnapshot", "skr_webhook.rules.is_managed"),
     "manifest": (
         MANIFESTS,
         "demo-api",

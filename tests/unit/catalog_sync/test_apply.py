@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from kube_runtime import ObjectKey, Request, Resource
-from lifecycle_manager.catalog_sync.apply import CatalogActions
-from lifecycle_manager.catalog_sync.plan import CheckResourceVersions, WriteItems
+from lifecycle_manager.catalog_sync.apply import SkrCatalog
+from lifecycle_manager.catalog_sync.rules import Differences
 from lifecycle_manager.catalog_sync.snapshot import CatalogRecord, CatalogSnapshot, CatalogState
 from lifecycle_manager.catalog_sync.wanted import KINDS, wanted_catalog
 from lifecycle_manager.module_catalog import Offer
@@ -62,9 +62,7 @@ class Cluster:
 
 @pytest.mark.parametrize("edited", ["", *KINDS])
 async def test_edit_that_follows_a_write_at_once_is_seen_as_a_change(edited: str) -> None:
-    actions = CatalogActions(cast("Any", Cluster(edited)))
     async with Request(ObjectKey("kcp-system", "demo"), CatalogState()) as request:
-        write = WriteItems(KINDS, tuple(CATALOG.items.values()), ())
-        written = await actions.apply(request, replace(SNAPSHOT, live={}), write)
-        checked = await actions.apply(request, written, CheckResourceVersions(KINDS))
-    assert checked.changed_kinds == ((edited,) if edited else ())
+        catalog = SkrCatalog(cast("Any", Cluster(edited)), request)
+        await catalog.write(SNAPSHOT, Differences(tuple(CATALOG.items.values())), KINDS, {})
+        assert await catalog.changed(KINDS) == ((edited,) if edited else ())

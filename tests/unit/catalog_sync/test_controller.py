@@ -232,6 +232,18 @@ async def test_what_users_change_under_a_new_version_is_found_by_the_next_check(
         assert await _exists(skr, MODULE_TEMPLATES, "nats-1.0.0")
 
 
+async def test_object_that_a_user_put_in_the_place_of_one_of_lm_stays_in_spite_of_a_new_version() -> None:
+    async with brought() as world:
+        skr = await world.skr()
+        await skr.delete(MODULE_TEMPLATES, "api-1.0.0", SKR)
+        own = builders.template("api", "1.0.0", namespace=SKR, uid="", resourceVersion="")
+        await skr.create(MODULE_TEMPLATES, as_document(own), SKR, field_manager="user")
+        await world.offer(builders.release("api", regular="2.0.0"))
+        await sync(world, ObjectChanged("demo", TEMPLATE, "CREATE", uid="1"))
+        assert await _exists(skr, MODULE_TEMPLATES, "api-1.0.0")
+        assert await _exists(skr, MODULE_TEMPLATES, "api-2.0.0")
+
+
 def test_kymas_of_a_channel_come_first_where_its_version_changes_at_once() -> None:
     def api(version: str, **annotations: str) -> DatedReleaseMeta:
         release = builders.release("api", regular=version, metadata={"annotations": annotations})

@@ -1,16 +1,18 @@
 """The removal of a catalog: what it deletes, in which order, and what it can never delete."""
 
+import asyncio
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kube_runtime import KubeError, Revision, StepFailure
-from lifecycle_manager.catalog_sync import plan
+from kube_runtime import KubeError, Revision
+from lifecycle_manager.catalog_sync import rules
+from lifecycle_manager.catalog_sync.controller import remove
 from lifecycle_manager.catalog_sync.snapshot import CatalogRecord, CatalogSnapshot
 from lifecycle_manager.catalog_sync.status import REMOVING, failed
 from lifecycle_manager.catalog_sync.wanted import KINDS, wanted_catalog
@@ -50,8 +52,9 @@ class Cluster:
 
     objects: dict[tuple[str, str], tuple[bool, bool]]
     kinds: set[str]
+    are_finalizers_removed: bool = False
 
-    def revisions(self, kinds: Iterable[str], *, own: bool) -> dict[str, tuple[Revision, ...]]:
+    async def revisions(self, kinds: Iterable[str], *, own: bool) -> rules.Revisions:
         return {kind: self._of_kind(kind, own=own) for kind in kinds if kind in self.kinds}
 
     def _of_kind(self, kind: str, *, own: bool) -> tuple[Revision, ...]:
@@ -61,30 +64,23 @@ class Cluster:
             for name in found
         )
 
-    def carry_out(self, seen: CatalogSnapshot, step: plan.SyncStep | plan.RemovalStep) -> CatalogSnapshot:
-        match step:
-            case plan.ListOwnItems():
-                return replace(seen, own=self.revisions(KINDS, own=True))
-            case plan.DeleteOwnItems(keys, kinds):
-                assert all(self.objects[key][0] for key in keys), "an object of somebody else is deleted"
-                for key in keys:
-                    if not self.objects[key][1]:
-                        del self.objects[key]
-                return replace(seen, remaining=self.revisions(kinds, own=False))
-            case plan.DeleteCatalogCRDs(kinds):
-                assert not any(of in kinds for of, _ in self.objects), "a CRD with objects is deleted"
-                self.kinds -= set(kinds)
-                remaining = seen.remaining or {}
-                return replace(seen, remaining={kind: remaining[kind] for kind in remaining if kind not in kinds})
-            case plan.RemoveOthersFinalizers():
-                return replace(seen, are_finalizers_removed=True)
-        raise AssertionError(step)
+    async def delete(self, own: rules.Revisions) -> None:
+        keys = [(kind, each.metadata.name) for kind, items in own.items() for each in items]
+        assert all(self.objects[key][0] for key in keys), "an object of somebody else is deleted"
+        for key in keys:
+            if not self.objects[key][1]:
+                del self.objects[key]
+
+    async def delete_crds(self, kinds: Iterable[str]) -> None:
+        assert not any(of in {*kinds} for of, _ in self.objects), "a CRD with objects is deleted"
+        self.kinds -= {*kinds}
+
+    async def remove_finalizers(self, _kyma: Kyma) -> None:
+        self.are_finalizers_removed = True
 
 
-def remove(cluster: Cluster, seen: CatalogSnapshot) -> tuple[CatalogSnapshot, plan.CatalogDone]:
-    while not isinstance(step := plan.plan(seen), plan.CatalogDone):
-        seen = cluster.carry_out(seen, step)
-    return seen, step
+def removed(cluster: Cluster, seen: CatalogSnapshot) -> rules.CatalogDone:
+    return asyncio.run(remove(cast("Any", cluster), seen))
 
 
 OBJECTS = st.dictionaries(
@@ -98,7 +94,7 @@ def test_removal_never_deletes_objects_of_others_nor_a_crd_with_objects(
 ) -> None:
     there = {key: flags for key, flags in objects.items() if key[0] in kinds}
     cluster = Cluster(dict(there), set(kinds))
-    _, done = remove(cluster, snapshot(deleted_kyma(), AGE if purge else None))
+    done = removed(cluster, snapshot(deleted_kyma(), AGE if purge else None))
     others = {key for key, (own, _) in there.items() if not own}
     held = {key for key, (own, is_held) in there.items() if own and is_held}
     assert set(cluster.objects) == others | held
@@ -109,28 +105,27 @@ def test_removal_never_deletes_objects_of_others_nor_a_crd_with_objects(
 
 def test_catalog_is_removed_after_modules_and_watcher() -> None:
     for reasons in ({MODULES: "Deleting"}, {WEBHOOK: "Installed"}):
-        assert plan.plan(snapshot(deleted_kyma(**reasons))) == plan.CatalogDone()
-    assert plan.plan(snapshot(deleted_kyma())) == plan.ListOwnItems()
+        assert rules.pause(snapshot(deleted_kyma(**reasons))) == rules.CatalogDone()
+    assert rules.pause(snapshot(deleted_kyma())) is None
 
 
 def test_removed_catalog_and_one_that_never_was_need_no_request() -> None:
-    assert plan.plan(snapshot(deleted_kyma(**{CATALOG: REMOVED}))) == plan.CatalogDone()
-    assert plan.plan(snapshot(builders.kyma(deletionTimestamp="2026-11-01T11:00:00Z"))) == plan.CatalogDone()
+    assert rules.pause(snapshot(deleted_kyma(**{CATALOG: REMOVED}))) == rules.CatalogDone()
+    assert rules.pause(snapshot(builders.kyma(deletionTimestamp="2026-11-01T11:00:00Z"))) == rules.CatalogDone()
 
 
 def test_finalizers_of_others_are_removed_only_after_the_purge_time() -> None:
     held = {(KINDS[0], "a"): (True, True)}
     for purge_after, purged in ((None, False), (AGE + timedelta(seconds=1), False), (AGE, True)):
-        seen, cluster = snapshot(deleted_kyma(), purge_after), Cluster(dict(held), set(KINDS))
-        seen, _ = remove(cluster, seen)
-        assert seen.are_finalizers_removed is purged
+        cluster = Cluster(dict(held), set(KINDS))
+        removed(cluster, snapshot(deleted_kyma(), purge_after))
+        assert cluster.are_finalizers_removed is purged
 
 
 def test_failed_removal_is_reported_and_one_without_access_secret_left_to_the_kyma() -> None:
     refused, missing = KubeError("refused"), AccessSecretMissing("demo")
-    seen = snapshot(deleted_kyma())
     for error, end in (
-        (refused, plan.CatalogDone(condition=failed(refused), error=refused)),
-        (missing, plan.CatalogDone()),
+        (refused, rules.CatalogDone(condition=failed(refused), error=refused)),
+        (missing, rules.CatalogDone()),
     ):
-        assert plan.plan(replace(seen, failures=(StepFailure(plan.ListOwnItems(), error),))) == end
+        assert rules.failure(snapshot(deleted_kyma()), error) == end

@@ -1,17 +1,20 @@
-"""The steps of a sync: from any state of an SKR they come to an end, and to the wanted catalog."""
+"""A sync leads from any state of an SKR to the wanted catalog."""
 
+import asyncio
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kube_runtime import KubeError, StepFailure
-from kube_runtime.controller.steps import MAX_STEPS
-from lifecycle_manager.catalog_sync import plan
+from kube_runtime import KindUnknown, KubeError
+from lifecycle_manager.catalog_sync import rules
+from lifecycle_manager.catalog_sync.controller import bring
 from lifecycle_manager.catalog_sync.snapshot import CatalogRecord, CatalogSnapshot
-from lifecycle_manager.catalog_sync.status import failed, synced
-from lifecycle_manager.catalog_sync.wanted import KINDS, Key, wanted_catalog
+from lifecycle_manager.catalog_sync.status import CatalogRefused, failed, synced
+from lifecycle_manager.catalog_sync.wanted import KINDS, Item, Key, wanted_catalog
 from lifecycle_manager.contract.conditions import (
     CATALOG,
     CATALOG_SYNC_FAILED,
@@ -65,61 +68,56 @@ class Cluster:
     kinds: set[str]
     objects: dict[Key, int]
     writes: list[Key] = field(default_factory=list)
+    known: dict[str, str] = field(default_factory=dict)
+    requests: list[str] = field(default_factory=list)
+    keeps_crds: bool = True
 
     def fingerprint(self, kind: str) -> str:
         objects = (f"{name}:{version}" for (of, name), version in sorted(self.objects.items()) if of == kind)
         return f"objects {','.join(objects)}"
 
-    def carry_out(self, seen: CatalogSnapshot, step: plan.SyncStep | plan.RemovalStep) -> CatalogSnapshot:
-        match step:
-            case plan.ApplyCatalogCRDs():
-                new, self.kinds = frozenset(KINDS) - self.kinds, set(KINDS)
-                changed = KINDS if new else seen.changed_kinds
-                record = replace(seen.record, crds=CRDS)
-                return replace(seen, record=record, new_kinds=new, changed_kinds=changed, are_crds_missing=False)
-            case plan.CheckResourceVersions(kinds):
-                return self._check(seen, kinds)
-            case plan.ReadItems(kinds):
-                return self._read(seen, kinds)
-            case plan.WriteItems():
-                return self._write(seen, step)
-        raise AssertionError(step)
+    async def apply_crds(self) -> frozenset[str]:
+        self.requests.append("CRDs")
+        new = frozenset(KINDS) - self.kinds
+        self.kinds |= new if self.keeps_crds else set()
+        return new if self.keeps_crds else frozenset()
 
-    def _check(self, seen: CatalogSnapshot, kinds: tuple[str, ...]) -> CatalogSnapshot:
-        known = [kind for kind in kinds if kind in self.kinds]
-        same = {kind for kind in known if self.fingerprint(kind) == seen.fingerprints.get(kind)}
-        changed = tuple(kind for kind in kinds if kind not in same)
-        return replace(seen, changed_kinds=changed, are_crds_missing=len(known) < len(kinds))
+    async def changed(self, kinds: Collection[str]) -> tuple[str, ...]:
+        self.requests += [f"check {kind}" for kind in kinds]
+        self._require(kind for kind in kinds if kind in self.known)
+        return tuple(kind for kind in kinds if self.fingerprint(kind) != self.known.get(kind))
 
-    def _read(self, seen: CatalogSnapshot, kinds: tuple[str, ...]) -> CatalogSnapshot:
-        if not self.kinds.issuperset(kinds):
-            return replace(seen, are_crds_missing=True)
-        items = {key: (WANTED.items.get(key) or EARLIER.items[key]).item for key in self.objects if key[0] in kinds}
-        return replace(seen, live=items)
+    async def read(self, kinds: Collection[str]) -> dict[Key, Item]:
+        self.requests += [f"read {kind}" for kind in kinds]
+        self._require(kinds)
+        return {key: (WANTED.items.get(key) or EARLIER.items[key]).item for key in self.objects if key[0] in kinds}
 
-    def _write(self, seen: CatalogSnapshot, step: plan.WriteItems) -> CatalogSnapshot:
-        for each in step.apply:
-            key = (each.item.KIND, each.item.metadata.name)
-            assert key[0] in self.kinds
-            self.objects[key] = self.objects.get(key, 0) + 1
-            self.writes.append(key)
-        for key in step.delete:
-            self.objects.pop(key, None)
-            self.writes.append(key)
+    async def write(
+        self,
+        seen: CatalogSnapshot,
+        differences: rules.Differences,
+        kinds: Collection[str] = (),
+        _live: Mapping[Key, Item] | None = None,
+    ) -> CatalogSnapshot:
+        self.requests.append("write")
+        applied = [(each.item.KIND, each.item.metadata.name) for each in differences.apply]
+        self._require(kind for kind, _ in applied)
+        self.objects |= {key: self.objects.get(key, 0) + 1 for key in applied}
+        self.objects = {key: each for key, each in self.objects.items() if key not in differences.delete}
+        self.writes += [*applied, *differences.delete]
         touched = {kind for kind, _ in self.writes}
-        fingerprints = {kind: each for kind, each in seen.fingerprints.items() if kind not in touched}
-        fingerprints |= {kind: self.fingerprint(kind) for kind in step.kinds}
-        record = replace(seen.record, catalog=seen.wanted.digest)
-        return replace(seen, record=record, fingerprints=fingerprints, changed_kinds=() if step.kinds else None)
+        self.known = {kind: each for kind, each in self.known.items() if kind not in touched}
+        self.known |= {kind: self.fingerprint(kind) for kind in kinds}
+        return replace(seen, record=replace(seen.record, catalog=seen.wanted.digest))
+
+    def _require(self, kinds: Iterable[str]) -> None:
+        for kind in kinds:
+            if kind not in self.kinds:
+                raise KindUnknown("v1", kind)
 
 
-def sync(cluster: Cluster, seen: CatalogSnapshot) -> tuple[CatalogSnapshot, plan.CatalogDone]:
-    for _ in range(MAX_STEPS):
-        step = plan.plan(seen)
-        if isinstance(step, plan.CatalogDone):
-            return seen, step
-        seen = cluster.carry_out(seen, step)
-    raise AssertionError("the plan does not come to an end")
+def sync(cluster: Cluster, seen: CatalogSnapshot) -> rules.CatalogDone:
+    return rules.pause(seen) or asyncio.run(bring(cast("Any", cluster), seen))
 
 
 RECORDS = st.builds(
@@ -142,13 +140,13 @@ def test_check_ends_with_the_wanted_catalog_and_the_next_one_writes_nothing(
     """Whatever an SKR has, and whatever its record says."""
     cluster = Cluster(set(kinds), {key: 1 for key in present if key[0] in kinds})
     former = EARLIER if is_remembered and record is not None and record.catalog == EARLIER.digest else None
-    seen, done = sync(cluster, snapshot(synced_kyma(catalog=condition, record=record), former=former))
+    done = sync(cluster, snapshot(synced_kyma(catalog=condition, record=record), former=former))
     assert done.condition is not None
     assert done.condition.reason == CATALOG_SYNCED
     assert set(cluster.objects) == set(WANTED.items)
     cluster.writes.clear()
     known = synced_kyma(catalog=CATALOG_SYNCED, record=done.record)
-    _, again = sync(cluster, snapshot(known, fingerprints=seen.fingerprints))
+    again = sync(cluster, snapshot(known))
     assert again.condition is not None
     assert cluster.writes == []
 
@@ -157,38 +155,43 @@ def test_cluster_with_a_remembered_catalog_gets_the_differences_unread() -> None
     former = Cluster(set(KINDS), dict.fromkeys(EARLIER.items, 1))
     known = synced_kyma(catalog=CATALOG_SYNCED, record=CatalogRecord(CRDS, EARLIER.digest))
     seen = snapshot(known, former=EARLIER, is_due=False, seconds_until_due=60.0, hold_seconds=15.0)
-    assert isinstance(plan.plan(seen), plan.WriteItems)
-    _, done = sync(former, seen)
+    done = sync(former, seen)
+    assert former.requests == ["write"]
     assert set(former.objects) == set(WANTED.items)
-    assert done == plan.CatalogDone(record=CatalogRecord(CRDS, WANTED.digest), requeue_after=15.0)
+    assert done == rules.CatalogDone(record=CatalogRecord(CRDS, WANTED.digest), requeue_after=15.0)
 
 
 def test_cluster_whose_catalog_is_in_doubt_is_read_before_the_next_one() -> None:
     known = synced_kyma(catalog=CATALOG_SYNCED, record=CatalogRecord(CRDS, EARLIER.digest))
     failed_before = synced_kyma(catalog=CATALOG_SYNC_FAILED, record=CatalogRecord(CRDS, EARLIER.digest))
-    for seen in (snapshot(known), snapshot(failed_before, former=EARLIER)):
-        assert plan.plan(seen) == plan.ReadItems(KINDS)
+    event = snapshot(known, former=EARLIER, is_suspected=True)
+    for seen in (snapshot(known), snapshot(failed_before, former=EARLIER), event):
+        cluster = Cluster(set(KINDS), dict.fromkeys(EARLIER.items, 1))
+        sync(cluster, seen)
+        assert cluster.requests == [*(f"read {kind}" for kind in KINDS), "write"]
 
 
 def test_object_that_the_former_catalog_only_left_in_place_is_not_deleted_unread() -> None:
     beta = builders.template("api", "0.9.0", labels={names.BETA: "true"})
     left = wanted_catalog(Offer.of([beta, builders.template("api", "1.0.0")], []), {})
-    assert plan.between(left, wanted_catalog(Offer.of([builders.template("api", "1.0.0")], []), {})) is None
-    assert plan.between(left, wanted_catalog(Offer.of([beta], []), {})) == ((), ((ModuleTemplate.KIND, "api-1.0.0"),))
+    assert rules.between(left, wanted_catalog(Offer.of([builders.template("api", "1.0.0")], []), {})) is None
+    assert rules.between(left, wanted_catalog(Offer.of([beta], []), {})) == ((), ((ModuleTemplate.KIND, "api-1.0.0"),))
 
 
 def test_new_record_alone_waits_for_another_write_but_not_for_ever() -> None:
     known = synced_kyma(catalog=CATALOG_SYNCED, record=CatalogRecord(CRDS, EARLIER.digest))
     record = CatalogRecord(CRDS, WANTED.digest)
     held = snapshot(known, record=record, is_due=False, seconds_until_due=60.0, hold_seconds=7.0)
-    assert plan.plan(held) == plan.CatalogDone(record=record, requeue_after=7.0)
-    written = plan.plan(replace(held, hold_seconds=0.0))
-    assert written == plan.CatalogDone(condition=synced(is_frozen=False), record=record, requeue_after=60.0)
+    cluster = Cluster(set(KINDS), dict.fromkeys(WANTED.items, 1))
+    assert sync(cluster, held) == rules.CatalogDone(record=record, requeue_after=7.0)
+    written = sync(cluster, replace(held, hold_seconds=0.0))
+    assert cluster.requests == []
+    assert written == rules.CatalogDone(condition=synced(is_frozen=False), record=record, requeue_after=60.0)
 
 
 def test_catalog_whose_synchronization_is_off_is_not_written() -> None:
     cluster = Cluster(set(), {})
-    _, done = sync(cluster, snapshot(synced_kyma(), wanted=FROZEN))
+    done = sync(cluster, snapshot(synced_kyma(), wanted=FROZEN))
     assert done.condition is not None
     assert cluster.writes == []
 
@@ -196,46 +199,46 @@ def test_catalog_whose_synchronization_is_off_is_not_written() -> None:
 def test_kyma_that_is_skipped_claimed_or_was_not_read_needs_no_step() -> None:
     skipped = synced_kyma(labels={names.SKIP_RECONCILIATION: "true"})
     for each in (skipped, synced_kyma(reason=CLUSTER_CLAIMED), builders.kyma()):
-        assert plan.plan(snapshot(each)) == plan.CatalogDone()
+        assert rules.pause(snapshot(each)) == rules.CatalogDone()
 
 
 def test_catalog_that_is_up_to_date_waits_until_it_is_due() -> None:
     record = CatalogRecord(CRDS, WANTED.digest)
     current = snapshot(synced_kyma(catalog=CATALOG_SYNCED, record=record), is_due=False, seconds_until_due=7.0)
-    assert plan.plan(current) == plan.CatalogDone(requeue_after=7.0)
-    assert plan.plan(replace(current, is_due=True)) == plan.CheckResourceVersions(KINDS)
+    assert rules.pause(current) == rules.CatalogDone(requeue_after=7.0)
+    due = replace(current, is_due=True)
+    assert (rules.pause(due), rules.kinds_to_check(due)) == (None, KINDS)
 
 
 def test_catalog_that_failed_is_checked_as_a_whole_before_it_is_reported() -> None:
     record = CatalogRecord(CRDS, WANTED.digest)
     seen = snapshot(synced_kyma(catalog=CATALOG_SYNC_FAILED, record=record), kinds_to_check=KINDS[:1])
-    assert plan.plan(seen) == plan.CheckResourceVersions(KINDS)
+    assert (rules.pause(seen), rules.kinds_to_check(seen)) == (None, KINDS)
     ready = replace(seen, kyma=synced_kyma(catalog=CATALOG_SYNCED, record=record))
-    assert plan.plan(ready) == plan.CheckResourceVersions(KINDS[:1])
+    assert (rules.pause(ready), rules.kinds_to_check(ready)) == (None, KINDS[:1])
 
 
 def test_catalog_that_was_written_before_it_is_due_is_recorded() -> None:
     """Its condition says the same as before, but not its record: else each reconcile would read all objects again."""
     earlier = synced_kyma(catalog=CATALOG_SYNCED, record=CatalogRecord(CRDS, "earlier"))
-    _, done = sync(Cluster(set(KINDS), {}), snapshot(earlier, is_due=False, seconds_until_due=60.0))
+    done = sync(Cluster(set(KINDS), {}), snapshot(earlier, is_due=False, seconds_until_due=60.0))
     assert done.record == CatalogRecord(CRDS, WANTED.digest)
 
 
-def test_step_that_failed_ends_the_sync_with_its_error() -> None:
+def test_request_that_failed_ends_the_sync_with_its_error() -> None:
     error = KubeError("refused")
-    seen = snapshot(synced_kyma(), failures=(StepFailure(plan.ApplyCatalogCRDs(), error),))
-    assert plan.plan(seen) == plan.CatalogDone(condition=failed(error), error=error)
+    assert rules.failure(snapshot(synced_kyma()), error) == rules.CatalogDone(condition=failed(error), error=error)
 
 
 def test_cluster_that_never_knows_the_crds_is_not_asked_for_ever() -> None:
-    done = plan.plan(snapshot(synced_kyma(), new_kinds=frozenset(), are_crds_missing=True))
-    assert isinstance(done, plan.CatalogDone)
-    assert done.error is not None
-    assert done.condition == failed(done.error)
+    cluster = Cluster(set(), {}, keeps_crds=False)
+    with pytest.raises(CatalogRefused, match="does not have the CRDs"):
+        sync(cluster, snapshot(synced_kyma()))
+    assert cluster.requests.count("CRDs") == 1
 
 
 def test_condition_in_the_words_of_an_earlier_version_is_not_written_again() -> None:
     record = CatalogRecord(crds=CRDS, catalog=WANTED.digest)
     known = synced_kyma(catalog=CATALOG_SYNCED, message="objects of the catalog in the cluster: 9", record=record)
     seen = snapshot(known, is_due=False, seconds_until_due=60.0)
-    assert plan.plan(seen) == plan.CatalogDone(requeue_after=60.0)
+    assert rules.pause(seen) == rules.CatalogDone(requeue_after=60.0)

@@ -13,7 +13,7 @@ from kube_simulation import Simulation
 from kyma_oci import Component, Layer, component_of
 from kyma_takeover.adoption.findings import obstacles_of
 from kyma_takeover.adoption.reading import ACCESSES, read_control_plane
-from lifecycle_manager.catalog_sync.plan import differences
+from lifecycle_manager.catalog_sync.rules import differences
 from lifecycle_manager.catalog_sync.wanted import CRDS, WantedCatalog, wanted_catalog
 from lifecycle_manager.contract.resources import MANIFESTS, RAW_MANIFESTS
 from lifecycle_manager.kyma.crd import copy_for_skr

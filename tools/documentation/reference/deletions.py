@@ -8,8 +8,8 @@ from pathlib import Path
 SOURCE = Path("lifecycle_manager/src/lifecycle_manager")
 RULE = "May delete:"
 DELETING = re.compile(r"^(Delete|Remove|Prune|Purge|Strip|Release|HandOver|delete|prune|release|hand_over)")
-ENGINE = SOURCE / "object_set" / "engine.py"
-"""Its methods are what domains without steps do."""
+WITHOUT_STEPS = {SOURCE / each for each in ("object_set/engine.py", "catalog_sync/apply.py", "skr_webhook/apply.py")}
+"""Their methods are what domains without steps do."""
 HEAD = """\
 # What may be deleted, and when
 
@@ -34,7 +34,7 @@ def deleting_steps() -> Iterator[tuple[str, str, str]]:
     """Yield folder, name and docstring of each step that deletes, or gives up a finalizer or an object."""
     for file in sorted(SOURCE.rglob("*.py")):
         tree = ast.parse(file.read_text())
-        for each in ast.walk(tree) if file == ENGINE else tree.body:
+        for each in ast.walk(tree) if file in WITHOUT_STEPS else tree.body:
             is_deleting = isinstance(each, ast.AsyncFunctionDef) or (isinstance(each, ast.ClassDef) and is_step(each))
             if isinstance(each, ast.AsyncFunctionDef | ast.ClassDef) and is_deleting and DELETING.match(each.name):
                 yield str(file.parent.relative_to(SOURCE)), each.name, ast.get_docstring(each) or ""

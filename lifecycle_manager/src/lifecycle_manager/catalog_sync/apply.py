@@ -1,15 +1,16 @@
-"""Carries out the steps for the catalog in an SKR, and reports on them in the status of the Kyma.
+"""The requests for the catalog in an SKR.
 
-Its objects are not written by `object_set`: their resource versions, or what this process has brought, say that they
-are as they were, so that none is read before it is deleted, and one to which somebody has added fields is replaced.
+Its objects are deleted by `object_set` once the Kyma is being deleted. Until then they are not written by it: their
+resource versions, or what this process has brought, say that they are as they were, so that none is read before it is
+deleted, and one to which somebody has added fields is replaced.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, TypeVar, assert_never
+from typing import Any, TypeVar
 
 import structlog
 
@@ -17,29 +18,27 @@ from kube_runtime import (
     Applier,
     Client,
     ClusterUnreachable,
-    Informer,
+    InventoryEntry,
     KindUnknown,
     KubeError,
-    Manager,
     NotFound,
     ObjectKey,
     Request,
     Resource,
-    Result,
     Revision,
     read_kind,
 )
 from kube_runtime.exceptions import without_frames
-from lifecycle_manager.catalog_sync import plan
-from lifecycle_manager.catalog_sync.plan import is_as_wanted
-from lifecycle_manager.catalog_sync.snapshot import CatalogRecord, CatalogSnapshot, CatalogState, fingerprint
-from lifecycle_manager.catalog_sync.status import CatalogRefused, failed
-from lifecycle_manager.catalog_sync.wanted import CRDS, KINDS, Item, Key, WantedItem
-from lifecycle_manager.contract.conditions import CATALOG, ConditionContent, write_condition
+from kube_runtime.tracing import part
+from lifecycle_manager.catalog_sync.rules import Differences, Revisions, is_as_wanted
+from lifecycle_manager.catalog_sync.snapshot import CatalogSnapshot, CatalogState, fingerprint
+from lifecycle_manager.catalog_sync.status import CatalogRefused
+from lifecycle_manager.catalog_sync.wanted import CRDS, Item, Key, WantedItem
 from lifecycle_manager.contract.former import marks
 from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS, MODULE_RELEASE_METAS, MODULE_TEMPLATES
-from lifecycle_manager.contract.signals import CatalogRecorded
-from lifecycle_manager.skr import Connections
+from lifecycle_manager.object_set import SkrObjects
+from lifecycle_manager.object_set.ownership import OwnObjects
+from lifecycle_manager.skr import Announcement, Connections, ObservedObject
 from lifecycle_manager.skr.finalizers import is_held, strip_finalizers
 from lifecycle_manager_api import Kyma, ModuleReleaseMeta, ModuleTemplate, names
 
@@ -49,192 +48,126 @@ RESOURCES: dict[str, Resource[Any]] = {
     ModuleTemplate.KIND: MODULE_TEMPLATES,
     ModuleReleaseMeta.KIND: MODULE_RELEASE_METAS,
 }
-CONCURRENT_WRITES = 16
 T = TypeVar("T")
 log = structlog.get_logger("catalog_sync")
 
 
-@dataclass(frozen=True, eq=False)
-class CatalogActions:
-    """Carries out steps in the SKR."""
+@dataclass(eq=False, slots=True)
+class SkrCatalog:
+    """The catalog in one SKR during one reconcile.
+
+    - `found`: LM's objects of the kinds that were listed or read, as the newest of these requests has shown them
+    - `has_written`: some objects may be others than at the beginning
+    """
 
     connections: Connections
+    request: Request[ObjectKey, CatalogState]
+    found: dict[Key, Revision | Item] = field(default_factory=dict)
+    has_written: bool = False
 
-    async def apply(
-        self,
-        request: Request[ObjectKey, CatalogState],
-        seen: CatalogSnapshot,
-        step: plan.SyncStep | plan.RemovalStep,
-    ) -> CatalogSnapshot:
-        """Carry one step out. Raises KubeError, SkrAccessError."""
-        skr = await request.shared("skr", lambda: self.connections.to(request.key.name))
-        match step:
-            case plan.ApplyCatalogCRDs():
-                return await _apply_crds(skr, seen)
-            case plan.CheckResourceVersions(kinds):
-                return await _check(skr, seen, kinds)
-            case plan.ReadItems(kinds):
-                return await _read(skr, seen, kinds)
-            case plan.WriteItems():
-                return await _write(skr, seen, step)
-            case plan.ListOwnItems():
-                return replace(seen, own=await _known_revisions(skr, KINDS, own=True))
-            case plan.DeleteOwnItems(items, kinds):
-                await _carry_out({key: partial(_delete, skr, key) for key in items})
-                return replace(seen, remaining=await _known_revisions(skr, kinds, own=False))
-            case plan.DeleteCatalogCRDs(kinds):
-                return await _delete_crds(skr, seen, kinds)
-            case plan.RemoveOthersFinalizers():
-                for resource in RESOURCES.values():
-                    await _remove_finalizers(skr, resource, seen.kyma)
-                return replace(seen, are_finalizers_removed=True)
-            case _:
-                assert_never(step)
+    @property
+    def state(self) -> CatalogState:
+        return self.request.state
 
+    async def skr(self) -> Client:
+        """Return the client of the SKR, the same until the reconcile ends. Raises SkrAccessError."""
+        return await self.request.shared("skr", lambda: self.connections.to(self.request.key.name))
 
-@dataclass(frozen=True, eq=False)
-class CatalogReports:
-    manager: Manager
-    kymas: Informer[Kyma]
+    async def apply_crds(self) -> frozenset[str]:
+        """Apply the CRDs; return the kinds that are new in the SKR, so that it has no objects of them yet."""
+        applied = await Applier(await self.skr(), field_manager=FIELD_MANAGER).apply(CRDS, prune=False)
+        applied.raise_first_failure()
+        created = {each.entry.name for each in applied.outcomes if each.action == "created"}
+        return frozenset(kind for kind, resource in RESOURCES.items() if resource.plural_name in created)
 
-    async def finish(
-        self, request: Request[ObjectKey, CatalogState], seen: CatalogSnapshot, end: plan.CatalogDone
-    ) -> Result:
-        """Report the end of a reconcile. Raises KubeError."""
-        state, now = request.state, self.manager.clock.monotonic()
-        state.fingerprints = seen.fingerprints
-        if seen.failure_of(plan.WriteItems) is not None:  # some of the objects are written
-            state.confirmed, state.suspected = "", KINDS
-        if end.record is not None and (seen.is_confirmed or seen.fingerprints.keys() >= {*KINDS}):
-            state.confirmed = end.record.catalog
-        if end.condition is not None:
-            await self._write(self.kymas.get(request.key) or seen.kyma, end.condition, end.record)
-            if end.record is not None and state.held is not None:
-                # What the next write to the status would take along is out of date.
-                self.manager.publish(replace(state.held[0], record=state.held[0].before))
-                state.held = None
-        elif end.record is not None:
-            recorded = CatalogRecorded(request.key.name, seen.kyma.status.records.catalog, str(end.record))
-            state.hold(recorded, until=now + seen.hold_seconds)
-            self.manager.publish(recorded)
-        if not end.is_checked:
-            return Result(end.requeue_after)
-        state.checked(next_check=now + seen.interval_seconds)
-        again = state.announcements.settle({each: seen.shows(each) for each in state.announcements.of()}, now=now)
-        return Result(end.requeue_after if again is None else again)
+    async def changed(self, kinds: Iterable[str]) -> tuple[str, ...]:
+        """Return the kinds that changed. One whose resource versions are not known did, without a request."""
+        known, changed = self.state.fingerprints, []
+        for kind in kinds:
+            items = await _revisions(await self.skr(), RESOURCES[kind], own=True) if kind in known else ()
+            self.found |= {(kind, each.metadata.name): each for each in items}
+            if kind not in known or fingerprint(items) != known[kind]:
+                changed.append(kind)
+        return tuple(changed)
 
-    async def unforeseen(self, key: ObjectKey, error: Exception) -> None:
-        """Report an unforeseen exception. Raises KubeError."""
-        kyma = self.kymas.get(key)
-        if kyma is not None:
-            await self._write(kyma, failed(error))
-
-    async def _write(self, kyma: Kyma, condition: ConditionContent, record: CatalogRecord | None = None) -> None:
-        """Write the condition, and the record unless that is None, where they differ."""
-        is_known = record is None or record == CatalogRecord.of(kyma)
-        records = {"catalog": kyma.status.records.catalog if is_known else str(record)}
-        now = self.manager.clock.now()
-        written = await write_condition(
-            self.manager.client, kyma, CATALOG, condition, now=now, field_manager=FIELD_MANAGER, records=records
-        )
-        if written is not None:
-            self.kymas.wrote(written)
-
-
-async def _apply_crds(skr: Client, seen: CatalogSnapshot) -> CatalogSnapshot:
-    """Apply the CRDs. An SKR that had lost one has lost its objects too, so all kinds count as changed."""
-    applied = await Applier(skr, field_manager=FIELD_MANAGER).apply(CRDS, prune=False)
-    applied.raise_first_failure()
-    created = {each.entry.name for each in applied.outcomes if each.action == "created"}
-    new = frozenset(kind for kind, resource in RESOURCES.items() if resource.plural_name in created)
-    return replace(
-        seen,
-        record=replace(seen.record, crds=seen.crds_digest),
-        new_kinds=new,
-        changed_kinds=KINDS if new else seen.changed_kinds,
-        are_crds_missing=False,
-    )
-
-
-async def _check(skr: Client, seen: CatalogSnapshot, kinds: Iterable[str]) -> CatalogSnapshot:
-    """Find the kinds that changed. One whose resource versions are not known counts as changed without a request."""
-    known = seen.fingerprints
-    try:
-        found = {kind: await _revisions(skr, RESOURCES[kind], own=True) for kind in kinds if kind in known}
-    except KindUnknown:
-        return replace(seen, changed_kinds=tuple(kinds), are_crds_missing=True)
-    same = {kind for kind, each in found.items() if fingerprint(each) == known[kind]}
-    changed = tuple(kind for kind in kinds if kind not in same)
-    shown = {(kind, each.metadata.name): each for kind in found for each in found[kind]}
-    return replace(seen, changed_kinds=changed, are_crds_missing=False, found=shown)
-
-
-async def _read(skr: Client, seen: CatalogSnapshot, kinds: Collection[str]) -> CatalogSnapshot:
-    live: dict[Key, Item] = {}
-    try:
+    async def read(self, kinds: Collection[str]) -> dict[Key, Item]:
+        """Return LM's objects of these kinds."""
+        skr, live = await self.skr(), dict[Key, Item]()
         for kind in kinds:
             listed = await skr.list(RESOURCES[kind], names.SKR_NAMESPACE, label_selector=OWN)
             live |= {(kind, item.metadata.name): item for item in listed.items}
-    except KindUnknown:
-        return replace(seen, are_crds_missing=True)
-    left = {key: each for key, each in seen.found.items() if key[0] not in kinds}
-    return replace(seen, live=live, found=left | live)
+        self.found = {**{key: each for key, each in self.found.items() if key[0] not in kinds}, **live}
+        return live
 
+    async def write(
+        self,
+        seen: CatalogSnapshot,
+        differences: Differences,
+        kinds: Collection[str] = (),
+        live: Mapping[Key, Item] | None = None,
+    ) -> CatalogSnapshot:
+        """Write differences. Raises KindUnknown, or CatalogRefused after all objects were tried.
 
-async def _write(skr: Client, seen: CatalogSnapshot, step: plan.WriteItems) -> CatalogSnapshot:
-    """Write the differences. Raises CatalogRefused after all objects were tried.
+        Of `kinds` it is known what the SKR has: the `live` objects. Returns the snapshot with the new record.
+        """
+        skr, state = await self.skr(), self.state
+        writes: dict[Key, Callable[[], Awaitable[Item | None]]] = {
+            **{(each.item.KIND, each.item.metadata.name): partial(_apply, skr, each) for each in differences.apply},
+            **{key: partial(_delete, skr, key) for key in differences.delete},
+        }
+        unknown = {kind for kind, _ in writes}
+        state.fingerprints = {kind: each for kind, each in state.fingerprints.items() if kind not in unknown}
+        confirmed, state.confirmed, self.has_written = state.confirmed, "", True
+        with part("WriteItems"):
+            written = await _carry_out(writes)
+        if writes:
+            applied, deleted = len(differences.apply), len(differences.delete)
+            log.info("catalog synchronized", server=skr.server, applied=applied, deleted=deleted)
+        # The objects as they were written, not as they are by now: a change since then has to be seen as a change.
+        there = {key: item for key, item in {**(live or {}), **written}.items() if item is not None}
+        state.fingerprints |= {
+            kind: fingerprint(item for (of, _), item in there.items() if of == kind) for kind in kinds
+        }
+        state.confirmed = confirmed if kinds else seen.wanted.digest
+        return replace(seen, record=replace(seen.record, catalog=seen.wanted.digest))
 
-    An SKR that has lost a CRD meanwhile is not read before: all of it is written again.
-    """
-    writes: dict[Key, Callable[[], Awaitable[Any]]] = {
-        **{(each.item.KIND, each.item.metadata.name): partial(_apply, skr, each) for each in step.apply},
-        **{key: partial(_delete, skr, key) for key in step.delete},
-    }
-    try:
-        written = await _carry_out(writes)
-    except CatalogRefused as refused:
-        if step.kinds or not refused.is_kind_missing:
-            raise
-        return replace(seen, are_crds_missing=True)
-    if writes:
-        log.info("catalog synchronized", server=skr.server, applied=len(step.apply), deleted=len(step.delete))
-    # The objects as they were written, not as they are by now: a change since then has to be seen as a change.
-    left = {key: item for key, item in {**(seen.live or {}), **written}.items() if key not in step.delete}
-    unknown = {kind for kind, _ in writes}
-    fingerprints = {kind: each for kind, each in seen.fingerprints.items() if kind not in unknown}
-    fingerprints |= {kind: fingerprint(item for (of, _), item in left.items() if of == kind) for kind in step.kinds}
-    record = replace(seen.record, catalog=seen.wanted.digest)
-    return replace(
-        seen,
-        record=record,
-        fingerprints=fingerprints,
-        changed_kinds=() if step.kinds else None,
-        is_confirmed=not step.kinds or {*step.kinds} >= {*KINDS},
-    )
+    async def revisions(self, kinds: Iterable[str], *, own: bool) -> Revisions:
+        """Return the objects of each kind, all or those of LM; those of a CRD that is deleted are deleted with it."""
+        skr = await self.skr()
+        read = partial(_revisions, skr, own=own)
+        found = {kind: await read_kind(skr, RESOURCES[kind].api_version, kind, read) for kind in kinds}
+        return {kind: revisions for kind, revisions in found.items() if revisions is not None}
 
+    async def delete(self, own: Revisions) -> None:
+        """Delete objects that are still LM's. Raises CatalogRefused."""
+        objects = SkrObjects.of(None, await self.skr(), owner=OwnObjects(FIELD_MANAGER, ()))
+        removed, _ = await objects.delete([_entry(kind, each.metadata.name) for kind in own for each in own[kind]])
+        _raise_refusals({str(each.entry): each.cause for each in removed.failed if each.cause is not None})
 
-async def _delete_crds(skr: Client, seen: CatalogSnapshot, kinds: tuple[str, ...]) -> CatalogSnapshot:
-    for kind in kinds:
-        with suppress(NotFound):  # somebody else was faster
-            await skr.delete(CUSTOM_RESOURCE_DEFINITIONS, RESOURCES[kind].plural_name)
-    remaining = seen.remaining or {}
-    return replace(seen, remaining={kind: items for kind, items in remaining.items() if kind not in kinds})
+    async def delete_crds(self, kinds: Iterable[str]) -> None:
+        """Delete the CRDs of kinds without objects."""
+        for kind in kinds:
+            with suppress(NotFound):  # somebody else was faster
+                await (await self.skr()).delete(CUSTOM_RESOURCE_DEFINITIONS, RESOURCES[kind].plural_name)
 
+    async def remove_finalizers(self, kyma: Kyma) -> None:
+        """Remove the finalizers of others from LM's objects that are being deleted."""
+        skr = await self.skr()
+        for typed in RESOURCES.values():
+            resource = Resource.dynamic(typed.group, typed.version, typed.kind, typed.plural, namespaced=True)
+            listed = await read_kind(
+                skr, typed.api_version, typed.kind, lambda it: skr.list(it, names.SKR_NAMESPACE, label_selector=OWN)
+            )
+            for item in filter(is_held, listed.items if listed is not None else ()):
+                await strip_finalizers(skr, resource, item, kyma, field_manager=FIELD_MANAGER)
 
-async def _remove_finalizers(skr: Client, typed: Resource[Any], kyma: Kyma) -> None:
-    resource = Resource.dynamic(typed.group, typed.version, typed.kind, typed.plural, namespaced=True)
-    listed = await read_kind(
-        skr, typed.api_version, typed.kind, lambda _: skr.list(resource, names.SKR_NAMESPACE, label_selector=OWN)
-    )
-    for item in filter(is_held, listed.items if listed is not None else ()):  # else its CRD was deleted meanwhile
-        await strip_finalizers(skr, resource, item, kyma, field_manager=FIELD_MANAGER)
-
-
-async def _known_revisions(skr: Client, kinds: Iterable[str], *, own: bool) -> dict[str, tuple[Revision, ...]]:
-    """Return the objects of each kind that the SKR has; those of a CRD that is deleted are deleted with it."""
-    read = partial(_revisions, skr, own=own)
-    found = {kind: await read_kind(skr, RESOURCES[kind].api_version, kind, read) for kind in kinds}
-    return {kind: revisions for kind, revisions in found.items() if revisions is not None}
+    def shows(self, announcement: Announcement) -> ObservedObject:
+        """Return what was found of an announced object. One that is being deleted has another resource version."""
+        _, kind, _, name = announcement.object
+        if (item := self.found.get((kind, name))) is None:
+            return ObservedObject()
+        version = item.metadata.resource_version or ""
+        return ObservedObject(item.metadata.uid, version, announcement.resource_version not in ("", version))
 
 
 async def _revisions(skr: Client, resource: Resource[Any], *, own: bool) -> tuple[Revision, ...]:
@@ -245,38 +178,36 @@ async def _revisions(skr: Client, resource: Resource[Any], *, own: bool) -> tupl
 
 
 async def _carry_out(writes: Mapping[Key, Callable[[], Awaitable[T]]]) -> dict[Key, T]:
-    """Carry out writes of objects, CONCURRENT_WRITES at a time, and return their results.
-
-    Raises, after all were tried, the failure to reach the SKR, or else all refusals in one CatalogRefused.
-    """
-    free = asyncio.Semaphore(CONCURRENT_WRITES)
+    """Carry writes of objects out and return their results. Raises for what failed after all were tried."""
     results: dict[Key, T] = {}
-    failures: dict[Key, KubeError] = {}
+    failures: dict[str, KubeError] = {}
 
     async def carry_out(key: Key, write: Callable[[], Awaitable[T]]) -> None:
-        async with free:
-            try:
-                results[key] = await write()
-            except KubeError as error:
-                failures[key] = without_frames(error)
+        try:
+            results[key] = await write()
+        except KubeError as error:
+            failures[" ".join(key)] = without_frames(error)
 
-    async with asyncio.TaskGroup() as tasks:
+    async with asyncio.TaskGroup() as tasks:  # the client limits how many requests are under way
         for key, write in writes.items():
             tasks.create_task(carry_out(key, write))
-    for error in failures.values():
-        if isinstance(error, ClusterUnreachable):
-            raise error
-    if failures:
-        text = "; ".join(f"{kind} {name}: {failures[kind, name]}" for kind, name in sorted(failures))
-        raise CatalogRefused(
-            text, is_kind_missing=any(isinstance(each, NotFound | KindUnknown) for each in failures.values())
-        )
+    _raise_refusals(failures)
     return results
 
 
+def _raise_refusals(failures: Mapping[str, KubeError]) -> None:
+    """Raise the failure to reach the SKR or to find a kind, or else all refusals in one CatalogRefused."""
+    for error in failures.values():
+        if isinstance(error, ClusterUnreachable | KindUnknown):
+            raise error
+    if failures:
+        raise CatalogRefused("; ".join(f"{name}: {failures[name]}" for name in sorted(failures)))
+
+
 async def _apply(skr: Client, wanted: WantedItem) -> Item:
-    resource, name, namespace = RESOURCES[wanted.item.KIND], wanted.item.metadata.name, names.SKR_NAMESPACE
-    written: Item = await skr.apply(resource, name, wanted.document, namespace, field_manager=FIELD_MANAGER)
+    resource: Resource[Item] = RESOURCES[wanted.item.KIND]
+    name, namespace = wanted.item.metadata.name, names.SKR_NAMESPACE
+    written = await skr.apply(resource, name, wanted.document, namespace, field_manager=FIELD_MANAGER)
     if not is_as_wanted(written, wanted.item):  # an apply keeps the fields that others added
         metadata = {**wanted.document["metadata"], "resourceVersion": written.metadata.resource_version}
         document = {**wanted.document, "metadata": metadata}
@@ -288,3 +219,7 @@ async def _delete(skr: Client, key: Key) -> None:
     kind, name = key
     with suppress(NotFound):  # a user was faster
         await skr.delete(RESOURCES[kind], name, names.SKR_NAMESPACE)
+
+
+def _entry(kind: str, name: str) -> InventoryEntry:
+    return InventoryEntry(RESOURCES[kind].group, RESOURCES[kind].version, kind, names.SKR_NAMESPACE, name)

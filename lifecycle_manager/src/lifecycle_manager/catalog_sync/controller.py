@@ -1,4 +1,4 @@
-"""The controller of the catalogs in the SKRs: its triggers.
+"""The controller of the catalogs in the SKRs: what triggers a reconcile, and what a reconcile does.
 
 A catalog is reconciled when
 
@@ -10,27 +10,55 @@ A catalog is reconciled when
 - its SKR answers again, is replaced by another, or all of it is to be read again
 - the interval has passed: the resource versions of one kind are listed, the two kinds in turns
 
-Limits: `CatalogSettings`; `CONCURRENT_WRITES` in apply.py; `MAX_SILENT_SECONDS`, `MAX_HOLD_SECONDS` in snapshot.py;
-`MAX_REMEMBERED` in wanted.py.
+Limits: `CatalogSettings`; `MAX_SILENT_SECONDS`, `MAX_HOLD_SECONDS` in snapshot.py; `MAX_REMEMBERED` in wanted.py.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, replace
 
-from kube_runtime import Change, Controller, Manager, ObjectKey, Priority
-from lifecycle_manager.catalog_sync.apply import CatalogActions, CatalogReports
-from lifecycle_manager.catalog_sync.plan import plan
+from kube_runtime import (
+    Causes,
+    Change,
+    Controller,
+    Informer,
+    KindUnknown,
+    KubeError,
+    Manager,
+    ObjectKey,
+    Priority,
+    Request,
+    Result,
+)
+from lifecycle_manager.catalog_sync import rules
+from lifecycle_manager.catalog_sync.apply import FIELD_MANAGER, SkrCatalog
+from lifecycle_manager.catalog_sync.rules import CatalogDone
 from lifecycle_manager.catalog_sync.settings import CatalogSettings
-from lifecycle_manager.catalog_sync.snapshot import CatalogReader, CatalogState
+from lifecycle_manager.catalog_sync.snapshot import CatalogReader, CatalogRecord, CatalogSnapshot, CatalogState
+from lifecycle_manager.catalog_sync.status import CatalogRefused, failed
 from lifecycle_manager.catalog_sync.wanted import KINDS
 from lifecycle_manager.contract.changes import kyma_changed
-from lifecycle_manager.contract.conditions import is_event_path_faulty, is_introduced, watcher_removed
+from lifecycle_manager.contract.conditions import (
+    CATALOG,
+    ConditionContent,
+    is_event_path_faulty,
+    is_introduced,
+    watcher_removed,
+    write_condition,
+)
 from lifecycle_manager.contract.indexes import BY_CHANNEL, BY_MODULE
 from lifecycle_manager.contract.resources import DATED_RELEASE_METAS, KYMAS, DatedReleaseMeta
-from lifecycle_manager.contract.signals import ClusterReachable, ClusterReplaced, ObjectChanged, ResyncRequested
+from lifecycle_manager.contract.signals import (
+    CatalogRecorded,
+    ClusterReachable,
+    ClusterReplaced,
+    ObjectChanged,
+    ResyncRequested,
+)
 from lifecycle_manager.module_catalog import Offers
 from lifecycle_manager.module_catalog.affected import is_for_rollouts, kymas_using_release, watch_offer
 from lifecycle_manager.skr import Connections, SkrAccessError
-from lifecycle_manager_api import names
+from lifecycle_manager_api import Kyma, names
 
 
 def setup(
@@ -61,15 +89,118 @@ def setup(
         removal_interval_seconds=settings.removal_interval_seconds,
         purge_after=settings.purge.after,
     )
-    reports = CatalogReports(manager, kymas)
-    controller.steps(
-        read=reader.read,
-        plan=plan,
-        apply=CatalogActions(connections).apply,
-        finish=reports.finish,
-        unforeseen=reports.unforeseen,
-    )
+    reconciler = CatalogReconciler(manager, kymas, connections, reader)
+    controller.reconciles(reconciler.reconcile, unforeseen=reconciler.report_unforeseen)
     return controller
+
+
+@dataclass(frozen=True, eq=False)
+class CatalogReconciler:
+    """Keeps the catalogs in the SKRs as the offer in KCP and the labels of the Kymas say."""
+
+    manager: Manager
+    kymas: Informer[Kyma]
+    connections: Connections
+    reader: CatalogReader
+
+    async def reconcile(self, key: ObjectKey, causes: Causes, state: CatalogState) -> Result:
+        """Bring the catalog to the SKR, or remove it there, and write the condition. Raises what failed."""
+        async with Request(key, state, causes) as request:
+            seen = self.reader.read(request)
+            if seen is None:
+                return Result()
+            catalog = SkrCatalog(self.connections, request)
+            try:
+                end = rules.pause(seen)
+                if end is None:
+                    end = await (remove if seen.kyma.metadata.being_deleted else bring)(catalog, seen)
+            except (KubeError, SkrAccessError) as error:
+                if catalog.has_written:
+                    state.doubt()
+                end = rules.failure(seen, error)
+            result = await self._report(catalog, seen, end)
+        if end.error is not None:
+            raise end.error
+        return result
+
+    async def _report(self, catalog: SkrCatalog, seen: CatalogSnapshot, end: CatalogDone) -> Result:
+        """Write the condition and the record; return when to reconcile again. Raises KubeError."""
+        key, state, now = catalog.request.key, catalog.state, self.manager.clock.monotonic()
+        if end.record is not None and state.fingerprints.keys() >= {*KINDS}:
+            state.confirmed = end.record.catalog
+        if end.condition is not None:
+            await self._write(self.kymas.get(key) or seen.kyma, end.condition, end.record)
+            if end.record is not None and state.held is not None:
+                # What the next write to the status would take along is out of date.
+                self.manager.publish(replace(state.held[0], record=state.held[0].before))
+                state.held = None
+        elif end.record is not None:
+            recorded = CatalogRecorded(key.name, seen.kyma.status.records.catalog, str(end.record))
+            state.hold(recorded, until=now + seen.hold_seconds)
+            self.manager.publish(recorded)
+        if not end.is_checked:
+            return Result(end.requeue_after)
+        state.checked(next_check=now + seen.interval_seconds)
+        again = state.announcements.settle({each: catalog.shows(each) for each in state.announcements.of()}, now=now)
+        return Result(end.requeue_after if again is None else again)
+
+    async def report_unforeseen(self, key: ObjectKey, error: Exception) -> None:
+        """Report an unforeseen exception. Raises KubeError."""
+        kyma = self.kymas.get(key)
+        if kyma is not None:
+            await self._write(kyma, failed(error))
+
+    async def _write(self, kyma: Kyma, condition: ConditionContent, record: CatalogRecord | None = None) -> None:
+        """Write the condition, and the record unless that is None, where they differ."""
+        is_known = record is None or record == CatalogRecord.of(kyma)
+        records = {"catalog": kyma.status.records.catalog if is_known else str(record)}
+        now = self.manager.clock.now()
+        written = await write_condition(
+            self.manager.client, kyma, CATALOG, condition, now=now, field_manager=FIELD_MANAGER, records=records
+        )
+        if written is not None:
+            self.kymas.wrote(written)
+
+
+async def bring(catalog: SkrCatalog, seen: CatalogSnapshot) -> CatalogDone:
+    """Have the SKR have the CRDs and the catalog; return what to report. Raises KubeError, SkrAccessError."""
+    if seen.record.crds == seen.crds_digest:
+        with suppress(KindUnknown):  # the SKR has lost the CRDs
+            return await synchronize(catalog, seen)
+    new = await catalog.apply_crds()
+    seen = replace(seen, record=replace(seen.record, crds=seen.crds_digest), former=None)
+    try:
+        return await synchronize(catalog, seen, new)
+    except KindUnknown as error:
+        text = "the cluster does not have the CRDs of the catalog although it accepted them"
+        raise CatalogRefused(text) from error
+
+
+async def synchronize(catalog: SkrCatalog, seen: CatalogSnapshot, new: Collection[str] = ()) -> CatalogDone:
+    """Have the SKR have the objects of the catalog. Raises KindUnknown where it lacks a CRD.
+
+    Objects of `new` kinds are not read: right after a CRD, an API server answers lists with "retry in a second".
+    """
+    if seen.record.catalog != seen.wanted.digest and (known := rules.known_differences(seen)) is not None:
+        seen = await catalog.write(seen, known)
+    is_compared = not new and seen.record.catalog == seen.wanted.digest
+    kinds = rules.kinds_to_check(seen) if is_compared else KINDS
+    if changed := await catalog.changed(kinds) if is_compared else KINDS:
+        live = await catalog.read([kind for kind in changed if kind not in new])
+        seen = await catalog.write(seen, rules.differences(seen.wanted, live, changed), changed, live)
+    return rules.done(seen, is_checked=bool(kinds))
+
+
+async def remove(catalog: SkrCatalog, seen: CatalogSnapshot) -> CatalogDone:
+    """Delete LM's objects, and CRDs without objects; return what to report. Raises KubeError, SkrAccessError."""
+    own = await catalog.revisions(KINDS, own=True)
+    await catalog.delete(own)
+    remaining = await catalog.revisions(own, own=False)
+    await catalog.delete_crds(rules.unused(remaining))
+    left = rules.left_over(own, remaining)
+    if left and rules.may_purge(seen):
+        await catalog.remove_finalizers(seen.kyma)
+    return rules.removed(seen, left)
 
 
 def channels_changed(change: Change[DatedReleaseMeta]) -> bool:

@@ -1,4 +1,4 @@
-"""What the plan of a catalog is decided on: the Kyma, the wanted catalog, its record, and what the steps have shown.
+"""What the rules of a catalog decide on: the Kyma, the wanted catalog, and its record.
 
 Only LM writes the objects of a catalog, and they have no status. As long as their resource versions are the remembered
 ones, they are unchanged, and listing the resource versions is enough. The record, which catalog an SKR has, is in the
@@ -7,16 +7,16 @@ status of the Kyma, so it outlives the process: after a restart no SKR has to be
 
 import hashlib
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from kube_runtime import Causes, Clock, Informer, ObjectKey, Request, Revision, Snapshot
-from lifecycle_manager.catalog_sync.wanted import CRDS_DIGEST, KINDS, Catalogs, Item, Key, WantedCatalog
+from kube_runtime import Causes, Clock, Informer, ObjectKey, Request, Revision
+from lifecycle_manager.catalog_sync.wanted import CRDS_DIGEST, KINDS, Catalogs, WantedCatalog
 from lifecycle_manager.contract.conditions import is_event_path_faulty
 from lifecycle_manager.contract.signals import CatalogRecorded, ClusterReplaced, ObjectChanged, ResyncRequested
 from lifecycle_manager.module_catalog import Offers
-from lifecycle_manager.skr import Announcement, Announcements, ObservedObject
+from lifecycle_manager.skr import Announcements
 from lifecycle_manager_api import Kyma, ModuleReleaseMeta, ModuleTemplate, names
 
 MAX_SILENT_SECONDS = 30.0
@@ -59,31 +59,18 @@ def fingerprint(revisions: Iterable[Revision | ModuleTemplate | ModuleReleaseMet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CatalogSnapshot(Snapshot):
+class CatalogSnapshot:
     """The catalog of an SKR, which is kept up to date until its Kyma is being deleted, and then removed.
 
-    - `record`: that of the Kyma, or the newer one that is not written yet, with what the steps added
+    - `record`: that of the Kyma, or the newer one that is not written yet, with what this reconcile has added
     - `hold_seconds`: for how long the writing of a newer record may wait for another write to the Kyma's status
     - `former`: the catalog that the SKR has; None where that is not known, or not remembered
-    - `fingerprints`: those of the objects as they were read or written last, by kind, as far as they are known
-    - `is_confirmed`: a step has brought all of the catalog, to an SKR that was read or is known
     - `crds_digest`: of the CRDs that the SKR has to have
     - `kinds_to_check`: the kinds whose resource versions are listed, if anything is
-    - `is_due`: the interval has passed, or an event reported a change; else `seconds_until_due` remain
+    - `is_due`: the interval has passed, or something is suspected; else `seconds_until_due` remain
+    - `is_suspected`: something says that the SKR has other objects than it got, such as an event
     - `interval_seconds`: until the next reconcile without a trigger
     - `purge_after`: finalizers of others are removed from objects of a Kyma that is being deleted for so long
-
-    Found while the catalog is brought up to date:
-    - `are_crds_missing`: the SKR answered that it does not know a kind
-    - `new_kinds`: those whose CRD a step has just created, so there are no objects of them yet; None before CRDs
-      were applied
-    - `changed_kinds`: kinds whose objects are not as they were; None until their resource versions are listed
-    - `found`: LM's objects of the kinds that were listed or read, as the newest of these requests has shown them
-    - `live`: LM's objects of the changed kinds in the SKR; None until they are read
-
-    Found while it is removed, where a kind without CRD is in neither mapping:
-    - `own`: LM's objects before the deletion, by kind; None until they are listed
-    - `remaining`: all objects after the deletion, whoever created them, by kinds whose CRD is left; None until then
     """
 
     kyma: Kyma
@@ -92,30 +79,13 @@ class CatalogSnapshot(Snapshot):
     record: CatalogRecord
     hold_seconds: float = 0.0
     former: WantedCatalog | None = None
-    fingerprints: Mapping[str, str] = field(default_factory=dict)
-    is_confirmed: bool = False
     crds_digest: str = CRDS_DIGEST
     kinds_to_check: tuple[str, ...] = KINDS
     is_due: bool = True
+    is_suspected: bool = False
     seconds_until_due: float = 0.0
     interval_seconds: float
     purge_after: timedelta | None = None
-    are_crds_missing: bool = False
-    new_kinds: frozenset[str] | None = None
-    changed_kinds: tuple[str, ...] | None = None
-    found: Mapping[Key, Revision | Item] = field(default_factory=dict)
-    live: Mapping[Key, Item] | None = None
-    own: Mapping[str, tuple[Revision, ...]] | None = None
-    remaining: Mapping[str, tuple[Revision, ...]] | None = None
-    are_finalizers_removed: bool = False
-
-    def shows(self, announcement: Announcement) -> ObservedObject:
-        """Return what was found of an announced object. One that is being deleted has another resource version."""
-        _, kind, _, name = announcement.object
-        if (item := self.found.get((kind, name))) is None:
-            return ObservedObject()
-        version = item.metadata.resource_version or ""
-        return ObservedObject(item.metadata.uid, version, announcement.resource_version not in ("", version))
 
 
 @dataclass(eq=False, slots=True)
@@ -135,7 +105,7 @@ class CatalogState:
     turn: int = 0
     suspected: tuple[str, ...] = ()
     announcements: Announcements = field(default_factory=Announcements)
-    fingerprints: Mapping[str, str] = field(default_factory=dict)
+    fingerprints: dict[str, str] = field(default_factory=dict)
     confirmed: str = ""
     held: tuple[CatalogRecorded, float] | None = None
 
@@ -151,6 +121,10 @@ class CatalogState:
                 everything |= not self.announcements.announce(change, now=now)
         suspected = KINDS if everything else {each.object.kind for each in self.announcements.of()}
         self.suspected = tuple(sorted({*self.suspected, *suspected}))
+
+    def doubt(self) -> None:
+        """Note that only some of the objects may be written: nothing of the SKR is known until all is checked."""
+        self.confirmed, self.suspected = "", KINDS
 
     def checked(self, *, next_check: float) -> None:
         """Note that the catalog is as wanted: the other kind is checked next."""
@@ -172,7 +146,7 @@ class CatalogReader:
     purge_after: timedelta | None
     catalogs: Catalogs = field(default_factory=Catalogs)
 
-    async def read(self, request: Request[ObjectKey, CatalogState]) -> CatalogSnapshot | None:
+    def read(self, request: Request[ObjectKey, CatalogState]) -> CatalogSnapshot | None:
         """Return the snapshot of a Kyma. A new process spreads the first checks over the interval."""
         kyma, state, now = self.kymas.get(request.key), request.state, self.clock.monotonic()
         if kyma is None:
@@ -192,9 +166,9 @@ class CatalogReader:
             record=record,
             hold_seconds=max(until - now, 0.0),
             former=self.catalogs.of_digest(record.catalog) if record.catalog == state.confirmed else None,
-            fingerprints=state.fingerprints,
             kinds_to_check=state.suspected or (KINDS[state.turn],),
             is_due=bool(state.suspected) or now >= state.next_check,
+            is_suspected=bool(state.suspected),
             seconds_until_due=max(state.next_check - now, 0.0),
             interval_seconds=self._interval(kyma),
             purge_after=self.purge_after,

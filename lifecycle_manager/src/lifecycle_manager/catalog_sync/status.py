@@ -14,10 +14,6 @@ REMOVING = "Removing"
 class CatalogRefused(KubeError):
     """The SKR refused objects of the catalog, all others were written; or it does not have its CRDs."""
 
-    def __init__(self, message: str, *, is_kind_missing: bool = False) -> None:
-        super().__init__(message)
-        self.is_kind_missing = is_kind_missing
-
 
 GONE = ConditionContent("False", REMOVED, "the catalog is removed from the cluster")
 

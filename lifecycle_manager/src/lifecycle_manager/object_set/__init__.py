@@ -11,8 +11,8 @@
 - `reporting`: what statuses and Events of such resources have in common
 
 `module_installation` and `sync_resource` decide between the requests of the engine; each adds which objects it wants,
-and its status. The Watcher's objects have no resource of their own in KCP: `skr_webhook` uses `apply` alone, as
-`OwnObjects`.
+and its status. The objects of the Watcher and of the catalog have no resource of their own in KCP: `skr_webhook` uses
+`apply` alone, as `OwnObjects`, and so does `catalog_sync` for their removal.
 """
 
 from lifecycle_manager.object_set.apply import SkrObjects

@@ -1,8 +1,9 @@
 """The Watcher in the SKR: its Deployment, and the webhook by which the API server calls it.
 
-Start at `controller`, then `plan`: it decides from a `snapshot` what is installed, repaired, tested and removed, and
-`apply` carries that out. `timers` and `canary` are what a process remembers of one Watcher, `documents` are the objects
-in the SKR, `status` the condition. Its certificate is that of `watcher_certificates`.
+Start with `controller`: the triggers, and what a reconcile does; `rules` decides in between what is installed,
+repaired, tested and removed, `apply` has the requests. `timers` and `canary` are what a process remembers of one
+Watcher, `documents` are the objects in the SKR, `status` the condition. Its certificate is that of
+`watcher_certificates`.
 """
 
 from typing import TYPE_CHECKING

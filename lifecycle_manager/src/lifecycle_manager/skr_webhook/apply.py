@@ -1,36 +1,32 @@
-"""Carries one step for a Watcher out, and reports the end of its reconcile."""
+"""The requests for the Watcher in an SKR."""
 
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import assert_never
-
-import structlog
 
 from kube_runtime import (
     Client,
     Informer,
+    InventoryEntry,
+    KubeError,
     KubernetesObject,
     Manager,
     ObjectKey,
     Request,
-    Result,
 )
+from kube_runtime.tracing import part
 from kyma_certs import describe
-from lifecycle_manager.contract.conditions import WEBHOOK, ConditionContent, write_condition
 from lifecycle_manager.contract.former import marks
 from lifecycle_manager.contract.offsets import until_check
-from lifecycle_manager.contract.resources import KYMAS
 from lifecycle_manager.contract.signals import WebhookRulesChanged
 from lifecycle_manager.contract.watchers import valid_watchers
 from lifecycle_manager.object_set import SkrObjects
 from lifecycle_manager.object_set.ownership import OwnObjects
-from lifecycle_manager.skr import Connections
-from lifecycle_manager.skr.failure import failed
-from lifecycle_manager.skr_webhook import plan
-from lifecycle_manager.skr_webhook.canary import send_canary
-from lifecycle_manager.skr_webhook.documents import webhook_document, workload_documents
+from lifecycle_manager.skr import Connections, SkrAccessError
+from lifecycle_manager.skr_webhook.canary import EventPath, send_canary
+from lifecycle_manager.skr_webhook.documents import INVENTORY, webhook_document, workload_documents
 from lifecycle_manager.skr_webhook.object_rules import ObjectRuleReader
+from lifecycle_manager.skr_webhook.rules import Comparison, after_apply
 from lifecycle_manager.skr_webhook.settings import WatcherSettings
 from lifecycle_manager.skr_webhook.snapshot import (
     Desired,
@@ -38,9 +34,8 @@ from lifecycle_manager.skr_webhook.snapshot import (
     WatcherSnapshot,
     WatcherState,
     records_for,
-    records_of,
 )
-from lifecycle_manager.skr_webhook.status import event_type, reported_fault
+from lifecycle_manager.skr_webhook.timers import Timers
 from lifecycle_manager.watcher_certificates import CARotation, LeafStore
 from lifecycle_manager_api import Kyma, Watcher
 
@@ -50,12 +45,10 @@ RULES_SECONDS = 2.0
 """How long an API server may take to use the rules of a webhook that were just written."""
 OWNER = OwnObjects(FIELD_MANAGER, marks().watcher_field_managers)
 
-log = structlog.get_logger("skr_webhook")
 
-
-@dataclass(frozen=True, eq=False)
-class WatcherActions:
-    """Carries steps out. Without `object_rules` no changes of modules' objects are reported."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class WatcherSources:
+    """What all Watchers are made from. Without `object_rules` no changes of modules' objects are reported."""
 
     manager: Manager
     connections: Connections
@@ -66,114 +59,89 @@ class WatcherActions:
     cas: CARotation
     settings: WatcherSettings
 
-    async def apply(
-        self, request: Request[ObjectKey, WatcherState], seen: WatcherSnapshot, step: plan.WatcherStep
-    ) -> WatcherSnapshot:
-        """Carry one step out. Raises KubeError, SkrAccessError, or why there is no certificate."""
-        skr, state = await request.shared("skr", lambda: self.connections.to(request.key.name)), request.state
-        match step:
-            case plan.EnsureCertificate():
-                seen = await self._ensure_certificate(seen, state)
-            case plan.FindDesired():
-                seen = replace(seen, desired=await self._find_desired(seen, step, state=state, skr=skr))
-            case plan.ApplyWatcher():
-                seen = await self._apply_watcher(seen, step, objects_of(state, skr))
-            case plan.SendCanary(path, write):
-                # A process that fails from here on knows that a canary may be under way.
-                state.timers = seen.timers.with_path(path)
-                await send_canary(skr, request.key.name, self.manager.clock.monotonic(), write=write)
-                path = path.sent(self.manager.clock.monotonic(), write=write)
-                seen = replace(seen, canary_sent=True, timers=seen.timers.with_path(path))
-            case plan.DeleteWatcher(inventory):
-                seen = replace(seen, remaining=(await objects_of(state, skr).applier.delete(inventory)).inventory)
-            case _:
-                assert_never(step)
-        return replace(seen, now=self.manager.clock.monotonic())
 
-    async def _ensure_certificate(self, seen: WatcherSnapshot, state: WatcherState) -> WatcherSnapshot:
+@dataclass(eq=False, slots=True)
+class SkrWatcher:
+    """The Watcher in one SKR during one reconcile. `records` are those of its objects, once they are applied."""
+
+    sources: WatcherSources
+    request: Request[ObjectKey, WatcherState]
+    records: Mapping[str, str] | None = None
+
+    @property
+    def state(self) -> WatcherState:
+        return self.request.state
+
+    async def skr(self) -> Client:
+        """Return the client of the SKR, the same until the reconcile ends. Raises SkrAccessError."""
+        return await self.request.shared("skr", lambda: self.sources.connections.to(self.request.key.name))
+
+    async def objects(self) -> SkrObjects:
+        self.state.objects = SkrObjects.of(self.state.objects, await self.skr(), owner=OWNER)
+        return self.state.objects
+
+    async def desired(self, kyma: Kyma, *, with_webhook: bool) -> Desired:
+        """Have a certificate, and find out which objects belong into the SKR.
+
+        Raises KubeError, SkrAccessError, or why there is no certificate.
+        """
+        skr, name, sources, state = await self.skr(), kyma.metadata.name, self.sources, self.state
         try:
-            pair = await self.certificates.ensure(seen.kyma, self.cas.current, state.certificate)
+            pair = await sources.certificates.ensure(kyma, sources.cas.current, state.certificate)
         finally:
-            state.renewal_overdue = self.certificates.is_overdue(seen.kyma, self.cas.current)
-        overdue_until = describe(pair.certificate_pem).not_after if state.renewal_overdue else None
-        return replace(seen, certificate=pair, overdue_until=overdue_until)
-
-    async def _find_desired(
-        self, seen: WatcherSnapshot, step: plan.FindDesired, *, state: WatcherState, skr: Client
-    ) -> Desired:
-        name, cas, watchers = seen.kyma.metadata.name, self.cas.current, valid_watchers(self.watchers.list())
-        api_server_ca = self.connections.api_server_ca(name)
-        rules = await self.rules.read(seen.kyma, skr)
-        documents = [*workload_documents(self.settings, step.certificate, cas.trusted, api_server_ca)]
-        if step.with_webhook:
-            reader = self.object_rules
+            state.renewal_overdue = sources.certificates.is_overdue(kyma, sources.cas.current)
+        cas, watchers = sources.cas.current, valid_watchers(sources.watchers.list())
+        api_server_ca = sources.connections.api_server_ca(name)
+        rules = await sources.rules.read(kyma, skr)
+        documents = [*workload_documents(sources.settings, pair, cas.trusted, api_server_ca)]
+        if with_webhook:
+            reader = sources.object_rules
             reported = await reader.read(name, skr, state.object_rules) if reader is not None else None
             documents.append(webhook_document(watchers, rules.rules, cas.trusted, object_rules=reported))
-        objects = tuple(KubernetesObject.of(each, index) for index, each in enumerate(documents))
-        return Desired(objects, records_for(documents, watchers, cas), rules, step.with_webhook)
+        return Desired(
+            tuple(KubernetesObject.of(each, index) for index, each in enumerate(documents)),
+            records_for(documents, watchers, cas),
+            rules,
+            with_webhook,
+            describe(pair.certificate_pem).not_after if state.renewal_overdue else None,
+        )
 
-    async def _apply_watcher(
-        self, seen: WatcherSnapshot, step: plan.ApplyWatcher, objects: SkrObjects
-    ) -> WatcherSnapshot:
-        applied = await objects.apply(step.objects, step.inventory, recheck=step.recheck, new=step.new)
+    async def apply(self, seen: WatcherSnapshot, desired: Desired, how: Comparison) -> WatcherSnapshot:
+        """Apply the objects; after the first installation, delete those of the former version. Raises KubeError."""
+        kyma, manager, objects = seen.kyma, self.sources.manager, await self.objects()
+        with part("ApplyObjects"):
+            applied = await objects.apply(desired.objects, INVENTORY, recheck=how.recheck, new=how.new)
         applied.raise_first_failure()
         existed = any(each.action in {"changed", "unchanged"} for each in applied.outcomes)
-        if existed and not seen.kyma.status.records.watcher:  # perhaps the Watcher of a former version
+        if existed and not kyma.status.records.watcher:  # perhaps the Watcher of a former version
             await objects.applier.delete(marks().watcher_objects)
         if any(each.entry.kind == WEBHOOK_KIND and each.action in {"created", "changed"} for each in applied.outcomes):
-            changed = WebhookRulesChanged(seen.kyma.metadata.name)
-            asyncio.get_running_loop().call_later(RULES_SECONDS, self.manager.publish, changed)
-        now, timers = self.manager.clock.monotonic(), seen.timers
-        recorded = seen.desired is not None and plan.is_recorded(seen.kyma, seen.desired)
-        if step.recheck or step.new:
-            drifted = recorded and any(outcome.action != "unchanged" for outcome in applied.outcomes)
-            again = until_check(seen.kyma.metadata.name, seen.times.interval, now=self.manager.clock.now())
-            timers = timers.repaired(seen.times, now=now, again=again, drifted=drifted)
-        if not recorded and seen.desired is not None and not seen.desired.with_webhook:
-            timers = timers.restarted(now)
-        return replace(seen, applied=applied, timers=timers)
+            changed = WebhookRulesChanged(kyma.metadata.name)
+            asyncio.get_running_loop().call_later(RULES_SECONDS, manager.publish, changed)
+        self.records = desired.records
+        seen = self.later(seen)
+        again = until_check(kyma.metadata.name, seen.times.interval, now=manager.clock.now())
+        return self.later(seen, after_apply(seen, desired, how, applied, again=again))
 
+    async def send_canary(self, seen: WatcherSnapshot, path: EventPath) -> WatcherSnapshot:
+        """Test the event path. Raises KubeError."""
+        write, sending = path.is_write_due(seen.now), path.sending(seen.now)
+        # A process that fails from here on knows that a canary may be under way.
+        self.state.timers = seen.timers.with_path(sending)
+        try:
+            await send_canary(await self.skr(), self.request.key.name, seen.now, write=write)
+        except (KubeError, SkrAccessError):
+            self.state.timers = seen.timers.with_path(sending.refused())
+            raise
+        seen = self.later(seen)
+        return self.later(seen, seen.timers.with_path(sending.sent(seen.now, write=write)))
 
-@dataclass(frozen=True, eq=False)
-class WatcherReports:
-    """Writes the condition and the records to the Kyma in KCP."""
+    async def delete(self) -> tuple[InventoryEntry, ...]:
+        """Delete the Watcher's objects, and those of the former version; return what is still there."""
+        removed = await (await self.objects()).applier.delete((*INVENTORY, *marks().watcher_objects))
+        return removed.inventory
 
-    manager: Manager
-    kymas: Informer[Kyma]
-
-    async def finish(
-        self, request: Request[ObjectKey, WatcherState], seen: WatcherSnapshot, end: plan.WatcherDone
-    ) -> Result:
-        request.state.timers = end.timers
-        if end.condition is not None:
-            records = seen.desired.records if seen.applied is not None and seen.desired is not None else None
-            await self._write(self.kymas.get(request.key) or seen.kyma, end.condition, records)
-        return Result(end.requeue_after)
-
-    async def unforeseen(self, key: ObjectKey, error: Exception) -> None:
-        kyma = self.kymas.get(key)
-        if kyma is not None:
-            await self._write(kyma, failed(error))
-
-    async def _write(self, kyma: Kyma, condition: ConditionContent, records: Mapping[str, str] | None = None) -> None:
-        """Write what has changed; where a fault begins or ends, that is an Event, too. Raises KubeError."""
-        reported = reported_fault(kyma, condition)
-        written = await write_condition(
-            self.manager.client,
-            kyma,
-            WEBHOOK,
-            reported or condition,
-            now=self.manager.clock.now(),
-            field_manager=FIELD_MANAGER,
-            records=records_of(kyma) if records is None else records,
-        )
-        if written is None:
-            return
-        self.kymas.wrote(written)
-        if reported is None and (kind := event_type(kyma, condition)):
-            self.manager.events.record(KYMAS, kyma, condition.reason, condition.message, type=kind, action="Watch")
-
-
-def objects_of(state: WatcherState, skr: Client) -> SkrObjects:
-    state.objects = SkrObjects.of(state.objects, skr, owner=OWNER)
-    return state.objects
+    def later(self, seen: WatcherSnapshot, timers: Timers | None = None) -> WatcherSnapshot:
+        """Return what is known by now, with other timers unless these are None, which are remembered."""
+        self.state.timers = timers or seen.timers
+        return replace(seen, timers=self.state.timers, now=self.sources.manager.clock.monotonic())

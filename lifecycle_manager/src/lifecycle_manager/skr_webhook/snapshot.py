@@ -10,19 +10,16 @@ import msgspec
 import structlog
 
 from kube_runtime import (
-    ApplyResult,
     Change,
     Client,
     Clock,
     Informer,
-    InventoryEntry,
     KindUnknown,
     KubernetesObject,
     ObjectKey,
     Request,
-    Snapshot,
 )
-from kyma_certs import CAs, KeyPair
+from kyma_certs import CAs
 from lifecycle_manager.contract.signals import ClusterReplaced, ResyncRequested, WatcherEventReceived
 from lifecycle_manager.contract.watchers import SEPARATOR, watchers_digest
 from lifecycle_manager.module_catalog.module_kinds import ModuleCrKind, ModuleKinds, TemplateUnreadable
@@ -63,20 +60,23 @@ class ModuleCrRules:
 
 @dataclass(frozen=True, slots=True)
 class Desired:
-    """The objects that belong into the SKR, and the records in the Kyma's status once they are applied."""
+    """The objects that belong into the SKR, and the records in the Kyma's status once they are applied.
+
+    `overdue_until` is the end of a certificate that should have been renewed.
+    """
 
     objects: tuple[KubernetesObject, ...]
     records: Mapping[str, str]
     rules: ModuleCrRules
     with_webhook: bool
+    overdue_until: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WatcherSnapshot(Snapshot):
-    """One Watcher. What a step of this reconcile has found out is None before that step.
+class WatcherSnapshot:
+    """One Watcher at a moment of a reconcile.
 
-    `now` is monotonic. `is_triggered`: something happened, and not only the time has passed. `overdue_until` is the end
-    of a certificate that should have been renewed. `remaining` are the objects that a removal waits for.
+    `now` is monotonic. `is_triggered`: something happened, and not only the time has passed.
     """
 
     kyma: Kyma
@@ -84,12 +84,6 @@ class WatcherSnapshot(Snapshot):
     times: WatcherTimes
     timers: Timers
     is_triggered: bool = True
-    certificate: KeyPair | None = None
-    overdue_until: datetime | None = None
-    desired: Desired | None = None
-    applied: ApplyResult | None = None
-    canary_sent: bool = False
-    remaining: tuple[InventoryEntry, ...] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +94,7 @@ class WatcherReader:
     clock: Clock
     times: WatcherTimes
 
-    async def read(self, request: Request[ObjectKey, WatcherState]) -> WatcherSnapshot | None:
+    def read(self, request: Request[ObjectKey, WatcherState]) -> WatcherSnapshot | None:
         kyma, causes, state = self.kymas.get(request.key), request.causes, request.state
         if kyma is None:
             return None

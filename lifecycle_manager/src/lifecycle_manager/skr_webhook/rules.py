@@ -1,16 +1,17 @@
 """The rules for the Watcher of one SKR: when it is installed, repaired, tested and removed, and what is reported.
 
-Pure functions of a snapshot; the order of the lines is the rule. The webhook is installed only after an event of the
-Watcher has arrived, so that no request of a user waits for a backend that does not run.
+Pure functions, one for each decision of `controller`. The webhook is installed only after an event of the Watcher has
+arrived, so that no request of a user waits for a backend that does not run.
 
 May delete: the objects of the Watcher (`documents.INVENTORY`) and those of the former version, once the Kyma is being
 deleted and its modules are removed. After the first installation, those of the former version.
 """
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
-from kube_runtime import End, InventoryEntry, KubernetesObject, Step
-from kyma_certs import KeyPair
+from kube_runtime import ApplyResult, End, InventoryEntry
 from lifecycle_manager.contract.conditions import (
     CERTIFICATE_OVERDUE,
     EVENT_PATH_BROKEN,
@@ -22,7 +23,6 @@ from lifecycle_manager.contract.conditions import (
     is_introduced,
     modules_removed,
 )
-from lifecycle_manager.contract.former import marks
 from lifecycle_manager.skr import AccessSecretMissing
 from lifecycle_manager.skr.failure import failed
 from lifecycle_manager.skr_webhook.canary import EventPath
@@ -43,61 +43,19 @@ UNKNOWN_KIND_SECONDS = 2.0
 REMOVAL_SECONDS = 2.0
 
 
-@dataclass(frozen=True, slots=True)
-class EnsureCertificate(Step):
-    """Have a certificate for the Watcher, a new one where the present one may not stay."""
-
-
-@dataclass(frozen=True, slots=True)
-class FindDesired(Step):
-    """Find out which objects belong into the SKR."""
-
-    certificate: KeyPair = field(repr=False)
-    with_webhook: bool
-
-
-@dataclass(frozen=True, slots=True)
-class ApplyWatcher(Step):
-    """Apply the Watcher's objects, see `SkrObjects.apply`."""
-
-    objects: tuple[KubernetesObject, ...]
-    inventory: tuple[InventoryEntry, ...]
-    recheck: bool
-    new: frozenset[InventoryEntry]
-
-
-@dataclass(frozen=True, slots=True)
-class DeleteWatcher(Step):
-    """Delete the Watcher's objects, and those of the former version."""
-
-    inventory: tuple[InventoryEntry, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class SendCanary(Step):
-    """Test the event path; `path` is the one to remember while the canary is under way."""
-
-    path: EventPath
-    write: bool
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatcherDone(End):
-    """The end of a reconcile, with this condition unless it is None. `timers` are to be kept."""
+    """What a reconcile reports: this condition unless it is None. `timers` are to be kept."""
 
     timers: Timers
     condition: ConditionContent | None = None
 
 
-WatcherStep = EnsureCertificate | FindDesired | ApplyWatcher | SendCanary | DeleteWatcher
+class Comparison(NamedTuple):
+    """How objects are applied, see `SkrObjects.apply`."""
 
-
-def plan(seen: WatcherSnapshot) -> WatcherStep | WatcherDone:
-    if not is_managed(seen.kyma):
-        return WatcherDone(timers=seen.timers.found(in_order=False))
-    if seen.error is not None:
-        return _failed(seen, seen.error)
-    return plan_removal(seen) if seen.kyma.metadata.being_deleted else plan_installation(seen)
+    recheck: bool
+    new: frozenset[InventoryEntry]
 
 
 def is_managed(kyma: Kyma) -> bool:
@@ -115,59 +73,52 @@ def is_managed(kyma: Kyma) -> bool:
     return not kyma.metadata.is_paused
 
 
-def plan_installation(seen: WatcherSnapshot) -> WatcherStep | WatcherDone:
-    """Return the next step until it is known which objects belong into the SKR."""
-    if is_in_order(seen):
-        return plan_path(seen, None)
-    if seen.certificate is None:
-        return EnsureCertificate()
-    if seen.desired is None:
-        return FindDesired(seen.certificate, with_webhook=seen.timers.has_received or has_webhook(seen.kyma))
-    return plan_desired(seen, seen.desired)
-
-
-def plan_desired(seen: WatcherSnapshot, desired: Desired) -> ApplyWatcher | SendCanary | WatcherDone:
-    """Return the next step for a Watcher whose objects are known."""
-    is_due = _is_repair_due(seen)
-    if seen.applied is None and (not _is_applied(seen, desired) or is_due):
-        # The Watcher of a former version changes what the apply finds, so its objects are read first.
-        is_new = not any(records_of(seen.kyma).values()) and not is_of_former_version(seen.kyma)
-        recheck = is_due or is_recorded(seen.kyma, desired)
-        new = frozenset(INVENTORY if is_new else ())
-        return ApplyWatcher(desired.objects, INVENTORY, recheck=recheck, new=new)
-    if not desired.with_webhook:
-        return _without_webhook(seen)
-    if is_silent(seen):
-        return _silent(seen)
-    return plan_path(seen, desired)
-
-
 def is_in_order(seen: WatcherSnapshot) -> bool:
     """Tell whether all was in order and only time has passed: then nothing is computed or compared for a canary."""
     return seen.timers.in_order and not seen.is_triggered and seen.now < seen.timers.repair_at and not is_silent(seen)
 
 
-def plan_removal(seen: WatcherSnapshot) -> DeleteWatcher | WatcherDone:
-    """Return the next step for the Watcher of a Kyma that is being deleted and has no modules any more."""
-    if seen.remaining is None:
-        return DeleteWatcher((*INVENTORY, *marks().watcher_objects))
-    if not seen.remaining:
-        return _done(seen, REMOVAL_DONE)
-    waits = ", ".join(f"{entry.kind} {entry.name}" for entry in seen.remaining)
-    return _done(seen, ConditionContent("False", REMOVING, f"waits for {waits}"), REMOVAL_SECONDS)
+def comparison(seen: WatcherSnapshot, desired: Desired) -> Comparison | None:
+    """Return how the objects are applied; None where they were, and need not be compared now."""
+    is_due = _is_repair_due(seen)
+    if _is_applied(seen, desired) and not is_due:
+        return None
+    # The Watcher of a former version changes what the apply finds, so its objects are read first.
+    is_new = not any(records_of(seen.kyma).values()) and not is_of_former_version(seen.kyma)
+    return Comparison(is_due or is_recorded(seen.kyma, desired), frozenset(INVENTORY if is_new else ()))
 
 
-def plan_path(seen: WatcherSnapshot, desired: Desired | None) -> SendCanary | WatcherDone:
-    """Return the next step for a Watcher that sends events: its path is tested, and reported where it is broken.
+def after_apply(
+    seen: WatcherSnapshot, desired: Desired, comparison: Comparison, applied: ApplyResult, *, again: float
+) -> Timers:
+    """Return the timers once the objects were applied; they are compared again after `again` seconds."""
+    timers, recorded = seen.timers, is_recorded(seen.kyma, desired)
+    if comparison.recheck or comparison.new:
+        drifted = recorded and any(outcome.action != "unchanged" for outcome in applied.outcomes)
+        timers = timers.repaired(seen.times, now=seen.now, again=again, drifted=drifted)
+    return timers if recorded or desired.with_webhook else timers.restarted(seen.now)
+
+
+def unheard(seen: WatcherSnapshot, desired: Desired) -> WatcherDone | None:
+    """Return the end for a Watcher that sends no events; None where it does, so that its path can be tested."""
+    if not desired.with_webhook:
+        return _without_webhook(seen)
+    return _silent(seen) if is_silent(seen) else None
+
+
+def path_of(seen: WatcherSnapshot) -> EventPath:
+    """Return what is known of the event path, be it by a former process."""
+    if seen.timers.path is None and reason_of(seen.kyma) == EVENT_PATH_BROKEN:
+        return EventPath.presumed_broken(seen.times.canary, now=seen.now)
+    return seen.timers.path_or_untested(seen.times, seen.now)
+
+
+def tested(seen: WatcherSnapshot, desired: Desired | None) -> WatcherDone:
+    """Return the end for a Watcher that sends events, by what is known of its path.
 
     Without `desired` everything else is as it was reported.
     """
-    path = seen.timers.path
-    if path is None and reason_of(seen.kyma) == EVENT_PATH_BROKEN:
-        path = EventPath.presumed_broken(seen.times.canary, now=seen.now)
-    path = path or seen.timers.path_or_untested(seen.times, seen.now)
-    if path.is_due(seen.now) and not seen.canary_sent:
-        return SendCanary(path.sending(seen.now), write=path.is_write_due(seen.now))
+    path = path_of(seen)
     seen = replace(seen, timers=seen.timers.with_path(path))
     if broken_for := path.broken_for(seen.now):
         message = (
@@ -176,19 +127,42 @@ def plan_path(seen: WatcherSnapshot, desired: Desired | None) -> SendCanary | Wa
         )
         seen = replace(seen, timers=seen.timers.repair_now())
         return _done(seen, ConditionContent("False", EVENT_PATH_BROKEN, message), path.check_after(seen.now))
-    in_order = WatcherDone(timers=seen.timers.found(in_order=True), requeue_after=_check_after(seen, path))
-    if desired is None:
-        return in_order
-    if desired.rules.unknown:
+    if desired is not None and desired.rules.unknown:
         message = f"waits for the cluster to serve the kinds: {', '.join(desired.rules.unknown)}"
         return _done(seen, ConditionContent("True", WATCHER_READY, message), UNKNOWN_KIND_SECONDS)
-    condition = ConditionContent("True", WATCHER_READY, f"kinds of Module CR that are watched: {desired.rules.kinds}")
-    if seen.overdue_until is not None:
-        message = (
-            f"the Watcher's certificate ends at {seen.overdue_until:%Y-%m-%d %H:%M} UTC, and was not renewed in time"
-        )
-        condition = ConditionContent("True", CERTIFICATE_OVERDUE, message)
-    return replace(in_order, condition=condition)
+    return WatcherDone(
+        timers=seen.timers.found(in_order=True),
+        condition=_working(desired) if desired is not None else None,
+        requeue_after=_check_after(seen, path),
+    )
+
+
+def removed(seen: WatcherSnapshot, remaining: Collection[InventoryEntry]) -> WatcherDone:
+    """Return the end of a removal that waits for the `remaining` objects."""
+    if not remaining:
+        return _done(seen, REMOVAL_DONE)
+    waits = ", ".join(f"{entry.kind} {entry.name}" for entry in remaining)
+    return _done(seen, ConditionContent("False", REMOVING, f"waits for {waits}"), REMOVAL_SECONDS)
+
+
+def failure(seen: WatcherSnapshot, error: Exception) -> WatcherDone:
+    """Report why something failed; a Watcher without a certificate is retried at that reason's own pace."""
+    if seen.kyma.metadata.being_deleted and isinstance(error, AccessSecretMissing):
+        return WatcherDone(timers=seen.timers)
+    if (known := NO_CERTIFICATE.get(type(error))) is not None:
+        reason, retry_seconds = known
+        return _done(seen, ConditionContent("False", reason, str(error)), retry_seconds)
+    return WatcherDone(timers=seen.timers.found(in_order=False), condition=failed(error), error=error)
+
+
+def _working(desired: Desired) -> ConditionContent:
+    if desired.overdue_until is None:
+        message = f"kinds of Module CR that are watched: {desired.rules.kinds}"
+        return ConditionContent("True", WATCHER_READY, message)
+    message = (
+        f"the Watcher's certificate ends at {desired.overdue_until:%Y-%m-%d %H:%M} UTC, and was not renewed in time"
+    )
+    return ConditionContent("True", CERTIFICATE_OVERDUE, message)
 
 
 def _check_after(seen: WatcherSnapshot, path: EventPath) -> float:
@@ -227,19 +201,6 @@ def _fault(seen: WatcherSnapshot, reason: str, message: str) -> WatcherDone:
 
 def _done(seen: WatcherSnapshot, condition: ConditionContent, requeue_after: float | None = None) -> WatcherDone:
     return WatcherDone(timers=seen.timers.found(in_order=False), condition=condition, requeue_after=requeue_after)
-
-
-def _failed(seen: WatcherSnapshot, error: Exception) -> WatcherDone:
-    """Report why a step failed; a Watcher without a certificate is retried at that reason's own pace."""
-    step = seen.failures[0].step
-    if isinstance(step, SendCanary):  # refused by the API server, which says nothing about the path
-        seen = replace(seen, timers=seen.timers.with_path(step.path.refused()))
-    if seen.kyma.metadata.being_deleted and isinstance(error, AccessSecretMissing):
-        return WatcherDone(timers=seen.timers)
-    if (known := NO_CERTIFICATE.get(type(error))) is not None:
-        reason, retry_seconds = known
-        return _done(seen, ConditionContent("False", reason, str(error)), retry_seconds)
-    return WatcherDone(timers=seen.timers.found(in_order=False), condition=failed(error), error=error)
 
 
 def _is_repair_due(seen: WatcherSnapshot) -> bool:

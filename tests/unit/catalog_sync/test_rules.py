@@ -1,4 +1,4 @@
-"""What an SKR has of the catalog, which steps lead there, and which lead away from it."""
+"""What an SKR has of the catalog, and what differs from it."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kube_runtime import Revision
-from lifecycle_manager.catalog_sync.plan import differences, is_as_wanted
+from lifecycle_manager.catalog_sync.rules import differences, is_as_wanted
 from lifecycle_manager.catalog_sync.snapshot import CatalogRecord, fingerprint
 from lifecycle_manager.catalog_sync.wanted import KINDS, Catalogs, WantedCatalog, wanted_catalog
 from lifecycle_manager.module_catalog import Offer

@@ -1,15 +1,19 @@
 """What can never happen to the Watcher of an SKR, whatever was remembered, recorded and found out before."""
 
-from dataclasses import replace
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, assert_never
+from types import SimpleNamespace
+from typing import Any, cast
 
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from kube_runtime import ApplyResult, Forbidden, InventoryEntry, KubernetesObject, StepFailure
-from kyma_certs import KeyPair
+from kube_runtime import Forbidden, InventoryEntry, KubernetesObject, ObjectKey, Request
 from lifecycle_manager.contract.conditions import (
     CERTIFICATE_OVERDUE,
     EVENT_PATH_BROKEN,
@@ -21,22 +25,13 @@ from lifecycle_manager.contract.conditions import (
 )
 from lifecycle_manager.contract.signals import WatcherEventReceived
 from lifecycle_manager.skr import AccessSecretMissing
+from lifecycle_manager.skr_webhook import rules
+from lifecycle_manager.skr_webhook.apply import SkrWatcher
 from lifecycle_manager.skr_webhook.canary import EventPath
-from lifecycle_manager.skr_webhook.plan import (
-    ApplyWatcher,
-    DeleteWatcher,
-    EnsureCertificate,
-    FindDesired,
-    SendCanary,
-    WatcherDone,
-    WatcherStep,
-    is_managed,
-    is_recorded,
-    is_silent,
-    plan,
-)
+from lifecycle_manager.skr_webhook.controller import maintain
+from lifecycle_manager.skr_webhook.rules import WatcherDone, is_managed, is_recorded, is_silent
 from lifecycle_manager.skr_webhook.settings import WatcherTimes
-from lifecycle_manager.skr_webhook.snapshot import Desired, ModuleCrRules, WatcherSnapshot
+from lifecycle_manager.skr_webhook.snapshot import Desired, ModuleCrRules, WatcherSnapshot, WatcherState
 from lifecycle_manager.skr_webhook.status import WATCHER_STARTING
 from lifecycle_manager.skr_webhook.timers import Timers
 from lifecycle_manager.watcher_certificates.issued_certificates import CertificatePending
@@ -48,7 +43,6 @@ TIMES = WatcherTimes()
 RECORDS = {"watcher": "objects.watchers", "trust": "cas"}
 WORKING = [WATCHER_READY, CERTIFICATE_OVERDUE]
 REASONS = ["", WATCHER_STARTING, *WORKING, *EVENT_PATH_FAULTS, "ClusterUnreachable", "Removing"]
-PAIR = KeyPair(b"certificate", b"key")
 DELETED = "2026-11-01T12:00:00Z"
 WEBHOOK = KubernetesObject(
     "admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", "", "skr-webhook", {}, 0
@@ -101,46 +95,52 @@ def snapshots(draw: st.DrawFn, *, deleting: bool = False) -> WatcherSnapshot:
     )
 
 
-def outcome(seen: WatcherSnapshot, step: WatcherStep, *, unknown: tuple[str, ...] = ()) -> WatcherSnapshot:
-    match step:
-        case EnsureCertificate():
-            return replace(seen, certificate=PAIR)
-        case FindDesired(_, with_webhook):
-            objects: tuple[KubernetesObject, ...] = (WEBHOOK,) if with_webhook else ()
-            return replace(seen, desired=Desired(objects, RECORDS, ModuleCrRules((), unknown), with_webhook))
-        case ApplyWatcher():
-            drifted = seen.desired is not None and is_recorded(seen.kyma, seen.desired)
-            timers = seen.timers.repaired(TIMES, now=seen.now, again=TIMES.interval, drifted=drifted)
-            return replace(seen, applied=ApplyResult((), ()), timers=timers)
-        case SendCanary(path, write):
-            timers = seen.timers.with_path(path.sent(seen.now, write=write))
-            return replace(seen, canary_sent=True, timers=timers)
-        case DeleteWatcher():
-            return replace(seen, remaining=())
-        case _:
-            assert_never(step)
+@dataclass
+class Skr:
+    """An SKR in which everything succeeds; `steps` are what was done there, with the objects that were applied."""
+
+    unknown: tuple[str, ...] = ()
+    overdue_until: datetime | None = None
+    no_certificate: Exception | None = None
+    steps: list[tuple[str, tuple[KubernetesObject, ...]]] = field(default_factory=list)
+
+    async def desired(self, _kyma: Kyma, *, with_webhook: bool) -> Desired:
+        self.steps.append(("find", ()))
+        if self.no_certificate is not None:
+            raise self.no_certificate
+        objects = (WEBHOOK,) if with_webhook else ()
+        return Desired(objects, RECORDS, ModuleCrRules((), self.unknown), with_webhook, self.overdue_until)
+
+    async def apply(self, seen: WatcherSnapshot, desired: Desired, _how: rules.Comparison) -> WatcherSnapshot:
+        self.steps.append(("apply", desired.objects))
+        drifted = is_recorded(seen.kyma, desired)
+        timers = seen.timers.repaired(TIMES, now=seen.now, again=TIMES.interval, drifted=drifted)
+        return replace(seen, timers=timers)
+
+    async def send_canary(self, seen: WatcherSnapshot, path: EventPath) -> WatcherSnapshot:
+        self.steps.append(("canary", ()))
+        sent = path.sending(seen.now).sent(seen.now, write=path.is_write_due(seen.now))
+        return replace(seen, timers=seen.timers.with_path(sent))
+
+    def later(self, seen: WatcherSnapshot) -> WatcherSnapshot:
+        return seen
+
+    @property
+    def kinds(self) -> list[str]:
+        return [kind for kind, _ in self.steps]
 
 
-def followed(seen: WatcherSnapshot) -> tuple[list[WatcherStep], WatcherDone]:
-    """Return the steps and the end of a reconcile in which everything succeeds."""
-    steps: list[WatcherStep] = []
-    while not isinstance(step := plan(seen), WatcherDone):
-        steps.append(step)
-        seen = outcome(seen, step)
-        assert len(steps) < 10, steps
-    return steps, step
-
-
-def steps_of(seen: WatcherSnapshot) -> list[WatcherStep]:
-    return followed(seen)[0]
+def followed(seen: WatcherSnapshot, skr: Skr | None = None) -> tuple[Skr, WatcherDone]:
+    """Return what a reconcile does in an SKR in which everything succeeds, and its end."""
+    skr = skr or Skr()
+    return skr, asyncio.run(maintain(cast("Any", skr), seen))
 
 
 def end_of(seen: WatcherSnapshot) -> WatcherDone:
     return followed(seen)[1]
 
 
-def reported(end: WatcherStep | WatcherDone) -> ConditionContent:
-    assert isinstance(end, WatcherDone)
+def reported(end: WatcherDone) -> ConditionContent:
     assert end.condition is not None
     return end.condition
 
@@ -150,17 +150,9 @@ def after_event(seen: WatcherSnapshot, *, is_canary: bool) -> WatcherSnapshot:
     return replace(seen, timers=seen.timers.received(TIMES, [event]))
 
 
-def failing(seen: WatcherSnapshot, error: Exception) -> WatcherDone:
-    """Return the end of a reconcile whose next step fails."""
-    step = plan(seen)
-    end = plan(replace(seen, failures=(StepFailure(step, error),)))
-    assert isinstance(end, WatcherDone)
-    return end
-
-
 @given(snapshots())
 def test_every_reconcile_ends_and_no_step_is_repeated(seen: WatcherSnapshot) -> None:
-    kinds = [type(step) for step in steps_of(seen)]
+    kinds = followed(seen)[0].kinds
     assert len(kinds) == len(set(kinds))
 
 
@@ -171,9 +163,9 @@ def test_webhook_is_never_installed_for_a_watcher_that_never_sent_an_event(seen:
         seen.kyma.status.conditions[-1].reason
         not in {WATCHER_READY, CERTIFICATE_OVERDUE, WATCHER_SILENT, EVENT_PATH_BROKEN}
     )
-    for step in steps_of(seen):
-        assert not (isinstance(step, ApplyWatcher) and step.objects)
-        assert not isinstance(step, SendCanary)
+    for kind, objects in followed(seen)[0].steps:
+        assert not objects
+        assert kind != "canary"
 
 
 @given(snapshots())
@@ -208,7 +200,7 @@ def test_objects_that_are_recorded_and_not_due_are_left_alone(seen: WatcherSnaps
         kyma=of_reason(WATCHER_READY, recorded=True),
         timers=structs.replace(seen.timers, repair_at=seen.now + 1, last_event_at=seen.now),
     )
-    assert not any(isinstance(step, ApplyWatcher) for step in steps_of(recorded))
+    assert "apply" not in followed(recorded)[0].kinds
 
 
 @given(snapshots(), paths())
@@ -217,10 +209,10 @@ def test_only_the_path_is_tested_where_all_was_in_order_and_nothing_happened(
 ) -> None:
     timers = structs.replace(seen.timers, in_order=True, path=path)
     quiet = replace(seen, kyma=of_reason(WATCHER_READY, recorded=True), timers=timers, is_triggered=False)
-    steps, end = followed(quiet)
-    if EnsureCertificate() not in steps:
+    skr, end = followed(quiet)
+    if "find" not in skr.kinds:
         computed = end_of(replace(quiet, is_triggered=True))
-        assert {type(step) for step in steps} <= {SendCanary}
+        assert {*skr.kinds} <= {"canary"}
         assert reported(computed).reason == (reported(end).reason if end.condition is not None else WATCHER_READY)
         assert (end.timers, end.requeue_after) == (computed.timers, computed.requeue_after)
 
@@ -260,9 +252,9 @@ def test_watcher_that_falls_silent_has_its_objects_compared_at_once(seen: Watche
         kyma=of_reason(WATCHER_READY, recorded=True),
         timers=structs.replace(seen.timers, repair_at=seen.now + 1000, last_event_at=seen.now - TIMES.silence - 1),
     )
-    steps = steps_of(silent)
-    assert any(isinstance(step, ApplyWatcher) for step in steps)
-    assert reported(end_of(silent)).reason == WATCHER_SILENT
+    skr, end = followed(silent)
+    assert "apply" in skr.kinds
+    assert reported(end).reason == WATCHER_SILENT
 
 
 @given(snapshots(), st.booleans())
@@ -296,89 +288,77 @@ def test_events_that_a_failed_reconcile_gets_again_count_once(
 
 
 @given(snapshots(deleting=True))
-def test_watcher_of_a_deleted_kyma_is_removed_and_nothing_else(seen: WatcherSnapshot) -> None:
-    assert [type(step) for step in steps_of(seen)] == [DeleteWatcher]
-    assert reported(end_of(seen)).reason == "Removed"
-
-
-@given(snapshots(deleting=True))
 def test_removal_waits_for_objects_that_are_still_there(seen: WatcherSnapshot) -> None:
-    end = plan(replace(seen, remaining=(LEFT,)))
+    assert reported(rules.removed(seen, ())).reason == "Removed"
+    end = rules.removed(seen, (LEFT,))
     assert reported(end).reason == "Removing"
-    assert isinstance(end, WatcherDone)
     assert end.requeue_after is not None
 
 
 @given(snapshots())
 def test_without_a_certificate_nothing_is_applied(seen: WatcherSnapshot) -> None:
-    end = failing(seen, CertificatePending("not issued"))
+    skr = Skr(no_certificate=CertificatePending("not issued"))
+    with pytest.raises(CertificatePending):
+        followed(seen, skr)
+    assert skr.kinds == ["find"]
+    end = rules.failure(seen, CertificatePending("not issued"))
     assert reported(end) == ("False", "CertificatePending", "not issued")
     assert (end.requeue_after, end.error) == (2.0, None)
 
 
 @given(snapshots(), snapshots(deleting=True))
-def test_failed_step_is_reported_and_retried(seen: WatcherSnapshot, removed: WatcherSnapshot) -> None:
+def test_failed_request_is_reported_and_retried(seen: WatcherSnapshot, removed: WatcherSnapshot) -> None:
     refused = Forbidden(403, "Forbidden", "no")
     for each in (seen, removed):
-        end = failing(each, refused)
+        end = rules.failure(each, refused)
         assert (reported(end).status, end.error) == ("False", refused)
 
 
 @given(snapshots(deleting=True))
 def test_removal_ends_where_the_access_to_the_cluster_is_gone(seen: WatcherSnapshot) -> None:
-    end = failing(seen, AccessSecretMissing("deleted"))
+    end = rules.failure(seen, AccessSecretMissing("deleted"))
     assert (end.condition, end.error) == (None, None)
 
 
-@given(snapshots())
-def test_refused_canary_says_nothing_about_the_path(seen: WatcherSnapshot) -> None:
-    desired = Desired((), RECORDS, ModuleCrRules(), with_webhook=True)
-    timers = structs.replace(seen.timers, last_event_at=seen.now, repair_at=seen.now + 1)
-    ready = replace(
-        seen, kyma=of_reason(WATCHER_READY, recorded=True), timers=timers, certificate=PAIR, desired=desired
-    )
-    if isinstance(plan(ready), SendCanary):
-        path = failing(ready, Forbidden(403, "Forbidden", "no")).timers.path
-        assert path is not None
-        assert path.unanswered_since is None
+async def test_refused_canary_says_nothing_about_the_path() -> None:
+    class Refusing:
+        async def apply_undecoded(self, *_: Any, **__: Any) -> None:
+            raise Forbidden(403, "Forbidden", "no")
+
+    class Connections:
+        @asynccontextmanager
+        async def to(self, _kyma: str) -> AsyncIterator[Refusing]:
+            yield Refusing()
+
+    path = EventPath.untested(TIMES.canary, now=10, share=0)
+    timers = Timers(since=0, repair_at=1000, share=0.5, last_event_at=10, path=path)
+    seen = WatcherSnapshot(kyma=of_reason(WATCHER_READY, recorded=True), now=10, times=TIMES, timers=timers)
+    async with Request(ObjectKey("kcp-system", "demo"), WatcherState()) as request:
+        watcher = SkrWatcher(cast("Any", SimpleNamespace(connections=Connections())), request)
+        with pytest.raises(Forbidden):
+            await watcher.send_canary(seen, path)
+    assert request.state.timers is not None
+    assert request.state.timers.path is not None
+    assert request.state.timers.path.unanswered_since is None
 
 
 def test_certificate_that_was_not_renewed_is_reported_while_the_watcher_works() -> None:
     path = EventPath.untested(TIMES.canary, now=10, share=1)
     timers = Timers(since=0, repair_at=1000, share=0.5, last_event_at=10, path=path)
-    desired = Desired((), RECORDS, ModuleCrRules((), ()), with_webhook=True)
     for reason in (WATCHER_READY, CERTIFICATE_OVERDUE):
-        seen = WatcherSnapshot(
-            kyma=of_reason(reason, recorded=True),
-            now=10,
-            times=TIMES,
-            timers=timers,
-            certificate=PAIR,
-            overdue_until=datetime(2026, 12, 1, tzinfo=UTC),
-            desired=desired,
-        )
-        end = plan(seen)
+        seen = WatcherSnapshot(kyma=of_reason(reason, recorded=True), now=10, times=TIMES, timers=timers)
+        _, end = followed(seen, Skr(overdue_until=datetime(2026, 12, 1, tzinfo=UTC)))
         assert reported(end)[:2] == ("True", CERTIFICATE_OVERDUE)
         assert "ends at 2026-12-01 00:00 UTC" in reported(end).message
-        assert reported(plan(replace(seen, overdue_until=None))).reason == WATCHER_READY
+        assert reported(end_of(seen)).reason == WATCHER_READY
 
 
 def test_kinds_that_the_cluster_does_not_serve_yet_are_named_and_checked_again_soon() -> None:
-    timers = Timers(
-        since=0, repair_at=1000, share=0.5, last_event_at=10, path=EventPath.untested(TIMES.canary, now=10, share=1)
-    )
-    desired = Desired((), RECORDS, ModuleCrRules((), ("Thing (example.com/v1)",)), with_webhook=True)
-    seen = WatcherSnapshot(
-        kyma=of_reason(WATCHER_READY, recorded=True),
-        now=10,
-        times=TIMES,
-        timers=timers,
-        certificate=PAIR,
-        desired=desired,
-    )
-    end = plan(seen)
+    path = EventPath.untested(TIMES.canary, now=10, share=1)
+    timers = Timers(since=0, repair_at=1000, share=0.5, last_event_at=10, path=path)
+    seen = WatcherSnapshot(kyma=of_reason(WATCHER_READY, recorded=True), now=10, times=TIMES, timers=timers)
+    _, end = followed(seen, Skr(unknown=("Thing (example.com/v1)",)))
     assert "Thing (example.com/v1)" in reported(end).message
-    assert isinstance(end, WatcherDone)
     assert end.requeue_after == 2.0
 
 
