@@ -1,12 +1,14 @@
 """What somebody empties or removes of an applied object is back with the next apply of the same process."""
 
+from collections.abc import Collection
 from typing import Any
 
 import pytest
 
-from kube_runtime import Applier, Client, JsonObject, KubernetesObject
+from kube_runtime import Applier, Client, InventoryEntry, JsonObject, KubernetesObject
 from kube_runtime import parse_objects as parsed
 from tests.integration.kube_runtime.things import as_text
+from tests.waiting import eventually
 
 Document = dict[str, Any]
 NAME = "emptied"
@@ -127,6 +129,10 @@ def content(live: JsonObject) -> Document:
     return {**{key: value for key, value in live.items() if key not in {"metadata", "status"}}, **labels}
 
 
+async def deleted(applier: Applier, inventory: Collection[InventoryEntry]) -> bool:
+    return not (await applier.delete(inventory)).inventory
+
+
 @pytest.mark.parametrize("what", CHANGES)
 async def test_what_somebody_empties_is_back(client: Client, what: str) -> None:
     wanted, patch = CHANGES[what]
@@ -148,4 +154,4 @@ async def test_what_somebody_empties_is_back(client: Client, what: str) -> None:
     assert after.live is not None
     assert content(after.live) == content(before.live)
     assert third.outcomes[-1].action == "unchanged"
-    await applier.delete(first.inventory)
+    await eventually(lambda: deleted(applier, first.inventory), what="the objects are gone")
