@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kube_runtime import ApiError, Conflict, Invalid
+from kube_runtime import ApiError, Conflict, Invalid, RequestTooLarge
 from kube_runtime.apply.refusals import explained, immutable_fields
 from kube_runtime.client.answers import error_from_answer
 
@@ -90,6 +90,18 @@ def test_document_that_does_not_fit_its_schema_is_invalid_although_answered_by_5
     error = error_from_answer(500, b'{"kind":"Status","code":500,"message":"%s"}' % message.encode())
     assert isinstance(error, Invalid)
     assert explained(error) == sentence
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "etcdserver: request is too large",
+        "rpc error: code = ResourceExhausted desc = trying to send message larger than max (2200000 vs. 2097152)",
+    ],
+)
+def test_object_that_etcd_does_not_store_is_too_large_although_answered_by_500(message: str) -> None:
+    answer = b'{"kind":"Status","code":500,"message":"%s"}' % message.encode()
+    assert isinstance(error_from_answer(500, answer), RequestTooLarge)
 
 
 @pytest.mark.parametrize("code", [500, 503])

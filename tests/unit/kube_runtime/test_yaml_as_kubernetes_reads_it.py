@@ -6,12 +6,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from kube_runtime import ManifestInvalid, TextTooLong, YamlLimits, dump_yaml, load_documents, load_yaml
+from kube_runtime import ManifestInvalid, TextTooLong, YamlLimits, dump_yaml, load_documents, load_yaml, stored_size
 
 RECORDED = json.loads((Path(__file__).parent / "kubernetes_yaml.json").read_text())
 TEXTS = some.text(some.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=30)
@@ -142,7 +141,7 @@ def _as_numbers(value: Any) -> Any:
 @given(some.dictionaries(TEXTS, VALUES, max_size=5))
 def test_text_stops_at_its_limit(document: dict[str, Any]) -> None:
     text = dump_yaml(document)
-    size = len(msgspec.json.encode(text))
+    size = stored_size(text)
     assert dump_yaml(document, max_bytes=size) == text
     with pytest.raises(TextTooLong):
         dump_yaml(document, max_bytes=size - 1)

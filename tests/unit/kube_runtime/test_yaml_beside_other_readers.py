@@ -133,7 +133,9 @@ def kubectl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
         given.close()
 
 
-@given(some.lists(LINES, max_size=9), some.sampled_from(["\n", "\n", "", "\n\n"]))
+@given(
+    some.lists(LINES, max_size=9), some.sampled_from(["\n", "\n", "", "\n\n", "\r\n", "\r", "\n...", "\n---", "\n \t"])
+)
 @example([], "a: |\n  last line")
 @example([], "a: >\n  last line")
 @example([], "a: 1\n---\n\ufeffb: 1\nc: 2\n")
@@ -141,6 +143,33 @@ def kubectl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
 @example([], "a:\n  b: 1\n  <<: {b: 2, c: 3}\n  <<: [{c: 4}, {c: 5}]\n  d: 6\n")
 def test_lines_mean_what_they_mean_to_kubectl(kubectl: Reader, lines: list[str], end: str) -> None:
     _assert_same("\n".join(lines) + end, kubectl)
+
+
+STYLES = some.sampled_from(["|", "|-", "|+", ">", ">-", ">+", "|2", "|2-", "|1+", "|4", "| # c", "|\t", "|-  "])
+BLOCK_LINES = some.sampled_from(
+    ["text", "text  ", "text\t", "", " ", "  ", "\t", "  more", "# c", "--- x", "a: b", "\x85", "\ufeff"]
+)
+ENDS = some.sampled_from(
+    ["", "\n", "\n\n", "\n...", "\n...\n", "\n---", "\n---\nb: 1", "\n# c", "\n   \n", "\nb: 1", "\r", "\n\t"]
+)
+
+
+@given(
+    some.sampled_from(["a: {}", "x:\n- a: {}", "- {}"]),
+    STYLES,
+    some.lists(BLOCK_LINES, max_size=4),
+    ENDS,
+    some.booleans(),
+)
+@example("a: {}", "|", ["text"], "", False)
+@example("a: {}", ">+", ["text"], "", True)
+def test_block_means_what_it_means_to_kubectl(
+    kubectl: Reader, line: str, style: str, lines: list[str], end: str, has_carriage_returns: bool
+) -> None:
+    """Also at the end of a text: kubectl reads lines, so the last one ends; sigs.k8s.io/yaml takes it as it is."""
+    indent = "    " if "x:" in line else "  "
+    text = "\n".join([line.format(style), *(f"{indent}{each}" for each in lines)]) + end
+    _assert_same(text.replace("\n", "\r\n") if has_carriage_returns else text, kubectl)
 
 
 @given(some.lists(ESCAPED, max_size=8), some.sampled_from(["a: {}", "{}: a", "- {}"]))

@@ -27,9 +27,10 @@ from lifecycle_manager.module_config.reading import ANSWER, ModuleCr, Reading, f
 from lifecycle_manager.module_config.rules import ApplyModuleConfig, DeleteModuleConfig, acceptable, writes_of
 from lifecycle_manager.module_config.settings import Quota
 from lifecycle_manager.module_config.snapshot import ModuleConfigSnapshot
-from lifecycle_manager.module_config.texts import MAX_TEXT_BYTES, MODULE_CR, TextMaker
+from lifecycle_manager.module_config.texts import MODULE_CR, TextMaker
 from lifecycle_manager.skr.failure import INTERNAL_ERROR
 from lifecycle_manager_api import Condition, find
+from lifecycle_manager_api.kinds import MAX_TEXT_BYTES
 from tests import builders
 from tests.unit.module_config.test_controller import INTERVAL, NAME, Module, changed, module
 from tests.world import KCP, SKR

@@ -27,8 +27,9 @@ from lifecycle_manager.module_config.rules import (
 from lifecycle_manager.module_config.settings import Quota
 from lifecycle_manager.module_config.snapshot import ModuleConfigSnapshot, ReadVersions
 from lifecycle_manager.module_config.status import too_large, unreadable
-from lifecycle_manager.module_config.texts import MAX_TEXT_BYTES, text_of
+from lifecycle_manager.module_config.texts import text_of
 from lifecycle_manager_api import ModuleConfig, ResourceReference
+from lifecycle_manager_api.kinds import MAX_TEXT_BYTES
 from tests import builders
 
 MAX_NAME_LENGTH = 253

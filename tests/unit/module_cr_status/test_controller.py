@@ -192,12 +192,19 @@ async def test_only_the_fields_that_the_kind_has_are_written(bare: Statuses, kno
     assert set(await bare.status()) == {known}
 
 
-async def test_state_that_the_kind_does_not_have_becomes_the_nearest_one(bare: Statuses) -> None:
-    await bare.install(crd({"state": {"type": "string", "enum": ["Ready", "Error"]}}))
+@pytest.mark.parametrize(
+    ("states", "reported", "shown"),
+    [(["Ready", "Error"], "Warning", "Error"), (["Deleting", "Ready", "Warning"], "Error", "Warning")],
+    ids=["no Warning", "as Telemetry, no Error"],
+)
+async def test_state_that_the_kind_does_not_have_becomes_the_nearest_one(
+    bare: Statuses, states: list[str], reported: str, shown: str
+) -> None:
+    await bare.install(crd({"state": {"type": "string", "enum": states}}))
     await bare.edit("10.0.0.0/8")
-    await bare.report(state="Warning")
+    await bare.report(state=reported)
     await bare.reconcile()
-    assert await bare.status() == {"state": "Error"}
+    assert await bare.status() == {"state": shown}
 
 
 @pytest.mark.parametrize("document", [crd({}), crd(subresource=False)], ids=["no fields", "no subresource"])

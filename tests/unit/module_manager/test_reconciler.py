@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 import pytest
 
-from kube_runtime import Causes, Forbidden, ObjectKey, Result
+from kube_runtime import Causes, Forbidden, Invalid, ObjectKey, RequestTooLarge, Result
 from kyma_module_manager import ModuleManager, PermanentError, RenderingFailed, module_manager
 from kyma_module_manager.metrics import ManagerMetrics
 from kyma_module_manager.reconciler import KeyState, Reconciler
@@ -264,6 +264,37 @@ async def test_refusal_of_the_control_plane_is_in_the_status_and_one_line_of_the
     ((kind, document),) = plane.written
     rendered = next(each for each in document["status"]["conditions"] if each["type"] == "Rendered")
     assert (kind, rendered["reason"]) == ("status", "SyncResourceRefused")
+
+
+TOO_LONG = {"causes": [{"reason": "FieldValueTooLong", "field": "spec.resource", "message": "Too long"}]}
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        Invalid(422, "Invalid", "spec.resource: Too long", TOO_LONG),
+        RequestTooLarge(500, "InternalError", "etcdserver: request is too large"),
+    ],
+)
+async def test_what_is_refused_for_its_size_is_reported_once_and_not_retried(
+    plane: ControlPlane,
+    key: ObjectKey,
+    make_config: MakeConfig,
+    now: datetime,
+    monkeypatch: pytest.MonkeyPatch,
+    refusal: Exception,
+) -> None:
+    async def refuse(_: Mapping[str, Any]) -> SyncResource:
+        raise refusal
+
+    monkeypatch.setattr(plane, "sync_resource", refuse)
+    plane.configs[key] = make_config()
+
+    assert await Loop(plane, now).reconcile(key) == Result()
+    ((_, document),) = plane.written
+    rendered = next(each for each in document["status"]["conditions"] if each["type"] == "Rendered")
+    assert rendered["reason"] == "ObjectsRefused"
+    assert "the largest is ConfigMap media (v1) with 138" in rendered["message"]
 
 
 async def test_permanent_error_is_written_to_the_status_and_not_retried(

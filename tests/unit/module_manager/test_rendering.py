@@ -9,8 +9,9 @@ import pytest
 
 from kube_runtime import parse_objects
 from kyma_module_manager import ModuleContext, ModuleCrUnreadable, ObjectsRefused, module_manager
-from kyma_module_manager.rendering import MAX_TEXT_BYTES, decode_module_cr, encode_objects, render
+from kyma_module_manager.rendering import decode_module_cr, encode_objects, render
 from lifecycle_manager_api import ModuleConfig, ObjectMeta
+from lifecycle_manager_api.kinds import MAX_TEXT_BYTES
 
 
 class Size(msgspec.Struct, frozen=True):
@@ -113,8 +114,22 @@ def test_name_that_no_path_has_is_rejected_with_its_index(metadata: dict[str, An
 
 
 def test_text_that_is_too_large_is_rejected() -> None:
-    with pytest.raises(ObjectsRefused, match="more than the maximum"):
-        encode_objects([thing(data={"text": "x" * MAX_TEXT_BYTES})])
+    small, large = thing(), thing(data={"text": "<" * (MAX_TEXT_BYTES // 6)}) | {"metadata": {"name": "large"}}
+    why = r"more than the maximum of 1048576; the largest is ConfigMap large \(v1\) with .*; move what does not depend"
+    with pytest.raises(ObjectsRefused, match=why):
+        encode_objects([small, large])
+
+
+def test_text_that_is_too_large_as_yaml_is_json() -> None:
+    value: Any = [0] * 10_000
+    for _ in range(50):
+        value = {"properties": value}
+    documents = [thing(), thing(spec=value) | {"metadata": {"name": "deep"}}]
+
+    text = encode_objects(documents).text
+
+    assert text.startswith('{"apiVersion"')
+    assert [each.document for each in parse_objects(text)] == documents
 
 
 async def test_rendering_twice_gives_the_same_text(make_config: Callable[..., ModuleConfig]) -> None:

@@ -501,7 +501,7 @@ async def test_nothing_is_applied_before_it_is_known_that_modules_are_kept_apart
 
 
 async def test_text_that_leaves_no_room_for_a_status_is_refused(world: Syncing) -> None:
-    spec = {"kyma": "demo", "module": "cloud-resources", "resource": "\n" * 400_000}
+    spec = {"kyma": "demo", "module": "cloud-resources", "resource": "\n" * 600_000}
     document = {"metadata": {"name": "large", "namespace": KCP}, "spec": spec}
     await world.kcp.apply(SYNC_RESOURCES, "large", document, KCP, field_manager="test")
     await world.reconcile("large")

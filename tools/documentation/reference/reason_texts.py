@@ -252,7 +252,7 @@ REASONS: Mapping[str, Texts] = {
         "SyncFailed": ("The ModuleConfig could not be turned into objects.", "Read the message."),
         "ObjectsRefused": (
             "A returned object is incomplete or a duplicate, or all are too large.",
-            "Correct the module.",
+            "Correct the module; [sizes](../module-managers.md#size).",
         ),
         "StatusRefused": ("The returned fields of the status are invalid or too large.", "Correct the module."),
         "SyncResourceRefused": ("The API server refuses the SyncResource.", "Read the message."),
@@ -275,7 +275,10 @@ REASONS: Mapping[str, Texts] = {
         "InvalidResource": ("The text of the SyncResource holds no valid objects.", "The module team corrects it."),
         "PolicyViolation": ("An object violates the ModulePolicy.", "Change the object or the ModulePolicy."),
         "TooManyObjects": ("The SyncResource has too many objects.", "Split it."),
-        "TextTooLarge": ("The text leaves no room for the status.", "Split the SyncResource."),
+        "TextTooLarge": (
+            "The text takes more than 1 MiB in etcd, or leaves no room for the status.",
+            "Move objects to the module's manifest, or to another SyncResource.",
+        ),
         "TooManySyncResources": ("The module has too many SyncResources for this Kyma.", "See `--max-sync-resources`."),
         "Conflict": ("Another field manager has a field of an object.", "Let one of both have the field."),
         "Forbidden": ("The credentials of the cluster lack a right for an object.", "Grant what the message names."),

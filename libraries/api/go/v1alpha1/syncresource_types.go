@@ -78,7 +78,7 @@ type SyncResourceSpec struct {
 	// +required
 	Module string `json:"module"`
 
-	// The objects as YAML text, one document each; the items of a List are separate objects.
+	// The objects as YAML text of up to 1 MiB, one document each; the items of a List are separate objects.
 	// +required
 	Resource string `json:"resource"`
 

@@ -7,6 +7,9 @@ from lifecycle_manager_api.conditions import LastOperation
 from lifecycle_manager_api.meta import ObjectMeta
 from lifecycle_manager_api.state import State
 
+MAX_TEXT_BYTES = 1024 * 1024
+"""Maximum of the text of a SyncResource or ModuleConfig, as etcd stores it: as a JSON string of Go. With its status an
+object may have 1.5 MiB there."""
 STATE = Column("State", ".status.state")
 READY = Column("Ready", '.status.conditions[?(@.type=="Ready")].status')
 REASON = Column("Reason", '.status.conditions[?(@.type=="Ready")].reason')

@@ -7,7 +7,7 @@ import msgspec
 from kube_crds import AGE, ATOMIC_MAP, Column, Struct, checked_by, schema
 from lifecycle_manager_api import names
 from lifecycle_manager_api.cel import IMMUTABLE
-from lifecycle_manager_api.kinds import READY, REASON, STATE, ApiObject, ObjectStatus
+from lifecycle_manager_api.kinds import MAX_TEXT_BYTES, READY, REASON, STATE, ApiObject, ObjectStatus
 from lifecycle_manager_api.references import ResourceReference
 
 OwnerName = Annotated[str, schema(minLength=1, maxLength=253), checked_by(IMMUTABLE)]
@@ -20,7 +20,7 @@ class ModuleConfigSpec(Struct, frozen=True, kw_only=True):
     """Name of the Kyma whose cluster has the Module CR."""
     module: OwnerName
     """Name of the module, as in the Kyma."""
-    resource: str = ""
+    resource: Annotated[str, schema(maxLength=MAX_TEXT_BYTES)] = ""
     """The Module CR as YAML text, with its status as far as others write it, without managedFields, resourceVersion and
     the last-applied annotation."""
     resource_ref: ResourceReference | None = None

@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar
 
 from kube_crds import AGE, Column, Struct, default, schema
 from lifecycle_manager_api import names
-from lifecycle_manager_api.kinds import READY, REASON, STATE, ApiObject, ObjectStatus
+from lifecycle_manager_api.kinds import MAX_TEXT_BYTES, READY, REASON, STATE, ApiObject, ObjectStatus
 from lifecycle_manager_api.module_config import OwnerName
 from lifecycle_manager_api.references import SyncedReference
 from lifecycle_manager_api.state import State
@@ -37,8 +37,8 @@ class SyncResourceSpec(Struct, frozen=True, kw_only=True):
     """Name of the Kyma whose cluster the objects are applied to."""
     module: OwnerName
     """Name of the module of the objects."""
-    resource: Annotated[str, schema(maxLength=704 * 1024)]
-    """The objects as YAML text, one document each; the items of a List are separate objects."""
+    resource: Annotated[str, schema(maxLength=MAX_TEXT_BYTES)]
+    """The objects as YAML text of up to 1 MiB, one document each; the items of a List are separate objects."""
     prune: Annotated[bool, default(True)] = True
     """Whether objects of an earlier text that are missing in this one are deleted from the cluster."""
 

@@ -100,7 +100,7 @@ if TYPE_CHECKING:
     from kube_runtime.resource import JsonObject, ObjectKey, ObjectList, Resource
     from kube_runtime.running import run
     from kube_runtime.sharding import ALONE, Sharding
-    from kube_runtime.yaml_output import TextTooLong, dump_yaml
+    from kube_runtime.yaml_output import TextTooLong, dump_yaml, stored_size
     from kube_runtime.yaml_text import YamlLimits, load_documents, load_yaml
 
 __all__ = [
@@ -204,6 +204,7 @@ __all__ = [
     "require_once",
     "require_readable",
     "run",
+    "stored_size",
 ]
 
 _MODULES: Mapping[str, tuple[str, ...]] = {
@@ -329,6 +330,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "yaml_output": (
         "TextTooLong",
         "dump_yaml",
+        "stored_size",
     ),
     "yaml_text": (
         "YamlLimits",

@@ -17,7 +17,7 @@ from yaml.resolver import Resolver
 
 from kube_runtime.yaml_text import resolve
 
-__all__ = ["TextTooLong", "dump_yaml"]
+__all__ = ["TextTooLong", "dump_yaml", "stored_size"]
 
 _FIRST = ("apiVersion", "kind", "metadata", "name", "namespace", "spec")
 _LAST = "status"
@@ -25,6 +25,8 @@ _PLACED = frozenset({*_FIRST, _LAST})
 _TEXT_TAG = "tag:yaml.org,2002:str"
 _BREAKS = frozenset("\r\x85\u2028\u2029")
 """What a reader takes for the end of a line and returns as another character, unless it is escaped."""
+_ESCAPED = {**dict.fromkeys("<>&", 5), **dict.fromkeys("\u2028\u2029", 3)}
+"""What an API server writes as an escape of six bytes, and how many bytes that adds."""
 _AMBIGUOUS = "0123456789+-.=<"
 """How a number, a time, a merge or a default value of YAML 1.1 or 1.2 begins that is text to Kubernetes."""
 _NUMBER = re.compile(r"0o[0-7]+|[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
@@ -45,7 +47,7 @@ class TextTooLong(ValueError):
 def dump_yaml(document: Mapping[str, Any], *, max_bytes: int | None = None) -> str:
     """Return the document as YAML in block style: identity first, `status` last, everything else by name.
 
-    `max_bytes` limits the size of the text as a JSON string. Raises TextTooLong as soon as it is exceeded.
+    `max_bytes` limits the `stored_size` of the text. Raises TextTooLong as soon as it is exceeded.
     """
     sink = _Sink(max_bytes)
     emitter = yaml.CSafeDumper(cast("IO[str]", sink), allow_unicode=True, width=1_000_000)
@@ -55,6 +57,11 @@ def dump_yaml(document: Mapping[str, Any], *, max_bytes: int | None = None) -> s
     emitter.emit(yaml.DocumentEndEvent(explicit=False))
     emitter.emit(yaml.StreamEndEvent())
     return "".join(sink.parts)
+
+
+def stored_size(text: str) -> int:
+    """Return how many bytes a text takes in etcd as a field of a custom resource: as a JSON string of Go."""
+    return len(msgspec.json.encode(text)) + sum(more * text.count(each) for each, more in _ESCAPED.items())
 
 
 class _Sink(io.TextIOBase):
@@ -67,7 +74,7 @@ class _Sink(io.TextIOBase):
 
     def write(self, part: str, /) -> int:
         if self._max_bytes is not None:
-            self._size += len(msgspec.json.encode(part)) - 2
+            self._size += stored_size(part) - 2
             if self._size > self._max_bytes:
                 raise TextTooLong(self._max_bytes)
         self.parts.append(part)

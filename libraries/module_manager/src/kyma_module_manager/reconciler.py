@@ -11,14 +11,25 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import structlog
 
-from kube_runtime import SYSTEM_CLOCK, Causes, Clock, Forbidden, Invalid, KubeError, ObjectKey, Result
+from kube_runtime import (
+    SYSTEM_CLOCK,
+    ApiError,
+    Causes,
+    Clock,
+    Forbidden,
+    Invalid,
+    KubeError,
+    ObjectKey,
+    RequestTooLarge,
+    Result,
+)
 from kube_runtime.tracing import exemplar, handed_on, part
 from kyma_module_manager.context import ModuleContext
 from kyma_module_manager.declaration import ModuleManager
-from kyma_module_manager.exceptions import PermanentError, RenderingFailed, SyncFailed
+from kyma_module_manager.exceptions import ObjectsRefused, PermanentError, RenderingFailed, SyncFailed
 from kyma_module_manager.metrics import ManagerMetrics
 from kyma_module_manager.plan import DesiredStatus, desired_status, status_document, sync_resource_document
-from kyma_module_manager.rendering import Rendering, render
+from kyma_module_manager.rendering import Rendering, largest_of, render
 from kyma_module_manager.writer import Writer
 from lifecycle_manager_api import ModuleConfig, State, SyncResource, names
 
@@ -155,8 +166,11 @@ class Reconciler(Generic[T]):
             return rendering
         try:
             written = await self.writer.sync_resource(document)
-        except (Invalid, Forbidden) as error:  # retried, since a policy or a role may change
+        except (Invalid, Forbidden, RequestTooLarge) as error:
             message = f"the control plane rejected the SyncResource: {error}"
+            if _is_for_size(error):
+                return ObjectsRefused(f"{message}; {largest_of(rendering.objects)}")
+            # Retried, since a policy or a role may change.
             refused = RenderingFailed(message, reason="SyncResourceRefused")
             refused.__cause__ = error
             return refused
@@ -196,6 +210,11 @@ class Reconciler(Generic[T]):
         if written is not None:
             self.configs.wrote(written)
             self.metrics.status_written.inc()
+
+
+def _is_for_size(error: ApiError) -> bool:
+    """Tell whether an object was rejected for its size: by etcd, the API server or its CRD."""
+    return isinstance(error, RequestTooLarge) or any(each.reason == "FieldValueTooLong" for each in error.causes)
 
 
 def _reference(config: ModuleConfig) -> dict[str, Any]:

@@ -9,19 +9,16 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from kube_runtime import KubernetesObject, ManifestInvalid, dump_yaml, load_yaml, parse_aside
+from kube_runtime import KubernetesObject, ManifestInvalid, dump_yaml, load_yaml, parse_aside, stored_size
 from kyma_module_manager.context import ModuleContext
 from kyma_module_manager.declaration import ModuleManager, SyncObject
 from kyma_module_manager.exceptions import ModuleCrUnreadable, ObjectsRefused, StatusRefused
 from lifecycle_manager_api.conditions import counted
+from lifecycle_manager_api.kinds import MAX_TEXT_BYTES
 
-__all__ = ["MAX_TEXT_BYTES", "Rendering", "decode_module_cr", "encode_objects", "render"]
+__all__ = ["Rendering", "decode_module_cr", "encode_objects", "largest_of", "render"]
 
 T = TypeVar("T")
-
-# An object may take 1.5 MiB in etcd: the text as JSON, with its lines escaped, and the status with every object's
-# reference.
-MAX_TEXT_BYTES = 1024 * 1024
 
 DEFAULT_NAMESPACE = "default"
 """Where Lifecycle Manager puts an object of a SyncResource that names no namespace."""
@@ -73,12 +70,29 @@ def encode_objects(objects: Iterable[SyncObject]) -> Rendering:
         first = seen.setdefault((group, thing.kind, namespace, thing.name), index)
         if first != index:
             raise ObjectsRefused(f"objects {first} and {index} are duplicates: {thing}")
-    text = "---\n".join(dump_yaml(document) for document in documents)
-    if (size := len(msgspec.json.encode(text))) > MAX_TEXT_BYTES:
+    text = "---\n".join(map(dump_yaml, documents))
+    if stored_size(text) > MAX_TEXT_BYTES:  # of a large CRD, more than half is indentation
+        text = "---\n".join(map(_json, documents))
+    if (size := stored_size(text)) > MAX_TEXT_BYTES:
         raise ObjectsRefused(
-            f"{counted(len(documents), 'object')} in {size} bytes of text, more than the maximum of {MAX_TEXT_BYTES}"
+            f"{counted(len(documents), 'object')} with {size} bytes, more than the maximum of {MAX_TEXT_BYTES}; "
+            f"{largest_of(documents)}"
         )
     return Rendering(documents, text)
+
+
+def largest_of(documents: Iterable[dict[str, Any]]) -> str:
+    """Say which of the objects that are too large together is the largest, and what to do about it."""
+    size, index, document = max((len(_json(each)), index, each) for index, each in enumerate(documents))
+    return (
+        f"the largest is {_object(index, document)} with {size}; move what does not depend on the Module CR, as CRDs "
+        "and an operator, to the module's manifest"
+    )
+
+
+def _json(document: dict[str, Any]) -> str:
+    """Return an object as one line of JSON, which is YAML too, in an order that does not depend on the function."""
+    return f"{msgspec.json.encode(document, order='sorted').decode()}\n"
 
 
 def checked_status(status: Mapping[str, Any] | msgspec.Struct) -> dict[str, Any]:

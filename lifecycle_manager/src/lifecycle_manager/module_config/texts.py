@@ -20,13 +20,11 @@ from lifecycle_manager.contract.owned_fields import owned_status_fields, without
 from lifecycle_manager.contract.signals import ObjectReference
 from lifecycle_manager.module_config.reading import ModuleCr, Reading
 from lifecycle_manager.module_config.status import too_large, undecodable
+from lifecycle_manager_api.kinds import MAX_TEXT_BYTES
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 OF_THE_SERVER = frozenset({"managedFields", "resourceVersion"})
-MIB = 1024 * 1024
-MODULE_CR = JsonLimits(max_bytes=4 * MIB, max_nodes=50_000)
-# etcd stores objects of up to 1.5 MiB. The text is one of several fields, and its size is that of the JSON string.
-MAX_TEXT_BYTES = MIB
+MODULE_CR = JsonLimits(max_bytes=4 * 1024 * 1024, max_nodes=50_000)
 SMALL_BYTES, SMALL_NODES = 16 * 1024, 500
 """What becomes a text on the event loop: about 5 ms for the most that the values may be."""
 MAX_LARGE_SECONDS = 0.5

@@ -15,6 +15,7 @@ FIELDS_REFUSED = "ModuleStatusRefused"
 """The reason of an Event in KCP: the fields that a Module Manager adds do not fit into the CRD."""
 NOT_WRITTEN = "ModuleCRStatusNotWritten"
 """The reason of an Event in KCP: the cluster refuses the status of a Module CR."""
+_NEAREST = {State.WARNING: State.ERROR, State.ERROR: State.WARNING}
 
 Fields = Mapping[str, Any]
 
@@ -64,7 +65,8 @@ def _state(state: State, schema: StatusSchema) -> str | None:
     """Return the state, or the nearest one that the kind has."""
     if schema.states is None or state.value in schema.states:
         return state.value
-    return State.ERROR.value if state is State.WARNING and State.ERROR.value in schema.states else None
+    nearest = _NEAREST.get(state)
+    return nearest.value if nearest is not None and nearest.value in schema.states else None
 
 
 def _condition(verdict: Verdict, schema: StatusSchema, known: Iterable[Fields], now: datetime) -> dict[str, Any]:

@@ -34,7 +34,6 @@ from kube_runtime import (
     Request,
     RequestTooLarge,
     Result,
-    ServerUnavailable,
 )
 from lifecycle_manager.contract.changes import finalizer_removed, generation_changed
 from lifecycle_manager.contract.indexes import MANIFESTS_BY_KYMA, SYNC_RESOURCES_BY_KYMA
@@ -269,9 +268,7 @@ class SyncResourceEngine(SetEngine[SyncResource]):
                 await self.writes.remove_finalizer(objects.resource)
                 return Result()
             return await self._report(seen, objects, report)
-        except (RequestTooLarge, ServerUnavailable) as error:
-            if "too large" not in str(error).lower():
-                raise
+        except RequestTooLarge:
             self.writes.record(objects.resource, TEXT_TOO_LARGE, "its text leaves no room for its status; split it")
         except Forbidden as error:
             if not seen.is_misplaced:

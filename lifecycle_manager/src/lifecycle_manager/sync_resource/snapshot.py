@@ -5,8 +5,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache, partial
 
-import msgspec
-
 from kube_runtime import (
     Causes,
     Clock,
@@ -19,6 +17,7 @@ from kube_runtime import (
     Request,
     parse_aside,
     parse_objects,
+    stored_size,
 )
 from lifecycle_manager.contract.indexes import MANIFESTS_BY_KYMA, SYNC_RESOURCES_BY_KYMA
 from lifecycle_manager.contract.resources import SYNC_RESOURCES
@@ -41,10 +40,9 @@ from lifecycle_manager.object_set.snapshot import SetSnapshot
 from lifecycle_manager.skr import DeletionBrake
 from lifecycle_manager.sync_resource.status import Refusal
 from lifecycle_manager_api import Kyma, Manifest, SyncResource, names
+from lifecycle_manager_api.kinds import MAX_TEXT_BYTES
 
 MAX_CACHED_TEXT = 64 * 1024
-MAX_TEXT_BYTES = 704 * 1024
-"""As JSON. With a status of the maximum size it fits into what etcd stores."""
 _BEGINNING = datetime.min.replace(tzinfo=UTC)
 
 Text = tuple[KubernetesObject, ...] | Refusal
@@ -232,8 +230,9 @@ class SyncResourceReader:
 
 def read_text(text: str) -> Text:
     """Return the objects in a SyncResource's text, or why it is not to be applied."""
-    if len(text) > MAX_TEXT_BYTES // 6 and len(msgspec.json.encode(text)) > MAX_TEXT_BYTES:
-        return Refusal(TEXT_TOO_LARGE, f"it has more than {MAX_TEXT_BYTES // 1024} KiB; split it")
+    if len(text) > MAX_TEXT_BYTES // 6 and (size := stored_size(text)) > MAX_TEXT_BYTES:
+        why = f"the text takes {size} bytes in etcd, more than the maximum of {MAX_TEXT_BYTES}"
+        return Refusal(TEXT_TOO_LARGE, f"{why}; move objects to another SyncResource, or to the module's manifest")
     try:
         return _cached(text) if len(text) <= MAX_CACHED_TEXT else _parsed(text)
     except ManifestInvalid as error:

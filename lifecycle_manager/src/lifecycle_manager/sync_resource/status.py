@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 import msgspec
 
-from kube_runtime import ApplyResult, InventoryEntry, ObjectOutcome, Readiness, readiness
+from kube_runtime import ApplyResult, InventoryEntry, ObjectOutcome, Readiness, readiness, stored_size
 from lifecycle_manager.contract.conditions import APPLIED, VALID
 from lifecycle_manager.contract.verdict import (
     APPLY_FAILED,
@@ -53,8 +53,8 @@ MODULE_NOT_ENABLED = "ModuleNotEnabled"
 NOT_PROTECTED = "ModulesNotProtected"
 TOO_MANY_SYNC_RESOURCES = "TooManySyncResources"
 NO_WORKLOADS: Mapping[InventoryEntry, Readiness] = MappingProxyType({})
-MAX_STATUS_BYTES = 768 * 1024
-"""etcd stores objects of up to 1.5 MiB; the text of the SyncResource needs room, too."""
+MAX_STATUS_BYTES, MAX_OBJECT_BYTES = 768 * 1024, 1472 * 1024
+"""Maximum of a status, and of it and the text. etcd stores objects of up to 1.5 MiB; the metadata need room, too."""
 
 
 class TooManyObjects(Exception):
@@ -89,7 +89,8 @@ def begun(
         found=(*before.found, *references_to(among(fresh, found))),
         owner_uid=before.owner_uid or resource.metadata.uid,
     )
-    if fresh and len(msgspec.json.encode(status)) > MAX_STATUS_BYTES:
+    room = min(MAX_STATUS_BYTES, MAX_OBJECT_BYTES - stored_size(resource.spec.resource)) if fresh else 0
+    if fresh and len(msgspec.json.encode(status)) > room:
         raise TooManyObjects(f"{len(status.synced)} objects are too many; split them into several SyncResources")
     return status
 

@@ -57,6 +57,8 @@ _BY_CODE: dict[int, type[ApiError]] = {
 }
 _OF_CONTENT = ("failed to create typed patch object", "failed to convert new object", "unable to convert unstructured")
 """How messages begin by which a server refuses an applied document that does not fit its schema, as 500."""
+_OF_SIZE = ("etcdserver: request is too large", "trying to send message larger than max")
+"""What messages contain by which a server refuses what etcd does not store, as 500."""
 _CONVERSION = "conversion webhook for "
 """The webhook of one CRD fails: no reason to wait with other requests, as the server asks its clients to (429)."""
 _REASONS = {404: "NotFound", 500: "InternalError", 503: "ServiceUnavailable", 504: "Timeout"}
@@ -102,6 +104,8 @@ def _error(code: int, status: _Status, retry_after: float | None) -> ApiError:
         kind = NotServed
     if code == 500 and status.message.startswith(_OF_CONTENT):
         kind = Invalid
+    if code == 500 and any(each in status.message for each in _OF_SIZE):
+        kind = RequestTooLarge
     if code == 429 and _CONVERSION in status.message:
         kind, retry_after, status.details = ServerUnavailable, None, None
     if kind is None:
