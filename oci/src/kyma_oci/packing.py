@@ -53,12 +53,17 @@ def context_of(base_url: str) -> Json:
     return {"type": "OCIRegistry", "baseUrl": base_url, "componentNameMapping": "urlPath"}
 
 
-def resource_of(name: str, version: str, blob: Blob) -> Json:
+def provider_text(provider: str | Json) -> str:
+    """Return a provider as the schema v2 has it: its name, or JSON with name and labels."""
+    return provider if isinstance(provider, str) else msgspec.json.encode(provider).decode()
+
+
+def resource_of(name: str, version: str, blob: Blob, *, kind: str = "directoryTree") -> Json:
     """Return the resource of a descriptor whose content is a layer of the same artifact."""
     return {
         "name": name,
         "version": version,
-        "type": "directoryTree",
+        "type": kind,
         "relation": "local",
         "access": {"type": "localBlob", "localReference": blob.digest, "mediaType": blob.media_type},
         "digest": {
