@@ -18,6 +18,7 @@ MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 INDEX = "application/vnd.oci.image.index.v1+json"
 CONFIG = "application/vnd.ocm.software.component.config.v1+json"
 DESCRIPTOR = "application/vnd.ocm.software.component-descriptor.v2+yaml+tar"
+BLOB_DIGEST, ARTIFACT_DIGEST = "genericBlobDigest/v1", "ociArtifactDigest/v1"
 DESCRIPTOR_FILE = "component-descriptor.yaml"
 
 
@@ -66,12 +67,13 @@ def resource_of(name: str, version: str, blob: Blob, *, kind: str = "directoryTr
         "type": kind,
         "relation": "local",
         "access": {"type": "localBlob", "localReference": blob.digest, "mediaType": blob.media_type},
-        "digest": {
-            "hashAlgorithm": "SHA-256",
-            "normalisationAlgorithm": "genericBlobDigest/v1",
-            "value": blob.digest.removeprefix("sha256:"),
-        },
+        "digest": digest_of(BLOB_DIGEST, blob.digest.removeprefix("sha256:")),
     }
+
+
+def digest_of(algorithm: str, value: str) -> Json:
+    """Return the digest of a resource: of a blob or of an artifact."""
+    return {"hashAlgorithm": "SHA-256", "normalisationAlgorithm": algorithm, "value": value}
 
 
 def file_layer(name: str, text: str) -> Blob:

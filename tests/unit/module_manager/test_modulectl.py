@@ -5,21 +5,33 @@ import json
 import lzma
 import os
 import shutil
+import ssl
 import subprocess
 import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
+import msgspec
 import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 from typer.testing import CliRunner, Result
 
 from kube_runtime import dump_yaml, load_yaml, parse_manifest
+from kyma_certs import LeafRequest, Usage, create_ca, issue
 from kyma_module_manager.project import commands, running
 from kyma_module_manager.project.modulectl.component import constructor_of, module_template, pack_module
 from kyma_module_manager.project.modulectl.images import image_in
 from kyma_module_manager.project.modulectl.module import read_module
 from kyma_module_manager.project.packing import PackedModule
 from kyma_oci import Artifact, Blob, Login
+from kyma_oci.signatures import keys_in, signed_component, verify
 
 HARBOUR = Path(__file__).parent / "harbour"
 RECORDED = HARBOUR / "recorded"
@@ -149,7 +161,7 @@ def test_package_has_the_components_parts_and_the_manifest_as_it_is(harbour: Pat
         each["access"]["localReference"] for each in component["resources"] if "localReference" in each["access"]
     }
     assert digests == {each.digest for each in packed.layers[1:]}
-    assert "8 objects: 1 ConfigMap, 2 CustomResourceDefinition, 1 Deployment" in done.output
+    assert "7 objects: 1 ConfigMap, 2 CustomResourceDefinition, 1 Deployment" in done.output
 
 
 def test_validation_says_what_the_status_of_the_module_cr_lacks(harbour: Path) -> None:
@@ -267,6 +279,64 @@ def test_mandatory_module_is_released_as_one(harbour: Path, tmp_path: Path) -> N
     release = load_yaml((tmp_path / "it" / "module" / "module-release-meta.yaml").read_text())["spec"]
     assert release["mandatory"] == {"version": "1.2.3"}
     assert klm("validate", tmp_path / "it").exit_code == 0
+
+
+def test_linked_manifest_is_downloaded_over_https_alone(
+    harbour: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pushed: list[PackedModule]
+) -> None:
+    with served(harbour, tmp_path) as address:
+        edit(harbour / "module-config.yaml", "manifest: harbour.yaml", f"manifest: {address}/harbour.yaml?raw=true")
+        edit(harbour / "module-config.yaml", "defaultCR: default", f"defaultCR: {address}/default")
+        arguments = ("--registry", "127.0.0.1:5000", "--module-sources-git-directory", harbour)
+        assert "can't be downloaded" in klm("package", harbour, *arguments).output
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca"))
+        done = klm("package", harbour, *arguments)
+        assert done.exit_code == 0, done.output
+        edit(harbour / "module-config.yaml", "harbour.yaml?raw=true", "missing.yaml")
+        assert "404" in klm("package", harbour, *arguments).output
+
+    assert files_in(pushed[0].layers[1]) == {"harbour.yaml": (HARBOUR / "harbour.yaml").read_text()}
+    resources = {each["name"]: each["link"] for each in pushed[0].module_template["spec"]["resources"]}
+    assert resources["rawManifest"] == "https://example.com/releases/1.2.3/harbour.yaml"  # as the config says
+
+
+@contextmanager
+def served(folder: Path, scratch: Path) -> Iterator[str]:
+    """Serve a folder over TLS; the CA is in the file `ca` of `scratch`."""
+    now = datetime.now(UTC)
+    ca = create_ca("test", lifetime=timedelta(days=1), now=now)
+    request = LeafRequest(common_name="localhost", dns_names=("localhost",), usages=frozenset({Usage.SERVER}))
+    pair = issue(ca, request, now=now)
+    for name, content in (("ca", ca.certificate_pem), ("crt", pair.certificate_pem), ("key", pair.key_pem)):
+        (scratch / name).write_bytes(content)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(scratch / "crt", scratch / "key")
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=str(folder))) as server:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        yield f"https://localhost:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def test_component_in_the_registry_is_signed(harbour: Path, tmp_path: Path, pushed: list[PackedModule]) -> None:
+    key, file = generate_private_key(65537, 2048), tmp_path / "key.pem"
+    file.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    arguments = ("--registry", "127.0.0.1:5000", "--module-sources-git-directory", harbour, "--sign", file)
+    assert "without one are registry.example.com/harbour/manager:1.2.3" in klm("package", harbour, *arguments).output
+    assert pushed == []
+    for tag in ("manager:1.2.3", "pilot:2.0.0-rc.1", "chart:v20260101-abcdef0"):
+        edit(harbour / "harbour.yaml", tag, f"{tag}@sha256:{DIGEST}")
+    done = klm("package", harbour, *arguments)
+    assert done.exit_code == 0, done.output
+
+    descriptor = msgspec.json.encode(load_yaml(files_in(pushed[0].layers[0])["component-descriptor.yaml"]))
+    public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    verify(descriptor, keys_in({"key.pub": public}), datetime.now(UTC))
+    component = signed_component(descriptor)
+    assert [*component.layers] == ["raw-manifest"]
+    assert len(component.images) == 5
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ def new(
             running.create_from(from_config, directory, sources)
             return
         names = ModuleNames.of(str(name), kind=kind, group=group)
-        running.create(names, directory or Path(name), enable_module_config=enable_module_config)
+        running.create(names, directory or Path(names.module), enable_module_config=enable_module_config)
     except DeclarationError as error:
         raise typer.BadParameter(str(error)) from None
 

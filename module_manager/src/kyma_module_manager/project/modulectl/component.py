@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from kube_runtime import dump_yaml
+from kyma_module_manager.exceptions import DeclarationError
 from kyma_module_manager.project.modulectl.config import as_group_version_kind, by_name, is_url
 from kyma_module_manager.project.modulectl.images import Image, images_in
 from kyma_module_manager.project.modulectl.module import ModulectlModule
@@ -15,9 +16,11 @@ from kyma_module_manager.project.reading import Document
 from kyma_oci import Blob
 from kyma_oci.descriptor import RAW_MANIFEST
 from kyma_oci.packing import (
+    ARTIFACT_DIGEST,
     config_of,
     context_of,
     descriptor_layer,
+    digest_of,
     file_layer,
     provider_text,
     repository_of,
@@ -118,11 +121,16 @@ def pack_module(
     enable_module_config: bool | None = None,
     signed: Callable[[Document], Document] | None = None,
 ) -> PackedModule:
-    """Pack a module for a repository path of a registry, as OCM's program does it by the constructor."""
+    """Pack a module for a repository path of a registry, as OCM's program does it by the constructor.
+
+    Raises DeclarationError for images that can't be `signed`.
+    """
     template = module_template(module, enable_module_config=enable_module_config)
     layers = {RAW_MANIFEST: file_layer(module.manifest.name, module.manifest.text)}
     if module.default is not None:
         layers[DEFAULT_CR] = file_layer(module.default.name, module.default.text)
+    if signed is not None:
+        _require_digests(module)
     layers[MODULE_TEMPLATE] = Blob(dump_yaml(template).encode(), ANY_CONTENT)
     descriptor = _descriptor(component_of(module, commit), context_of(f"{registry}/{path}".rstrip("/")), layers)
     descriptor = descriptor if signed is None else signed(descriptor)
@@ -148,9 +156,23 @@ def _descriptor(component: Document, context: Document, layers: Mapping[str, Blo
             "provider": provider_text(component["provider"]),
             "repositoryContexts": [context],
             "componentReferences": [],
-            "resources": [*component["resources"], *local],
+            "resources": [*map(_with_digest, component["resources"]), *local],
         },
     }
+
+
+def _with_digest(image: Document) -> Document:
+    """Return the resource of an image with the digest in its reference, where it has one."""
+    digest = image["access"]["imageReference"].partition("@sha256:")[2]
+    return image | {"digest": digest_of(ARTIFACT_DIGEST, digest)} if digest else image
+
+
+def _require_digests(module: ModulectlModule) -> None:
+    if tagged := [each.reference for each in images_in(module.objects) if not each.digest]:
+        raise DeclarationError(
+            "a signature is about digests, so the manifest of a signed module names its images as NAME:TAG@sha256:…; "
+            f"without one are {', '.join(tagged)}"
+        )
 
 
 def _labels(module: ModulectlModule) -> list[Document]:
