@@ -111,7 +111,7 @@ async def answered(environment: Environment, state: str) -> dict[str, Any]:
 
 
 async def test_users_configuration_comes_into_force_and_is_answered_in_the_real_status(keda: Environment) -> None:
-    spec = {
+    spec: dict[str, Any] = {
         "logging": {"operator": {"level": "debug", "format": "json"}},
         "resources": {"operator": {"limits": {"cpu": "800m", "memory": "1Gi"}, "requests": {"cpu": "150m"}}},
         "podAnnotations": {"operator": {"metrics.dynatrace.com/scrape": "true"}},
@@ -133,7 +133,7 @@ async def test_users_configuration_comes_into_force_and_is_answered_in_the_real_
         applied = [each for each in templates if "--zap-log-level=debug" in each["spec"]["containers"][0]["args"]]
         return applied[0] if applied else None
 
-    applied = await eventually(in_force, what="the operator has the user's configuration")
+    applied: Any = await eventually(in_force, what="the operator has the user's configuration")
     (container,) = applied["spec"]["containers"]
     assert container["env"] == spec["env"]
     assert container["resources"] == spec["resources"]["operator"]

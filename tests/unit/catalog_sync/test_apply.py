@@ -11,7 +11,7 @@ import pytest
 
 from kube_runtime import ObjectKey, Request, Resource
 from lifecycle_manager.catalog_sync.apply import SkrCatalog
-from lifecycle_manager.catalog_sync.rules import Differences
+from lifecycle_manager.catalog_sync.rules import CatalogDifferences
 from lifecycle_manager.catalog_sync.snapshot import CatalogRecord, CatalogSnapshot, CatalogState
 from lifecycle_manager.catalog_sync.wanted import KINDS, wanted_catalog
 from lifecycle_manager.module_catalog import Offer
@@ -64,5 +64,5 @@ class Cluster:
 async def test_edit_that_follows_a_write_at_once_is_seen_as_a_change(edited: str) -> None:
     async with Request(ObjectKey("kcp-system", "demo"), CatalogState()) as request:
         catalog = SkrCatalog(cast("Any", Cluster(edited)), request)
-        await catalog.write(SNAPSHOT, Differences(tuple(CATALOG.items.values())), KINDS, {})
+        await catalog.write(SNAPSHOT, CatalogDifferences(tuple(CATALOG.items.values())), KINDS, {})
         assert await catalog.changed(KINDS) == ((edited,) if edited else ())

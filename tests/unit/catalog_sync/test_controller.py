@@ -232,7 +232,7 @@ async def test_what_users_change_under_a_new_version_is_found_by_the_next_check(
         assert await _exists(skr, MODULE_TEMPLATES, "nats-1.0.0")
 
 
-async def test_object_that_a_user_put_in_the_place_of_one_of_lm_stays_in_spite_of_a_new_version() -> None:
+async def test_object_of_a_user_in_the_place_of_one_of_lm_stays_at_a_new_version() -> None:
     async with brought() as world:
         skr = await world.skr()
         await skr.delete(MODULE_TEMPLATES, "api-1.0.0", SKR)

@@ -95,7 +95,7 @@ class Cluster:
     async def write(
         self,
         seen: CatalogSnapshot,
-        differences: rules.Differences,
+        differences: rules.CatalogDifferences,
         kinds: Collection[str] = (),
         _live: Mapping[Key, Item] | None = None,
     ) -> CatalogSnapshot:

@@ -27,7 +27,7 @@ from kyma_fleet.screen import LiveTable, Screen
 from kyma_fleet.steering import ChangeReport
 from kyma_fleet.timeline import Timeline
 from lifecycle_manager.cli import app
-from lifecycle_manager.rollout.standing import Standing
+from lifecycle_manager.rollout.standing import RolloutStanding
 from tests.unit.fleet_page.rollouts import rollout
 
 RUNS = "prints its progress while it runs"
@@ -150,7 +150,7 @@ def test_status_of_a_rollout_fits_80_columns_and_names_the_first_cause(
     waves = tuple(msgspec.structs.replace(each, **standings) for each in halted.status.waves)
     stream = io.StringIO()
     shown = msgspec.structs.replace(halted, status=msgspec.structs.replace(halted.status, waves=waves))
-    RolloutStatus(rollout=shown, standing=Standing("Halted")).print_table(Screen(width=80, stream=stream))
+    RolloutStatus(rollout=shown, standing=RolloutStanding("Halted")).print_table(Screen(width=80, stream=stream))
     header, table, _failed = stream.getvalue().split("\n\n")
     assert f"kyma-00007 failed first: {cause}" in header
     assert "…" not in table

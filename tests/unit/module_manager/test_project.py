@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kube_runtime import load_yaml, parse_objects
+from kube_runtime import dump_yaml, load_yaml, parse_objects
 from kyma_module_manager import DeclarationError
 from kyma_module_manager.project.checks import notices, require_well_formed, run_checks
 from kyma_module_manager.project.generation import generate_project
@@ -95,7 +95,7 @@ def test_kind_and_group_that_kubernetes_rejects_are_rejected() -> None:
 def test_new_project_passes_every_check(project: Path) -> None:
     results = run_checks(read_project(project))
 
-    assert len(results) == 10
+    assert len(results) == 11
     assert problems(project) == {}
 
 
@@ -132,7 +132,10 @@ def test_missing_part_is_named_and_no_further_check_runs(project: Path) -> None:
 
     ((title, found),) = problems(project).items()
     assert title == "all parts of the module are present"
-    assert found == ("folder module: found 0 of kind CustomResourceDefinition, expected 1",)
+    assert found == (
+        "folder module: found no object that installs the module",
+        "folder module: found no CustomResourceDefinition of the Module CR",
+    )
 
 
 def test_other_module_name_in_the_template_is_found(project: Path, edit: Edit) -> None:
@@ -360,7 +363,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> ModuleProject:
 @given(st.data())
 @settings(max_examples=80, deadline=None)
 def test_no_value_of_a_project_breaks_validation_or_packing(whole: ModuleProject, data: st.DataObject) -> None:
-    documents = json.loads(json.dumps(whole.documents))
+    documents = json.loads(json.dumps(whole.documents))  # in the same order, as `files` names theirs
     others = st.sampled_from([None, True, 7, "(", [], [None], {}, {"": None}])
     for _ in range(data.draw(st.integers(1, 3))):
         holder = data.draw(st.sampled_from(documents))
@@ -377,3 +380,125 @@ def test_no_value_of_a_project_breaks_validation_or_packing(whole: ModuleProject
     with suppress(DeclarationError):
         require_well_formed(changed)
         pack(changed, "registry.example.com")
+
+
+MORE = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: operator, namespace: kyma-system}
+spec: {selector: {}, template: {}}
+---
+# nothing
+---
+apiVersion: v1
+kind: List
+items:
+- {apiVersion: v1, kind: ServiceAccount, metadata: {name: operator}}
+- {apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: operator}}
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: spoons.mixer.example.com}
+spec:
+  group: mixer.example.com
+  names: {kind: Spoon, plural: spoons}
+  scope: Namespaced
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]
+---
+apiVersion: mixer.example.com/v1
+kind: Spoon
+metadata: {name: the-first}
+"""
+
+
+def test_every_object_of_the_folder_is_packed_or_named_with_what_it_is_for(project: Path) -> None:
+    (project / "module" / "manifest.yaml").write_text(MORE)
+    (project / "module" / "more.json").write_text('{"apiVersion":"v1","kind":"Secret","metadata":{"name":"json"}}')
+    (project / "module" / "more.yml").write_text("apiVersion: v1\nkind: Secret\nmetadata: {name: yml}\n")
+
+    read = read_project(project)
+
+    packed = parse_objects(_content(pack(read, "registry.example.com").layers[1])[1])
+    assert [(each.kind, each.name) for each in packed[1:]] == [
+        ("Deployment", "operator"),
+        ("ServiceAccount", "operator"),
+        ("ClusterRole", "operator"),
+        ("CustomResourceDefinition", "spoons.mixer.example.com"),
+        ("Spoon", "the-first"),
+        ("Secret", "json"),
+        ("Secret", "yml"),
+    ]
+    others = [each.split(": ")[0] for each in read.others()]
+    assert others == [
+        "module/example.yaml",
+        "module/module-policy.yaml",
+        "module/module-release-meta.yaml",
+        "module/module-template.yaml",
+        "module/skr-role.yaml",
+        "module/skr-role.yaml",
+    ]
+    assert len(packed) + len(others) == len(read.documents)
+    assert [title for title, found in problems(project).items() if found] == [
+        "the ModulePolicy allows the objects of the module"
+    ]
+
+
+ANOTHER_CRD = """
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: mixers.mixer.example.com}
+spec: {group: mixer.example.com, names: {kind: Mixer, plural: mixers}, scope: Namespaced, versions: []}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("base/deployment.yaml", "", "module/base: folders are not read; render it into one file"),
+        ("values.txt", "", "module/values.txt is not read: expected .yaml, .yml or .json"),
+        (
+            "kustomization.yaml",
+            "{apiVersion: kustomize.config.k8s.io/v1beta1, kind: Kustomization, metadata: {name: it}}",
+            "module/kustomization.yaml: Kustomization is no object; render it",
+        ),
+        (
+            "other.yaml",
+            ANOTHER_CRD,
+            "stands in module/crd.yaml already",
+        ),
+    ],
+)
+def test_what_is_not_read_is_a_problem(project: Path, name: str, content: str, said: str) -> None:
+    (project / "module" / name).parent.mkdir(exist_ok=True)
+    (project / "module" / name).write_text(content)
+
+    (found,) = problems(project)["everything in the folder module is read"]
+    assert said in found
+
+
+def test_notes_beside_the_objects_are_no_problem(project: Path) -> None:
+    (project / "module" / "README.md").write_text("# Objects")
+    (project / "module" / ".gitignore").write_text("*.bak")
+    assert problems(project) == {}
+
+
+def test_keys_that_stand_twice_are_a_warning_as_for_kubectl(project: Path) -> None:
+    (project / "module" / "more.yaml").write_text("apiVersion: v1\nkind: Secret\nkind: ConfigMap\nmetadata: {name: it}")
+    (warning,) = read_project(project).warnings
+    assert "more.yaml" in warning
+
+
+def test_module_without_a_crd_or_a_release_or_a_default_is_valid(tmp_path: Path) -> None:
+    generate_project(ModuleNames.of("without"), tmp_path)
+    for name in ("crd", "module-release-meta", "example", "skr-role", "module-policy"):
+        (tmp_path / "module" / f"{name}.yaml").unlink()
+    (tmp_path / "pyproject.toml").unlink()
+    template = load_yaml((tmp_path / "module/module-template.yaml").read_text())
+    del template["spec"]["data"]
+    (tmp_path / "module/module-template.yaml").write_text(dump_yaml(template))
+    (tmp_path / "module/manifest.yaml").write_text(MORE)
+
+    assert problems(tmp_path) == {}
+    packed = pack(read_project(tmp_path), "registry.example.com")
+    resources = packed.module_template["spec"]["descriptor"]["component"]["resources"]
+    assert [each["name"] for each in resources] == ["raw-manifest"]

@@ -202,3 +202,20 @@ def test_package_with_a_key_that_is_none_pushes_nothing(project: Path, tmp_path:
 
     assert "key.pem" in refused
     assert not (project / "dist").exists()
+
+
+def test_package_lists_what_it_holds_and_what_is_for_others(project: Path) -> None:
+    printed = run("package", str(project), "--registry", "127.0.0.1:5000")
+
+    assert "1 objects: 1 CustomResourceDefinition" in printed
+    assert "not in the package: module/skr-role.yaml: ClusterRole lifecycle-manager-mixer: the rights of" in printed
+
+
+def test_package_from_which_something_would_be_missing_is_not_pushed(project: Path) -> None:
+    (project / "module" / "base").mkdir()
+
+    refused = refusal("package", str(project), "--registry", "127.0.0.1:5000")
+
+    assert "module/base: folders are not read" in refused
+    assert "nothing was pushed" in refused
+    assert not (project / "dist").exists()

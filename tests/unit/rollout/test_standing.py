@@ -2,7 +2,7 @@
 
 import pytest
 
-from lifecycle_manager.rollout.standing import Standing, channel_of, standing_of, taking_back, version_of
+from lifecycle_manager.rollout.standing import RolloutStanding, channel_of, standing_of, taking_back, version_of
 from lifecycle_manager_api import ModuleRollout
 from tests.unit.fleet_page.rollouts import rollout
 
@@ -22,8 +22,8 @@ def test_rollouts_of_a_channel_come_the_latest_first() -> None:
 
 
 def test_latest_rollout_is_what_its_phase_says() -> None:
-    assert standing_of(SECOND, [SECOND, FIRST]) == Standing("Completed")
-    assert standing_of(FIRST, [SECOND, FIRST]) == Standing(
+    assert standing_of(SECOND, [SECOND, FIRST]) == RolloutStanding("Completed")
+    assert standing_of(FIRST, [SECOND, FIRST]) == RolloutStanding(
         "Completed", "keda-regular-2", "keda-regular-2 came after it, with 1.2.0"
     )
 
@@ -31,25 +31,23 @@ def test_latest_rollout_is_what_its_phase_says() -> None:
 def test_rollout_that_an_undo_takes_back_names_it() -> None:
     channel = [undo("Progressing"), SECOND, FIRST]
     text = "1.2.0 is being taken back by keda-regular-3, which returns to 1.1.0"
-    assert standing_of(SECOND, channel) == Standing("TakingBack", "keda-regular-3", text)
+    assert standing_of(SECOND, channel) == RolloutStanding("TakingBack", "keda-regular-3", text)
     text = "keda-regular-3 takes 1.2.0 of keda-regular-2 back: 1.1.0 is in force"
-    assert standing_of(channel[0], channel) == Standing("Progressing", text=text)
+    assert standing_of(channel[0], channel) == RolloutStanding("Progressing", text=text)
 
 
 def test_rollout_that_was_taken_back_is_not_completed() -> None:
     channel = [undo("Completed"), SECOND, FIRST]
     text = "1.2.0 was taken back by keda-regular-3, which returns to 1.1.0"
-    assert standing_of(SECOND, channel) == Standing("TakenBack", "keda-regular-3", text)
-    assert standing_of(channel[0], channel) == Standing("Completed", text=DONE)
+    assert standing_of(SECOND, channel) == RolloutStanding("TakenBack", "keda-regular-3", text)
+    assert standing_of(channel[0], channel) == RolloutStanding("Completed", text=DONE)
 
 
 @pytest.mark.parametrize(
     ("offered", "version", "why"),
     [("1.2.0", "1.1.0", DONE), ("1.1.0", "1.1.0", ""), ("1.3.0", "1.3.0", "")],
 )
-def test_clusters_shall_have_what_an_undo_returns_to_until_the_channel_offers_another(
-    offered: str, version: str, why: str
-) -> None:
+def test_clusters_shall_have_what_an_undo_returns_to(offered: str, version: str, why: str) -> None:
     channel = [undo("Completed"), SECOND, FIRST]
     assert (version_of(offered, channel), taking_back(offered, channel)) == (version, why)
 

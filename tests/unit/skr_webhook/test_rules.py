@@ -111,7 +111,7 @@ class Skr:
         objects = (WEBHOOK,) if with_webhook else ()
         return Desired(objects, RECORDS, ModuleCrRules((), self.unknown), with_webhook, self.overdue_until)
 
-    async def apply(self, seen: WatcherSnapshot, desired: Desired, _how: rules.Comparison) -> WatcherSnapshot:
+    async def apply(self, seen: WatcherSnapshot, desired: Desired, _how: rules.WebhookComparison) -> WatcherSnapshot:
         self.steps.append(("apply", desired.objects))
         drifted = is_recorded(seen.kyma, desired)
         timers = seen.timers.repaired(TIMES, now=seen.now, again=TIMES.interval, drifted=drifted)

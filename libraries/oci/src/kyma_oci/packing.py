@@ -18,6 +18,7 @@ MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 INDEX = "application/vnd.oci.image.index.v1+json"
 CONFIG = "application/vnd.ocm.software.component.config.v1+json"
 DESCRIPTOR = "application/vnd.ocm.software.component-descriptor.v2+yaml+tar"
+BLOB_DIGEST, ARTIFACT_DIGEST = "genericBlobDigest/v1", "ociArtifactDigest/v1"
 DESCRIPTOR_FILE = "component-descriptor.yaml"
 
 
@@ -53,20 +54,26 @@ def context_of(base_url: str) -> Json:
     return {"type": "OCIRegistry", "baseUrl": base_url, "componentNameMapping": "urlPath"}
 
 
-def resource_of(name: str, version: str, blob: Blob) -> Json:
+def provider_text(provider: str | Json) -> str:
+    """Return a provider as the schema v2 has it: its name, or JSON with name and labels."""
+    return provider if isinstance(provider, str) else msgspec.json.encode(provider).decode()
+
+
+def resource_of(name: str, version: str, blob: Blob, *, kind: str = "directoryTree") -> Json:
     """Return the resource of a descriptor whose content is a layer of the same artifact."""
     return {
         "name": name,
         "version": version,
-        "type": "directoryTree",
+        "type": kind,
         "relation": "local",
         "access": {"type": "localBlob", "localReference": blob.digest, "mediaType": blob.media_type},
-        "digest": {
-            "hashAlgorithm": "SHA-256",
-            "normalisationAlgorithm": "genericBlobDigest/v1",
-            "value": blob.digest.removeprefix("sha256:"),
-        },
+        "digest": digest_of(BLOB_DIGEST, blob.digest.removeprefix("sha256:")),
     }
+
+
+def digest_of(algorithm: str, value: str) -> Json:
+    """Return the digest of a resource: of a blob or of an artifact."""
+    return {"hashAlgorithm": "SHA-256", "normalisationAlgorithm": algorithm, "value": value}
 
 
 def file_layer(name: str, text: str) -> Blob:

@@ -30,7 +30,7 @@ from kube_runtime import (
 )
 from kube_runtime.exceptions import without_frames
 from kube_runtime.tracing import part
-from lifecycle_manager.catalog_sync.rules import Differences, Revisions, is_as_wanted
+from lifecycle_manager.catalog_sync.rules import CatalogDifferences, Revisions, is_as_wanted
 from lifecycle_manager.catalog_sync.snapshot import CatalogSnapshot, CatalogState, fingerprint
 from lifecycle_manager.catalog_sync.status import CatalogRefused
 from lifecycle_manager.catalog_sync.wanted import CRDS, Item, Key, WantedItem
@@ -102,7 +102,7 @@ class SkrCatalog:
     async def write(
         self,
         seen: CatalogSnapshot,
-        differences: Differences,
+        differences: CatalogDifferences,
         kinds: Collection[str] = (),
         live: Mapping[Key, Item] | None = None,
     ) -> CatalogSnapshot:

@@ -34,7 +34,7 @@ class CatalogDone(End):
     is_checked: bool = False
 
 
-class Differences(NamedTuple):
+class CatalogDifferences(NamedTuple):
     """What is applied and what is deleted."""
 
     apply: tuple[WantedItem, ...] = ()
@@ -80,7 +80,7 @@ def done(seen: CatalogSnapshot, *, is_checked: bool) -> CatalogDone:
     return CatalogDone(condition=condition, record=seen.record, requeue_after=requeue_after, is_checked=is_checked)
 
 
-def known_differences(seen: CatalogSnapshot) -> Differences | None:
+def known_differences(seen: CatalogSnapshot) -> CatalogDifferences | None:
     """Return what to write in an SKR that has another catalog by its record; None where it has to be read first.
 
     It need not be read while nothing says that it has something else; the next check finds that.
@@ -90,13 +90,13 @@ def known_differences(seen: CatalogSnapshot) -> Differences | None:
     return between(seen.former, seen.wanted)
 
 
-def between(former: WantedCatalog, wanted: WantedCatalog) -> Differences | None:
+def between(former: WantedCatalog, wanted: WantedCatalog) -> CatalogDifferences | None:
     """Return what to apply and what to delete to get from one catalog to another.
 
     None where something is to be deleted that the former one left as it was: the SKR need not have it from LM.
     """
     if wanted.is_frozen:
-        return Differences()
+        return CatalogDifferences()
     leaving = former.known - wanted.known - wanted.items.keys()
     if former.is_frozen or not leaving <= former.items.keys():
         return None
@@ -105,23 +105,25 @@ def between(former: WantedCatalog, wanted: WantedCatalog) -> Differences | None:
         for key, each in wanted.items.items()
         if key not in former.items or former.items[key].document != each.document
     )
-    return Differences(tuple(new), tuple(sorted(leaving)))
+    return CatalogDifferences(tuple(new), tuple(sorted(leaving)))
 
 
-def differences(wanted: WantedCatalog, live: Mapping[Key, Item], kinds: Iterable[str]) -> Differences:
+def differences(wanted: WantedCatalog, live: Mapping[Key, Item], kinds: Iterable[str]) -> CatalogDifferences:
     """Return what to apply and what to delete, of some kinds, where `live` are LM's objects in the SKR.
 
     Deleted is what is no longer known; another object that this Kyma may no longer have stays as it is.
     """
     if wanted.is_frozen:
-        return Differences()
+        return CatalogDifferences()
     compared = frozenset(kinds)
     apply = tuple(
         each
         for key, each in wanted.items.items()
         if key[0] in compared and (key not in live or not is_as_wanted(live[key], each.item))
     )
-    return Differences(apply, tuple(sorted(key for key in live if key not in wanted.items and key not in wanted.known)))
+    return CatalogDifferences(
+        apply, tuple(sorted(key for key in live if key not in wanted.items and key not in wanted.known))
+    )
 
 
 def is_as_wanted(live: Item, wanted: Item) -> bool:

@@ -12,7 +12,7 @@ StandingWord = RolloutPhase | Literal["TakenBack", "TakingBack"]
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class RolloutStanding:
     """What a rollout has come to.
 
     - `successor`: the name of the rollout that takes it back, or that came after it; empty for the latest of a channel
@@ -30,7 +30,7 @@ def channel_of(rollouts: Iterable[ModuleRollout], rollout: ModuleRollout) -> lis
     return [*in_effect(each for each in rollouts if (each.spec.module_name, each.spec.channel) == key)]
 
 
-def standing_of(rollout: ModuleRollout, channel: Sequence[ModuleRollout]) -> Standing:
+def standing_of(rollout: ModuleRollout, channel: Sequence[ModuleRollout]) -> RolloutStanding:
     """Return what a rollout of a channel has come to. `channel`: its rollouts, the latest first."""
     spec, phase = rollout.spec, rollout.status.phase
     back = next((each for each in channel if each.spec.undoes == rollout.metadata.name), None)
@@ -38,12 +38,14 @@ def standing_of(rollout: ModuleRollout, channel: Sequence[ModuleRollout]) -> Sta
         is_done = back.status.phase == "Completed"
         how = f"was taken back by {back.metadata.name}" if is_done else f"is being taken back by {back.metadata.name}"
         text = f"{spec.version} {how}, which returns to {back.spec.version}"
-        return Standing("TakenBack" if is_done else "TakingBack", back.metadata.name, text)
+        return RolloutStanding("TakenBack" if is_done else "TakingBack", back.metadata.name, text)
     later = [each for each in channel if each.spec.revision > spec.revision]
     if later:
         after = later[-1]
-        return Standing(phase, after.metadata.name, f"{after.metadata.name} came after it, with {after.spec.version}")
-    return Standing(phase, text=_taking_back(rollout) if spec.undoes else "")
+        return RolloutStanding(
+            phase, after.metadata.name, f"{after.metadata.name} came after it, with {after.spec.version}"
+        )
+    return RolloutStanding(phase, text=_taking_back(rollout) if spec.undoes else "")
 
 
 def version_of(offered: str, channel: Sequence[ModuleRollout]) -> str:

@@ -26,7 +26,7 @@ from lifecycle_manager.skr import Connections, SkrAccessError
 from lifecycle_manager.skr_webhook.canary import EventPath, send_canary
 from lifecycle_manager.skr_webhook.documents import INVENTORY, webhook_document, workload_documents
 from lifecycle_manager.skr_webhook.object_rules import ObjectRuleReader
-from lifecycle_manager.skr_webhook.rules import Comparison, after_apply
+from lifecycle_manager.skr_webhook.rules import WebhookComparison, after_apply
 from lifecycle_manager.skr_webhook.settings import WatcherSettings
 from lifecycle_manager.skr_webhook.snapshot import (
     Desired,
@@ -106,7 +106,7 @@ class SkrWatcher:
             describe(pair.certificate_pem).not_after if state.renewal_overdue else None,
         )
 
-    async def apply(self, seen: WatcherSnapshot, desired: Desired, how: Comparison) -> WatcherSnapshot:
+    async def apply(self, seen: WatcherSnapshot, desired: Desired, how: WebhookComparison) -> WatcherSnapshot:
         """Apply the objects; after the first installation, delete those of the former version. Raises KubeError."""
         kyma, manager, objects = seen.kyma, self.sources.manager, await self.objects()
         with part("ApplyObjects"):

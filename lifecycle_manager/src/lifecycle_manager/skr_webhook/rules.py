@@ -51,7 +51,7 @@ class WatcherDone(End):
     condition: ConditionContent | None = None
 
 
-class Comparison(NamedTuple):
+class WebhookComparison(NamedTuple):
     """How objects are applied, see `SkrObjects.apply`."""
 
     recheck: bool
@@ -78,18 +78,18 @@ def is_in_order(seen: WatcherSnapshot) -> bool:
     return seen.timers.in_order and not seen.is_triggered and seen.now < seen.timers.repair_at and not is_silent(seen)
 
 
-def comparison(seen: WatcherSnapshot, desired: Desired) -> Comparison | None:
+def comparison(seen: WatcherSnapshot, desired: Desired) -> WebhookComparison | None:
     """Return how the objects are applied; None where they were, and need not be compared now."""
     is_due = _is_repair_due(seen)
     if _is_applied(seen, desired) and not is_due:
         return None
     # The Watcher of a former version changes what the apply finds, so its objects are read first.
     is_new = not any(records_of(seen.kyma).values()) and not is_of_former_version(seen.kyma)
-    return Comparison(is_due or is_recorded(seen.kyma, desired), frozenset(INVENTORY if is_new else ()))
+    return WebhookComparison(is_due or is_recorded(seen.kyma, desired), frozenset(INVENTORY if is_new else ()))
 
 
 def after_apply(
-    seen: WatcherSnapshot, desired: Desired, comparison: Comparison, applied: ApplyResult, *, again: float
+    seen: WatcherSnapshot, desired: Desired, comparison: WebhookComparison, applied: ApplyResult, *, again: float
 ) -> Timers:
     """Return the timers once the objects were applied; they are compared again after `again` seconds."""
     timers, recorded = seen.timers, is_recorded(seen.kyma, desired)

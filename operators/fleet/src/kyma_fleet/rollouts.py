@@ -20,7 +20,7 @@ from kyma_fleet.text import plain
 from lifecycle_manager.contract.resources import MODULE_ROLLOUTS, MODULE_TEMPLATES
 from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager.rollout.releases import in_force, is_way_back
-from lifecycle_manager.rollout.standing import Standing, channel_of, standing_of
+from lifecycle_manager.rollout.standing import RolloutStanding, channel_of, standing_of
 from lifecycle_manager.rollout.waves import waves_in_order
 from lifecycle_manager_api import (
     ModuleRollout,
@@ -182,7 +182,7 @@ class RolloutList(Document, frozen=True):
 
     at: datetime
     items: tuple[ModuleRollout, ...]
-    standings: tuple[Standing, ...]
+    standings: tuple[RolloutStanding, ...]
 
     def print_table(self, screen: Screen) -> None:
         """Print it for people."""
@@ -210,7 +210,7 @@ class RolloutStatus(Document, frozen=True):
     """One rollout, as it is in the API, and what it has come to."""
 
     rollout: ModuleRollout
-    standing: Standing
+    standing: RolloutStanding
 
     def print_table(self, screen: Screen) -> None:
         """Print it for people."""
@@ -221,7 +221,7 @@ class RolloutStatus(Document, frozen=True):
         yield reference(self.rollout.kind, self.rollout.metadata.name)
 
 
-def _print_status(rollout: ModuleRollout, standing: Standing, screen: Screen) -> None:
+def _print_status(rollout: ModuleRollout, standing: RolloutStanding, screen: Screen) -> None:
     spec, status = rollout.spec, rollout.status
     former = f", instead of {spec.former_version}" if spec.former_version else ""
     what = f"{spec.module_name} {spec.version} in channel {spec.channel}{former}"

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from lifecycle_manager.rollout.releases import by_channel
-from lifecycle_manager.rollout.standing import Standing, StandingWord, channel_of, standing_of, taking_back
+from lifecycle_manager.rollout.standing import RolloutStanding, StandingWord, channel_of, standing_of, taking_back
 from lifecycle_manager_api import FailedCluster, ModuleReleaseMeta, ModuleRollout, RolloutPhase, WaveStatus
 
 CLOSED = frozenset({"Completed", "Superseded"})
@@ -77,7 +77,7 @@ class ShownRollout:
     """A rollout of a page, and what it has come to."""
 
     rollout: ModuleRollout
-    standing: Standing
+    standing: RolloutStanding
 
     @classmethod
     def among(cls, rollouts: Sequence[ModuleRollout], rollout: ModuleRollout) -> "ShownRollout":

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,9 +16,10 @@ from kyma_module_manager.project.kinds import kind_violations
 from kyma_module_manager.project.names import MODULE_NAME
 from kyma_module_manager.project.policy import policy_as_yaml
 from kyma_module_manager.project.reading import Document, ModuleProject, kind_of
-from kyma_module_manager.project.schema import violations
+from kyma_module_manager.project.schema import Schema, schema_of, schemas_of, violations
+from kyma_module_manager.project.status import status_notices
 from kyma_module_manager.testing import RenderedObjects, render_module_cr
-from lifecycle_manager_api import ModulePolicy, ModuleTemplate, names
+from lifecycle_manager_api import ModulePolicy, ModuleReleaseMeta, ModuleTemplate, names
 from lifecycle_manager_api.crds import all_crds
 from lifecycle_manager_api.needed_policy import needed_policy
 from lifecycle_manager_api.policy_checks import DEFAULTS, ModuleRules, policy_violations
@@ -34,7 +35,6 @@ __all__ = [
 ]
 
 VERSION = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[a-zA-Z-][0-9a-zA-Z-]*)?")
-STATUS_FIELDS = ("state", "observedGeneration", "conditions")
 READ_VERBS = {"get", "list", "watch"}
 WRITE_VERBS = {"get", "create", "patch", "delete"}
 NO_MODULE_CONFIG = (
@@ -53,7 +53,7 @@ class CheckResult:
 
 
 def run_checks(project: ModuleProject) -> tuple[CheckResult, ...]:
-    """Run all checks in order, up to one of the first two that finds a problem: the others need what these find."""
+    """Run all checks in order, up to one about documents and parts that finds a problem: the others need these."""
     results: list[CheckResult] = []
     for title, check in CHECKS:
         problems = tuple(check(project))
@@ -95,26 +95,11 @@ def notices(project: ModuleProject) -> Iterator[str]:
     if project.manager is not None and not _enables_module_config(project):
         yield NO_MODULE_CONFIG
     if _enables_module_config(project):
-        yield from _missing_status_fields(project)
-    if (kind := kind_of(project)) is not None and _one(project, "CustomResourceDefinition") != crd_of(kind):
+        yield from status_notices(project.module_crds())
+    if (kind := kind_of(project)) is not None and crd_of(kind) not in project.module_crds():
         yield f"{CRD} is not that of the class {kind.__name__}: run kyma-module-manager module update"
     if not project.of_kind(ModulePolicy.KIND) and (needed := needed_module_policy(project)) is not None:
         yield f"the module needs a ModulePolicy; ask the operators of the control plane for this one:\n\n{needed}"
-
-
-def _missing_status_fields(project: ModuleProject) -> Iterator[str]:
-    """Yield which fields of the status Lifecycle Manager would write if the CRD had them."""
-    crd = _one(project, "CustomResourceDefinition")["spec"]
-    for version in crd["versions"]:
-        status = (_schema_of(version).get("properties") or {}).get("status") or {}
-        fields = status.get("properties") or {}
-        if version.get("served") and (missing := [name for name in STATUS_FIELDS if name not in fields]):
-            yield (
-                f"version {version.get('name')} of {crd['names']['kind']} has no {', '.join(missing)} in its status: "
-                "Lifecycle Manager writes there whether a change of the user is in force, and why not. Without the "
-                "fields users find it in Events alone. kyma-module-manager module new generates a CRD with them and "
-                "with their columns."
-            )
 
 
 def needed_module_policy(project: ModuleProject) -> str | None:
@@ -130,22 +115,32 @@ def needed_module_policy(project: ModuleProject) -> str | None:
     return policy_as_yaml(module, spec)
 
 
+def _read(project: ModuleProject) -> Iterator[str]:
+    yield from project.left_out
+
+
 def _parts(project: ModuleProject) -> Iterator[str]:
-    for kind in ("CustomResourceDefinition", "ModuleTemplate", "ModuleReleaseMeta"):
-        if len(project.of_kind(kind)) != 1:
-            yield f"folder module: found {len(project.of_kind(kind))} of kind {kind}, expected 1"
+    templates, releases = project.of_kind(ModuleTemplate.KIND), project.of_kind(ModuleReleaseMeta.KIND)
+    if len(templates) != 1:
+        yield f"folder module: found {len(templates)} of kind ModuleTemplate, expected 1"
+    if len(releases) > 1:
+        yield f"folder module: found {len(releases)} of kind ModuleReleaseMeta, expected 1 or none"
+    if not project.objects():
+        yield "folder module: found no object that installs the module"
+    if not project.module_crds() and _enables_module_config(project):
+        yield "folder module: found no CustomResourceDefinition of the Module CR"
     if project.manager is None and _enables_module_config(project):
         yield 'pyproject.toml names no manager; expected [tool.kyma-module] manager = "package:objects"'
 
 
 def _types(project: ModuleProject) -> Iterator[str]:
-    schemas = _schemas_of(all_crds())
+    schemas = schemas_of(all_crds())
     for document in project.documents:
         for problem in _type_problems(document, schemas):
             yield f"{document['kind']}: {problem}"
 
 
-def _type_problems(document: Document, schemas: Mapping[tuple[str, str], Document]) -> Iterator[str]:
+def _type_problems(document: Document, schemas: Mapping[tuple[str, str], Schema]) -> Iterator[str]:
     metadata = document.get("metadata")
     if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str) or not metadata["name"]:
         yield "metadata has no name"
@@ -161,67 +156,49 @@ def _type_problems(document: Document, schemas: Mapping[tuple[str, str], Documen
 
 
 def _names(project: ModuleProject) -> Iterator[str]:
-    template, release = _one(project, "ModuleTemplate")["spec"], _one(project, "ModuleReleaseMeta")["spec"]
-    module = template.get("moduleName", "")
+    module = _one(project, "ModuleTemplate")["spec"].get("moduleName", "")
     if not MODULE_NAME.fullmatch(module):
         yield f"invalid module name {module!r}: expected words of three or more lower-case letters, joined by hyphens"
     if project.manager is not None and project.manager.module != module:
         yield f"the manager is declared for module {project.manager.module}, the ModuleTemplate for {module}"
-    if release.get("moduleName") != module:
-        yield f"the ModuleReleaseMeta is for module {release.get('moduleName')}, the ModuleTemplate for {module}"
+    for release in project.of_kind(ModuleReleaseMeta.KIND):
+        if (released := release["spec"].get("moduleName")) != module:
+            yield f"the ModuleReleaseMeta is for module {released}, the ModuleTemplate for {module}"
 
 
 def _versions(project: ModuleProject) -> Iterator[str]:
-    template, release = _one(project, "ModuleTemplate")["spec"], _one(project, "ModuleReleaseMeta")["spec"]
+    template = _one(project, "ModuleTemplate")["spec"]
     version = template.get("version", "")
     component = template.get("descriptor", {}).get("component", {})
     if not VERSION.fullmatch(version):
         yield f"invalid version {version!r}: expected a semantic version such as 1.2.3"
     if component.get("version") != version:
         yield f"the descriptor has version {component.get('version')}, the ModuleTemplate {version}"
-    if (name := release.get("ocmComponentName")) is not None and component.get("name") != name:
-        yield f"the descriptor names the component {component.get('name')}, the ModuleReleaseMeta {name}"
-    if not any(channel.get("version") == version for channel in release.get("channels", ())):
-        yield f"no channel of the ModuleReleaseMeta has version {version}"
+    for release in (each["spec"] for each in project.of_kind(ModuleReleaseMeta.KIND)):
+        if (name := release.get("ocmComponentName")) is not None and component.get("name") != name:
+            yield f"the descriptor names the component {component.get('name')}, the ModuleReleaseMeta {name}"
+        offered = [*release.get("channels", ()), release.get("mandatory") or {}]
+        if not any(each.get("version") == version for each in offered):
+            yield f"no channel of the ModuleReleaseMeta has version {version}"
 
 
-def _crd(project: ModuleProject) -> Iterator[str]:
-    crd = _one(project, "CustomResourceDefinition")["spec"]
-    for version in crd["versions"]:
-        schema = _schema_of(version)
-        if schema.get("type") != "object" or "spec" not in (schema.get("properties") or {}):
-            yield f"version {version.get('name')} of {crd['names']['kind']} has no schema for its spec"
-        if "status" not in (version.get("subresources") or {}):
-            yield f"version {version.get('name')} of {crd['names']['kind']} has no status subresource"
-    if not _one(project, "ModuleTemplate")["spec"].get("data"):
-        yield "the ModuleTemplate has no default Module CR in spec.data"
+def _crds(project: ModuleProject) -> Iterator[str]:
+    for crd in (each["spec"] for each in project.of_kind("CustomResourceDefinition")):
+        for version in crd["versions"]:
+            if schema_of(version).get("type") != "object":
+                yield f"version {version.get('name')} of {crd['names']['kind']} has no schema"
 
 
 def _module_crs(project: ModuleProject) -> Iterator[str]:
-    schemas = _schemas_of(project.of_kind("CustomResourceDefinition"))
+    schemas = schemas_of(project.of_kind("CustomResourceDefinition"))
     for where, module_cr in project.module_crs():
         api_version, kind = str(module_cr.get("apiVersion")), str(module_cr.get("kind"))
         schema = schemas.get((api_version, kind))
         if schema is None:
-            served = " and ".join(f"{kind} of {version}" for version, kind in schemas)
+            served = " and ".join(f"{kind} of {version}" for version, kind in schemas) or "nothing"
             yield f"{where} is a {kind} of {api_version}; the CRD serves {served}"
         else:
             yield from (f"{where}: {problem}" for problem in violations(module_cr, schema))
-
-
-def _schemas_of(crds: Iterable[Document]) -> dict[tuple[str, str], Document]:
-    """Return the schemas of the served versions of CRDs, by apiVersion and kind."""
-    return {
-        (f"{crd['spec']['group']}/{version['name']}", crd["spec"]["names"]["kind"]): _schema_of(version)
-        for crd in crds
-        for version in crd["spec"]["versions"]
-        if version["served"]
-    }
-
-
-def _schema_of(version: Document) -> Document:
-    schema: Document = (version.get("schema") or {}).get("openAPIV3Schema") or {}
-    return schema
 
 
 def _rendering(project: ModuleProject) -> Iterator[str]:
@@ -234,7 +211,7 @@ def _rendering(project: ModuleProject) -> Iterator[str]:
 
 def _kinds(project: ModuleProject) -> Iterator[str]:
     """Yield what an API server would refuse in the objects of the module, and in the status of its Module CR."""
-    schemas = _schemas_of(project.of_kind("CustomResourceDefinition"))
+    schemas = schemas_of(project.of_kind("CustomResourceDefinition"))
     for where, module_cr in project.module_crs():
         try:
             rendering = _rendered(project, module_cr)
@@ -250,9 +227,11 @@ def _kinds(project: ModuleProject) -> Iterator[str]:
 
 
 def _rights(project: ModuleProject) -> Iterator[str]:
-    rules = [rule for role in project.of_kind("ClusterRole") for rule in role.get("rules") or ()]
-    crd = _one(project, "CustomResourceDefinition")["spec"]
-    needed = {(crd["group"], crd["names"]["kind"], frozenset(READ_VERBS))}
+    if not project.rights() and not _enables_module_config(project):
+        return
+    rules = [rule for role in project.rights() for rule in role.get("rules") or ()]
+    crds = [each["spec"] for each in project.module_crds()]
+    needed = {(crd["group"], crd["names"]["kind"], frozenset(READ_VERBS)) for crd in crds}
     for _, module_cr in project.module_crs():
         try:
             objects = _rendered(project, module_cr)
@@ -261,11 +240,11 @@ def _rights(project: ModuleProject) -> Iterator[str]:
         for each in objects.objects:
             needed.add((each["apiVersion"].rpartition("/")[0], each["kind"], frozenset(WRITE_VERBS)))
     if _enables_module_config(project):
-        needed.add((crd["group"], f"{crd['names']['plural']}/status", frozenset({"patch"})))
+        needed |= {(crd["group"], f"{crd['names']['plural']}/status", frozenset({"patch"})) for crd in crds}
     for group, kind, verbs in sorted(needed, key=lambda each: each[:2]):
         if not any(_allows(rule, group, kind, verbs) for rule in rules):
             what = f"{', '.join(sorted(verbs))} {kind} of {group or 'core'}"
-            yield f"no ClusterRole in the folder module allows Lifecycle Manager to {what}"
+            yield f"no ClusterRole in module/skr-role.yaml allows Lifecycle Manager to {what}"
 
 
 def _policy(project: ModuleProject) -> Iterator[str]:
@@ -285,7 +264,7 @@ def _policy(project: ModuleProject) -> Iterator[str]:
 
 def _object_sets(project: ModuleProject) -> Iterator[tuple[str, Sequence[KubernetesObject]]]:
     """Yield the objects of the Manifest, and those of each Module CR, each set with its place for messages."""
-    yield "the Manifest", [KubernetesObject.of(each) for each in project.of_kind("CustomResourceDefinition")]
+    yield "the Manifest", [KubernetesObject.of(each, index) for index, each in enumerate(project.objects())]
     for where, module_cr in project.module_crs():
         try:
             rendered = _rendered(project, module_cr)
@@ -323,11 +302,12 @@ def _rendered(project: ModuleProject, module_cr: Document) -> RenderedObjects:
 
 
 CHECKS: tuple[tuple[str, Callable[[ModuleProject], Iterator[str]]], ...] = (
+    ("everything in the folder module is read", _read),
     ("all documents fit the schemas of their kinds", _types),
     ("all parts of the module are present", _parts),
     ("all parts name the same module", _names),
     ("versions and component agree", _versions),
-    ("the CRD has a schema and a status subresource", _crd),
+    ("each CRD has a schema", _crds),
     ("default and example Module CR match the CRD", _module_crs),
     ("the manager renders default and example Module CR", _rendering),
     ("objects and status fit the schemas of their kinds", _kinds),

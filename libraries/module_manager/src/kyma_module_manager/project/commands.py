@@ -1,4 +1,4 @@
-"""The commands `klm module new`, `update`, `run`, `validate`, `policy` and `package`."""
+"""The commands `klm module new`, `update`, `run`, `validate`, `policy`, `create` and `package`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -19,12 +19,25 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 Directory = Annotated[Path, typer.Argument(help="Folder of the module's project.", file_okay=False)]
+Module = Annotated[
+    Path, typer.Argument(help="Folder of the module's project, or of modulectl's module-config.yaml, or that file.")
+]
+Sources = Annotated[
+    Path,
+    typer.Option(
+        "--module-sources-git-directory",
+        metavar="FOLDER",
+        help="Git repository of the module's sources, whose commit the component of a module-config.yaml names.",
+    ),
+]
 MODULE_CONFIG_FLAGS = ("--enableModuleConfig", "--enable-module-config/--no-enable-module-config")
 
 
 @app.command()
 def new(
-    name: Annotated[str, typer.Argument(help="The module's name, such as cloud-resources.")],
+    name: Annotated[
+        str | None, typer.Argument(help="The module's name, such as cloud-resources.", show_default=False)
+    ] = None,
     directory: Annotated[
         Path | None, typer.Option("--dir", help="Folder to create; by default the module's name.")
     ] = None,
@@ -32,6 +45,13 @@ def new(
     group: Annotated[
         str | None, typer.Option(help="API group of the Module CR; by default NAME.kyma-project.io.")
     ] = None,
+    from_config: Annotated[
+        Path | None,
+        typer.Option(
+            "--from", metavar="FILE", help="Take the module from modulectl's module-config.yaml.", dir_okay=False
+        ),
+    ] = None,
+    sources: Sources = Path(),
     *,
     enable_module_config: Annotated[
         bool,
@@ -44,14 +64,22 @@ def new(
 ) -> None:
     """Create a module that works.
 
-    It has a manager, a CRD, ModuleTemplate, ModuleReleaseMeta, ModulePolicy, a chart, tests, and a README.
+    It has a manager, a CRD, ModuleTemplate, ModuleReleaseMeta, ModulePolicy, a chart, tests, and a README. From a
+    module-config.yaml it has its objects, ModuleTemplate and ModuleReleaseMeta, and no manager in the control plane.
     """
     from kyma_module_manager.project import running
     from kyma_module_manager.project.names import ModuleNames
 
+    if (name is None) == (from_config is None):
+        raise typer.BadParameter("give either the module's NAME or --from module-config.yaml")
+    if from_config is not None and enable_module_config:
+        raise typer.BadParameter("--from makes no manager for --enableModuleConfig: create one by its NAME")
     try:
-        names = ModuleNames.of(name, kind=kind, group=group)
-        running.create(names, directory or Path(name), enable_module_config=enable_module_config)
+        if from_config is not None:
+            running.create_from(from_config, directory, sources)
+            return
+        names = ModuleNames.of(str(name), kind=kind, group=group)
+        running.create(names, directory or Path(names.module), enable_module_config=enable_module_config)
     except DeclarationError as error:
         raise typer.BadParameter(str(error)) from None
 
@@ -79,7 +107,7 @@ def update(
 
 
 @app.command()
-def validate(directory: Directory = Path()) -> None:
+def validate(module: Module = Path()) -> None:
     """Check that the parts of a module are valid and agree.
 
     No server is asked.
@@ -87,7 +115,7 @@ def validate(directory: Directory = Path()) -> None:
     from kyma_module_manager.project import running
 
     try:
-        valid = running.validate(directory)
+        valid = running.validate(module)
     except DeclarationError as error:
         raise typer.BadParameter(str(error)) from None
     if not valid:
@@ -113,8 +141,39 @@ def policy(
 
 
 @app.command()
+def create(
+    config_file: Annotated[
+        Path, typer.Option("--config-file", "-c", metavar="FILE", help="The module-config.yaml.", dir_okay=False)
+    ] = Path("module-config.yaml"),
+    sources: Sources = Path(),
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="ModuleTemplate to write.", dir_okay=False)
+    ] = Path("template.yaml"),
+    constructor: Annotated[
+        Path,
+        typer.Option(
+            "--output-constructor-file", metavar="FILE", help="Constructor of the component to write.", dir_okay=False
+        ),
+    ] = Path("component-constructor.yaml"),
+    *,
+    skip_version_validation: Annotated[
+        bool, typer.Option("--skip-version-validation", help="Allow an image of the manager with another version.")
+    ] = False,
+) -> None:
+    """Write the ModuleTemplate and the component constructor of a module-config.yaml, as modulectl does.
+
+    OCM's program makes the component of the constructor; `package` pushes the same at once.
+    """
+    from kyma_module_manager.project.modulectl.running import create_files
+
+    if not create_files(config_file, output, constructor, sources=sources, any_version=skip_version_validation):
+        raise typer.Exit(1)
+
+
+@app.command()
 def package(
-    directory: Directory = Path(),
+    module: Module = Path(),
+    sources: Sources = Path(),
     *,
     registry: Annotated[str, typer.Option(help="Registry to push to, as host[:port][/path].")],
     username: Annotated[
@@ -155,12 +214,13 @@ def package(
     from kyma_oci import Login
 
     pushed = running.push(
-        directory,
+        module,
         registry,
         Login(username, password) if username and password else None,
         plain_http=plain_http,
         output=output,
         enable_module_config=enable_module_config,
+        sources=sources,
         key=sign,
     )
     if not pushed:

@@ -1,6 +1,6 @@
-"""Packs a module as a component version: its descriptor, its CRDs and its default Module CR."""
+"""Packs a module as a component version: its descriptor, its objects and its default Module CR."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from kube_runtime import dump_yaml
@@ -18,7 +18,7 @@ from kyma_oci.packing import (
     tag_of,
 )
 
-__all__ = ["PackedModule", "pack"]
+__all__ = ["DEFAULT_CR", "PackedModule", "pack"]
 
 DEFAULT_CR = "default-cr"
 
@@ -55,10 +55,11 @@ def pack(
         )
     template = templates[0]
     component = template["spec"]["descriptor"]["component"]
-    crds = project.of_kind("CustomResourceDefinition")
-    raw_manifest = file_layer("raw-manifest.yaml", "---\n".join(dump_yaml(each) for each in crds))
-    default = file_layer("default-cr.yaml", dump_yaml(template["spec"]["data"]))
-    descriptor = _descriptor(component, f"{registry}/{path}".rstrip("/"), raw_manifest, default)
+    objects = "---\n".join(dump_yaml(each) for each in project.objects())
+    layers = {RAW_MANIFEST: file_layer("raw-manifest.yaml", objects)}
+    if (default := template["spec"].get("data")) is not None:
+        layers[DEFAULT_CR] = file_layer("default-cr.yaml", dump_yaml(default))
+    descriptor = _descriptor(component, f"{registry}/{path}".rstrip("/"), layers)
     descriptor = descriptor if signed is None else signed(descriptor)
     layer = descriptor_layer(dump_yaml(descriptor))
     changed: Document = {"descriptor": descriptor}
@@ -68,12 +69,12 @@ def pack(
         repository=repository_of(component["name"], path),
         tag=tag_of(component["version"]),
         config=config_of(layer),
-        layers=(layer, raw_manifest, default),
+        layers=(layer, *layers.values()),
         module_template=template | {"spec": template["spec"] | changed},
     )
 
 
-def _descriptor(component: Document, base_url: str, raw_manifest: Blob, default: Blob) -> Document:
+def _descriptor(component: Document, base_url: str, layers: Mapping[str, Blob]) -> Document:
     version = component["version"]
     return {
         "meta": {"schemaVersion": "v2"},
@@ -81,13 +82,13 @@ def _descriptor(component: Document, base_url: str, raw_manifest: Blob, default:
             "name": component["name"],
             "version": version,
             "provider": component.get("provider") or "kyma-project.io",
+            **({"labels": component["labels"]} if component.get("labels") else {}),
             "repositoryContexts": [context_of(base_url)],
             "sources": component.get("sources") or [],
             "componentReferences": component.get("componentReferences") or [],
             "resources": [
                 *(each for each in component.get("resources") or [] if each.get("name") not in _PACKED),
-                resource_of(RAW_MANIFEST, version, raw_manifest),
-                resource_of(DEFAULT_CR, version, default),
+                *(resource_of(name, version, layer) for name, layer in layers.items()),
             ],
         },
     }

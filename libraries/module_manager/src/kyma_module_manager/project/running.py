@@ -2,49 +2,72 @@
 
 import asyncio
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-
-from rich.console import Console
-from rich.markup import escape
+from typing import NamedTuple
 
 from kube_runtime import dump_yaml
+from kube_runtime.project import write_files
 from kyma_module_manager.exceptions import DeclarationError
 from kyma_module_manager.project.checks import CHECKS, NO_MODULE_CONFIG, notices, require_well_formed, run_checks
 from kyma_module_manager.project.generation import CRD, crd_text, generate_project
+from kyma_module_manager.project.modulectl.component import pack_module
+from kyma_module_manager.project.modulectl.module import commit_of, config_file
+from kyma_module_manager.project.modulectl.running import checked_module, project_of, validate_module
 from kyma_module_manager.project.names import ModuleNames
 from kyma_module_manager.project.packing import PackedModule, pack
+from kyma_module_manager.project.printing import print_line, print_notice, print_problem, print_result, shown, tally
 from kyma_module_manager.project.reading import Document, kind_of, read_project
+from kyma_module_manager.project.status import status_notices
 from kyma_module_manager.project.writing import check_target, replace_file
 from kyma_oci import Artifact, Login, Registries, SourceError, artifact_in
 from kyma_oci.signatures import KeyUnreadable, Unverified, private_key_in, sign
 
-__all__ = ["create", "push", "update", "validate"]
-
-console = Console()
+__all__ = ["create", "create_from", "push", "update", "validate"]
 
 
 def create(names: ModuleNames, target: Path, *, enable_module_config: bool) -> None:
     """Write the files of a new module. Raises DeclarationError."""
-    written = generate_project(names, target, enable_module_config=enable_module_config)
-    for path in written:
-        console.print(f"  {path}", highlight=False)
+    _print_created(generate_project(names, target, enable_module_config=enable_module_config), target)
     if not enable_module_config:
-        _print_notice(NO_MODULE_CONFIG)
-    commands = f"[bold]cd {target}[/] and [bold]kyma-module-manager module validate[/]"
-    console.print(f"\n[green]✓[/] {len(written)} files. Next: {commands}")
+        print_notice(NO_MODULE_CONFIG)
 
 
-def validate(directory: Path) -> bool:
-    """Print what is right and wrong in a project; return whether all is right. Raises DeclarationError."""
-    project = read_project(directory)
+def create_from(config: Path, target: Path | None, sources: Path) -> None:
+    """Write a project for the module of a `module-config.yaml`. Raises DeclarationError."""
+    module = checked_module(config, any_version=True)
+    texts = project_of(module, commit_of(sources))
+    folder = target or Path(module.config.module)
+    try:
+        _print_created(write_files(folder, texts), folder)
+    except FileExistsError as error:
+        raise DeclarationError(f"{error}; choose another folder with --dir") from None
+
+
+def _print_created(written: Iterable[Path], target: Path) -> None:
+    """Print the files of a new project, and what comes next."""
+    files = tuple(written)
+    for path in files:
+        print_line(f"  {shown(path)}")
+    next_steps = f"[bold]cd {shown(target)}[/] and [bold]kyma-module-manager module validate[/]"
+    print_line(f"\n[green]✓[/] {len(files)} files. Next: {next_steps}")
+
+
+def validate(module: Path) -> bool:
+    """Print what is right and wrong in a module; return whether all is right. Raises DeclarationError."""
+    if (file := config_file(module)) is not None:
+        return validate_module(file)
+    project = read_project(module)
     results = run_checks(project)
     for result in results:
-        console.print(f"{'[red]✗[/]' if result.problems else '[green]✓[/]'} {result.title}", highlight=False)
-        for problem in result.problems:
-            console.print(f"    {_shown(problem)}", highlight=False)
-    for notice in notices(project) if len(results) == len(CHECKS) else ():
-        _print_notice(notice)
+        print_result(result.title, result.problems)
+    if len(results) == len(CHECKS):
+        crds = project.module_crds()
+        if crds and not any(status_notices(crds)):
+            kinds = ", ".join(each["spec"]["names"]["kind"] for each in crds)
+            print_result(f"the status of {kinds} can carry the answer of Lifecycle Manager", ())
+        for notice in notices(project):
+            print_notice(notice)
     return not any(result.problems for result in results)
 
 
@@ -55,52 +78,88 @@ def update(directory: Path, *, check: bool) -> bool:
     file, after = directory / CRD, crd_text(kind)
     before = file.read_text() if file.is_file() else ""
     if before == after:
-        console.print("[green]✓[/] the CRD is that of the class", highlight=False)
+        print_line("[green]✓[/] the CRD is that of the class")
         return True
     for line in difflib.unified_diff(before.splitlines(), after.splitlines(), CRD, CRD, n=1, lineterm=""):
-        console.print(_shown(line), highlight=False, soft_wrap=True)
+        print_line(shown(line))
     if not check:
         check_target(file, [file.parent])
         replace_file(file, after)
     what = f"{CRD} differs; run kyma-module-manager module update" if check else f"{CRD} written"
-    console.print(f"{'[red]✗[/]' if check else '[green]✓[/]'} {what}", highlight=False)
+    print_line(f"{'[red]✗[/]' if check else '[green]✓[/]'} {what}")
     return not check
 
 
 def push(
-    directory: Path,
+    module: Path,
     registry: str,
     login: Login | None,
     *,
     plain_http: bool,
     output: Path | None,
     enable_module_config: bool | None,
+    sources: Path,
     key: Path | None = None,
 ) -> bool:
-    """Push a project, and write the ModuleTemplate that refers to it; return whether that was possible.
+    """Push a module, and write the ModuleTemplate that refers to it; return whether that was possible.
 
-    `key` is the file with the private key that signs the component's descriptor.
+    `sources` is the Git repository of a module of modulectl, `key` the file with the private key that signs the
+    component's descriptor.
     """
-    host, _, path = registry.partition("/")
-    target = output or directory / "dist" / "module-template.yaml"
+    folder = module.parent if module.is_file() else module
+    target = output or folder / "dist" / "module-template.yaml"
     try:
         check_target(target, () if output else (target.parent,))
-        project = read_project(directory)
-        require_well_formed(project)
         signed = _signer(key) if key is not None else None
-        packed = pack(project, host, path=path.strip("/"), enable_module_config=enable_module_config, signed=signed)
-        address = f"{'http' if plain_http else 'https'}://{host}"
-        artifact = artifact_in(address, packed.repository, packed.tag, plain_http=plain_http)
-        digest = asyncio.run(_push(artifact, login, packed))
+        packed = _pack(module, registry, sources, enable_module_config=enable_module_config, signed=signed)
+        component = packed.component
+        address = f"{'http' if plain_http else 'https'}://{registry.partition('/')[0]}"
+        artifact = artifact_in(address, component.repository, component.tag, plain_http=plain_http)
+        digest = asyncio.run(_push(artifact, login, component))
     except (DeclarationError, KeyUnreadable, SourceError, Unverified) as error:
-        console.print(f"[red]✗[/] {_shown(error)}", highlight=False)
+        print_problem(error)
         return False
-    replace_file(target, dump_yaml(packed.module_template))
-    console.print(f"[green]✓[/] {artifact}@{digest}", highlight=False, soft_wrap=True)
-    console.print(f"[green]✓[/] {target}: apply it to the control plane", highlight=False, soft_wrap=True)
-    if project.manager is not None and not packed.module_template["spec"].get("enableModuleConfig"):
-        _print_notice(NO_MODULE_CONFIG)
+    replace_file(target, dump_yaml(component.module_template))
+    print_line(f"[green]✓[/] {shown(artifact)}@{digest}")
+    print_line(f"[green]✓[/] {shown(packed.contents)}")
+    print_line(f"[green]✓[/] {shown(target)}: apply it to the control plane")
+    for each in packed.notices:
+        print_notice(each)
     return True
+
+
+class _Packed(NamedTuple):
+    component: PackedModule
+    contents: str
+    notices: tuple[str, ...]
+
+
+def _pack(
+    module: Path,
+    registry: str,
+    sources: Path,
+    *,
+    enable_module_config: bool | None,
+    signed: Callable[[Document], Document] | None,
+) -> _Packed:
+    """Pack a module with all its objects. Raises DeclarationError."""
+    host, _, below = registry.partition("/")
+    path = below.strip("/")
+    if (file := config_file(module)) is not None:
+        found, commit = checked_module(file), commit_of(sources)
+        component = pack_module(
+            found, commit, host, path=path, enable_module_config=enable_module_config, signed=signed
+        )
+        return _Packed(component, tally(each.kind for each in found.objects), found.warnings)
+    project = read_project(module)
+    if project.left_out:
+        raise DeclarationError("\n".join((*project.left_out, "nothing was pushed")))
+    require_well_formed(project)
+    component = pack(project, host, path=path, enable_module_config=enable_module_config, signed=signed)
+    unused = project.manager is not None and not component.module_template["spec"].get("enableModuleConfig")
+    others = [f"not in the package: {each}" for each in project.others()]
+    known = (*project.warnings, *others, *([NO_MODULE_CONFIG] if unused else []))
+    return _Packed(component, tally(each["kind"] for each in project.objects()), known)
 
 
 def _signer(key: Path) -> Callable[[Document], Document]:
@@ -110,15 +169,6 @@ def _signer(key: Path) -> Callable[[Document], Document]:
     except OSError as error:
         raise DeclarationError(f"{key} can't be read: {error.strerror}") from None
     return lambda descriptor: sign(descriptor, private)
-
-
-def _print_notice(text: str) -> None:
-    console.print(f"[yellow]![/] {_shown(text)}", highlight=False, soft_wrap=True)
-
-
-def _shown(text: object) -> str:
-    """Return lines as they are printed: without control characters, and nothing in them is markup."""
-    return escape("".join(each if each.isprintable() or each == "\n" else "?" for each in str(text)))
 
 
 async def _push(artifact: Artifact, login: Login | None, packed: PackedModule) -> str:

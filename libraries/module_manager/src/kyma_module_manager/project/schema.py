@@ -4,10 +4,10 @@ The API server decides; this finds the usual mistakes before, without a cluster.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-__all__ = ["violations"]
+__all__ = ["schema_of", "schemas_of", "violations"]
 
 Schema = Mapping[str, Any]
 
@@ -19,6 +19,22 @@ TYPES: Mapping[str, tuple[type, ...]] = {
     "number": (int, float),
     "boolean": (bool,),
 }
+
+
+def schemas_of(crds: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], Schema]:
+    """Return the schemas of the served versions of CRDs, by apiVersion and kind."""
+    return {
+        (f"{crd['spec']['group']}/{version['name']}", crd["spec"]["names"]["kind"]): schema_of(version)
+        for crd in crds
+        for version in crd["spec"]["versions"]
+        if version["served"]
+    }
+
+
+def schema_of(version: Mapping[str, Any]) -> Schema:
+    """Return the schema of a version of a CRD, an empty one where it has none."""
+    schema: Schema = (version.get("schema") or {}).get("openAPIV3Schema") or {}
+    return schema
 
 
 def violations(value: object, schema: Schema, path: str = "") -> Iterator[str]:

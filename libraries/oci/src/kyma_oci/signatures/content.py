@@ -21,11 +21,11 @@ from kyma_oci.descriptor import (
     credentials_of,
     location_of,
 )
+from kyma_oci.packing import ARTIFACT_DIGEST, BLOB_DIGEST
 from kyma_oci.references import is_digest
 from kyma_oci.signatures.normal_form import NONE_ACCESS, Unverified, normal_form
 
 INSTALLED = frozenset({RAW_MANIFEST, CONFIG})
-BLOB, ARTIFACT = "genericBlobDigest/v1", "ociArtifactDigest/v1"
 TREES = frozenset({"directoryTree", "dirTree"})
 """Types of resources whose layer is a tar."""
 _NO_SEMANTIC_VERSION = "0.0.0-"
@@ -83,7 +83,7 @@ def _by_name(layers: Iterable[_Resource]) -> dict[str, str]:
         if each.name in found:
             raise Unverified(f"there are two resources {each.name!r}")
         fetched = each.access.get("localReference") or each.access.get("digest")
-        found[each.name] = _digest(each, BLOB)
+        found[each.name] = _digest(each, BLOB_DIGEST)
         if found[each.name] != fetched:
             raise Unverified(f"resource {each.name!r} has another digest than its layer {str(fetched)[:80]!r}")
     return found
@@ -99,9 +99,9 @@ def _credentials(resource: _Resource) -> Any:
 def _images(resources: Iterable[_Resource]) -> Iterator[str]:
     for each in resources:
         reference = each.access.get("imageReference")
-        if not reference and each.kind_of_digest != ARTIFACT:
+        if not reference and each.kind_of_digest != ARTIFACT_DIGEST:
             continue
-        digest = _digest(each, ARTIFACT)
+        digest = _digest(each, ARTIFACT_DIGEST)
         if not isinstance(reference, str) or not reference:
             raise Unverified(f"resource {each.name!r} is an image, and its access has no imageReference")
         yield _named(each, reference, digest)
