@@ -7,7 +7,7 @@ from typing import Any
 
 from kube_runtime import KubernetesObject
 
-__all__ = ["Image", "image_in", "image_problems", "images_in", "used_images"]
+__all__ = ["WorkloadImage", "image_in", "image_problems", "images_in", "used_images"]
 
 WORKLOADS = frozenset({"Deployment", "StatefulSet"})
 FLOATING_TAGS = frozenset({"latest", "main"})
