@@ -45,6 +45,7 @@ def condition(*required: str, **properties: Any) -> dict[str, Any]:
         ({"properties": FIELDS}, ()),
         ({"x-kubernetes-preserve-unknown-fields": True}, ()),
         ({"properties": {**FIELDS, "state": states("Ready", "Processing", "Error", "Deleting")}}, ()),
+        ({"properties": {**FIELDS, "state": states("Ready", "Processing", "Warning", "Deleting")}}, ()),
         ({"properties": {"state": STRING}}, ("has no observedGeneration, conditions in its status",)),
         ({"properties": FIELDS, "required": ["state"]}, ()),
         ({"properties": {**FIELDS, "served": STRING}, "required": ["served"]}, ("take served out of status.required",)),

@@ -21,6 +21,8 @@ REASONS = {
     State.DELETING: "Deleting",
 }
 """What Lifecycle Manager answers, with one reason of each state."""
+NEAREST = {State.WARNING: State.ERROR, State.ERROR: State.WARNING}
+"""The state that it takes where the schema does not have its own."""
 WHY = (
     "Lifecycle Manager writes there whether a change of the user is in force, and why not. Without the fields users "
     "find it in Events alone. kyma-module-manager module new generates a CRD with them and with their columns."
@@ -73,9 +75,9 @@ def _refusals(state: State, status: Schema) -> Iterator[str]:
 
 
 def _nearest(state: State, fields: Mapping[str, Schema]) -> str | None:
-    """Return the state, or Error for a Warning, as a status can have it; None where it can have neither."""
+    """Return the state as a status can have it, or the nearest one; None where it can have neither."""
     states = (fields.get("state") or {}).get("enum")
-    nearest = (state, State.ERROR) if state is State.WARNING else (state,)
+    nearest = (state, NEAREST.get(state, state))
     return next((each.value for each in nearest if states is None or each in states), None)
 
 
