@@ -168,7 +168,7 @@ def test_validation_says_what_the_status_of_the_module_cr_lacks(harbour: Path) -
     done = klm("validate", harbour)
 
     assert done.exit_code == 0, done.output
-    assert "Harbour has no observedGeneration in its status" in done.output
+    assert "the status has no observedGeneration" in done.output
     assert "Ship" not in done.output
     assert "take served out of status.required" in done.output
     assert "status.conditions[0].type is 'Ready', not one of ['Installed']" in done.output

@@ -61,9 +61,9 @@ def test_status_fields_that_a_crd_lacks_are_recommended(project: Path, edit: Edi
     )
     edit("module/crd.yaml", "              conditions:\n", "              others:\n")
     (found,) = [each for each in notices(read_project(project)) if "status" in each]
-    assert found.startswith("version v1alpha1 of Mixer has no observedGeneration, conditions in its status: ")
+    assert found == "Mixer v1alpha1: the status has no observedGeneration, conditions"
     edit("module/module-template.yaml", "enableModuleConfig: true", "enableModuleConfig: false")
-    assert [each for each in notices(read_project(project)) if "in its status" in each] == []
+    assert [each for each in notices(read_project(project)) if "the status has no" in each] == []
 
 
 def test_names_are_derived_from_the_modules_name() -> None:

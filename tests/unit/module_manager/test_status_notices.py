@@ -46,7 +46,7 @@ def condition(*required: str, **properties: Any) -> dict[str, Any]:
         ({"x-kubernetes-preserve-unknown-fields": True}, ()),
         ({"properties": {**FIELDS, "state": states("Ready", "Processing", "Error", "Deleting")}}, ()),
         ({"properties": {**FIELDS, "state": states("Ready", "Processing", "Warning", "Deleting")}}, ()),
-        ({"properties": {"state": STRING}}, ("has no observedGeneration, conditions in its status",)),
+        ({"properties": {"state": STRING}}, ("Thing v1: the status has no observedGeneration, conditions",)),
         ({"properties": FIELDS, "required": ["state"]}, ()),
         ({"properties": {**FIELDS, "served": STRING}, "required": ["served"]}, ("take served out of status.required",)),
         (
@@ -55,7 +55,7 @@ def condition(*required: str, **properties: Any) -> dict[str, Any]:
         ),
         (
             {"properties": {**FIELDS, "state": states("Ready", "Error")}},
-            ("has no Processing, Deleting in the enum of status.state",),
+            ("the enum of status.state has no Processing, Deleting",),
         ),
         (
             {"properties": {**FIELDS, "conditions": condition("type", type=states("Installed"))}},
@@ -66,7 +66,7 @@ def condition(*required: str, **properties: Any) -> dict[str, Any]:
             ("status.conditions[0] has no severity",),
         ),
         ({"properties": {**FIELDS, "state": INTEGER}}, ("status.state is str, not integer",)),
-        (None, ("has no state, observedGeneration, conditions in its status",)),
+        (None, ("the status has no state, observedGeneration, conditions",)),
     ],
 )
 def test_notice_names_what_has_to_be_changed_in_the_crd(
@@ -88,8 +88,15 @@ def is_refused(definition: Mapping[str, Any], status: Mapping[str, Any]) -> bool
 
 
 def test_crd_without_the_subresource_is_named() -> None:
-    (notice,) = status_notices([crd({"properties": FIELDS}, subresource=False)])
-    assert "Add subresources: {status: {}}" in notice
+    notice, why = status_notices([crd({"properties": FIELDS}, subresource=False)])
+    assert notice == "Thing v1: there is no status: add subresources: {status: {}}"
+    assert "Events alone" in why
+
+
+def test_kinds_that_lack_the_same_share_a_line() -> None:
+    lines = list(status_notices([crd({"properties": {"state": STRING}}), crd({"properties": {"state": STRING}})]))
+    assert lines[0] == "Thing v1, Thing v1: the status has no observedGeneration, conditions"
+    assert len(lines) == 2
 
 
 def test_version_that_is_not_served_is_passed_over() -> None:

@@ -24,39 +24,38 @@ REASONS = {
 NEAREST = {State.WARNING: State.ERROR, State.ERROR: State.WARNING}
 """The state that it takes where the schema does not have its own."""
 WHY = (
-    "Lifecycle Manager writes there whether a change of the user is in force, and why not. Without the fields users "
-    "find it in Events alone. kyma-module-manager module new generates a CRD with them and with their columns."
-)
-REFUSED = (
-    "The API server refuses what Lifecycle Manager writes there: whether a change of the user is in force, and why "
-    "not. Users find it in Events alone. Change the CRD"
+    "there Lifecycle Manager answers whether a change of the user is in force, and why not; where it can't, users find "
+    "that in Events alone. The CRD of a new project (module new) has all of it"
 )
 
 
 def status_notices(crds: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield for each served version of a Module CR's CRD what its status lacks."""
+    """Yield what the status of the served versions of Module CRs lacks, and why that matters."""
+    found: dict[str, list[str]] = {}
     for crd in (each["spec"] for each in crds):
         for version in crd["versions"]:
-            if version.get("served"):
-                what = f"version {version.get('name')} of {crd['names']['kind']}"
-                yield from (f"{what} {each}" for each in _lacks(version))
+            for each in _lacks(version) if version.get("served") else ():
+                found.setdefault(each, []).append(f"{crd['names']['kind']} {version.get('name')}")
+    yield from (f"{', '.join(kinds)}: {what}" for what, kinds in found.items())
+    if found:
+        yield WHY
 
 
 def _lacks(version: Mapping[str, Any]) -> Iterator[str]:
     if "status" not in (version.get("subresources") or {}):
-        yield f"has no status: {WHY} Add subresources: {{status: {{}}}} to it."
+        yield "there is no status: add subresources: {status: {}}"
         return
     status = (schema_of(version).get("properties") or {}).get("status") or {}
     fields = status.get("properties") or {}
     if not status.get("x-kubernetes-preserve-unknown-fields") and (
         lacking := [it for it in FIELDS if it not in fields]
     ):
-        yield f"has no {', '.join(lacking)} in its status: {WHY}"
+        yield f"the status has no {', '.join(lacking)}"
     unknown = [state for state in REASONS if _nearest(state, fields) is None]
     if unknown and "state" not in (status.get("required") or ()):
-        yield f"has no {', '.join(unknown)} in the enum of status.state: Lifecycle Manager leaves the state out then."
+        yield f"the enum of status.state has no {', '.join(unknown)}: the state is left out then"
     if refused := dict.fromkeys(each for state in REASONS for each in _refusals(state, status)):
-        yield f"has a status that can't carry the answer. {REFUSED}: {'; '.join(refused)}."
+        yield f"the status can't carry the answer: {'; '.join(refused)}"
 
 
 def _refusals(state: State, status: Schema) -> Iterator[str]:

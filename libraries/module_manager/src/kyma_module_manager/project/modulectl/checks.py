@@ -22,7 +22,7 @@ def module_notices(module: ModulectlModule) -> Iterator[str]:
         where = "; it is spec.mandatory of the ModuleReleaseMeta" if field == "mandatory" else ""
         yield f"the field {field} is ignored, as modulectl does{where}"
     for notice in status_notices(module.module_crds):
-        yield f"for a manager in the control plane (spec.enableModuleConfig): {notice}"
+        yield f"with a manager in the control plane: {notice}"
 
 
 def _objects(module: ModulectlModule) -> Iterator[str]:
