@@ -12,6 +12,7 @@ from lifecycle_manager.process.crd_installation import apply_objects
 from lifecycle_manager_api import names
 from tests.clusters import simulated_control_plane
 from tests.manifest_clusters import Modules
+from tests.real_modules.mutations import MUTATIONS
 from tests.real_modules.oracle import Kubectl, running_flux
 from tests.real_modules.walk import Pair
 
@@ -32,6 +33,8 @@ async def open_pair(folder: Path, given: Sequence[Path] | None = None, *, with_f
             await Client.from_environment(theirs, options=ClientOptions(qps=0, timeout_seconds=60))
         )
         await apply_objects(skr, NAMESPACE)
+        for each in (skr, other):
+            await apply_objects(each, MUTATIONS)
         simulation = await stack.enter_async_context(serve_simulation())
         kcp = await stack.enter_async_context(await simulated_control_plane(simulation))
         modules = await stack.enter_async_context(Modules(kcp, skr, folder))

@@ -8,19 +8,19 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from kube_runtime import (
     Client,
     ClientOptions,
     InventoryEntry,
     KindUnknown,
+    Manager,
     NotFound,
     NotServed,
     Resource,
-    RuntimeMetrics,
     dump_yaml,
 )
+from kube_runtime.metrics import RESULTS
 from kube_simulation import serve_simulation
 from lifecycle_manager.app import lifecycle_manager
 from lifecycle_manager.contract.conditions import MODULE_CRS_IN_USE
@@ -41,6 +41,8 @@ KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
 KYMA = "demo"
 WITHIN = 120.0
 INTERVAL_SECONDS = 2
+ROUNDS = 3
+"""How many reconciles there are at least in which all objects are read: the first may have begun before."""
 WORKLOADS = (
     DEPLOYMENTS,
     Resource.dynamic("apps", "v1", "StatefulSet", "statefulsets", namespaced=True),
@@ -55,7 +57,7 @@ class Landscape:
     kcp: Client
     skr: Client
     registry: BlobServer
-    metrics: RuntimeMetrics
+    manager: Manager
 
     async def offer(self, module: str, version: str, text: str, module_cr: Document | None = None) -> None:
         """Put a version of a module into the registry and the catalog, and into the channel of the Kyma.
@@ -141,22 +143,20 @@ class Landscape:
 
         await eventually(gone, within=WITHIN, what="the SyncResources are gone")
 
-    async def rests(self, entries: Collection[InventoryEntry]) -> None:
-        """Check that all objects are read again, and none of them is written. An Applier reads each where it was."""
-        before, reads = await self.versions(entries), self.reads
+    async def rests(self, entries: Collection[InventoryEntry], controller: str = "manifest", owners: int = 1) -> None:
+        """Check that objects are read again as the interval has it, and none of them is written."""
+        before, done = await self.versions(entries), self._reconciles(controller)
 
         async def read_again() -> bool:
-            return self.reads - reads >= 2 * len(entries)
+            return self._reconciles(controller) >= done + ROUNDS * owners
 
         await eventually(read_again, within=WITHIN, what="all objects are read again", every=0.1)
         assert await self.versions(entries) == before
 
-    @property
-    def reads(self) -> int:
-        """How many objects the Lifecycle Manager has read in the user cluster."""
-        host = urlsplit(self.skr.server).netloc
-        requests = self.metrics._requests.items()  # noqa: SLF001 - by host, which a registry shows only as text
-        return sum(count for (_, method, at), count in requests if (method, at) == ("GET", host))
+    def _reconciles(self, controller: str) -> float:
+        labels = ({"controller": controller, "result": each} for each in RESULTS)
+        name = "controller_runtime_reconcile_total"
+        return sum(self.manager.registry.get_sample_value(name, each) or 0.0 for each in labels)
 
     @asynccontextmanager
     async def carrying(self, module: str) -> AsyncIterator[None]:
@@ -246,12 +246,11 @@ async def open_landscape(kubeconfig: Path, folder: Path) -> AsyncIterator[Landsc
         skr = await stack.enter_async_context(await Client.from_environment(kubeconfig, options=given))
         registry = await stack.enter_async_context(blob_server())
         await _introduce(kcp, await asyncio.to_thread(kubeconfig.read_bytes))
-        metrics = RuntimeMetrics()
-        manager = await stack.enter_async_context(lifecycle_manager(Settings(options), kcp, metrics=metrics))
+        manager = await stack.enter_async_context(lifecycle_manager(Settings(options), kcp))
         stopping = asyncio.Event()
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(manager.run(stopping))
-            yield Landscape(kcp, skr, registry, metrics)
+            yield Landscape(kcp, skr, registry, manager)
             stopping.set()
 
 

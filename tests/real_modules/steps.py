@@ -106,7 +106,7 @@ def add(draw: random.Random, manifest: Manifest) -> str:
 
 def change(draw: random.Random, manifest: Manifest) -> str:
     """Give some objects some sections of new versions."""
-    chosen = draw.sample([*manifest.documents], min(len(manifest.documents), draw.randint(1, 3)))
+    chosen = draw.sample([*manifest.documents], min(len(manifest.documents), draw.randint(1, 4)))
     for key in chosen:
         old, new = manifest.documents[key], drawn(draw, manifest, *(key[0], key[2], key[1]))
         manifest.documents[key] = _mixed(draw, old, new)
@@ -126,7 +126,7 @@ def move(draw: random.Random, manifest: Manifest) -> str:
     if not (keys := manifest.changeable()):
         return add(draw, manifest)
     key = draw.choice(keys)
-    document = manifest.documents.pop(key)
+    document = dict(manifest.documents.pop(key))
     metadata = dict(document["metadata"])
     if "namespace" in metadata and draw.random() < 0.5:
         metadata["namespace"] = next(each for each in manifest.namespaces if each != metadata["namespace"])
@@ -158,7 +158,7 @@ MANIFEST_STEPS: tuple[Callable[[random.Random, Manifest], str], ...] = (
 def edits_of(draw: random.Random, manifest: Manifest) -> list[Edit]:
     """Return what others do to objects of the manifest."""
     documents = [*manifest.documents.values()]
-    return [_edit(draw, manifest, draw.choice(documents)) for _ in range(draw.choice([0, 0, 1, 1, 2, 4]))]
+    return [_edit(draw, manifest, draw.choice(documents)) for _ in range(draw.choice([0, 1, 2, 3, 4, 6]))]
 
 
 def _edit(draw: random.Random, manifest: Manifest, document: Document) -> Edit:

@@ -2,7 +2,7 @@
 
 import base64
 import re
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,6 @@ import pytest
 import pytest_asyncio
 
 from kube_runtime import InventoryEntry, dump_yaml, parse_manifest
-from kyma_local.pytest_plugin import running_api_server
 from lifecycle_manager.contract.resources import FIELD_MANAGER
 from lifecycle_manager_api import names
 from tests.real_modules.comparison import comparable, differences
@@ -23,29 +22,18 @@ CRD = "CustomResourceDefinition"
 MAX_TEXT = 700_000
 """How long a text of a SyncResource may be, in characters."""
 MANIFESTS = found()
-pytestmark = [
-    pytest.mark.skipif(not MANIFESTS, reason=WITHOUT),
-    pytest.mark.asyncio(loop_scope="module"),
-    pytest.mark.xdist_group("real-modules"),
-    pytest.mark.timeout(900),
-]
+pytestmark = pytest.mark.skipif(not MANIFESTS, reason=WITHOUT)
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Path]:
-    with running_api_server() as kubeconfig:
-        yield kubeconfig
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def landscape(cluster: Path, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Landscape]:
-    async with open_landscape(cluster, tmp_path_factory.mktemp("landscape")) as landscape:
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def landscape(ours: Path, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Landscape]:
+    async with open_landscape(ours, tmp_path_factory.mktemp("landscape")) as landscape:
         yield landscape
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def kubectl(cluster: Path, tmp_path_factory: pytest.TempPathFactory) -> Kubectl:
-    return await Kubectl.on(cluster, tmp_path_factory.mktemp("discovery"))
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def kubectl(ours: Path, tmp_path_factory: pytest.TempPathFactory) -> Kubectl:
+    return await Kubectl.on(ours, tmp_path_factory.mktemp("discovery"))
 
 
 @pytest.mark.parametrize("real", MANIFESTS, ids=str)
@@ -71,8 +59,8 @@ async def test_real_module_comes_changes_and_goes(landscape: Landscape, kubectl:
 async def test_real_module_comes_by_sync_resources_and_goes(landscape: Landscape, real: RealManifest) -> None:
     text = real.texts[1]
     async with landscape.carrying("carrier"):
-        entries = await landscape.sync("carrier", parts_of(text))
-        await landscape.rests(entries)
+        entries = await landscape.sync("carrier", parts := parts_of(text))
+        await landscape.rests(entries, "sync-resource", len(parts))
         assert len(entries) == len(parse_manifest(text).objects)
         await landscape.unsync()
         assert await landscape.left(entries) == []

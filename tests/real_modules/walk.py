@@ -71,7 +71,7 @@ class Walk:
 
     def __post_init__(self) -> None:
         self.draw = random.Random(self.seed)  # noqa: S311 - repeatable, and no secret
-        self.manifest = Manifest.first(self.draw, f"w{self.seed}", self.draw.randint(6, 14))
+        self.manifest = Manifest.first(self.draw, f"w{self.seed}", self.draw.randint(8, 20))
 
     @property
     def key(self) -> ObjectKey:
