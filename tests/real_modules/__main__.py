@@ -17,12 +17,12 @@ from tests.real_modules.walk import Difference, Pair, Walk
 LENGTH = 20
 
 
-async def walk_for(pair: Pair, seconds: float, seed: int, length: int) -> list[int]:
+async def walk_for(pair: Pair, options: argparse.Namespace) -> list[int]:
     """Walk with one seed after another; return those of which a walk found something."""
-    found, began = [], time.monotonic()
-    while time.monotonic() - began < seconds:
+    found, seed, began = [], options.seed, time.monotonic()
+    while time.monotonic() - began < 60 * options.minutes:
         try:
-            await Walk(pair, seed).run(length)
+            await Walk(pair, seed, options.prefix).run(options.length)
         except Difference as error:
             found.append(seed)
             sys.stdout.write(f"seed {seed}: {error}\n")
@@ -44,6 +44,7 @@ async def main() -> int:
     parser.add_argument(
         "--clusters", nargs=2, type=Path, metavar="KUBECONFIG", help="instead of new ones: kubectl's, ours"
     )
+    parser.add_argument("--prefix", default="w", help="of the names of objects, where a walk is repeated")
     parser.add_argument("--verbose", action="store_true")
     options = parser.parse_args()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
@@ -52,7 +53,7 @@ async def main() -> int:
         async with open_pair(Path(folder), options.clusters, with_flux=options.flux) as pair:
             if options.verbose:
                 pair.report = lambda text: print(text, flush=True)  # noqa: T201
-            found = await walk_for(pair, 60 * options.minutes, options.seed, options.length)
+            found = await walk_for(pair, options)
     count = pair.count
     healed = f"{count.healed} refused by kubectl alone, {count.forced} of these not by Flux"
     sys.stdout.write(f"{count.steps} steps; {count.refused} refused by both, {healed}\n")

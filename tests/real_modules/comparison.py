@@ -13,6 +13,8 @@ KUBECTL = "kubectl"
 _OWNER = SetOwner(ObjectKey("", ""), "", "", is_module=True)
 _OURS = {"labels": frozenset(_OWNER.all_labels), "annotations": frozenset({*_OWNER.annotations, names.DISCLAIMER})}
 _OF_THE_SERVER = frozenset({"uid", "resourceVersion", "creationTimestamp", "generation", "managedFields"})
+_OF_OTHER_VERSION = "autoscaling.alpha.kubernetes.io/"
+"""What version 1 has no fields for, as it is shown in version 1: it goes with the last annotation of the applier."""
 _NOBODY = "before-first-apply"
 """Who owns what an object had that nobody owned: one without labels, while the product's have some."""
 _ALLOCATED = frozenset({"clusterIP", "clusterIPs", "nodePort", "healthCheckNodePort"})
@@ -32,11 +34,28 @@ def differences(wanted: Any, found: Any, path: str = "") -> list[str]:
     return [] if type(wanted) is type(found) and wanted == found else [f"{path}: {wanted!r} by kubectl, {found!r} here"]
 
 
+def compared(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> list[str]:
+    """Name what differs between an object of kubectl's cluster and that of the product's.
+
+    Of an object whose applier owns nothing, a server forgets who else owns something. The product owns its labels.
+    """
+    wanted, found = comparable(theirs), comparable(ours)
+    if any(each["manager"] == _NOBODY for each in theirs["metadata"].get("managedFields") or ()):
+        wanted, found = (without_edits(each) for each in (wanted, found))
+    return differences(wanted, found)
+
+
+def without_edits(content: Document) -> Document:
+    owners = {owner: fields for owner, fields in content["owners"].items() if "/Update/" not in owner}
+    return {**content, "owners": owners}
+
+
 def comparable(live: Mapping[str, Any]) -> Document:
     """Return an object as it is to be compared."""
     metadata = {key: value for key, value in live["metadata"].items() if key not in _OF_THE_SERVER}
     for section, ours in _OURS.items():
-        left = {key: value for key, value in (metadata.pop(section, None) or {}).items() if key not in ours}
+        given: Document = metadata.pop(section, None) or {}
+        left = {key: given[key] for key in given if not (key in ours or key.startswith(_OF_OTHER_VERSION))}
         if left:
             metadata[section] = left
     content = {key: value for key, value in live.items() if key not in {"metadata", "status"}}

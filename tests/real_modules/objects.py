@@ -172,7 +172,7 @@ def _scaler(version: str) -> Content:
 
 
 def _budget(draw: random.Random, name: str) -> Document:
-    amount = draw.choice([{"minAvailable": 1}, {"minAvailable": "50%"}, {"maxUnavailable": 1}])
+    amount: Document = draw.choice([{"minAvailable": 1}, {"minAvailable": "50%"}, {"maxUnavailable": 1}])
     return {"spec": {"selector": {"matchLabels": {"app": name}}, **amount}}
 
 

@@ -72,10 +72,22 @@ class Landscape:
         await put_in_catalog(self.kcp, document)
         await put_in_catalog(self.kcp, release(module, regular=version))
 
+    async def until_introduced(self) -> None:
+        """Wait until the user cluster has its Kyma, and no modules of an earlier time."""
+
+        async def introduced() -> bool:
+            with suppress(NotFound, KindUnknown, NotServed):
+                await self.enable()
+                return not (await self.kcp.get(KYMAS, KYMA, KCP)).spec.modules
+            return False
+
+        await eventually(introduced, within=WITHIN, what="the user cluster has its Kyma", every=0.2)
+
     async def enable(self, *modules: str, **given: str) -> None:
         """Have the Kyma want these modules and no others."""
         wanted = [{"name": each, "managed": True, **given} for each in modules]
-        await self.kcp.merge_patch(KYMAS, KYMA, {"spec": {"modules": wanted}}, KCP, field_manager="user")
+        patch = {"spec": {"modules": wanted}}
+        await self.skr.merge_patch(KYMAS, names.DEFAULT_KYMA_NAME, patch, SKR, field_manager="user")
 
     async def installed(self, module: str, version: str) -> tuple[InventoryEntry, ...]:
         """Wait until a version is ready; return its objects."""
@@ -83,8 +95,8 @@ class Landscape:
         async def ready() -> Manifest | None:
             await self._run_workloads()
             manifest = await self.manifest(module)
-            is_ready = manifest is not None and manifest.spec.version == version and manifest.status.state == "Ready"
-            return manifest if is_ready else None
+            reached = manifest.status.ready_version if manifest is not None else None
+            return manifest if reached is not None and reached.version == version else None
 
         try:
             return inventory_of(await eventually(ready, within=WITHIN, what=f"{module} {version} is ready"))
@@ -151,7 +163,9 @@ class Landscape:
             return self._reconciles(controller) >= done + ROUNDS * owners
 
         await eventually(read_again, within=WITHIN, what="all objects are read again", every=0.1)
-        assert await self.versions(entries) == before
+        after = await self.versions(entries)
+        written = [str(each) for each in entries if after[each] != before[each]]
+        assert not written, f"written again without a reason: {written}"
 
     def _reconciles(self, controller: str) -> float:
         labels = ({"controller": controller, "result": each} for each in RESULTS)
@@ -250,7 +264,9 @@ async def open_landscape(kubeconfig: Path, folder: Path) -> AsyncIterator[Landsc
         stopping = asyncio.Event()
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(manager.run(stopping))
-            yield Landscape(kcp, skr, registry, manager)
+            landscape = Landscape(kcp, skr, registry, manager)
+            await landscape.until_introduced()
+            yield landscape
             stopping.set()
 
 

@@ -7,18 +7,19 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from kube_runtime import ApiError, Client, KubeError, NotFound, ObjectKey
+from kube_runtime import ApiError, Client, KindUnknown, KubeError, NotFound, NotServed, ObjectKey
 from kube_runtime.metrics import RuntimeMetrics
 from lifecycle_manager.contract.signals import ReadScope
-from lifecycle_manager_api import names
+from lifecycle_manager_api import find, names
 from tests.kinds import NAMESPACES
 from tests.manifest_clusters import Modules
 from tests.modules import as_text
 from tests.real_modules import steps
-from tests.real_modules.comparison import Document, comparable, differences
+from tests.real_modules.comparison import Document, compared
 from tests.real_modules.definitions import group_of
 from tests.real_modules.oracle import Flux, Kubectl, for_kubectl
 from tests.real_modules.steps import Edit, Key, Manifest
+from tests.waiting import eventually
 
 MAX_ROUNDS = 6
 
@@ -65,27 +66,29 @@ class Walk:
 
     pair: Pair
     seed: int
+    prefix: str = "w"
+    """What the names of its objects begin with: a walk may be repeated in the same clusters with another one."""
     draw: random.Random = field(init=False)
     manifest: Manifest = field(init=False)
     applied: dict[Key, Document] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         self.draw = random.Random(self.seed)  # noqa: S311 - repeatable, and no secret
-        self.manifest = Manifest.first(self.draw, f"w{self.seed}", self.draw.randint(8, 20))
+        self.manifest = Manifest.first(self.draw, f"{self.prefix}{self.seed}", self.draw.randint(8, 20))
 
     @property
     def key(self) -> ObjectKey:
-        return ObjectKey(names.KCP_NAMESPACE, f"demo-w{self.seed}")
+        return ObjectKey(names.KCP_NAMESPACE, f"demo-{self.manifest.prefix}")
 
     async def run(self, length: int) -> None:
         """Take steps, then remove the module, and check that nothing is left. Raises Difference."""
         for client in (self.pair.theirs, self.pair.ours):
-            await client.create(NAMESPACES, {"metadata": {"name": f"w{self.seed}-b"}}, field_manager="test")
+            await client.create(NAMESPACES, {"metadata": {"name": self.manifest.namespaces[1]}}, field_manager="test")
         await self.bring("the manifest is installed")
         for _ in range(length):
             before = self.manifest.copied()
             what = self.draw.choice(steps.MANIFEST_STEPS)(self.draw, self.manifest)
-            edits = [*steps.edits_of(self.draw, before)]
+            edits = [each for each in steps.edits_of(self.draw, before) if self._is_comparable(each)]
             if self.draw.random() < 0.3:
                 edits += steps.injections(before)
             for each in edits:
@@ -120,6 +123,14 @@ class Walk:
         await self._rests(what)
         return True
 
+    def _is_comparable(self, edit: Edit) -> bool:
+        """Tell whether an edit leaves no object that leaves the manifest without its owner.
+
+        Such an object is somebody else's for the product, and stays.
+        """
+        metadata = (edit.patch or {}).get("metadata", {})
+        return edit.key in self.manifest.documents or None not in metadata.values()
+
     async def edit(self, edit: Edit) -> None:
         """Have somebody write to both clusters. Raises Difference where only one of them refuses it."""
         refusals = [await self._edit(client, edit) for client in (self.pair.theirs, self.pair.ours)]
@@ -139,7 +150,7 @@ class Walk:
         for document in reversed(self.applied.values()):
             await self._delete(pair.theirs, document)
         for client in (pair.theirs, pair.ours):
-            await client.delete(NAMESPACES, f"w{self.seed}-b")
+            await client.delete(NAMESPACES, self.manifest.namespaces[1])
 
     async def _by_kubectl(self, documents: list[Document]) -> str:
         pair = self.pair
@@ -164,6 +175,7 @@ class Walk:
         modules = self.pair.modules
         await modules.want_text(as_text(documents), self.key)
         failure = ""
+        await eventually(self._has_source, within=60, what="the text is read")
         for _ in range(MAX_ROUNDS):
             before, failure = self.pair.writes, ""
             try:
@@ -175,6 +187,14 @@ class Walk:
         self.applied = {**self.applied, **{steps.key_of(each): each for each in documents}}
         return failure and f"{failure}; {(await modules.condition(key=self.key)).message}"
 
+    async def _has_source(self) -> bool:
+        """Reconcile until the text of the manifest is read, which takes its time."""
+        with suppress(KubeError):
+            await self.pair.modules.reconcile(self.key, ReadScope.EVERYTHING)
+        manifest = await self.pair.modules.manifest(self.key)
+        read = find(manifest.status.conditions, "Resources") if manifest is not None else None
+        return read is None or read.status != "Unknown"
+
     async def _compared(self) -> list[str]:
         found = []
         for key in self.applied:
@@ -184,7 +204,7 @@ class Walk:
                     where = "where kubectl applied" if ours is None else "here"
                     found.append(f"{key} exists only {where}")
                 continue
-            found += [f"{key}{each}" for each in differences(comparable(theirs), comparable(ours))]
+            found += [f"{key}{each}" for each in compared(theirs, ours)]
         if not found:
             self.applied = {key: self.manifest.documents[key] for key in self.manifest.documents}
         return found
@@ -229,7 +249,7 @@ class Walk:
 
     async def _live(self, client: Client, key: Key) -> Document | None:
         document = self.applied.get(key) or self.manifest.documents[key]
-        with suppress(NotFound):
+        with suppress(NotFound, KindUnknown, NotServed):
             resource = await client.mapper.resource(document["apiVersion"], key[0])
             found: Document = msgspec.to_builtins(await client.get(resource, key[2], key[1] or None))
             return found
@@ -237,5 +257,5 @@ class Walk:
 
     async def _delete(self, client: Client, document: Document) -> None:
         kind, namespace, name = steps.key_of(document)
-        with suppress(NotFound):
+        with suppress(NotFound, KindUnknown, NotServed):
             await client.delete(await client.mapper.resource(document["apiVersion"], kind), name, namespace or None)
