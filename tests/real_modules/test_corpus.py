@@ -2,7 +2,7 @@
 
 import base64
 import re
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +110,7 @@ def smallest_cr(text: str) -> Document | None:
     documents = [each.document for each in parse_manifest(text).objects]
     asked = {group for each in documents for hook in each.get("webhooks") or () for group in groups_of(hook)}
     for each in documents:
-        spec = each.get("spec")
+        spec: Document = each.get("spec") or {}
         if each["kind"] != CRD or {spec["group"], "*"} & asked or "webhook" in spec.get("conversion", {}):
             continue
         version = next(version for version in spec["versions"] if version["storage"])
@@ -140,7 +140,7 @@ async def unlike_kubectl(
     return found
 
 
-def content_of(live: Document) -> Document:
+def content_of(live: Mapping[str, Any]) -> Document:
     """Return an object without who owns it, and without a CA that is none: the product leaves it to who injects one."""
     content = {key: value for key, value in comparable(live).items() if key != "owners"}
     cleaned: Document = without_placeholders(content)

@@ -239,9 +239,8 @@ class Walk:
             if edit.patch is None:
                 await client.delete(resource, name, namespace)
             else:
-                subresource = {"subresource": edit.subresource} if edit.subresource else {}
                 await client.merge_patch(
-                    resource, name, edit.patch, namespace, field_manager=edit.manager, **subresource
+                    resource, name, edit.patch, namespace, field_manager=edit.manager, subresource=edit.subresource
                 )
         except KubeError as error:
             return type(error).__name__
