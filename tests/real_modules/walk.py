@@ -240,7 +240,12 @@ class Walk:
                 await client.delete(resource, name, namespace)
             else:
                 await client.merge_patch(
-                    resource, name, edit.patch, namespace, field_manager=edit.manager, subresource=edit.subresource
+                    resource,
+                    name,
+                    edit.patch,
+                    namespace,
+                    field_manager=edit.manager,
+                    subresource=edit.subresource or None,
                 )
         except KubeError as error:
             return type(error).__name__
