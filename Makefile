@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE # else each of the many programs that are start
 export UV_NO_PROGRESS := $(if $(CI),1,0)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup python-check first-demo images cluster clusters helm browser node-tools oldest demo docs test test-fast test-python test-image-python test-nodes fuzz newest attack lint format types bench profile soak go charts reference dist release-check workflows scan test-kubernetes bench-change clean
+.PHONY: help setup python-check first-demo images cluster clusters helm browser node-tools oldest demo docs test test-fast test-python test-image-python test-nodes fuzz newest attack real-modules lint format types bench profile soak go charts reference dist release-check workflows scan test-kubernetes bench-change clean
 
 help: ## List the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -91,6 +91,10 @@ fuzz: setup ## Run the property tests with random examples, ROUNDS times (10)
 
 attack: setup ## Attack what reads foreign input for MINUTES (4) with random samples (ONLY="events registry"); keep findings
 	@$(BIN)/python -m tests.attack $(ONLY) --minutes $(or $(MINUTES),4) $(ARGS)
+
+real-modules: clusters ## Compare random walks with kubectl and Flux for MINUTES (10), then install all real manifests
+	@$(BIN)/python -m tests.real_modules --flux --minutes $(or $(MINUTES),10) $(ARGS)
+	@KLM_REAL_MANIFESTS="$${KLM_REAL_MANIFESTS:-$(wildcard ../shared/real-manifests)}" $(BIN)/python -m pytest tests/real_modules/test_corpus.py
 
 workflows: setup ## Check the workflows of .github with actionlint and zizmor
 	@$(BIN)/python -m tools.release.workflows

@@ -20,7 +20,7 @@ from benchmarks.document import (
 )
 
 NOT_PROGRAMS = frozenset({"__init__", "__main__", "compare", "document", "figures", "profile", "trend"})
-ONLY_BY_NAME = frozenset({"arrivals", "go_lifecycle_manager", "scaling", "soak"})
+ONLY_BY_NAME = frozenset({"arrivals", "go_lifecycle_manager", "real_modules", "scaling", "soak"})
 """Minutes of load, not a figure of each run; the first needs the program, too."""
 
 

@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
-from kube_runtime import Applier, Client, InventoryEntry, JsonObject
+from kube_runtime import Applier, ApplyMemory, Client, InventoryEntry, JsonObject, Resource
 from kube_runtime import parse_objects as parsed
 from kyma_certs import create_ca
 from tests.integration.kube_runtime.things import as_text, definition
 from tests.kinds import CLUSTER_ROLES, CRDS, DEPLOYMENTS, SECRETS, WEBHOOKS
 
+QUOTAS: Resource[JsonObject] = Resource.dynamic("", "v1", "ResourceQuota", "resourcequotas", namespaced=True)
 Document = dict[str, Any]
 CA = base64.b64encode(create_ca("a", lifetime=timedelta(days=1), now=datetime.now(UTC)).certificate_pem).decode()
 INJECTOR = "cert-manager-cainjector"
@@ -241,3 +242,23 @@ async def test_replicas_of_an_autoscaler_stay_when_a_command_had_installed_the_o
     await apply(client, deployment(namespace, "c"))
 
     assert (await client.get(DEPLOYMENTS, "d", namespace))["spec"]["replicas"] == 5
+
+
+@pytest.mark.parametrize("is_restarted", [False, True], ids=["running", "restarted"])
+async def test_value_that_was_changed_and_changed_back_goes_with_the_document(
+    client: Client, namespace: str, *, is_restarted: bool
+) -> None:
+    """Who changed it owns it alone then, until a value is applied that the API server writes in another way."""
+    memory, inventory = ApplyMemory(), (InventoryEntry("", "v1", "ResourceQuota", namespace, "q"),)
+
+    async def bring(**hard: str) -> None:
+        quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q", "namespace": namespace}}
+        by = Applier(client, field_manager="applier", memory=ApplyMemory() if is_restarted else memory)
+        (await by.apply(parsed(as_text({**quota, "spec": {"hard": hard}})), inventory)).raise_first_failure()
+
+    await bring(services="1", pods="1000m")
+    for value in ("2", "1"):
+        await client.merge_patch(QUOTAS, "q", {"spec": {"hard": {"pods": value}}}, namespace, field_manager="user")
+    await bring(services="1", pods="1000m")
+    await bring(services="1")
+    assert (await client.get(QUOTAS, "q", namespace))["spec"]["hard"] == {"services": "1"}

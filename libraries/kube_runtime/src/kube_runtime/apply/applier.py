@@ -275,15 +275,15 @@ class Applier:
         is_known = entry.identity in to_read or self._memory.knows(entry)
         may_delete = entry.identity not in found
         done = await self._writer.write(target, before, is_known=is_known, may_delete=may_delete)
-        self._memory.remember(entry, digest, done.live)
+        self._memory.remember(entry, digest, done.live, self._field_manager)
         return await self._outcome(wanted, target, done)
 
     def _needs_nothing(self, entry: InventoryEntry, digest: bytes, document: JsonObject, live: JsonObject) -> bool:
         if self._memory.knows(entry):
-            return self._memory.is_as_applied(entry, digest, live)
+            return self._memory.is_as_applied(entry, digest, live, self._field_manager)
         if not is_settled(live, document, self._field_manager):
             return False
-        self._memory.remember(entry, digest, live)  # from a life before this one
+        self._memory.remember(entry, digest, live, self._field_manager)  # from a life before this one
         return True
 
     async def _outcome(self, wanted: KubernetesObject, target: ObjectTarget, done: Written) -> ObjectOutcome:

@@ -8,7 +8,7 @@ from typing import Any, TypeGuard
 
 from kube_runtime.resource import JsonObject
 
-__all__ = ["Entry", "entries_of", "fields_of", "is_applied", "moved", "nested", "united"]
+__all__ = ["Entry", "applied_by", "entries_of", "fields_of", "is_applied", "moved", "nested", "united"]
 
 Entry = Mapping[str, Any]
 APPLY = "Apply"
@@ -64,6 +64,15 @@ def entries_of(live: JsonObject) -> list[Entry]:
 def is_applied(entry: Entry) -> bool:
     """Tell whether an entry is that of a server-side apply."""
     return entry.get("operation") == APPLY
+
+
+def applied_by(field_manager: str, live: JsonObject) -> object | None:
+    """Return the fields that were applied in somebody's name, as the server says it; None where nothing was."""
+    for entry in live["metadata"].get("managedFields") or ():
+        named = (entry.get("manager"), entry.get("operation"), entry.get("subresource") or "")
+        if named == (field_manager, APPLY, ""):
+            return entry.get("fieldsV1") or {}
+    return None
 
 
 def fields_of(entry: Entry) -> Entry:

@@ -1,7 +1,8 @@
 """What an applier remembers of each object: the last applied document, and the object right after that.
 
 An object is in its desired state when the same document was applied last and its content is the same as right after
-that. Content excludes status, version counters and managedFields.
+that. Content excludes status, version counters and what others own. What the applier owns belongs to it: a value that
+somebody else has changed and changed back is theirs, and would stay when it leaves the document.
 """
 
 import hashlib
@@ -11,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from kube_runtime.apply.field_sets import applied_by
 from kube_runtime.apply.objects import InventoryEntry
 from kube_runtime.resource import JsonObject
 
@@ -41,18 +43,18 @@ class ApplyMemory:
         """Return which object was applied, empty where none was."""
         return self._applied.get(entry.identity, b"")[2 * _DIGEST_BYTES :].partition(b"\n")[0].decode()
 
-    def is_as_applied(self, entry: InventoryEntry, document: bytes, live: JsonObject) -> bool:
-        """Tell whether exactly this was applied last and the object still has the content that it had then."""
+    def is_as_applied(self, entry: InventoryEntry, document: bytes, live: JsonObject, field_manager: str) -> bool:
+        """Tell whether exactly this was applied last, and the object has the content and the owned fields of then."""
         if not self.has_same_document(entry, document) or live["metadata"].get("deletionTimestamp"):
             return False
         content, revision = self._applied[entry.identity][_DIGEST_BYTES:], _revision_of(live)
         if content[_DIGEST_BYTES:] == revision:
             return True
-        return self.uid_of(entry) == _uid_of(live) and content.startswith(_content_of(live))
+        return self.uid_of(entry) == _uid_of(live) and content.startswith(_content_of(live, field_manager))
 
-    def remember(self, entry: InventoryEntry, document: bytes, live: JsonObject) -> None:
+    def remember(self, entry: InventoryEntry, document: bytes, live: JsonObject, field_manager: str) -> None:
         """Keep what was applied and what came of it."""
-        self._applied[_seen_first(entry.identity)] = document + _content_of(live) + _revision_of(live)
+        self._applied[_seen_first(entry.identity)] = document + _content_of(live, field_manager) + _revision_of(live)
 
     def forget(self, entry: InventoryEntry) -> None:
         """Drop an object."""
@@ -64,8 +66,9 @@ def digest_of(value: Mapping[str, Any]) -> bytes:
     return hashlib.blake2b(_ENCODER.encode(value), digest_size=_DIGEST_BYTES).digest()
 
 
-def _content_of(live: JsonObject) -> bytes:
+def _content_of(live: JsonObject, field_manager: str) -> bytes:
     metadata = {key: value for key, value in live["metadata"].items() if key not in _VOLATILE}
+    metadata["managedFields"] = applied_by(field_manager, live)
     return digest_of({**{key: value for key, value in live.items() if key != "status"}, "metadata": metadata})
 
 

@@ -1,8 +1,9 @@
 """Whether an apply would change nothing, from the live object alone: for a process that has just started.
 
-managedFields say what this field manager applied last. If all of that is still in the document, and the object has
-every value of the document, there is nothing to add, change or remove. Where a server normalizes a value, as with
-quantities, this finds a difference, and the apply finds that there is none.
+managedFields say what this field manager applied last. If that is what is in the document, and the object has every
+value of the document, there is nothing to add, change or remove. A value that somebody else has changed and changed
+back is theirs: without another apply it would stay when it leaves the document. Where a server normalizes a value, as
+with quantities, this finds a difference, and the apply finds that there is none.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,21 +11,23 @@ from typing import Any
 
 import msgspec
 
+from kube_runtime.apply.field_sets import applied_by
 from kube_runtime.client.decoding import UNDECODABLE
 from kube_runtime.resource import JsonObject
 
 __all__ = ["is_settled", "item_at", "last_writer"]
 
 _IDENTITY = frozenset({"apiVersion", "kind"})
+_OWNED_METADATA = frozenset({"labels", "annotations", "finalizers", "ownerReferences"})
 
 
 def is_settled(live: JsonObject, document: Mapping[str, Any], field_manager: str) -> bool:
-    """Tell whether an object has all that a document says, and this field manager owns nothing beyond that."""
+    """Tell whether an object has all that a document says, and this field manager owns all of that and no more."""
     if live["metadata"].get("deletionTimestamp"):
         return False
-    owned = _owned_fields(live, field_manager)
+    owned = applied_by(field_manager, live)
     wanted = {key: value for key, value in document.items() if key not in _IDENTITY}
-    return owned is not None and _holds(live, wanted) and _covers(wanted, owned)
+    return owned is not None and _holds(live, wanted) and _covers(wanted, owned) and _owns(_ownable(wanted), owned)
 
 
 def last_writer(live: JsonObject, field_manager: str) -> str:
@@ -35,15 +38,6 @@ def last_writer(live: JsonObject, field_manager: str) -> str:
     # A server gives whole seconds: of two writes in one, that of the other field manager counts.
     last = max(entries, key=lambda each: (str(each.get("time", "")), each.get("manager") != field_manager))
     return str(last.get("manager", "")) if last.get("manager") != field_manager else ""
-
-
-def _owned_fields(live: JsonObject, field_manager: str) -> object | None:
-    """Return the fields that were applied in somebody's name, as the server says it; None where nothing was."""
-    for entry in live["metadata"].get("managedFields") or ():
-        named = (entry.get("manager"), entry.get("operation"), entry.get("subresource") or "")
-        if named == (field_manager, "Apply", ""):
-            return entry.get("fieldsV1") or {}
-    return None
 
 
 def _holds(live: Any, wanted: Any) -> bool:
@@ -92,9 +86,36 @@ def _covers_item(wanted: Sequence[Any], path: str, owned: object) -> bool:
     return _covers(item, {key: below for key, below in owned.items() if key[2:] not in keys})
 
 
+def _ownable(wanted: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a document without the metadata that nobody owns, such as the name."""
+    metadata = wanted.get("metadata") or {}
+    return {**wanted, "metadata": {key: value for key, value in metadata.items() if key in _OWNED_METADATA}}
+
+
+def _owns(wanted: Any, owned: object) -> bool:
+    """Tell whether all fields of a value are owned. One with no fields below it is owned as a whole."""
+    if not isinstance(owned, Mapping):
+        return False
+    if not owned:
+        return True
+    if isinstance(wanted, Mapping):
+        fields = ((f"f:{key}", value) for key, value in wanted.items() if value not in (None, {}))
+        return all(path in owned and _owns(value, owned[path]) for path, value in fields)
+    return not isinstance(wanted, list | tuple) or _owns_items(wanted, owned)
+
+
+def _owns_items(wanted: Sequence[Any], owned: Mapping[str, Any]) -> bool:
+    """Tell whether all items of a list are owned, which the paths name by their keys (`k:`) or values (`v:`)."""
+    items = {path: item for path in owned if (item := item_at(wanted, path)) is not None}
+    values = [path for path in owned if path.startswith("v:")]
+    if len({id(item) for item in items.values()}) + len(values) < len(wanted):
+        return False
+    return all(_owns(item, owned[path]) for path, item in items.items())
+
+
 def item_at(wanted: Sequence[Any], path: str) -> Mapping[str, Any] | None:
     """Return the only item of a list that has the keys in a path (`k:`). It may leave a key out that has a default."""
-    keys = _keys_of(path)
+    keys = _keys_of(path) if path.startswith("k:") else {}
     items = [
         item
         for item in wanted

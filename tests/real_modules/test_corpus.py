@@ -1,0 +1,158 @@
+"""Real manifests through the whole path: a registry, the catalog, a Kyma, a Manifest, and a real API server."""
+
+import base64
+import re
+from collections.abc import AsyncIterator, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from kube_runtime import InventoryEntry, dump_yaml, parse_manifest
+from lifecycle_manager.contract.resources import FIELD_MANAGER
+from lifecycle_manager_api import names
+from tests.real_modules.comparison import comparable, differences
+from tests.real_modules.corpus import WITHOUT, RealManifest, found
+from tests.real_modules.oracle import Kubectl
+from tests.real_modules.product import Landscape, open_landscape
+
+Document = dict[str, Any]
+CRD = "CustomResourceDefinition"
+MAX_TEXT = 700_000
+"""How long a text of a SyncResource may be, in characters."""
+MANIFESTS = found()
+pytestmark = pytest.mark.skipif(not MANIFESTS, reason=WITHOUT)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def landscape(ours: Path, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Landscape]:
+    async with open_landscape(ours, tmp_path_factory.mktemp("landscape")) as landscape:
+        yield landscape
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def kubectl(ours: Path, tmp_path_factory: pytest.TempPathFactory) -> Kubectl:
+    return await Kubectl.on(ours, tmp_path_factory.mktemp("discovery"))
+
+
+@pytest.mark.parametrize("real", MANIFESTS, ids=str)
+async def test_real_module_comes_changes_and_goes(landscape: Landscape, kubectl: Kubectl, real: RealManifest) -> None:
+    """Version 3 is the first one again: only a rollout that allows it goes back to a lower version."""
+    module, texts = module_of(real), real.texts
+    known: set[InventoryEntry] = set()
+    for version, text in (("1.0.0", texts[0]), ("2.0.0", texts[1]), ("3.0.0", texts[0])):
+        await landscape.offer(module, version, text)
+        await landscape.enable(module)
+        entries = await landscape.installed(module, version)
+        await landscape.rests(entries)
+        assert len(entries) == len({(each.kind, each.name, each.namespace) for each in parse_manifest(text).objects})
+        assert await unlike_kubectl(landscape, kubectl, text, entries) == []
+        assert await landscape.left(known.difference(entries)) == []
+        known.update(entries)
+    await landscape.enable()
+    await landscape.until_gone(module)
+    assert await landscape.left(known) == []
+
+
+@pytest.mark.parametrize("real", MANIFESTS, ids=str)
+async def test_real_module_comes_by_sync_resources_and_goes(landscape: Landscape, real: RealManifest) -> None:
+    text = real.texts[1]
+    async with landscape.carrying("carrier"):
+        entries = await landscape.sync("carrier", parts := parts_of(text))
+        await landscape.rests(entries, "sync-resource", len(parts))
+        assert len(entries) == len(parse_manifest(text).objects)
+        await landscape.unsync()
+        assert await landscape.left(entries) == []
+
+
+@pytest.mark.parametrize("real", MANIFESTS, ids=str)
+async def test_object_of_a_user_keeps_a_real_module(landscape: Landscape, real: RealManifest) -> None:
+    """The default Module CR goes with the module, that of a user stays until they delete it, and so do the CRDs."""
+    module, text = module_of(real, "kept"), real.texts[1]
+    if (own := smallest_cr(text)) is None:
+        pytest.skip("none of its kinds has objects without a content")
+    user_cr = {**own, "metadata": {"name": "of-a-user"}}
+    await landscape.offer(module, "1.0.0", text, own)
+    await landscape.enable(module)
+    entries = await landscape.installed(module, "1.0.0")
+    default, of_user = await landscape.entry_of(own), await landscape.entry_of(user_cr)
+    assert await landscape.left([default]) == [default]
+    await landscape.create(user_cr)
+    await landscape.enable()
+    await landscape.waits_for_users(module)
+    assert await landscape.left([default, of_user]) == [of_user]
+    assert set(await landscape.left(entries)) == set(entries)
+    await landscape.delete(of_user)
+    await landscape.until_gone(module)
+    assert await landscape.left(entries) == []
+
+
+def module_of(real: RealManifest, *more: str) -> str:
+    """Return a name that a module may have."""
+    return "-".join([re.sub("[^a-z]", "", real.name), *more])
+
+
+def parts_of(text: str) -> list[str]:
+    """Return the objects as texts that SyncResources may have, what others need first."""
+    parts: list[str] = []
+    for each in sorted(parse_manifest(text).objects, key=lambda each: each.kind not in ("Namespace", CRD)):
+        document = dump_yaml(each.document)
+        if not parts or len(parts[-1]) + len(document) > MAX_TEXT:
+            parts.append(document)
+        else:
+            parts[-1] += f"---\n{document}"
+    return parts
+
+
+def smallest_cr(text: str) -> Document | None:
+    """Return an object of a kind of the manifest that needs no content and asks no webhook, None for none."""
+    documents = [each.document for each in parse_manifest(text).objects]
+    asked = {group for each in documents for hook in each.get("webhooks") or () for group in groups_of(hook)}
+    for each in documents:
+        spec: Document = each.get("spec") or {}
+        if each["kind"] != CRD or {spec["group"], "*"} & asked or "webhook" in spec.get("conversion", {}):
+            continue
+        version = next(version for version in spec["versions"] if version["storage"])
+        schema = version["schema"]["openAPIV3Schema"]
+        content = schema.get("properties", {}).get("spec", {})
+        if set(schema.get("required", ())) <= {"spec"} and not content.get("required") and len(spec["versions"]) == 1:
+            kind = {"apiVersion": f"{spec['group']}/{version['name']}", "kind": spec["names"]["kind"]}
+            return {**kind, "metadata": {"name": "default"}, "spec": {}}
+    return None
+
+
+def groups_of(webhook: Document) -> set[str]:
+    return {group for rule in webhook.get("rules") or () for group in rule["apiGroups"]}
+
+
+async def unlike_kubectl(
+    landscape: Landscape, kubectl: Kubectl, text: str, entries: Iterable[InventoryEntry]
+) -> list[str]:
+    """Return what kubectl would have otherwise if it had applied the same text in the product's name."""
+    applied = await kubectl.result_of(text, FIELD_MANAGER, names.SKR_NAMESPACE)
+    found = []
+    for entry in entries:
+        live = await landscape.live(entry)
+        theirs = applied[entry.kind, entry.namespace, entry.name]
+        assert live is not None
+        found += [f"{entry}{each}" for each in differences(content_of(theirs), content_of(live))]
+    return found
+
+
+def content_of(live: Mapping[str, Any]) -> Document:
+    """Return an object without who owns it, and without a CA that is none: the product leaves it to who injects one."""
+    content = {key: value for key, value in comparable(live).items() if key != "owners"}
+    cleaned: Document = without_placeholders(content)
+    return cleaned
+
+
+def without_placeholders(value: Any) -> Any:
+    if isinstance(value, list):
+        return [without_placeholders(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    kept = {key: without_placeholders(below) for key, below in value.items()}
+    if b"CERTIFICATE" not in base64.b64decode(kept.get("caBundle") or ""):
+        kept.pop("caBundle", None)
+    return kept
