@@ -170,8 +170,19 @@ def test_tests_of_a_new_project_pass_and_its_manifest_has_what_the_operator_need
     assert kinds == ["ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Deployment"]
 
 
-def _crds_of(file: Path) -> str:
-    return subprocess.run([COMMAND, "crds", file], check=True, capture_output=True, text=True).stdout
+def test_modules_and_packages_beside_the_file_are_imported_wherever_it_is_run(tmp_path: Path) -> None:
+    (tmp_path / "parts").mkdir()
+    (example,) = (each for each in EXAMPLES if "@operator.reconciles" in each)
+    (tmp_path / "beside.py").write_text(example)
+    (tmp_path / "parts/__init__.py").write_text("from beside import operator as the_operator")
+    (tmp_path / "whole.py").write_text("from parts import the_operator")
+    (tmp_path / "elsewhere").mkdir()
+    assert parse_objects(_crds_of(Path("whole.py"), cwd=tmp_path))
+    assert parse_objects(_crds_of(tmp_path / "whole.py", cwd=tmp_path / "elsewhere"))
+
+
+def _crds_of(file: Path, cwd: Path | None = None) -> str:
+    return subprocess.run([COMMAND, "crds", file], check=True, capture_output=True, text=True, cwd=cwd).stdout
 
 
 async def _child(client: Client, namespace: str, *, text: str, unlike: str) -> str:

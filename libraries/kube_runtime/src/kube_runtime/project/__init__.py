@@ -23,11 +23,13 @@ def bounds_of(release: str) -> str:
 
 
 def load_file(file: Path) -> ModuleType:
-    """Import a Python file by its path. Raises ImportError, and what the file raises."""
+    """Import a Python file, which may import what is beside it. Raises ImportError, and what the file raises."""
     name = f"file_{file.stem}"  # not the name alone: operator.py would hide a module of Python
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
         raise ImportError(f"{file} is no Python file")
+    if (folder := str(file.resolve().parent)) not in sys.path:
+        sys.path.insert(0, folder)  # as Python does for a script
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # where msgspec and the descriptions find the classes
     spec.loader.exec_module(module)
