@@ -92,7 +92,7 @@ class ClusterUnreachable(KubeError):
 
 
 class WatchSilent(ClusterUnreachable):
-    """A watch received nothing for longer than a living API server stays silent."""
+    """A watch received nothing, and did not end in the time that the API server was given."""
 
 
 class ResponseInvalid(KubeError):

@@ -26,7 +26,9 @@ class ClientOptions:
     - `answer_memory`: what answers of several clients that are longer than that take together
     - `sessions`: what the clients with these options share; each of many clients then takes a third of the memory
     - `watch_seconds`: how long the server is asked to keep a watch open
-    - `watch_silence_seconds`: after how long without a line a watch counts as broken (bookmarks come each minute)
+    - `watch_silence_seconds`: after how long without a line a watch counts as broken. It is more than `watch_seconds`,
+      as a server sends no bookmarks of a kind that did not change since it started. A peer that is gone is noticed
+      after a minute, by TCP
     - `keep_alive_seconds`: how long an idle connection is kept warm; `spare_seconds`, where given, how long those are
       kept beside one which only a burst needed
     - `circuit`: after a request without a response, fail at once until a probe gets one (`Client.probe`)
@@ -48,7 +50,7 @@ class ClientOptions:
     answer_memory: AnswerMemory | None = None
     sessions: HttpSessions | None = None
     watch_seconds: float = 290.0
-    watch_silence_seconds: float = 100.0
+    watch_silence_seconds: float = 330.0
     keep_alive_seconds: float = 80.0
     spare_seconds: float | None = None
     circuit: bool = False

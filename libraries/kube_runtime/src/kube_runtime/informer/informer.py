@@ -1,8 +1,9 @@
 """A cache of one kind of object that follows the API server and reports changes.
 
-List, then watch from there; when the watch ends, watch on from the last version seen; when that version is too old,
-list again and report the difference. A list whose pages expire before the last one is requested as a whole. A stream
-that breaks, is refused or falls silent is opened again after a growing pause, and the cache stays readable meanwhile.
+List, then watch from there; when the watch ends, watch on from the last version seen; when that version is too old, or
+beyond that of a restored server, list again and report the difference. A list whose pages expire before the last one is
+requested as a whole. A stream that breaks, is refused or falls silent is opened again after a growing pause, and the
+cache stays readable meanwhile.
 
 Guaranteed: after the last change of an object, a handler gets its newest state at least once, and never an older state
 after a newer one. Not guaranteed: that a handler gets every state in between.
@@ -26,7 +27,6 @@ from kube_runtime.exceptions import (
     ServerUnavailable,
     TooManyRequests,
     TriggerMistaken,
-    WatchSilent,
     without_frames,
 )
 from kube_runtime.informer.cache import Cache, Index
@@ -103,6 +103,7 @@ class Informer(Generic[T]):
         self._version = ""
         self._highest = 0
         self._stale_lists = 0
+        self._was_silent = False
         self._pages_expire = False
         self._synced = asyncio.Event()
         self._backoff = backoff or Backoff(base=0.1, max=2.5)
@@ -175,11 +176,13 @@ class Informer(Generic[T]):
                 await self._follow_once()
 
     async def _follow_once(self) -> None:
-        """List if that is needed, then watch to the end of one stream; pause unless the watch went well for a while."""
+        """List where needed, then watch to the end of one stream; pause unless the watch went well for a while."""
         clock = asyncio.get_running_loop().time
         watching_since: float | None = None
         retry_after = 0.0
         try:
+            if self._version and self._was_silent:
+                await self._check_version()
             if not self._version:
                 await self._list()
             watching_since = clock()
@@ -199,13 +202,11 @@ class Informer(Generic[T]):
         await asyncio.sleep(max(self._backoff.next(), retry_after))
 
     def _note_failure(self, error: KubeError) -> None:
+        log.warning("list or watch of %s failed: %s", self.resource.plural_name, error)
         self.last_error = without_frames(error)
         self._metrics.failures += 1
-        if isinstance(error, WatchSilent | ResponseInvalid):
-            # A silent server may have lost its past, and would never report what is new to it; a line that can't be
-            # decoded would come again from here.
-            self._version = ""
-        log.warning("list or watch of %s failed: %s", self.resource.plural_name, error)
+        if isinstance(error, ResponseInvalid):
+            self._version = ""  # a line that can't be decoded would come again from here
 
     async def _list(self) -> None:
         """Read everything and report what differs from the cache."""
@@ -213,6 +214,7 @@ class Informer(Generic[T]):
         unreadable: list[ObjectUnreadable] = []
         deleted = self._own.deletions()  # answered before the list: it shows whether they are there after a restore
         version = ""
+        self._metrics.lists += 1
         async for page in self._pages(unreadable.append, 0 if self._pages_expire else self._page_size):
             if not version:
                 self._refuse_stale(page.resource_version)
@@ -232,8 +234,14 @@ class Informer(Generic[T]):
         self.last_error = None
         self._synced.set()
 
+    async def _check_version(self) -> None:
+        """Have everything listed by a server that lost the last version seen: it reports nothing before it is there."""
+        page = await anext(self._pages(lambda _: None, page_size=1))  # its version alone matters
+        if version_number(page.resource_version) < version_number(self._version):
+            self._version = ""
+        self._was_silent = False
+
     def _pages(self, unreadable: Callable[[ObjectUnreadable], None], page_size: int) -> AsyncIterator[ObjectList[T]]:
-        self._metrics.lists += 1
         return self._client.pages(
             self.resource,
             self._namespace,
@@ -268,8 +276,10 @@ class Informer(Generic[T]):
             label_selector=self._label_selector,
             field_selector=self._field_selector,
         )
+        self._was_silent = True
         async with aclosing(lines):
             async for batch in lines:
+                self._was_silent = False
                 for line in batch:
                     self._take_line(line)
                 self._backoff.reset()
