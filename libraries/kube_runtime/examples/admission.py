@@ -1,4 +1,4 @@
-"""Objects are completed and checked before they are stored: kube-runtime run admission.py --webhooks HOST:PORT."""
+"""Objects are completed and checked before they are stored: kube-runtime run admission.py --webhooks 127.0.0.1:9443."""
 
 from typing import ClassVar
 

@@ -11,18 +11,27 @@ from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
+import yaml
 
-from kube_runtime import Applier, Client, NotFound, NotServed, Resource, parse_objects
+from kube_runtime import Applier, Client, NotFound, NotServed, Resource, dump_yaml, parse_objects
 from kube_runtime.cli import main
 from kube_runtime.leases.lease import LEASES
 from tests.kinds import CONFIG_MAPS
-from tests.waiting import eventually
+from tests.waiting import eventually, is_gone
 
 EXAMPLES = re.findall(r"```python\n(.*?)```", Path("libraries/kube_runtime/README.md").read_text(), re.DOTALL)
 COMMAND = Path(sys.executable).with_name("kube-runtime")
+CONFIGURATIONS = Resource.dynamic(
+    "admissionregistration.k8s.io",
+    "v1",
+    "ValidatingWebhookConfiguration",
+    "validatingwebhookconfigurations",
+    namespaced=False,
+)
 PAGES = Resource.dynamic("pages.example.com", "v1", "Page", "pages", namespaced=True)
 
 
@@ -73,6 +82,9 @@ async def reconcile(item, owner):
 """
 
 
+VALIDATING = MARKING + "operator.validates(CONFIG_MAPS)(lambda item, review: None)"
+
+
 @pytest.mark.parametrize(("option", "at_work"), [("--leader-elect", 1), ("--shards", 2)])
 async def test_replicas_are_led_by_one_or_share_the_objects_and_replace_one_that_ends(
     client: Client, kcp: Path, namespace: str, tmp_path: Path, option: str, at_work: int
@@ -121,7 +133,8 @@ async def _settled_on(at_work: int, marked: Callable[..., Awaitable[set[str]]]) 
     ("text", "options", "error"),
     [
         (MARKING, ["--shards"], "outside of a Pod, --leader-elect and --shards need --lease-namespace"),
-        (MARKING + "operator.validates(CONFIG_MAPS)(lambda item, review: None)", [], "expected --webhooks HOST:PORT"),
+        (VALIDATING, [], "expected --webhooks HOST:PORT"),
+        (VALIDATING, ["--webhooks", ":9443"], "needs the host that the API server calls, or --webhook-service"),
     ],
 )
 def test_option_that_is_missing_is_named(
@@ -167,7 +180,45 @@ def test_tests_of_a_new_project_pass_and_its_manifest_has_what_the_operator_need
     assert (named["kind"], named["plural"]) == ("WebPage", "webpages")
     assert "resources: [webpages, webpages/status]" in (tmp_path / "web-pages/manifest.yaml").read_text()
     kinds = [each.document["kind"] for each in parse_objects((tmp_path / "web-pages/manifest.yaml").read_text())]
-    assert kinds == ["ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Deployment"]
+    roles = ["ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"]
+    assert kinds == ["ServiceAccount", *roles, "Service", "Deployment"]
+
+
+async def test_new_project_serves_webhooks_with_the_rights_of_its_manifest(
+    client: Client, kcp: Path, tmp_path: Path
+) -> None:
+    new = await asyncio.create_subprocess_exec(COMMAND, "new", "tea-pots", cwd=tmp_path, stdout=DEVNULL)
+    assert await new.wait() == 0
+    file = tmp_path / "tea-pots/tea_pots_operator.py"
+    file.write_text(file.read_text() + "operator.validates(TeaPot)(lambda item, review: 'no more tea')\n")
+    manifest = parse_objects((file.parent / "manifest.yaml").read_text())
+    crds = parse_objects(await asyncio.to_thread(_crds_of, file))
+    applied = await Applier(client, field_manager="test").apply((*crds, *manifest), (), prune=False)
+    applied.raise_first_failure()
+    (deployment,) = (each.document for each in manifest if each.document["kind"] == "Deployment")
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+
+    config = yaml.safe_load(await asyncio.to_thread(kcp.read_text))
+    config["users"][0]["user"]["as"] = "system:serviceaccount:default:tea-pots"
+    (tmp_path / "kubeconfig").write_text(dump_yaml(config))
+    options = ("--kubeconfig", tmp_path / "kubeconfig", "--leader-elect", "--lease-namespace", "default")
+    process = await asyncio.create_subprocess_exec(COMMAND, "run", file, *container["args"], *options, stderr=PIPE)
+
+    async def called() -> Any:
+        if await is_gone(client.get(CONFIGURATIONS, "tea-pots")):
+            return None
+        return (await client.get(CONFIGURATIONS, "tea-pots"))["webhooks"][0]["clientConfig"]["service"]
+
+    try:
+        service = await eventually(called)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        _, errors = await process.communicate()
+        await client.delete(CONFIGURATIONS, "tea-pots")
+    path = "/validate/teapots.tea-pots.example.com"
+    assert service == {"namespace": "default", "name": "tea-pots", "port": 443, "path": path}
+    levels = {msgspec.json.decode(line)["level"] for line in errors.splitlines()}
+    assert (process.returncode, levels) == (0, {"info"}), errors.decode()
 
 
 def test_modules_and_packages_beside_the_file_are_imported_wherever_it_is_run(tmp_path: Path) -> None:

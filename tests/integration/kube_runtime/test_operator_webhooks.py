@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from kube_crds import CustomResource, Struct, crd_of
-from kube_runtime import Client, Invalid, KubeError, Manager, ManagerOptions, Resource
+from kube_runtime import Client, Invalid, KubeError, Manager, ManagerOptions, ObjectKey, Resource
 from kube_runtime.admission.serving import WebhookServer
 from kube_runtime.operator import Operator, Owner, Review
 from tests.waiting import eventually, is_gone
@@ -66,7 +66,7 @@ async def complete(sheet: Sheet, review: Review[Sheet]) -> Sheet | None:
     return replace(sheet, spec=spec, metadata=replace(sheet.metadata, labels=labels))
 
 
-Running = Callable[[], AbstractAsyncContextManager[Manager]]
+Running = Callable[..., AbstractAsyncContextManager[Manager]]
 
 
 @pytest.fixture
@@ -74,10 +74,10 @@ def running(client: Client, namespace: str) -> Running:
     """Runs the operator with its webhooks."""
 
     @asynccontextmanager
-    async def run() -> AsyncIterator[Manager]:
+    async def run(service: ObjectKey | None = None) -> AsyncIterator[Manager]:
         manager, stopping = Manager(client, ManagerOptions(name=operator.name), namespace=namespace), asyncio.Event()
         operator.setup(manager)
-        WebhookServer(operator.name, operator.webhooks, ("127.0.0.1", 0), None).setup(manager, namespace)
+        WebhookServer(operator.name, operator.webhooks, ("127.0.0.1", 0), service).setup(manager, namespace)
         task = asyncio.create_task(manager.run(stopping))
         try:
             yield manager
@@ -89,11 +89,12 @@ def running(client: Client, namespace: str) -> Running:
 
 
 @pytest.fixture(autouse=True)
-async def crd(client: Client) -> AsyncIterator[None]:
+async def crd(client: Client) -> None:
     await client.apply(CRDS, "sheets.sheets.example.com", crd_of(Sheet), field_manager="test")
-    yield
-    for kind in (CONFIGURATIONS, MUTATING):
-        await client.delete(kind, operator.name)
+
+
+async def is_configured(client: Client) -> list[bool]:
+    return [not await is_gone(client.get(kind, operator.name)) for kind in (CONFIGURATIONS, MUTATING)]
 
 
 async def test_objects_are_checked_and_completed_before_they_are_stored(
@@ -131,6 +132,25 @@ async def test_objects_are_checked_and_completed_before_they_are_stored(
             await create(sheet("three", "raise"))
         await client.delete(SHEETS, "one", namespace)
         await eventually(lambda: is_gone(client.get(SHEETS, "one", namespace)))
+
+
+async def test_configuration_is_removed_at_the_stop_but_for_one_behind_a_service(
+    client: Client, namespace: str, running: Running
+) -> None:
+    """It refuses what nobody checks: behind a Service another replica does, or the next version."""
+
+    async def is_there() -> bool:
+        return await is_configured(client) == [True, True]
+
+    async with running():
+        await eventually(is_there)
+    assert await is_configured(client) == [False, False]
+
+    async with running(ObjectKey(namespace, "sheets")):
+        await eventually(is_there)
+    assert await is_configured(client) == [True, True]
+    for kind in (CONFIGURATIONS, MUTATING):
+        await client.delete(kind, operator.name)
 
 
 async def test_configuration_that_somebody_changes_or_deletes_is_repaired(client: Client, running: Running) -> None:

@@ -51,8 +51,18 @@ def parser() -> argparse.ArgumentParser:
     replicas.add_argument("--leader-elect", action="store_true", help="one of several replicas reconciles")
     replicas.add_argument("--shards", action="store_true", help="all replicas share the objects among them")
     runs.add_argument("--lease-namespace", help="namespace of the replicas' Leases; by default that of the Pod")
-    runs.add_argument("--webhooks", type=_address, metavar="HOST:PORT", help="serve validation and mutation there")
-    runs.add_argument("--webhook-service", type=_service, metavar="NAMESPACE/NAME", help="the Service that leads there")
+    runs.add_argument(
+        "--webhooks",
+        type=_address,
+        metavar="HOST:PORT",
+        help="serve validation and mutation there: :9443, or the address that the API server calls",
+    )
+    runs.add_argument(
+        "--webhook-service",
+        type=_service,
+        metavar="NAMESPACE/NAME",
+        help="the Service that leads there; else the webhooks are removed at the stop",
+    )
     runs.add_argument(
         "--log-format",
         choices=("json", "text"),

@@ -102,6 +102,8 @@ def _run(operator: Operator, given: argparse.Namespace) -> None:
         raise OperatorMistaken("outside of a Pod, --leader-elect and --shards need --lease-namespace")
     if operator.webhooks and given.webhooks is None:
         raise OperatorMistaken(f"{given.file} declares webhooks: expected --webhooks HOST:PORT")
+    if operator.webhooks and given.webhook_service is None and given.webhooks[0] in _EVERY_ADDRESS:
+        raise OperatorMistaken("--webhooks needs the host that the API server calls, or --webhook-service")
 
     def setup(manager: Manager) -> None:
         if given.shards:
@@ -130,4 +132,5 @@ def _run(operator: Operator, given: argparse.Namespace) -> None:
     )
 
 
+_EVERY_ADDRESS = {"", "0.0.0.0", "::"}  # noqa: S104 - refused
 _TEXT = "%(asctime)s %(levelname)s %(name)s: %(message)s"

@@ -1,12 +1,14 @@
 """Serves webhooks over TLS with a certificate of an own CA, and keeps their configuration in the cluster.
 
 In a cluster a Service leads to the replicas, and their CA is in a Secret beside it. Elsewhere the API server is given
-the address itself, and the CA is that of the process. A certificate is as long-lived as its CA, ten years, and a
+the address itself, and the CA is that of the process: the configuration is removed at its stop, as nobody else serves
+the webhooks and writes would be refused. A certificate is as long-lived as its CA, ten years, and a
 process takes a new CA where less than one year is left at its start.
 """
 
 import asyncio
 import base64
+import logging
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -27,13 +29,15 @@ from kube_runtime.client.client import Client
 from kube_runtime.controller.causes import Causes
 from kube_runtime.controller.controller import Controller
 from kube_runtime.controller.workers import Result
-from kube_runtime.exceptions import AddressUnusable, AlreadyExists, Conflict, NotFound
+from kube_runtime.exceptions import AddressUnusable, AlreadyExists, Conflict, KubeError, NotFound
+from kube_runtime.informer import Informer
 from kube_runtime.manager import Manager
 from kube_runtime.resource import JsonObject, ObjectKey, Resource
 from kyma_certs import KeyPair, LeafRequest, Usage, create_ca, issue, renewal_due
 
 __all__ = ["WebhookServer"]
 
+log = logging.getLogger(__name__)
 SECRETS = Resource.dynamic("", "v1", "Secret", "secrets", namespaced=True)
 LIFETIME, RENEW_BEFORE = timedelta(days=3650), timedelta(days=365)
 BODY_SECONDS = 10.0
@@ -51,6 +55,8 @@ class WebhookServer:
         self._address = address
         self._service = service
         self._trust = b""
+        self._changing = asyncio.Lock()
+        self._kept: list[Informer[JsonObject]] = []
         app, budget = web.Application(), ByteBudget(MAX_BYTES, MAX_BYTES_PER_ADDRESS)
         for each in webhooks:
             app.router.add_post(each.path, _handler(each, budget))
@@ -63,6 +69,8 @@ class WebhookServer:
             try:
                 await asyncio.Event().wait()
             finally:
+                if self._service is None:
+                    await self._remove_configurations(manager.client)
                 await self.close()
 
         manager.before_start(partial(self._start, manager.unfenced))
@@ -82,20 +90,36 @@ class WebhookServer:
     ) -> None:
         """Declare the controller that applies a configuration, and again when somebody changes it."""
         informer = manager.informer(resource, field_selector=f"metadata.name={self._operator}")
+        self._kept.append(informer)
 
         async def reconcile(key: ObjectKey, _causes: Causes, _state: None) -> Result:
             webhooks = [each.configuration(self._operator, self.client_of(each), namespace) for each in chosen]
             wanted = {"metadata": {"name": key.name}, "webhooks": webhooks}
-            found = informer.get(key)
-            if found is None or not is_settled(found, wanted, self._operator):
-                answer = await manager.client.apply(resource, key.name, wanted, field_manager=self._operator)
-                informer.wrote(answer)
+            async with self._changing:
+                found, is_kept = informer.get(key), manager.working or self._service is not None
+                if is_kept and (found is None or not is_settled(found, wanted, self._operator)):
+                    answer = await manager.client.apply(resource, key.name, wanted, field_manager=self._operator)
+                    informer.wrote(answer)
             return Result()
 
         controller: Controller[ObjectKey, None] = manager.controller(resource.plural_name, owner=lambda _: "")
         controller.watches(informer)
         controller.starts_with(lambda: (ObjectKey("", self._operator),))
         controller.reconciles(reconcile)
+
+    async def _remove_configurations(self, client: Client) -> None:
+        async with self._changing:
+            for informer in self._kept:
+                found = informer.get(ObjectKey("", self._operator))
+                if found is None:
+                    continue
+                try:
+                    await client.delete(informer.resource, self._operator, uid=found["metadata"]["uid"])
+                except NotFound:
+                    continue
+                except KubeError as error:
+                    what = f"{informer.resource.plural} {self._operator}"
+                    log.warning("%s stays, and has writes refused: %s; kubectl delete %s", what, error, what)
 
     def client_of(self, webhook: Webhook[Any]) -> JsonObject:
         """Return by which address and CA an API server calls a webhook."""
@@ -125,6 +149,8 @@ class WebhookServer:
             where = ":".join(map(str, self._address))
             raise AddressUnusable(f"webhooks can't be served at {where}: {error.strerror or error}") from error
         self._address = (self._address[0], self._runner.addresses[0][1])
+        paths = ", ".join(each.path for each in self._webhooks)
+        log.info("webhooks at https://%s:%d%s: %s", *self._address, f" for {host}" if self._service else "", paths)
 
 
 def _handler(webhook: Webhook[Any], budget: ByteBudget) -> Callable[[web.Request], Awaitable[web.Response]]:
