@@ -82,6 +82,66 @@ async def reconcile(item, owner):
 """
 
 
+SPEAKING = """
+import time
+from typing import ClassVar
+from kube_crds import CustomResource, Struct
+from kube_runtime.operator import Operator
+
+operator = Operator("speaking")
+
+class Word(CustomResource, frozen=True, kw_only=True):
+    GROUP: ClassVar[str] = "speaking.example.com"
+
+class Status(Struct, frozen=True, kw_only=True):
+    said: bool = True
+
+@operator.validates(Word)
+def check(word, review):
+    return None
+
+@operator.reconciles(Word)
+async def say(word, owner):
+    if word.metadata.name == "slow":
+        time.sleep(3)
+    elif word.metadata.name == "status":
+        await owner.write_status(Status())
+    else:
+        raise KeyError("a mistake")
+"""
+
+
+async def test_operator_says_what_it_does_and_what_is_to_be_done(
+    client: Client, kcp: Path, namespace: str, tmp_path: Path
+) -> None:
+    file, log = tmp_path / "speaking.py", tmp_path / "log"
+    file.write_text(SPEAKING)
+    line = SPEAKING.splitlines().index("        time.sleep(3)") + 1
+    words = Resource.dynamic("speaking.example.com", "v1", "Word", "words", namespaced=True)
+    options = ("--kubeconfig", kcp, "--namespace", namespace, "--log-format", "text", "--webhooks", "127.0.0.1:0")
+    with log.open("wb") as written:
+        process = await asyncio.create_subprocess_exec(COMMAND, "run", file, *options, stderr=written)
+    try:
+        await eventually(lambda: "Word of speaking.example.com/v1; is its CRD applied?" in log.read_text())
+        crds = parse_objects(await asyncio.to_thread(_crds_of, file))
+        (await Applier(client, field_manager="test").apply(crds, (), prune=False)).raise_first_failure()
+        await eventually(lambda: "started" in log.read_text())
+        for name in ("broken", "status", "slow"):
+            await client.create(words, {"metadata": {"name": name}}, namespace, field_manager="me")
+        await eventually(lambda: "/broken failed (3 in a row): KeyError: 'a mistake'" in log.read_text())
+        await eventually(lambda: f"blocked at {file}:{line} in say" in log.read_text())
+        await eventually(lambda: "has no status subresource: declare `status` in its class" in log.read_text())
+    finally:
+        process.send_signal(signal.SIGINT)
+        await process.wait()
+    lines = log.read_text()
+    assert process.returncode == 0
+    assert f"speaking reconciles Word (speaking.example.com/v1) in the namespace {namespace}" in lines
+    assert re.search(r"webhooks at https://127.0.0.1:[1-9]\d+: /validate/words.speaking.example.com", lines)
+    assert lines.count("Traceback") == 1
+    assert await is_gone(client.get(CONFIGURATIONS, "speaking")), "it would block all writes of the kind"
+
+
 VALIDATING = MARKING + "operator.validates(CONFIG_MAPS)(lambda item, review: None)"
 
 
@@ -156,6 +216,18 @@ async def test_busy_port_is_one_line_with_its_address(kcp: Path, namespace: str,
         _, errors = await asyncio.wait_for(process.communicate(), 60)
     assert process.returncode == 2
     assert [line for line in errors.decode().splitlines() if address not in line] == []
+
+
+async def test_busy_port_of_webhooks_is_one_line(kcp: Path, namespace: str, tmp_path: Path) -> None:
+    file = tmp_path / "operator.py"
+    file.write_text(VALIDATING)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        address = f"127.0.0.1:{other.getsockname()[1]}"
+        options = ("--kubeconfig", kcp, "--namespace", namespace, "--webhooks", address, "--log-level", "error")
+        process = await asyncio.create_subprocess_exec(COMMAND, "run", file, *options, stderr=PIPE)
+        _, errors = await asyncio.wait_for(process.communicate(), 60)
+    (line,) = errors.decode().splitlines()
+    assert (process.returncode, line.split(": ")[:2]) == (2, ["error", f"webhooks can't be served at {address}"])
 
 
 @pytest.mark.parametrize("words", [["--help"], ["new", "--help"], ["crds", "--help"], ["run", "--help"]])

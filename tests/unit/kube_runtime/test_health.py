@@ -1,6 +1,10 @@
 """Probes tell the truth of an event loop that can't speak for itself."""
 
 import asyncio
+import logging
+import logging.handlers
+import queue
+import re
 import socket
 import threading
 import time
@@ -11,6 +15,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry, Counter
 
+from kube_runtime import health
 from kube_runtime.health import LoopMonitor, ProbeServer
 
 TOLERATED = 0.2
@@ -55,9 +60,24 @@ async def test_blocked_loop_is_noticed_from_outside_and_where_it_hangs() -> None
 
     assert answer[-1][0] == 503
     assert "the event loop has been blocked for" in answer[-1][1]
-    assert "threading.py" in answer[-1][1]
+    assert f"at {__file__}:" in answer[-1][1]
     assert recovered == (200, "ok\n")
     assert monitor.worst_lag_seconds >= TOLERATED
+
+
+async def test_code_that_blocks_the_loop_is_logged_with_its_place() -> None:
+    monitor, logged = LoopMonitor(), queue.Queue[logging.LogRecord]()
+    handler = logging.handlers.QueueHandler(logged)
+    logging.getLogger(health.__name__).addHandler(handler)
+    running = asyncio.ensure_future(monitor.run())
+    try:
+        await asyncio.to_thread(_until_nowhere, monitor)
+        message = logged.get(timeout=TIMEOUT).getMessage()  # nothing else runs on this loop until that
+    finally:
+        logging.getLogger(health.__name__).removeHandler(handler)
+        running.cancel()
+    place = f"{__file__}:[0-9]+ in test_code_that_blocks_the_loop_is_logged_with_its_place"
+    assert re.fullmatch(f"the event loop is blocked at {place}; asyncio.to_thread keeps it free", message)
 
 
 async def test_readiness_names_what_it_waits_for() -> None:
@@ -107,6 +127,13 @@ def _has_ipv6() -> bool:
             return socket.has_dualstack_ipv6()
     except OSError:
         return False
+
+
+def _until_nowhere(monitor: LoopMonitor) -> None:
+    """Return once the loop is seen to wait, which blocks nothing."""
+    deadline = time.monotonic() + TIMEOUT
+    while place := monitor.where():
+        assert time.monotonic() < deadline, place
 
 
 def _until_healthy(port: int) -> tuple[int, str]:

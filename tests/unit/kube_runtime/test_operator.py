@@ -1,6 +1,7 @@
 """Operators that are declared by decorators, on simulated clusters, and the command that runs them."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -10,7 +11,17 @@ from typing import ClassVar
 import pytest
 
 from kube_crds import Condition, Conditions, ConditionStatus, CustomResource, Struct, crd_of
-from kube_runtime import Client, KubeconfigPolicy, NotFound, NotServed, Resource, TriggerMistaken
+from kube_runtime import (
+    Backoff,
+    Client,
+    Informer,
+    KubeconfigPolicy,
+    NotFound,
+    NotServed,
+    Resource,
+    RuntimeMetrics,
+    TriggerMistaken,
+)
 from kube_runtime.cli import main
 from kube_runtime.operator import Operator, Owner
 from kube_simulation import SimulatedCluster, Simulation
@@ -72,6 +83,46 @@ async def test_operator_comes_to_rest_after_child_and_status_are_written(simulat
         for each in cluster.requests(lambda each: each.is_write and each.manager == "pages")
     ]
     assert written == [("configmaps", ""), ("pages.pages.example.com", "status")]
+
+
+async def test_log_has_the_kinds_and_one_line_for_a_reconcile_that_changed_something(
+    simulation: Simulation, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "kube_runtime.operator")
+    operator, calls = Operator("pages"), 0
+
+    @operator.reconciles(Page, owns=[CONFIG_MAPS], every=0.01)
+    async def reconcile(page: Page, owner: Owner[Page]) -> None:
+        nonlocal calls
+        calls += 1
+        await owner.apply(CONFIG_MAPS, {})
+        shown = Condition(type="Shown", status="True", reason="Applied", message="")
+        await owner.write_status(PageStatus(conditions=owner.conditions(shown)))
+
+    async with a_cluster(simulation, "hi") as (_, client), operator.running(client):
+        await eventually(lambda: calls >= 5)
+    assert [each.getMessage() for each in caplog.records if each.name == "kube_runtime.operator"] == [
+        "pages reconciles Page (pages.example.com/v1) in all namespaces",
+        "Page default/hi: applied ConfigMap hi, wrote the status",
+    ]
+
+
+async def test_missing_crd_is_logged_once_with_what_to_do(
+    simulation: Simulation, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster, metrics = simulation.cluster("one"), RuntimeMetrics()
+    policy = KubeconfigPolicy(allow_insecure=True)
+    async with await Client.from_kubeconfig(cluster.kubeconfig, policy=policy) as client:
+        informer = Informer(client, PAGES, metrics=metrics, backoff=Backoff(base=0.01, max=0.01))
+        following = asyncio.create_task(informer.run())
+        await eventually(lambda: metrics.informer(PAGES.plural_name).failures >= 3)
+        with pytest.raises(TimeoutError, match="within 0 s: the cluster does not know the kind Page of"):
+            await informer.wait_synced(0)
+        await client.create(CRDS, crd_of(Page), field_manager="user")
+        await informer.wait_synced(60)
+        following.cancel()
+        await asyncio.wait([following])
+    assert caplog.text.count("is its CRD applied? kube-runtime crds prints those of operators") == 1
 
 
 async def test_status_that_is_written_twice_in_a_reconcile_ends_as_written_last(simulation: Simulation) -> None:

@@ -15,6 +15,7 @@ import msgspec
 from kube_crds import crd_of
 from kube_runtime.client.client import Client
 from kube_runtime.client.kubeconfig import namespace_of_pod
+from kube_runtime.controller.groups import leaves
 from kube_runtime.exceptions import AddressUnusable, KubeError, TriggerMistaken
 from kube_runtime.leases import LeaseSharding
 from kube_runtime.manager import Manager
@@ -29,6 +30,9 @@ __all__ = ["JsonLines", "execute", "load_operator"]
 
 class OperatorMistaken(Exception):
     """A file has no operator, or several, or the options do not fit it."""
+
+
+_FORESEEN = (AddressUnusable, KubeError, OperatorMistaken, OSError, TimeoutError, TriggerMistaken)
 
 
 class JsonLines(logging.Formatter):
@@ -57,8 +61,11 @@ def execute(given: argparse.Namespace) -> int:
             sys.stdout.write("---\n".join(dump_yaml(crd_of(kind)) for kind in operator.kinds))
         else:
             _run(operator, given)
-    except (AddressUnusable, KubeError, OperatorMistaken, OSError, TimeoutError, TriggerMistaken) as error:
-        sys.stderr.write(f"error: {error}\n")
+    except (ExceptionGroup, *_FORESEEN) as error:
+        causes = leaves(error) if isinstance(error, ExceptionGroup) else [error]
+        if not all(isinstance(each, _FORESEEN) for each in causes):
+            raise
+        sys.stderr.writelines(f"error: {each}\n" for each in causes)
         return 2
     return 0
 

@@ -5,11 +5,13 @@ answers the kubelet's probes and Prometheus: it detects when the timestamp is la
 """
 
 import asyncio
+import logging
+import selectors
 import socket
 import sys
+import sysconfig
 import threading
 import time
-import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -21,12 +23,17 @@ from kube_runtime.exceptions import AddressUnusable
 
 __all__ = ["LoopMonitor", "ProbeServer"]
 
+log = logging.getLogger(__name__)
+BLOCKED_SECONDS, BLOCKED_TIMES = 1.0, 4
+_LIBRARIES = ("<frozen", *{sysconfig.get_path(each) for each in ("stdlib", "purelib", "platlib")})
+_LOOP_FILES = (selectors.__file__, asyncio.base_events.__file__, asyncio.runners.__file__)
+
 Check = Callable[[], bool | str]
 """Returns true, or false or a text that says why not."""
 
 
 class LoopMonitor:
-    """Measures for how long the event loop is blocked. `run` on the loop; read from any thread."""
+    """Measures for how long the event loop is blocked, and logs where. `run` on the loop; read from any thread."""
 
     def __init__(self, *, interval_seconds: float = 0.5, clock: Callable[[], float] = time.monotonic) -> None:
         self.worst_lag_seconds = 0.0
@@ -38,6 +45,8 @@ class LoopMonitor:
     async def run(self) -> None:
         """Set the timestamp periodically until cancelled."""
         self._thread_id = threading.get_ident()
+        ended = threading.Event()
+        threading.Thread(target=self._warn, args=(ended,), name="loop monitor", daemon=True).start()
         try:
             while True:
                 self._due = self._clock() + self._interval_seconds
@@ -45,6 +54,7 @@ class LoopMonitor:
                 self.worst_lag_seconds = max(self.worst_lag_seconds, self._clock() - self._due)
         finally:
             self._due = None
+            ended.set()
 
     def blocked_seconds(self) -> float:
         """Return for how many seconds the loop has been blocked; 0 where it is not monitored."""
@@ -52,12 +62,31 @@ class LoopMonitor:
         return 0.0 if due is None else max(0.0, self._clock() - due)
 
     def where(self) -> str:
-        """Return where the loop's thread is right now, as file, line and function."""
+        """Return what blocks the loop right now, as file, line and function; nothing where it runs no code.
+
+        It is the line of the program that calls a library, where there is one.
+        """
         frame = sys._current_frames().get(self._thread_id)  # noqa: SLF001 - there is no public way to another thread's stack
-        if frame is None:
-            return "nowhere"
-        last = traceback.extract_stack(frame)[-1]
-        return f"{last.filename}:{last.lineno} in {last.name}"
+        found = ""
+        while frame is not None and (file := frame.f_code.co_filename) not in _LOOP_FILES:
+            place = f"{file}:{frame.f_lineno} in {frame.f_code.co_name}"
+            if not file.startswith(_LIBRARIES):
+                return place
+            found, frame = found or place, frame.f_back
+        return found
+
+    def _warn(self, ended: threading.Event) -> None:
+        """Log each time that the loop is blocked for long, once.
+
+        It counts how often it finds the same: where the whole process is slow, both threads are.
+        """
+        seen, times = None, 0
+        while not ended.wait(BLOCKED_SECONDS / BLOCKED_TIMES):
+            due = self._due
+            times = times + 1 if due == seen and self.blocked_seconds() else 0
+            seen = due
+            if times == BLOCKED_TIMES and (where := self.where()):
+                log.warning("the event loop is blocked at %s; asyncio.to_thread keeps it free", where)
 
 
 class ProbeServer:

@@ -119,7 +119,7 @@ class Manager:
         self.unfenced = client
         """The client without the check of the sharding: for what a replica writes before it takes part."""
         self._options = options
-        self._namespace = namespace
+        self.namespace = namespace
         self._on_result = on_result
         self._limit = SharedLimit()
         self._informers: dict[tuple[str, str | None, str | None, str | None], Informer[Any]] = {}
@@ -152,7 +152,7 @@ class Manager:
         that nobody requires.
         """
         if isinstance(namespace, EllipsisType):
-            namespace = self._namespace if resource.namespaced else None
+            namespace = self.namespace if resource.namespaced else None
         place = (resource.plural_name, namespace, label_selector, field_selector)
         informer = cast("Informer[T] | None", self._informers.get(place))
         if informer is None:

@@ -6,6 +6,7 @@ that it controls, so a child that somebody deletes or changes is repaired, and o
 
 import asyncio
 import inspect
+import logging
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
@@ -30,6 +31,7 @@ T = TypeVar("T")
 Reconcile = Callable[[T, Owner[T]], Awaitable[float | None]]
 Observed = Callable[[Callable[..., Any]], Callable[..., Any]]
 
+log = logging.getLogger(__name__)
 OPERATOR_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,48}[a-z0-9])?")
 
 
@@ -151,6 +153,13 @@ class Operator:
         for extend in self._extensions:
             extend(manager)
 
+        async def announce() -> None:
+            kinds = ", ".join(str(each.resource) for each in self._operated.values()) or "no kinds"
+            where = f"the namespace {manager.namespace}" if manager.namespace else "all namespaces"
+            log.info("%s reconciles %s in %s", self.name, kinds, where)
+
+        manager.before_start(announce)
+
     @asynccontextmanager
     async def running(self, client: Client, *, namespace: str | None = None) -> AsyncIterator[Manager]:
         """Run the operator inside the context, beside other work of a program or in a test."""
@@ -208,6 +217,7 @@ class _OperatedController(Generic[T]):
             return Result()
         metadata, function, interval = metadata_of(item), self._operated.reconcile, self._operated.every
         client, resource = self._manager.client, self._operated.resource
+        changes: list[str] = []
         if metadata.being_deleted:
             if self._finalizer not in metadata.finalizers:
                 return Result()
@@ -216,6 +226,7 @@ class _OperatedController(Generic[T]):
             finalizers = (*metadata.finalizers, self._finalizer)
             item = await set_finalizers(client, resource, metadata, finalizers, field_manager=self._operator)
             self._items.wrote(item)
+            changes.append("added the finalizer")
         owner = Owner(
             item=item,
             resource=resource,
@@ -223,13 +234,19 @@ class _OperatedController(Generic[T]):
             operator=self._operator,
             children=self._children,
             reads=self._reads,
+            changes=changes,
         )
-        pause = await function(item, owner) if function is not None else None
-        self._reads.forget(key, but=owner.has_read)
-        if metadata.being_deleted and pause is None:
-            await remove_finalizers(
-                client, resource, metadata, self._finalizer, field_manager=self._operator, informer=self._items
-            )
+        try:
+            pause = await function(item, owner) if function is not None else None
+            self._reads.forget(key, but=owner.has_read)
+            if metadata.being_deleted and pause is None:
+                await remove_finalizers(
+                    client, resource, metadata, self._finalizer, field_manager=self._operator, informer=self._items
+                )
+                changes.append("removed the finalizer")
+        finally:
+            if changes:
+                log.info("%s %s: %s", resource.kind, key, ", ".join(changes))
         return Result(requeue_after=interval if pause is None else pause)
 
 

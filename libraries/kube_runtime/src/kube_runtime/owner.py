@@ -11,6 +11,7 @@ import msgspec
 
 from kube_crds import Condition, ObjectMetadata, Struct, find, set_condition
 from kube_runtime.apply.settled import is_settled
+from kube_runtime.exceptions import NotFound, NotServed
 from kube_runtime.informer import Change, Informer
 from kube_runtime.manager import Manager
 from kube_runtime.resource import JsonObject, ObjectKey, Resource
@@ -66,6 +67,8 @@ class Owner(Generic[T]):
     children: Mapping[str, Informer[JsonObject]]
     reads: ReadObjects
     has_read: set[Place] = field(default_factory=set)
+    changes: list[str] = field(default_factory=list)
+    """What was written, for the log."""
 
     @property
     def key(self) -> ObjectKey:
@@ -91,6 +94,8 @@ class Owner(Generic[T]):
         client = self.manager.client
         answer = await client.apply(kind, child.name, wanted, child.namespace or None, field_manager=self.operator)
         informer.wrote(answer)
+        if found is None or kind.version_of(found) != kind.version_of(answer):
+            self.changes.append(f"applied {kind.kind} {child.name}")
         return answer
 
     async def delete(self, kind: Resource[JsonObject], name: str = "") -> None:
@@ -101,6 +106,7 @@ class Owner(Generic[T]):
         if found is not None and self.resource.uid_of(self.item) in owners:
             uid = found["metadata"]["uid"]
             await self.manager.client.delete(kind, child.name, child.namespace or None, uid=uid)
+            self.changes.append(f"deleted {kind.kind} {child.name}")
 
     def get(self, kind: Resource[S], name: str, namespace: str | None = None) -> S | None:
         """Return an object of a kind in `reads`, from the cache: from now on its changes call the function again.
@@ -124,19 +130,24 @@ class Owner(Generic[T]):
         return tuple(each for each in merged if find(new, each.type) is not None)
 
     async def write_status(self, status: Struct) -> None:
-        """Write the object's status, without a request where it is so already."""
+        """Write the object's status, without a request where it is so already.
+
+        Raises NotServed for a kind without the subresource.
+        """
         if self._status == status:
             return
         document = {"status": msgspec.to_builtins(status)}
-        answer = await self.manager.client.apply(
-            self.resource,
-            self.key.name,
-            document,
-            self.key.namespace,
-            field_manager=self.operator,
-            subresource="status",
-        )
+        client, (namespace, name) = self.manager.client, self.key
+        try:
+            answer = await client.apply(
+                self.resource, name, document, namespace, field_manager=self.operator, subresource="status"
+            )
+        except (NotFound, NotServed):
+            await client.get(self.resource, name, namespace)  # else it is the object that is not there
+            todo = "declare `status` in its class, or `subresources: {status: {}}` in its CRD, and apply the CRD"
+            raise NotServed(404, "NotServed", f"{self.resource} has no status subresource: {todo}") from None
         self._items.wrote(answer)
+        self.changes.append("wrote the status")
 
     def event(self, reason: str, note: str, *, type: Literal["Normal", "Warning"] = "Normal") -> None:  # noqa: A002 - as the field is called
         """Record an Event about the object."""

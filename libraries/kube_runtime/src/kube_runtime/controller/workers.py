@@ -202,11 +202,16 @@ class Workers(Generic[K]):
             )
 
     def _retry(self, key: K, error: BaseException, causes: Causes) -> None:
+        text = _text(error)
         if isinstance(error, KubeError | TimeoutError):
-            log.warning("%s: %s failed: %s: %s", self.name, key, type(error).__name__, error)
+            log.warning("%s: %s failed: %s", self.name, key, text)
         else:
             self._metrics.panics += 1
-            log.error("%s: %s failed", self.name, key, exc_info=error)
+            is_known = any(each.error == text for each in self._failures.values())
+            times = self.queue.failures(key) + 1
+            log.error(
+                "%s: %s failed (%d in a row): %s", self.name, key, times, text, exc_info=None if is_known else error
+            )
         self._note(key, error)
         soon = CONFLICT_SECONDS if isinstance(error, Conflict) else None
         self.queue.add_rate_limited(key, self._options.retry_priority, first_seconds=soon, causes=causes)
@@ -216,11 +221,14 @@ class Workers(Generic[K]):
         without_frames(error)
         self._metrics.errors += 1
         self._metrics.results["error"] += 1
-        text = f"{type(error).__name__}: {error}"
         self._failures.pop(key, None)
-        self._failures[key] = Failure(text, self._clock.now(), self.queue.failures(key) + 1)
+        self._failures[key] = Failure(_text(error), self._clock.now(), self.queue.failures(key) + 1)
         if len(self._failures) > FAILURES_KEPT:
             self._failures.popitem(last=False)
+
+
+def _text(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"
 
 
 def _is_cancelled() -> bool:

@@ -22,6 +22,7 @@ from kube_runtime.client.decoding import UnreadableDeletion, WatchEvent, decodin
 from kube_runtime.exceptions import (
     Gone,
     KubeError,
+    NotServed,
     ObjectUnreadable,
     ResponseInvalid,
     ServerUnavailable,
@@ -120,7 +121,8 @@ class Informer(Generic[T]):
                 await self._synced.wait()
         except TimeoutError:
             message = f"{self.resource.plural_name} could not be listed within {timeout_seconds or 0:g} s"
-            raise TimeoutError(message) from self.last_error
+            why = "" if self.last_error is None else f": {_advised(self.last_error)}"
+            raise TimeoutError(message + why) from self.last_error
 
     def add_index(self, index: Index[T]) -> None:
         """Declare an index, also of the objects that are here already. Raises ValueError if its name is taken."""
@@ -202,7 +204,8 @@ class Informer(Generic[T]):
         await asyncio.sleep(max(self._backoff.next(), retry_after))
 
     def _note_failure(self, error: KubeError) -> None:
-        log.warning("list or watch of %s failed: %s", self.resource.plural_name, error)
+        if str(error) != str(self.last_error):
+            log.warning("list or watch of %s failed: %s", self.resource.plural_name, _advised(error))
         self.last_error = without_frames(error)
         self._metrics.failures += 1
         if isinstance(error, ResponseInvalid):
@@ -373,6 +376,15 @@ class Informer(Generic[T]):
             raise
         except Exception:
             log.exception("a handler of %s failed", self.resource.plural_name)
+
+
+def _advised(error: KubeError) -> str:
+    """Return the text of an error, with what to do about it."""
+    return (
+        f"{error}; is its CRD applied? kube-runtime crds prints those of operators"
+        if isinstance(error, NotServed)
+        else str(error)
+    )
 
 
 def _retry_after(error: KubeError) -> float:
