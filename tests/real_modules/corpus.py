@@ -7,8 +7,8 @@ from pathlib import Path
 
 VARIABLE = "KLM_REAL_MANIFESTS"
 BESIDE = Path(__file__).parents[3] / "shared" / "real-manifests"
-FEW = 3
-"""How many of the folder beside the checkout the tests take each time: the smallest ones."""
+FEW = 1
+"""How many of the folder beside the checkout the tests take each time: the smallest ones; more take minutes."""
 WITHOUT = f"needs real manifests, NAME-v1.yaml.xz and NAME-v2.yaml.xz, in the folder {VARIABLE} or beside the checkout"
 
 

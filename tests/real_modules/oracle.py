@@ -4,7 +4,7 @@ import asyncio
 import base64
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,19 +38,30 @@ class Kubectl:
 
     async def result_of(self, text: str, field_manager: str, namespace: str) -> Mapping[tuple[str, str, str], Document]:
         """Return what the objects of a text would be if a field manager applied it, by kind, namespace and name."""
-        options = (*SERVER_SIDE, f"--field-manager={field_manager}", f"--namespace={namespace}")
-        printed, errors = await self._run("apply", *options, "--dry-run=server", "-o", "json", "-f", "-", text=text)
+        options = (*SERVER_SIDE, f"--field-manager={field_manager}", "--dry-run=server", "-o", "json", "-f", "-")
+        there = await self._in(namespace)
+        printed, errors = await there.printed("apply", *options, text=text)
         assert not errors, errors
         result = msgspec.json.decode(printed)
         found = result["items"] if result["kind"] == "List" else [result]
         named = ((each["kind"], each["metadata"].get("namespace", ""), each["metadata"]["name"]) for each in found)
         return dict(zip(named, found, strict=True))
 
+    async def _in(self, namespace: str) -> "Kubectl":
+        """Return kubectl with another namespace for objects that name none; by the option, none may name one."""
+        own = self.cache.parent / f"{self.cache.name}.kubeconfig"
+        own.write_bytes(self.kubeconfig.read_bytes())
+        there = replace(self, kubeconfig=own)
+        problem = await there.run("config", "set-context", "--current", f"--namespace={namespace}")
+        assert not problem, problem
+        return there
+
     async def run(self, *arguments: str, text: str = "") -> str:
         """Run a command; return what went wrong."""
-        return (await self._run(*arguments, text=text))[1]
+        return (await self.printed(*arguments, text=text))[1]
 
-    async def _run(self, *arguments: str, text: str) -> tuple[bytes, str]:
+    async def printed(self, *arguments: str, text: str) -> tuple[bytes, str]:
+        """Run a command; return what it printed, and what went wrong."""
         process = await asyncio.create_subprocess_exec(
             self.program,
             f"--kubeconfig={self.kubeconfig}",

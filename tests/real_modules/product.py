@@ -47,6 +47,7 @@ WORKLOADS = (
     DEPLOYMENTS,
     Resource.dynamic("apps", "v1", "StatefulSet", "statefulsets", namespaced=True),
     Resource.dynamic("apps", "v1", "DaemonSet", "daemonsets", namespaced=True),
+    Resource.dynamic("batch", "v1", "Job", "jobs", namespaced=True),
 )
 
 
@@ -94,9 +95,14 @@ class Landscape:
 
         async def ready() -> Manifest | None:
             await self._run_workloads()
-            manifest = await self.manifest(module)
-            reached = manifest.status.ready_version if manifest is not None else None
-            return manifest if reached is not None and reached.version == version else None
+            found = await self.manifest(module)
+            is_reached = (
+                found is not None
+                and found.spec.version == version
+                and found.status.observed_generation == found.metadata.generation
+                and found.status.state == "Ready"
+            )
+            return found if is_reached else None
 
         try:
             return inventory_of(await eventually(ready, within=WITHIN, what=f"{module} {version} is ready"))
@@ -234,7 +240,19 @@ class Landscape:
 
 
 def running_status(workload: Document) -> Document:
-    """Return the status of a workload that runs."""
+    """Return the status of a workload that runs, or of a Job that has run."""
+    if workload["kind"] == "Job":
+        at = workload["metadata"]["creationTimestamp"]
+        states = [
+            {"type": each, "status": "True", "lastTransitionTime": at} for each in ("SuccessCriteriaMet", "Complete")
+        ]
+        return {
+            "startTime": at,
+            "completionTime": at,
+            "succeeded": 1,
+            "uncountedTerminatedPods": {},
+            "conditions": states,
+        }
     count = workload["spec"].get("replicas", 1)
     observed = {"observedGeneration": workload["metadata"]["generation"]}
     if workload["kind"] == "DaemonSet":
@@ -248,6 +266,7 @@ async def open_landscape(kubeconfig: Path, folder: Path) -> AsyncIterator[Landsc
     """Run a Lifecycle Manager with the cluster of this kubeconfig until the block ends."""
     options: dict[str, Any] = {
         "allow_insecure_kubeconfigs": True,
+        "allow_unprotected_modules": True,
         "module_cache_dir": folder / "layers",
         "module_upgrade_rollout_max_delay": timedelta(0),
         "manifest_requeue_success_interval": timedelta(seconds=INTERVAL_SECONDS),
