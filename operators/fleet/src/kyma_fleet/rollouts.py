@@ -268,7 +268,8 @@ def _wave_row(wave: WaveStatus) -> tuple[str, ...]:
 
 
 WATCH_SECONDS = 2.0
-ENDED = frozenset({"Completed", "Superseded"})
+WATCHED_TO = frozenset({"Completed", "Superseded", "Halted"})
+"""The phases in which a watch ends; like `kubectl rollout status` it does not wait for what somebody has to decide."""
 DONE = {"approve": "approved", "pause": "paused", "resume": "resumed", "halt": "halted"}
 
 
@@ -282,14 +283,14 @@ async def list_rollouts(kcp: Client, screen: Screen, *, everything: bool) -> int
 
 
 async def status(kcp: Client, screen: Screen, name: str, channel: str, *, watch: bool) -> int:
-    """Print how far a rollout is; with `watch` until it ends. Returns 1 where it is halted."""
+    """Print how far a rollout is; with `watch` until it ends or halts. Returns 1 where it is halted."""
     while True:
         rollouts = await _read(kcp)
         rollout = chosen(rollouts, name, channel)
         standing = standing_of(rollout, channel_of(rollouts, rollout))
         print_document(RolloutStatus(rollout=rollout, standing=standing), screen, is_one_of_many=watch)
         screen.flush()
-        if not watch or rollout.status.phase in ENDED:
+        if not watch or rollout.status.phase in WATCHED_TO:
             return 1 if rollout.status.phase == "Halted" else 0
         await asyncio.sleep(WATCH_SECONDS)
         if screen.form == "table":

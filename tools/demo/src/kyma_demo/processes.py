@@ -99,10 +99,10 @@ def lifecycle_manager_of_simulation(kubeconfig: Path, page_port: int) -> Program
     )
 
 
-def skr_watcher(mount: Path, webhook_port: int, event_port: int) -> Program:
-    """The Watcher, with its Secret mounted as files, as in its Pod."""
+def skr_watcher(mount: Path, webhook_port: int, event_port: int, *, name: str = "skr-watcher") -> Program:
+    """The Watcher, with its Secret mounted as files, as in its Pod. That of a second cluster has another `name`."""
     return Program(
-        "skr-watcher",
+        name,
         _script("skr-watcher"),
         {
             "WEBHOOK_HOST": "127.0.0.1",

@@ -42,7 +42,7 @@ def status(
     name: Name,
     *,
     channel: Channel = "",
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="until it ends")] = False,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="until it ends or halts")] = False,
     output: Output = "table",
     kubeconfig: Kubeconfig = None,
     context: Context = None,
