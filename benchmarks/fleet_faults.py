@@ -36,8 +36,8 @@ from benchmarks.processes.fleet import (
 )
 from benchmarks.processes.fleet_documents import VERSIONS, kyma_name
 from benchmarks.processes.fleet_pages import load, text_of
-from benchmarks.processes.senders import Sender
 from kube_runtime import Client, ClientOptions, KubeconfigPolicy, dump_yaml
+from kyma_demo.rollout.senders import Sender
 from kyma_local.ports import free_port
 from lifecycle_manager.contract.resources import KYMAS, MODULE_POLICIES, MODULE_RELEASE_METAS, SECRETS, SYNC_RESOURCES
 from lifecycle_manager_api import WatchEvent, names

@@ -14,8 +14,8 @@ import httpx
 
 from benchmarks.peers.cpu_time import cpu_seconds
 from benchmarks.processes.fleet_documents import CONFIGURED, MODULES, VERSIONS, definition_of_things, kyma_name
-from benchmarks.processes.senders import Sender
 from kube_runtime import Client, ClientOptions, KubeconfigPolicy, dump_yaml
+from kyma_demo.rollout.senders import Sender
 from kyma_local.ports import free_port
 from kyma_local.processes import ChildProcess, start_child, tail
 from lifecycle_manager.contract.resources import SECRETS, Secret

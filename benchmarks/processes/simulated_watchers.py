@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 import aiohttp
 import msgspec
 
-from benchmarks.processes.senders import Sender
 from kube_simulation import Answer, ApiRequest, Rule
+from kyma_demo.rollout.senders import Sender
 from lifecycle_manager.skr.watcher import CANARY, CANARY_HEARTBEAT, HEARTBEAT
 from lifecycle_manager.skr_webhook.canary import ANNOTATION
 from lifecycle_manager_api import Watched, WatchEvent
