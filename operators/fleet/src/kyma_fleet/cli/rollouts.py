@@ -1,6 +1,6 @@
 """`klm rollout`: new versions in waves."""
 
-import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -134,17 +134,15 @@ def undo(
     operator.kyma-project.io/allow-downgrade=true
     """
     from kyma_fleet import rollouts
+    from kyma_fleet.asking import confirmed
     from kyma_fleet.running import Target, run
     from kyma_fleet.screen import Screen
 
     screen = Screen.of_process(output)
 
-    def confirm(question: str) -> bool:
-        return yes or (sys.stdin.isatty() and typer.confirm(question))
-
     run(
         Target(kubeconfig, context),
-        lambda kcp: rollouts.undo(kcp, screen, name, channel, at_once=now, confirm=confirm),
+        lambda kcp: rollouts.undo(kcp, screen, name, channel, at_once=now, confirm=partial(confirmed, yes=yes)),
     )
 
 
