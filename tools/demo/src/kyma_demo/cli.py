@@ -58,7 +58,7 @@ def demo(
 
 
 def playground() -> None:
-    """Run a control plane with a cluster to try klm on, until Ctrl-C.
+    """Run a control plane to try klm on, until Ctrl-C.
 
     On this machine, without containers: Lifecycle Manager, a Module Manager, a
     cluster that has joined, and one that has not. It prints the next commands.
