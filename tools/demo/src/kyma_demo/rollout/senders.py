@@ -19,7 +19,7 @@ END = "-----END CERTIFICATE-----"
 
 
 @dataclass(frozen=True, eq=False)
-class Sender:
+class EventSigner:
     """One Watcher: its key, its certificate as a header field, and TLS with both."""
 
     key: SigningKey

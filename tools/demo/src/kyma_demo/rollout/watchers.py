@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import aiohttp
 
 from kube_runtime import Client
-from kyma_demo.rollout.senders import Sender
+from kyma_demo.rollout.senders import EventSigner
 from lifecycle_manager.contract.resources import SECRETS
 from lifecycle_manager_api import WatchEvent, names
 
@@ -37,11 +37,11 @@ class SimulatedWatchers:
                     and self._sent.get(each.metadata.name) != each.metadata.resource_version
                 }
                 for name, secret in issued.items():
-                    if await self._is_accepted(session, Sender.of(secret.data)):
+                    if await self._is_accepted(session, EventSigner.of(secret.data)):
                         self._sent[name] = secret.metadata.resource_version
                 await asyncio.sleep(INTERVAL_SECONDS)
 
-    async def _is_accepted(self, session: aiohttp.ClientSession, sender: Sender) -> bool:
+    async def _is_accepted(self, session: aiohttp.ClientSession, sender: EventSigner) -> bool:
         url = f"https://127.0.0.1:{self.event_port}/v2/lifecycle-manager/event"
         body, headers = sender.signed(url, FIRST_EVENT)
         try:
