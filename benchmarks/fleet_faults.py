@@ -36,8 +36,8 @@ from benchmarks.processes.fleet import (
 )
 from benchmarks.processes.fleet_documents import VERSIONS, kyma_name
 from benchmarks.processes.fleet_pages import load, text_of
-from benchmarks.processes.senders import Sender
 from kube_runtime import Client, ClientOptions, KubeconfigPolicy, dump_yaml
+from kyma_demo.rollout.senders import EventSigner
 from kyma_local.ports import free_port
 from lifecycle_manager.contract.resources import KYMAS, MODULE_POLICIES, MODULE_RELEASE_METAS, SECRETS, SYNC_RESOURCES
 from lifecycle_manager_api import WatchEvent, names
@@ -71,7 +71,7 @@ class Watchers:
     kcp: Client
     url: str
     silent: set[str] = field(default_factory=set)
-    _senders: dict[str, Sender] = field(default_factory=dict)
+    _senders: dict[str, EventSigner] = field(default_factory=dict)
 
     async def run(self) -> None:
         """Send heartbeats until cancelled."""
@@ -81,7 +81,7 @@ class Watchers:
                 for secret in (await self.kcp.list(SECRETS, KCP)).items:
                     kyma = secret.metadata.name.removesuffix("-webhook-tls")
                     if kyma != secret.metadata.name and kyma not in self._senders:
-                        self._senders[kyma] = Sender.of(secret.data)
+                        self._senders[kyma] = EventSigner.of(secret.data)
                 for kyma in self._senders.keys() - self.silent:
                     await self._send(session, kyma)
                 await asyncio.sleep(max(HEARTBEAT_SECONDS - (time.monotonic() - began), 0.5))

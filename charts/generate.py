@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from charts.dashboards import DASHBOARDS, document
+from charts.option_schemas import option_schema
 from kube_runtime import dump_yaml
 from kyma_certs import KeyPair
 from lifecycle_manager.events.openapi import openapi_document
@@ -173,7 +174,7 @@ def project_chart_texts(source: Path = CHARTS / "module-manager") -> dict[str, s
 def options_schema() -> dict[str, Any]:
     """Return the schema of the value `options`: every option of `klm run` without a value of its own."""
     described = {
-        name: {"description": field.option.help, "$ref": "#/definitions/option"}
+        name: {"description": field.option.help, **option_schema(field)}
         for name, field in sorted(options().items())
         if name not in OWN_VALUES
     }

@@ -14,8 +14,8 @@ import httpx
 
 from benchmarks.peers.cpu_time import cpu_seconds
 from benchmarks.processes.fleet_documents import CONFIGURED, MODULES, VERSIONS, definition_of_things, kyma_name
-from benchmarks.processes.senders import Sender
 from kube_runtime import Client, ClientOptions, KubeconfigPolicy, dump_yaml
+from kyma_demo.rollout.senders import EventSigner
 from kyma_local.ports import free_port
 from kyma_local.processes import ChildProcess, start_child, tail
 from lifecycle_manager.contract.resources import SECRETS, Secret
@@ -77,7 +77,7 @@ class User:
 
     kyma: int
     client: httpx.AsyncClient
-    sender: Sender
+    sender: EventSigner
     url: str
     sent: int = 0
 
@@ -294,6 +294,6 @@ async def users_of(
 
 def user_of(kyma: int, secret: Secret, port: int) -> User:
     """Return the user of a cluster, with the key of its Watcher from the Secret."""
-    sender = Sender.of(secret.data)
+    sender = EventSigner.of(secret.data)
     client = httpx.AsyncClient(verify=sender.tls, timeout=30)
     return User(kyma, client, sender, f"https://127.0.0.1:{port}/v2/lifecycle-manager/event")

@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 import aiohttp
 import msgspec
 
-from benchmarks.processes.senders import Sender
 from kube_simulation import Answer, ApiRequest, Rule
+from kyma_demo.rollout.senders import EventSigner
 from lifecycle_manager.skr.watcher import CANARY, CANARY_HEARTBEAT, HEARTBEAT
 from lifecycle_manager.skr_webhook.canary import ANNOTATION
 from lifecycle_manager_api import Watched, WatchEvent
@@ -23,7 +23,7 @@ class SimulatedWatcher(Rule):
     def __init__(self, secret: Mapping[str, str], port: int) -> None:
         self.url = f"https://127.0.0.1:{port}/v2/lifecycle-manager/event"
         self.answered = self.sequence = 0
-        self._sender = Sender.of(secret)
+        self._sender = EventSigner.of(secret)
         self._session: aiohttp.ClientSession | None = None
         self._answer: Answer | None = None
         self._sending: set[asyncio.Task[None]] = set()

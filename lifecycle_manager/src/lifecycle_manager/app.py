@@ -44,6 +44,7 @@ from lifecycle_manager.module_installation import Logins, ManifestSettings, Sour
 from lifecycle_manager.module_sources import Blobs, Downloads, ObjectStore, read_yaml
 from lifecycle_manager.process.gc_tuning import tune_garbage_collection
 from lifecycle_manager.process.open_files import allow_open_files
+from lifecycle_manager.process.prerequisites import require_installed
 from lifecycle_manager.process.settings import ProcessSettings
 from lifecycle_manager.process.telemetry import ChangeLatency, requeue_counter
 from lifecycle_manager.replicas import ReplicaSettings
@@ -60,18 +61,22 @@ async def run(settings: Settings, tracer: Tracer | None = None) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     log.info("starting", **settings.shown())
-    process = settings[ProcessSettings]
+    process, replicas = settings[ProcessSettings], settings[ReplicaSettings]
     allow_open_files(settings[EndpointSettings].max_event_connections, settings[skr.SkrSettings].max_clients)
     metrics = RuntimeMetrics()
     async with (
         await Client.from_environment(process.kubeconfig, options=process.kcp_options(metrics)) as kcp,
         # Leases are renewed by a client of their own: no other request may delay that.
         await Client.from_environment(process.kubeconfig, options=ClientOptions(qps=0, metrics=metrics)) as leases,
-        lifecycle_manager(settings, kcp, settings[ReplicaSettings].sharding(leases), metrics, tracer) as manager,
-        debug_socket(process.debug_socket, {"queues": manager.queue_report}),
     ):
-        manager.before_start(tune_garbage_collection)
-        await manager.run(stopping)
+        leased = [replicas.namespace] if replicas.enabled else []
+        await require_installed(kcp, [names.KCP_NAMESPACE, *leased])
+        async with (
+            lifecycle_manager(settings, kcp, replicas.sharding(leases), metrics, tracer) as manager,
+            debug_socket(process.debug_socket, {"queues": manager.queue_report}),
+        ):
+            manager.before_start(tune_garbage_collection)
+            await manager.run(stopping)
     log.info("stopped")
 
 

@@ -16,6 +16,15 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 from typer.main import get_command
 
 Command = TyperCommand | TyperGroup
+HELP_OPTIONS = ["-h", "--help"]
+SECTIONS = {
+    "See the fleet": ("status", "get", "explain", "events", "trace", "ui"),
+    "Steer the fleet": ("join", "leave", "pause", "resume", "reconcile", "continue"),
+    "Releases": ("preview", "diff", "rollout", "module"),
+    "The control plane": ("check", "version", "bundle", "run", "debug", "crds", "images", "adopt"),
+    "On this machine": ("playground", "demo", "local"),
+}
+"""How `klm --help` groups the commands. Others, such as those of further distributions, come last."""
 
 
 class Commands(Mapping[str, Command]):
@@ -65,6 +74,16 @@ class KlmGroup(TyperGroup):
         with readable_errors():
             return super().invoke(ctx)
 
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """List the commands in groups."""
+        listed = {name for names in SECTIONS.values() for name in names}
+        others = tuple(each for each in self.list_commands(ctx) if each not in listed)
+        for title, names in {**SECTIONS, "Other commands": others}.items():
+            found = [(name, command) for name in names if (command := self.get_command(ctx, name)) is not None]
+            width = formatter.width - 6 - max(map(len, self.commands))
+            with formatter.section(title):
+                formatter.write_dl([(name, command.get_short_help_str(width)) for name, command in found])
+
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, command, rest = super().resolve_command(ctx, args)
         if isinstance(command, TyperGroup):
@@ -113,17 +132,22 @@ class UnreadArgument(TyperArgument):
 
 def leave_absent_values(group: TyperGroup) -> None:
     """Have a group convert what is given to itself alone: mostly nothing is."""
-    for each in (*group.params, group.get_help_option(typer.Context(group))):
+    for each in (*group.params, _help_option(group)):
         cast("Any", each).__class__ = Optional
 
 
 def leave_values(command: Any) -> None:
     """Have a command, and those below it, convert no values. It is completed, and not run in this process."""
-    for each in (*command.params, command.get_help_option(typer.Context(command))):
+    for each in (*command.params, _help_option(command)):
         each.__class__ = UnreadArgument if isinstance(each, TyperArgument) else Unread
     if isinstance(command, TyperGroup) and not isinstance(command, KlmGroup):
         for below in command.commands.values():
             leave_values(below)
+
+
+def _help_option(command: Any) -> Any:
+    """Return the option that prints the help, as it is kept for the call to come."""
+    return command.get_help_option(typer.Context(command, help_option_names=HELP_OPTIONS))
 
 
 class RunCommand(TyperCommand):
@@ -149,6 +173,7 @@ app = typer.Typer(
     cls=KlmGroup,
     help="Lifecycle Manager for Kyma: keeps the modules of user clusters as their users want them.",
     no_args_is_help=True,
+    context_settings={"help_option_names": HELP_OPTIONS},
     rich_markup_mode=None,
     pretty_exceptions_enable=False,  # a service logs plain tracebacks, and locals may hold credentials
 )
@@ -222,6 +247,17 @@ def crds(
             raise typer.Exit(1) from None
     if directory is None and kubeconfig is None:
         typer.echo(crds_as_yaml(), nl=False)
+
+
+@app.command("help")
+def help_(
+    context: typer.Context,
+    command: Annotated[
+        list[str] | None, typer.Argument(metavar="COMMAND...", help="such as rollout undo", show_default=False)
+    ] = None,
+) -> None:
+    """Print the help of a command."""
+    context.find_root().command.main([*(command or ()), "--help"], prog_name="klm")
 
 
 def main() -> None:

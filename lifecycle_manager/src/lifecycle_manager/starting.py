@@ -14,9 +14,13 @@ from kyma_diagnostics.debug_server import DebugSocketUnusable
 from lifecycle_manager.app import run
 from lifecycle_manager.page import PageUnusable
 from lifecycle_manager.process.logs import configure_logs
+from lifecycle_manager.process.prerequisites import NotInstalled
 from lifecycle_manager.process.settings import ProcessSettings
 from lifecycle_manager.replicas import ReplicaSettings
 from lifecycle_manager.settings import Settings, SettingsInvalid
+
+FAILURES = (AddressUnusable, DebugSocketUnusable, KubeconfigInvalid, NotInstalled, PageUnusable, TracingUnavailable)
+"""What an operator has to change before it can run: said in one line, without a traceback."""
 
 
 def start(given: Mapping[str, object], warnings: Iterable[str]) -> int:
@@ -34,7 +38,7 @@ def start(given: Mapping[str, object], warnings: Iterable[str]) -> int:
     try:
         with tracing(process.tracing(settings[ReplicaSettings].given_name)) as tracer:
             uvloop.run(run(settings, tracer))
-    except (AddressUnusable, KubeconfigInvalid, TracingUnavailable, DebugSocketUnusable, PageUnusable) as error:
+    except FAILURES as error:
         typer.secho(str(error), err=True, fg="red")
         return 1
     return 0

@@ -49,7 +49,7 @@ async def freeze_in_turn(kcp: Client, replicas: Mapping[str, ChildProcess]) -> N
 
 
 async def lease_of(kcp: Client, replica: str) -> Lease | None:
-    found = (await kcp.list(LEASES, names.KCP_NAMESPACE)).items
+    found = (await kcp.list(LEASES, names.KCP_LEASE_NAMESPACE)).items
     return next((each for each in found if replica in each.spec.holder_identity), None)
 
 
@@ -67,7 +67,7 @@ async def test_replicas_of_the_service_keep_the_limits_while_each_is_frozen_in_t
         kubeconfig.chmod(0o600)
         replicas: dict[str, ChildProcess] = {}
         for number in range(REPLICAS):
-            program = processes.lifecycle_manager_of_simulation(kubeconfig, free_port())
+            program = processes.lifecycle_manager_of_simulation(kubeconfig, free_port(), free_port())
             name = f"replica-{number}"
             named = replace(program, name=name, command=(*program.command, f"--replica-name={name}", *OPTIONS))
             replicas[name] = await processes.start(named, tmp_path / "logs")
@@ -76,7 +76,7 @@ async def test_replicas_of_the_service_keep_the_limits_while_each_is_frozen_in_t
         kcp = await stack.enter_async_context(
             await Client.from_kubeconfig(fleet.kcp.kubeconfig, options=options, policy=policy)
         )
-        story = RolloutStory(fleet, kcp, NoScreen())
+        story = RolloutStory(fleet, kcp, NoScreen(), has_watchers=False)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(story.run())
             await eventually(partial(has_begun, kcp), within=TAKE_OVER_SECONDS, every=POLL_SECONDS)

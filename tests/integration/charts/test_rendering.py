@@ -86,6 +86,15 @@ async def test_every_chart_lints_strictly(helm: Helm, way: str) -> None:
         (LIFECYCLE_MANAGER, ("--set", "options.max-concurent-kyma-reconciles=3"), "options"),
         (LIFECYCLE_MANAGER, ("--set", "options.metrics-bind-address=:1"), "options"),
         (LIFECYCLE_MANAGER, ("--set", "options.replica-name=one"), "options"),
+        (LIFECYCLE_MANAGER, ("--set", "options.kyma-requeue-success-interval=60"), "kyma-requeue-success-interval"),
+        (LIFECYCLE_MANAGER, ("--set", "options.watcher-silence=1 minute"), "watcher-silence"),
+        (LIFECYCLE_MANAGER, ("--set", "options.max-concurrent-reconciles=0"), "max-concurrent-reconciles"),
+        (LIFECYCLE_MANAGER, ("--set", "options.trace-sampling-ratio=2"), "trace-sampling-ratio"),
+        (LIFECYCLE_MANAGER, ("--set-string", "options.fips-only=yes"), "fips-only"),
+        (LIFECYCLE_MANAGER, ("--set", "options.default-module-policy=none"), "default-module-policy"),
+        (LIFECYCLE_MANAGER, ("--set", "resources.limits.memory=1 GB"), "memory"),
+        (LIFECYCLE_MANAGER, ("--set", "watcher.memoryLimit=much"), "memoryLimit"),
+        (LIFECYCLE_MANAGER, ("--set", "metrics.prometheusRule.runbooks=docs/runbooks"), "runbooks"),
         (LIFECYCLE_MANAGER, ("--set", "options.leader-elect=false"), "leader-elect"),
         (LIFECYCLE_MANAGER, values(terminationGracePeriodSeconds=5), "terminationGracePeriodSeconds"),
         (LIFECYCLE_MANAGER, ("--namespace", "default"), "kcp-system"),
@@ -395,6 +404,9 @@ async def test_single_replica_without_leases_ends_before_the_next_one_starts(hel
         ((), "share the Kymas, here 2"),
         (("--set", "replicas=1,options.leader-elect=false"), "runs as one replica"),
         (values(replicas=0), "replicas is 0"),
+        ((), "klm check "),
+        ((), "klm join NAME --kubeconfig FILE --any-module "),
+        ((), "klm status "),
         ((), f"{names.KYMA_NAME}: "),
         ((), f"{names.MANAGED_BY}: {names.LIFECYCLE_MANAGER}"),
         ((), "This name can be resolved in this cluster only"),
@@ -435,7 +447,9 @@ async def test_metrics_that_exist_for_alerts_have_one(helm: Helm) -> None:
     for rule in alerts.values():
         assert {"summary", "description"} <= rule["annotations"].keys()
         assert rule["labels"]["severity"] in {"critical", "warning"}
-    assert _titles_of_runbooks() == {rule["annotations"]["runbook_url"]: f"# {alert}" for alert, rule in alerts.items()}
+    urls = {rule["annotations"]["runbook_url"]: f"# {alert}" for alert, rule in alerts.items()}
+    assert all(each.startswith("https://") for each in urls)
+    assert _titles_of_runbooks() == {f"docs/{each.partition('/docs/')[2]}": alert for each, alert in urls.items()}
 
 
 async def test_dashboards_ask_for_metrics_that_the_watcher_has(helm: Helm) -> None:

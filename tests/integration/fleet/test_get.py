@@ -3,15 +3,18 @@
 import asyncio
 import re
 from collections.abc import AsyncIterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 import pytest_asyncio
 
 from kube_runtime import Client
 from lifecycle_manager.contract.resources import KYMAS
 from lifecycle_manager_api import names
+from tests import builders
 from tests.integration.fleet.conftest import REGION, Klm, put_kyma
 from tests.klm import KLM, run_klm
 
@@ -57,6 +60,32 @@ async def test_lists_and_filters(fleet: Client, viewer: Klm) -> None:
     assert [line.split()[0] for line in paused.lines[1:]] == ["fleet-paused"]
     modules = await viewer("get", "modules", "keda", "--region", REGION, "--state", "error")
     assert modules.lines[1:] == ["fleet-bad  keda    Error  1.0.0    regular  [red]refused"]
+
+
+async def test_reasons_select(fleet: Client, viewer: Klm) -> None:
+    ready = builders.condition("Ready", "ModuleError", "refused", "False", at="2026-11-22T12:00:00Z")
+    await put_kyma(fleet, "fleet-bad", {"state": "Error", "conditions": [ready]})
+    found = await viewer("get", "kymas", "--region", REGION, "--reason", "ModuleError", "-o", "name")
+    assert found.text == "kyma.operator.kyma-project.io/fleet-bad\n"
+    refused = await viewer("get", "releases", "--reason", "ModuleError")
+    assert (refused.code, "--reason does not select releases" in refused.errors) == (2, True)
+
+
+@pytest.mark.parametrize(
+    "asked", [("modules", "kedda"), ("kymas", "--module", "kedda"), ("modules", "kedda", "-o", "json")]
+)
+async def test_close_name_of_a_module_is_suggested(fleet: Client, viewer: Klm, asked: tuple[str, ...]) -> None:
+    nothing = await viewer("get", *asked, "--region", REGION)
+    assert f"no {asked[0]} match; did you mean the module keda?" in nothing.errors
+
+
+async def test_version_of_klm_is_printed_without_a_control_plane(kcp: Path, tmp_path: Path) -> None:
+    for kubeconfig in (leading_nowhere(kcp, tmp_path), tmp_path / "missing"):
+        shown = await run_klm(kubeconfig, "version")
+        assert (shown.code, shown.lines[0].split()) == (2, ["klm", version("kyma-fleet")])
+        assert shown.errors.count("\n") == 1
+        document = msgspec.json.decode((await run_klm(kubeconfig, "version", "-o", "json")).text)
+        assert document["klm"] == version("kyma-fleet")
 
 
 async def test_one_kyma_as_a_document(fleet: Client, viewer: Klm) -> None:

@@ -4,9 +4,11 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
+import pytest
 import pytest_asyncio
 
 from kube_runtime import Client, Manager
+from kyma_fleet.rollout_notes import STEERED
 from lifecycle_manager import module_rollouts
 from lifecycle_manager.contract.resources import (
     DATED_RELEASE_METAS,
@@ -20,6 +22,7 @@ from lifecycle_manager.rollout import RolloutSettings
 from lifecycle_manager_api import ModuleRollout, names
 from tests import builders
 from tests.integration.fleet.conftest import Klm, put_kyma
+from tests.kinds import EVENTS
 from tests.waiting import eventually
 
 KCP = names.KCP_NAMESPACE
@@ -83,6 +86,35 @@ async def test_each_verb_changes_its_field(rollout: Client, operator: Klm) -> No
     assert (await operator("rollout", "resume", "keda")).code == 0
     spec = (await found(rollout)).spec
     assert (spec.paused, spec.halted, spec.accepted_failures) == (False, False, 2)
+
+
+async def test_reason_is_left_for_those_who_come_later(rollout: Client, operator: Klm, viewer: Klm) -> None:
+    assert (await operator("rollout", "pause", "keda", "--reason", "incident 4711")).code == 0
+    note = (await found(rollout)).metadata.annotations[STEERED]
+    assert note.startswith("paused by system:serviceaccount:kcp-system:klm-operator at 20")
+    assert note.endswith(" UTC: incident 4711")
+    assert note in (await viewer("rollout", "status", "keda")).text
+    events = (await rollout.list(EVENTS, KCP)).items
+    assert ("RolloutPaused", NAME, note) in {
+        (each["reason"], each["regarding"]["name"], each["note"]) for each in events
+    }
+    assert (await operator("rollout", "undo", "keda", "--yes", "--reason", "it was worse")).code == 0
+    assert (await found(rollout, "keda-regular-3")).metadata.annotations[STEERED].endswith(": it was worse")
+
+
+@pytest.mark.parametrize("verb", ["pause", "halt"])
+async def test_what_would_not_stop_anything_is_not_written(rollout: Client, operator: Klm, verb: str) -> None:
+    await rollout.merge_patch(MODULE_ROLLOUTS, NAME, {"status": {"phase": "Completed"}}, KCP, subresource="status")
+    stopped = await operator("rollout", verb, "keda")
+    assert (stopped.code, "nothing to do: rollout keda-regular-2 is completed" in stopped.text) == (0, True)
+    spec = (await found(rollout)).spec
+    assert not spec.paused
+    assert not spec.halted
+
+
+async def test_watch_ends_where_somebody_has_to_decide(rollout: Client, viewer: Klm) -> None:
+    shown = await viewer("rollout", "status", "keda", "--watch")
+    assert (shown.code, "Halted" in shown.text) == (1, True)
 
 
 async def test_undo_creates_the_rollout_of_the_version_before(rollout: Client, operator: Klm) -> None:

@@ -75,12 +75,28 @@ async def test_one_module_and_more_than_one_cluster(steered: Client, operator: K
     assert (await operator("resume", "--module", "keda", "--yes")).code == 0
     assert SKIP not in (await metadata(steered, MANIFESTS, "steered-keda")).labels
     unknown = await operator("pause", "steered", "--module", "other", "--reason", "x")
-    assert "has no Manifest in Kyma steered" in unknown.errors
+    assert "Kyma steered has no module other, but: none" in unknown.errors
 
 
 async def test_reconcile_is_requested_by_an_annotation(steered: Client, operator: Klm) -> None:
     assert (await operator("reconcile", "steered", "keda", "--reason", "why")).code == 0
     assert names.RECONCILE_AT in (await metadata(steered, MANIFESTS, "steered-keda")).annotations
+
+
+async def test_module_that_is_not_in_a_cluster_is_not_reconciled(control_plane: Client, operator: Klm) -> None:
+    modules = [{"name": "keda", "state": "Ready", "version": "1.0.0"}]
+    await put_kyma(control_plane, "has-keda", {"state": "Ready", "observedGeneration": 1, "modules": modules})
+    misspelt = await operator("reconcile", "has-keda", "kedda")
+    assert (misspelt.code, "has no module kedda, but: keda; did you mean keda?" in misspelt.errors) == (2, True)
+    await control_plane.delete(KYMAS, "has-keda", KCP)
+
+
+async def test_continue_says_where_nothing_is_held(steered: Client, operator: Klm) -> None:
+    continued = await operator("continue", "steered")
+    assert (continued.code, "no Kyma and no Manifest reports one that is held" in continued.text) == (0, True)
+    held = builders.condition("Ready", "DeletionHeld", "waits", "False", at="2026-11-22T12:00:00Z")
+    await put_kyma(steered, "steered", {"state": "Warning", "observedGeneration": 1, "conditions": [held]})
+    assert "held" not in (await operator("continue", "steered")).text
 
 
 async def test_viewer_sees_which_role_is_needed(steered: Client, viewer: Klm) -> None:

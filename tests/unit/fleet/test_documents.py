@@ -36,12 +36,13 @@ WITHOUT_OUTPUT = {
     "ui": "prints the address of the page",
     "debug": "prints the answer of the program that it asks",
     "crds": "prints documents in any case",
-    **dict.fromkeys(("join", "leave", "local up", "module new", "module run", "module package"), RUNS),
+    **dict.fromkeys(("join", "leave", "local up", "module new", "module run", "module package", "playground"), RUNS),
     **dict.fromkeys(("local down", "local binaries", "local helm"), "prints a path"),
     "module validate": "prints a line for each problem",
     "module update": "prints the differences",
     "module policy": "prints a document in any case",
     "local kubectl": "prints what kubectl prints",
+    "help": "prints the help",
 }
 KEYS = {
     FleetStatus: "at kymas states paused modules rollouts broken causes unreachable withoutEvents withoutCertificate "

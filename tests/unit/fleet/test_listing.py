@@ -79,7 +79,9 @@ def test_labels_are_selected_by_the_api_server() -> None:
 def test_every_kind_has_its_short_names_and_refuses_filters_that_mean_nothing_for_it() -> None:
     assert [kind_named(SHORT_NAMES[each.name][0]) for each in KINDS] == [*KINDS]
     assert kind_named("nothing") is None
-    with pytest.raises(Problem, match="--region does not select configs; they have --kyma, --module, --state and -l"):
+    with pytest.raises(
+        Problem, match="--region does not select configs; they have --kyma, --module, --reason, --state and -l"
+    ):
         check_filters(KINDS[4], Selection(region="eu"))
 
 

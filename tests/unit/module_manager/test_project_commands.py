@@ -1,6 +1,7 @@
 """The flag `--enableModuleConfig` of `klm module new` and `package`, and the notice about it in `validate`."""
 
 import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -219,3 +220,11 @@ def test_package_from_which_something_would_be_missing_is_not_pushed(project: Pa
     assert "module/base: folders are not read" in refused
     assert "nothing was pushed" in refused
     assert not (project / "dist").exists()
+
+
+@pytest.mark.parametrize("program", ["klm", "kyma-module-manager"])
+def test_next_command_of_a_new_module_is_called_as_this_one(tmp_path: Path, program: str) -> None:
+    command = [Path(sys.executable).with_name(program), "module", "new", "mixer", "--dir", "made"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert f"Next: cd made and {program} module validate" in " ".join(done.stdout.split())

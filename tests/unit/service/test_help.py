@@ -10,6 +10,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from kyma_module_manager.cli import app as module_manager
+from lifecycle_manager.cli import SECTIONS
 from lifecycle_manager.cli import app as klm
 
 APPS = {"klm": klm, "kyma-module-manager": module_manager}
@@ -48,9 +49,39 @@ def test_help_of_each_command_is_printed_within_80_columns(words: tuple[str, ...
 )
 def test_each_command_is_listed_with_a_whole_sentence(group: tuple[str, ...]) -> None:
     result = CliRunner().invoke(APPS[group[0]], [*group[1:], "--help"], prog_name=group[0], env={"COLUMNS": "80"})
-    _, _, listed = result.output.partition("Commands:\n")
-    assert [line for line in listed.splitlines() if not line.endswith(".")] == []
+    _, _, listed = result.output.partition("-h, --help")
+    sentences = [line for line in listed.splitlines() if line.startswith("  ")]
+    assert len(sentences) >= len(
+        [each for each in COMMANDS if each[: len(group)] == group != each and len(each) == len(group) + 1]
+    )
+    assert [line for line in sentences if not line.endswith(".")] == []
     assert "..." not in listed
+
+
+def test_commands_of_klm_are_listed_in_groups() -> None:
+    shown = CliRunner().invoke(klm, ["-h"], prog_name="klm").output
+    titles = [line for line in shown.splitlines() if line.endswith(":") and not line.startswith(" ")]
+    assert titles == [*(f"{each}:" for each in ("Options", *SECTIONS)), "Other commands:"]
+    listed = [line.split()[0] for line in shown.partition("Other commands:\n")[2].splitlines()]
+    assert listed == ["help"], "a new command belongs to a group"
+
+
+@pytest.mark.parametrize("words", [each for each in COMMANDS if each[-1] != "kubectl"], ids=" ".join)
+def test_short_option_prints_the_same_help(words: tuple[str, ...]) -> None:
+    short, long = (
+        CliRunner().invoke(APPS[words[0]], [*words[1:], option], prog_name=words[0]) for option in ("-h", "--help")
+    )
+    assert (short.exit_code, short.output) == (0, long.output)
+
+
+@pytest.mark.parametrize("words", [("get",), ("rollout",), ("rollout", "undo"), ()])
+def test_help_of_a_command_is_printed_by_help(words: tuple[str, ...]) -> None:
+    asked, shown = (
+        CliRunner().invoke(klm, arguments, prog_name="klm").output
+        for arguments in (["help", *words], [*words, "--help"])
+    )
+    assert asked == shown
+    assert asked.startswith("Usage: klm")
 
 
 def test_commands_of_all_distributions_are_found() -> None:

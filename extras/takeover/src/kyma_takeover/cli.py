@@ -1,6 +1,6 @@
 """The command that takes a control plane over from the former version."""
 
-import sys
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -71,6 +71,7 @@ def adopt(
     klm adopt --kyma-selector by=python --back demo   and back
     """
     from kube_runtime import KubeconfigPolicy
+    from kyma_fleet.asking import confirmed
     from kyma_fleet.running import Target, run
     from kyma_fleet.screen import Screen
     from kyma_takeover.adoption import command
@@ -105,11 +106,10 @@ def adopt(
     split = {key: value for key, _, value in (each.partition("=") for each in kyma_selector or ())}
     subjects = AdoptionScope(tuple(kymas or ()), labels, split or None)
 
-    def confirm(question: str) -> bool:
-        return yes or (sys.stdin.isatty() and typer.confirm(question))
-
     async def steps(kcp: "Client") -> int:
-        taken = AdoptionSteps(kcp, screen, subjects, confirm, lease_namespace, policy, where_possible)
+        taken = AdoptionSteps(
+            kcp, screen, subjects, partial(confirmed, yes=yes), lease_namespace, policy, where_possible
+        )
         return await (taken.back() if back else taken.adopt())
 
     run(target, steps)

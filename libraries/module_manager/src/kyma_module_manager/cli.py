@@ -11,6 +11,7 @@ app = typer.Typer(
     name="kyma-module-manager",
     help="Run a Module Manager: a function from a Module CR to Kubernetes objects.",
     no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )

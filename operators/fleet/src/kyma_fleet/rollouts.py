@@ -6,14 +6,15 @@ First what each verb changes in a ModuleRollout, in pure functions, then what is
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
-from kube_runtime import Client
+from kube_runtime import Client, EventRecorder
 from kube_runtime.ages import age
 from kyma_fleet.documents import Document, print_document, reference
 from kyma_fleet.problems import Problem
+from kyma_fleet.rollout_notes import DONE, EVENT_REASONS, STEERED, SteeringVerb, note_of, without_effect
 from kyma_fleet.screen import LiveTable, Screen
 from kyma_fleet.steering import FIELD_MANAGER, ChangedObject, ChangeReport, who
 from kyma_fleet.text import plain
@@ -33,7 +34,6 @@ from lifecycle_manager_api import (
     names,
 )
 
-SteeringVerb = Literal["approve", "pause", "resume", "halt"]
 _ENDED = frozenset({"Superseded"})
 
 
@@ -235,6 +235,8 @@ def _print_status(rollout: ModuleRollout, standing: RolloutStanding, screen: Scr
         screen.print(plain(f"  {first.kyma} failed first: {first.message or first.reason}"))
     if status.expected_end is not None:
         screen.print(f"  expected end: {status.expected_end:%Y-%m-%d %H:%M} UTC")
+    if steered := rollout.metadata.annotations.get(STEERED):
+        screen.print(plain(f"  last: {steered}"))
     for each in spec.approvals:
         when = f" at {each.at:%Y-%m-%d %H:%M} UTC" if each.at is not None else ""
         screen.print(plain(f"  wave {each.wave} was approved by {each.by or 'somebody'}{when}"))
@@ -268,8 +270,8 @@ def _wave_row(wave: WaveStatus) -> tuple[str, ...]:
 
 
 WATCH_SECONDS = 2.0
-ENDED = frozenset({"Completed", "Superseded"})
-DONE = {"approve": "approved", "pause": "paused", "resume": "resumed", "halt": "halted"}
+WATCHED_TO = frozenset({"Completed", "Superseded", "Halted"})
+"""The phases in which a watch ends; like `kubectl rollout status` it does not wait for what somebody has to decide."""
 
 
 async def list_rollouts(kcp: Client, screen: Screen, *, everything: bool) -> int:
@@ -282,41 +284,54 @@ async def list_rollouts(kcp: Client, screen: Screen, *, everything: bool) -> int
 
 
 async def status(kcp: Client, screen: Screen, name: str, channel: str, *, watch: bool) -> int:
-    """Print how far a rollout is; with `watch` until it ends. Returns 1 where it is halted."""
+    """Print how far a rollout is; with `watch` until it ends or halts. Returns 1 where it is halted."""
     while True:
         rollouts = await _read(kcp)
         rollout = chosen(rollouts, name, channel)
         standing = standing_of(rollout, channel_of(rollouts, rollout))
         print_document(RolloutStatus(rollout=rollout, standing=standing), screen, is_one_of_many=watch)
         screen.flush()
-        if not watch or rollout.status.phase in ENDED:
+        if not watch or rollout.status.phase in WATCHED_TO:
             return 1 if rollout.status.phase == "Halted" else 0
         await asyncio.sleep(WATCH_SECONDS)
         if screen.form == "table":
             screen.print()
 
 
-async def steer(kcp: Client, screen: Screen, verb: SteeringVerb, name: str, channel: str, *, wave: str = "") -> int:
+async def steer(
+    kcp: Client, screen: Screen, verb: SteeringVerb, name: str, channel: str, *, wave: str = "", reason: str = ""
+) -> int:
     """Change what operators decide about a rollout. Raises Problem, KubeError."""
     rollouts = await _read(kcp)
     rollout = chosen(rollouts, name, channel)
     latest = channel_of(rollouts, rollout)[0]
     if rollout is not latest:
         raise Problem(f"rollout {rollout.metadata.name} is superseded by {latest.metadata.name}")
-    by = await who(kcp)
-    change = change_of(rollout, verb, wave=wave, by=by, at=datetime.now(UTC).replace(microsecond=0))
+    by, at = await who(kcp), datetime.now(UTC).replace(microsecond=0)
+    change = change_of(rollout, verb, wave=wave, by=by, at=at)
     metadata = rollout.metadata
-    if not change:
-        print_document(ChangeReport(message=f"nothing to do: rollout {metadata.name} is {DONE[verb]} already"), screen)
+    if nothing := without_effect(rollout, verb, change):
+        print_document(ChangeReport(message=f"nothing to do: rollout {metadata.name} {nothing}"), screen)
         return 0
-    patch = {"metadata": {"resourceVersion": metadata.resource_version}, "spec": change}
+    note = note_of(DONE[verb], by=by, at=at, reason=reason)
+    marks = {"resourceVersion": metadata.resource_version, "annotations": {STEERED: note}}
+    patch = {"metadata": marks, "spec": change}
     await kcp.merge_patch(MODULE_ROLLOUTS, metadata.name, patch, metadata.namespace, field_manager=FIELD_MANAGER)
+    recorder = EventRecorder(kcp, controller="klm", instance=by)
+    await recorder.write_to(kcp, MODULE_ROLLOUTS, rollout, EVENT_REASONS[verb], note, action=verb.capitalize())
     _print_change(screen, f"rollout {metadata.name}: {DONE[verb]} by {by}", metadata.name)
     return 0
 
 
 async def undo(
-    kcp: Client, screen: Screen, name: str, channel: str, *, at_once: bool, confirm: Callable[[str], bool]
+    kcp: Client,
+    screen: Screen,
+    name: str,
+    channel: str,
+    *,
+    at_once: bool,
+    confirm: Callable[[str], bool],
+    reason: str = "",
 ) -> int:
     """Create the rollout that takes another one back. Raises Problem, KubeError."""
     rollouts = await _read(kcp)
@@ -331,17 +346,22 @@ async def undo(
     how = "all clusters at once" if at_once else "clusters wave by wave"
     if not confirm(f"return {how} from {spec.module_name} {spec.former_version} to {spec.version}?"):
         raise Problem("not confirmed; nothing changed. Use --yes")
+    note = note_of("begun", by=await who(kcp), at=datetime.now(UTC), reason=reason)
     if by is None:
         document = {key: value for key, value in as_document(back).items() if key != "status"}
+        document["metadata"]["annotations"] = {STEERED: note}
         await kcp.create(MODULE_ROLLOUTS, document, metadata.namespace, field_manager=FIELD_MANAGER)
     else:
-        patch = {"metadata": {"resourceVersion": metadata.resource_version}, "spec": {"atOnce": True}}
+        patch = {
+            "metadata": {"resourceVersion": metadata.resource_version, "annotations": {STEERED: note}},
+            "spec": {"atOnce": True},
+        }
         await kcp.merge_patch(MODULE_ROLLOUTS, metadata.name, patch, metadata.namespace, field_manager=FIELD_MANAGER)
     offer = Offer.of((await kcp.list(MODULE_TEMPLATES, names.KCP_NAMESPACE)).items, ())
-    why = offer.absence(spec.module_name, spec.version)
-    missing = f"; its ModuleTemplate {why}: no cluster returns to {spec.version} before"
-    note = "" if offer.template(spec.module_name, spec.version) is not None else missing
-    message = f"rollout {spec.undoes}: taken back by {metadata.name}; klm rollout status {metadata.name}{note}"
+    absence = offer.absence(spec.module_name, spec.version)
+    missing = f"; its ModuleTemplate {absence}: no cluster returns to {spec.version} before"
+    added = "" if offer.template(spec.module_name, spec.version) is not None else missing
+    message = f"rollout {spec.undoes}: taken back by {metadata.name}; klm rollout status {metadata.name}{added}"
     _print_change(screen, message, metadata.name)
     return 0
 

@@ -37,8 +37,13 @@ class Target:
         return await Client.from_environment(self.kubeconfig, options=OPTIONS, context=self.context)
 
 
-def run(target: Target, command: Callable[[Client], Awaitable[int]]) -> None:
-    """Run a command with a client, and leave with its exit code. SIGTERM ends it as Ctrl-C does: it cleans up."""
+def run(
+    target: Target, command: Callable[[Client], Awaitable[int]], *, otherwise: Callable[[], None] = lambda: None
+) -> None:
+    """Run a command with a client, and leave with its exit code. SIGTERM ends it as Ctrl-C does: it cleans up.
+
+    `otherwise` prints what is known without the control plane, where that can't be read.
+    """
     ended_by = signal.SIGINT
 
     async def main() -> int:
@@ -61,6 +66,7 @@ def run(target: Target, command: Callable[[Client], Awaitable[int]]) -> None:
     try:
         code = uvloop.run(main())
     except (KubeError, Problem) as error:
+        otherwise()
         say(line_for(error), is_error=True)
         code = FAILED
     except BrokenPipeError:  # whoever reads the output has enough

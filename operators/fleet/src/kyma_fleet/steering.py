@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from typing import Any, Literal
 
 import msgspec
@@ -23,6 +24,7 @@ from kyma_fleet.problems import Problem, line_for
 from kyma_fleet.screen import Screen
 from kyma_fleet.text import plain
 from lifecycle_manager.contract.resources import KYMAS, MANIFESTS
+from lifecycle_manager.skr.brake import DELETION_HELD
 from lifecycle_manager_api import Kyma, Manifest, names
 
 Steered = Kyma | Manifest
@@ -190,6 +192,8 @@ async def steer(
         for each, failure in zip(steps, failures, strict=True)
     ]
     message = f"{_described(done)}: {DONE[verb]} by {order.by}" if done else ""
+    if done and verb == "continue" and not any(map(_is_held, items)):
+        message += "; no Kyma and no Manifest reports one that is held"
     print_document(ChangeReport(message=message, objects=tuple(objects)), screen)
     return 1 if len(done) < len(steps) else 0
 
@@ -210,6 +214,8 @@ async def read_subjects(kcp: Client, subjects: Subjects, verb: Verb) -> list[Ste
         return [*kymas, *manifests]
     if not manifests:
         where = f"Kyma {subjects.kyma}" if subjects.kyma else "any cluster"
+        for each in kymas:
+            _require_module(each, subjects.module)
         raise Problem(f"module {subjects.module} has no Manifest in {where}; {_without_manifest(subjects, verb)}")
     return [*manifests]
 
@@ -242,6 +248,19 @@ async def _carry_out(
         return None
 
     return list(await asyncio.gather(*(one(each) for each in steps)))
+
+
+def _require_module(kyma: Kyma, module: str) -> None:
+    """Raise Problem where nobody chose a module in a cluster, and none of that name is left there."""
+    known = sorted({each.name for each in kyma.spec.modules} | {each.name for each in kyma.status.modules})
+    if module not in known:
+        meant = "".join(f"; did you mean {close}?" for close in get_close_matches(module, known, n=1))
+        has = ", ".join(known) or "none"
+        raise Problem(f"Kyma {kyma.metadata.name} has no module {module}, but: {has}{meant}")
+
+
+def _is_held(item: Steered) -> bool:
+    return any(each.reason == DELETION_HELD for each in item.status.conditions)
 
 
 def _without_manifest(subjects: Subjects, verb: Verb) -> str:

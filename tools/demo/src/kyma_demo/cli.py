@@ -1,4 +1,4 @@
-"""The command `klm demo`."""
+"""The commands `klm demo` and `klm playground`."""
 
 import sys
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from kyma_demo.announcement import announcement
+from kyma_demo.announcement import announcement, playground_announcement
 
 
 def demo(
@@ -55,6 +55,23 @@ def demo(
         images_and_charts=(images, charts) if nodes else None,
     )
     raise typer.Exit(code)
+
+
+def playground() -> None:
+    """Run a control plane to try klm on, until Ctrl-C.
+
+    On this machine, without containers: Lifecycle Manager, a Module Manager, a
+    cluster that has joined, and one that has not. It prints the next commands.
+    State, logs and kubeconfigs are in .local/playground of the current folder;
+    each start begins anew.
+
+    \b
+    klm playground
+    """
+    _announce(playground_announcement(), "table")
+    from kyma_demo.playground.running import run_playground
+
+    raise typer.Exit(run_playground())
 
 
 def _announce(text: str, output: str) -> None:

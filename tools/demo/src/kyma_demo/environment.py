@@ -126,7 +126,7 @@ async def offer_module(environment: Environment) -> None:
 async def prepare_skr(environment: Environment) -> str:
     """Install the module's CRD as its installation would; return the kubeconfig that LM is given for this cluster."""
     await _ensure_namespaces(environment.skr, names.SCRATCH_NAMESPACE)
-    await apply_objects(environment.skr, _sample("crd.yaml"))
+    await install_module_crd(environment.skr)
     roles = [
         *_roles(files("lifecycle_manager.rbac").joinpath("skr.yaml").read_text()),
         *_roles(_sample("skr-role.yaml")),
@@ -134,6 +134,16 @@ async def prepare_skr(environment: Environment) -> str:
     return await create_identity(
         environment.skr, environment.skr_kubeconfig, name="lifecycle-manager", namespace="kube-system", roles=roles
     )
+
+
+async def install_module_crd(skr: Client) -> None:
+    """Apply the CRD of the module, as its installation would."""
+    await apply_objects(skr, _sample("crd.yaml"))
+
+
+def sample_module_cr() -> str:
+    """Return the YAML of a Module CR as a user writes it."""
+    return _sample("example.yaml")
 
 
 async def create_kyma(environment: Environment, skr_access: str) -> None:

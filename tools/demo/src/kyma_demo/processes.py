@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from kyma_demo import names
 from kyma_local.ports import free_port
 from kyma_local.processes import ChildProcess, start_child, tail
 
@@ -69,9 +68,9 @@ def lifecycle_manager(
     )
 
 
-def lifecycle_manager_of_simulation(kubeconfig: Path, page_port: int) -> Program:
-    """The Lifecycle Manager for simulated clusters, which speak plain HTTP, know no rights and have no Watchers."""
-    address, replica_address = f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"
+def lifecycle_manager_of_simulation(kubeconfig: Path, page_port: int, event_port: int) -> Program:
+    """The Lifecycle Manager for simulated clusters, which speak plain HTTP, know no rights and run no Watchers."""
+    address, replica_address = f"127.0.0.1:{event_port}", f"127.0.0.1:{free_port()}"
     return Program(
         "lifecycle-manager",
         (
@@ -84,7 +83,6 @@ def lifecycle_manager_of_simulation(kubeconfig: Path, page_port: int) -> Program
             "--health-probe-bind-address=127.0.0.1:0",
             f"--replica-bind-address={replica_address}",
             f"--replica-address={replica_address}",
-            f"--leader-election-namespace={names.KCP_NAMESPACE}",
             f"--ui-bind-address=127.0.0.1:{page_port}",
             "--allow-insecure-kubeconfigs",
             "--allow-unprotected-modules",
@@ -99,10 +97,10 @@ def lifecycle_manager_of_simulation(kubeconfig: Path, page_port: int) -> Program
     )
 
 
-def skr_watcher(mount: Path, webhook_port: int, event_port: int) -> Program:
-    """The Watcher, with its Secret mounted as files, as in its Pod."""
+def skr_watcher(mount: Path, webhook_port: int, event_port: int, *, name: str = "skr-watcher") -> Program:
+    """The Watcher, with its Secret mounted as files, as in its Pod. That of a second cluster has another `name`."""
     return Program(
-        "skr-watcher",
+        name,
         _script("skr-watcher"),
         {
             "WEBHOOK_HOST": "127.0.0.1",

@@ -84,13 +84,13 @@ def run_demo(
 
 
 @contextmanager
-def demo_folder(directory: Path | None) -> Iterator[Path]:
+def demo_folder(directory: Path | None, default: Path = Path(".local/demo")) -> Iterator[Path]:
     """Claim the folder of this run: the given one, or a folder in .local, from which an earlier run is deleted."""
     if directory is not None:
         with claimed(directory.absolute()) as folder:
             yield folder
         return
-    with first_unclaimed(Path(".local/demo").absolute()) as folder:
+    with first_unclaimed(default.absolute()) as folder:
         for left in folder.iterdir():
             if left.is_dir():
                 shutil.rmtree(left)

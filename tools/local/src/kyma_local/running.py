@@ -9,7 +9,6 @@ from pathlib import Path
 
 import uvloop
 from rich.console import Console
-from rich.table import Table
 
 from kyma_local.binaries import BinariesMissing, find_binaries
 from kyma_local.claims import FolderInUse, claimed, first_unclaimed
@@ -95,7 +94,7 @@ async def _stay(starting: AbstractAsyncContextManager[LocalClusters], console: C
     async with AsyncExitStack() as stack:
         with console.status("starting the clusters"):
             clusters = await stack.enter_async_context(starting)
-        _print_clusters(clusters, console)
+        print_clusters(clusters, console)
         ended = asyncio.ensure_future(clusters.first_ended())
         stopped = asyncio.ensure_future(stopping.wait())
         await asyncio.wait({ended, stopped}, return_when=asyncio.FIRST_COMPLETED)
@@ -106,11 +105,11 @@ async def _stay(starting: AbstractAsyncContextManager[LocalClusters], console: C
         console.print("stopping")
 
 
-def _print_clusters(clusters: LocalClusters, console: Console) -> None:
-    table = Table("cluster", "API server", "kubeconfig", box=None)
-    for cluster in (clusters.kcp, *clusters.skrs):
-        table.add_row(cluster.name, cluster.server, str(cluster.admin_kubeconfig))
-    console.print(table, soft_wrap=True)
+def print_clusters(clusters: LocalClusters, console: Console) -> None:
+    """Print how to reach the clusters."""
+    for cluster in (clusters.kcp, *clusters.skrs):  # not in a table, which would cut the paths
+        line = f"{cluster.name:6}  {cluster.server}  {cluster.admin_kubeconfig}"
+        console.print(line, highlight=False, soft_wrap=True)
     console.print("\nIn another terminal:", highlight=False)
     for cluster in (clusters.kcp, *clusters.skrs[:1]):
         what = "pods -A" if clusters.nodes else "namespaces"

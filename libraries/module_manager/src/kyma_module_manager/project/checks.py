@@ -11,6 +11,7 @@ import msgspec
 from kube_crds import crd_of
 from kube_runtime import KubernetesObject
 from kyma_module_manager.exceptions import DeclarationError, SyncFailed
+from kyma_module_manager.project.command_name import module_command
 from kyma_module_manager.project.generation import CRD
 from kyma_module_manager.project.kinds import kind_violations
 from kyma_module_manager.project.names import MODULE_NAME
@@ -26,7 +27,6 @@ from lifecycle_manager_api.policy_checks import DEFAULTS, ModuleRules, policy_vi
 
 __all__ = [
     "CHECKS",
-    "NO_MODULE_CONFIG",
     "CheckResult",
     "needed_module_policy",
     "notices",
@@ -37,11 +37,15 @@ __all__ = [
 VERSION = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[a-zA-Z-][0-9a-zA-Z-]*)?")
 READ_VERBS = {"get", "list", "watch"}
 WRITE_VERBS = {"get", "create", "patch", "delete"}
-NO_MODULE_CONFIG = (
-    "spec.enableModuleConfig is off: Lifecycle Manager writes no ModuleConfig, so the manager's function is never "
-    "called. The module is installed by its Manifest alone. To use the manager, set it to true in the ModuleTemplate, "
-    "or run kyma-module-manager module package --enableModuleConfig."
-)
+
+
+def no_module_config() -> str:
+    """Return what the author of a module without ModuleConfigs should know."""
+    return (
+        "spec.enableModuleConfig is off: Lifecycle Manager writes no ModuleConfig, so the manager's function is never "
+        "called. The module is installed by its Manifest alone. To use the manager, set it to true in the "
+        f"ModuleTemplate, or run {module_command()} package --enableModuleConfig."
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +70,7 @@ def run_checks(project: ModuleProject) -> tuple[CheckResult, ...]:
 def require_well_formed(project: ModuleProject) -> None:
     """Raise DeclarationError unless all documents of the project have the fields of their kinds."""
     for problem in _types(project):
-        raise DeclarationError(f"{problem}; run kyma-module-manager module validate")
+        raise DeclarationError(f"{problem}; run {module_command()} validate")
 
 
 class _Meta(msgspec.Struct, rename="camel"):
@@ -93,11 +97,11 @@ class _Descriptor(msgspec.Struct):
 def notices(project: ModuleProject) -> Iterator[str]:
     """Yield what the author of a valid module should know about it."""
     if project.manager is not None and not _enables_module_config(project):
-        yield NO_MODULE_CONFIG
+        yield no_module_config()
     if _enables_module_config(project):
         yield from status_notices(project.module_crds())
     if (kind := kind_of(project)) is not None and crd_of(kind) not in project.module_crds():
-        yield f"{CRD} is not that of the class {kind.__name__}: run kyma-module-manager module update"
+        yield f"{CRD} is not that of the class {kind.__name__}: run {module_command()} update"
     if not project.of_kind(ModulePolicy.KIND) and (needed := needed_module_policy(project)) is not None:
         yield f"the module needs a ModulePolicy; ask the operators of the control plane for this one:\n\n{needed}"
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from kube_runtime import dump_yaml
 from kyma_module_manager.exceptions import DeclarationError
+from kyma_module_manager.project.command_name import module_command
 from kyma_module_manager.project.reading import Document, ModuleProject
 from kyma_oci.descriptor import RAW_MANIFEST
 from kyma_oci.packing import (
@@ -50,8 +51,7 @@ def pack(
     templates = project.of_kind("ModuleTemplate")
     if len(templates) != 1:
         raise DeclarationError(
-            f"folder module: found {len(templates)} of kind ModuleTemplate, expected 1; run "
-            "kyma-module-manager module validate"
+            f"folder module: found {len(templates)} of kind ModuleTemplate, expected 1; run {module_command()} validate"
         )
     template = templates[0]
     component = template["spec"]["descriptor"]["component"]

@@ -9,7 +9,8 @@ from typing import NamedTuple
 from kube_runtime import dump_yaml
 from kube_runtime.project import write_files
 from kyma_module_manager.exceptions import DeclarationError
-from kyma_module_manager.project.checks import CHECKS, NO_MODULE_CONFIG, notices, require_well_formed, run_checks
+from kyma_module_manager.project.checks import CHECKS, no_module_config, notices, require_well_formed, run_checks
+from kyma_module_manager.project.command_name import module_command
 from kyma_module_manager.project.generation import CRD, crd_text, generate_project
 from kyma_module_manager.project.modulectl.component import pack_module
 from kyma_module_manager.project.modulectl.module import commit_of, config_file
@@ -30,7 +31,7 @@ def create(names: ModuleNames, target: Path, *, enable_module_config: bool) -> N
     """Write the files of a new module. Raises DeclarationError."""
     _print_created(generate_project(names, target, enable_module_config=enable_module_config), target)
     if not enable_module_config:
-        print_notice(NO_MODULE_CONFIG)
+        print_notice(no_module_config())
 
 
 def create_from(config: Path, target: Path | None, sources: Path) -> None:
@@ -49,7 +50,7 @@ def _print_created(written: Iterable[Path], target: Path) -> None:
     files = tuple(written)
     for path in files:
         print_line(f"  {shown(path)}")
-    next_steps = f"[bold]cd {shown(target)}[/] and [bold]kyma-module-manager module validate[/]"
+    next_steps = f"[bold]cd {shown(target)}[/] and [bold]{module_command()} validate[/]"
     print_line(f"\n[green]✓[/] {len(files)} files. Next: {next_steps}")
 
 
@@ -85,7 +86,7 @@ def update(directory: Path, *, check: bool) -> bool:
     if not check:
         check_target(file, [file.parent])
         replace_file(file, after)
-    what = f"{CRD} differs; run kyma-module-manager module update" if check else f"{CRD} written"
+    what = f"{CRD} differs; run {module_command()} update" if check else f"{CRD} written"
     print_line(f"{'[red]✗[/]' if check else '[green]✓[/]'} {what}")
     return not check
 
@@ -158,7 +159,7 @@ def _pack(
     component = pack(project, host, path=path, enable_module_config=enable_module_config, signed=signed)
     unused = project.manager is not None and not component.module_template["spec"].get("enableModuleConfig")
     others = [f"not in the package: {each}" for each in project.others()]
-    known = (*project.warnings, *others, *([NO_MODULE_CONFIG] if unused else []))
+    known = (*project.warnings, *others, *([no_module_config()] if unused else []))
     return _Packed(component, tally(each["kind"] for each in project.objects()), known)
 
 

@@ -87,7 +87,7 @@ class VersionReport(Document, frozen=True):
         screen.print(f"klm                {self.klm}")
         for image in self.lifecycle_manager:
             screen.print(f"Lifecycle Manager  {plain(image)}")
-        screen.print(f"API server         {plain(self.api_server)}")
+        screen.print(f"API server         {plain(self.api_server or 'not known')}")
 
     def names(self) -> Iterator[str]:
         """Return what has a version."""
@@ -112,6 +112,12 @@ async def print_version(kcp: Client, screen: Screen) -> int:
     server = await kcp.server_version()
     print_document(VersionReport(klm=version("kyma-fleet"), lifecycle_manager=tuple(images), api_server=server), screen)
     return 0
+
+
+def print_own_version(screen: Screen) -> None:
+    """Print the version of klm, where no other can be read."""
+    print_document(VersionReport(klm=version("kyma-fleet"), lifecycle_manager=(), api_server=""), screen)
+    screen.flush()
 
 
 async def _before_installation(kcp: Client) -> AsyncIterator[Finding]:

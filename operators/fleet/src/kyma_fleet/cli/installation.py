@@ -42,6 +42,8 @@ def check(
 def version(output: Output = "table", kubeconfig: Kubeconfig = None, context: Context = None) -> None:
     """Print the versions of klm and of the control plane.
 
+    That of klm also where the control plane can't be read: then the exit code is 2.
+
     \b
     klm version
     klm --version    without asking the control plane
@@ -51,7 +53,11 @@ def version(output: Output = "table", kubeconfig: Kubeconfig = None, context: Co
     from kyma_fleet.screen import Screen
 
     screen = Screen.of_process(output)
-    run(Target(kubeconfig, context), lambda kcp: command.print_version(kcp, screen))
+    run(
+        Target(kubeconfig, context),
+        lambda kcp: command.print_version(kcp, screen),
+        otherwise=lambda: command.print_own_version(screen),
+    )
 
 
 def bundle(

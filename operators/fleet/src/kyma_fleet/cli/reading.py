@@ -43,6 +43,7 @@ def get(
             autocompletion=lambda incomplete: [each for each in STATES if each.startswith(incomplete)],
         ),
     ] = "",
+    reason: Annotated[str, typer.Option(help="with this reason, such as ModuleError")] = "",
     kyma: Annotated[str, typer.Option(help="of this Kyma", autocompletion=complete_kyma)] = "",
     module: Annotated[str, typer.Option(help="with or of this module", autocompletion=complete_module)] = "",
     version: Annotated[str, typer.Option(help="with a module in this version")] = "",
@@ -60,6 +61,7 @@ def get(
 
     \b
     klm get kymas --state Error                  which clusters are broken
+    klm get kymas --reason SKRUnreachable        for one reason
     klm get kymas --module keda --version 2.1.0  who has this version
     klm get kymas --paused                       who paused what, and why
     klm get modules keda --state Warning         a line for each cluster
@@ -82,6 +84,7 @@ def get(
         name=name,
         kyma=kyma,
         state=one_of(STATES, "state", state),
+        reason=reason,
         module=module,
         version=version,
         channel=channel,

@@ -1,6 +1,6 @@
 """Commands by which a cluster gets into the fleet, and out of it."""
 
-import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -119,6 +119,7 @@ def leave(
     klm leave demo --keep-modules --kubeconfig skr.yaml
     klm leave demo --yes                          the ServiceAccount stays
     """
+    from kyma_fleet.asking import confirmed
     from kyma_fleet.registration import leave as command
     from kyma_fleet.running import Target, run
     from kyma_fleet.screen import Screen
@@ -130,7 +131,7 @@ def leave(
         raise typer.BadParameter(str(problem)) from None
     screen = Screen.of_process()
 
-    def confirm(question: str) -> bool:
-        return yes or (sys.stdin.isatty() and typer.confirm(question))
-
-    run(Target(kcp_kubeconfig, kcp_context), lambda kcp: command.leave(kcp, screen, leaving, confirm))
+    run(
+        Target(kcp_kubeconfig, kcp_context),
+        lambda kcp: command.leave(kcp, screen, leaving, partial(confirmed, yes=yes)),
+    )

@@ -1,6 +1,6 @@
 """`klm rollout`: new versions in waves."""
 
-import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -17,6 +17,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 Name = Annotated[str, typer.Argument(help="a module, or a ModuleRollout", show_default=False)]
+Reason = Annotated[str, typer.Option(help="why, for those who find it later", show_default=False)]
 Channel = Annotated[str, typer.Option(help="the channel, where a module has rollouts in several", show_default=False)]
 
 
@@ -42,7 +43,7 @@ def status(
     name: Name,
     *,
     channel: Channel = "",
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="until it ends")] = False,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="until it ends or halts")] = False,
     output: Output = "table",
     kubeconfig: Kubeconfig = None,
     context: Context = None,
@@ -64,45 +65,49 @@ def approve(
     name: Name,
     *,
     wave: Annotated[str, typer.Option(help="the wave; by default the one that waits", show_default=False)] = "",
+    reason: Reason = "",
     channel: Channel = "",
     output: Output = "table",
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
     """Let a wave begin that needs an approval."""
-    _steer("approve", name, channel, (kubeconfig, context), output=output, wave=wave)
+    _steer("approve", name, channel, (kubeconfig, context), output=output, wave=wave, reason=reason)
 
 
 @app.command()
 def pause(
     name: Name,
     *,
+    reason: Reason = "",
     channel: Channel = "",
     output: Output = "table",
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
     """Let no further clusters get the version for now. Those under way finish."""
-    _steer("pause", name, channel, (kubeconfig, context), output=output)
+    _steer("pause", name, channel, (kubeconfig, context), output=output, reason=reason)
 
 
 @app.command()
 def resume(
     name: Name,
     *,
+    reason: Reason = "",
     channel: Channel = "",
     output: Output = "table",
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
     """Go on after a pause or a halt. The clusters that failed so far are accepted."""
-    _steer("resume", name, channel, (kubeconfig, context), output=output)
+    _steer("resume", name, channel, (kubeconfig, context), output=output, reason=reason)
 
 
 @app.command()
 def halt(
     name: Name,
     *,
+    reason: Reason = "",
     channel: Channel = "",
     output: Output = "table",
     kubeconfig: Kubeconfig = None,
@@ -112,7 +117,7 @@ def halt(
 
     Like a pause, with a condition and an alert.
     """
-    _steer("halt", name, channel, (kubeconfig, context), output=output)
+    _steer("halt", name, channel, (kubeconfig, context), output=output, reason=reason)
 
 
 @app.command()
@@ -120,6 +125,7 @@ def undo(
     name: Name,
     *,
     now: Annotated[bool, typer.Option("--now", help="all clusters at once, without waves and limits")] = False,
+    reason: Reason = "",
     channel: Channel = "",
     yes: Annotated[bool, typer.Option("--yes", "-y", help="do not ask")] = False,
     output: Output = "table",
@@ -134,17 +140,17 @@ def undo(
     operator.kyma-project.io/allow-downgrade=true
     """
     from kyma_fleet import rollouts
+    from kyma_fleet.asking import confirmed
     from kyma_fleet.running import Target, run
     from kyma_fleet.screen import Screen
 
     screen = Screen.of_process(output)
 
-    def confirm(question: str) -> bool:
-        return yes or (sys.stdin.isatty() and typer.confirm(question))
-
     run(
         Target(kubeconfig, context),
-        lambda kcp: rollouts.undo(kcp, screen, name, channel, at_once=now, confirm=confirm),
+        lambda kcp: rollouts.undo(
+            kcp, screen, name, channel, at_once=now, confirm=partial(confirmed, yes=yes), reason=reason
+        ),
     )
 
 
@@ -155,6 +161,7 @@ def _steer(
     target: tuple[Path | None, str | None],
     *,
     output: str,
+    reason: str,
     wave: str = "",
 ) -> None:
     from kyma_fleet import rollouts
@@ -162,4 +169,4 @@ def _steer(
     from kyma_fleet.screen import Screen
 
     screen = Screen.of_process(output)
-    run(Target(*target), lambda kcp: rollouts.steer(kcp, screen, verb, name, channel, wave=wave))
+    run(Target(*target), lambda kcp: rollouts.steer(kcp, screen, verb, name, channel, wave=wave, reason=reason))

@@ -1,6 +1,6 @@
 """Commands that have Lifecycle Manager leave something alone, or reconcile it now."""
 
-import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -22,6 +22,7 @@ def _steer(
     yes: bool,
 ) -> None:
     from kyma_fleet import steering
+    from kyma_fleet.asking import confirmed
     from kyma_fleet.running import Target, run
     from kyma_fleet.screen import Screen
 
@@ -33,12 +34,9 @@ def _steer(
     screen = Screen.of_process(output)
     meant = steering.Subjects(kyma, module, everything)
 
-    def confirm(question: str) -> bool:
-        return yes or (sys.stdin.isatty() and typer.confirm(question))
-
     run(
         Target(*target),
-        lambda kcp: steering.steer(kcp, screen, verb, meant, reason=reason, confirm=confirm),
+        lambda kcp: steering.steer(kcp, screen, verb, meant, reason=reason, confirm=partial(confirmed, yes=yes)),
     )
 
 

@@ -1,10 +1,11 @@
 """Reads what was asked for, page by page, writes it, and follows its changes."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from typing import Any
 
 from kube_runtime import Client, ClusterUnreachable, Gone, ObjectUnreadable, Resource
@@ -14,6 +15,7 @@ from kyma_fleet.listing.kinds import ListedKind
 from kyma_fleet.listing.selection import Selection
 from kyma_fleet.problems import Problem
 from kyma_fleet.screen import Screen, say
+from lifecycle_manager_api import Kyma, Manifest, ModuleReleaseMeta, names
 
 PAGE_SIZE = 500
 RETRY_SECONDS = 1.0
@@ -29,6 +31,8 @@ class Listing:
     namespace: str | None
     output: Output
     screen: Screen
+    known: set[str] = field(default_factory=set, init=False)
+    """The names of modules among what was read, for whoever misspelt one."""
 
     async def run(self, *, watch: bool) -> int:
         """Write what there is, and with `watch` each change until the operator stops it; return the exit code."""
@@ -74,7 +78,9 @@ class Listing:
     def _selected(self, items: Iterable[Any]) -> Iterable[Any]:
         for item in items:
             try:
-                if self.kind.selects(self.selection, typed(self.kind, item) if self.output.raw else item):
+                whole = typed(self.kind, item) if self.output.raw else item
+                self.known.update(_modules_of(whole))
+                if self.kind.selects(self.selection, whole):
                     yield item
             except ObjectUnreadable as error:
                 self._note(f"left out: {error}")
@@ -119,7 +125,21 @@ class Listing:
 
     def _nothing(self) -> str:
         given = self.selection.given()
-        return f"no {self.kind.name} match" if given else f"there are no {self.kind.name}"
+        if not given:
+            return f"there are no {self.kind.name}"
+        wanted = self.selection.module or ("" if self.kind.named_objects else self.selection.name)
+        close = get_close_matches(wanted, self.known - {wanted}, n=1) if wanted not in self.known else []
+        return f"no {self.kind.name} match" + "".join(f"; did you mean the module {each}?" for each in close)
+
+
+def _modules_of(item: object) -> Iterator[str]:
+    match item:
+        case Kyma():
+            yield from (each.name for each in item.status.modules)
+        case ModuleReleaseMeta():
+            yield item.spec.module_name
+        case Manifest():
+            yield item.metadata.labels.get(names.MODULE_NAME, "")
 
 
 def check_filters(kind: ListedKind[Any], selection: Selection) -> None:

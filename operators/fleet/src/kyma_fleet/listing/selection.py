@@ -1,8 +1,10 @@
 """Which objects an operator asked for: by the API server where it can select them, by ourselves otherwise."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 
 from lifecycle_manager_api import (
+    Condition,
     Kyma,
     KymaModuleStatus,
     Manifest,
@@ -11,6 +13,7 @@ from lifecycle_manager_api import (
     ModuleRollout,
     State,
     SyncResource,
+    find,
     names,
 )
 from lifecycle_manager_api.kyma_selection import KymaSelection
@@ -27,6 +30,7 @@ class Selection(KymaSelection):
 
     name: str = ""
     kyma: str = ""
+    reason: str = ""
     paused: bool = False
     labels: str = ""
 
@@ -40,13 +44,18 @@ class Selection(KymaSelection):
         paused = [PAUSED] if self.paused else []
         return ",".join([*([self.labels] if self.labels else []), *ours, *paused]) or None
 
+    def selects_reason(self, conditions: Iterable[Condition]) -> bool:
+        """Tell whether the reason why something is as it is was asked for: that of its condition Ready."""
+        ready = find(conditions, "Ready")
+        return not self.reason or (ready is not None and ready.reason == self.reason)
+
     def selects_state(self, state: State) -> bool:
         """Tell whether a state was asked for."""
         return not self.state or state.value == self.state
 
     def of_kyma(self, kyma: Kyma) -> bool:
         """Tell whether a Kyma was asked for: its modules count as one, not each by itself."""
-        if self.paused and not kyma.metadata.is_paused:
+        if (self.paused and not kyma.metadata.is_paused) or not self.selects_reason(kyma.status.conditions):
             return False
         region = kyma.metadata.labels.get(names.REGION, "")
         return self.selects(
@@ -78,6 +87,7 @@ class Selection(KymaSelection):
         """Tell whether a Manifest was asked for."""
         return (
             self.selects_state(manifest.status.state)
+            and self.selects_reason(manifest.status.conditions)
             and (not self.paused or manifest.metadata.is_paused)
             and (not self.version or manifest.spec.version == self.version)
             and (not self.module or manifest.metadata.labels.get(names.MODULE_NAME) == self.module)
@@ -87,6 +97,7 @@ class Selection(KymaSelection):
         """Tell whether a ModuleConfig or SyncResource was asked for."""
         return (
             self.selects_state(part.status.state)
+            and self.selects_reason(part.status.conditions)
             and (not self.module or part.spec.module == self.module)
             and (not self.kyma or part.spec.kyma == self.kyma)
         )

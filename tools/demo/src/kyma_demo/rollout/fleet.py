@@ -6,7 +6,6 @@ the version is the one that fails and the cluster is one of those without enough
 
 import asyncio
 import base64
-import hashlib
 import random
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -15,11 +14,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
-from aiohttp import web
 
-from kube_runtime import dump_yaml
+from kube_runtime import dump_yaml, parse_objects
 from kube_simulation import Answer, ApiRequest, Rule, SimulatedCluster, Simulation, serve_simulation
+from kyma_demo.registry import serve_layers, template_specs
 from lifecycle_manager_api import crds, names
+from lifecycle_manager_api.module_authorization import module_authorization_as_yaml
 
 MODULE, CHANNEL = "keda", "regular"
 FIRST, GOOD, FAILING = "1.0.0", "1.1.0", "1.2.0"
@@ -111,14 +111,19 @@ async def simulated_fleet(clusters: int, *, pace: float, soak_seconds: float) ->
     `pace` shortens how long Deployments take to start.
     """
     layers = {version: dump_yaml(_deployment(version)).encode() for version in (FIRST, GOOD, FAILING)}
-    async with serve_simulation(history=50_000, records=0) as simulation, _registry(layers) as registry:
+    async with serve_simulation(history=50_000, records=0) as simulation, serve_layers(layers.values()) as registry:
         fleet = SimulatedFleet(simulation.cluster("kcp"))
-        fleet.kcp.answer_to("POST", "/api/v1/namespaces", {"metadata": {"name": names.KCP_NAMESPACE}})
-        fleet.kcp.create(*crds.all_crds())
+        for namespace in (names.KCP_NAMESPACE, names.KCP_LEASE_NAMESPACE):
+            fleet.kcp.answer_to("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
+        fleet.kcp.create(*crds.all_crds(), *_policies())
         fleet.kcp.create(_strategy(soak_seconds), *_catalog(layers, registry))
         fleet.kcp.add_rule(Reviews())
         _register(fleet, simulation, clusters, pace)
         yield fleet
+
+
+def _policies() -> Iterator[Document]:
+    return (dict(each.document) for each in parse_objects(module_authorization_as_yaml()))
 
 
 def _register(fleet: SimulatedFleet, simulation: Simulation, clusters: int, pace: float) -> None:
@@ -164,16 +169,7 @@ def _strategy(soak_seconds: float) -> Document:
 
 
 def _catalog(layers: dict[str, bytes], registry: str) -> Iterator[Document]:
-    for version, layer in layers.items():
-        access = {"type": "localOciBlob", "localReference": digest_of(layer)}
-        component = {
-            "name": f"kyma-project.io/module/{MODULE}",
-            "version": version,
-            "repositoryContexts": [{"baseUrl": registry, "type": "ociRegistry"}],
-            "resources": [{"name": "raw-manifest", "access": access}],
-        }
-        descriptor = {"meta": {"schemaVersion": "v2"}, "component": component}
-        spec = {"moduleName": MODULE, "version": version, "descriptor": descriptor}
+    for version, spec in template_specs(MODULE, layers, registry).items():
         yield _object("v1beta2", "ModuleTemplate", f"{MODULE}-{version}", spec)
     channels = [{"channel": CHANNEL, "version": FIRST}]
     yield _object("v1beta2", "ModuleReleaseMeta", MODULE, {"moduleName": MODULE, "channels": channels})
@@ -197,28 +193,3 @@ def _deployment(version: str) -> Document:
             "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
         },
     }
-
-
-def digest_of(content: bytes) -> str:
-    """Return the digest by which a registry knows a layer."""
-    return f"sha256:{hashlib.sha256(content).hexdigest()}"
-
-
-@asynccontextmanager
-async def _registry(layers: dict[str, bytes]) -> AsyncIterator[str]:
-    """Serve layers as a registry does; give its address."""
-    by_digest = {digest_of(each): each for each in layers.values()}
-
-    async def answer(request: web.Request) -> web.Response:
-        layer = by_digest.get(request.match_info["digest"])
-        return web.Response(status=404) if layer is None else web.Response(body=layer)
-
-    application = web.Application()
-    application.add_routes([web.get("/v2/{repository:.*}/blobs/{digest}", answer)])
-    runner = web.AppRunner(application, access_log=None)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}/modules"
-    finally:
-        await runner.cleanup()

@@ -16,6 +16,7 @@ from kyma_demo.report import step_document
 from kyma_demo.rollout.fleet import MODULE, simulated_fleet
 from kyma_demo.rollout.screen import NoScreen, screen_of
 from kyma_demo.rollout.story import RolloutStory
+from kyma_demo.rollout.watchers import SimulatedWatchers
 from kyma_demo.running import demo_folder
 from kyma_local.claims import FolderInUse
 from kyma_local.ports import free_port
@@ -48,25 +49,29 @@ async def _run(folder: Path, console: Console, *, clusters: int, stay: bool, as_
         stack.callback(screen.close)
         fleet = await stack.enter_async_context(simulated_fleet(clusters, pace=pace, soak_seconds=pace * SOAK_SECONDS))
         kubeconfig = write_private(folder / "kcp.yaml", msgspec.json.encode(fleet.kcp.kubeconfig).decode())
-        page_port = free_port()
-        manager = await processes.start(
-            processes.lifecycle_manager_of_simulation(kubeconfig, page_port), folder / "logs"
-        )
+        page_port, event_port = free_port(), free_port()
+        program = processes.lifecycle_manager_of_simulation(kubeconfig, page_port, event_port)
+        manager = await processes.start(program, folder / "logs")
         stack.push_async_callback(manager.stop)
         policy, options = KubeconfigPolicy.permissive(), ClientOptions(qps=0)
-        kcp = await Client.from_kubeconfig(fleet.kcp.kubeconfig, options=options, policy=policy)
-        story = RolloutStory(fleet, await stack.enter_async_context(kcp), screen)
+        connecting = await Client.from_kubeconfig(fleet.kcp.kubeconfig, options=options, policy=policy)
+        kcp = await stack.enter_async_context(connecting)
+        story, watchers = RolloutStory(fleet, kcp, screen), SimulatedWatchers(kcp, event_port)
         if not as_document:
             text = introduction(pace * SOAK_SECONDS, f"http://127.0.0.1:{page_port}")
             console.print(text, markup=False, highlight=False, soft_wrap=True)
+        sending = asyncio.ensure_future(watchers.run())
+        stack.callback(sending.cancel)
         running, ended = asyncio.ensure_future(story.run()), asyncio.ensure_future(manager.process.wait())
         stop_requested = asyncio.ensure_future(stopping.wait())
-        await asyncio.wait({running, ended, stop_requested}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({running, ended, sending, stop_requested}, return_when=asyncio.FIRST_COMPLETED)
         if not running.done():
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
             if stopping.is_set():
                 return INTERRUPTED
+            if sending.done():
+                sending.result()
             raise processes.ProcessEnded(manager.name, ended.result(), manager.log)
         running.result()
         if as_document:
@@ -82,9 +87,7 @@ async def _run(folder: Path, console: Console, *, clusters: int, stay: bool, as_
 def introduction(soak: float, page: str) -> str:
     """Return what is said before the steps."""
     return (
-        f"Simulated clusters, the real Lifecycle Manager; waves soak for {soak:g} s. No\n"
-        "Watcher runs there, so the Kymas stay Processing until their first event, and\n"
-        "their modules become Ready.\n"
+        f"Simulated clusters, the real Lifecycle Manager; waves soak for {soak:g} s.\n"
         f"To watch it in a browser: {page} with any token.\n"
     )
 

@@ -12,8 +12,9 @@ from kyma_demo.report import DemoStep, NotVerified
 from kyma_demo.rollout.fleet import CHANNEL, FAILING, FIRST, GOOD, MODULE, STRATEGY, SimulatedFleet
 from kyma_demo.rollout.screen import RolloutScreen
 from kyma_fleet.rollouts import latest_of, undoing
-from lifecycle_manager.contract.resources import MODULE_RELEASE_METAS, MODULE_ROLLOUTS
-from lifecycle_manager_api import ModuleRollout, WaveStatus, as_document, names
+from kyma_local.waiting import eventually
+from lifecycle_manager.contract.resources import KYMAS, MODULE_RELEASE_METAS, MODULE_ROLLOUTS
+from lifecycle_manager_api import ModuleRollout, State, WaveStatus, as_document, names
 
 STEP_SECONDS = 300.0
 """The deadline of a step; usually it takes some seconds."""
@@ -28,6 +29,8 @@ class RolloutStory:
     fleet: SimulatedFleet
     kcp: Client
     screen: RolloutScreen
+    has_watchers: bool = True
+    """Without Watchers, no Kyma is Ready."""
     steps: list[DemoStep] = field(default_factory=list)
     halted: ModuleRollout | None = None
 
@@ -70,6 +73,7 @@ class RolloutStory:
             await asyncio.sleep(POLL_SECONDS)
         await self._offer(FIRST)
         rollout = await self._followed(FIRST, until="Completed")
+        await self._wait_until_all_are_ready()
         waves = ", ".join(f"{each.name} ({each.clusters})" for each in rollout.status.waves)
         return f"The RolloutStrategy {STRATEGY} has the waves {waves}."
 
@@ -104,7 +108,16 @@ class RolloutStory:
         await self.kcp.create(MODULE_ROLLOUTS, document, names.KCP_NAMESPACE, field_manager=FIELD_MANAGER)
         await self._followed(GOOD, until="Completed")
         self._require_everywhere(GOOD)
+        await self._wait_until_all_are_ready()
         return f"All {len(self.fleet.clusters)} clusters run {GOOD} and are ready."
+
+    async def _wait_until_all_are_ready(self) -> None:
+        if self.has_watchers:
+            await eventually(self._are_all_ready, every=POLL_SECONDS)
+
+    async def _are_all_ready(self) -> bool:
+        kymas = (await self.kcp.list(KYMAS, names.KCP_NAMESPACE)).items
+        return all(each.status.state == State.READY for each in kymas)
 
     async def _offer(self, version: str) -> None:
         """Point the channel at a version, as a module team does."""

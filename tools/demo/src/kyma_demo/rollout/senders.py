@@ -10,18 +10,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Self
 
-from cryptography import x509
-from cryptography.hazmat.primitives import serialization
-
 from kyma_certs import describe
 from kyma_certs.message_signatures import SignatureParameters, SigningKey, algorithm_of, load_signing_key, sign
 from lifecycle_manager_api import WatchEvent, encode_event
 
 VALID_SECONDS = 60
+END = "-----END CERTIFICATE-----"
 
 
 @dataclass(frozen=True, eq=False)
-class Sender:
+class EventSigner:
     """One Watcher: its key, its certificate as a header field, and TLS with both."""
 
     key: SigningKey
@@ -38,7 +36,8 @@ class Sender:
             pair = Path(folder) / "pair.pem"
             pair.write_bytes(certificate + key)
             tls.load_cert_chain(pair)
-        der = x509.load_pem_x509_certificate(certificate).public_bytes(serialization.Encoding.DER)
+        first = certificate.decode().partition(END)[0] + END
+        der = ssl.PEM_cert_to_DER_cert(first)
         encoded = f":{base64.b64encode(der).decode()}:"
         return cls(load_signing_key(key), describe(certificate).sha256, encoded, tls)
 

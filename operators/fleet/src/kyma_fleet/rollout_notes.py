@@ -1,0 +1,36 @@
+"""What the commands for rollouts leave for those who come later: who did what, when and why."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Literal
+
+from lifecycle_manager_api import ModuleRollout, names
+
+SteeringVerb = Literal["approve", "pause", "resume", "halt"]
+STEERED = f"{names.GROUP}/last-steered"
+"""The annotation of a ModuleRollout with the last note."""
+DONE: Mapping[SteeringVerb, str] = {
+    "approve": "approved",
+    "pause": "paused",
+    "resume": "resumed",
+    "halt": "halted",
+}
+EVENT_REASONS: Mapping[SteeringVerb, str] = {
+    "approve": "RolloutApproved",
+    "pause": "RolloutPaused",
+    "resume": "RolloutResumed",
+    "halt": "RolloutHalted",
+}
+
+
+def note_of(done: str, *, by: str, at: datetime, reason: str) -> str:
+    """Return what was done to a rollout."""
+    return f"{done} by {by} at {at:%Y-%m-%d %H:%M} UTC{': ' if reason else ''}{reason}"
+
+
+def without_effect(rollout: ModuleRollout, verb: SteeringVerb, change: Mapping[str, Any]) -> str:
+    """Return why a verb would change nothing about a rollout; empty where it would."""
+    if verb in {"pause", "halt"} and rollout.status.phase == "Completed":
+        name = rollout.metadata.name
+        return f"is completed: every wave has got {rollout.spec.version}; klm rollout undo {name} takes it back"
+    return "" if change else f"is {DONE[verb]} already"
