@@ -57,11 +57,11 @@ class Kubectl:
         return there
 
     async def run(self, *arguments: str, text: str = "") -> str:
-        """Run a command; return what went wrong."""
+        """Run a command; return the error."""
         return (await self.printed(*arguments, text=text))[1]
 
     async def printed(self, *arguments: str, text: str) -> tuple[bytes, str]:
-        """Run a command; return what it printed, and what went wrong."""
+        """Run a command; return what it printed, and the error."""
         process = await asyncio.create_subprocess_exec(
             self.program,
             f"--kubeconfig={self.kubeconfig}",
@@ -83,11 +83,11 @@ class Flux:
     process: asyncio.subprocess.Process
 
     async def apply(self, text: str, *, force: bool) -> str:
-        """Apply a text; with force, what may not be changed is deleted and created anew. Return what went wrong."""
+        """Apply a text; with force, what may not be changed is deleted and created anew. Return the error."""
         return await self._ask({"action": "apply", "text": text, "force": force})
 
     async def prune(self, text: str) -> str:
-        """Delete the objects of a text. Return what went wrong."""
+        """Delete the objects of a text. Return the error."""
         return await self._ask({"action": "prune", "text": text})
 
     async def _ask(self, request: Document) -> str:

@@ -224,7 +224,7 @@ def test_package_from_which_something_would_be_missing_is_not_pushed(project: Pa
 
 @pytest.mark.parametrize("program", ["klm", "kyma-module-manager"])
 def test_next_command_of_a_new_module_is_called_as_this_one(tmp_path: Path, program: str) -> None:
-    command = [Path(sys.executable).with_name(program), "module", "new", "mixer", "--dir", "made"]
+    command: list[str | Path] = [Path(sys.executable).with_name(program), "module", "new", "mixer", "--dir", "made"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     assert f"Next: cd made and {program} module validate" in " ".join(done.stdout.split())

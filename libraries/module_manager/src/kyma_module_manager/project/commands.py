@@ -160,7 +160,9 @@ def create(
         bool, typer.Option("--skip-version-validation", help="Allow an image of the manager with another version.")
     ] = False,
 ) -> None:
-    """Write the ModuleTemplate and the component constructor of a module-config.yaml, as modulectl does.
+    """Write ModuleTemplate and component constructor as modulectl does.
+
+    Both are made of a module-config.yaml.
 
     OCM's program makes the component of the constructor; `package` pushes the same at once.
     """
