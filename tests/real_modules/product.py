@@ -48,6 +48,7 @@ WORKLOADS = (
     Resource.dynamic("apps", "v1", "StatefulSet", "statefulsets", namespaced=True),
     Resource.dynamic("apps", "v1", "DaemonSet", "daemonsets", namespaced=True),
     Resource.dynamic("batch", "v1", "Job", "jobs", namespaced=True),
+    Resource.dynamic("", "v1", "Service", "services", namespaced=True),
 )
 
 
@@ -223,7 +224,7 @@ class Landscape:
         return [entry for entry, version in (await self.versions(entries)).items() if version is not None]
 
     async def _run_workloads(self) -> None:
-        """Say of every workload that it runs, as its controller and a kubelet would."""
+        """Say of every workload that it runs, as its controller, a kubelet and a cloud would."""
         for resource in WORKLOADS:
             for each in (await self.skr.list(resource)).items:
                 status = running_status(each)
@@ -240,7 +241,10 @@ class Landscape:
 
 
 def running_status(workload: Document) -> Document:
-    """Return the status of a workload that runs, or of a Job that has run."""
+    """Return the status of a workload that runs, of a Job that has run, or of a Service with its address."""
+    if workload["kind"] == "Service":
+        is_balanced = workload["spec"].get("type") == "LoadBalancer"
+        return {"loadBalancer": {"ingress": [{"ip": "192.0.2.1", "ipMode": "VIP"}]}} if is_balanced else {}
     if workload["kind"] == "Job":
         at = workload["metadata"]["creationTimestamp"]
         states = [
