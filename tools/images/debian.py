@@ -10,13 +10,13 @@ from pathlib import Path
 from tools.images.bases import PACKAGES, SUITE, debian_root
 from tools.images.within import run_within, unpack
 
-TOOLS = (*PACKAGES, "git", "make", "openssl", "python3-venv")
+TOOLS = (*PACKAGES, "git", "libstdc++6", "make", "openssl", "python3-venv")
 
 
 def main() -> int:
     """Run it, and return its exit code. Raises BaseMissing."""
     with tempfile.TemporaryDirectory(prefix="klm-debian-") as scratch:
-        root = unpack(debian_root(f"debian-{SUITE}-tools", TOOLS), Path(scratch) / "root")
+        root = unpack(debian_root(f"debian-{SUITE}-tests", TOOLS), Path(scratch) / "root")
         variables = ("PYTHON=/usr/bin/python3", f"VENV=.local/python-{SUITE}")
         command = ("make", "--no-print-directory", *variables, *sys.argv[1:])
         return run_within(root, *command, folder=Path.cwd(), environment={}, capture=False).returncode
