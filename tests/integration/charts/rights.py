@@ -96,8 +96,9 @@ def _rights(event: Mapping[str, Any], code: int) -> Iterator[Right]:
     if not target:
         return
     resource = "/".join(part for part in (target["resource"], target.get("subresource")) if part)
-    # A Namespace is named as the namespace of itself.
-    namespace = "" if resource.partition("/")[0] == "namespaces" else target.get("namespace", "")
+    # A Namespace is named as the namespace of itself, so that a Role in it may allow to read it.
+    is_of_itself = resource.partition("/")[0] == "namespaces" and event["verb"] != "get"
+    namespace = "" if is_of_itself else target.get("namespace", "")
     needed = Right(target.get("apiGroup", ""), resource, event["verb"], namespace, target.get("name", ""))
     yield needed
     if event["verb"] == "patch" and code == 201:
