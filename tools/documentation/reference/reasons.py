@@ -1,12 +1,15 @@
 """The reasons of conditions and Events. What one means is written here; that none is missing is found in the source."""
 
 import ast
+import importlib
+import pkgutil
 import re
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 
-import lifecycle_manager.app  # noqa: F401 - imports every module that declares a kind of SourceError
+import kyma_oci
+import lifecycle_manager
 from kyma_oci import PushRefused, SourceError
 from lifecycle_manager.events.problems import Reason
 from tools.documentation.markdown import code, escaped, table
@@ -55,7 +58,15 @@ def in_source() -> frozenset[str]:
     return frozenset(word for tree in _trees() for word in _candidates(tree) if WORD.fullmatch(word))
 
 
+def _import_all() -> None:
+    """Import every module that may declare a kind of SourceError: classes are known once they are imported."""
+    for package in (kyma_oci, lifecycle_manager):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            importlib.import_module(module.name)
+
+
 def _sections() -> Mapping[str, Mapping[str, tuple[str, str]]]:
+    _import_all()
     sources = {
         kind.reason: (" ".join((kind.__doc__ or "").split()), SOURCE_HELP.get(kind.reason, ""))
         for kind in _subclasses(SourceError)
