@@ -230,14 +230,15 @@ class Landscape:
                 status = running_status(each)
                 if not status.items() <= each.get("status", {}).items():
                     metadata = each["metadata"]
-                    await self.skr.merge_patch(
-                        resource,
-                        metadata["name"],
-                        {"status": status},
-                        metadata["namespace"],
-                        subresource="status",
-                        field_manager="kubelet",
-                    )
+                    with suppress(NotFound):  # an upgrade or a removal deletes it meanwhile
+                        await self.skr.merge_patch(
+                            resource,
+                            metadata["name"],
+                            {"status": status},
+                            metadata["namespace"],
+                            subresource="status",
+                            field_manager="kubelet",
+                        )
 
 
 def running_status(workload: Document) -> Document:

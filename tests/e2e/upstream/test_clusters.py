@@ -37,6 +37,7 @@ RIGHTS = {
         "events": "create patch list",
         "leases": "get list watch patch",
         "secrets": "get list watch create patch",
+        "namespaces": "get",
     },
     names.KCP_LEASE_NAMESPACE: {"leases": "list watch create update delete", "syncresources": "create"},
     "": {

@@ -15,10 +15,12 @@ from kube_runtime import (
     KubernetesObject,
     ManifestInvalid,
     NotFound,
+    NotServed,
     Resource,
     find_object,
 )
 from tests.kinds import CONFIG_MAPS, CRDS
+from tests.waiting import eventually
 
 
 class Kind:
@@ -50,6 +52,19 @@ class Kind:
         applier = Applier(self.client, field_manager="test")
         result = await applier.apply([KubernetesObject.of(document)], prune=False)
         result.raise_first_failure()
+        wanted = set(given.get("served", ("v1",)))
+
+        async def is_in_force() -> bool:
+            return {version for version in ("v1", "v1beta1", "v2") if await self._is_served(version)} == wanted
+
+        await eventually(is_in_force, what=f"the server serves {wanted}")
+
+    async def _is_served(self, version: str) -> bool:
+        try:
+            await self.client.list(self.resource(version))
+        except (NotFound, NotServed, KindUnknown):
+            return False
+        return True
 
     async def delete_crd(self) -> None:
         await self.client.delete(CRDS, f"plants.{self.group}")
