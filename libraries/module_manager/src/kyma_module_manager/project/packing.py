@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Self
 
 from kube_runtime import dump_yaml
 from kyma_module_manager.exceptions import DeclarationError
@@ -34,6 +35,18 @@ class PackedModule:
     layers: tuple[Blob, ...]
     module_template: Document
 
+    @classmethod
+    def of(cls, descriptor: Document, layers: Mapping[str, Blob], path: str, module_template: Document) -> Self:
+        """Return the component of a descriptor, with its layers by their resources."""
+        component, layer = descriptor["component"], descriptor_layer(dump_yaml(descriptor))
+        return cls(
+            repository=repository_of(component["name"], path),
+            tag=tag_of(component["version"]),
+            config=config_of(layer),
+            layers=(layer, *layers.values()),
+            module_template=module_template,
+        )
+
 
 def pack(
     project: ModuleProject,
@@ -61,17 +74,10 @@ def pack(
         layers[DEFAULT_CR] = file_layer("default-cr.yaml", dump_yaml(default))
     descriptor = _descriptor(component, f"{registry}/{path}".rstrip("/"), layers)
     descriptor = descriptor if signed is None else signed(descriptor)
-    layer = descriptor_layer(dump_yaml(descriptor))
     changed: Document = {"descriptor": descriptor}
     if enable_module_config is not None:
         changed["enableModuleConfig"] = enable_module_config
-    return PackedModule(
-        repository=repository_of(component["name"], path),
-        tag=tag_of(component["version"]),
-        config=config_of(layer),
-        layers=(layer, *layers.values()),
-        module_template=template | {"spec": template["spec"] | changed},
-    )
+    return PackedModule.of(descriptor, layers, path, template | {"spec": template["spec"] | changed})
 
 
 def _descriptor(component: Document, base_url: str, layers: Mapping[str, Blob]) -> Document:

@@ -17,15 +17,11 @@ from kyma_oci import Blob
 from kyma_oci.descriptor import RAW_MANIFEST
 from kyma_oci.packing import (
     ARTIFACT_DIGEST,
-    config_of,
     context_of,
-    descriptor_layer,
     digest_of,
     file_layer,
     provider_text,
-    repository_of,
     resource_of,
-    tag_of,
 )
 from lifecycle_manager_api import ModuleTemplate, names
 
@@ -134,14 +130,7 @@ def pack_module(
     layers[MODULE_TEMPLATE] = Blob(dump_yaml(template).encode(), ANY_CONTENT)
     descriptor = _descriptor(component_of(module, commit), context_of(f"{registry}/{path}".rstrip("/")), layers)
     descriptor = descriptor if signed is None else signed(descriptor)
-    layer = descriptor_layer(dump_yaml(descriptor))
-    return PackedModule(
-        repository=repository_of(module.config.name, path),
-        tag=tag_of(module.config.version),
-        config=config_of(layer),
-        layers=(layer, *layers.values()),
-        module_template=template,
-    )
+    return PackedModule.of(descriptor, layers, path, template)
 
 
 def _descriptor(component: Document, context: Document, layers: Mapping[str, Blob]) -> Document:

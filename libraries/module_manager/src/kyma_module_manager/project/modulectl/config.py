@@ -11,11 +11,12 @@ import msgspec
 from kube_runtime import ManifestInvalid, load_yaml
 from kyma_module_manager.exceptions import DeclarationError
 from kyma_module_manager.project.reading import text_of
+from lifecycle_manager_api import InvalidVersion, Version
 
 __all__ = [
     "FILE",
-    "GroupVersionKind",
     "ModulectlConfig",
+    "ModulectlKind",
     "ModulectlManager",
     "config_problems",
     "is_url",
@@ -24,9 +25,6 @@ __all__ = [
 
 FILE = "module-config.yaml"
 _COMPONENT = re.compile(r"[a-z][-a-z0-9]*(\.[a-z][-a-z0-9]*)*\.[a-z]{2,}(/[a-z][-a-z0-9_]*(\.[a-z][-a-z0-9_]*)*)+")
-_NUMBER = r"(0|[1-9]\d*)"
-_PART = r"(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)"
-_VERSION = re.compile(rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(-{_PART}(\.{_PART})*)?(\+[0-9a-zA-Z-]+(\.[0-9a-zA-Z-]+)*)?")
 _NAMESPACE = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _MAX_NAME_LENGTH = 255
 
@@ -41,7 +39,7 @@ class ModulectlLink(msgspec.Struct, frozen=True):
 Links = dict[str, str] | list[ModulectlLink]
 
 
-class GroupVersionKind(msgspec.Struct, frozen=True):
+class ModulectlKind(msgspec.Struct, frozen=True):
     """A kind that the module has."""
 
     group: str = ""
@@ -49,7 +47,7 @@ class GroupVersionKind(msgspec.Struct, frozen=True):
     kind: str = ""
 
 
-class ModulectlManager(GroupVersionKind, frozen=True):
+class ModulectlManager(ModulectlKind, frozen=True):
     """The object that says whether the module is installed."""
 
     name: str = ""
@@ -72,7 +70,7 @@ class ModulectlConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
     manager: ModulectlManager | None = None
-    associated_resources: list[GroupVersionKind] = []
+    associated_resources: list[ModulectlKind] = []
     resources: Links = {}
     requires_downtime: bool = False
     internal: bool = False
@@ -117,7 +115,9 @@ def config_problems(config: ModulectlConfig) -> Iterator[str]:
     """Yield what modulectl refuses in the fields."""
     if not _COMPONENT.fullmatch(config.name) or len(config.name) > _MAX_NAME_LENGTH:
         yield f"name {config.name!r} is no component: expected such as kyma-project.io/module/keda"
-    if not _VERSION.fullmatch(config.version):
+    try:
+        Version.parse(config.version)
+    except InvalidVersion:
         yield f"version {config.version!r} is no semantic version such as 1.2.3"
     yield from _reference("manifest", config.manifest, required=True)
     yield from _reference("defaultCR", config.default_cr)
@@ -161,12 +161,12 @@ def _link(name: str, link: str) -> Iterator[str]:
         yield f"{name} is {link!r}: expected a link with https" if link else f"{name} is missing"
 
 
-def _incomplete(name: str, kinds: Iterable[GroupVersionKind]) -> Iterator[str]:
+def _incomplete(name: str, kinds: Iterable[ModulectlKind]) -> Iterator[str]:
     for each in kinds:
         if lacking := [part for part in ("group", "version", "kind") if not getattr(each, part)]:
             yield f"{name} has an entry without {', '.join(lacking)}"
 
 
-def as_group_version_kind(kind: GroupVersionKind) -> dict[str, Any]:
+def as_group_version_kind(kind: ModulectlKind) -> dict[str, Any]:
     """Return a kind as ModuleTemplates have it."""
     return {"group": kind.group, "version": kind.version, "kind": kind.kind}

@@ -1,11 +1,11 @@
 """The container images of a manifest as modulectl finds them: in Deployments and StatefulSets and their environment."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from kube_runtime import KubernetesObject
+from lifecycle_manager_api.pod_security import mapping, mappings
 
 __all__ = ["WorkloadImage", "image_in", "image_problems", "images_in", "used_images"]
 
@@ -74,17 +74,9 @@ def used_images(objects: Iterable[KubernetesObject]) -> Iterator[tuple[Kubernete
     """Yield the images of containers and the values of their environment, which may be images, with their object."""
     for each in objects:
         if each.kind in WORKLOADS:
-            pod = _mapping(_mapping(_mapping(each.document.get("spec")).get("template")).get("spec"))
-            for container in (*_mappings(pod.get("containers")), *_mappings(pod.get("initContainers"))):
+            pod = mapping(mapping(mapping(each.document.get("spec")).get("template")).get("spec"))
+            for container in (*mappings(pod.get("containers")), *mappings(pod.get("initContainers"))):
                 if isinstance(image := container.get("image"), str) and image:
                     yield each, image, True
-                values = (variable.get("value") for variable in _mappings(container.get("env")))
+                values = (variable.get("value") for variable in mappings(container.get("env")))
                 yield from ((each, value, False) for value in values if isinstance(value, str))
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _mappings(value: object) -> list[Mapping[str, Any]]:
-    return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []

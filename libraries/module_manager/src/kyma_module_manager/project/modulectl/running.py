@@ -11,7 +11,7 @@ from kyma_module_manager.project.modulectl.component import (
     constructor_of,
     module_template,
 )
-from kyma_module_manager.project.modulectl.module import ModulectlModule, NamedText, commit_of, read_module
+from kyma_module_manager.project.modulectl.module import ModulectlModule, commit_of, read_module
 from kyma_module_manager.project.packing import DEFAULT_CR
 from kyma_module_manager.project.printing import print_line, print_notice, print_problem, print_result, shown, tally
 from kyma_module_manager.project.reading import Document
@@ -59,15 +59,13 @@ def create_files(file: Path, template: Path, constructor: Path, *, sources: Path
     """Write the ModuleTemplate and the constructor of a module; return whether that was possible."""
     try:
         module, commit = checked_module(file, any_version=any_version), commit_of(sources)
-        given: dict[str, NamedText] = {RAW_MANIFEST: module.manifest}
-        if module.default is not None:
-            given[DEFAULT_CR] = module.default
-        texts = {
-            each.path or constructor.absolute().parent / each.name: each.text if each.path is None else ""
-            for each in given.values()
-        }
-        paths = dict(zip(given, texts, strict=True)) | {MODULE_TEMPLATE: template.absolute()}
-        texts = {path: text for path, text in texts.items() if text}
+        paths, texts = dict[str, Path](), dict[Path, str]()
+        for name, each in ((RAW_MANIFEST, module.manifest), (DEFAULT_CR, module.default)):
+            if each is not None:
+                paths[name] = each.path or constructor.absolute().parent / each.name
+            if each is not None and each.path is None:
+                texts[paths[name]] = each.text
+        paths[MODULE_TEMPLATE] = template.absolute()
         texts[template] = dump_yaml(module_template(module))
         texts[constructor] = dump_yaml(constructor_of(module, commit, paths))
         for target in texts:
