@@ -1,6 +1,6 @@
 """The state of a resource, and the aggregate of several states."""
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from enum import StrEnum
 
 
@@ -14,6 +14,14 @@ class State(StrEnum):
     EMPTY = ""
     WARNING = "Warning"
     UNMANAGED = "Unmanaged"
+
+    def among(self, values: Container[str] | None) -> str | None:
+        """Return the state as a field of some values has it; None where the field has not even the nearest state.
+
+        A field without an enumeration, None, has any state. Nearest to each other are Warning and Error.
+        """
+        nearest = {State.WARNING: State.ERROR, State.ERROR: State.WARNING}.get(self, self)
+        return next((each.value for each in (self, nearest) if values is None or each.value in values), None)
 
 
 def aggregate(states: Iterable[State], deleting: bool = False) -> State:

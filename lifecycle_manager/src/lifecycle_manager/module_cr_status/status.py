@@ -15,7 +15,6 @@ FIELDS_REFUSED = "ModuleStatusRefused"
 """The reason of an Event in KCP: the fields that a Module Manager adds do not fit into the CRD."""
 NOT_WRITTEN = "ModuleCRStatusNotWritten"
 """The reason of an Event in KCP: the cluster refuses the status of a Module CR."""
-_NEAREST = {State.WARNING: State.ERROR, State.ERROR: State.WARNING}
 
 Fields = Mapping[str, Any]
 
@@ -39,7 +38,7 @@ def fields_of(
     `known` are those that it has now, and those that were refused: since when a condition holds is in the first.
     """
     given: dict[str, Any] = dict(verdict.status) if with_module_status else {}
-    state = _state(verdict.state, schema)
+    state = verdict.state.among(schema.states)
     if state is not None:
         given["state"] = state
     if verdict.generation is not None:
@@ -59,14 +58,6 @@ def event_of(verdict: Verdict) -> ModuleCrEvent | None:
             return None
         case _:
             return ModuleCrEvent("Warning", REFUSED, f"{verdict.message} ({verdict.reason})")
-
-
-def _state(state: State, schema: StatusSchema) -> str | None:
-    """Return the state, or the nearest one that the kind has."""
-    if schema.states is None or state.value in schema.states:
-        return state.value
-    nearest = _NEAREST.get(state)
-    return nearest.value if nearest is not None and nearest.value in schema.states else None
 
 
 def _condition(verdict: Verdict, schema: StatusSchema, known: Iterable[Fields], now: datetime) -> dict[str, Any]:

@@ -21,8 +21,6 @@ REASONS = {
     State.DELETING: "Deleting",
 }
 """What Lifecycle Manager answers, with one reason of each state."""
-NEAREST = {State.WARNING: State.ERROR, State.ERROR: State.WARNING}
-"""The state that it takes where the schema does not have its own."""
 WHY = (
     "there Lifecycle Manager answers whether a change of the user is in force, and why not; where it can't, users find "
     "that in Events alone. The CRD of a new project (module new) has all of it"
@@ -75,9 +73,7 @@ def _refusals(state: State, status: Schema) -> Iterator[str]:
 
 def _nearest(state: State, fields: Mapping[str, Schema]) -> str | None:
     """Return the state as a status can have it, or the nearest one; None where it can have neither."""
-    states = (fields.get("state") or {}).get("enum")
-    nearest = (state, NEAREST.get(state, state))
-    return next((each.value for each in nearest if states is None or each in states), None)
+    return state.among((fields.get("state") or {}).get("enum"))
 
 
 def _answer(state: State, fields: Mapping[str, Schema]) -> dict[str, Any]:
