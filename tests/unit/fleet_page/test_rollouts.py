@@ -11,7 +11,7 @@ from kube_runtime import Resource
 from kyma_fleet_page.access import AccessDecision
 from kyma_fleet_page.app import create_app
 from kyma_fleet_page.live import Live
-from kyma_fleet_page.rollouts import MAX_WAVES, STANDINGS, ShownRollout, last_completed, under_way
+from kyma_fleet_page.rollouts import MAX_WAVES, STANDINGS, last_completed, shown_rollouts, under_way
 from lifecycle_manager_api import ModuleRollout, WaveStatus
 from tests.page_sources import AnyRight, MadeUp
 from tests.unit.fleet_page.rollouts import rollout
@@ -87,20 +87,20 @@ def test_last_completed_rollout_of_each_channel_is_shown() -> None:
 
 
 def test_parts_of_a_bar_add_up_to_the_clusters_of_the_wave() -> None:
-    (_, europe, _) = ShownRollout.among([], rollout()).waves
+    (_, europe, _) = shown_rollouts([rollout()])[0].waves
     parts = list(europe.parts)
     assert [each.words for each in parts] == [words for _, words, _ in STANDINGS]
     assert sum(each.clusters for each in parts) == europe.status.clusters
     assert parts[-1].start + parts[-1].width == pytest.approx(100)
     assert europe.is_current
-    assert list(ShownRollout.among([], rollout(waves=[{"name": "empty"}])).waves[0].parts) == []
+    assert list(shown_rollouts([rollout(waves=[{"name": "empty"}])])[0].waves[0].parts) == []
 
 
 def test_of_many_waves_those_around_the_current_one_are_shown() -> None:
     status = [WaveStatus(name=f"wave-{number}") for number in range(20)]
     done = [{"name": each.name, "completedAt": "2026-11-22T10:00:00Z"} for each in status[:9]]
     waves = [*done, *({"name": each.name} for each in status[9:])]
-    shown = ShownRollout.among([], rollout(waves=waves)).nearest_waves
+    shown = shown_rollouts([rollout(waves=waves)])[0].nearest_waves
     assert [each.status.name for each in shown] == [f"wave-{number}" for number in range(8, 8 + MAX_WAVES)]
 
 

@@ -123,16 +123,19 @@ class Schedule:
 
     def targets(self, module: str) -> Mapping[str, RolloutTarget]:
         """Return what each channel of a module gives."""
+        return self._all_targets().get(module, {})
+
+    def _all_targets(self) -> Mapping[str, Mapping[str, RolloutTarget]]:
         offer = self.offers.current()
         if self._targets[0] is not offer:
             self._targets = (offer, targets_of(offer))
-        return self._targets[1].get(module, {})
+        return self._targets[1]
 
     def _decided(self) -> "_InForce":
         offer, changes, before = self.offers.current(), self.rollouts.cache.changes, self._in_force
         if before is not None and before.offer is offer and before.changes == changes:
             return before
-        found, changed = deciding(offer, self.rollouts.cache.list(), self.targets, is_braked=self._is_braked)
+        found, changed = deciding(offer, self.rollouts.cache.list(), self._all_targets(), is_braked=self._is_braked)
         self._in_force = _InForce(offer, changes, found, changed)
         return self._in_force
 
@@ -199,7 +202,7 @@ class Schedule:
 def deciding(
     offer: Offer,
     rollouts: Iterable[ModuleRollout],
-    targets: Callable[[str], Mapping[str, RolloutTarget]],
+    targets: Mapping[str, Mapping[str, RolloutTarget]],
     *,
     is_braked: Callable[[str, Source, Mapping[str, ChannelRollouts]], bool] = lambda *_: False,
 ) -> tuple[Rollouts, frozenset[tuple[str, str]]]:
@@ -209,7 +212,7 @@ def deciding(
     changed: set[tuple[str, str]] = set()
     sources: dict[str, Source] = {**offer.mandatory, **offer.releases}
     for module, source in sources.items():
-        channels, given = known.get(module, {}), targets(module)
+        channels, given = known.get(module, {}), targets.get(module, {})
         if not is_governed(source.metadata, given, channels) and not is_braked(module, source, channels):
             continue
         found[module] = channels

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from lifecycle_manager.rollout.releases import in_effect, is_open
+from lifecycle_manager.rollout.releases import by_channel, in_effect, is_open
 from lifecycle_manager_api import ModuleRollout, RolloutPhase
 
 StandingWord = RolloutPhase | Literal["TakenBack", "TakingBack"]
@@ -46,6 +46,16 @@ def standing_of(rollout: ModuleRollout, channel: Sequence[ModuleRollout]) -> Rol
             phase, after.metadata.name, f"{after.metadata.name} came after it, with {after.spec.version}"
         )
     return RolloutStanding(phase, text=_taking_back(rollout) if spec.undoes else "")
+
+
+def standings(rollouts: Iterable[ModuleRollout]) -> dict[str, RolloutStanding]:
+    """Return what each of all rollouts has come to, by their names."""
+    known = tuple(rollouts)
+    channels = by_channel(known)
+    return {
+        each.metadata.name: standing_of(each, channels.get(each.spec.module_name, {}).get(each.spec.channel, ()))
+        for each in known
+    }
 
 
 def version_of(offered: str, channel: Sequence[ModuleRollout]) -> str:

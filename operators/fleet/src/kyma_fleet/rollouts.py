@@ -21,7 +21,7 @@ from kyma_fleet.text import plain
 from lifecycle_manager.contract.resources import MODULE_ROLLOUTS, MODULE_TEMPLATES
 from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager.rollout.releases import in_force, is_way_back
-from lifecycle_manager.rollout.standing import RolloutStanding, channel_of, standing_of
+from lifecycle_manager.rollout.standing import RolloutStanding, channel_of, standing_of, standings
 from lifecycle_manager.rollout.waves import waves_in_order
 from lifecycle_manager_api import (
     ModuleRollout,
@@ -278,8 +278,9 @@ async def list_rollouts(kcp: Client, screen: Screen, *, everything: bool) -> int
     """Print the latest rollout of each channel, or all of them."""
     rollouts = await _read(kcp)
     shown = sorted(rollouts, key=lambda each: each.metadata.name) if everything else latest_of(rollouts)
-    standings = tuple(standing_of(each, channel_of(rollouts, each)) for each in shown)
-    print_document(RolloutList(at=datetime.now(UTC), items=tuple(shown), standings=standings), screen)
+    known = standings(rollouts)
+    words = tuple(known[each.metadata.name] for each in shown)
+    print_document(RolloutList(at=datetime.now(UTC), items=tuple(shown), standings=words), screen)
     return 0
 
 

@@ -32,6 +32,7 @@ from kube_runtime import SYSTEM_CLOCK, Clock, KubeError
 from kube_runtime.ages import age
 from kyma_fleet.comparison import ComparedObject
 from kyma_fleet.problems import Problem
+from kyma_fleet_page import rollouts
 from kyma_fleet_page.access import AccessDecision, Authorizer, MayList
 from kyma_fleet_page.cluster import (
     Explanation,
@@ -45,7 +46,6 @@ from kyma_fleet_page.guard import Guard
 from kyma_fleet_page.live import Live
 from kyma_fleet_page.oidc import CALLBACK, IdentityProvider
 from kyma_fleet_page.oidc_sign_in import OidcSignIn
-from kyma_fleet_page.rollouts import ShownRollout, last_completed, moment, rollouts_of_module, taken_back_in, under_way
 from kyma_fleet_page.sessions import OperatorSessions
 from kyma_fleet_page.signing_in import SignIn, SignInPage
 from kyma_fleet_page.streams import Streams, event, filter_of, recent_changes
@@ -182,7 +182,7 @@ class _Pages:
             "max_recent": MAX_RECENT,
             "line_classes": LINE_CLASSES,
         }
-        self.templates.filters |= {"age": age, "moment": moment}
+        self.templates.filters |= {"age": age, "moment": rollouts.moment}
         self._streams = Streams(live, self.templates, heartbeat_seconds)
 
     async def fleet(self, request: Request) -> Response:
@@ -191,8 +191,8 @@ class _Pages:
         may_list_rollouts = await self._rights_of(request)(MODULE_ROLLOUTS, names.KCP_NAMESPACE)
         return await self._rendered(
             "fleet.html",
-            under_way=under_way(fleet.rollouts) if may_list_rollouts else None,
-            completed=last_completed(fleet.rollouts),
+            under_way=rollouts.under_way(fleet.rollouts) if may_list_rollouts else None,
+            completed=rollouts.last_completed(fleet.rollouts),
             fleet=fleet,
             wanted=wanted,
             squares=fleet.shown(wanted),
@@ -226,7 +226,7 @@ class _Pages:
         if kyma:
             changes = self._streams.revisions(partial(self._revision, kyma), shown)
         elif rollout:
-            changes = self._streams.revisions(lambda: getattr(self._rollout(rollout), "revision", ""), shown)
+            changes = self._streams.revisions(lambda: rollouts.revision_of(self._sources.rollouts(), rollout), shown)
         else:
             changes = self._streams.fleet(version, request.query_params, self._rights_of(request))
         stream = self._while_allowed(request, user, token, changes)
@@ -249,13 +249,13 @@ class _Pages:
         if release is None and name not in fleet.modules:
             return self._html("not-found.html", 404, what=f"a module {name}")
         may_list = await self._rights_of(request)(MODULE_ROLLOUTS, names.KCP_NAMESPACE)
-        rollouts = fleet.rollouts if may_list else ()
+        its = fleet.rollouts if may_list else ()
         return await self._rendered(
             "module.html",
             name=name,
             release=release,
-            rollouts=rollouts_of_module(rollouts, name),
-            taken_back=taken_back_in(rollouts, release),
+            rollouts=rollouts.rollouts_of_module(its, name),
+            taken_back=rollouts.taken_back_in(its, release),
             counts=sorted(fleet.modules.get(name, {}).items()),
             live=self._live_reload(),
         )
@@ -263,7 +263,7 @@ class _Pages:
     async def rollout(self, request: Request) -> Response:
         """Show one rollout: waves, clusters that failed, approvals."""
         name = request.path_params["name"]
-        found = self._rollout(name)
+        found = next((each for each in rollouts.shown_rollouts(self._sources.rollouts()) if each.name == name), None)
         if found is None or not await self._rights_of(request)(MODULE_ROLLOUTS, names.KCP_NAMESPACE):
             return self._html("not-found.html", 404, what=f"a ModuleRollout {name}")
         live = urlencode({"rollout": name, "shown": found.revision})
@@ -374,10 +374,6 @@ class _Pages:
 
     def _revision(self, name: str) -> str:
         return hashlib.blake2b(repr(self._sources.revision(name)).encode(), digest_size=8).hexdigest()
-
-    def _rollout(self, name: str) -> ShownRollout | None:
-        known = [*self._sources.rollouts()]
-        return next((ShownRollout.among(known, each) for each in known if each.metadata.name == name), None)
 
     async def _rendered(self, template: str, **context: Any) -> Response:
         """Render outside of the event loop: the page of a large fleet takes a while."""

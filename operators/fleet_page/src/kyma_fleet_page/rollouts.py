@@ -1,12 +1,12 @@
 """Rollouts as the pages show them: which ones, and each wave as a bar. Pure functions of ModuleRollouts."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
 from lifecycle_manager.rollout.releases import by_channel
-from lifecycle_manager.rollout.standing import RolloutStanding, StandingWord, channel_of, standing_of, taking_back
+from lifecycle_manager.rollout.standing import RolloutStanding, StandingWord, standings, taking_back
 from lifecycle_manager_api import FailedCluster, ModuleReleaseMeta, ModuleRollout, RolloutPhase, WaveStatus
 
 CLOSED = frozenset({"Completed", "Superseded"})
@@ -79,11 +79,6 @@ class ShownRollout:
     rollout: ModuleRollout
     standing: RolloutStanding
 
-    @classmethod
-    def among(cls, rollouts: Sequence[ModuleRollout], rollout: ModuleRollout) -> "ShownRollout":
-        """Return one of these rollouts, as it stands to the others of its channel."""
-        return cls(rollout, standing_of(rollout, channel_of(rollouts, rollout)))
-
     @property
     def name(self) -> str:
         """The name of the ModuleRollout."""
@@ -125,19 +120,29 @@ class ShownRollout:
         return next(iter(self.rollout.status.failed_clusters), None)
 
 
-def under_way(rollouts: Sequence[ModuleRollout]) -> Sequence[ShownRollout]:
+def shown_rollouts(rollouts: Iterable[ModuleRollout]) -> Sequence[ShownRollout]:
+    """Return all rollouts, each as it stands to the others of its channel."""
+    items = tuple(rollouts)
+    known = standings(items)
+    return [ShownRollout(each, known[each.metadata.name]) for each in items]
+
+
+def revision_of(rollouts: Iterable[ModuleRollout], name: str) -> str:
+    """Return another text whenever the page of a rollout would look different; empty where there is none."""
+    return next((each.revision for each in shown_rollouts(rollouts) if each.name == name), "")
+
+
+def under_way(rollouts: Iterable[ModuleRollout]) -> Sequence[ShownRollout]:
     """Return those that are neither completed nor superseded; those that wait for an operator come first."""
     order = [word for word, _ in WORDS]
-    found = [each for each in rollouts if each.status.phase not in CLOSED]
-    ranked = sorted(found, key=lambda each: (order.index(each.status.phase), each.metadata.name))
-    return [ShownRollout.among(rollouts, each) for each in ranked]
+    found = [each for each in shown_rollouts(rollouts) if each.rollout.status.phase not in CLOSED]
+    return sorted(found, key=lambda each: (order.index(each.rollout.status.phase), each.name))
 
 
-def rollouts_of_module(rollouts: Sequence[ModuleRollout], module: str) -> Sequence[ShownRollout]:
+def rollouts_of_module(rollouts: Iterable[ModuleRollout], module: str) -> Sequence[ShownRollout]:
     """Return the rollouts of a module, by channel, the latest first."""
-    found = [each for each in rollouts if each.spec.module_name == module]
-    ranked = sorted(found, key=lambda each: (each.spec.channel, -each.spec.revision))
-    return [ShownRollout.among(found, each) for each in ranked]
+    found = shown_rollouts(each for each in rollouts if each.spec.module_name == module)
+    return sorted(found, key=lambda each: (each.rollout.spec.channel, -each.rollout.spec.revision))
 
 
 def taken_back_in(rollouts: Sequence[ModuleRollout], release: ModuleReleaseMeta | None) -> Mapping[str, str]:
@@ -149,16 +154,12 @@ def taken_back_in(rollouts: Sequence[ModuleRollout], release: ModuleReleaseMeta 
     return {channel: text for channel, text in found.items() if text}
 
 
-def last_completed(rollouts: Sequence[ModuleRollout]) -> Sequence[ShownRollout]:
+def last_completed(rollouts: Iterable[ModuleRollout]) -> Sequence[ShownRollout]:
     """Return the last completed rollout of each channel."""
-    found: dict[tuple[str, str], ModuleRollout] = {}
-    for each in rollouts:
-        channel = each.spec.module_name, each.spec.channel
-        if each.status.phase == "Completed" and (
-            channel not in found or found[channel].spec.revision < each.spec.revision
-        ):
-            found[channel] = each
-    return [ShownRollout.among(rollouts, each) for _, each in sorted(found.items())]
+    completed = [each for each in shown_rollouts(rollouts) if each.rollout.status.phase == "Completed"]
+    by_revision = sorted(completed, key=lambda each: each.rollout.spec.revision)
+    latest = {(each.rollout.spec.module_name, each.rollout.spec.channel): each for each in by_revision}
+    return [each for _, each in sorted(latest.items())]
 
 
 def moment(at: datetime | None) -> str:
