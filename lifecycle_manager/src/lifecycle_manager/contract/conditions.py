@@ -17,7 +17,7 @@ import msgspec
 from kube_runtime import Client
 from lifecycle_manager.contract.resources import KYMAS
 from lifecycle_manager.contract.writes import write_status
-from lifecycle_manager_api import Condition, ConditionStatus, Kyma, find, names
+from lifecycle_manager_api import Condition, ConditionStatus, Kyma, Manifest, SyncResource, find, names
 from lifecycle_manager_api.conditions import set_conditions
 
 
@@ -63,6 +63,8 @@ EVENT_PATH_BROKEN = "EventPathBroken"
 NO_WATCHER_EVENTS = "NoWatcherEvents"
 """A Watcher was installed long enough ago, and never sent an event."""
 
+DELETION_HELD = "DeletionHeld"
+"""The reason of conditions of what the brake on deletions holds."""
 CERTIFICATE_OVERDUE = "CertificateRenewalOverdue"
 """The reason of `SKRWebhook` while a Watcher works with a certificate that should have been renewed."""
 
@@ -214,3 +216,8 @@ async def write_condition(
 def _has_reason(kyma: Kyma, kind: str, reason: str) -> bool:
     condition = find(kyma.status.conditions, kind)
     return condition is not None and condition.reason == reason
+
+
+def is_deletion_held(item: Kyma | Manifest | SyncResource) -> bool:
+    """Tell whether the deletion of something waits for `klm continue`."""
+    return any(each.reason == DELETION_HELD for each in item.status.conditions)

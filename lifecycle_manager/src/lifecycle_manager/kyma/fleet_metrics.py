@@ -14,7 +14,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from kube_runtime import Manager
-from lifecycle_manager.contract.conditions import event_path_fault
+from lifecycle_manager.contract.conditions import event_path_fault, is_deletion_held
 from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, SYNC_RESOURCES
 from lifecycle_manager.module_catalog import (
     Offers,
@@ -26,7 +26,6 @@ from lifecycle_manager.module_catalog import (
     version_of,
 )
 from lifecycle_manager.process.telemetry import show_fips_mode
-from lifecycle_manager.skr.brake import DELETION_HELD
 from lifecycle_manager_api import Kyma, Manifest, State, SyncResource, names
 
 Key = TypeVar("Key", bound=tuple[str, ...])
@@ -77,9 +76,9 @@ class FleetCollector(Collector):
             yield from _of_each_kyma(kymas, manifests)
 
     def _held(self, kymas: Iterable[Kyma]) -> Metric:
-        manifests = (each for each in self.manifests() if _is_held(each) and self.owns(kyma_of_manifest(each)))
-        resources = (each for each in self.sync_resources() if _is_held(each) and self.owns(each.spec.kyma))
-        held = Counter((each.kind,) for each in (*filter(_is_held, kymas), *manifests, *resources))
+        manifests = (each for each in self.manifests() if is_deletion_held(each) and self.owns(kyma_of_manifest(each)))
+        resources = (each for each in self.sync_resources() if is_deletion_held(each) and self.owns(each.spec.kyma))
+        held = Counter((each.kind,) for each in (*filter(is_deletion_held, kymas), *manifests, *resources))
         return _gauge("lifecycle_mgr_deletions_held", "Objects whose deletion waits for klm continue.", ("kind",), held)
 
     def describe(self) -> Iterator[Metric]:
@@ -134,10 +133,6 @@ def _event_path_faults(kymas: Iterable[Kyma]) -> Metric:
         ("kyma_name", "reason"),
         {(name, fault.reason): 1 for name, fault in faults if fault is not None},
     )
-
-
-def _is_held(item: Kyma | Manifest | SyncResource) -> bool:
-    return any(each.reason == DELETION_HELD for each in item.status.conditions)
 
 
 def _of_each_kyma(kymas: Iterable[Kyma], mandatory: Iterable[Manifest]) -> Iterator[Metric]:

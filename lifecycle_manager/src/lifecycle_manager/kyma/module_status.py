@@ -9,6 +9,7 @@ import msgspec
 
 from lifecycle_manager.contract.conditions import (
     COMPLETE,
+    DELETION_HELD,
     MODULE_CRS_IN_USE,
     NAMESPACE_NOT_WRITABLE,
     PUBLIC_REASONS,
@@ -27,7 +28,6 @@ from lifecycle_manager.kyma.resolution import MAX_MODULES
 from lifecycle_manager.kyma.snapshot import KymaSnapshot
 from lifecycle_manager.kyma.wanted import WantedModule
 from lifecycle_manager.module_catalog import module_of_manifest
-from lifecycle_manager.skr.brake import DELETION_HELD
 from lifecycle_manager_api import (
     KymaModuleStatus,
     Manifest,

@@ -11,6 +11,7 @@ from lifecycle_manager.contract.conditions import (
     CATALOG,
     CATALOG_SYNC_FAILED,
     CRDS_SYNC,
+    DELETION_HELD,
     MODULES,
     MODULES_REMOVED,
     PUBLIC_REASONS,
@@ -40,7 +41,7 @@ from lifecycle_manager.kyma.snapshot import KymaSnapshot
 from lifecycle_manager.kyma.wanted import ApplyManifest, ModuleChange, WantedModules, chosen_manifests
 from lifecycle_manager.module_catalog import module_of_manifest
 from lifecycle_manager.skr import SkrFailure
-from lifecycle_manager.skr.brake import DELETION_HELD, DELETION_STUCK
+from lifecycle_manager.skr.brake import DELETION_STUCK
 from lifecycle_manager_api import (
     Condition,
     Kyma,

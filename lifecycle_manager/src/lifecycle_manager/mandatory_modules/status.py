@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from lifecycle_manager.contract.conditions import MANDATORY_MODULES
+from lifecycle_manager.contract.conditions import DELETION_HELD, MANDATORY_MODULES
 from lifecycle_manager.skr import failure_of
-from lifecycle_manager.skr.brake import DELETION_HELD, removal_waits_for
+from lifecycle_manager.skr.brake import removal_waits_for
 from lifecycle_manager_api import ConditionStatus, Kyma, find
 
 CANNOT_BE_INSTALLED = "CannotBeInstalled"

@@ -26,7 +26,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from kube_runtime import Change, Clock, Index, Informer, JsonObject, Manager, ObjectKey
-from lifecycle_manager.contract.conditions import was_reached
+from lifecycle_manager.contract.conditions import DELETION_HELD, was_reached
 from lifecycle_manager.contract.indexes import MANIFESTS_BY_KYMA, MODULE_CONFIGS_BY_KYMA
 from lifecycle_manager.contract.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
@@ -43,8 +43,6 @@ from lifecycle_manager.skr.connections import Connections
 from lifecycle_manager.skr.settings import BrakeSettings
 from lifecycle_manager_api import Kyma, Manifest, ModuleConfig, ObjectMeta, SyncResource, find, names
 
-DELETION_HELD = "DeletionHeld"
-"""The reason of conditions of what the brake holds."""
 RECOUNT_SECONDS = 1.0
 FREE_CLUSTERS = 10
 """So many clusters change at once in any fleet, unless the option is a number."""

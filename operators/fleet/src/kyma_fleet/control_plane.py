@@ -1,10 +1,8 @@
 """Whether a cluster is a control plane at all, and which name somebody may have meant."""
 
-from difflib import get_close_matches
-
 from kube_runtime import Client, Forbidden, KubeError, NotFound, NotServed
 from kyma_fleet.listing.kinds import KINDS
-from kyma_fleet.problems import CHOOSE, Problem
+from kyma_fleet.problems import CHOOSE, Problem, meant
 from lifecycle_manager.contract.resources import NAMESPACES
 from lifecycle_manager_api import names
 
@@ -33,5 +31,5 @@ async def with_close_name(kcp: Client, error: NotFound | NotServed) -> KubeError
     if not wanted or kind is None:
         return error
     page = await anext(kcp.pages(kind.resource, kind.namespace, page_size=NAMES_COMPARED))
-    close = get_close_matches(wanted, [each.metadata.name for each in page.items], n=1)
-    return Problem(f"{error}; did you mean {close[0]}?") if close else error
+    question = meant(wanted, (each.metadata.name for each in page.items))
+    return Problem(f"{error}{question}") if question else error

@@ -1,6 +1,7 @@
 """Errors as one line for an operator: what is wrong, and what to do."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 
 from kube_runtime import (
     ClusterUnreachable,
@@ -37,6 +38,12 @@ ADVICE: Mapping[type[KubeError], str] = {
 
 class Problem(Exception):
     """What an operator asked for can't be done; the text says why and what to do."""
+
+
+def meant(wanted: str, known: Iterable[str], what: str = "") -> str:
+    """Return the question whether the closest of some names was meant, to be added to a text; empty for none."""
+    close = get_close_matches(wanted, list(known), n=1)
+    return f"; did you mean {what}{close[0]}?" if close else ""
 
 
 def line_for(error: Exception) -> str:

@@ -7,7 +7,6 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from difflib import get_close_matches
 from typing import Any, Literal
 
 import msgspec
@@ -20,11 +19,11 @@ from kyma_fleet.explanation.marks import (
     RECONCILE_BY,
     RECONCILE_REASON,
 )
-from kyma_fleet.problems import Problem, line_for
+from kyma_fleet.problems import Problem, line_for, meant
 from kyma_fleet.screen import Screen
 from kyma_fleet.text import plain
+from lifecycle_manager.contract.conditions import is_deletion_held
 from lifecycle_manager.contract.resources import KYMAS, MANIFESTS
-from lifecycle_manager.skr.brake import DELETION_HELD
 from lifecycle_manager_api import Kyma, Manifest, names
 
 Steered = Kyma | Manifest
@@ -192,7 +191,7 @@ async def steer(
         for each, failure in zip(steps, failures, strict=True)
     ]
     message = f"{_described(done)}: {DONE[verb]} by {order.by}" if done else ""
-    if done and verb == "continue" and not any(map(_is_held, items)):
+    if done and verb == "continue" and not any(map(is_deletion_held, items)):
         message += "; no Kyma and no Manifest reports one that is held"
     print_document(ChangeReport(message=message, objects=tuple(objects)), screen)
     return 1 if len(done) < len(steps) else 0
@@ -254,13 +253,8 @@ def _require_module(kyma: Kyma, module: str) -> None:
     """Raise Problem where nobody chose a module in a cluster, and none of that name is left there."""
     known = sorted({each.name for each in kyma.spec.modules} | {each.name for each in kyma.status.modules})
     if module not in known:
-        meant = "".join(f"; did you mean {close}?" for close in get_close_matches(module, known, n=1))
         has = ", ".join(known) or "none"
-        raise Problem(f"Kyma {kyma.metadata.name} has no module {module}, but: {has}{meant}")
-
-
-def _is_held(item: Steered) -> bool:
-    return any(each.reason == DELETION_HELD for each in item.status.conditions)
+        raise Problem(f"Kyma {kyma.metadata.name} has no module {module}, but: {has}{meant(module, known)}")
 
 
 def _without_manifest(subjects: Subjects, verb: Verb) -> str:

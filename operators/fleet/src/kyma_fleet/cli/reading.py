@@ -163,7 +163,7 @@ def explain(
     \b
     klm explain demo                               all of a cluster
     klm explain demo keda                          one module
-    klm explain demo deployment/keda-operator      an object, and whose it is
+    klm explain demo deployment/keda-operator      an object, and its owner
     klm explain demo configmap/kyma-system/limits  the same, with its namespace
     """
     from kyma_fleet.explanation import command

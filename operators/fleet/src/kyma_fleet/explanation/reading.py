@@ -56,8 +56,7 @@ async def read_facts(kcp: Client, name: str, rules: Rules) -> Facts:
     )
     now = datetime.now(UTC)
     offer = Offer.of(templates.items, releases.items)
-    of_modules = targets_of(offer)
-    deciders, changed = deciding(offer, rollouts.items, lambda module: of_modules.get(module, {}))
+    deciders, changed = deciding(offer, rollouts.items, targets_of(offer))
     parts: tuple[Any, ...] = (kyma, *manifests.items, *configs.items, *sync_resources.items)
     return Facts(
         now,

@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from difflib import get_close_matches
 from typing import Any
 
 from kube_runtime import Client, ClusterUnreachable, Gone, ObjectUnreadable, Resource
@@ -13,9 +12,10 @@ from kyma_fleet.control_plane import require_control_plane
 from kyma_fleet.listing.formats import Output, typed
 from kyma_fleet.listing.kinds import ListedKind
 from kyma_fleet.listing.selection import Selection
-from kyma_fleet.problems import Problem
+from kyma_fleet.problems import Problem, meant
 from kyma_fleet.screen import Screen, say
-from lifecycle_manager_api import Kyma, Manifest, ModuleReleaseMeta, names
+from lifecycle_manager.module_catalog import module_of_manifest
+from lifecycle_manager_api import Kyma, Manifest, ModuleReleaseMeta
 
 PAGE_SIZE = 500
 RETRY_SECONDS = 1.0
@@ -79,7 +79,8 @@ class Listing:
         for item in items:
             try:
                 whole = typed(self.kind, item) if self.output.raw else item
-                self.known.update(_modules_of(whole))
+                if self._module:
+                    self.known.update(_modules_of(whole))
                 if self.kind.selects(self.selection, whole):
                     yield item
             except ObjectUnreadable as error:
@@ -123,13 +124,17 @@ class Listing:
         self.screen.flush()
         say(text)
 
+    @property
+    def _module(self) -> str:
+        """The name of the module that was asked for."""
+        return self.selection.module or ("" if self.kind.named_objects else self.selection.name)
+
     def _nothing(self) -> str:
         given = self.selection.given()
         if not given:
             return f"there are no {self.kind.name}"
-        wanted = self.selection.module or ("" if self.kind.named_objects else self.selection.name)
-        close = get_close_matches(wanted, self.known - {wanted}, n=1) if wanted not in self.known else []
-        return f"no {self.kind.name} match" + "".join(f"; did you mean the module {each}?" for each in close)
+        wanted = self._module
+        return f"no {self.kind.name} match" + ("" if wanted in self.known else meant(wanted, self.known, "the module "))
 
 
 def _modules_of(item: object) -> Iterator[str]:
@@ -139,7 +144,7 @@ def _modules_of(item: object) -> Iterator[str]:
         case ModuleReleaseMeta():
             yield item.spec.module_name
         case Manifest():
-            yield item.metadata.labels.get(names.MODULE_NAME, "")
+            yield module_of_manifest(item)
 
 
 def check_filters(kind: ListedKind[Any], selection: Selection) -> None:
