@@ -37,7 +37,7 @@ def differences(wanted: Any, found: Any, path: str = "") -> list[str]:
 def compared(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> list[str]:
     """Name what differs between an object of kubectl's cluster and that of the product's.
 
-    Of an object whose applier owns nothing, a server forgets who else owns something. The product owns its labels.
+    Where the applier owns nothing of an object, the server drops the entries of other owners. The product owns labels.
     """
     wanted, found = comparable(theirs), comparable(ours)
     if any(each["manager"] == _NOBODY for each in theirs["metadata"].get("managedFields") or ()):

@@ -51,7 +51,7 @@ async def test_watch_that_is_cut_again_and_again_loses_nothing(
         await follower.agrees_with(direct)
 
 
-async def test_silent_watch_is_given_up_and_goes_on_from_the_last_version(
+async def test_silent_watch_ends_and_resumes_from_the_last_version(
     short_timeouts: Client, direct: Client, proxy: Proxy, namespace: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     await populate(direct, namespace)

@@ -89,8 +89,13 @@ def _type(schema: Mapping[str, Any], *, is_required: bool) -> str:
         "maxItems": "at most {} items",
         "maxProperties": "at most {} entries",
     }
-    checks = [text.format(_shown(schema[key])) for key, text in limits.items() if key in schema]
+    checks = [_counted(text.format(_shown(schema[key]))) for key, text in limits.items() if key in schema]
     return ", ".join([kind, *(["required"] if is_required else []), *checks])
+
+
+def _counted(limit: str) -> str:
+    """Return a limit with its noun in the singular where it is one."""
+    return limit.replace(" 1 entries", " 1 entry").removesuffix("s") if re.search(r" 1 \w+s$", limit) else limit
 
 
 def _shown(value: object) -> str:

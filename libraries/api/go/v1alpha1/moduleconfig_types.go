@@ -40,7 +40,7 @@ type ModuleConfigList struct {
 
 // ModuleConfigSpec is the Module CR as text.
 type ModuleConfigSpec struct {
-	// Name of the Kyma whose cluster has the Module CR.
+	// Name of the Kyma; its cluster has the Module CR.
 	// +required
 	Kyma string `json:"kyma"`
 

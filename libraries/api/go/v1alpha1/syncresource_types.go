@@ -70,7 +70,7 @@ type SyncedObject struct {
 
 // SyncResourceSpec is the objects as text.
 type SyncResourceSpec struct {
-	// Name of the Kyma whose cluster the objects are applied to.
+	// Name of the Kyma; the objects are applied to its cluster.
 	// +required
 	Kyma string `json:"kyma"`
 

@@ -17,7 +17,7 @@ class ModuleConfigSpec(Struct, frozen=True, kw_only=True):
     """The Module CR as text."""
 
     kyma: OwnerName
-    """Name of the Kyma whose cluster has the Module CR."""
+    """Name of the Kyma; its cluster has the Module CR."""
     module: OwnerName
     """Name of the module, as in the Kyma."""
     resource: Annotated[str, schema(maxLength=MAX_TEXT_BYTES)] = ""

@@ -34,7 +34,7 @@ class SyncResourceSpec(Struct, frozen=True, kw_only=True):
     """The objects as text."""
 
     kyma: OwnerName
-    """Name of the Kyma whose cluster the objects are applied to."""
+    """Name of the Kyma; the objects are applied to its cluster."""
     module: OwnerName
     """Name of the module of the objects."""
     resource: Annotated[str, schema(maxLength=MAX_TEXT_BYTES)]

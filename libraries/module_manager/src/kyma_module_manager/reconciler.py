@@ -29,7 +29,7 @@ from kyma_module_manager.declaration import ModuleManager
 from kyma_module_manager.exceptions import ObjectsRefused, PermanentError, RenderingFailed, SyncFailed
 from kyma_module_manager.metrics import ManagerMetrics
 from kyma_module_manager.plan import DesiredStatus, desired_status, status_document, sync_resource_document
-from kyma_module_manager.rendering import Rendering, largest_of, render
+from kyma_module_manager.rendering import Rendering, render, size_advice
 from kyma_module_manager.writer import Writer
 from lifecycle_manager_api import ModuleConfig, State, SyncResource, names
 
@@ -169,7 +169,7 @@ class Reconciler(Generic[T]):
         except (Invalid, Forbidden, RequestTooLarge) as error:
             message = f"the control plane rejected the SyncResource: {error}"
             if _is_for_size(error):
-                return ObjectsRefused(f"{message}; {largest_of(rendering.objects)}")
+                return ObjectsRefused(f"{message}; {size_advice(rendering.objects)}")
             # Retried, since a policy or a role may change.
             refused = RenderingFailed(message, reason="SyncResourceRefused")
             refused.__cause__ = error

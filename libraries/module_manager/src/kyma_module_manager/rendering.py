@@ -16,7 +16,7 @@ from kyma_module_manager.exceptions import ModuleCrUnreadable, ObjectsRefused, S
 from lifecycle_manager_api.conditions import counted
 from lifecycle_manager_api.kinds import MAX_TEXT_BYTES
 
-__all__ = ["Rendering", "decode_module_cr", "encode_objects", "largest_of", "render"]
+__all__ = ["Rendering", "decode_module_cr", "encode_objects", "render", "size_advice"]
 
 T = TypeVar("T")
 
@@ -76,12 +76,12 @@ def encode_objects(objects: Iterable[SyncObject]) -> Rendering:
     if (size := stored_size(text)) > MAX_TEXT_BYTES:
         raise ObjectsRefused(
             f"{counted(len(documents), 'object')} with {size} bytes, more than the maximum of {MAX_TEXT_BYTES}; "
-            f"{largest_of(documents)}"
+            f"{size_advice(documents)}"
         )
     return Rendering(documents, text)
 
 
-def largest_of(documents: Iterable[dict[str, Any]]) -> str:
+def size_advice(documents: Iterable[dict[str, Any]]) -> str:
     """Say which of the objects that are too large together is the largest, and what to do about it."""
     size, index, document = max((len(_json(each)), index, each) for index, each in enumerate(documents))
     return (

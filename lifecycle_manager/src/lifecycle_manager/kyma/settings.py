@@ -40,7 +40,7 @@ class Timeouts:
     others_finalizers: bool = option(
         False,
         "remove-finalizers-of-others",
-        "remove all finalizers, not just its own, from a Kyma that is being deleted and whose access Secret is gone, "
+        "remove all finalizers, not just its own, from a Kyma that is being deleted and has no access Secret any more, "
         "as upstream does with ENABLE_LEGACY_KYMA_DELETION; from Manifests they are always removed",
     )
 
