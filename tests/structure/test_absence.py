@@ -103,6 +103,7 @@ PROVEN = {
     "kyma_local/cluster.py address_of": NOTHING + "no connection is made",
     "kyma_module_manager/writer.py delete_sync_resource": GONE,
     "kyma_module_manager/writer.py status": GONE,
+    "lifecycle_manager/catalog_sync/apply.py _apply": NOTHING + "the refusal before is raised",
     "lifecycle_manager/catalog_sync/apply.py _delete": GONE,
     "lifecycle_manager/catalog_sync/apply.py _raise_refusals": NOTHING + "all is written again, after the CRDs",
     "lifecycle_manager/catalog_sync/apply.py delete_crds": GONE,

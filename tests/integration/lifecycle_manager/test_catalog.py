@@ -112,6 +112,21 @@ async def test_edit_of_the_catalog_is_reverted_at_once(walkthrough: Walkthrough)
     await eventually(shown(environment.skr, MODULE_RELEASE_METAS, "cloud-resources"))
 
 
+async def test_edit_that_excludes_what_the_catalog_says_is_reverted(walkthrough: Walkthrough) -> None:
+    """A release has either channels or a mandatory version: the API server refuses both together."""
+    environment = walkthrough.environment
+    await walkthrough.change_volume("715Gi")
+    before = await environment.skr.get(MODULE_RELEASE_METAS, "cloud-resources", SKR)
+    patch = {"spec": {"channels": None, "mandatory": {"version": "9.9.9"}}}
+    edited = await environment.skr.merge_patch(
+        MODULE_RELEASE_METAS, "cloud-resources", patch, SKR, field_manager="kubectl-edit"
+    )
+    assert edited.spec.mandatory
+    await eventually(
+        shown(environment.skr, MODULE_RELEASE_METAS, "cloud-resources", channels=before.spec.channels, mandatory=None)
+    )
+
+
 async def test_template_created_by_a_user_is_not_changed(environment: Environment) -> None:
     own = template("own", "1.0.0")
     own["metadata"]["namespace"] = SKR

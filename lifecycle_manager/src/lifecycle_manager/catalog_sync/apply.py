@@ -18,6 +18,7 @@ from kube_runtime import (
     Applier,
     Client,
     ClusterUnreachable,
+    Invalid,
     InventoryEntry,
     KindUnknown,
     KubeError,
@@ -207,12 +208,19 @@ def _raise_refusals(failures: Mapping[str, KubeError]) -> None:
 async def _apply(skr: Client, wanted: WantedItem) -> Item:
     resource: Resource[Item] = RESOURCES[wanted.item.KIND]
     name, namespace = wanted.item.metadata.name, names.SKR_NAMESPACE
-    written = await skr.apply(resource, name, wanted.document, namespace, field_manager=FIELD_MANAGER)
-    if not is_as_wanted(written, wanted.item):  # an apply keeps the fields that others added
-        metadata = {**wanted.document["metadata"], "resourceVersion": written.metadata.resource_version}
-        document = {**wanted.document, "metadata": metadata}
-        written = await skr.replace(resource, name, document, namespace, field_manager=FIELD_MANAGER)
-    return written
+    try:
+        written = await skr.apply(resource, name, wanted.document, namespace, field_manager=FIELD_MANAGER)
+        if is_as_wanted(written, wanted.item):
+            return written
+    except Invalid as refusal:  # maybe only together with what others added
+        try:
+            written = await skr.get(resource, name, namespace)
+        except NotFound:
+            raise refusal from None
+    # An apply keeps the fields that others added.
+    metadata = {**wanted.document["metadata"], "resourceVersion": written.metadata.resource_version}
+    document = {**wanted.document, "metadata": metadata}
+    return await skr.replace(resource, name, document, namespace, field_manager=FIELD_MANAGER)
 
 
 async def _delete(skr: Client, key: Key) -> None:
