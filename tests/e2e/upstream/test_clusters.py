@@ -39,7 +39,11 @@ RIGHTS = {
         "secrets": "get list watch create patch",
         "namespaces": "get",
     },
-    names.KCP_LEASE_NAMESPACE: {"leases": "list watch create update delete", "syncresources": "create"},
+    names.KCP_LEASE_NAMESPACE: {
+        "leases": "list watch create update delete",
+        "syncresources": "create",
+        "namespaces": "get",
+    },
     "": {
         "moduleconfigs": "list watch",
         "syncresources": "list watch",

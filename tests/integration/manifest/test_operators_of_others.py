@@ -8,14 +8,20 @@ from kube_runtime import InventoryEntry, KindUnknown, NotFound, parse_objects
 from kyma_local.sources import SourceFailed
 from lifecycle_manager.object_set.inventory import inventory_of
 from tests.integration.manifest.published import OPERATORS, Operator
+from tests.kinds import NAMESPACES
 from tests.manifest_clusters import Modules
 
 Kinds = set[tuple[str, str]]
 
 
 async def all_of(world: Modules, kinds: Kinds) -> dict[tuple[str, str, str, str], tuple[str, str]]:
-    """Return every object of these kinds, whoever it belongs to, with its identity and revision."""
+    """Return every object of these kinds, whoever it belongs to, with its identity and revision.
+
+    Without what goes with a Namespace that another test has deleted.
+    """
     found = {}
+    namespaces = (await world.skr.list(NAMESPACES)).items
+    going = {each["metadata"]["name"] for each in namespaces if each["metadata"].get("deletionTimestamp")}
     for api_version, kind in sorted(kinds):
         try:
             revisions = await world.skr.list_revisions(await world.skr.mapper.resource(api_version, kind))
@@ -23,7 +29,8 @@ async def all_of(world: Modules, kinds: Kinds) -> dict[tuple[str, str, str, str]
             continue
         for each in revisions:
             metadata = each.metadata
-            found[api_version, kind, metadata.namespace, metadata.name] = (metadata.uid, metadata.resource_version)
+            if (metadata.name if kind == "Namespace" else metadata.namespace) not in going:
+                found[api_version, kind, metadata.namespace, metadata.name] = (metadata.uid, metadata.resource_version)
     return found
 
 
