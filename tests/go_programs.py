@@ -1,7 +1,9 @@
 """Programs in Go that tests build and run."""
 
+import fcntl
 import os
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -32,6 +34,8 @@ def run_go(source: Path, *arguments: str) -> str:
 
 
 def build(source: Path, target: Path) -> Path:
-    """Build the program of a folder."""
-    run_go(source, "build", "-o", str(target), ".")
+    """Build the program of a folder, one at a time: what another worker of the tests compiles is not compiled again."""
+    with (Path(tempfile.gettempdir()) / "go-programs-of-tests.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        run_go(source, "build", "-o", str(target), ".")
     return target
