@@ -118,7 +118,7 @@ def test_options_of_run_are_listed_without_what_they_set(arguments: tuple[str, .
     assert "--max-warm-skrs" in shown or line == "klm run "
     assert not OF_RUN & modules
     domains = {each for each in modules if each.startswith("lifecycle_manager.") and each.count(".") > 1}
-    assert {each.rpartition(".")[2] for each in domains} - {"settings"} == {"former", "lazy", "options"}
+    assert {each.rpartition(".")[2] for each in domains} - {"settings"} == {"former", "options"}
 
 
 def modules_of(arguments: tuple[str, ...], environment: dict[str, str]) -> tuple[str, set[str]]:

@@ -4,8 +4,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-__all__ = ["KymaSelection", "ModuleOfKyma"]
-
 
 class ModuleOfKyma(Protocol):
     """A module of a Kyma, as its status lists it."""

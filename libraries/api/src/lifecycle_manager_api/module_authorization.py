@@ -2,8 +2,6 @@
 
 from importlib.resources import files
 
-__all__ = ["MODULE_AUTHORIZATION", "module_authorization_as_yaml"]
-
 MODULE_AUTHORIZATION = "module-authorization.operator.kyma-project.io"
 """The name of the policy and of the binding."""
 

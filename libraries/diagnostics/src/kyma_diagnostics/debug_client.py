@@ -8,8 +8,6 @@ import socket
 import time
 from pathlib import Path
 
-__all__ = ["COMMANDS", "SOCKET_VARIABLES", "DebugFailed", "ask", "socket_of_environment"]
-
 COMMANDS = ("tasks", "stacks", "queues", "loop", "log-level")
 SOCKET_VARIABLES = ("KLM_DEBUG_SOCKET", "MODULE_MANAGER_DEBUG_SOCKET", "DEBUG_SOCKET")
 """What the Lifecycle Manager, Module Managers and the Watcher read the path of their socket from."""

@@ -24,8 +24,6 @@ from types import FrameType
 
 from kyma_diagnostics.debug_client import printable
 
-__all__ = ["LEVELS", "DebugSocketUnusable", "Report", "debug_socket"]
-
 Report = Callable[[], Iterable[str]]
 """Returns lines. It is called on the event loop."""
 

@@ -4,8 +4,6 @@ from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExport
 from opentelemetry.sdk.trace import SpanProcessor
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-__all__ = ["open_exporter"]
-
 REQUEST_SECONDS = 5.0
 """How long one batch may take with its retries, and so about how long the end of a program waits for it."""
 MAX_WAITING = 2_048

@@ -18,8 +18,6 @@ from opentelemetry.util.types import Attributes as AnyAttributes
 
 from kyma_diagnostics.tail import DEFAULT_LIMITS, Tail, TailLimits
 
-__all__ = ["ChangeTracer"]
-
 Attributes = Mapping[str, str | int | float]
 MAX_TEXT = 256
 MAX_ATTRIBUTES = 16

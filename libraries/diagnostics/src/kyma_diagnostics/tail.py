@@ -15,8 +15,6 @@ from opentelemetry.context import Context
 from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
 from opentelemetry.trace import SpanContext, StatusCode, TraceFlags
 
-__all__ = ["DEFAULT_LIMITS", "Tail", "TailLimits"]
-
 
 @dataclass(frozen=True, slots=True)
 class TailLimits:

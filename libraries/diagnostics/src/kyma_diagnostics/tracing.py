@@ -14,8 +14,6 @@ from urllib.parse import urlsplit
 if TYPE_CHECKING:
     from kyma_diagnostics.spans import ChangeTracer
 
-__all__ = ["TracingOptions", "TracingUnavailable", "endpoint_of", "tracing"]
-
 
 END_SECONDS = 5.0
 

@@ -9,8 +9,6 @@ import msgspec
 from kube_crds.fields import REQUIRED, keyed_by, schema
 from kube_crds.meta import Struct
 
-__all__ = ["Condition", "ConditionStatus", "Conditions", "find", "set_condition"]
-
 ConditionStatus = Literal["True", "False", "Unknown"]
 
 _NAME = r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])"

@@ -6,8 +6,6 @@ from typing import Any, ClassVar, NamedTuple
 from kube_crds.meta import ObjectMetadata, Struct
 from kube_crds.schemas import schema_of
 
-__all__ = ["AGE", "Column", "CustomResource", "crd_of", "object_schema"]
-
 Document = dict[str, Any]
 
 

@@ -13,8 +13,6 @@ from itertools import pairwise
 
 import msgspec
 
-__all__ = ["Undocumented", "class_text", "field_text", "field_texts"]
-
 
 class Undocumented(Exception):
     """A field has no description below it."""

@@ -5,18 +5,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-__all__ = [
-    "ATOMIC_LIST",
-    "ATOMIC_MAP",
-    "REQUIRED",
-    "REQUIRED_KEY",
-    "CelRule",
-    "checked_by",
-    "default",
-    "keyed_by",
-    "schema",
-]
-
 REQUIRED_KEY = "required"
 
 

@@ -8,8 +8,6 @@ import msgspec
 
 from kube_crds.fields import keyed_by
 
-__all__ = ["ObjectMetadata", "OwnerReference", "Struct"]
-
 
 class Struct(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
     """Base of the types of objects: immutable, camelCase in JSON, without defaults."""

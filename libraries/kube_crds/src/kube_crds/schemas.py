@@ -10,8 +10,6 @@ from msgspec import inspect
 from kube_crds.documentation import class_text, field_texts
 from kube_crds.fields import REQUIRED_KEY
 
-__all__ = ["FREE_FORM", "INT_OR_STRING", "schema_of"]
-
 Schema = dict[str, Any]
 
 FREE_FORM: Schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}

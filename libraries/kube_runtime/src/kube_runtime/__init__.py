@@ -7,9 +7,9 @@ objects. Everything runs on one event loop, reads objects as msgspec structs or 
 Start with `manager`, then `controller/`, `informer/`, `client/` and `apply/`; `exceptions` draws all errors as a tree.
 """
 
-from collections.abc import Mapping
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from kube_runtime.lazy import lazy
 
 if TYPE_CHECKING:
     from kube_runtime.apply import (
@@ -207,146 +207,48 @@ __all__ = [
     "stored_size",
 ]
 
-_MODULES: Mapping[str, tuple[str, ...]] = {
-    "apply": (
-        "Applier",
-        "ApplyMemory",
-        "ApplyResult",
-        "InventoryEntry",
-        "KubernetesObject",
-        "ObjectOutcome",
-        "Readiness",
-        "find_object",
-        "kind_is_gone",
-        "once_each",
-        "parse_manifest",
-        "conversion_failure",
-        "may_refuse",
-        "parse_objects",
-        "read_kind",
-        "readiness",
-        "require_once",
-    ),
-    "backoff": ("Backoff",),
-    "client.client": (
-        "Client",
-        "Revision",
-    ),
-    "client.decoding": (
-        "UNDECODABLE",
-        "WatchEvent",
-    ),
-    "client.discovery": ("RestMapper",),
-    "client.json_limits": ("JsonLimits",),
-    "client.kubeconfig": ("KubeconfigPolicy",),
-    "client.nesting": (
-        "cut_json",
-        "require_readable",
-    ),
-    "client.options": ("ClientOptions",),
-    "clock": (
-        "SYSTEM_CLOCK",
-        "Clock",
-    ),
-    "controller": (
-        "MAX_CAUSES_PER_KEY",
-        "Causes",
-        "Controller",
-        "ControllerOptions",
-        "End",
-        "Failure",
-        "Priority",
-        "QueueShutDown",
-        "Request",
-        "Result",
-        "RetryPolicy",
-        "Snapshot",
-        "Step",
-        "StepFailure",
-        "TooManySteps",
-        "WorkQueue",
-    ),
-    "event_recorder": ("EventRecorder",),
-    "exceptions": (
-        "AddressInvalid",
-        "AddressUnusable",
-        "AlreadyExists",
-        "ApiError",
-        "BadRequest",
-        "ClusterUnreachable",
-        "Conflict",
-        "Forbidden",
-        "Gone",
-        "Invalid",
-        "KindUnknown",
-        "KubeconfigInvalid",
-        "KubeconfigRefused",
-        "KubeError",
-        "ManifestInvalid",
-        "MethodNotAllowed",
-        "NotFound",
-        "NotServed",
-        "ObjectUnreadable",
-        "RequestTooLarge",
-        "ResponseInvalid",
-        "ResponseTooLarge",
-        "ServerUnavailable",
-        "StatusCause",
-        "TerminalError",
-        "TooManyRequests",
-        "TriggerMistaken",
-        "Unauthorized",
-        "UnsupportedMediaType",
-        "WatchSilent",
-    ),
-    "informer": (
-        "Cache",
-        "Change",
-        "Index",
-        "Informer",
-    ),
-    "leases": ("LeaseSharding",),
-    "manager": (
-        "Manager",
-        "ManagerOptions",
-    ),
-    "metrics": ("RuntimeMetrics",),
-    "parsing": ("parse_aside",),
-    "rate_limit": (
-        "RateLimit",
-        "RateLimits",
-    ),
-    "resource": (
-        "JsonObject",
-        "ObjectKey",
-        "ObjectList",
-        "Resource",
-    ),
-    "running": ("run",),
-    "sharding": (
-        "ALONE",
-        "Sharding",
-    ),
-    "yaml_output": (
-        "TextTooLong",
-        "dump_yaml",
-        "stored_size",
-    ),
-    "yaml_text": (
-        "YamlLimits",
-        "load_documents",
-        "load_yaml",
-    ),
-}
-"""Where each name comes from: a module is imported with the first of its names that is used."""
-_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
-    return found
+__getattr__ = lazy(
+    __name__,
+    {
+        "apply": (
+            "Applier ApplyMemory ApplyResult InventoryEntry KubernetesObject ObjectOutcome Readiness "
+            "find_object kind_is_gone once_each parse_manifest conversion_failure may_refuse parse_objects "
+            "read_kind readiness require_once"
+        ),
+        "backoff": "Backoff",
+        "client.client": "Client Revision",
+        "client.decoding": "UNDECODABLE WatchEvent",
+        "client.discovery": "RestMapper",
+        "client.json_limits": "JsonLimits",
+        "client.kubeconfig": "KubeconfigPolicy",
+        "client.nesting": "cut_json require_readable",
+        "client.options": "ClientOptions",
+        "clock": "SYSTEM_CLOCK Clock",
+        "controller": (
+            "MAX_CAUSES_PER_KEY Causes Controller ControllerOptions End Failure Priority QueueShutDown Request "
+            "Result RetryPolicy Snapshot Step StepFailure TooManySteps WorkQueue"
+        ),
+        "event_recorder": "EventRecorder",
+        "exceptions": (
+            "AddressInvalid AddressUnusable AlreadyExists ApiError BadRequest ClusterUnreachable Conflict "
+            "Forbidden Gone Invalid KindUnknown KubeconfigInvalid KubeconfigRefused KubeError ManifestInvalid "
+            "MethodNotAllowed NotFound NotServed ObjectUnreadable RequestTooLarge ResponseInvalid "
+            "ResponseTooLarge ServerUnavailable StatusCause TerminalError TooManyRequests TriggerMistaken "
+            "Unauthorized UnsupportedMediaType WatchSilent"
+        ),
+        "informer": "Cache Change Index Informer",
+        "leases": "LeaseSharding",
+        "manager": "Manager ManagerOptions",
+        "metrics": "RuntimeMetrics",
+        "parsing": "parse_aside",
+        "rate_limit": "RateLimit RateLimits",
+        "resource": "JsonObject ObjectKey ObjectList Resource",
+        "running": "run",
+        "sharding": "ALONE Sharding",
+        "yaml_output": "TextTooLong dump_yaml stored_size",
+        "yaml_text": "YamlLimits load_documents load_yaml",
+    },
+)
 
 
 def __dir__() -> list[str]:

@@ -2,8 +2,6 @@
 
 from datetime import datetime, timedelta
 
-__all__ = ["age", "duration"]
-
 
 def age(since: datetime | None, now: datetime) -> str:
     """Return how long something lasts, in its two largest units at most: 45s, 3m, 5h12m, 4d."""

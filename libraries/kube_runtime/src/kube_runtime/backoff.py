@@ -4,8 +4,6 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-__all__ = ["Backoff"]
-
 
 @dataclass(slots=True)
 class Backoff:

@@ -5,8 +5,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-__all__ = ["ByteBudget", "TooManyBytes"]
-
 
 class TooManyBytes(Exception):
     """All bodies together have more bytes than are kept."""

@@ -8,8 +8,6 @@ from pathlib import Path
 
 from kube_runtime.resource import ObjectKey
 
-__all__ = ["main", "parser"]
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit code."""

@@ -4,8 +4,6 @@ import time
 from datetime import UTC, datetime
 from typing import Protocol
 
-__all__ = ["SYSTEM_CLOCK", "Clock"]
-
 
 class Clock(Protocol):
     """Tells the time of day, and measures durations."""

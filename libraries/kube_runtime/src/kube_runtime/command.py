@@ -25,8 +25,6 @@ from kube_runtime.running import run
 from kube_runtime.sharding import ALONE, Sharding
 from kube_runtime.yaml_output import dump_yaml
 
-__all__ = ["JsonLines", "execute", "load_operator"]
-
 
 class OperatorMistaken(Exception):
     """A file has no operator, or several, or the options do not fit it."""

@@ -17,8 +17,6 @@ from kube_runtime.client.client import Client
 from kube_runtime.exceptions import KubeError, NotFound
 from kube_runtime.resource import JsonObject, Resource
 
-__all__ = ["EVENTS", "EventRecorder"]
-
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 

@@ -13,8 +13,6 @@ from kube_runtime.exceptions import NotFound
 from kube_runtime.informer.informer import Informer
 from kube_runtime.resource import ObjectKey, Resource
 
-__all__ = ["remove_finalizers", "set_finalizers"]
-
 T = TypeVar("T")
 
 

@@ -21,8 +21,6 @@ from prometheus_client.exposition import choose_encoder
 
 from kube_runtime.exceptions import AddressUnusable
 
-__all__ = ["LoopMonitor", "ProbeServer"]
-
 log = logging.getLogger(__name__)
 BLOCKED_SECONDS, BLOCKED_TIMES = 1.0, 4
 _LIBRARIES = ("<frozen", *{sysconfig.get_path(each) for each in ("stdlib", "purelib", "platlib")})

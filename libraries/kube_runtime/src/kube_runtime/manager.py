@@ -26,7 +26,7 @@ from kube_runtime.client.client import Client
 from kube_runtime.clock import SYSTEM_CLOCK, Clock
 from kube_runtime.controller.controller import Controller, OnResult
 from kube_runtime.controller.options import ControllerOptions
-from kube_runtime.controller.queue import Priority
+from kube_runtime.controller.priority import Priority
 from kube_runtime.controller.retries import DEFAULT_POLICY, RetryPolicy
 from kube_runtime.controller.shared_limit import SharedLimit
 from kube_runtime.controller.workers import Workers
@@ -37,8 +37,6 @@ from kube_runtime.metrics import RuntimeMetrics
 from kube_runtime.resource import Resource
 from kube_runtime.sharding import ALONE, Sharding
 from kube_runtime.tracing import Tracer, segment
-
-__all__ = ["Manager", "ManagerOptions"]
 
 K = TypeVar("K", bound=Hashable)
 S = TypeVar("S")

@@ -16,8 +16,6 @@ from kube_runtime.informer import Change, Informer
 from kube_runtime.manager import Manager
 from kube_runtime.resource import JsonObject, ObjectKey, Resource
 
-__all__ = ["Owner", "ReadObjects", "controlled_by", "metadata_of"]
-
 T = TypeVar("T")
 S = TypeVar("S")
 Place = tuple[str, ObjectKey]

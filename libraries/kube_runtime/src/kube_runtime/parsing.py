@@ -10,8 +10,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-__all__ = ["MAX_INLINE_BYTES", "parse_aside"]
-
 T = TypeVar("T")
 
 MAX_INLINE_BYTES = 4 * 1024

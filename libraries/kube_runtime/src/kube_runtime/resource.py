@@ -14,8 +14,6 @@ from urllib.parse import quote
 
 from kube_runtime.exceptions import AddressInvalid
 
-__all__ = ["JsonObject", "Metadata", "ObjectKey", "ObjectList", "Resource", "is_storable", "version_number"]
-
 T = TypeVar("T")
 JsonObject = dict[str, Any]
 MAX_DIGITS = 100  # far more than any version has; Python refuses to read more than 4,300

@@ -10,8 +10,6 @@ from kube_runtime.client.client import Client
 from kube_runtime.manager import Manager, ManagerOptions
 from kube_runtime.sharding import ALONE, Sharding
 
-__all__ = ["run"]
-
 
 def run(
     setup: Callable[[Manager], object],

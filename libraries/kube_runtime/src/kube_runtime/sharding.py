@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from kube_runtime.leases.membership import Membership
 
-__all__ = ["ALONE", "Alone", "Sharding", "Work"]
-
 
 class Work(Protocol):
     """The work that is shared. A Manager is one."""

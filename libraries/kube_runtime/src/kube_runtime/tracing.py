@@ -12,8 +12,6 @@ from contextvars import ContextVar
 from datetime import datetime
 from typing import Protocol
 
-__all__ = ["Tracer", "exemplar", "handed_on", "part", "segment"]
-
 Attributes = Mapping[str, str | int | float]
 
 

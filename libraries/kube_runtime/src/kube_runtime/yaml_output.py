@@ -17,8 +17,6 @@ from yaml.resolver import Resolver
 
 from kube_runtime.yaml_text import resolve
 
-__all__ = ["TextTooLong", "dump_yaml", "stored_size"]
-
 _FIRST = ("apiVersion", "kind", "metadata", "name", "namespace", "spec")
 _LAST = "status"
 _PLACED = frozenset({*_FIRST, _LAST})

@@ -22,8 +22,6 @@ import yaml
 from kube_runtime.client.json_limits import JsonLimits, check_json
 from kube_runtime.exceptions import ManifestInvalid, ResponseTooLarge
 
-__all__ = ["DEFAULT_LIMITS", "RepeatedKey", "YamlLimits", "load_documents", "load_yaml", "resolve"]
-
 _TAG = "tag:yaml.org,2002:"
 _BYTES_PER_NODE = 3  # quotes and a comma, or brackets and a comma
 _TEXT_TAGS = frozenset({"!", f"{_TAG}str"})

@@ -5,8 +5,6 @@ import typer
 from kyma_module_manager.project.commands import app as module_app
 from kyma_module_manager.run_command import run
 
-__all__ = ["app", "main"]
-
 app = typer.Typer(
     name="kyma-module-manager",
     help="Run a Module Manager: a function from a Module CR to Kubernetes objects.",

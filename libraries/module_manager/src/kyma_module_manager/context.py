@@ -10,8 +10,6 @@ import structlog
 from kube_runtime import parse_objects
 from lifecycle_manager_api import ModuleConfig, State, SyncedObject, SyncResource, find
 
-__all__ = ["ModuleContext", "Synced"]
-
 
 @dataclass(frozen=True, slots=True)
 class Synced:

@@ -8,8 +8,6 @@ from kyma_module_manager.reconciler import KeyState, Reconciler
 from kyma_module_manager.writer import MODULE_CONFIGS, SYNC_RESOURCES
 from lifecycle_manager_api import ModuleConfig, State, SyncResource
 
-__all__ = ["LEADER", "applied_again", "changed_by_others", "content_changed", "setup"]
-
 LEADER = "leader"
 """The owner of all keys: one of several replicas reconciles all of them."""
 APPLIED_SECONDS = 0.2

@@ -18,8 +18,6 @@ import msgspec
 from kyma_module_manager.context import ModuleContext
 from kyma_module_manager.exceptions import DeclarationError, RenderingFailed, SyncFailed
 
-__all__ = ["ModuleManager", "Objects", "Rendered", "SyncFunction", "SyncObject", "module_manager"]
-
 T = TypeVar("T")
 
 SyncObject = Mapping[str, Any] | msgspec.Struct

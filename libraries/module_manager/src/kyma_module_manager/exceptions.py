@@ -11,18 +11,6 @@ ModuleManagerError
         └── StatusRefused        the returned fields cannot be a part of the Module CR's status
 """
 
-__all__ = [
-    "ControlPlaneUnreadable",
-    "DeclarationError",
-    "ModuleCrUnreadable",
-    "ModuleManagerError",
-    "ObjectsRefused",
-    "PermanentError",
-    "RenderingFailed",
-    "StatusRefused",
-    "SyncFailed",
-]
-
 
 class ModuleManagerError(Exception):
     """Base of all exceptions of this package."""

@@ -8,8 +8,6 @@ from typing import Any
 from kyma_module_manager.declaration import ModuleManager
 from kyma_module_manager.exceptions import DeclarationError
 
-__all__ = ["load_manager"]
-
 
 def load_manager(target: str, directory: Path | None = None) -> ModuleManager[Any]:
     """Import a manager, also from a project's folder, by default the current one. Raises DeclarationError."""

@@ -5,8 +5,6 @@ import sys
 
 import structlog
 
-__all__ = ["configure_logs"]
-
 
 def configure_logs(level: str = "INFO") -> None:
     """Write the logs of this process to the standard error."""

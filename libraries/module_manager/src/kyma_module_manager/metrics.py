@@ -4,8 +4,6 @@ from prometheus_client import CollectorRegistry, Counter, GCCollector, Histogram
 
 from kube_runtime import RuntimeMetrics
 
-__all__ = ["ManagerMetrics"]
-
 BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 

@@ -13,8 +13,6 @@ class TeaRoom(CustomResource, frozen=True, kw_only=True):
 from kube_crds import AGE, Column, Conditions, Struct
 from lifecycle_manager_api import State
 
-__all__ = ["MODULE_CR_COLUMNS", "ModuleCrStatus"]
-
 _READY = '.status.conditions[?(@.type=="Ready")]'
 MODULE_CR_COLUMNS = (
     Column("State", ".status.state"),

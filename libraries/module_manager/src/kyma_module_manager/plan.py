@@ -16,8 +16,6 @@ from kyma_module_manager.rendering import Rendering
 from lifecycle_manager_api import ModuleConfig, State, SyncResource, find, names, raw_object
 from lifecycle_manager_api.conditions import NewCondition, counted, set_conditions, shortened
 
-__all__ = ["READY", "RENDERED", "DesiredStatus", "desired_status", "status_document", "sync_resource_document"]
-
 RENDERED, READY = names.RENDERED_CONDITION, names.READY_CONDITION
 COPIED_ANNOTATIONS = (names.TRACEPARENT, names.OBSERVED_AT)
 # A condition is for people; long output of a function belongs in its log.

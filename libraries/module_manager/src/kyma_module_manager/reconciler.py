@@ -33,8 +33,6 @@ from kyma_module_manager.rendering import Rendering, render, size_advice
 from kyma_module_manager.writer import Writer
 from lifecycle_manager_api import ModuleConfig, State, SyncResource, names
 
-__all__ = ["Attempt", "KeyState", "Reconciler", "View"]
-
 T = TypeVar("T")
 log = structlog.get_logger("module_manager")
 

@@ -7,8 +7,6 @@ import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-__all__ = ["run_reloading"]
-
 LOOK_SECONDS = 0.3
 STOP_SECONDS = 30.0
 SUFFIXES = frozenset({".py", ".yaml"})

@@ -16,8 +16,6 @@ from kyma_module_manager.exceptions import ModuleCrUnreadable, ObjectsRefused, S
 from lifecycle_manager_api.conditions import counted
 from lifecycle_manager_api.kinds import MAX_TEXT_BYTES
 
-__all__ = ["Rendering", "decode_module_cr", "encode_objects", "render", "size_advice"]
-
 T = TypeVar("T")
 
 DEFAULT_NAMESPACE = "default"

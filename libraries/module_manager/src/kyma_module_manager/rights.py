@@ -6,8 +6,6 @@ from typing import Any
 from kube_runtime import parse_objects
 from lifecycle_manager_api import names
 
-__all__ = ["lease_namespace_of", "roles_of"]
-
 
 def lease_namespace_of(module: str) -> str:
     """Return the namespace of the Leases by which the replicas of a module's manager elect one."""

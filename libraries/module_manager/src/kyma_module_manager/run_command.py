@@ -7,8 +7,6 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["run"]
-
 
 def run(
     target: Annotated[str, typer.Argument(help="The manager, as package.module:object.")],

@@ -16,8 +16,6 @@ from kyma_module_manager.loading import load_manager
 from kyma_module_manager.metrics import ManagerMetrics
 from kyma_module_manager.service import ManagerService, ServiceOptions
 
-__all__ = ["run_manager"]
-
 # Limit for one manager; the API server has its own fairness among clients.
 QPS = 1000
 

@@ -25,8 +25,6 @@ from kyma_module_manager.rights import lease_namespace_of
 from kyma_module_manager.writer import MODULE_CONFIGS, SYNC_RESOURCES, ClusterWriter, PrintingWriter
 from lifecycle_manager_api import names
 
-__all__ = ["ManagerService", "ServiceOptions"]
-
 T = TypeVar("T")
 log = structlog.get_logger("module_manager")
 

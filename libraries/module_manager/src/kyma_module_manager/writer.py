@@ -7,8 +7,6 @@ from kube_runtime import Client, Conflict, NotFound, Resource, dump_yaml
 from lifecycle_manager_api import ModuleConfig, SyncResource
 from lifecycle_manager_api.conditions import counted
 
-__all__ = ["ClusterWriter", "PrintingWriter", "Writer"]
-
 MODULE_CONFIGS = Resource.of(ModuleConfig)
 SYNC_RESOURCES = Resource.of(SyncResource)
 

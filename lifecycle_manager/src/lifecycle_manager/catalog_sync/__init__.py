@@ -8,12 +8,12 @@ are those that were written (`snapshot`), a check reads nothing else.
 
 from typing import TYPE_CHECKING
 
-from lifecycle_manager.contract.lazy import lazy
+from kube_runtime.lazy import lazy
 
 if TYPE_CHECKING:
     from lifecycle_manager.catalog_sync.controller import setup
     from lifecycle_manager.catalog_sync.settings import CatalogSettings
 else:
-    __getattr__ = lazy(__name__, controller="setup", settings="CatalogSettings")
+    __getattr__ = lazy(__name__, {"controller": "setup", "settings": "CatalogSettings"})
 
 __all__ = ["CatalogSettings", "setup"]

@@ -7,12 +7,12 @@ Only `app` knows this room.
 
 from typing import TYPE_CHECKING
 
-from lifecycle_manager.contract.lazy import lazy
+from kube_runtime.lazy import lazy
 
 if TYPE_CHECKING:
     from lifecycle_manager.istio.controller import setup
     from lifecycle_manager.istio.settings import IstioSettings
 else:
-    __getattr__ = lazy(__name__, controller="setup", settings="IstioSettings")
+    __getattr__ = lazy(__name__, {"controller": "setup", "settings": "IstioSettings"})
 
 __all__ = ["IstioSettings", "setup"]

@@ -11,12 +11,12 @@ a module gets, `status` for what users see. `deletion` is planned in stages.
 
 from typing import TYPE_CHECKING
 
-from lifecycle_manager.contract.lazy import lazy
+from kube_runtime.lazy import lazy
 
 if TYPE_CHECKING:
     from lifecycle_manager.kyma.controller import SKR_KYMA, setup
     from lifecycle_manager.kyma.settings import KymaSettings, Timeouts
 else:
-    __getattr__ = lazy(__name__, controller="SKR_KYMA setup", settings="KymaSettings Timeouts")
+    __getattr__ = lazy(__name__, {"controller": "SKR_KYMA setup", "settings": "KymaSettings Timeouts"})
 
 __all__ = ["SKR_KYMA", "KymaSettings", "Timeouts", "setup"]

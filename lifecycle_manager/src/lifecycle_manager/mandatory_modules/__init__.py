@@ -7,13 +7,13 @@ the last Manifest that was built from it.
 
 from typing import TYPE_CHECKING
 
-from lifecycle_manager.contract.lazy import lazy
+from kube_runtime.lazy import lazy
 
 if TYPE_CHECKING:
     from lifecycle_manager.mandatory_modules.controller import setup
     from lifecycle_manager.mandatory_modules.settings import MandatorySettings
     from lifecycle_manager.mandatory_modules.snapshot import ReleaseKey
 else:
-    __getattr__ = lazy(__name__, controller="setup", settings="MandatorySettings", snapshot="ReleaseKey")
+    __getattr__ = lazy(__name__, {"controller": "setup", "settings": "MandatorySettings", "snapshot": "ReleaseKey"})
 
 __all__ = ["MandatorySettings", "ReleaseKey", "setup"]

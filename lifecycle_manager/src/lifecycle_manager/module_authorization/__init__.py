@@ -7,12 +7,12 @@ Manager is not ready without it. `plan` decides by what `checking` reads.
 
 from typing import TYPE_CHECKING
 
-from lifecycle_manager.contract.lazy import lazy
+from kube_runtime.lazy import lazy
 
 if TYPE_CHECKING:
     from lifecycle_manager.module_authorization.checking import setup
     from lifecycle_manager.module_authorization.settings import ModuleAuthorizationSettings
 else:
-    __getattr__ = lazy(__name__, checking="setup", settings="ModuleAuthorizationSettings")
+    __getattr__ = lazy(__name__, {"checking": "setup", "settings": "ModuleAuthorizationSettings"})
 
 __all__ = ["ModuleAuthorizationSettings", "setup"]

@@ -9,8 +9,6 @@ from typing import Any
 
 from lifecycle_manager_api.module_authorization import MODULE_AUTHORIZATION
 
-__all__ = ["AuthorizationSnapshot", "Probe", "why_not_in_force"]
-
 Document = Mapping[str, Any]
 
 NARROWING = (

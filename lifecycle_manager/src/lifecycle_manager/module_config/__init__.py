@@ -10,13 +10,13 @@ holds all decisions, such as the quota of a module.
 
 from typing import TYPE_CHECKING
 
-from lifecycle_manager.contract.lazy import lazy
+from kube_runtime.lazy import lazy
 
 if TYPE_CHECKING:
     from lifecycle_manager.module_config.controller import setup
     from lifecycle_manager.module_config.keys import ModuleKey
     from lifecycle_manager.module_config.settings import ModuleConfigSettings, Quota
 else:
-    __getattr__ = lazy(__name__, controller="setup", keys="ModuleKey", settings="ModuleConfigSettings Quota")
+    __getattr__ = lazy(__name__, {"controller": "setup", "keys": "ModuleKey", "settings": "ModuleConfigSettings Quota"})
 
 __all__ = ["ModuleConfigSettings", "ModuleKey", "Quota", "setup"]

@@ -9,12 +9,12 @@ a field manager of its own, and never over the fields of an operator that writes
 
 from typing import TYPE_CHECKING
 
-from lifecycle_manager.contract.lazy import lazy
+from kube_runtime.lazy import lazy
 
 if TYPE_CHECKING:
     from lifecycle_manager.module_cr_status.controller import setup
     from lifecycle_manager.module_cr_status.settings import ModuleCrStatusSettings
 else:
-    __getattr__ = lazy(__name__, controller="setup", settings="ModuleCrStatusSettings")
+    __getattr__ = lazy(__name__, {"controller": "setup", "settings": "ModuleCrStatusSettings"})
 
 __all__ = ["ModuleCrStatusSettings", "setup"]

@@ -11,7 +11,7 @@ What it shares with `sync_resource` is in `object_set`.
 
 from typing import TYPE_CHECKING
 
-from lifecycle_manager.contract.lazy import lazy
+from kube_runtime.lazy import lazy
 
 if TYPE_CHECKING:
     from lifecycle_manager.module_installation.controller import setup
@@ -19,7 +19,12 @@ if TYPE_CHECKING:
     from lifecycle_manager.module_installation.settings import DEPLOYER, ManifestSettings, SourceSettings
 else:
     __getattr__ = lazy(
-        __name__, controller="setup", logins="Logins", settings="DEPLOYER ManifestSettings SourceSettings"
+        __name__,
+        {
+            "controller": "setup",
+            "logins": "Logins",
+            "settings": "DEPLOYER ManifestSettings SourceSettings",
+        },
     )
 
 __all__ = ["DEPLOYER", "Logins", "ManifestSettings", "SourceSettings", "setup"]

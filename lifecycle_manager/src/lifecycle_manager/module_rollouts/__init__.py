@@ -7,11 +7,11 @@ have it. The controller of Kymas installs no version that is not released there.
 
 from typing import TYPE_CHECKING
 
-from lifecycle_manager.contract.lazy import lazy
+from kube_runtime.lazy import lazy
 
 if TYPE_CHECKING:
     from lifecycle_manager.module_rollouts.controller import setup
 else:
-    __getattr__ = lazy(__name__, controller="setup")
+    __getattr__ = lazy(__name__, {"controller": "setup"})
 
 __all__ = ["setup"]

@@ -6,7 +6,7 @@
 
 from typing import TYPE_CHECKING
 
-from lifecycle_manager.contract.lazy import lazy
+from kube_runtime.lazy import lazy
 
 if TYPE_CHECKING:
     from lifecycle_manager.replicas.distribution import distributed
@@ -16,10 +16,12 @@ if TYPE_CHECKING:
 else:
     __getattr__ = lazy(
         __name__,
-        distribution="distributed",
-        receiving="create_app is_replica",
-        sending="Deliveries",
-        settings="ReplicaSettings",
+        {
+            "distribution": "distributed",
+            "receiving": "create_app is_replica",
+            "sending": "Deliveries",
+            "settings": "ReplicaSettings",
+        },
     )
 
 __all__ = ["Deliveries", "ReplicaSettings", "create_app", "distributed", "is_replica"]

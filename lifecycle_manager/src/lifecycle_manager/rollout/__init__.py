@@ -5,12 +5,12 @@
 
 from typing import TYPE_CHECKING
 
-from lifecycle_manager.contract.lazy import lazy
+from kube_runtime.lazy import lazy
 
 if TYPE_CHECKING:
     from lifecycle_manager.rollout.schedule import Schedule, Timing
     from lifecycle_manager.rollout.settings import RolloutSettings
 else:
-    __getattr__ = lazy(__name__, schedule="Schedule Timing", settings="RolloutSettings")
+    __getattr__ = lazy(__name__, {"schedule": "Schedule Timing", "settings": "RolloutSettings"})
 
 __all__ = ["RolloutSettings", "Schedule", "Timing"]

@@ -10,7 +10,7 @@ other folders know of the Watcher.
 
 from typing import TYPE_CHECKING
 
-from lifecycle_manager.contract.lazy import lazy
+from kube_runtime.lazy import lazy
 
 if TYPE_CHECKING:
     from lifecycle_manager.skr.access import (
@@ -30,13 +30,15 @@ if TYPE_CHECKING:
 else:
     __getattr__ = lazy(
         __name__,
-        access="ACCESS_SECRETS OUR_SECRETS AccessSecretMissing ClusterClaimed SkrAccessError SkrUnreachable",
-        announcement="NOTHING Announcement Announcements ObservedObject",
-        connections="Connections",
-        controller="connections_of setup",
-        brake="RELEASED Brake DeletionBrake deletion_continued",
-        failure="SkrFailure failure_of",
-        settings="BrakeSettings SkrSettings",
+        {
+            "access": "ACCESS_SECRETS OUR_SECRETS AccessSecretMissing ClusterClaimed SkrAccessError SkrUnreachable",
+            "announcement": "NOTHING Announcement Announcements ObservedObject",
+            "connections": "Connections",
+            "controller": "connections_of setup",
+            "brake": "RELEASED Brake DeletionBrake deletion_continued",
+            "failure": "SkrFailure failure_of",
+            "settings": "BrakeSettings SkrSettings",
+        },
     )
 
 __all__ = [

@@ -8,14 +8,18 @@ Watcher, `documents` are the objects in the SKR, `status` the condition. Its cer
 
 from typing import TYPE_CHECKING
 
-from lifecycle_manager.contract.lazy import lazy
+from kube_runtime.lazy import lazy
 
 if TYPE_CHECKING:
     from lifecycle_manager.skr_webhook.controller import setup
     from lifecycle_manager.skr_webhook.settings import CanaryTimes, WatcherDeployment, WatcherSettings, WatcherTimes
 else:
     __getattr__ = lazy(
-        __name__, controller="setup", settings="CanaryTimes WatcherDeployment WatcherSettings WatcherTimes"
+        __name__,
+        {
+            "controller": "setup",
+            "settings": "CanaryTimes WatcherDeployment WatcherSettings WatcherTimes",
+        },
     )
 
 __all__ = ["CanaryTimes", "WatcherDeployment", "WatcherSettings", "WatcherTimes", "setup"]

@@ -8,13 +8,13 @@ Start with `controller`: the triggers, and what a reconcile does; `rules` decide
 
 from typing import TYPE_CHECKING
 
-from lifecycle_manager.contract.lazy import lazy
+from kube_runtime.lazy import lazy
 
 if TYPE_CHECKING:
     from lifecycle_manager.sync_resource.controller import setup
     from lifecycle_manager.sync_resource.rules import objection_to
     from lifecycle_manager.sync_resource.settings import SyncResourceSettings
 else:
-    __getattr__ = lazy(__name__, controller="setup", rules="objection_to", settings="SyncResourceSettings")
+    __getattr__ = lazy(__name__, {"controller": "setup", "rules": "objection_to", "settings": "SyncResourceSettings"})
 
 __all__ = ["SyncResourceSettings", "objection_to", "setup"]

@@ -7,7 +7,7 @@ of them, decides `settings`.
 
 from typing import TYPE_CHECKING
 
-from lifecycle_manager.contract.lazy import lazy
+from kube_runtime.lazy import lazy
 
 if TYPE_CHECKING:
     from lifecycle_manager.watcher_certificates.ca_rotation import CARotation, setup_ca
@@ -19,12 +19,14 @@ if TYPE_CHECKING:
 else:
     __getattr__ = lazy(
         __name__,
-        ca_rotation="CARotation setup_ca",
-        ca_store="ROTATE CAStore",
-        cert_manager="CertManagerStore",
-        certificates="CertificateMemory LeafStore",
-        controller="setup",
-        settings="CertificateSettings LeafRules",
+        {
+            "ca_rotation": "CARotation setup_ca",
+            "ca_store": "ROTATE CAStore",
+            "cert_manager": "CertManagerStore",
+            "certificates": "CertificateMemory LeafStore",
+            "controller": "setup",
+            "settings": "CertificateSettings LeafRules",
+        },
     )
 
 __all__ = [

@@ -10,8 +10,6 @@ from kube_simulation.kinds import Kind
 from kube_simulation.refusals import bad_request
 from kube_simulation.requests import ApiRequest
 
-__all__ = ["applied_document", "decoded", "json_object"]
-
 Document = dict[str, Any]
 
 

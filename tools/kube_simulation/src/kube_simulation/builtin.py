@@ -11,8 +11,6 @@ from typing import Any
 from kube_simulation.kinds import Kind
 from kube_simulation.schemas import object_shape
 
-__all__ = ["BUILTIN_KINDS", "CRD", "NAMESPACE"]
-
 Schema = dict[str, Any]
 
 _TEXT: Schema = {"type": "string"}

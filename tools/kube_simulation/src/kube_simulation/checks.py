@@ -10,18 +10,6 @@ from kube_simulation.requests import ApiRequest
 from kube_simulation.schemas import METADATA
 from kube_simulation.validation import metadata_causes, schema_causes, unknown_fields
 
-__all__ = [
-    "check_identity",
-    "check_kind",
-    "check_name",
-    "check_namespace",
-    "check_preconditions",
-    "manager_required",
-    "refuse_invalid",
-    "refuse_new_finalizers",
-    "refuse_unknown",
-]
-
 Document = dict[str, Any]
 
 

@@ -22,8 +22,6 @@ from kube_simulation.store import Storage, Store, StoredChange
 from kube_simulation.watching import Watch, Watches
 from kube_simulation.writing import StoreWriter
 
-__all__ = ["ClusterSettings", "SimulatedCluster"]
-
 _WITH_A_NAME = frozenset({"get", "watch", "update", "patch", "apply", "delete"})
 _WITHOUT_A_NAME = frozenset({"list", "watch", "create", "deletecollection"})
 _NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")

@@ -8,8 +8,6 @@ from kube_simulation.kinds import Kind
 from kube_simulation.requests import ApiRequest
 from kube_simulation.validation import pruned, with_defaults
 
-__all__ = ["completed", "counts_as_a_generation", "scoped", "without"]
-
 Document = dict[str, Any]
 _EMPTY_GOES = ("labels", "annotations", "finalizers", "ownerReferences", "namespace", "generateName", "selfLink")
 

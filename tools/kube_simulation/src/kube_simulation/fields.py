@@ -12,18 +12,6 @@ import msgspec
 
 from kube_simulation.schemas import ANYTHING, Shape
 
-__all__ = [
-    "Comparison",
-    "FieldSet",
-    "applied_fields",
-    "compare",
-    "difference",
-    "intersection",
-    "item_step",
-    "paths",
-    "union",
-]
-
 FieldSet = dict[str, Any]
 _HERE: FieldSet = {}
 _ABSENT: Any = object()

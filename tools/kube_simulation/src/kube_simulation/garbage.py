@@ -14,8 +14,6 @@ from kube_simulation.kinds import Kind
 from kube_simulation.store import ObjectName, Storage, Store, Stored, StoredChange
 from kube_simulation.writing import FOREGROUND, ORPHAN, StoreWriter
 
-__all__ = ["GarbageCollector"]
-
 _MARK = b'"ownerReferences":'
 _EMPTIED_FIRST = frozenset({NAMESPACE.storage, CRD.storage})
 _HELD = (b'"foregroundDeletion"', b'"orphan"')

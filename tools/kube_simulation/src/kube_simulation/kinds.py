@@ -6,8 +6,6 @@ from typing import Any
 
 from kube_simulation.schemas import Shape, object_shape
 
-__all__ = ["Kind", "kinds_of_crd"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Kind:

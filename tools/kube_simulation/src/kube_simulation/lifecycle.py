@@ -13,8 +13,6 @@ from kube_simulation.kinds import Kind, kinds_of_crd
 from kube_simulation.store import Storage, Store, Stored, StoredChange
 from kube_simulation.writing import CLEANUP, StoreWriter
 
-__all__ = ["Lifecycle"]
-
 
 class Lifecycle:
     """Follows the writes to one cluster. `kind_of` finds the kind of a table, `kind_named` one by version and name."""

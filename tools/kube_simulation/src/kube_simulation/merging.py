@@ -11,8 +11,6 @@ import msgspec
 from kube_simulation.fields import FieldSet, item_step
 from kube_simulation.schemas import ANYTHING, Shape
 
-__all__ = ["UnfitForApply", "check_typed", "merge", "merge_patch", "prune"]
-
 
 class UnfitForApply(Exception):
     """An applied document has what its kind does not declare, or of another type."""

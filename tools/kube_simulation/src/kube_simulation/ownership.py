@@ -22,8 +22,6 @@ from kube_simulation.refusals import FieldCause, Refused
 from kube_simulation.requests import ApiRequest
 from kube_simulation.schemas import Shape
 
-__all__ = ["ManagedFieldsEntry", "after_apply", "after_update", "as_managed_fields", "owned", "owners_of"]
-
 _OF_THE_SERVER = frozenset(
     {
         "name",

@@ -19,8 +19,6 @@ from kube_runtime.operator import Operator
 from kube_simulation.cluster import SimulatedCluster
 from kube_simulation.server import Simulation, serve_simulation
 
-__all__ = ["Operating"]
-
 Operating = Callable[[Operator], AbstractAsyncContextManager[Client]]
 
 

@@ -12,8 +12,6 @@ from kube_simulation.requests import Answer, ApiRequest
 from kube_simulation.selectors import selector_of
 from kube_simulation.store import KindStore, Store, Stored
 
-__all__ = ["get", "list_objects", "served_body", "version_asked"]
-
 _TOO_OLD_PAGE = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
     "the continue parameter, or use the continue token in this response to retrieve the remainder of the results. "

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from kube_simulation.requests import WRITES, ApiRequest
 
-__all__ = ["Records", "RequestRecord"]
-
 
 @dataclass(frozen=True, slots=True)
 class RequestRecord:

@@ -11,25 +11,6 @@ import msgspec
 
 from kube_simulation.kinds import Kind
 
-__all__ = [
-    "FieldCause",
-    "Refused",
-    "already_exists",
-    "bad_request",
-    "changed_meanwhile",
-    "forbidden_in_terminating_namespace",
-    "gone",
-    "internal",
-    "invalid",
-    "method_not_allowed",
-    "not_found",
-    "precondition_failed",
-    "too_large",
-    "unknown_path",
-    "unsupported_media_type",
-    "version_too_large",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class FieldCause:

@@ -10,8 +10,6 @@ import msgspec
 from kube_simulation.kinds import Kind
 from kube_simulation.refusals import Refused
 
-__all__ = ["Address", "Answer", "ApiRequest", "ConnectionDropped", "address_of", "request_of"]
-
 WRITES = frozenset({"create", "update", "patch", "apply", "delete", "deletecollection"})
 _APPLY = "application/apply-patch+yaml"
 

@@ -13,19 +13,6 @@ from kube_simulation.refusals import Refused
 from kube_simulation.requests import Answer, ApiRequest, ConnectionDropped
 from kube_simulation.store import StoredChange
 
-__all__ = [
-    "Delay",
-    "Drop",
-    "Freeze",
-    "Matcher",
-    "NeverAnswer",
-    "Refuse",
-    "Rule",
-    "every_request",
-    "is_read",
-    "is_write",
-]
-
 Matcher = Callable[[ApiRequest], bool]
 Proceed = Callable[[], Awaitable[Answer]]
 

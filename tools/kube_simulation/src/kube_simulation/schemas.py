@@ -13,8 +13,6 @@ from typing import Any, Literal
 
 import msgspec
 
-__all__ = ["ANYTHING", "METADATA", "Shape", "object_shape", "shape_of"]
-
 ListType = Literal["atomic", "set", "map"]
 
 

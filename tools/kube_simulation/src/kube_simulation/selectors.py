@@ -8,8 +8,6 @@ from kube_simulation.kinds import Kind
 from kube_simulation.refusals import Refused, bad_request
 from kube_simulation.store import Stored
 
-__all__ = ["Selector", "selector_of"]
-
 Selector = Callable[[Stored], bool]
 _Requirement = Callable[[Mapping[str, str]], bool]
 _KEY = r"[A-Za-z0-9][-A-Za-z0-9_./]*"

@@ -13,8 +13,6 @@ from kube_simulation.records import Records, RequestRecord
 from kube_simulation.refusals import Refused, too_large, unknown_path
 from kube_simulation.requests import Answer, ConnectionDropped, WatchedChanges, request_of
 
-__all__ = ["Simulation", "serve_simulation"]
-
 _PREFIX = "/clusters/"
 MAX_BODY_BYTES = 3 * 1024 * 1024
 _SHUTDOWN_SECONDS = 1.0

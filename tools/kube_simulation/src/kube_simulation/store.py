@@ -14,8 +14,6 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["KindStore", "ObjectName", "Store", "Stored", "StoredChange"]
-
 Storage = tuple[str, str]
 ObjectName = tuple[str, str]
 """Namespace and name."""

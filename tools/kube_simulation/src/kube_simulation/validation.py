@@ -13,8 +13,6 @@ import msgspec
 from kube_simulation.refusals import FieldCause
 from kube_simulation.schemas import ANYTHING, Shape
 
-__all__ = ["metadata_causes", "pruned", "schema_causes", "unknown_fields", "with_defaults"]
-
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _SUBDOMAIN_SAID = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "

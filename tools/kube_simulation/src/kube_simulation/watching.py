@@ -19,8 +19,6 @@ from kube_simulation.store import ObjectName, Storage, Store, Stored, StoredChan
 if TYPE_CHECKING:
     from kube_simulation.rules import Rule
 
-__all__ = ["Watch", "Watches"]
-
 _MAX_SECONDS = 1800.0
 
 

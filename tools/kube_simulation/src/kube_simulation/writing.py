@@ -45,8 +45,6 @@ from kube_simulation.refusals import (
 from kube_simulation.requests import Answer, ApiRequest
 from kube_simulation.store import Store, Stored
 
-__all__ = ["CLEANUP", "FOREGROUND", "ORPHAN", "StoreWriter"]
-
 Document = dict[str, Any]
 FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"

@@ -15,8 +15,6 @@ import pytest
 
 from kyma_local.clusters import LocalClusters
 
-__all__ = ["running_api_server"]
-
 START_SECONDS = 900.0  # the binaries may have to be downloaded or built first
 
 

@@ -8,17 +8,6 @@ import msgspec
 
 from kube_runtime.client.nesting import cut_json
 
-__all__ = [
-    "MAX_BYTES",
-    "MAX_BYTES_PER_ADDRESS",
-    "MAX_ERROR_LENGTH",
-    "MAX_REVIEW_BYTES",
-    "ReviewedObject",
-    "answer",
-    "patch_between",
-    "review_of",
-]
-
 INVALID = 422
 MAX_ERROR_LENGTH = 8 * 1024
 MAX_REVIEW_BYTES = 8 * 1024 * 1024

@@ -35,8 +35,6 @@ from kube_runtime.manager import Manager
 from kube_runtime.resource import JsonObject, ObjectKey, Resource
 from kyma_certs import KeyPair, LeafRequest, Usage, create_ca, issue, renewal_due
 
-__all__ = ["WebhookServer"]
-
 log = logging.getLogger(__name__)
 SECRETS = Resource.dynamic("", "v1", "Secret", "secrets", namespaced=True)
 LIFETIME, RENEW_BEFORE = timedelta(days=3650), timedelta(days=365)

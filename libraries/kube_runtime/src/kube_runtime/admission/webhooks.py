@@ -12,8 +12,6 @@ from kube_runtime.admission.review import MAX_ERROR_LENGTH, ReviewedObject, answ
 from kube_runtime.client.decoding import UNDECODABLE
 from kube_runtime.resource import JsonObject, Resource
 
-__all__ = ["Mutate", "Operation", "Review", "Validate", "Webhook"]
-
 T = TypeVar("T")
 Operation = Literal["CREATE", "UPDATE", "DELETE"]
 log = logging.getLogger(__name__)

@@ -41,8 +41,6 @@ from kube_runtime.exceptions import (
 from kube_runtime.parsing import parse_aside
 from kube_runtime.resource import JsonObject, Resource
 
-__all__ = ["Applier"]
-
 Identity = tuple[str, str, str, str]
 """Group, kind, namespace and name of an object."""
 

@@ -15,8 +15,6 @@ from kube_runtime.apply.settled import item_at
 from kube_runtime.exceptions import StatusCause
 from kube_runtime.resource import JsonObject
 
-__all__ = ["FieldClaim", "claim_of"]
-
 DUPLICATE = "FieldValueDuplicate"
 _STEP = re.compile(r"\[[^\]]*\]|[^.\[\]]+")
 _NO_CONTENT = frozenset({"apiVersion", "kind", "metadata", "status"})

@@ -17,8 +17,6 @@ from kube_runtime.client.client import Client
 from kube_runtime.exceptions import ClusterUnreachable, Forbidden, KubeError, ResponseInvalid
 from kube_runtime.resource import JsonObject, Resource
 
-__all__ = ["NAMESPACE", "contents_of"]
-
 T = TypeVar("T")
 NAMESPACE = ("", "Namespace")
 MAX_NAMED = 10

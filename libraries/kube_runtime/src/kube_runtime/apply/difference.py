@@ -9,8 +9,6 @@ from kube_runtime.apply.objects import InventoryEntry
 from kube_runtime.resource import JsonObject
 from kube_runtime.yaml_output import dump_yaml
 
-__all__ = ["ObjectDifference", "difference_between"]
-
 MAX_COMPARISONS = 1_000_000
 """Of lines with lines: difflib takes time by the square, and a cluster says what its objects are."""
 _OF_THE_SERVER = frozenset({"managedFields", "resourceVersion", "generation", "creationTimestamp", "uid"})

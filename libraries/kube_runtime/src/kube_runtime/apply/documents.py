@@ -7,8 +7,6 @@ from typing import Any
 
 from kube_runtime.resource import JsonObject
 
-__all__ = ["content_to_apply"]
-
 INJECTED_BY = "cert-manager.io/inject-"
 """The prefix of annotations that ask cert-manager to fill in a CA."""
 _CERTIFICATE = b"-----BEGIN CERTIFICATE-----"

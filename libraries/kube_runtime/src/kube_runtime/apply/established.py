@@ -9,8 +9,6 @@ from kube_runtime.client.client import Client
 from kube_runtime.exceptions import ApiError, ClusterUnreachable, ResponseInvalid
 from kube_runtime.resource import JsonObject, Resource
 
-__all__ = ["wait_established"]
-
 
 class _Condition(msgspec.Struct):
     type: str

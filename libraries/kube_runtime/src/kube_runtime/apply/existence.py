@@ -13,8 +13,6 @@ from kube_runtime.client.client import Client
 from kube_runtime.exceptions import KindUnknown, NotFound
 from kube_runtime.resource import JsonObject, Resource, is_storable
 
-__all__ = ["ExistingObject", "find_object", "kind_is_gone", "read_kind"]
-
 T = TypeVar("T")
 
 

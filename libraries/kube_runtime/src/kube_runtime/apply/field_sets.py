@@ -8,8 +8,6 @@ from typing import Any, TypeGuard
 
 from kube_runtime.resource import JsonObject
 
-__all__ = ["Entry", "applied_by", "entries_of", "fields_of", "is_applied", "moved", "nested", "united"]
-
 Entry = Mapping[str, Any]
 APPLY = "Apply"
 MAX_DEPTH = 200

@@ -9,8 +9,6 @@ from collections.abc import Collection
 from kube_runtime.apply.field_sets import Entry, entries_of, fields_of, is_applied, moved, united
 from kube_runtime.resource import JsonObject
 
-__all__ = ["has_applied", "merged_into"]
-
 INSTALLERS = frozenset({"kubectl", "kubectl-client-side-apply", "kubectl-create", "kubectl-replace", "helm"})
 """Field managers of commands that install whole manifests. Those of single edits are not among them."""
 _INSTALLED = {

@@ -16,8 +16,6 @@ from kube_runtime.apply.field_sets import applied_by
 from kube_runtime.apply.objects import InventoryEntry
 from kube_runtime.resource import JsonObject
 
-__all__ = ["ApplyMemory", "digest_of"]
-
 _ENCODER = msgspec.json.Encoder(order="sorted")
 _VOLATILE = frozenset({"resourceVersion", "generation", "managedFields"})
 _DIGEST_BYTES = 16

@@ -10,16 +10,6 @@ from kube_runtime.exceptions import ManifestInvalid
 from kube_runtime.resource import JsonObject
 from kube_runtime.yaml_text import DEFAULT_LIMITS, RepeatedKey, YamlLimits, load_documents
 
-__all__ = [
-    "InventoryEntry",
-    "KubernetesObject",
-    "ParsedManifest",
-    "once_each",
-    "parse_manifest",
-    "parse_objects",
-    "require_once",
-]
-
 MAX_WARNINGS = 10
 
 

@@ -1,7 +1,5 @@
 """In which order kinds go into a cluster, and out of it the other way round."""
 
-__all__ = ["CRD", "may_refuse", "rank_of"]
-
 CRD = ("apiextensions.k8s.io", "CustomResourceDefinition")
 
 _RANKS: tuple[frozenset[tuple[str, str]], ...] = (

@@ -8,8 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-__all__ = ["Readiness", "ReadinessState", "readiness"]
-
 ReadinessState = Literal["Current", "InProgress", "Failed", "Terminating"]
 Live = Mapping[str, Any]
 

@@ -10,8 +10,6 @@ from typing import Any
 from kube_runtime.apply.objects import InventoryEntry
 from kube_runtime.apply.order import CRD
 
-__all__ = ["may_recreate", "unchangeable", "way_out"]
-
 _RBAC = "rbac.authorization.k8s.io"
 _WITHOUT_LOSS = frozenset(
     {("batch", "Job"), (_RBAC, "RoleBinding"), (_RBAC, "ClusterRoleBinding"), ("", "ConfigMap"), ("", "Secret")}

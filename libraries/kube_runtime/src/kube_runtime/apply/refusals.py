@@ -7,8 +7,6 @@ import re
 
 from kube_runtime.exceptions import ApiError, Conflict, Invalid, StatusCause
 
-__all__ = ["conversion_failure", "explained", "immutable_fields"]
-
 _UNCHANGEABLE = re.compile(
     r"immutable|cannot change|may not be changed|may not change|cannot be changed|can not be changed|"
     r"updates to .* are forbidden",

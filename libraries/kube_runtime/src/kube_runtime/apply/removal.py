@@ -16,8 +16,6 @@ from kube_runtime.client.client import Client
 from kube_runtime.exceptions import KubeError, NotFound
 from kube_runtime.resource import JsonObject, Resource
 
-__all__ = ["ObjectRemoval", "concurrently", "is_there"]
-
 T = TypeVar("T")
 R = TypeVar("R")
 

@@ -7,8 +7,6 @@ from kube_runtime.apply.objects import InventoryEntry
 from kube_runtime.exceptions import KubeError, without_frames
 from kube_runtime.resource import JsonObject
 
-__all__ = ["Action", "ApplyResult", "ObjectOutcome"]
-
 Action = Literal["created", "changed", "unchanged", "failed", "pruned", "kept", "released", "held"]
 
 

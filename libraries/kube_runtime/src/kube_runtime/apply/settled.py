@@ -15,8 +15,6 @@ from kube_runtime.apply.field_sets import applied_by
 from kube_runtime.client.decoding import UNDECODABLE
 from kube_runtime.resource import JsonObject
 
-__all__ = ["is_settled", "item_at", "last_writer"]
-
 _IDENTITY = frozenset({"apiVersion", "kind"})
 _OWNED_METADATA = frozenset({"labels", "annotations", "finalizers", "ownerReferences"})
 

@@ -17,8 +17,6 @@ from kube_runtime.client.decoding import decoding_for
 from kube_runtime.exceptions import AlreadyExists, ClusterUnreachable, Conflict, Invalid, KubeError, NotFound
 from kube_runtime.resource import JsonObject, Resource
 
-__all__ = ["ObjectTarget", "ObjectWriter", "Written"]
-
 
 class ObjectTarget(NamedTuple):
     """An object to be written, and its document."""

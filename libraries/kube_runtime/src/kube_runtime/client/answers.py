@@ -33,8 +33,6 @@ from kube_runtime.exceptions import (
     UnsupportedMediaType,
 )
 
-__all__ = ["error_from_answer", "error_from_status"]
-
 MAX_MESSAGE_LENGTH = 2_000
 NOT_SERVED = "the server could not find the requested resource"
 """What clients say where nothing is served."""

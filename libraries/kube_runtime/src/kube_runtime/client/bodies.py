@@ -11,8 +11,6 @@ from collections.abc import Callable
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.payload import Payload
 
-__all__ = ["Fence", "RequestBody"]
-
 PART_BYTES = 128 * 1024
 """What is encrypted and sent in one iteration of the event loop."""
 

@@ -6,8 +6,6 @@ all others. Kinds of this table are stable, and their plural and scope never cha
 
 from kube_runtime.resource import JsonObject, Resource
 
-__all__ = ["BUILT_IN_KINDS"]
-
 # Kind and plural; those after the bar are cluster-scoped.
 _TABLE = {
     "v1": "ConfigMap configmaps Endpoints endpoints LimitRange limitranges PersistentVolumeClaim persistentvolumeclaims"

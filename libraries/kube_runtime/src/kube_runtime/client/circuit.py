@@ -6,8 +6,6 @@ gets a response. A cluster that accepts connections and stays silent costs one t
 
 from kube_runtime.exceptions import ClusterUnreachable, without_frames
 
-__all__ = ["Circuit"]
-
 
 class Circuit:
     """Whether requests are sent to a server. A circuit that is not `enabled` never opens."""

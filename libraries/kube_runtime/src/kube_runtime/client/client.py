@@ -40,8 +40,6 @@ from kube_runtime.exceptions import (
 from kube_runtime.parsing import parse_aside
 from kube_runtime.resource import JsonObject, ObjectList, Resource
 
-__all__ = ["Applied", "Client", "Revision"]
-
 T = TypeVar("T")
 Document = Mapping[str, Any] | msgspec.Struct
 Propagation = Literal["Background", "Foreground", "Orphan"]

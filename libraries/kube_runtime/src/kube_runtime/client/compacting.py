@@ -15,8 +15,6 @@ from msgspec import inspect
 
 from kube_runtime.client.nesting import require_readable
 
-__all__ = ["compactor_for"]
-
 Compact = Callable[[Any], Any]
 """Returns what its argument is replaced by: a new value, or the same object after it was changed in place."""
 MAX_CHARACTERS = 128

@@ -13,8 +13,6 @@ from typing import Protocol
 
 from kube_runtime.exceptions import KubeconfigInvalid
 
-__all__ = ["Anonymous", "Credentials", "StaticToken", "TokenFile", "UserAndPassword"]
-
 
 class Credentials(Protocol):
     """Gives the headers that authenticate a request."""

@@ -15,8 +15,6 @@ from kube_runtime.client.nesting import cut_json
 from kube_runtime.exceptions import ObjectUnreadable, ResponseInvalid, ResponseTooLarge
 from kube_runtime.resource import ObjectList
 
-__all__ = ["UNDECODABLE", "ChangeType", "Decoding", "EventType", "UnreadableDeletion", "WatchEvent", "decoding_for"]
-
 T = TypeVar("T")
 UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What msgspec raises for a text that is no JSON, not of the type, or nested too deep."""

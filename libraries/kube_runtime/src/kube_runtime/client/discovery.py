@@ -27,8 +27,6 @@ from kube_runtime.client.transport import Transport
 from kube_runtime.exceptions import Forbidden, KindUnknown, NotFound, NotServed, ResponseInvalid
 from kube_runtime.resource import JsonObject, Resource
 
-__all__ = ["METADATA_ONLY", "RestMapper"]
-
 T = TypeVar("T")
 METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 """Has a server list objects without their content."""

@@ -11,8 +11,6 @@ from typing import Any
 
 import aiohttp
 
-__all__ = ["OPENING", "HttpSessions"]
-
 OPENING: ContextVar[Callable[[socket.socket], None] | None] = ContextVar("opening", default=None)
 """Takes note of each connection that is opened, before anything is sent on it."""
 

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from kube_runtime.exceptions import ResponseTooLarge
 from kube_runtime.parsing import parse_aside
 
-__all__ = ["JsonLimits", "check_json", "check_json_aside"]
-
 ASIDE_BYTES = 64 * 1024
 
 _NO_BRACKETS = bytes(set(range(256)) - set(b"{}[]"))

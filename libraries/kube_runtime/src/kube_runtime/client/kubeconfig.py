@@ -22,17 +22,6 @@ from kube_runtime.client.tls import TlsSettings
 from kube_runtime.exceptions import KubeconfigInvalid, KubeconfigRefused, ManifestInvalid
 from kube_runtime.yaml_text import load_yaml
 
-__all__ = [
-    "STRICT",
-    "Connection",
-    "KubeconfigPolicy",
-    "connection_from_kubeconfig",
-    "connection_in_cluster",
-    "connection_of_environment",
-    "kubeconfig_of_user",
-    "namespace_of_pod",
-]
-
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 MAX_SHOWN, MAX_LISTED = 100, 20
 _FILE_KEYS = ("client-certificate", "client-key", "tokenFile")

@@ -13,8 +13,6 @@ from kube_runtime.byte_budget import ByteBudget, TooManyBytes
 from kube_runtime.exceptions import ResponseInvalid
 from kube_runtime.rate_limit import RateLimit
 
-__all__ = ["AnswerMemory", "RequestLimits"]
-
 MIB = 1024 * 1024
 FREE_BYTES = MIB
 MAX_LARGE_BYTES, MAX_LARGE_BYTES_PER_SERVER = 192 * MIB, 64 * MIB

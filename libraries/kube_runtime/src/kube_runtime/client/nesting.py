@@ -5,8 +5,6 @@ import re
 from kube_runtime.client.json_limits import JsonLimits, check_json
 from kube_runtime.exceptions import ResponseTooLarge
 
-__all__ = ["MAX_JSON_DEPTH", "cut_json", "require_readable"]
-
 MAX_JSON_DEPTH = 100
 """How deep a field of any content is nested: this deep is always accepted, more than twice as deep never."""
 

@@ -6,8 +6,6 @@ from kube_runtime.client.http_sessions import HttpSessions
 from kube_runtime.client.limits import AnswerMemory
 from kube_runtime.metrics import RuntimeMetrics
 
-__all__ = ["DEFAULT_OPTIONS", "ClientOptions"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientOptions:

@@ -20,8 +20,6 @@ from typing import Any
 from kube_runtime.client.tls import TlsSettings
 from kube_runtime.exceptions import KubeconfigInvalid
 
-__all__ = ["PluginCredentials"]
-
 _TLS_KEYS = frozenset({"client-certificate-data", "client-key-data", "client-certificate", "client-key"})
 
 

@@ -15,8 +15,6 @@ import aiohttp
 from kube_runtime.client.http_sessions import OPENING, HttpSessions
 from kube_runtime.client.options import ClientOptions
 
-__all__ = ["Sessions"]
-
 _CLOSING_TURNS = 4
 
 

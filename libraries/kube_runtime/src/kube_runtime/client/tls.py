@@ -16,8 +16,6 @@ from pathlib import Path
 
 from kube_runtime.exceptions import KubeconfigInvalid
 
-__all__ = ["TlsSettings", "tls_context"]
-
 
 @dataclass(frozen=True, slots=True)
 class TlsSettings:

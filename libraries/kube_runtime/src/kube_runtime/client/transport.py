@@ -45,8 +45,6 @@ from kube_runtime.exceptions import (
 )
 from kube_runtime.tracing import is_traced, part
 
-__all__ = ["ServerResponse", "Transport"]
-
 log = logging.getLogger(__name__)
 
 _DEFAULT_RETRY_SECONDS = 1.0

@@ -5,7 +5,8 @@ their `causes`, `workers` reconcile them, `steps` is the loop of a reconcile, `r
 from kube_runtime.controller.causes import MAX_CAUSES_PER_KEY, NO_CAUSES, Causes
 from kube_runtime.controller.controller import Controller
 from kube_runtime.controller.options import ControllerOptions
-from kube_runtime.controller.queue import Priority, QueueShutDown, WorkQueue
+from kube_runtime.controller.priority import Priority
+from kube_runtime.controller.queue import QueueShutDown, WorkQueue
 from kube_runtime.controller.retries import RetryPolicy
 from kube_runtime.controller.steps import End, Request, Snapshot, Step, StepFailure, TooManySteps
 from kube_runtime.controller.workers import Failure, Result, Workers

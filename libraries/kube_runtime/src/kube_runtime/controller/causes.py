@@ -3,8 +3,6 @@
 from collections.abc import Hashable, Iterable, Iterator
 from typing import TypeVar
 
-__all__ = ["MAX_CAUSES_PER_KEY", "NO_CAUSES", "Causes"]
-
 T = TypeVar("T")
 
 MAX_CAUSES_PER_KEY = 100

@@ -19,7 +19,8 @@ from typing import Any, Generic, Protocol, TypeVar, Union, cast, get_args, get_o
 from kube_runtime.controller.causes import NO_CAUSES, Causes
 from kube_runtime.controller.groups import decisive
 from kube_runtime.controller.held_causes import HeldCauses
-from kube_runtime.controller.queue import Priority, WorkQueue
+from kube_runtime.controller.priority import Priority
+from kube_runtime.controller.queue import WorkQueue
 from kube_runtime.controller.steps import MAX_STEPS, Request, Snapshot, Stages, Step
 from kube_runtime.controller.workers import Failure, Result, Workers
 from kube_runtime.exceptions import Conflict, KubeError, TerminalError, TriggerMistaken, without_frames
@@ -28,8 +29,6 @@ from kube_runtime.leases.lease import LeaseLost
 from kube_runtime.resource import Resource
 from kube_runtime.sharding import Sharding
 from kube_runtime.tracing import Tracer, present, segment
-
-__all__ = ["Controller"]
 
 K = TypeVar("K", bound=Hashable)
 S = TypeVar("S")

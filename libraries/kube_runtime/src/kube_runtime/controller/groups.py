@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-__all__ = ["decisive", "leaves"]
-
 
 def leaves(group: ExceptionGroup[Exception]) -> list[Exception]:
     """Return the exceptions in a group and in its groups."""

@@ -12,8 +12,6 @@ from typing import Generic, TypeVar
 
 from kube_runtime.controller.causes import NO_CAUSES, Causes
 
-__all__ = ["HeldCauses"]
-
 K = TypeVar("K", bound=Hashable)
 
 MAX_HELD = 10_000

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from kube_runtime.controller.priority import Priority
 from kube_runtime.controller.retries import DEFAULT_POLICY, RetryPolicy
 
-__all__ = ["ControllerOptions"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerOptions:

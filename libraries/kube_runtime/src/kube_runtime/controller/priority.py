@@ -4,8 +4,6 @@ from collections.abc import Sequence, Sized
 from enum import IntEnum
 from typing import TypeVar
 
-__all__ = ["FAIR_SHARE", "Priority", "next_lane"]
-
 L = TypeVar("L", bound=Sized)
 
 FAIR_SHARE = 16

@@ -26,8 +26,6 @@ from kube_runtime.controller.retries import DEFAULT_POLICY, Retries, RetryPolicy
 from kube_runtime.controller.shares import Shares
 from kube_runtime.metrics import QueueMetrics
 
-__all__ = ["Priority", "QueueShutDown", "WorkQueue"]
-
 K = TypeVar("K", bound=Hashable)
 
 

@@ -8,8 +8,6 @@ from typing import Generic, TypeVar
 
 from kube_runtime.rate_limit import RateLimit
 
-__all__ = ["DEFAULT_POLICY", "Retries", "RetryPolicy"]
-
 K = TypeVar("K", bound=Hashable)
 
 

@@ -14,8 +14,6 @@ from typing import Generic, TypeVar
 
 from kube_runtime.controller.priority import FAIR_SHARE, Priority
 
-__all__ = ["Shares"]
-
 K = TypeVar("K", bound=Hashable)
 
 

@@ -23,8 +23,6 @@ from kube_runtime.controller.workers import Result
 from kube_runtime.exceptions import Conflict, KubeError, without_frames
 from kube_runtime.tracing import part
 
-__all__ = ["End", "Request", "Snapshot", "Stages", "Step", "StepFailure", "TooManySteps"]
-
 K = TypeVar("K", bound=Hashable)
 S = TypeVar("S")
 T = TypeVar("T")

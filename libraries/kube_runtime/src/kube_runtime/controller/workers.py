@@ -18,12 +18,11 @@ from typing import Generic, TypeVar
 from kube_runtime.clock import SYSTEM_CLOCK, Clock
 from kube_runtime.controller.causes import NO_CAUSES, Causes
 from kube_runtime.controller.options import ControllerOptions
-from kube_runtime.controller.queue import Priority, QueueShutDown, WorkQueue
+from kube_runtime.controller.priority import Priority
+from kube_runtime.controller.queue import QueueShutDown, WorkQueue
 from kube_runtime.controller.shared_limit import SharedLimit
 from kube_runtime.exceptions import Conflict, KubeError, TerminalError, without_frames
 from kube_runtime.metrics import ControllerMetrics, RuntimeMetrics
-
-__all__ = ["Failure", "Result", "Workers"]
 
 K = TypeVar("K", bound=Hashable)
 log = logging.getLogger(__name__)

@@ -9,8 +9,6 @@ from typing import Generic, TypeVar
 
 from kube_runtime.resource import ObjectKey
 
-__all__ = ["Cache", "Index"]
-
 T = TypeVar("T")
 MAX_IN_TUPLE = 8
 """Up to how many keys under one value of an index are in a tuple, which takes a quarter of what a dict does."""

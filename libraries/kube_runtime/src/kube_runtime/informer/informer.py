@@ -35,8 +35,6 @@ from kube_runtime.informer.own_writes import OwnWrites
 from kube_runtime.metrics import InformerMetrics, RuntimeMetrics
 from kube_runtime.resource import ObjectKey, ObjectList, Resource, version_number
 
-__all__ = ["Change", "Informer"]
-
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 

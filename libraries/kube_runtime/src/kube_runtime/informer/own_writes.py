@@ -15,8 +15,6 @@ from typing import Generic, TypeVar
 from kube_runtime.informer.cache import Cache, Index
 from kube_runtime.resource import ObjectKey, Resource, version_number
 
-__all__ = ["OwnWrites"]
-
 T = TypeVar("T")
 
 

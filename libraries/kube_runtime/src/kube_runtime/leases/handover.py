@@ -11,8 +11,6 @@ from typing import Generic, TypeVar
 
 from kube_runtime.leases.membership import Member, Membership
 
-__all__ = ["HandOver", "NotHandedOver"]
-
 E = TypeVar("E")
 
 

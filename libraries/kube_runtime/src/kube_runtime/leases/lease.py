@@ -13,8 +13,6 @@ import msgspec
 
 from kube_runtime.resource import Resource
 
-__all__ = ["LEASES", "Lease", "LeaseLost", "LeaseSpec", "LeaseTiming", "Observation", "elapsed", "wall_time"]
-
 
 class LeaseLost(Exception):
     """A write was refused: this process does not hold its lease (any more)."""

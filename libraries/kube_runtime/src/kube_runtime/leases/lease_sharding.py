@@ -8,8 +8,6 @@ from kube_runtime.leases.lease import LeaseTiming
 from kube_runtime.leases.membership import DEFAULT_TIMING, Membership
 from kube_runtime.sharding import Work
 
-__all__ = ["LeaseSharding", "Ownership"]
-
 log = logging.getLogger(__name__)
 
 

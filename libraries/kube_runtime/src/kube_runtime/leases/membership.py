@@ -37,8 +37,6 @@ from kube_runtime.leases.lease import (
 )
 from kube_runtime.leases.rendezvous import rendezvous
 
-__all__ = ["Member", "Membership"]
-
 log = logging.getLogger(__name__)
 
 GROUP_LABEL = "kube-runtime/group"

@@ -3,8 +3,6 @@
 import hashlib
 from functools import lru_cache
 
-__all__ = ["rendezvous"]
-
 REMEMBERED = 10_000
 """The owners of how many keys are remembered: each change of an object asks for that of its key, several times."""
 

@@ -25,15 +25,6 @@ from lifecycle_manager_api.crds import all_crds
 from lifecycle_manager_api.needed_policy import needed_policy
 from lifecycle_manager_api.policy_checks import DEFAULTS, ModuleRules, policy_violations
 
-__all__ = [
-    "CHECKS",
-    "CheckResult",
-    "needed_module_policy",
-    "notices",
-    "require_well_formed",
-    "run_checks",
-]
-
 VERSION = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[a-zA-Z-][0-9a-zA-Z-]*)?")
 READ_VERBS = {"get", "list", "watch"}
 WRITE_VERBS = {"get", "create", "patch", "delete"}

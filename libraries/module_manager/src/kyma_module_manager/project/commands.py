@@ -8,8 +8,6 @@ import typer
 from kyma_module_manager.exceptions import DeclarationError
 from kyma_module_manager.run_command import run
 
-__all__ = ["app"]
-
 app = typer.Typer(
     name="module",
     help="Create, run, check and package a Kyma module.",

@@ -10,8 +10,6 @@ from kube_runtime.project import bounds_of, load_file, render_project, write_fil
 from kyma_module_manager.exceptions import DeclarationError
 from kyma_module_manager.project.names import ModuleNames
 
-__all__ = ["CRD", "crd_text", "generate_project", "rendered_project"]
-
 CRD = "module/crd.yaml"
 
 

@@ -11,8 +11,6 @@ from typing import Any
 
 from kube_runtime.client.built_in_kinds import BUILT_IN_KINDS
 
-__all__ = ["kind_violations"]
-
 _PARTS = re.compile(r"(?P<of>list|dict)[\[(](?:str, )?(?P<item>.+)[\])]")
 _PLAIN: Mapping[str, tuple[type, ...]] = {
     "str": (str,),

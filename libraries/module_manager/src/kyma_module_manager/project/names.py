@@ -5,8 +5,6 @@ from dataclasses import dataclass
 
 from kyma_module_manager.exceptions import DeclarationError
 
-__all__ = ["ModuleNames"]
-
 MODULE_NAME = re.compile(r"[a-z]{3,}(-[a-z]{3,})*")
 KIND = re.compile(r"[A-Z][A-Za-z0-9]{0,62}")
 GROUP = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+")

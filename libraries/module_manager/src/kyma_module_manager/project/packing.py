@@ -20,8 +20,6 @@ from kyma_oci.packing import (
     tag_of,
 )
 
-__all__ = ["DEFAULT_CR", "PackedModule", "pack"]
-
 DEFAULT_CR = "default-cr"
 
 

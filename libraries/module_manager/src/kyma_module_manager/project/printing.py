@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from rich.console import Console
 from rich.markup import escape
 
-__all__ = ["print_line", "print_notice", "print_problem", "print_result", "shown", "tally"]
-
 console = Console()
 
 

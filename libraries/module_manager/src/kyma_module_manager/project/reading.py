@@ -19,8 +19,6 @@ from kyma_module_manager.exceptions import DeclarationError
 from kyma_module_manager.loading import load_manager
 from lifecycle_manager_api import ModuleTemplate, names
 
-__all__ = ["ModuleProject", "kind_of", "objects_in", "read_project", "text_of", "twice"]
-
 Document = dict[str, Any]
 FOLDER = "module"
 RIGHTS = "skr-role.yaml"

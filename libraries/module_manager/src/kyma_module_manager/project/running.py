@@ -24,8 +24,6 @@ from kyma_module_manager.project.writing import check_target, replace_file
 from kyma_oci import Artifact, Login, Registries, SourceError, artifact_in
 from kyma_oci.signatures import KeyUnreadable, Unverified, private_key_in, sign
 
-__all__ = ["create", "create_from", "push", "update", "validate"]
-
 
 def create(names: ModuleNames, target: Path, *, enable_module_config: bool) -> None:
     """Write the files of a new module. Raises DeclarationError."""

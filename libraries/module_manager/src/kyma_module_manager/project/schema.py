@@ -7,8 +7,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-__all__ = ["schema_of", "schemas_of", "violations"]
-
 Schema = Mapping[str, Any]
 
 TYPES: Mapping[str, tuple[type, ...]] = {

@@ -10,8 +10,6 @@ from typing import Any
 from kyma_module_manager.project.schema import Schema, schema_of, violations
 from lifecycle_manager_api import State, names
 
-__all__ = ["status_notices"]
-
 FIELDS = ("state", "observedGeneration", "conditions")
 REASONS = {
     State.READY: "Applied",

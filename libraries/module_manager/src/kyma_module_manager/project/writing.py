@@ -6,8 +6,6 @@ from tempfile import NamedTemporaryFile
 
 from kyma_module_manager.exceptions import DeclarationError
 
-__all__ = ["check_target", "replace_file"]
-
 
 def check_target(target: Path, folders: Collection[Path]) -> None:
     """Raise DeclarationError where a file would be written through a link of the project, or over a device."""

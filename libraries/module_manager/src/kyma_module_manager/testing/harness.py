@@ -26,8 +26,6 @@ from kyma_module_manager.testing.kit import ModuleCr, module_config_of
 from kyma_module_manager.writer import MODULE_CONFIGS, SYNC_RESOURCES
 from lifecycle_manager_api import ModuleConfig, State, SyncedObject, SyncResource, names
 
-__all__ = ["ManagerHarness", "run_manager"]
-
 T = TypeVar("T")
 # The garbage collector discovers new kinds every 30 seconds, on a busy machine later.
 TIMEOUT_SECONDS = 120.0

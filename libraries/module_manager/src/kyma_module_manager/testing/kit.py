@@ -13,8 +13,6 @@ from kyma_module_manager.declaration import ModuleManager
 from kyma_module_manager.rendering import render
 from lifecycle_manager_api import ModuleConfig, SyncedObject, SyncResource, aggregate, names
 
-__all__ = ["RenderedObjects", "module_config_of", "render_module_cr", "synced_object"]
-
 T = TypeVar("T")
 ModuleCr = str | Path | Mapping[str, Any] | msgspec.Struct
 

@@ -31,8 +31,6 @@ from kyma_module_manager.writer import MODULE_CONFIGS, SYNC_RESOURCES
 from lifecycle_manager_api import crds, names
 from lifecycle_manager_api.module_authorization import module_authorization_as_yaml
 
-__all__ = ["ControlPlane", "control_plane", "managed"]
-
 SERVED_SECONDS = 120.0
 START_SECONDS = 600.0  # the binaries may have to be downloaded or built first
 

@@ -12,8 +12,6 @@ from kyma_module_manager.project.status import status_notices
 from lifecycle_manager_api import ModuleTemplate
 from lifecycle_manager_api.crds import all_crds
 
-__all__ = ["MODULECTL_CHECKS", "VERSION_CHECK", "module_notices"]
-
 
 def module_notices(module: ModulectlModule) -> Iterator[str]:
     """Yield what the author of a valid module should know about it."""

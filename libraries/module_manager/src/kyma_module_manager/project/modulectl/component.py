@@ -25,8 +25,6 @@ from kyma_oci.packing import (
 )
 from lifecycle_manager_api import ModuleTemplate, names
 
-__all__ = ["component_of", "constructor_of", "module_template", "pack_module"]
-
 PROVIDER = "kyma-project.io"
 BUILT_BY = f"{PROVIDER}/built-by"
 THIRD_PARTY_IMAGE = {"name": "scan.security.kyma-project.io/type", "value": "third-party-image", "version": "v1"}

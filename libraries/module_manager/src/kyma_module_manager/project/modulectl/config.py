@@ -13,16 +13,6 @@ from kyma_module_manager.exceptions import DeclarationError
 from kyma_module_manager.project.reading import text_of
 from lifecycle_manager_api import InvalidVersion, Version
 
-__all__ = [
-    "FILE",
-    "ModulectlConfig",
-    "ModulectlKind",
-    "ModulectlManager",
-    "config_problems",
-    "is_url",
-    "read_config",
-]
-
 FILE = "module-config.yaml"
 _COMPONENT = re.compile(r"[a-z][-a-z0-9]*(\.[a-z][-a-z0-9]*)*\.[a-z]{2,}(/[a-z][-a-z0-9_]*(\.[a-z][-a-z0-9_]*)*)+")
 _NAMESPACE = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")

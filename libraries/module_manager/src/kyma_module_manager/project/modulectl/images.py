@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from kube_runtime import KubernetesObject
 from lifecycle_manager_api.pod_security import mapping, mappings
 
-__all__ = ["WorkloadImage", "image_in", "image_problems", "images_in", "used_images"]
-
 WORKLOADS = frozenset({"Deployment", "StatefulSet"})
 FLOATING_TAGS = frozenset({"latest", "main"})
 _PART = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"

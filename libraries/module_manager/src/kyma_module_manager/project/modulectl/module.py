@@ -14,8 +14,6 @@ from kyma_module_manager.exceptions import DeclarationError
 from kyma_module_manager.project.modulectl.config import FILE, ModulectlConfig, config_problems, is_url, read_config
 from kyma_module_manager.project.reading import FOLDER, MAX_FILE_BYTES, objects_in, text_of
 
-__all__ = ["ModulectlModule", "NamedText", "commit_of", "config_file", "read_module"]
-
 TIMEOUT_SECONDS = 60
 SUFFIXES = (".yaml", ".yml", ".json")
 

@@ -21,8 +21,6 @@ from kyma_oci.descriptor import RAW_MANIFEST
 from kyma_oci.packing import provider_text
 from lifecycle_manager_api import ModuleReleaseMeta, names
 
-__all__ = ["checked_module", "create_files", "project_of", "validate_module"]
-
 
 def validate_module(file: Path) -> bool:
     """Print what is right and wrong in a module; return whether all is right. Raises DeclarationError."""

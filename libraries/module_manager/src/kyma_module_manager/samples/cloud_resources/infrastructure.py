@@ -4,8 +4,6 @@ import msgspec
 
 from lifecycle_manager_api import ObjectMeta
 
-__all__ = ["Infrastructure", "InfrastructureSpec", "NfsVolume", "VpcPeering"]
-
 
 class NfsVolume(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """One NFS export that workloads can mount."""

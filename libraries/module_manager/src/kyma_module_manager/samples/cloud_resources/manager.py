@@ -8,8 +8,6 @@ from kyma_module_manager.declaration import module_manager
 from kyma_module_manager.exceptions import PermanentError
 from kyma_module_manager.samples.cloud_resources.infrastructure import Infrastructure, NfsVolume, VpcPeering
 
-__all__ = ["objects"]
-
 PEERING_LABEL = "cloud-resources.kyma-project.io/vpc-peering"
 
 

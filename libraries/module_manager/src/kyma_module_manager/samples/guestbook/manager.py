@@ -9,8 +9,6 @@ from kyma_module_manager.context import ModuleContext
 from kyma_module_manager.declaration import Rendered, module_manager
 from lifecycle_manager_api import ObjectMeta, State, SyncedObject
 
-__all__ = ["Guestbook", "objects"]
-
 
 class GuestbookSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The configuration that the user writes."""

@@ -1,14 +1,11 @@
-"""Packages that import a module when the first of its names is used.
+"""Packages that import a module when the first of its names is used, so that a command is listed at once."""
 
-`klm run --help` and the completion of its options import the settings of all domains, and nothing that they set.
-"""
-
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
 
-def lazy(package: str, **modules: str) -> Callable[[str], Any]:
+def lazy(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
     """Return the `__getattr__` of a package that offers names of its modules; those of each are separated by spaces."""
     module_of = {name: module for module, names in modules.items() for name in names.split()}
 
