@@ -7,14 +7,11 @@ came before.
 """
 
 import asyncio
-import inspect
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable
-from dataclasses import dataclass
-from functools import cache
-from types import UnionType
-from typing import Any, Generic, Protocol, TypeVar, Union, cast, get_args, get_origin
+from functools import cache, partial
+from typing import Any, Generic, TypeVar, cast
 
 from kube_runtime.controller.causes import NO_CAUSES, Causes
 from kube_runtime.controller.groups import decisive
@@ -22,13 +19,23 @@ from kube_runtime.controller.held_causes import HeldCauses
 from kube_runtime.controller.priority import Priority
 from kube_runtime.controller.queue import WorkQueue
 from kube_runtime.controller.steps import MAX_STEPS, Request, Snapshot, Stages, Step
+from kube_runtime.controller.triggers import (
+    Sources,
+    Start,
+    as_tuple,
+    guarded,
+    is_replaced,
+    new_trace,
+    own_key,
+    require_change,
+    try_out,
+)
 from kube_runtime.controller.workers import Failure, Result, Workers
-from kube_runtime.exceptions import Conflict, KubeError, TerminalError, TriggerMistaken, without_frames
+from kube_runtime.exceptions import Conflict, KubeError, TerminalError, without_frames
 from kube_runtime.informer import Change, Informer
 from kube_runtime.leases.lease import LeaseLost
 from kube_runtime.resource import Resource
-from kube_runtime.sharding import Sharding
-from kube_runtime.tracing import Tracer, present, segment
+from kube_runtime.tracing import present, segment
 
 K = TypeVar("K", bound=Hashable)
 S = TypeVar("S")
@@ -37,37 +44,9 @@ V = TypeVar("V", bound=Snapshot)
 R = TypeVar("R")
 log = logging.getLogger(__name__)
 
-_GETS_A_CHANGE = "a function of watches() gets a Change, whose objects are `old` and `new`"
 STARTED_IN_AN_ITERATION = 50
 """How many keys of a start are enqueued in one iteration of the event loop."""
-_TAKEN = frozenset({Any, inspect.Parameter.empty, *Change.__mro__})
-
 OnResult = Callable[[str, Result | Exception], None]
-
-
-class Sources(Protocol):
-    """Where triggers come from: the Manager."""
-
-    sharding: Sharding
-    tracer: Tracer | None
-    trace_annotation: str
-
-    def informer(self, resource: Resource[T]) -> Informer[T]:
-        """Return the informer of a resource."""
-        ...
-
-    def receive(self, signal_type: type[T], receiver: Callable[[T], int]) -> None:
-        """Deliver signals of a type to a function that returns how many keys it enqueued."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class _Start(Generic[K]):
-    """Keys to start with, how urgent they are, and what caused that."""
-
-    keys: Callable[[], Iterable[K]]
-    priority: Priority
-    causes: Causes
 
 
 class Controller(Generic[K, S]):
@@ -100,7 +79,7 @@ class Controller(Generic[K, S]):
         self._own_kind: Informer[Any] | None = None
         self._watches: list[tuple[Informer[Any], Callable[[Change[Any]], None]]] = []
         self._declared: list[tuple[Informer[Any], Callable[[Change[Any]], object]]] = []
-        self._starts: list[_Start[K]] = []
+        self._starts: list[Start[K]] = []
         self._states: dict[K, S] = {}
         self._under_way: dict[K, str] = {}
         self._held: HeldCauses[K] = HeldCauses()
@@ -134,24 +113,21 @@ class Controller(Generic[K, S]):
             self._own_kind = informer
         causes = () if cause is None else (cause,)
 
-        def own_key(change: Change[T]) -> Iterable[K]:
-            return (cast("K", informer.resource.key_of(_one(change))),)
-
-        _require_change(self.name, to, when)
-        keys_of = _guarded(self.name, _as_tuple(to or own_key))
-        matters = _guarded(self.name, when or (lambda _: True))
+        require_change(self.name, to, when)
+        keys_of = guarded(self.name, as_tuple(to or partial(own_key, informer.resource)))
+        matters = guarded(self.name, when or (lambda _: True))
         self._declared += [(informer, keys_of), (informer, matters)]
 
         def handle(change: Change[T]) -> None:
-            if is_own_kind and _is_replaced(informer.resource, change):
+            if is_own_kind and is_replaced(informer.resource, change):
                 for key in keys_of(change):
                     self._drop(key)
             if change.is_resync:
                 for key in keys_of(change):
                     self.enqueue(key, *causes, priority=Priority.RESYNC)
             elif matters(change):
-                trace = self._new_trace(informer.resource, change)
-                for key in self._not_of_others(keys_of(change)):
+                trace = new_trace(self._sources, informer.resource, change)
+                for key in filter(self._is_here, keys_of(change)):  # one that is gained is reconciled from scratch
                     self.enqueue(key, *causes, priority=priority, after=after, trace=trace)
 
         self._watches.append((informer, handle))
@@ -198,7 +174,7 @@ class Controller(Generic[K, S]):
 
         Without any such call it is the keys of the controller's own kind.
         """
-        self._starts.append(_Start(keys, priority, NO_CAUSES if cause is None else Causes((cause,))))
+        self._starts.append(Start(keys, priority, NO_CAUSES if cause is None else Causes((cause,))))
 
     def reconciles(
         self,
@@ -287,7 +263,7 @@ class Controller(Generic[K, S]):
         if self._reconcile is None:
             raise RuntimeError(f"controller {self.name!r} has no reconcile function: call reconciles()")
         for informer, function in self._declared:
-            _try(informer, function)
+            try_out(informer, function)
         for informer, handle in self._watches:
             informer.on_change(handle, replay=False)
         self._watches.clear()
@@ -311,12 +287,12 @@ class Controller(Generic[K, S]):
             owner = self._owner(key)
             if owner in gained or owner in lost:
                 self._drop(key)
-        for key, held in self._held.release(lambda key: not self._is_of_another(self._owner(key))):
+        for key, held in self._held.release(self._is_here):
             self.queue.add(key, Priority.CHANGE, held)
         for start in self._start_keys():
             self._start(start, deque(start.keys()), gained)
 
-    def _start(self, start: _Start[K], keys: deque[K], gained: Collection[str]) -> None:
+    def _start(self, start: Start[K], keys: deque[K], gained: Collection[str]) -> None:
         """Enqueue keys of gained owners and of none, some now and the others in later iterations of the event loop."""
         is_of_another = cache(self._is_of_another)  # an owner may have many keys
         for _ in range(min(len(keys), STARTED_IN_AN_ITERATION)):
@@ -347,19 +323,18 @@ class Controller(Generic[K, S]):
         except Exception:
             log.exception("%s: the failure of %s could not be reported", self.name, key)
 
-    def _start_keys(self) -> list[_Start[K]]:
+    def _start_keys(self) -> list[Start[K]]:
         if self._starts or self._own_kind is None:
             return self._starts
         own_keys = self._own_kind.cache.keys
-        return [_Start(cast("Callable[[], Iterable[K]]", own_keys), Priority.RESYNC, NO_CAUSES)]
-
-    def _not_of_others(self, keys: Iterable[K]) -> Iterable[K]:
-        """Return the keys whose changes matter here: one that is gained is reconciled from scratch."""
-        return (key for key in keys if not self._is_of_another(self._owner(key)))
+        return [Start(cast("Callable[[], Iterable[K]]", own_keys), Priority.RESYNC, NO_CAUSES)]
 
     def _is_of_another(self, owner: str) -> bool:
         """Tell whether the keys of an owner are another replica's, or nobody's yet."""
         return bool(owner) and not self._sources.sharding.owns(owner)
+
+    def _is_here(self, key: K) -> bool:
+        return not self._is_of_another(self._owner(key))
 
     def _drop(self, key: K) -> None:
         self._states.pop(key, None)
@@ -369,15 +344,6 @@ class Controller(Generic[K, S]):
         if self._exists is not None:
             return self._exists(key)
         return self._own_kind is None or self._own_kind.get(cast("Any", key)) is not None
-
-    def _new_trace(self, resource: Resource[T], change: Change[T]) -> str:
-        """Return the trace that a change brings: of an object that is new, or was written as part of another trace."""
-        if self._sources.tracer is None or change.new is None:
-            return ""
-        annotation = self._sources.trace_annotation
-        known = "" if change.old is None else resource.annotation_of(change.old, annotation)
-        found = resource.annotation_of(change.new, annotation)
-        return found if found != known else ""
 
     async def _reconcile_traced(self, key: K, causes: Causes) -> Result:
         tracer = self._sources.tracer
@@ -432,57 +398,3 @@ class Controller(Generic[K, S]):
             self._under_way.pop(key, None)
             if not self._is_there(key):
                 self._drop(key)
-
-
-def _one(change: Change[T]) -> T:
-    known = change.new if change.new is not None else change.old
-    assert known is not None  # noqa: S101 - a change has at least one of them
-    return known
-
-
-def _is_replaced(resource: Resource[T], change: Change[T]) -> bool:
-    """Tell whether the object of before is gone, whatever has its name now."""
-    if change.old is None:
-        return False
-    return change.new is None or resource.uid_of(change.old) != resource.uid_of(change.new)
-
-
-def _as_tuple(keys_of: Callable[[Change[T]], Iterable[K]]) -> Callable[[Change[T]], tuple[K, ...]]:
-    """Return the function with what a generator raises raised at the call."""
-    return lambda change: tuple(keys_of(change))
-
-
-def _require_change(name: str, *functions: Callable[..., object] | None) -> None:
-    """Raise TriggerMistaken for a function of a trigger that takes something else by its annotation."""
-    for function in filter(None, functions):
-        taken = next((each.annotation for each in inspect.signature(function).parameters.values()), Any)
-        is_union = get_origin(taken) in {Union, UnionType}  # one and the same from Python 3.14 on
-        kinds = [get_origin(each) or each for each in (get_args(taken) if is_union else (taken,))]
-        others = [each for each in kinds if isinstance(each, type) and each not in _TAKEN]
-        if len(others) == len(kinds):
-            found = " or ".join(each.__name__ for each in others)
-            raise TriggerMistaken(f"controller {name!r}: {_GETS_A_CHANGE}, not {found}")
-
-
-def _guarded(name: str, function: Callable[[Change[T]], R]) -> Callable[[Change[T]], R]:
-    """Return a function of a trigger that raises TriggerMistaken where it takes the change for an object."""
-
-    def guarded(change: Change[T]) -> R:
-        try:
-            return function(change)
-        except (AttributeError, TypeError) as error:
-            if getattr(error, "obj", None) is not change and not str(error).startswith("'Change' object"):
-                raise
-            raise TriggerMistaken(f"controller {name!r}: {_GETS_A_CHANGE}: {error}") from error
-
-    return guarded
-
-
-def _try(informer: Informer[Any], function: Callable[[Change[Any]], object]) -> None:
-    """Call a function of a trigger with a change: so a mistaken one is found at the start, even without objects."""
-    try:
-        function(Change(None, next(iter(informer.cache.list()), None)))
-    except TriggerMistaken:
-        raise
-    except Exception:
-        log.debug("a trigger fails at one object", exc_info=True)  # and is logged at each change that it fails at
