@@ -86,7 +86,9 @@ def _methods(value: Any) -> Iterator[tuple[str, str, str]]:
     """Yield the public methods that a class defines itself or has from ours, with signature and docstring."""
     if not inspect.isclass(value) or issubclass(value, BaseException):
         return
-    for name, member in sorted(vars(value).items()):
+    ours = (vars(each) for each in reversed(value.__mro__) if each.__module__.partition(".")[0] in PACKAGES)
+    members = {name: member for each in ours for name, member in each.items()}
+    for name, member in sorted(members.items()):
         function = member.__func__ if isinstance(member, classmethod | staticmethod) else member
         if name.startswith("_") or not inspect.isfunction(function) or not (doc := inspect.getdoc(function)):
             continue

@@ -32,13 +32,14 @@ if TYPE_CHECKING:
         require_once,
     )
     from kube_runtime.backoff import Backoff
-    from kube_runtime.client.client import Client, Revision
+    from kube_runtime.client.client import Client
     from kube_runtime.client.decoding import UNDECODABLE, WatchEvent
     from kube_runtime.client.discovery import RestMapper
     from kube_runtime.client.json_limits import JsonLimits
     from kube_runtime.client.kubeconfig import KubeconfigPolicy
     from kube_runtime.client.nesting import cut_json, require_readable
     from kube_runtime.client.options import ClientOptions
+    from kube_runtime.client.reading import Revision
     from kube_runtime.clock import SYSTEM_CLOCK, Clock
     from kube_runtime.controller import (
         MAX_CAUSES_PER_KEY,
@@ -216,13 +217,14 @@ __getattr__ = lazy(
             "read_kind readiness require_once"
         ),
         "backoff": "Backoff",
-        "client.client": "Client Revision",
+        "client.client": "Client",
         "client.decoding": "UNDECODABLE WatchEvent",
         "client.discovery": "RestMapper",
         "client.json_limits": "JsonLimits",
         "client.kubeconfig": "KubeconfigPolicy",
         "client.nesting": "cut_json require_readable",
         "client.options": "ClientOptions",
+        "client.reading": "Revision",
         "clock": "SYSTEM_CLOCK Clock",
         "controller": (
             "MAX_CAUSES_PER_KEY Causes Controller ControllerOptions End Failure Priority QueueShutDown Request "
