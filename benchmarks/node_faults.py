@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 
 from kyma_demo import names
 from kyma_demo.object_watcher import CONFIG_MAPS
-from kyma_demo.walkthrough import INFRASTRUCTURES
+from kyma_demo.user import INFRASTRUCTURES
 from kyma_local.helm import find_helm
 from kyma_local.nodes.requirements import require_nodes
 from lifecycle_manager.contract.resources import MODULE_CONFIGS, SYNC_RESOURCES

@@ -36,7 +36,8 @@ from kyma_demo import names
 from kyma_demo.environment import infrastructure, open_environment
 from kyma_demo.programs import Programs
 from kyma_demo.report import NoOutput
-from kyma_demo.walkthrough import INFRASTRUCTURES, Walkthrough
+from kyma_demo.user import INFRASTRUCTURES
+from kyma_demo.walkthrough import Walkthrough
 
 PROGRAMS = ("lifecycle-manager", "module-manager", "skr-watcher")
 WARM_UP_EDITS = 8_000

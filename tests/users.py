@@ -10,7 +10,8 @@ from typing import Any
 
 from kyma_demo import names
 from kyma_demo.environment import infrastructure
-from kyma_demo.walkthrough import INFRASTRUCTURES, Walkthrough
+from kyma_demo.user import INFRASTRUCTURES
+from kyma_demo.walkthrough import Walkthrough
 from tests.waiting import eventually
 
 USERS = 4

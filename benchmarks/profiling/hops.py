@@ -32,7 +32,8 @@ from kyma_demo import measure, names
 from kyma_demo.environment import Environment, open_environment
 from kyma_demo.programs import Programs
 from kyma_demo.report import NoOutput
-from kyma_demo.walkthrough import INFRASTRUCTURES, Walkthrough
+from kyma_demo.user import INFRASTRUCTURES
+from kyma_demo.walkthrough import Walkthrough
 from lifecycle_manager.contract.resources import MODULE_CONFIGS, SYNC_RESOURCES
 
 HOPS = (

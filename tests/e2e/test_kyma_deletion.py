@@ -10,7 +10,8 @@ from kube_runtime import Client, Resource
 from kyma_demo.environment import open_environment
 from kyma_demo.programs import Programs
 from kyma_demo.report import NoOutput
-from kyma_demo.walkthrough import INFRASTRUCTURES, Walkthrough
+from kyma_demo.user import INFRASTRUCTURES
+from kyma_demo.walkthrough import Walkthrough
 from lifecycle_manager.contract.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     KYMAS,

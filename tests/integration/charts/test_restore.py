@@ -8,7 +8,7 @@ from typing import Any
 from kube_runtime import NotFound, NotServed, Resource
 from kyma_demo.names import USER
 from kyma_demo.object_watcher import CONFIG_MAPS
-from kyma_demo.walkthrough import INFRASTRUCTURES
+from kyma_demo.user import INFRASTRUCTURES
 from lifecycle_manager_api import names
 from lifecycle_manager_api.crds import all_crds
 from tests.integration.charts.clusters import HelmClusters

@@ -7,7 +7,7 @@ import pytest
 
 from kube_runtime import Resource
 from kyma_demo.object_watcher import CONFIG_MAPS
-from kyma_demo.walkthrough import INFRASTRUCTURES
+from kyma_demo.user import INFRASTRUCTURES
 from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, MODULE_CONFIGS, SYNC_RESOURCES
 from lifecycle_manager.process.crd_installation import apply_objects
 from lifecycle_manager_api import names

@@ -16,7 +16,7 @@ from http_guard import Bounds, server_for
 from kube_runtime import Resource
 from kyma_demo.environment import Environment
 from kyma_demo.object_watcher import CONFIG_MAPS
-from kyma_demo.walkthrough import INFRASTRUCTURES
+from kyma_demo.user import INFRASTRUCTURES
 from kyma_local.egress import Route, add_route
 from kyma_local.ports import free_port
 from lifecycle_manager_api import names

@@ -11,7 +11,8 @@ import pytest
 
 from kube_runtime import NotFound, NotServed, dump_yaml
 from kyma_demo.environment import Environment, infrastructure
-from kyma_demo.walkthrough import INFRASTRUCTURES, Walkthrough
+from kyma_demo.user import INFRASTRUCTURES
+from kyma_demo.walkthrough import Walkthrough
 from lifecycle_manager.contract.resources import KYMAS, MODULE_CONFIGS, SECRETS, SYNC_RESOURCES
 from lifecycle_manager_api import Kyma, SyncResource, find, names
 from tests.integration.lifecycle_manager.catalog_entries import refusal

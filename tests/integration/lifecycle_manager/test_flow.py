@@ -6,7 +6,8 @@ from kube_runtime import NotFound, NotServed, dump_yaml
 from kyma_demo.environment import infrastructure
 from kyma_demo.module_cr import ready_of
 from kyma_demo.object_watcher import CONFIG_MAPS
-from kyma_demo.walkthrough import INFRASTRUCTURES, Walkthrough
+from kyma_demo.user import INFRASTRUCTURES
+from kyma_demo.walkthrough import Walkthrough
 from lifecycle_manager.contract.resources import KYMAS, MODULE_CONFIGS, SYNC_RESOURCES
 from lifecycle_manager_api import ModuleConfig, SyncResource, find, names
 from tests.integration.lifecycle_manager.event_path import lines_of

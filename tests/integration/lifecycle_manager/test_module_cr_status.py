@@ -5,7 +5,8 @@ from typing import Any
 
 from kube_runtime import Client
 from kyma_demo.environment import infrastructure as document_of
-from kyma_demo.walkthrough import INFRASTRUCTURES, Walkthrough
+from kyma_demo.user import INFRASTRUCTURES
+from kyma_demo.walkthrough import Walkthrough
 from lifecycle_manager.contract.owned_fields import MODULE_CR_STATUS_MANAGER
 from lifecycle_manager.contract.resources import MODULE_CONFIGS, SYNC_RESOURCES
 from lifecycle_manager_api import names

@@ -8,7 +8,8 @@ import pytest_asyncio
 from kube_runtime import load_yaml
 from kyma_demo.environment import SAMPLE, Environment
 from kyma_demo.object_watcher import CONFIG_MAPS
-from kyma_demo.walkthrough import INFRASTRUCTURES, Walkthrough
+from kyma_demo.user import INFRASTRUCTURES
+from kyma_demo.walkthrough import Walkthrough
 from lifecycle_manager.contract.resources import KYMAS, MODULE_TEMPLATES, SYNC_RESOURCES
 from lifecycle_manager_api import KymaModuleStatus, names
 from tests.integration.lifecycle_manager.test_module_configs import CONFIG, TEMPLATE, VOLUME, wait_until_deleted

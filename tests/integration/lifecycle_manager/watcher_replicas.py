@@ -10,7 +10,8 @@ from kube_runtime import NotFound, NotServed
 from kyma_demo import processes
 from kyma_demo.environment import infrastructure
 from kyma_demo.programs import TLS_SECRET
-from kyma_demo.walkthrough import INFRASTRUCTURES, Walkthrough
+from kyma_demo.user import INFRASTRUCTURES
+from kyma_demo.walkthrough import Walkthrough
 from kyma_local.egress import Route, add_route
 from kyma_local.ports import free_port
 from lifecycle_manager.contract.resources import MODULE_CONFIGS

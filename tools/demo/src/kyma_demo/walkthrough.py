@@ -5,29 +5,26 @@ import platform
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from importlib.metadata import version
 from typing import Any
 
-from kube_runtime import Client, NotFound, NotServed, Resource
+from kube_runtime import Resource
 from kyma_demo import measure, names
-from kyma_demo.environment import Environment, create_kyma, infrastructure
+from kyma_demo.environment import create_kyma, infrastructure
 from kyma_demo.module_cr import NETWORK, kubectl_get, network_of, ready_of, with_network
-from kyma_demo.object_watcher import CONFIG_MAPS, ObjectWatcher
+from kyma_demo.object_watcher import CONFIG_MAPS
 from kyma_demo.programs import Programs
 from kyma_demo.report import DemoOutput, DemoReport, DemoStep, NotVerified
 from kyma_demo.timeline import STATIONS, Station, follow
+from kyma_demo.user import IN_FORCE_SECONDS, INFRASTRUCTURES, DemoUser, capacity_of, maybe_get
 from kyma_local.waiting import eventually
 from lifecycle_manager.contract.resources import KYMAS, MODULE_CONFIGS, SYNC_RESOURCES
 from lifecycle_manager_api import ModuleConfig
 from lifecycle_manager_api import names as api_names
 
 TIMEOUT_SECONDS = 120.0
-IN_FORCE_SECONDS = 60.0  # usually a fraction of a second
 FOLLOWED_SECONDS = 20.0
-INFRASTRUCTURES: Resource[dict[str, Any]] = Resource.dynamic(
-    "cloud-resources.kyma-project.io", "v1beta1", "Infrastructure", "infrastructures", namespaced=True
-)
 PERSISTENT_VOLUMES: Resource[dict[str, Any]] = Resource.dynamic(
     "", "v1", "PersistentVolume", "persistentvolumes", namespaced=False
 )
@@ -41,20 +38,13 @@ NamedStep = tuple[str, Callable[[], Awaitable[str]]]
 
 
 @dataclass(eq=False)
-class Walkthrough:
+class Walkthrough(DemoUser):
     """Runs the steps, shows them, and keeps the report."""
 
-    environment: Environment
     programs: Programs
     output: DemoOutput
     changes: int = 50
     report: DemoReport = field(default_factory=DemoReport)
-    object_watcher: ObjectWatcher = field(init=False)
-    module_cr_watcher: ObjectWatcher = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.object_watcher = ObjectWatcher(self.environment.skr, CONFIG_MAPS, names.SKR_NAMESPACE)
-        self.module_cr_watcher = ObjectWatcher(self.environment.skr, INFRASTRUCTURES, names.SKR_NAMESPACE)
 
     async def run(self) -> DemoReport:
         """Run all steps; stop at the first that fails. Exceptions of steps go into the report."""
@@ -77,46 +67,6 @@ class Walkthrough:
         for _, run in self._setup_steps():
             async with asyncio.timeout(timeout_seconds):
                 await run()
-
-    async def change_volume(self, capacity: str, *, within: float = IN_FORCE_SECONDS) -> float:
-        """Change the capacity of the volume `media` as the user; return the milliseconds until it is in force.
-
-        Creates the Infrastructure if it does not exist. Raises NotSeen if the change does not arrive.
-        """
-        wanted = infrastructure(names.INFRASTRUCTURE, {"media": capacity}, {"billing": NETWORK})
-
-        async def write() -> None:
-            if await _get(self.environment.skr, INFRASTRUCTURES, names.INFRASTRUCTURE, names.SKR_NAMESPACE) is None:
-                await self._create_infrastructure(wanted)
-            else:
-                await self._patch_infrastructure(names.INFRASTRUCTURE, {"spec": wanted["spec"]})
-
-        _, milliseconds = await self._user_writes("media", capacity, write, within=within)
-        return milliseconds
-
-    async def patch_volume(self, capacity: str) -> None:
-        """Change the capacity of the volume `media` as the user, without waiting for the result."""
-        wanted = infrastructure("", {"media": capacity}, {"billing": NETWORK})
-        await self._patch_infrastructure(names.INFRASTRUCTURE, {"spec": wanted["spec"]})
-
-    async def wait_for_volume(self, capacity: str, *, within: float = IN_FORCE_SECONDS) -> None:
-        """Wait until the objects of the volume `media` have a capacity. Raises NotSeen at the deadline."""
-        name = f"{names.INFRASTRUCTURE}-nfs-media"
-        await self.object_watcher.wait_for(name, lambda it: _capacity(it) == capacity, within=within)
-
-    async def set_modules(self, modules: list[dict[str, Any]]) -> None:
-        """Choose the modules of the SKR as the user."""
-        patch = {"spec": {"modules": modules}}
-        await self.environment.skr.merge_patch(
-            KYMAS, api_names.DEFAULT_KYMA_NAME, patch, names.SKR_NAMESPACE, field_manager=names.USER
-        )
-
-    async def create_second(self, volume: str, capacity: str) -> None:
-        """Create a second Infrastructure as the user, and wait until its volume is in force."""
-        await self._create_infrastructure(infrastructure("second", {volume: capacity}, {}))
-        await self.object_watcher.wait_for(
-            f"second-nfs-{volume}", lambda it: _capacity(it) == capacity, within=IN_FORCE_SECONDS
-        )
 
     def _setup_steps(self) -> tuple[NamedStep, ...]:
         return (
@@ -175,7 +125,7 @@ class Walkthrough:
     async def _create_kyma(self) -> str:
         await create_kyma(self.environment, self.programs.skr_access)
         kyma = await eventually(
-            lambda: _get(self.environment.skr, KYMAS, api_names.DEFAULT_KYMA_NAME, names.SKR_NAMESPACE)
+            lambda: maybe_get(self.environment.skr, KYMAS, api_names.DEFAULT_KYMA_NAME, names.SKR_NAMESPACE)
         )
         return f"Kyma {names.SKR_NAMESPACE}/{kyma.metadata.name}, channel {kyma.spec.channel}"
 
@@ -186,7 +136,7 @@ class Walkthrough:
         webhooks = await self.environment.skr.mapper.resource(
             "admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration"
         )
-        found = await eventually(lambda: _get(self.environment.skr, webhooks, "skr-webhook", None))
+        found = await eventually(lambda: maybe_get(self.environment.skr, webhooks, "skr-webhook", None))
         return f"ValidatingWebhookConfiguration {found['metadata']['name']}, called for the Kyma CR"
 
     async def _enable_module(self) -> str:
@@ -201,7 +151,7 @@ class Walkthrough:
 
         async def enabled() -> str | None:
             kyma = await self.environment.kcp.get(KYMAS, names.KYMA, names.KCP_NAMESPACE)
-            found = await _get(self.environment.skr, webhooks, "skr-webhook", None)
+            found = await maybe_get(self.environment.skr, webhooks, "skr-webhook", None)
             watched = self.environment.skr_routes is None or (
                 found
                 and any("infrastructures" in rule["resources"] for hook in found["webhooks"] for rule in hook["rules"])
@@ -336,7 +286,7 @@ class Walkthrough:
         await self.create_second("logs", "10Gi")
         await self._patch_infrastructure(name, {"spec": infrastructure(name, {"logs": "20Gi"}, {})["spec"]})
         await self.object_watcher.wait_for(
-            f"{name}-nfs-logs", lambda it: _capacity(it) == "20Gi", within=IN_FORCE_SECONDS
+            f"{name}-nfs-logs", lambda it: capacity_of(it) == "20Gi", within=IN_FORCE_SECONDS
         )
         config = await self._module_config(name)
         started = time.perf_counter()
@@ -345,37 +295,14 @@ class Walkthrough:
 
         async def all_deleted() -> bool:
             return (
-                await _get(self.environment.kcp, MODULE_CONFIGS, config.metadata.name, names.KCP_NAMESPACE) is None
-                and await _get(self.environment.kcp, SYNC_RESOURCES, config.metadata.name, names.KCP_NAMESPACE) is None
+                await maybe_get(self.environment.kcp, MODULE_CONFIGS, config.metadata.name, names.KCP_NAMESPACE) is None
+                and await maybe_get(self.environment.kcp, SYNC_RESOURCES, config.metadata.name, names.KCP_NAMESPACE)
+                is None
                 and await self._objects(name, config_maps=0, volumes=0, policies=0) is not None
             )
 
         await eventually(all_deleted)
         return f"its objects are deleted after {(gone - started) * 1000:.0f} ms, then SyncResource and ModuleConfig"
-
-    async def _user_writes(
-        self, volume: str, capacity: str, write: Callable[[], Awaitable[object]], *, within: float = IN_FORCE_SECONDS
-    ) -> tuple[datetime, float]:
-        """Write as the user; return the time, and the milliseconds until the ConfigMap of a volume has it."""
-        name = f"{names.INFRASTRUCTURE}-nfs-{volume}"
-        seen = asyncio.ensure_future(
-            self.object_watcher.wait_for(name, lambda it: _capacity(it) == capacity, within=within)
-        )
-        wall, started = datetime.now(UTC), time.perf_counter()
-        try:
-            await write()
-            moment = await seen
-        finally:
-            seen.cancel()
-        return wall, (moment - started) * 1000
-
-    async def _create_infrastructure(self, document: dict[str, Any]) -> None:
-        await self.environment.skr.create(INFRASTRUCTURES, document, names.SKR_NAMESPACE, field_manager=names.USER)
-
-    async def _patch_infrastructure(self, name: str, patch: dict[str, Any]) -> None:
-        await self.environment.skr.merge_patch(
-            INFRASTRUCTURES, name, patch, names.SKR_NAMESPACE, field_manager=names.USER
-        )
 
     async def _module_config(self, infrastructure_name: str) -> ModuleConfig:
         listed = await self.environment.kcp.list(MODULE_CONFIGS, names.KCP_NAMESPACE)
@@ -404,16 +331,5 @@ class Walkthrough:
         )
 
 
-async def _get(client: Client, resource: Resource[Any], name: str, namespace: str | None) -> Any:
-    try:
-        return await client.get(resource, name, namespace)
-    except (NotFound, NotServed):
-        return None
-
-
 def _counted(number: int, noun: str, plural: str = "") -> str:
     return f"{number} {noun if number == 1 else plural or noun + 's'}"
-
-
-def _capacity(config_map: dict[str, Any] | None) -> str | None:
-    return None if config_map is None else config_map.get("data", {}).get("capacity")
